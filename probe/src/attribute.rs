@@ -116,8 +116,8 @@ pub fn place(facts: &Facts<'_>, rules: &Rules) -> Placement {
     Placement::Step(unit.map_or_else(|| tree(facts, rules), in_cgroup))
 }
 
-/// A session or service step is left for another unit; any other step is left
-/// only for a container or job, which was asked before.
+/// A process leaves a session or service when it moves to another systemd unit. It leaves any
+/// other task only for a container or job, which is checked earlier.
 fn moved(step: &Step, unit: Option<&path::CgroupStep>) -> bool {
     let of_unit = matches!(step.id.kind, StepKind::Session | StepKind::Service);
     of_unit && unit.is_some_and(|unit| unit.id != step.id)

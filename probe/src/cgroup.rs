@@ -141,7 +141,7 @@ impl<'a> Mount<'a> {
 /// Number of paths above which the paths of removed cgroups are dropped.
 const KEPT_PATHS: usize = 8_192;
 /// Limit of known paths, about 5 MB: a user who can create cgroups can create 100,000 a minute.
-/// Processes of an unknown cgroup stay with the step of their parent.
+/// Processes of an unknown cgroup stay with the task of their parent.
 const MAX_PATHS: usize = 32_768;
 
 /// The path of each cgroup id: paths found at the start, and paths that the kernel reported since.

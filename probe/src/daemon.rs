@@ -284,8 +284,8 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// A failed scan observes nothing, which lowers the coverage. Label requests that wait for a
-    /// scan time out.
+    /// Runs a scan and answers label requests that wait for it; while requests wait, the scan is not
+    /// skipped. A failed scan observes nothing, which lowers the coverage.
     fn pass(&mut self, unless_quiet: bool) {
         if let Some(Held {
             rules,

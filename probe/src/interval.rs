@@ -1,5 +1,5 @@
-//! Folds what the kernel tells into what one interval was: pure, and the only
-//! place where processes, steps and the node's use are counted.
+//! Converts kernel events and scans to intervals. Pure. Only this module counts processes, tasks
+//! and the resource use of the node.
 
 pub(crate) mod accounting;
 pub mod aggregator;
@@ -26,34 +26,34 @@ use ebb_telemetry::units::CpuTime;
 
 use crate::gpu::GpuInterval;
 
-/// Executables named for a step that still runs; its end names them all.
+/// Number of executables in the report of a running task; the report of an ended task has all.
 const TOOLS_WHILE_RUNNING: usize = 5;
 
-/// A time between two passes up to this many sample periods was seen whole: the
-/// counters are totals, so a late pass misses nothing but short peaks.
+/// If the time between two scans is at most this many sample periods, it counts as fully covered.
+/// The counters are totals, so a late scan misses only short peaks.
 const PASS_TOLERANCE: u32 = 3;
 
-/// What one interval was.
+/// The result of one interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interval {
-    /// When it began.
+    /// When the interval began.
     pub start: BootClock,
-    /// When it ended.
+    /// When the interval ended.
     pub end: BootClock,
-    /// What the workload used.
+    /// Resource use of the workload.
     pub workload: Usage,
-    /// What all else used.
+    /// Resource use of all other processes.
     pub background: Usage,
-    /// How much was seen.
+    /// The coverage of each signal.
     pub coverage: Coverage,
-    /// Steps that run at the end, the busiest tools of each.
+    /// Tasks that run at the end, with the busiest tools of each.
     pub running: Vec<StepUsage>,
-    /// What else was seen of the node.
+    /// Further observations of the node.
     pub detail: NodeDetail,
 }
 
 impl Interval {
-    /// Adds what the GPUs did. All of it counts as the workload's.
+    /// Adds the GPU use, which all counts as workload.
     pub fn add_gpus(&mut self, seen: GpuInterval) {
         self.workload.gpu = seen.busiest();
         self.coverage.gpu = seen.seen;
@@ -61,8 +61,8 @@ impl Interval {
         self.detail.gpus = seen.gpus;
     }
 
-    /// Takes for the workload's what all tasks used and no sample saw: that can hide
-    /// an idle node, and cannot call a busy one idle.
+    /// Adds CPU time that no sample contained to the workload. This can hide an idle node, but it
+    /// never reports a busy node as idle.
     pub fn add_unseen(&mut self, all: Option<CpuTime>) {
         if let (Some(all), Some(work), Some(rest)) = (all, self.workload.cpu, self.background.cpu) {
             let seen = work.saturating_add(rest);

@@ -1,6 +1,5 @@
-//! What the kernel tells, in the probe's words: processes, their totals, their
-//! births and ends. Loading and attaching stand in [`programs`]; nothing here
-//! decides what a process belongs to.
+//! Data from the kernel in the probe's types: processes, their totals, their starts and ends.
+//! [`programs`] loads and attaches the eBPF programs; other modules classify processes.
 
 pub mod programs;
 mod record;
@@ -17,49 +16,49 @@ use ebb_telemetry::units::{Bytes, CpuTime};
 use crate::attribute::script::Script;
 pub use programs::{KernelError, KernelHalf};
 
-/// A process: its number, and its start, which tells it from a later process of
-/// the same number.
+/// A process: its number and its start time. The start time distinguishes it from a later process
+/// with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessKey {
     /// The process id, which the kernel calls thread group id.
     pub pid: u32,
-    /// When it was forked.
+    /// When the process was forked.
     pub start: BootClock,
 }
 
-/// The kernel's id of a cgroup in the hierarchy that holds the memory controller.
+/// The kernel's id of a cgroup in the hierarchy with the memory controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CgroupId(pub u64);
 
-/// Tells a socket from all others while it lives; it never leaves the probe.
+/// Identifies a socket while it exists; the probe never sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId(pub u64);
 
-/// A TCP socket and what it carried since it was made.
+/// A TCP socket and its traffic since it was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Socket {
-    /// Which.
+    /// The identity of the socket.
     pub id: SocketId,
-    /// Whose it is; `None` when the kernel does not say.
+    /// The owning process; `None` if the kernel does not report it.
     pub owner: Option<ProcessKey>,
-    /// The cgroup in which it was made, where cgroup v2 tells.
+    /// The cgroup in which it was created; `None` without cgroup v2.
     pub cgroup: Option<CgroupId>,
     /// Both ends are on this machine.
     pub loopback: bool,
-    /// Payload received.
+    /// Bytes of payload received.
     pub received: Bytes,
-    /// Payload sent, each byte once.
+    /// Bytes of payload sent, without retransmissions.
     pub sent: Bytes,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
 }
 
-/// The name of a program as the kernel keeps it: at most 15 bytes.
+/// The name of a program in the kernel: at most 15 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Comm([u8; 16]);
 
 impl Comm {
-    /// The name, cut at the kernel's 15 bytes.
+    /// The name, cut at 15 bytes.
     pub fn new(name: &str) -> Self {
         let mut bytes = [0; 16];
         for (to, from) in bytes.iter_mut().take(15).zip(name.bytes()) {
@@ -68,7 +67,7 @@ impl Comm {
         Self(bytes)
     }
 
-    /// From the kernel's own bytes.
+    /// From the bytes of the kernel.
     pub(crate) const fn from_kernel(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
@@ -80,26 +79,26 @@ impl fmt::Display for Comm {
     }
 }
 
-/// Bytes that really went to and came from block devices.
+/// Bytes transferred to and from block devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskBytes {
-    /// Read.
+    /// Bytes read.
     pub read: Bytes,
-    /// Written.
+    /// Bytes written.
     pub written: Bytes,
 }
 
-/// What a process used since its start.
+/// Resource use of a process since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// CPU time, user and system, of all its threads.
     pub cpu: CpuTime,
-    /// Disk bytes; `None` when this kernel does not count them for each task.
+    /// Disk bytes; `None` if this kernel does not count them for each task.
     pub disk: Option<DiskBytes>,
 }
 
 impl Totals {
-    /// Adds what another part used; bytes that are unknown add nothing.
+    /// Adds other totals; unknown bytes add nothing.
     pub(crate) fn add(&mut self, more: &Self) {
         self.cpu = self.cpu.saturating_add(more.cpu);
         if let Some(more) = more.disk {
@@ -110,119 +109,118 @@ impl Totals {
     }
 }
 
-/// Finer counts of a process since its start, ended threads included.
+/// Finer counters of a process since its start, including ended threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Finer {
-    /// CPU time in its program, by the tick of the clock: right in its ratio to
-    /// `system_ticks`, and not in itself.
+    /// CPU time in user mode, measured by clock ticks. Only its ratio to `system_ticks` is
+    /// accurate.
     pub user_ticks: CpuTime,
-    /// CPU time in the kernel, likewise.
+    /// CPU time in kernel mode, measured by clock ticks.
     pub system_ticks: CpuTime,
-    /// Switches because it waited.
+    /// Voluntary context switches.
     pub voluntary: u64,
-    /// Switches because another was to run.
+    /// Involuntary context switches.
     pub involuntary: u64,
-    /// Page faults that memory answered.
+    /// Page faults without disk access.
     pub minor_faults: u64,
-    /// Page faults that waited for a disk.
+    /// Page faults with disk access.
     pub major_faults: u64,
-    /// Time it waited for a core, without its ended threads; `None` when the
-    /// kernel does not count it.
+    /// Time in which it waited for a core, without ended threads; `None` if the kernel does not
+    /// count it.
     pub run_queue: Option<Duration>,
-    /// Time it waited for block devices, likewise.
+    /// Time in which it waited for block devices; `None` if the kernel does not count it.
     pub disk_delay: Option<Duration>,
-    /// What it asked for by calls; `None` when the kernel does not count it.
+    /// Bytes and calls of `read` and `write`; `None` if the kernel does not count them.
     pub asked: Option<Asked>,
 }
 
-/// What a process holds in memory at one instant.
+/// Memory of a process at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Resident {
-    /// Its own pages.
+    /// Anonymous pages.
     pub anon: Bytes,
-    /// Pages of files.
+    /// File pages.
     pub file: Bytes,
-    /// Pages of shared memory.
+    /// Shared memory pages.
     pub shmem: Bytes,
-    /// The most that it held at once, as last noted by the kernel.
+    /// The kernel's high-water mark.
     pub high_water: Bytes,
 }
 
 impl Resident {
-    /// All that is resident.
+    /// All resident memory.
     pub fn sum(&self) -> Bytes {
         self.anon
             .saturating_add(self.file)
             .saturating_add(self.shmem)
     }
 
-    /// The most it ever held; the kernel notes the high-water mark only when
-    /// memory is given back.
+    /// The peak memory. The kernel updates the high-water mark only when memory is released.
     pub fn peak(&self) -> Bytes {
         self.high_water.max(self.sum())
     }
 }
 
-/// Who a process is, as every record of it says.
+/// Identity of a process, as in every record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
-    /// Its identity.
+    /// The key.
     pub key: ProcessKey,
-    /// The process id of its parent at that moment.
+    /// The process id of its parent at the time of the record.
     pub parent: u32,
-    /// Its cgroup; `None` when the kernel has none.
+    /// Its cgroup; `None` if the kernel reports none.
     pub cgroup: Option<CgroupId>,
     /// The name of its program.
     pub comm: Comm,
 }
 
-/// Whether a task is a program or a part of the kernel.
+/// Whether a task is a user process or a kernel thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskKind {
-    /// A process.
+    /// A user process.
     User,
     /// A kernel thread.
     Kernel,
 }
 
-/// One process at one pass of the iterator, its threads summed.
+/// One process at one scan, summed over its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskSample {
-    /// Who it is.
+    /// Identity of the process.
     pub process: Process,
-    /// Program or kernel thread.
+    /// User process or kernel thread.
     pub kind: TaskKind,
-    /// True totals only if no thread ended between two reads of the pass; a
-    /// later sample puts it right.
+    /// Totals. They are exact only if no thread ended during the scan; a later sample corrects
+    /// them.
     pub totals: Totals,
-    /// Its memory; `None` for kernel threads and for what has ended.
+    /// Its memory; `None` for kernel threads and ended processes.
     pub resident: Option<Resident>,
-    /// Finer counts; `None` where they cannot be seen.
+    /// Finer counters; `None` if they cannot be read.
     pub finer: Option<Finer>,
-    /// What it does; `None` for kernel threads and where it cannot be seen.
+    /// Its state; `None` for kernel threads and if it cannot be read.
     pub state: Option<TaskState>,
-    /// Its threads that live.
+    /// Number of live threads.
     pub threads: u32,
-    /// The number of its user; `None` where it cannot be seen.
+    /// Its numeric user id; `None` if it cannot be read.
     pub user: Option<u32>,
-    /// Where it is apart from the node; `None` where that cannot be seen.
+    /// Namespaces that differ from the node's; `None` if they cannot be read.
     pub namespaces: Option<Namespaces>,
 }
 
-/// What one pass tells of the processes that live.
+/// The result of one scan of the live processes.
 #[derive(Debug)]
 pub struct Samples {
-    /// Those that may be other than they were when last told.
+    /// Processes that may have changed since the previous scan.
     pub told: Vec<TaskSample>,
-    /// Process ids of all others.
+    /// Process ids of unchanged processes.
     pub rested: Vec<u32>,
-    /// Process ids of those that have ended and wait for their parent.
+    /// Process ids of zombies: ended processes that their parent has not reaped.
     pub zombies: Vec<u32>,
-    /// Whether the pass is complete.
+    /// Whether the scan is complete.
     pub extent: Extent,
 }
 
-/// Whether a pass contains all processes.
+/// Whether a scan contains all processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// It contains all.
@@ -232,7 +230,7 @@ pub enum Extent {
 }
 
 impl Samples {
-    /// Of living processes only, and of all of them.
+    /// A complete scan with live processes only.
     pub const fn living(told: Vec<TaskSample>, rested: Vec<u32>) -> Self {
         Self {
             told,
@@ -246,15 +244,14 @@ impl Samples {
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// By itself, with this status.
+    /// It exited with this status.
     Code(u8),
-    /// By a signal.
+    /// A signal ended it.
     Signal(u8),
 }
 
 impl ExitStatus {
-    /// From the kernel's code: the low seven bits are the signal, the next byte
-    /// the status.
+    /// From the kernel's exit code: the low seven bits are the signal, the next byte is the status.
     pub const fn from_kernel(code: u32) -> Self {
         match (code & 0x7f) as u8 {
             0 => Self::Code((code >> 8) as u8),
@@ -263,34 +260,34 @@ impl ExitStatus {
     }
 }
 
-/// The folder of a Nextflow task: the last two names of its path.
+/// The work directory of a Nextflow task: the last two segments of its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkFolder {
     /// Two hexadecimal digits.
     pub parent: String,
-    /// The other thirty.
+    /// The other thirty hexadecimal digits.
     pub leaf: String,
 }
 
-/// What the start of a program says beside its name.
+/// Data of a program start in addition to its name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Start {
-    /// The work folder, if this is the start of a Nextflow task.
+    /// The work directory; `None` if this is not the start of a Nextflow task.
     pub work_folder: Option<WorkFolder>,
-    /// What it runs, if it is an interpreter and was still there to be asked.
+    /// The script; `None` if the program is not an interpreter or the process had already ended.
     pub script: Option<Script>,
-    /// The number of its user, as the node itself counts users.
+    /// The numeric user id on the node.
     pub user: Option<u32>,
-    /// Where it is apart from the node.
+    /// Namespaces that differ from the node's.
     pub namespaces: Option<Namespaces>,
 }
 
-/// The name of a tool: of what an interpreter runs, or of the program.
+/// The name of a tool: the script of an interpreter, or the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolName([u8; 64]);
 
 impl ToolName {
-    /// Of a program, or of the script that it runs.
+    /// The name of the script, or else of the program.
     pub fn new(program: Comm, script: Option<&Script>) -> Self {
         let mut name = [0; 64];
         let from = script.map_or(&program.0[..], |script| script.as_str().as_bytes());
@@ -305,57 +302,57 @@ impl fmt::Display for ToolName {
     }
 }
 
-/// One thing that happened.
+/// An event of a process, socket or cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessEvent {
     /// A process was forked.
     Forked(Process),
-    /// A process began a program.
+    /// A process executed a program.
     Executed {
-        /// Who it is now.
+        /// The identity after the exec.
         process: Process,
-        /// What `maxrss` stood at: memory of the program before, not of this one.
+        /// `maxrss` at the exec, which is the memory of the previous program.
         maxrss_before: Bytes,
-        /// What else its start says.
+        /// Further data of the start.
         start: Start,
     },
-    /// The last thread ended. Totals may lack the last slice of CPU.
+    /// The last thread ended. Totals may lack the last CPU time slice.
     Ended {
-        /// Who it was.
+        /// The process.
         process: Process,
-        /// When.
+        /// The time.
         at: BootClock,
-        /// How.
+        /// The exit status.
         status: ExitStatus,
-        /// What it used so far.
+        /// The resource use so far.
         totals: Totals,
-        /// The peak from its address space; `None` when the kernel had let go of
-        /// that already (up to 6.12).
+        /// The peak memory from its address space; `None` if the kernel had already released that
+        /// (up to Linux 6.12).
         peak: Option<Bytes>,
         /// The kernel's `maxrss`.
         maxrss: Bytes,
     },
-    /// The process is gone and its totals are final.
+    /// The process was released and its totals are final.
     Reaped {
-        /// Which.
+        /// The process.
         key: ProcessKey,
-        /// When.
+        /// The time.
         at: BootClock,
-        /// What it used.
+        /// The resource use.
         totals: Totals,
         /// The kernel's `maxrss`.
         maxrss: Bytes,
-        /// Finer counts, final too.
+        /// Finer counters, which are final too.
         finer: Finer,
     },
-    /// The kernel chose a victim for want of memory.
+    /// The out-of-memory killer chose a victim.
     OutOfMemory {
         /// A process or thread id.
         pid: u32,
     },
-    /// A TCP socket that carried something ended.
+    /// A TCP socket with traffic ended.
     SocketEnded(Socket),
-    /// A cgroup was made.
+    /// A cgroup was created.
     CgroupMade {
         /// Its id.
         id: CgroupId,

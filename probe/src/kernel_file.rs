@@ -1,27 +1,28 @@
-//! Files that the kernel makes up as they are read: of procfs, sysfs and control groups.
+//! Files that the kernel generates on each read, in procfs, sysfs and cgroupfs.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What most of them fit into.
+/// The usual maximum size.
 const USUAL_BYTES: usize = 8 << 10;
 
-/// What a file says. They tell no size, and a read that begins small is many calls, of
-/// which each can make the kernel count anew what the file sums. Names of processes, folders and
-/// mounts can have any bytes; invalid UTF-8 is replaced, so that one name does not hide the rest.
+/// Reads a whole file. Such files report no size, and each read call can make the kernel compute
+/// the content again. So the buffer is large from the start. Names of processes, directories and
+/// mounts can contain any bytes. Invalid UTF-8 is replaced, so that one name does not hide the
+/// rest.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<String> {
     let file = File::open(path)?;
     let mut bytes = Vec::with_capacity(USUAL_BYTES);
-    // A file that is only to be taken from is not asked for its size.
+    // `take` avoids a call for the file size.
     file.take(u64::MAX).read_to_end(&mut bytes)?;
     let text = String::from_utf8(bytes);
     Ok(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-/// One line of the kernel's that is looked at time and again: its file stays open, so that
-/// a look is one call.
+/// A line of a kernel file that is read repeatedly. The file stays open, so that a read takes one
+/// system call.
 #[derive(Debug)]
 pub(crate) struct Line(File);
 
@@ -30,7 +31,7 @@ impl Line {
         File::open(path).map(Self)
     }
 
-    /// As it is now, up to 256 bytes.
+    /// The current line, up to 256 bytes.
     pub(crate) fn now(&self) -> io::Result<String> {
         let mut bytes = [0; 256];
         let length = self.0.read_at(&mut bytes, 0)?;

@@ -1,6 +1,6 @@
-//! What a scheduler hands a step over a local socket: a trace id and labels. Its peer's
-//! credentials say which step; a process outside any step can label none. What is hostile
-//! or too much is refused and counted.
+//! Labels and a trace id that a scheduler sends for a task over a local socket. The credentials of
+//! the peer identify the task; a process outside any task cannot set labels. Malformed or excessive
+//! requests are refused and counted.
 
 mod asker;
 mod client;
@@ -14,53 +14,53 @@ use ebb_telemetry::step::Handed;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Where the unit's probe listens.
+/// The path at which the probe of the systemd unit listens.
 pub const USUAL_PATH: &str = "/run/ebb/label.sock";
 
-/// Bytes of a request at most: as many labels as a step may have fit.
+/// Maximum bytes of a request, which is enough for the maximum number of labels.
 pub const MAX_REQUEST_BYTES: usize = 4_096;
 
-/// Bytes of all labels of all running steps at most: they ride in each heartbeat, and a
-/// message has 64 KiB.
+/// Maximum bytes of all labels of all running tasks. Each heartbeat contains them, and a message
+/// has 64 KiB.
 pub const MAX_BYTES_IN_ALL: usize = 24 << 10;
 
-/// Why nothing was taken. The words go back to who asked.
+/// Why a request was refused. The text is sent back to the client.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// It is longer than a request may be.
+    /// The request is too long.
     #[error("more than {MAX_REQUEST_BYTES} bytes")]
     TooLong,
-    /// It is not what a request looks like.
+    /// The request is malformed.
     #[error("not a request such as {{\"trace_id\":\"4bf9\",\"labels\":{{\"run\":\"r7\"}}}}: {0}")]
     Malformed(String),
-    /// A name or value that cannot be one.
+    /// A name or value is not valid.
     #[error("{what} '{shown}': {problem}")]
     Value {
-        /// What it is.
+        /// The kind of value.
         what: &'static str,
         /// Its beginning, escaped.
         shown: String,
-        /// What is wrong with it.
+        /// The reason.
         problem: &'static str,
     },
-    /// The step would have too many.
+    /// The task would have too many labels.
     #[error("a step has {} labels at most", Handed::MAX_LABELS)]
     TooMany,
-    /// The node has too many.
+    /// All tasks together would have too many bytes of labels.
     #[error("the labels of all running steps take {MAX_BYTES_IN_ALL} bytes at most")]
     NoRoom,
-    /// Who asks is of no step.
+    /// The client process is in no task.
     #[error("the process that asks is part of no step")]
     NoStep,
-    /// The probe has not seen who asks.
+    /// The probe has not seen the client process.
     #[error("the process that asks is not known; it must live until it is answered")]
     Unknown,
-    /// There are more requests than are looked at.
+    /// There are too many requests.
     #[error("there are too many requests; try again later")]
     Busy,
 }
 
-/// A request as it is written.
+/// The JSON form of a request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Wire {
@@ -75,7 +75,7 @@ impl Default for Wire {
     }
 }
 
-/// Reads a request, which is one line of JSON.
+/// Parses a request, which is one line of JSON.
 pub fn parse(bytes: &[u8]) -> Result<Handed, Refusal> {
     if bytes.len() > MAX_REQUEST_BYTES {
         return Err(Refusal::TooLong);
@@ -124,14 +124,14 @@ fn check(handed: &Handed) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What it takes of the room that there is for all.
+/// The bytes that count towards [`MAX_BYTES_IN_ALL`].
 pub fn bytes_of(handed: &Handed) -> usize {
     let labels = handed.labels.iter();
     let labels: usize = labels.map(|(key, value)| key.len() + value.len()).sum();
     labels + handed.trace_id.as_ref().map_or(0, String::len)
 }
 
-/// Adds what is new; a label that is there gets its new value.
+/// Adds new labels; an existing label gets its new value.
 pub fn merge(held: &Handed, new: &Handed) -> Result<Handed, Refusal> {
     let mut both = held.clone();
     both.trace_id = new.trace_id.clone().or(both.trace_id);

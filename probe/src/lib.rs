@@ -1,5 +1,5 @@
-//! The probe: what one node's processes do, told to the sweep once a minute.
-//! The kernel half stands in `ebpf/`; this is everything above it.
+//! The probe: observes the processes of one node and reports to the sweep once a minute. The eBPF
+//! programs are in `ebpf/`; this crate contains everything else.
 
 pub mod args;
 pub mod attribute;

@@ -1,17 +1,16 @@
-//! Memory that is no longer needed goes back to the kernel. How much the program holds
-//! is told in [`crate::node`].
+//! Returns unused memory to the kernel. [`crate::node`] measures the memory of the program.
 
 use std::ffi::{c_int, c_void};
 use std::fs;
 
-/// Gives back what only the start needed: what lies free between what is in use (the
-/// allocator gives back by itself only what lies free at the top), and the code that ran.
-/// What of that runs again is mapped again where it lies in memory already.
+/// Returns memory that only the start needed: free heap memory between used blocks, and executed
+/// code. The allocator by itself returns only free memory at the top of the heap. Code that runs
+/// again is mapped from the page cache.
 pub(crate) fn give_back() {
     #[cfg(target_env = "gnu")]
     {
         unsafe extern "C" {
-            // The C library's, which may be called at any time from any thread.
+            // A function of the C library, which may be called at any time from any thread.
             safe fn malloc_trim(keep_bytes: usize) -> c_int;
         }
         malloc_trim(0);
@@ -19,17 +18,17 @@ pub(crate) fn give_back() {
     unsafe extern "C" {
         fn madvise(from: *mut c_void, bytes: usize, advice: c_int) -> c_int;
     }
-    /// The same on each machine type that Linux runs on, but Alpha.
+    /// The value is the same on every Linux architecture except Alpha.
     const DONT_NEED: c_int = 4;
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     if let Some((from, bytes)) = code(&maps, give_back as fn() as usize) {
-        // SAFETY: what is mapped there can be read and run, not written, so it is as in the
-        // program's file, from which it comes back.
+        // SAFETY: the mapping is readable and executable, not writable, so its content is the same
+        // as in the program file, from which it is loaded again.
         unsafe { madvise(from as *mut c_void, bytes, DONT_NEED) };
     }
 }
 
-/// Where the code around an address begins and how long it is, of `/proc/self/maps`.
+/// The start and length of the mapping that contains an address, from `/proc/self/maps`.
 fn code(maps: &str, address: usize) -> Option<(usize, usize)> {
     maps.lines().find_map(|line| {
         let (range, rest) = line.split_once(' ')?;

@@ -1,5 +1,5 @@
-//! Bytes over the node's own network devices. Loopback and virtual interfaces
-//! are left out: what a container sends also crosses a physical one.
+//! Bytes over the node's physical network interfaces. Loopback and virtual interfaces are left out,
+//! because container traffic also crosses a physical one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,10 @@ use ebb_telemetry::units::Bytes;
 
 use crate::kernel_file;
 
-/// Bytes received and bytes sent since each physical interface appeared, by its
-/// name.
+/// Bytes received and bytes sent since each physical interface appeared, by its name.
 type Counters = BTreeMap<String, [u64; 2]>;
 
-/// Tells interval by interval what crossed the network.
+/// Measures network traffic between calls.
 #[derive(Debug)]
 pub struct Network {
     root: PathBuf,
@@ -20,21 +19,20 @@ pub struct Network {
 }
 
 impl Network {
-    /// Counts from now on; `root` is where `proc` and `sys` are.
+    /// Starts to count; `root` is the directory of `proc` and `sys`.
     pub fn watch(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         let last = read(&root);
         Self { root, last }
     }
 
-    /// The names of the interfaces that are counted; none when the network cannot
-    /// be seen.
+    /// The names of the counted interfaces; empty if the network cannot be read.
     pub fn interfaces(&self) -> impl Iterator<Item = &str> {
         self.last.iter().flatten().map(|(name, _)| name.as_str())
     }
 
-    /// What crossed since the last call. `None` when it is unknown: no physical
-    /// interface can be seen, one is gone, or a counter went backwards.
+    /// Bytes since the last call. `None` if no physical interface is visible, an interface was
+    /// removed, or a counter decreased.
     pub fn used(&mut self) -> Option<Bytes> {
         let now = read(&self.root);
         let before = std::mem::replace(&mut self.last, now);
@@ -42,8 +40,7 @@ impl Network {
     }
 }
 
-/// An interface that is new began at zero; of one that is gone the last bytes
-/// are lost.
+/// A new interface began at zero. The last bytes of a removed interface are lost.
 fn since(before: &Counters, now: &Counters) -> Option<Bytes> {
     if before.keys().any(|name| !now.contains_key(name)) {
         return None;
@@ -58,9 +55,9 @@ fn since(before: &Counters, now: &Counters) -> Option<Bytes> {
     Some(Bytes(used))
 }
 
-/// Only an interface with a device behind it is physical, virtual machines' ones
-/// too. Where none has, as in a container's own network, the node's traffic
-/// cannot be seen from here, and a guess would call a busy node idle.
+/// Reads the counters of physical interfaces, which have a device link in sysfs; this includes
+/// interfaces of virtual machines. `None` if no interface has one, as in the network namespace of a
+/// container. A guess would report a busy node as idle.
 fn read(root: &Path) -> Option<Counters> {
     let table = kernel_file::read(root.join("proc/net/dev")).ok()?;
     let devices = root.join("sys/class/net");
@@ -74,8 +71,8 @@ fn read(root: &Path) -> Option<Counters> {
     (!counters.is_empty()).then_some(counters)
 }
 
-/// One line of `/proc/net/dev`: eight counters of what was received, bytes the
-/// first, then as many of what was sent. The two lines of its head are none.
+/// One line of `/proc/net/dev`: eight counters of received data, bytes first, then eight of sent
+/// data. `None` for the two header lines.
 fn counted(line: &str) -> Option<(&str, [u64; 2])> {
     const SENT_BYTES: usize = 8;
     let (name, numbers) = line.split_once(':')?;
@@ -95,7 +92,7 @@ mod tests {
 Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets\n";
 
-    /// A machine with these interfaces: name, what links to its device, counters.
+    /// A machine with these interfaces: name, whether it has a device link, and counters.
     fn machine(root: &Path, interfaces: &[(&str, bool, u64, u64)]) {
         let _ = fs::remove_dir_all(root.join("sys"));
         fs::create_dir_all(root.join("proc/net")).expect("a folder");
@@ -121,20 +118,20 @@ Inter-|   Receive                                                |  Transmit
         let eth0 = |received, sent| ("eth0", true, received, sent);
         check(&[eth0(100, 10)], &[eth0(100, 10)], Some(0));
         check(&[eth0(100, 10)], &[eth0(150, 13)], Some(53));
-        // Loopback, bridges and containers' ends are not the node's traffic.
+        // Traffic of loopback, bridges and container interfaces is not node traffic.
         let virtual_ones = |bytes| [("lo", false, bytes, 0), ("docker0", false, bytes, bytes)];
         let with_eth0 = |bytes, received| {
             let [lo, docker0] = virtual_ones(bytes);
             [lo, docker0, eth0(received, 0)]
         };
         check(&with_eth0(0, 5), &with_eth0(999, 8), Some(3));
-        // Nothing physical to be seen is unknown, which is not zero.
+        // Without a physical interface the traffic is unknown, which differs from zero.
         check(&virtual_ones(0), &virtual_ones(9), None);
         check(&[], &[], None);
-        // A counter that went backwards, or an interface that went away, is unknown.
+        // With a decreased counter or a removed interface the traffic is unknown.
         check(&[eth0(100, 10)], &[eth0(99, 20)], None);
         check(&[eth0(1, 1), ("eth1", true, 1, 1)], &[eth0(1, 1)], None);
-        // A new one began at zero.
+        // A new interface began at zero.
         check(
             &[eth0(1, 1)],
             &[eth0(1, 1), ("eth1", true, 40, 2)],

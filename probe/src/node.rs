@@ -1,5 +1,4 @@
-//! What this machine is and how its clocks stand. Which node it is in the cloud
-//! is told elsewhere.
+//! Properties and clocks of this machine. [`crate::connect`] determines its node id in the cloud.
 
 mod hardware;
 mod metadata;
@@ -27,26 +26,26 @@ use crate::kernel::{Comm, Process, ProcessKey, Start, WorkFolder};
 use crate::kernel_file;
 use crate::procfs::{Stat, tick_ns};
 
-/// Why the machine could not be told.
+/// Why a property of the machine could not be read.
 #[derive(Debug, Error)]
 pub enum NodeError {
-    /// A file of the kernel's could not be read.
+    /// A kernel file could not be read.
     #[error("{path} could not be read; is /proc mounted?")]
     Read {
-        /// Which.
+        /// The file.
         path: &'static str,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A file of the kernel's says something else than expected.
+    /// A kernel file has unexpected content.
     #[error("{path} says '{said}', which cannot be understood")]
     Content {
-        /// Which.
+        /// The file.
         path: &'static str,
-        /// What it says.
+        /// The content.
         said: String,
     },
-    /// A name is none that a node can have.
+    /// The name is not a valid node id.
     #[error(transparent)]
     Name(#[from] IdentityError),
     /// The kernel gave no random bytes.
@@ -59,12 +58,12 @@ fn text(path: &'static str) -> Result<String, NodeError> {
     Ok(text.trim().to_owned())
 }
 
-/// The boot-time clock now.
+/// The current boot-time clock.
 pub fn clock() -> BootClock {
     BootClock::from_nanos(nanos(clock_gettime(ClockId::Boottime)))
 }
 
-/// The CPU time that this program used since it started.
+/// The CPU time of this program since its start.
 fn own_cpu() -> CpuTime {
     CpuTime(nanos(clock_gettime(ClockId::ProcessCPUTime)))
 }
@@ -75,27 +74,27 @@ fn nanos(time: Timespec) -> u64 {
     part(time.tv_sec).saturating_mul(1_000_000_000) + part(time.tv_nsec)
 }
 
-/// The memory that this program holds.
+/// The resident memory of this program.
 fn own_memory() -> Option<Bytes> {
     let statm = kernel_file::read("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     Some(Bytes(pages * rustix::param::page_size() as u64))
 }
 
-/// What the machine says beside what was collected.
+/// Properties of the machine for a heartbeat.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine {
-    /// What it has.
+    /// The hardware.
     pub hardware: Hardware,
-    /// Time since the last key press.
+    /// Time since the last key press; `None` if there is no terminal.
     pub typed_ago: Option<Duration>,
-    /// What the probe cost; what it lost is told by others.
+    /// Resource use of the probe, without the counters of lost data.
     pub probe: ProbeCost,
-    /// Its wall clock.
+    /// The wall clock.
     pub wall: Timestamp,
 }
 
-/// What one look at the machine leaves to the next.
+/// State between two samples of the machine.
 #[derive(Debug)]
 pub struct Looks {
     cost_until: CpuTime,
@@ -104,7 +103,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// None yet: the probe's cost counts from now on.
+    /// Starts to sample: the probe's resource use counts from now on.
     ///
     /// # Errors
     /// If the kernel's files about the hardware cannot be read.
@@ -117,8 +116,9 @@ impl Looks {
         })
     }
 
-    /// The machine as it is now; the probe's cost is that since the last look. If the hardware
-    /// cannot be read, as when too many files are open, the last known hardware is used.
+    /// The present machine, with the probe's resource use since the last sample. If the hardware
+    /// cannot be read, for example because too many files are open, the last known hardware is
+    /// used.
     pub fn now(&mut self) -> Machine {
         let cpu = own_cpu();
         let before = std::mem::replace(&mut self.cost_until, cpu);
@@ -141,7 +141,7 @@ impl Looks {
     }
 }
 
-/// The clocks as they stand when something is sent.
+/// The clocks at the time of sending.
 pub fn sent(boot: &BootId) -> Sent {
     Sent {
         boot: boot.clone(),
@@ -155,7 +155,7 @@ pub fn boot_id() -> Result<BootId, NodeError> {
     Ok(BootId::new(text("/proc/sys/kernel/random/boot_id")?)?)
 }
 
-/// A new random id of this run.
+/// A new random id for this start of the probe.
 pub fn probe_start() -> Result<ProbeStart, NodeError> {
     let mut bytes = [0_u8; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
@@ -166,9 +166,8 @@ pub fn probe_start() -> Result<ProbeStart, NodeError> {
     ))?)
 }
 
-/// What the machine is called where no cloud attests it: the instance's id by which the
-/// inventory knows it, else its own name, else its machine id where that name is every
-/// machine's.
+/// The name of the machine if no cloud attests it: the instance id in the inventory, or else the
+/// host name. If the host name is not specific, it is the machine id.
 pub fn own_identity() -> Result<NodeId, NodeError> {
     if let Some(cloud) = Cloud::of_machine(Path::new("/")) {
         match cloud.instance(metadata::SERVER) {
@@ -183,13 +182,13 @@ pub fn own_identity() -> Result<NodeId, NodeError> {
     }
 }
 
-/// The machine's own name, for what never leaves it.
+/// The host name, for data that does not leave the machine.
 pub fn host_name() -> Result<NodeId, NodeError> {
     Ok(NodeId::new(text("/proc/sys/kernel/hostname")?)?)
 }
 
-/// Time since the last key press on any terminal: the kernel notes it, on about
-/// eight seconds, as the time of last access. `None` when there is no terminal.
+/// Time since the last key press on any terminal. The kernel stores it as the access time, with a
+/// resolution of about eight seconds. `None` if there is no terminal.
 fn typed_ago() -> Option<Duration> {
     typed_in(Path::new("/dev/pts"), &[""])
         .into_iter()
@@ -197,9 +196,8 @@ fn typed_ago() -> Option<Duration> {
         .min()
 }
 
-/// What the terminals of a machine itself are called before their number: its screens, its
-/// serial lines, and what a hypervisor has for them. A line on which no person types but a
-/// device speaks keeps a node from being idle, which is the safe error.
+/// Prefixes of the machine's own terminals: screens, serial lines and hypervisor consoles. Input
+/// from a device on a serial line also keeps a node from being idle, which is the safe error.
 const CONSOLES: [&str; 4] = ["tty", "ttyS", "ttyAMA", "hvc"];
 
 fn typed_in(folder: &Path, kinds: &[&str]) -> Option<Duration> {
@@ -216,7 +214,7 @@ fn typed_in(folder: &Path, kinds: &[&str]) -> Option<Duration> {
     fs::read_dir(folder).ok()?.flatten().filter_map(ago).min()
 }
 
-/// What the start of a process that runs already would have said.
+/// The data that the start event of a running process would contain.
 pub fn start_of(process: &Process) -> Start {
     let Some((folder, arguments)) = arguments(process.key) else {
         return Start::default();
@@ -224,11 +222,11 @@ pub fn start_of(process: &Process) -> Start {
     let start = Start {
         work_folder: work_folder(&folder, &arguments),
         script: script_in(process, &arguments),
-        // The pass that asks tells it.
+        // The scan that calls this provides it.
         user: None,
         namespaces: None,
     };
-    // Most are neither, and need not be looked at again.
+    // Most processes have neither and need no second check.
     let (key, program) = (process.key, process.comm);
     if start == Start::default() || is_of(key, program, &folder) == Some(true) {
         start
@@ -237,21 +235,21 @@ pub fn start_of(process: &Process) -> Start {
     }
 }
 
-/// What an interpreter runs; `None` of any other program, and of one that has ended.
+/// The script of an interpreter; `None` for any other program and for an ended process.
 pub fn script_of(process: &Process) -> Option<Script> {
     let (folder, arguments) = arguments(process.key)?;
     let script = script_in(process, &arguments)?;
     is_of(process.key, process.comm, &folder)?.then_some(script)
 }
 
-/// The arguments of a process, with NUL between them; `None` when it has ended.
+/// The arguments of a process, separated by NUL; `None` if it has ended.
 pub fn arguments_of(key: ProcessKey, program: Comm) -> Option<Vec<u8>> {
     let (folder, arguments) = arguments(key)?;
     is_of(key, program, &folder)?.then_some(arguments)
 }
 
-/// The paths of the files that a process has open now, at most `room`, which gives way;
-/// nothing of one that has ended. Devices and what the kernel makes up are no files.
+/// The paths of a process's open files, at most `room`, which is reduced by their number. Empty for
+/// an ended process. Devices and files that the kernel generates are left out.
 pub fn files_of(key: ProcessKey, program: Comm, room: &mut usize) -> Vec<String> {
     let folder = Path::new("/proc").join(key.pid.to_string());
     let made_up = ["/dev/", "/proc/", "/sys/", "/memfd:"];
@@ -277,10 +275,10 @@ pub fn files_of(key: ProcessKey, program: Comm, room: &mut usize) -> Vec<String>
     }
 }
 
-/// What the folders are called in which the kubelet keeps its pods' logs; none where
-/// there is no kubelet, or it keeps them elsewhere (`podLogsDir`).
+/// The names of the directories in which the kubelet stores pod logs; empty if there is no kubelet
+/// or it stores them elsewhere (`podLogsDir`).
 pub fn pod_folders() -> Vec<String> {
-    // A node has 110 pods unless it is told otherwise, and those that are not collected yet.
+    // By default a node has 110 pods, and there are logs of deleted pods.
     const MOST_FOLDERS: usize = 4_096;
     let found = fs::read_dir("/var/log/pods")
         .into_iter()
@@ -297,9 +295,9 @@ fn script_in(process: &Process, arguments: &[u8]) -> Option<Script> {
     script::of(&process.comm.to_string(), arguments)
 }
 
-/// The folder of the process that has this number now, and the beginning of its
-/// arguments. They leave the node only where that is switched on. A later process of the same number is
-/// another: ask [`is_of`] once there is something to tell.
+/// The procfs directory of the process that has this number now, and the first bytes of its
+/// arguments. Arguments leave the node only if the configuration enables it. A later process can
+/// have the same number: the caller must check [`is_of`] before it uses the result.
 fn arguments(key: ProcessKey) -> Option<(PathBuf, Vec<u8>)> {
     const MOST_BYTES: u64 = 16 << 10;
     let folder = Path::new("/proc").join(key.pid.to_string());
@@ -309,16 +307,16 @@ fn arguments(key: ProcessKey) -> Option<(PathBuf, Vec<u8>)> {
     Some((folder, arguments))
 }
 
-/// Whether a folder of procfs is of this process, by its start to a tick of the clock, and
-/// of the same program still.
+/// Whether a procfs directory belongs to this process and program. The start time is compared with
+/// the resolution of a clock tick.
 fn is_of(key: ProcessKey, program: Comm, folder: &Path) -> Option<bool> {
     let stat = Stat::parse(&kernel_file::read(folder.join("stat")).ok()?)?;
     let ticks = key.start.as_nanos() / tick_ns();
     Some(ticks == stat.start_ticks && stat.comm == program.to_string())
 }
 
-/// The work folder, if a process is the start of a Nextflow task. Of its arguments only the last file's name is looked at, as
-/// the kernel half does for those that start later.
+/// The work directory, if a process is the start of a Nextflow task. Only the file name of the last
+/// argument is used, as in the eBPF programs for later starts.
 fn work_folder(folder: &Path, arguments: &[u8]) -> Option<WorkFolder> {
     let last = arguments.strip_suffix(b"\0")?.rsplit(|b| *b == 0).next()?;
     if last.rsplit(|b| *b == b'/').next()? != b".command.run" {

@@ -1,4 +1,4 @@
-//! One interval for the eyes of whoever asks; nothing leaves the machine.
+//! Observes one interval and shows it; nothing leaves the machine.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::daemon::report::Report;
 use crate::node;
 use crate::rules::Rules;
 
-/// What one interval was.
+/// The result of one interval.
 #[derive(Debug, Serialize)]
 pub struct Seen {
-    /// As it would have been sent.
+    /// The heartbeat as the daemon would send it.
     pub heartbeat: Heartbeat,
-    /// The steps that ended in it.
+    /// The tasks that ended in the interval.
     pub ended: Vec<StepUsage>,
 }
 
-/// Watches one interval, or up to `stop`.
+/// Observes one interval, or until `stop`.
 pub async fn watch(
     config: &Config,
     rules: Rules,
@@ -129,7 +129,7 @@ fn write_all(out: &mut String, seen: &Seen) -> std::fmt::Result {
     )
 }
 
-/// What else is known of the node; nothing where it is not.
+/// Further observations of the node, as far as they are known.
 fn node(out: &mut String, detail: &NodeDetail) -> std::fmt::Result {
     if let Some(because) = &detail.sampled_because {
         writeln!(out, "\nprocfs was sampled: {because}")?;
@@ -198,7 +198,7 @@ fn steps(out: &mut String, running: &[StepUsage], ended: &[StepUsage]) -> std::f
     }
 }
 
-/// What each step was seen doing, the most first; nothing where that is unknown.
+/// The states of each task at the samples, most frequent first; no output if they are unknown.
 fn doing(out: &mut String, steps: &[&StepUsage]) -> std::fmt::Result {
     let mut head = "\nSEEN AT THE SAMPLES\n";
     for step in steps.iter().filter(|step| !step.detail.states.is_empty()) {
@@ -235,7 +235,7 @@ fn doing(out: &mut String, steps: &[&StepUsage]) -> std::fmt::Result {
     Ok(())
 }
 
-/// Where it was not in the node's own namespaces; nothing where it was in all.
+/// The namespaces that differ from the node's; empty if there are none.
 fn apart(namespaces: Namespaces) -> String {
     let kinds: Vec<String> = namespaces.kinds().map(|kind| kind.to_string()).collect();
     match kinds.join(", ") {
@@ -244,7 +244,7 @@ fn apart(namespaces: Namespaces) -> String {
     }
 }
 
-/// Names come from outside: nothing in them may move a terminal's cursor.
+/// Names are external input: control characters could move the cursor of a terminal.
 fn shortened(name: &str) -> String {
     const WIDTH: usize = 34;
     let plain = |c: char| if c.is_control() { '?' } else { c };

@@ -1,6 +1,5 @@
-//! What the node's tasks waited for, and what memory the kernel took back: its own
-//! sums (pressure stall information, reclaim), told interval by interval; and the memory
-//! in use.
+//! Stall times and reclaimed memory of the node in each interval, from the kernel's sums (pressure
+//! stall information, reclaim), and the memory in use.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use ebb_telemetry::units::Bytes;
 
 use crate::kernel_file;
 
-/// Tells interval by interval.
+/// Measures stalls and reclaim between calls.
 #[derive(Debug)]
 pub struct Stalls {
     root: PathBuf,
@@ -19,7 +18,7 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// Counts from now on; `root` is where `proc` is.
+    /// Starts to count; `root` is the directory of `proc`.
     pub fn watch(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         let (pressure, reclaimed) = (pressure(&root), reclaimed(&root));
@@ -30,8 +29,8 @@ impl Stalls {
         }
     }
 
-    /// Stalls and reclaim since the last call; each `None` where the kernel does not
-    /// tell (pressure from 4.20 on, and not where `psi=0` or its build says so).
+    /// Stalls and reclaim since the last call. Each is `None` if the kernel does not report it
+    /// (pressure needs Linux 4.20, and can be disabled by `psi=0` or at build time).
     pub fn since_last(&mut self) -> (Option<Pressure>, Option<Bytes>) {
         let before = std::mem::replace(&mut self.pressure, pressure(&self.root));
         let pressure = more(before.as_ref(), self.pressure.as_ref());
@@ -40,7 +39,7 @@ impl Stalls {
         (pressure, pages())
     }
 
-    /// Memory in use now: all but what programs could have at once without swapping.
+    /// Memory in use: total memory without the memory that programs can get without swapping.
     ///
     /// Source: `MemAvailable` of `proc_meminfo(5)`.
     pub fn memory_used(&self) -> Option<Bytes> {
@@ -87,7 +86,7 @@ fn total(text: &str, kind: &str) -> Option<Duration> {
     Some(Duration::from_micros(total.trim().parse().ok()?))
 }
 
-/// Pages that reclaim took since boot, whoever did it.
+/// Memory reclaimed since boot, by kswapd and directly.
 fn reclaimed(root: &Path) -> Option<Bytes> {
     const TAKERS: [&str; 2] = ["pgsteal_kswapd ", "pgsteal_direct "];
     let text = kernel_file::read(root.join("proc/vmstat")).ok()?;
@@ -145,7 +144,7 @@ mod tests {
         };
         let page = rustix::param::page_size() as u64;
         assert_eq!(stalls.since_last(), (Some(expect), Some(Bytes(3 * page))));
-        // A count that went backwards is unknown, which is not zero.
+        // A decreased counter is unknown, which differs from zero.
         machine(root.path(), 1, 15, 1);
         assert_eq!(stalls.since_last(), (None, None));
         machine(root.path(), 1, 15, 1);

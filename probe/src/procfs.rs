@@ -1,7 +1,6 @@
-//! The second best: where the kernel does not load eBPF, processes are sampled from
-//! procfs. What lives and ends between two passes is not seen; of the rest the end is
-//! noticed late and without a status. Gives what the kernel half gives, so that all
-//! above is the same.
+//! The fallback for kernels that do not load eBPF programs: samples processes from procfs. A
+//! process that starts and ends between two scans is missed. The end of other processes is noticed
+//! late and without a status. The results have the same types as those of the eBPF programs.
 
 use std::collections::HashMap;
 use std::fs;
@@ -19,7 +18,7 @@ use crate::kernel::{
 use crate::kernel_file;
 use crate::node;
 
-/// A process that the kernel runs for itself.
+/// The flag of a kernel thread.
 ///
 /// Source: `include/linux/sched.h`.
 const PF_KTHREAD: u64 = 0x0020_0000;
@@ -33,17 +32,17 @@ pub struct Sampler {
     busy: Option<CpuTime>,
 }
 
-/// What one pass saw.
+/// The result of one scan.
 #[derive(Debug, Default)]
 pub struct Pass {
-    /// What must have happened since the last pass, parents first.
+    /// Events that must have happened since the last scan, parents first.
     pub events: Vec<ProcessEvent>,
-    /// Every process.
+    /// All processes.
     pub samples: Vec<TaskSample>,
 }
 
 impl Sampler {
-    /// Samples from now on; `root` is where `proc` is.
+    /// Starts to sample; `root` is the directory of `proc`.
     pub fn new(root: impl Into<PathBuf>, hierarchy: Hierarchy) -> Self {
         let root = root.into();
         Self {
@@ -54,7 +53,7 @@ impl Sampler {
         }
     }
 
-    /// Reads every process once. One that ends meanwhile is left out.
+    /// Reads every process once. A process that ends meanwhile is left out.
     pub fn pass(&mut self) -> Pass {
         let mut pass = Pass::default();
         let mut programs = HashMap::with_capacity(self.programs.len());
@@ -86,8 +85,8 @@ impl Sampler {
         pass
     }
 
-    /// The CPU time that all tasks used since the last call, those too that no pass
-    /// saw; `None` when it cannot be told.
+    /// The CPU time of all tasks since the last call, including tasks that no scan contained;
+    /// `None` if it cannot be read.
     pub fn busy_since_last(&mut self) -> Option<CpuTime> {
         let before = std::mem::replace(&mut self.busy, busy(&self.root));
         self.busy?.0.checked_sub(before?.0).map(CpuTime)
@@ -131,12 +130,12 @@ impl Sampler {
             user: status.as_deref().and_then(user_of),
             namespaces: None,
         };
-        // One that has ended waits for its parent: its end is what is told.
+        // A zombie is left out: its end is reported as an event.
         (stat.state != 'Z' && stat.state != 'X').then_some((sample, cgroup))
     }
 }
 
-/// What procfs counts in: hundredths of a second on all kernels that are built today.
+/// Nanoseconds of one procfs clock tick: 10 ms on all current kernels.
 pub(crate) fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
@@ -152,9 +151,9 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// `7 (a name) S 1 …`; the name can hold anything.
+    /// Parses `7 (a name) S 1 …`; the name can contain any characters.
     ///
-    /// Source: `proc_pid_stat(5)`, whose field 3 is the first behind the name.
+    /// Source: `proc_pid_stat(5)`; field 3 is the first field after the name.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (before, after) = text.rsplit_once(')')?;
         let fields: Vec<&str> = after.split_whitespace().collect();
@@ -172,8 +171,8 @@ impl Stat {
     }
 }
 
-/// The sum over its threads: the process's own file also holds what its children
-/// moved. `None` when it may not be read.
+/// The sum over the threads, because the file of the process also includes its ended children.
+/// `None` if it may not be read.
 fn disk(folder: &Path) -> Option<DiskBytes> {
     let mut sum = DiskBytes::default();
     for thread in fs::read_dir(folder.join("task")).ok()?.flatten() {
@@ -188,7 +187,7 @@ fn disk(folder: &Path) -> Option<DiskBytes> {
     Some(sum)
 }
 
-/// `None` for what has no memory of its own.
+/// `None` for a process without memory of its own.
 fn resident_of(status: &str) -> Option<Resident> {
     let kib = |name: &str| -> Option<Bytes> {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -203,14 +202,14 @@ fn resident_of(status: &str) -> Option<Resident> {
     })
 }
 
-/// The real user: the first of the four.
+/// The real user id, which is the first of the four ids.
 fn user_of(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The path of a process in the tree that stands for it: `4:memory:/ecs/…`, or
-/// `0::/system.slice/…` in that of version 2.
+/// The path of a process in the relevant cgroup tree: `4:memory:/ecs/…` in v1, or
+/// `0::/system.slice/…` in v2.
 fn path_of(cgroup: &str, hierarchy: &Hierarchy) -> Option<String> {
     let number = hierarchy.memory_hierarchy().to_string();
     cgroup.lines().find_map(|line| {
@@ -220,7 +219,7 @@ fn path_of(cgroup: &str, hierarchy: &Hierarchy) -> Option<String> {
     })
 }
 
-/// CPU time of all tasks since boot: the first three numbers, in ticks.
+/// CPU time of all tasks since boot: the sum of the first three numbers, in ticks.
 fn busy(root: &Path) -> Option<CpuTime> {
     let stat = kernel_file::read(root.join("proc/stat")).ok()?;
     let numbers = stat.lines().next()?.strip_prefix("cpu ")?;

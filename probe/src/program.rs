@@ -1,4 +1,4 @@
-//! What each command does, from its arguments to its exit status.
+//! Runs each command, from its arguments to its exit status.
 
 use std::io::{IsTerminal, stderr};
 use std::process::ExitCode;
@@ -18,14 +18,13 @@ use crate::{check, connect, daemon, durable, label, once};
 const FAILED: u8 = 1;
 const WRONGLY_ASKED: u8 = 2;
 
-/// Logs to the standard error: what happens while it runs, and only warnings
-/// around an answer.
+/// Starts the log on standard error: progress for the daemon, and only warnings for other commands.
 pub fn start_log(command: &Command) {
     let level = match command {
         Command::Run { .. } => "info",
         Command::Once { .. } | Command::Label { .. } | Command::Check { .. } => "warn",
     };
-    // What the SDK warns of, the error of whoever asked it says too.
+    // Errors of the SDK are also part of the command's own error message.
     let usual = || EnvFilter::new(format!("{level},aws_config=error"));
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| usual());
     let log = tracing_subscriber::fmt()
@@ -38,8 +37,8 @@ pub fn start_log(command: &Command) {
     }
 }
 
-/// Runs a command on one thread: nothing here is parallel, and each thread would
-/// have an arena of memory of its own.
+/// Runs a command on one thread. Nothing here is parallel, and each further thread would need a
+/// memory arena.
 pub fn main(command: Command) -> anyhow::Result<ExitCode> {
     // Independent of the caller's umask: the files say what ran on this machine.
     durable::create_owner_only_files();
@@ -51,7 +50,7 @@ pub fn main(command: Command) -> anyhow::Result<ExitCode> {
         .block_on(command_main(command))
 }
 
-/// The exit status that an error stands for.
+/// The exit status for an error.
 pub fn status_of(error: &anyhow::Error) -> ExitCode {
     let wrongly_asked = error.downcast_ref::<ConfigError>().is_some();
     ExitCode::from(if wrongly_asked { WRONGLY_ASKED } else { FAILED })
@@ -72,7 +71,7 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
                 config = config.with_interval(seconds)?;
             }
             let connected = connect::connect(&config, Fallback::KnownSender).await?;
-            // Not before: until here there is nothing to lose, and no reason to wait.
+            // Signals are handled only from here on, because earlier there is no data to lose.
             let stop = stop_signal()?;
             daemon::run(&config, connected, stop).await?;
         }

@@ -1,5 +1,5 @@
-//! What leaves the node: spooled records, encoded at the moment they are sent,
-//! by one policy of retry. Where they go is behind [`Sink`].
+//! Sends spooled records, which are encoded at the time of sending, with a single retry policy.
+//! [`Sink`] is the destination.
 
 pub(crate) mod fit;
 #[cfg(feature = "otlp")]
@@ -24,27 +24,27 @@ use tokio::sync::Notify;
 use self::outbox::Message;
 use self::retry::Backoff;
 
-/// What is left of the five seconds that a stop may take, after the last pass.
+/// Time for the last sends, out of the five seconds that a stop may take.
 const LAST_FLUSH: Duration = Duration::from_secs(4);
 
-/// The longest that an attempt may take: a network can swallow what is sent and never
-/// say so. The sinks' own bounds are shorter.
+/// Time limit of an attempt, because a network can drop packets without an error. The limits of the
+/// sinks are shorter.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(120);
 
-/// What one attempt came to.
+/// The result of one attempt.
 #[derive(Debug, PartialEq, Eq)]
 enum Attempt {
-    /// Nothing waits that must go now.
+    /// Nothing is due.
     Nothing,
-    /// Something went.
+    /// A record was sent.
     Sent,
-    /// It did not go, and stays.
+    /// Sending failed, and the record stays in the spool.
     Failed,
 }
 
-/// Sends what the outbox holds until it is closed, and then once more what is
-/// left, for a few seconds at most. `changed` is told of all news of the outbox
-/// by `notify_waiters`, `now` reads the node's clocks.
+/// Sends the content of the outbox until it is closed, and then the rest for a few seconds at most.
+/// Every change of the outbox must call `notify_waiters` of `changed`; `now` reads the node's
+/// clocks.
 pub async fn run(
     outbox: &RefCell<Outbox>,
     changed: &Notify,
@@ -55,7 +55,7 @@ pub async fn run(
         until_closed(lane, outbox, changed, sink, &now).await;
         while attempt(lane, outbox, sink, &now).await == Attempt::Sent {}
     };
-    // An attempt that hangs must not keep the program from ending.
+    // A hanging attempt must not keep the program from ending.
     let give_up = async {
         closed(outbox, changed).await;
         tokio::time::sleep(LAST_FLUSH).await;
@@ -66,8 +66,8 @@ pub async fn run(
     }
 }
 
-/// The two kinds of records wait and fail apart, so that a bucket that refuses
-/// does not hold up heartbeats.
+/// Heartbeats and tasks wait and fail separately, so that a bucket that refuses objects does not
+/// delay heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lane {
     Heartbeats,
@@ -83,12 +83,12 @@ async fn until_closed(
 ) {
     let mut backoff = Backoff::default();
     while !outbox.borrow().is_closed() {
-        // Made before the attempt, so that no news in between is missed.
+        // Created before the attempt, so that no change in between is missed.
         let news = changed.notified();
         match attempt(lane, outbox, sink, now).await {
             Attempt::Sent => backoff = Backoff::default(),
             Attempt::Nothing => news.await,
-            // News does not cut a wait short; the end of the program does.
+            // A change does not shorten the wait; the end of the program does.
             Attempt::Failed => {
                 let pause = backoff.next(retry::jitter());
                 let _ = tokio::time::timeout(pause, closed(outbox, changed)).await;
@@ -169,8 +169,8 @@ async fn bounded(sending: impl Future<Output = Result<(), SinkError>>) -> Result
     went.unwrap_or(Err(SinkError::NoAnswer))
 }
 
-/// Where a batch of finished steps goes. `sender` is what the cloud attests, so
-/// that its policy can hold each node to its own place.
+/// The object key of a batch of finished tasks. `sender` is the attested identity, so that an IAM
+/// policy can limit each node to its own prefix.
 fn steps_key(sender: &str, batch: &StepBatch) -> String {
     let StepBatch {
         boot,

@@ -1,5 +1,5 @@
-//! The rules that tell background from workload: a TOML file, read once and
-//! matched in order. What a match means for a process is decided elsewhere.
+//! The rules that distinguish background from workload: a TOML file, read once and matched in
+//! order. Other modules apply the results to processes.
 
 pub mod kept;
 pub mod source;
@@ -9,28 +9,28 @@ use thiserror::Error;
 
 const BUILT_IN: &str = include_str!("rules/default.toml");
 
-/// Each start of a program is held against all rules: with more the probe would cost
-/// more than it finds.
+/// Maximum number of rules. Each program start is checked against all rules, so more rules would
+/// cost too much CPU time.
 pub const MAX_RULES: usize = 2_000;
 
-/// What a rule calls a process.
+/// The class that a rule assigns to a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// It keeps the node running.
+    /// The process is background.
     Background,
-    /// It is the user's work; such a rule shields from the ones after it.
+    /// The process is the user's work; such a rule also excludes the later rules.
     Workload,
 }
 
-/// What the children of a background process are.
+/// The class of the children of a background process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Children {
-    /// They are judged by the rules, from the start.
+    /// The rules classify them, starting with the first.
     #[default]
     Judged,
-    /// They are background as well.
+    /// They are background too.
     Inherit,
 }
 
@@ -38,17 +38,17 @@ pub enum Children {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// What a person calls it.
+    /// A name for people.
     pub name: String,
-    /// Names of programs, or of what an interpreter runs; `*` stands for any characters.
+    /// Names of programs, or of scripts of interpreters; `*` matches any characters.
     #[serde(default)]
     pub program: Vec<String>,
-    /// Paths of cgroups; `*` stands for any characters.
+    /// Paths of cgroups; `*` matches any characters.
     #[serde(default)]
     pub cgroup: Vec<String>,
-    /// What a match is called.
+    /// The class of a matching process.
     pub class: Class,
-    /// What its children are.
+    /// The class of its children.
     #[serde(default)]
     pub children: Children,
 }
@@ -74,45 +74,45 @@ struct File {
 /// Why a rules file was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RulesError {
-    /// It is not TOML, or a key or value is not known.
+    /// It is not TOML, or a key or value is unknown.
     #[error("line {line}: {reason}")]
     Syntax {
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong there.
+        /// The cause.
         reason: String,
     },
-    /// More than can be tried at each start of a program.
+    /// There are more rules than [`MAX_RULES`].
     #[error(
         "{count} rules are too many, at most {MAX_RULES} are tried; let `*` stand for several names"
     )]
     TooMany {
-        /// How many.
+        /// Number of rules.
         count: usize,
     },
-    /// A rule that can match nothing.
+    /// A rule has no program and no cgroup, so it matches nothing.
     #[error("rule '{name}' names neither a program nor a cgroup")]
     Empty {
-        /// The rule.
+        /// The name of the rule.
         name: String,
     },
 }
 
-/// What a rule is asked about.
+/// The process to which rules are applied.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     /// The name of its program.
     pub program: &'a str,
-    /// The name of what that runs, if it is an interpreter.
+    /// The name of its script; `None` if it is not an interpreter.
     pub script: Option<&'a str>,
-    /// Its cgroup's path; `None` when unknown.
+    /// The path of its cgroup; `None` if unknown.
     pub cgroup: Option<&'a str>,
 }
 
 /// Replaces a masked name.
 pub const MASKED: &str = "***";
 
-/// Rules in the order in which they are tried.
+/// Rules in the order in which they are applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     rules: Vec<Rule>,
@@ -120,7 +120,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules that the program carries.
+    /// The built-in rules.
     pub fn built_in() -> Self {
         Self::parse(BUILT_IN).expect("a test reads the built-in rules")
     }
@@ -135,7 +135,7 @@ impl Rules {
         }
     }
 
-    /// Reads a rules file.
+    /// Parses a rules file.
     pub fn parse(text: &str) -> Result<Self, RulesError> {
         let file: File = toml::from_str(text).map_err(|error| RulesError::Syntax {
             line: line_of(text, error.span().map_or(0, |span| span.start)),
@@ -160,7 +160,7 @@ impl Rules {
         }
     }
 
-    /// These rules, tried before `others`.
+    /// These rules, applied before `others`.
     pub fn before(mut self, others: Self) -> Self {
         self.rules.extend(others.rules);
         self.mask.extend(others.mask);
@@ -172,7 +172,7 @@ impl Rules {
         !any(&self.mask, name)
     }
 
-    /// Whether the name of a program may leave the node. The kernel keeps 15 bytes of it, so a
+    /// Whether the name of a program may leave the node. The kernel stores 15 bytes of it, so a
     /// name of that length can be the beginning of a masked name.
     pub fn show_program(&self, program: &str) -> bool {
         let may_be_cut = program.len() >= KERNEL_NAME_BYTES;
@@ -196,8 +196,7 @@ impl Rules {
         parts.join("/")
     }
 
-    /// The first rule that names the subject's cgroup, and its program if the
-    /// rule names programs too.
+    /// The first rule that matches the cgroup, and also the program if the rule has programs.
     pub fn by_cgroup(&self, subject: &Subject<'_>) -> Option<&Rule> {
         let cgroup = subject.cgroup?;
         self.rules.iter().find(|rule| {
@@ -205,7 +204,7 @@ impl Rules {
         })
     }
 
-    /// The first rule that names only programs and this one among them.
+    /// The first rule without cgroups that matches the program.
     pub fn by_program(&self, subject: &Subject<'_>) -> Option<&Rule> {
         self.rules
             .iter()
@@ -213,7 +212,7 @@ impl Rules {
     }
 }
 
-/// The line, counted from 1, of a place in a text.
+/// The line of an offset in a text, counted from 1.
 pub(crate) fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|b| *b == b'\n').count()
 }
@@ -222,12 +221,12 @@ fn any(patterns: &[String], text: &str) -> bool {
     patterns.iter().any(|pattern| matches(pattern, text))
 }
 
-/// Bytes of a program's name that the kernel keeps.
+/// Bytes of a program name that the kernel stores.
 ///
-/// Source: `TASK_COMM_LEN` in `include/linux/sched.h`, which counts the zero at the end.
+/// Source: `TASK_COMM_LEN` in `include/linux/sched.h`, which includes the NUL at the end.
 const KERNEL_NAME_BYTES: usize = 15;
 
-/// Whether any text with this beginning matches.
+/// Whether the pattern matches any text with this beginning.
 fn matches_a_beginning(pattern: &str, beginning: &str) -> bool {
     let pattern = pattern.as_bytes();
     // The positions in the pattern that the bytes so far can have reached.
@@ -254,7 +253,7 @@ fn matches_a_beginning(pattern: &str, beginning: &str) -> bool {
     places.contains(&true)
 }
 
-/// `*` stands for any characters, none included; all else stands for itself.
+/// Whether a pattern matches; `*` matches any number of characters, including none.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;

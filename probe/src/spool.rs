@@ -16,7 +16,7 @@ const MAGIC: [u8; 4] = *b"ebb1";
 const HEADER_BYTES: usize = 12;
 const SUFFIX: &str = "rec";
 
-/// One record at most. A batch of finished steps takes about 2 MB; see `Report`.
+/// Maximum size of a record. A batch of finished tasks takes about 2 MB; see `Report`.
 const MAX_RECORD_BYTES: usize = 8 << 20;
 
 /// Limit of all records in memory together, part of the probe's promised 15 MB. A heartbeat has
@@ -323,12 +323,12 @@ impl Spool {
         tracing::warn!(number, reason, folder = %self.folder.display(), "failed to read a record; it is set aside");
     }
 
-    /// Records that wait.
+    /// Number of waiting records.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// True when none waits.
+    /// True if no record waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -460,10 +460,10 @@ mod tests {
         }
         assert_eq!(contents(&mut spool), [vec![3; 10], vec![4; 10]]);
         assert_eq!((spool.dropped(), spool.len()), (3, 2));
-        // One that can never fit takes nothing else with it.
+        // A record that can never fit does not displace others.
         spool.push(vec![9; 1000]);
         assert_eq!((spool.dropped(), spool.len()), (4, 2));
-        // A smaller bound holds at the next start.
+        // A smaller limit applies at the next start.
         assert_eq!(open(folder.path(), 30).len(), 1);
     }
 

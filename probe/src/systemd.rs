@@ -1,22 +1,21 @@
-//! Tells the service manager that the probe watches, still lives, or ends: the
-//! protocol of `sd_notify(3)`, which is one datagram to a named socket. Without a
-//! manager that asks for it, nothing is said.
+//! Notifies the service manager that the probe is ready, alive, or stopping, by the protocol of
+//! `sd_notify(3)`: one datagram to a named socket. Without such a manager, nothing is sent.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// The manager, where one listens.
+/// The service manager, if one listens.
 #[derive(Debug, Default)]
 pub struct Manager {
     socket: Option<(UnixDatagram, SocketAddr)>,
-    /// How often it wants to hear that the probe lives; `None` when never.
+    /// How often the manager expects a notification; `None` if never.
     pub watchdog: Option<Duration>,
 }
 
 impl Manager {
-    /// The manager that the environment names.
+    /// The manager in the environment variables.
     pub fn find() -> Self {
         let text = |name| std::env::var(name).ok();
         let ours = text("WATCHDOG_PID").is_none_or(|pid| pid == std::process::id().to_string());
@@ -30,34 +29,34 @@ impl Manager {
         }
     }
 
-    /// `@` stands for a name that is not in the file system.
+    /// A name that begins with `@` is in the abstract namespace.
     fn at(name: &str, watchdog_us: Option<&str>) -> io::Result<Self> {
         let address = match name.strip_prefix('@') {
             Some(name) => SocketAddr::from_abstract_name(name)?,
             None => SocketAddr::from_pathname(name)?,
         };
         let socket = UnixDatagram::unbound()?;
-        // A manager that does not read must not stop what it watches.
+        // A manager that does not read must not block the probe.
         socket.set_nonblocking(true)?;
         let period = watchdog_us.and_then(|us| us.parse().ok());
         Ok(Self {
             socket: Some((socket, address)),
-            // Twice in the time it allows, as its manual asks for.
+            // Half of the timeout, as its manual recommends.
             watchdog: period.map(|us: u64| Duration::from_micros(us / 2)),
         })
     }
 
-    /// The probe watches.
+    /// Notifies that the probe is ready.
     pub fn ready(&self) {
         self.say("READY=1");
     }
 
-    /// The probe lives.
+    /// Notifies that the probe is alive.
     pub fn alive(&self) {
         self.say("WATCHDOG=1");
     }
 
-    /// The probe was told to stop.
+    /// Notifies that the probe stops.
     pub fn stopping(&self) {
         self.say("STOPPING=1");
     }

@@ -1,13 +1,12 @@
-//! Words of a shell command that a person may copy. Names come from tags and job
-//! definitions, which anyone may have written: no name ends its quotes, and no name is
-//! read as an option.
+//! Quotes words of a shell command that a user may copy. Names come from tags and job definitions,
+//! which other people control. No name may end its quotes or be parsed as an option.
 
-/// A name as one word of a shell.
+/// Quotes a name as one shell word.
 pub fn quoted(name: &str) -> String {
     format!("'{}'", name.replace('\'', r"'\''"))
 }
 
-/// A name as an operand, after `--` where it would be read as an option.
+/// Quotes a name as an operand, after `--` if it starts with a hyphen.
 pub fn operand(name: &str) -> String {
     match name.starts_with('-') {
         true => format!("-- {}", quoted(name)),
@@ -15,7 +14,7 @@ pub fn operand(name: &str) -> String {
     }
 }
 
-/// An option with its value. A value that begins with `-` is joined to its option by `=`.
+/// An option with its value. If the value starts with `-`, an `=` separates option and value.
 pub fn option(option: &str, value: &str) -> String {
     let between = if value.starts_with('-') { '=' } else { ' ' };
     format!("{option}{between}{}", quoted(value))
@@ -42,7 +41,7 @@ mod tests {
         check("", "''", "--name ''");
     }
 
-    /// The shell itself reads back each word as it was.
+    /// A real shell parses each quoted word as the original name.
     #[test]
     fn a_shell_reads_the_same_word_back() {
         for name in [

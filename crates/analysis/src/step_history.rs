@@ -1,5 +1,5 @@
-//! Profiles from facts: every run that probes saw, once, under the name that a
-//! person would change its request by.
+//! Profiles of steps from facts. Each observed task counts once, under the name that is used to
+//! change its request.
 
 pub mod by_step;
 pub mod learned_speed;
@@ -34,8 +34,8 @@ use crate::step_history::observed_task::SeenRun;
 use crate::workflow_runs;
 use crate::workflow_runs::batch_family::Families;
 
-/// Profiles of all steps, of which the state holds those in `kept`; sessions and services
-/// are no steps of a pipeline.
+/// Profiles of all steps; `kept` contains the tasks of the state. Sessions and services are not
+/// steps of a pipeline.
 pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profiles<'a> {
     let mut by_name: BTreeMap<StepKey, Vec<SeenRun<'a>>> = BTreeMap::new();
     let all = seen(facts, kept);
@@ -99,7 +99,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
     }
 }
 
-/// The pipeline run and the sample of a task, where something names the run.
+/// The pipeline run and the sample of a task; `None` if the run is unknown.
 fn record(
     seen: &SeenRun<'_>,
     key: &RunKey,
@@ -117,8 +117,8 @@ fn record(
     }))
 }
 
-/// The runs that a profile has room for: the newest of each node in turn, so that one node
-/// that reports many runs does not displace those of all others.
+/// The tasks that a profile has room for: the newest of each node in turn. A node with many tasks
+/// therefore does not displace those of other nodes.
 fn newest<'r, 'a>(runs: &'r [SeenRun<'a>]) -> Vec<&'r SeenRun<'a>> {
     if runs.len() <= MAX_RUNS {
         return runs.iter().collect();
@@ -127,7 +127,7 @@ fn newest<'r, 'a>(runs: &'r [SeenRun<'a>]) -> Vec<&'r SeenRun<'a>> {
     for run in runs {
         by_node.entry(&run.step.node).or_default().push(run);
     }
-    // A run's turn is how many of its node are newer.
+    // The turn of a task is the number of newer tasks on its node.
     let mut turns = Vec::with_capacity(runs.len());
     for mut of_node in by_node.into_values() {
         of_node.sort_by_key(|run| Reverse(run.step.observed_at));
@@ -138,7 +138,8 @@ fn newest<'r, 'a>(runs: &'r [SeenRun<'a>]) -> Vec<&'r SeenRun<'a>> {
     chosen.map(|(_, run)| run).collect()
 }
 
-/// What the machines list at that run on demand and that each commitment could pay for.
+/// For each commitment, the hourly list price of the running machines without spot that it can
+/// cover.
 pub(crate) fn demand(facts: &Facts<'_>) -> Vec<UsdPerHour> {
     let running = || {
         let all = facts.inventory.instances.values();
@@ -153,15 +154,15 @@ pub(crate) fn demand(facts: &Facts<'_>) -> Vec<UsdPerHour> {
     sum.collect()
 }
 
-/// Executables that runs started; those of runs that failed may not exist there.
+/// Executables of successful tasks; the executable of a failed task may not exist on that
+/// architecture.
 fn tools<'r, 'a: 'r>(runs: impl Iterator<Item = &'r SeenRun<'a>>) -> BTreeSet<String> {
     let well = runs.filter(|run| !run.step.usage.end.is_bad());
     let tools = well.flat_map(|run| &run.step.usage.tools);
     tools.map(|tool| tool.name.clone()).collect()
 }
 
-/// Every run on a known machine, the newest record of it, whether the lake or the
-/// state has it or both.
+/// The newest record of every task on a known machine, from the lake and the state.
 fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<SeenRun<'a>> {
     let inventory = facts.inventory;
     let mut newest: BTreeMap<_, &PlacedStep> = BTreeMap::new();

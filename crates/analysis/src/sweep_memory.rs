@@ -1,12 +1,11 @@
-//! What one sweep tells the next, because neither cloud nor probe says it.
+//! Observations that one sweep stores for the next, because neither cloud nor probe reports them.
 
 use ebb_model::sweep_memory::{Jobless, Memory};
 
 use crate::facts::Facts;
 use crate::rules::batch::orphan_container::jobless;
 
-/// What is remembered after a sweep with these facts, which hold what the one before
-/// remembered.
+/// Memory after a sweep; `facts` contain the memory of the previous sweep.
 pub fn next_memory(facts: &Facts<'_>) -> Memory {
     let (before, now) = (facts.memory, facts.now);
     let workers = facts.inventory.batch.container_instances.values();

@@ -1,4 +1,4 @@
-//! A small world for the rules' tables of cases.
+//! A small world for the test cases of the rules.
 
 #[cfg(test)]
 mod finding_history;
@@ -84,8 +84,7 @@ impl World {
         world
     }
 
-    /// Folds one heartbeat a minute for minutes `from..to` and sets the clock to
-    /// its end.
+    /// Folds one heartbeat for each minute in `from..to` and sets the clock to its end.
     pub(crate) fn watch(
         &mut self,
         n: u8,
@@ -108,7 +107,7 @@ impl World {
         self.now = self.now.max(at(to * 60 + 5));
     }
 
-    /// Folds one heartbeat, and sets the clock past its end.
+    /// Folds one heartbeat and sets the clock after its end.
     pub(crate) fn take(&mut self, placed: &Placed) {
         self.state.fold_heartbeat(placed, &self.policy.activity);
         self.hours.fold_heartbeat(placed, &self.policy.activity);
@@ -132,7 +131,7 @@ impl World {
         }
     }
 
-    /// The report; what holds of every finding is held here, for all tables of cases.
+    /// The report, with checks that every finding of every test case must pass.
     pub(crate) fn judge(&self) -> Report {
         let report = judge(&self.facts());
         for finding in &report.findings {
@@ -159,7 +158,7 @@ impl World {
                 Some(finding.window.from) >= first,
                 "longer than it was watched: {finding:?}"
             );
-            // For a host of one's own there is no console and no command of ours.
+            // A host outside the clouds has no console and no command.
             let is_in_a_cloud = resource.region.as_str() != "on-premises";
             let command = &finding.remedy.command;
             assert!(
@@ -174,7 +173,7 @@ impl World {
         report
     }
 
-    /// What was asked of a machine ends as it was judged.
+    /// The last answer about a machine matches its result.
     fn is_explained(&self, machine: &Instance, report: &Report) {
         let kind = FindingKind::IdleNode;
         let asked = crate::rules::node::idle::explain(&self.facts(), machine);
@@ -186,7 +185,7 @@ impl World {
         let mut not_judged = not_judged.filter(|not| not.rule == kind.slug());
         let is_left_open = not_judged.any(|not| not.resource == id);
         let expect = match said {
-            // Or exempt.
+            // An exempt finding is also not evaluated.
             Some(Speaks::ForWaste) => is_found || is_left_open,
             Some(Speaks::Unknown) => is_left_open && !is_found,
             _ => !is_found && !is_left_open,
@@ -194,7 +193,7 @@ impl World {
         assert!(expect, "judged otherwise than asked: {asked:?}");
     }
 
-    /// The only finding, or what was said instead.
+    /// The only finding, or the text of the other result.
     pub(crate) fn verdict(&self) -> Result<Finding, String> {
         let report = self.judge();
         match (report.findings.as_slice(), report.not_judged.as_slice()) {
@@ -205,7 +204,7 @@ impl World {
         }
     }
 
-    /// Puts a Batch environment, a worker per instance and one job on node 1.
+    /// Adds a Batch environment, a worker for each instance and one job on node 1.
     pub(crate) fn with_job(mut self, status: JobStatus, requested: Requested) -> Self {
         let batch = &mut self.inventory.batch;
         let cluster = "arn:aws:ecs:us-east-1:1:cluster/b".to_owned();
@@ -255,7 +254,7 @@ pub(crate) fn region() -> Region {
     Region::new("us-east-1").expect("a region")
 }
 
-/// A running m5.xlarge, on demand, launched a fortnight before the clock's zero.
+/// A running on-demand m5.xlarge, launched 14 days before the zero of the clock.
 pub(crate) fn instance(n: u8) -> Instance {
     let launched = at(0).checked_sub(std::time::Duration::from_secs(14 * 86_400));
     let kind = InstanceType::new("m5.xlarge").expect("a type");
@@ -274,7 +273,7 @@ pub(crate) fn asked(cores: u64, gib: u64) -> Requested {
     }
 }
 
-/// The step of the job that [`World::with_job`] puts there.
+/// The task of the job that [`World::with_job`] adds.
 pub(crate) fn step(observed_s: u64, change: impl Fn(&mut StepUsage)) -> StepUsage {
     let mut usage = ebb_telemetry::testing::usage(1, clock(observed_s));
     change(&mut usage);
@@ -286,7 +285,7 @@ pub(crate) fn days_ago(days: u64) -> Timestamp {
     at(0).checked_sub(span).expect("a time of this century")
 }
 
-/// An unattached volume of us-east-1.
+/// An unattached volume in us-east-1.
 pub(crate) fn volume(days_old: u64, volume_type: &str, size_gib: u64) -> Volume {
     Volume {
         id: "vol-1".into(),
@@ -300,7 +299,7 @@ pub(crate) fn volume(days_old: u64, volume_type: &str, size_gib: u64) -> Volume 
     }
 }
 
-/// A snapshot of us-east-1 that nothing is left of.
+/// A snapshot in us-east-1 whose volume no longer exists.
 pub(crate) fn old_snapshot(days_old: u64) -> Snapshot {
     Snapshot {
         id: "snap-1".into(),

@@ -1,4 +1,4 @@
-//! When nodes were at work: up to a fortnight, an hour a cell.
+//! Hourly activity of nodes for up to 14 days.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +12,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::facts::Facts;
 
-/// Days told, the last one not over: as far back as hours are kept.
+/// Number of reported days, including the current one; equal to the retention of hourly data.
 const DAYS: i64 = KEPT_HOURS as i64 / DAY;
 
-/// Hours of a day.
+/// Hours in a day.
 const DAY: i64 = 24;
 
-/// Nodes told: more than a person looks through, and a page of bounded size.
+/// Limit on reported nodes, which bounds the size of the page.
 const MAX_NODES: usize = 100;
 
-/// The last days of the nodes with a probe that run.
+/// Hourly activity of the running nodes with a probe.
 pub(crate) fn of(facts: &Facts<'_>, findings: &[Finding]) -> Timeline {
     let running = |id: &NodeId| {
         let instance = facts.instance(id);
@@ -59,7 +59,7 @@ pub(crate) fn of(facts: &Facts<'_>, findings: &[Finding]) -> Timeline {
     let unseen = told
         .iter()
         .filter_map(|node| node.hours.iter().position(Option::is_some));
-    // Days before anything was seen would say nothing, in each line.
+    // Days before the first observation are removed, because they are empty in each line.
     let day = usize::try_from(DAY).unwrap_or(1);
     let before = unseen.min().unwrap_or(0) / day * day;
     for node in &mut told {
@@ -73,14 +73,13 @@ pub(crate) fn of(facts: &Facts<'_>, findings: &[Finding]) -> Timeline {
     }
 }
 
-/// The state knows the last day to the tick; of the days before there are the hours'
-/// slots.
+/// The state has ticks for the last day; earlier days have hourly slots.
 fn percent(facts: &Facts<'_>, id: &NodeId, hour: i64) -> Option<u8> {
     let begin = Timestamp::from_second(hour * 3600).ok()?;
     let end = begin.checked_add(SignedDuration::from_hours(1)).ok()?;
     let by_slot = || facts.hours.nodes.get(id)?.at(begin).active();
     let active = by_tick(facts, id, (begin, end)).or_else(by_slot)?;
-    // What worked at all was not at rest.
+    // Rounded up, so that any activity differs from idle.
     u8::try_from(active.ppm().div_ceil(10_000).min(100)).ok()
 }
 
@@ -104,7 +103,7 @@ mod tests {
     #[test]
     fn an_hour_is_the_share_of_what_was_seen_of_it_and_unseen_is_not_quiet() {
         let mut world = World::with([instance(1), instance(2), instance(3)]);
-        // The clock's zero is 46 minutes before a full hour.
+        // The zero of the clock is 46 minutes before a full hour.
         let busy = |until: u64| {
             move |minute: u64, h: &mut ebb_telemetry::heartbeat::Heartbeat| {
                 if minute < until {

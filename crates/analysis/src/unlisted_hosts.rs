@@ -1,5 +1,5 @@
-//! Machines that no cloud's inventory knows and their own probe tells of: hosts of the
-//! user's, or of a cloud that Ebb does not read.
+//! Nodes that only their probe reports and no inventory of a cloud contains. They are on-premises
+//! hosts, or machines of a cloud that Ebb does not read.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use ebb_node_state::fleet_state::FleetState;
 use ebb_telemetry::identity::NodeId;
 use jiff::Timestamp;
 
-/// A host whose probe was silent for so long has left, as far as anyone can tell. Until
-/// then the report says that it fell silent.
+/// After this time without heartbeats the host is considered removed. Until then the report shows
+/// that its probe is silent.
 const LEFT_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// Takes in the nodes that only their probes tell of. A node with an id of EC2 is
-/// none of them: it is in an inventory, or gone.
+/// Adds nodes that only their probes report. A node with an EC2 id is left out, because it is in an
+/// inventory or terminated.
 pub fn add_unlisted_hosts(inventory: &mut Inventory, state: &FleetState, now: Timestamp) {
     for (id, node) in &state.nodes {
         let here = node.latest.as_ref().is_some_and(|latest| {
@@ -47,7 +47,7 @@ mod tests {
     use ebb_telemetry::money::{Usd, UsdPerHour};
     use ebb_telemetry::testing::{at, clock, heartbeat};
 
-    /// A node of this name that was quiet for so many minutes.
+    /// A node called `name` that was idle for `minutes` minutes.
     fn quiet(name: &str, minutes: u64) -> World {
         let mut world = World::default();
         let node = NodeId::new(name).expect("a name");

@@ -1,5 +1,5 @@
-//! Of which run, pipeline and sample each step is. A step that nothing joins to a run is
-//! of the run `unassigned`: nothing is guessed, and the share that is joined is told.
+//! Assigns tasks to runs, pipelines and samples. A task without an assignment belongs to the run
+//! `unassigned`. The module never guesses, and reports the share of assigned tasks.
 
 pub mod batch_family;
 #[cfg(test)]
@@ -20,16 +20,16 @@ use crate::step_history::by_step::Profiles;
 use crate::step_history::observed_task::SeenRun;
 use crate::workflow_runs::batch_family::Families;
 
-/// Runs that a report tells of, the newest.
+/// Limit on reported runs; the newest are reported.
 pub const MAX_RUNS: usize = 200;
 
-/// Steps with labels that a report tells of, the newest.
+/// Limit on reported tasks with labels; the newest are reported.
 pub const MAX_HANDED: usize = 200;
 
-/// Samples of a run that are named.
+/// Limit on named samples of a run.
 const MAX_SAMPLES: usize = 20;
 
-/// The pipeline runs of all steps that probes saw.
+/// The pipeline runs of all observed tasks.
 pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Runs {
     let families = Families::of(facts.inventory.batch.jobs.values());
     let mut told = Runs::default();
@@ -75,7 +75,7 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
     told
 }
 
-/// What is summed over a run's steps.
+/// Sums over the tasks of a run.
 struct Sum {
     told: RunSeen,
     pipelines: BTreeSet<String>,
@@ -133,7 +133,7 @@ impl Sum {
     }
 }
 
-/// Of which run a step is, by the surest of what joins it.
+/// The run of a task, from the most reliable source.
 pub(crate) fn run_of(
     seen: &SeenRun<'_>,
     policy: &Policy,
@@ -143,8 +143,8 @@ pub(crate) fn run_of(
     let tagged = || Some((JoinedBy::Tag, tagged(seen)?));
     let launched = || {
         let run = seen.step.usage.detail.run.as_ref()?;
-        // Two nodes, or two boots of one, may have launchers of one number; so much of a
-        // boot's random id tells those of one node apart.
+        // Two nodes, or two boots of one node, may have launchers with the same number. This prefix
+        // of the random boot id distinguishes the boots of one node.
         let (node, boot) = (&seen.step.node, &seen.step.boot);
         let key = format!("{} {node}/{boot:.8}/{}", run.launcher, run.key);
         Some((JoinedBy::Launcher, key))
@@ -161,31 +161,31 @@ pub(crate) fn run_of(
         .or_else(named)
 }
 
-/// The sample that a step works on, by a label or a rule of the policy.
+/// The sample of a task, from a label or a rule of the policy.
 pub(crate) fn sample_of<'a>(seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
     drawn(Drawn::Sample, "sample", seen, policy)
 }
 
-/// By the tag that is ours, or by what Nextflow calls its run.
+/// The run from the tag of Ebb, or from the tags that Nextflow sets.
 ///
-/// Source: `K8sTaskHandler.getDefaultLabels` of Nextflow, whose names its users give
-/// Batch jobs by `resourceLabels` too.
+/// Source: `K8sTaskHandler.getDefaultLabels` of Nextflow. Users also set these names on Batch jobs
+/// by `resourceLabels`.
 fn tagged(seen: &SeenRun<'_>) -> Option<String> {
     let tags = &seen.job?.tags;
     if let Some(run) = tags.get(RUN_TAG) {
         return Some(run.clone());
     }
     let session = tags.get("nextflow.io/sessionId");
-    // A run that is resumed has the session of the one before, under a new name.
+    // A resumed run has the session of the previous run and a new name.
     match (tags.get("nextflow.io/runName"), session) {
         (Some(name), Some(session)) => Some(format!("{name} {session}")),
         (None, Some(session)) => Some(session.clone()),
-        // Names alone repeat from one project to the next.
+        // Names alone repeat between projects.
         (_, None) => None,
     }
 }
 
-/// The pipeline that a step is of, where something names it.
+/// The pipeline of a task; `None` if no source names one.
 pub(crate) fn pipeline(seen: &SeenRun<'_>, policy: &Policy) -> Option<String> {
     if let Some(name) = label(seen, "pipeline") {
         return Some(name.to_owned());
@@ -203,7 +203,7 @@ fn label<'a>(seen: &SeenRun<'a>, key: &str) -> Option<&'a str> {
     handed.labels.get(key).map(String::as_str)
 }
 
-/// What a label says, else what a rule draws.
+/// The value of a label, otherwise of a rule.
 fn drawn<'a>(wanted: Drawn, key: &str, seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
     label(seen, key).or_else(|| by_rule(wanted, seen, policy))
 }

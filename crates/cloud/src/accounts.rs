@@ -1,6 +1,5 @@
-//! Several accounts as one behind the same ports: each region is asked of every
-//! account that has it enabled, side by side, and what one of them refuses is a gap
-//! that names it.
+//! Presents several accounts as one behind the same ports. Each region is read in every account
+//! that has it enabled, in parallel. If an account refuses, a gap names it.
 
 mod bill;
 mod markets;
@@ -19,37 +18,37 @@ use crate::ports::{
 };
 use crate::turns::{ACCOUNTS_AT_ONCE, in_turns_of};
 
-/// One account and what may be asked of it.
+/// One account and its data sources.
 #[derive(Clone)]
 pub struct Member {
-    /// Which.
+    /// The account id.
     pub id: AccountId,
-    /// What is there.
+    /// The inventory.
     pub inventory: Arc<dyn InventorySource>,
-    /// Utilization; `None` to leave it out.
+    /// Utilization; `None` if it is not read.
     pub metrics: Option<Arc<dyn MetricsSource>>,
-    /// The bill; `None` to leave it out.
+    /// The bill; `None` if it is not read.
     pub bill: Option<Arc<dyn BillSource>>,
-    /// What machines are sold for; `None` to leave it out.
+    /// Prices and market data of machines; `None` if they are not read.
     pub markets: Option<Arc<dyn MarketSource>>,
 }
 
 #[derive(Debug, Default)]
 struct Learnt {
-    /// The regions that an account has enabled, once it has said so.
+    /// The enabled regions of each account, after it answered.
     enabled: BTreeMap<AccountId, BTreeSet<Region>>,
-    /// Which account a node was seen in.
+    /// The account of each node.
     owner: BTreeMap<NodeId, AccountId>,
-    /// Accounts whose nodes are on the first one's bill, as a management account has them.
+    /// Accounts whose nodes are on the bill of the first account, as with a management account.
     on_the_first: BTreeSet<AccountId>,
-    /// Accounts whose metrics refused where another's answered.
+    /// Gaps for accounts that refused metrics while another account answered.
     unheard: Vec<Gap>,
-    /// The same of bills.
+    /// The same for bills.
     unbilled: Vec<Gap>,
 }
 
-/// Accounts that are looked at together; the first is asked for the bill first,
-/// because a management account has everybody's.
+/// Accounts that are read together. The bill of the first is read first, because the bill of a
+/// management account contains all accounts.
 #[derive(Clone)]
 pub struct Accounts {
     members: Vec<Member>,
@@ -58,7 +57,8 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// These accounts; `gaps` are those that could not be entered, and why.
+    /// Combines these accounts; `gaps` contains the accounts that could not be entered, with the
+    /// reason.
     pub fn new(members: Vec<Member>, gaps: Vec<Gap>) -> Self {
         Self {
             members,
@@ -85,7 +85,7 @@ fn gap(account: &AccountId, scope: &str, error: &CloudError) -> Gap {
     Refused::from(error.clone()).gap(Gap::of_account(account, scope))
 }
 
-/// Nothing answered: the first refusal stands for all.
+/// The error if no account answered: the first refusal.
 fn all_refused(refusals: Vec<(AccountId, CloudError)>) -> CloudError {
     let count = refusals.len();
     let mut refusals = refusals;
@@ -118,7 +118,8 @@ impl InventorySource for Accounts {
                     let enabled = regions.into_iter().collect();
                     self.learnt().enabled.insert(account, enabled);
                 }
-                // It is asked in every region that another has, and says so there.
+                // The account is still read in every region of the others, and refuses there with a
+                // gap.
                 Err(error) => refusals.push((account, error)),
             }
         }

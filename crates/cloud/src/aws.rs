@@ -1,9 +1,9 @@
-//! The real ports. Each stands behind a feature, because each brings an SDK.
-//! [`config`] holds what all clients share.
+//! The AWS implementations of the ports. Each is behind a feature, because each needs an SDK.
+//! [`config`] contains the settings that all clients share.
 
-/// A client of one service that reads an account in a region. AWS bounds calls by account
-/// and region, so each has retries and a rate of its own: one that is throttled slows no
-/// other. By default the SDK has them by region alone.
+/// A client of one service that reads an account in a region. AWS limits calls by account and
+/// region, so each client has its own retry partition. Throttling of one then does not slow the
+/// others. By default the SDK partitions retries by region alone.
 #[cfg(any(
     feature = "inventory",
     feature = "metrics",

@@ -1,4 +1,4 @@
-//! Addresses of HTTP services that are sent a secret or data. All are checked here.
+//! Checks the addresses of HTTP services that receive a secret or data.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,16 +6,16 @@ use std::str::FromStr;
 use thiserror::Error;
 use url::{Host, Url};
 
-/// Why an address is refused. No variant shows the address, which may hold a secret.
+/// Why an address is refused. No variant contains the address, which may contain a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadEndpoint {
-    /// Not a URL, or one with white space or control characters in it.
+    /// It is not a URL, or contains white space or control characters.
     #[error("not a valid URL")]
     Form,
-    /// A user name or password in the URL, which makes another host look like this one.
+    /// It contains a user name or password, which can make another host look like the intended one.
     #[error("the URL holds a user name or password; remove all up to the '@'")]
     UserInfo,
-    /// Neither https nor plain http to this machine.
+    /// It is neither https nor plain http to this machine.
     #[error("the URL is not https with a host (plain http only on this machine)")]
     NotPrivate,
 }
@@ -25,14 +25,14 @@ pub enum BadEndpoint {
 pub struct Endpoint(Url);
 
 impl Endpoint {
-    /// Reads an address; white space around it is ignored.
+    /// Parses an address; white space around it is ignored.
     ///
     /// # Errors
-    /// When it is no URL, holds a user name or would send data in the clear.
+    /// If it is not a URL, contains a user name, or would send data unencrypted.
     pub fn parse(text: &str) -> Result<Self, BadEndpoint> {
         let text = text.trim();
-        // The parser drops tabs and line ends inside a URL and takes '\' for '/'. Nobody
-        // means that, so a reader could take the address for another one.
+        // The parser drops tabs and line ends inside a URL and treats '\' as '/'. Then a person
+        // could take the address for another one.
         let is_strange = |c: char| c.is_whitespace() || c.is_control() || c == '\\';
         if text.contains(is_strange) || !text.contains("://") {
             return Err(BadEndpoint::Form);
@@ -40,11 +40,11 @@ impl Endpoint {
         let url = Url::parse(text).map_err(|_| BadEndpoint::Form)?;
         let authority = text.split_once("://").map_or("", |(_, rest)| rest);
         let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
-        // The parser forgets a user name that is empty.
+        // The parser drops an empty user name.
         if authority.contains('@') || !url.username().is_empty() || url.password().is_some() {
             return Err(BadEndpoint::UserInfo);
         }
-        // The parser takes `https:///x` for the host x.
+        // The parser treats `https:///x` as host x.
         match (url.scheme(), url.host()) {
             _ if authority.is_empty() => Err(BadEndpoint::NotPrivate),
             ("https", Some(_)) => Ok(Self(url)),
@@ -53,7 +53,7 @@ impl Endpoint {
         }
     }
 
-    /// The address as it is sent to.
+    /// The full address.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }

@@ -1,9 +1,9 @@
-//! An error and its causes in one line, for a person who sees nothing else of it.
+//! Formats an error and its causes in one line.
 
 use std::error::Error;
 
-/// What happened, and after each colon why. Some libraries repeat their cause in
-/// their own words; it is said once.
+/// The error and its causes, separated by colons. Some libraries repeat their cause in their own
+/// text; it is shown once.
 pub fn reason(error: &dyn Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();

@@ -1,5 +1,5 @@
-//! Events to a webhook of the user's, one a request, signed so that the receiver can
-//! tell who sent them and that nobody sent them again later.
+//! Sends events to a webhook of the user, one in each request. Events are signed, so that the
+//! receiver can verify the sender and detect replays.
 //!
 //! Source: Standard Webhooks, "Webhook headers" and "Signature scheme" (symmetric);
 //! CloudEvents 1.0.2, "HTTP protocol binding", structured content mode.
@@ -20,22 +20,22 @@ use crate::webhook::{BadWebhookUrl, HttpWebhook};
 
 const CONTENT_TYPE: &str = "application/cloudevents+json; charset=utf-8";
 
-/// What a key begins with.
+/// The prefix of a key.
 const KEY_PREFIX: &str = "whsec_";
 
-/// Bytes of a key, by the convention.
+/// Length of a key in bytes, as in the specification.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// Why a secret names no place to send events to. It says nothing of its content.
+/// Why a secret cannot be used for events. The error contains nothing of the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadEventsSecret {
-    /// Not the object that is described.
+    /// It is not the expected JSON object.
     #[error("the secret is no JSON object with `url` and `key`")]
     Form,
-    /// Its URL.
+    /// The URL is not valid.
     #[error("url of the secret: {0}")]
     Url(#[from] BadWebhookUrl),
-    /// One of its keys.
+    /// A key is not valid.
     #[error(
         "key of the secret: {KEY_PREFIX} and 24 to 64 bytes in base64, such as whsec_$(openssl \
          rand -base64 32); while one is changed, the new and the old with a space between"
@@ -50,10 +50,10 @@ struct Secret {
     key: String,
 }
 
-/// A webhook that is sent signed events.
+/// A webhook that receives signed events.
 pub struct SignedWebhook {
     hook: HttpWebhook,
-    /// All sign, so that a receiver may change from one to the next.
+    /// All keys sign, so that a receiver can rotate keys.
     keys: Vec<Hmac<Sha256>>,
 }
 
@@ -64,10 +64,10 @@ impl fmt::Debug for SignedWebhook {
 }
 
 impl SignedWebhook {
-    /// Reads the secret: `{"url": "https://…", "key": "whsec_…"}`.
+    /// Parses the secret: `{"url": "https://…", "key": "whsec_…"}`.
     ///
     /// # Errors
-    /// When it has no such form, or its URL would not keep the secret.
+    /// If the format is wrong, or the URL is not private.
     pub fn from_secret(text: &str) -> Result<Self, BadEventsSecret> {
         let secret: Secret = serde_json::from_str(text).map_err(|_| BadEventsSecret::Form)?;
         let keys = secret.key.split_whitespace().map(key);
@@ -145,7 +145,7 @@ mod tests {
         check(r#"{"url": "https://x.y/hush"}"#, Err(BadEventsSecret::Form));
     }
 
-    /// The example of the convention's own libraries; Python's `hmac` says the same.
+    /// The example of the specification's own libraries; Python's `hmac` gives the same result.
     #[test]
     fn a_signature_is_what_another_program_makes_of_the_same() {
         let secret = format!(r#"{{"url": "https://x.y", "key": "{KEY}"}}"#);
@@ -155,8 +155,8 @@ mod tests {
         assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 
-    /// A receiver: takes requests, answers each, and says of each its id and whether one
-    /// of its signatures is by `key` and of now.
+    /// A receiver: answers each request. Returns its id, and whether one of its signatures is
+    /// recent and made with `key`.
     async fn receive(listener: TcpListener, key: &str, answers: &[u16]) -> Vec<(String, bool)> {
         let key = BASE64_STANDARD.decode(&key[KEY_PREFIX.len()..]);
         let key = key.expect("base64");

@@ -1,6 +1,6 @@
-//! Wrappers that make a port fail on purpose, to kill a sweep at each point
-//! where it touches the outside. One [`Fault`] counts the calls of all the ports
-//! that share it, so that "the n-th call" is the n-th of the whole run.
+//! Wrappers that make a port fail on purpose, to stop a sweep at each call to the outside. One
+//! [`Fault`] counts the calls of all ports that share it, so that call n is the nth call of the
+//! whole sweep.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -26,21 +26,21 @@ use crate::ports::{
     PutOptions, Queue, Received, Secrets, Topic,
 };
 
-/// Whether the work was done when the failure is told.
+/// Whether the operation is done when the call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// The call fails and nothing happened.
+    /// The call fails without the operation.
     Before,
-    /// The work was done, and the caller does not learn of it.
+    /// The operation is done, but the call fails.
     After,
 }
 
-/// What comes after the failure.
+/// Whether later calls succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
-    /// Later calls work: a fault that passes.
+    /// Later calls succeed.
     Recovers,
-    /// Every later call fails and does nothing: the caller is dead.
+    /// Every later call fails without its operation, as if the process had crashed.
     StaysDead,
 }
 
@@ -51,12 +51,12 @@ struct Counted {
     down: Option<&'static str>,
 }
 
-/// What fails and when; clones count together.
+/// The calls that fail; clones share the count.
 #[derive(Debug, Clone, Default)]
 pub struct Fault(Arc<Mutex<Counted>>);
 
 impl Fault {
-    /// Never fails; for counting the calls of a run.
+    /// Never fails; counts the calls.
     pub fn never() -> Self {
         Self::default()
     }
@@ -69,7 +69,7 @@ impl Fault {
         })
     }
 
-    /// Fails every call of one operation and does nothing then.
+    /// Fails every call of one operation, without the operation.
     pub fn always(operation: &'static str) -> Self {
         Self::new(Counted {
             down: Some(operation),
@@ -77,7 +77,7 @@ impl Fault {
         })
     }
 
-    /// Fails every call from now on: the caller is dead.
+    /// Fails every call from now on, as if the process had crashed.
     pub fn kill(&self) {
         let mut counted = self.counted();
         counted.at = Some((counted.calls.len(), Moment::Before, Then::StaysDead));
@@ -96,8 +96,8 @@ impl Fault {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a call of a port that is not one of this crate's, and tells whether
-    /// and when it is to fail.
+    /// Counts a call of a port from another crate. Returns when it must fail; `None` if it must
+    /// not.
     pub fn call(&self, operation: &'static str) -> Option<Moment> {
         let mut counted = self.counted();
         let this = counted.calls.len();
@@ -137,7 +137,7 @@ fn failed(operation: &str) -> CloudError {
     }
 }
 
-/// A port that fails when its [`Fault`] says so.
+/// A port that fails as its [`Fault`] defines.
 #[derive(Debug, Clone)]
 pub struct Failing<T> {
     inner: T,
@@ -145,7 +145,7 @@ pub struct Failing<T> {
 }
 
 impl<T> Failing<T> {
-    /// Puts `fault` before `inner`.
+    /// Wraps `inner` with `fault`.
     pub fn new(inner: T, fault: &Fault) -> Self {
         Self {
             inner,
@@ -153,7 +153,7 @@ impl<T> Failing<T> {
         }
     }
 
-    /// The port beneath.
+    /// The wrapped port.
     pub fn inner(&self) -> &T {
         &self.inner
     }
@@ -396,8 +396,8 @@ mod tests {
     use super::*;
     use crate::fake::{FakeClock, FakeObjects, FakeQueue};
 
-    /// Two sends and a put, told which of them the caller saw succeed and which
-    /// really happened.
+    /// Sends twice and puts once. Returns which calls succeeded for the caller, and how many
+    /// operations were done.
     async fn run(fault: &Fault) -> (Vec<bool>, usize) {
         let clock = FakeClock::at(Timestamp::UNIX_EPOCH);
         let queue = Failing::new(FakeQueue::new(clock.clone()), fault);

@@ -1,6 +1,6 @@
-//! Ports in memory, faithful to the real ones where it matters to a sweep: a
-//! message comes again until it is deleted, a conditional write sees versions.
-//! A clone is another client of the same fake. No SDK is needed for any of this.
+//! Ports in memory, with the behaviour of the real ones that a sweep depends on: a message is
+//! received again until it is deleted, and a conditional write checks versions. A clone is another
+//! client of the same fake. They need no SDK.
 
 pub mod account;
 pub mod clock;

@@ -1,5 +1,5 @@
-//! The ports to Google Cloud: Compute Engine and Cloud Monitoring, by Google's own
-//! clients. They only read.
+//! The ports for Google Cloud: Compute Engine and Cloud Monitoring, with Google's own clients. They
+//! only read.
 
 mod error;
 mod inventory;
@@ -22,11 +22,11 @@ use google_cloud_monitoring_v3::client::MetricService;
 use crate::ports::{CloudError, CloudResult};
 use error::not_built;
 
-/// Of one call, the first counted: one that is refused for want of capacity or quota is
-/// tried again after a pause that grows.
+/// Number of attempts of one call, including the first. A call that fails because of capacity or
+/// quota is retried with exponential back-off.
 const ATTEMPTS: u32 = 4;
 
-/// Which project, and how it is reached.
+/// The project and its endpoint.
 #[derive(Debug, Clone)]
 pub struct GcpConfig {
     project: String,
@@ -34,12 +34,12 @@ pub struct GcpConfig {
 }
 
 impl GcpConfig {
-    /// A project of Google's, with the credentials that its tools find: the file of
+    /// A Google Cloud project with Application Default Credentials: the file of
     /// `GOOGLE_APPLICATION_CREDENTIALS`, `gcloud auth application-default login`, or the
-    /// machine's own.
+    /// credentials of the machine.
     ///
     /// # Errors
-    /// When that is no project id.
+    /// If the text is not a project id.
     pub fn new(project: &str) -> CloudResult<Self> {
         let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"-.:".contains(&c);
         if project.is_empty() || project.len() > 100 || !project.bytes().all(plain) {
@@ -57,7 +57,7 @@ impl GcpConfig {
         })
     }
 
-    /// The same at another address and without credentials, as a simulator has it.
+    /// The same project at another endpoint and without credentials, for a simulator.
     #[must_use]
     pub fn at(self, endpoint: &str) -> Self {
         Self {
@@ -66,12 +66,12 @@ impl GcpConfig {
         }
     }
 
-    /// The project.
+    /// The project id.
     pub fn project(&self) -> &str {
         &self.project
     }
 
-    /// None where Google's own are to be found.
+    /// `None` if Application Default Credentials are used.
     fn credentials(&self) -> Option<Credentials> {
         self.endpoint
             .as_ref()
@@ -106,13 +106,13 @@ impl GcpConfig {
     }
 }
 
-/// What Google says may be tried again, and too many requests.
+/// Retries errors that Google documents as retryable, and too many requests.
 fn retry() -> impl google_cloud_gax::retry_policy::RetryPolicy {
     TooManyRequests::new(Aip194Strict).with_attempt_limit(ATTEMPTS)
 }
 
-/// Google's clients take the process's provider; it must be the one that the others here
-/// use. Where the program has chosen already, its choice holds.
+/// Installs the TLS crypto provider of the process, which Google's clients use, as the other
+/// clients here do. A provider that is already installed stays.
 fn one_crypto_provider() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -120,12 +120,13 @@ fn one_crypto_provider() {
     });
 }
 
-/// What follows the last slash of a URL that names a resource.
+/// The text after the last slash of a resource URL.
 fn last_part(url: &str) -> &str {
     url.rsplit('/').next().unwrap_or(url)
 }
 
-/// Source: Compute Engine, "Regions and zones": a zone is its region's name with a letter.
+/// The region of a zone. Source: Compute Engine, "Regions and zones": a zone name is the region
+/// name with a letter.
 fn region_of(zone: &str) -> &str {
     zone.rsplit_once('-').map_or(zone, |(region, _)| region)
 }

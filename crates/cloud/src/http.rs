@@ -1,5 +1,5 @@
-//! The one HTTP client. Every binary is static, and glibc's resolver does not
-//! work without its shared objects, so names are resolved in Rust.
+//! The shared HTTP client. Every binary is static, and glibc's resolver does not work without its
+//! shared objects, so names are resolved in Rust.
 
 use std::error::Error;
 use std::fs;
@@ -30,7 +30,7 @@ pub(crate) fn connector() -> Connector {
         .build_with_resolver(resolver())
 }
 
-/// The words of an error and of all that caused it, each said once.
+/// The messages of an error and all its causes, each once.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();
@@ -45,7 +45,8 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     words
 }
 
-/// A public file of at most `max_bytes`, or in words why there is none within `patience`.
+/// Downloads a public file of at most `max_bytes`; the error states why it failed within
+/// `patience`.
 #[cfg(feature = "inventory")]
 pub(crate) async fn get(
     url: &str,
@@ -75,8 +76,7 @@ pub(crate) async fn get(
     tokio::time::timeout(patience, read).await.map_err(late)?
 }
 
-/// The resolver of the machine's configuration, or Amazon's own where the
-/// machine has none: without either, every program here would be blind.
+/// A resolver with the machine's configuration, or with Amazon's DNS server if there is none.
 ///
 /// Source: VPC user guide, "Amazon DNS server" (169.254.169.253).
 pub(crate) fn resolver() -> HickoryDnsResolver {

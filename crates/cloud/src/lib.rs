@@ -1,6 +1,6 @@
-//! Ports to the cloud. Programs see the traits of [`ports`]; the real ones stand
-//! under [`aws`], each behind a feature, and [`fake`] and [`failing`] stand in for
-//! them in tests. This is the only crate that names a cloud SDK.
+//! Ports to the cloud. Programs use the traits of [`ports`]. The implementations are in [`aws`],
+//! each behind a feature; [`fake`] and [`failing`] replace them in tests. Only this crate uses a
+//! cloud SDK.
 
 pub mod accounts;
 #[cfg(feature = "aws")]

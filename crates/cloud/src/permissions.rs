@@ -1,11 +1,11 @@
-//! Every action of IAM that a real adapter calls, once. Adapters name their
-//! operations from here, `ebb doctor` and the policies are held against it.
-//! Not one of them starts, stops or changes a resource of the user's.
+//! Every IAM action that an adapter calls, once. Adapters take their operation names from here, and
+//! `ebb doctor` and the policies are checked against the list. No action starts, stops or changes a
+//! resource of the user.
 
-/// Which adapter calls an action.
+/// The adapter that calls an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Adapter {
-    /// Instances, volumes, addresses, Batch and ECS, and what machines are sold for.
+    /// Instances, volumes, addresses, Batch and ECS, and market data of machines.
     Inventory,
     /// CloudWatch.
     Metrics,
@@ -13,30 +13,30 @@ pub enum Adapter {
     Bill,
     /// Compute Optimizer and Cost Optimization Hub.
     SecondOpinion,
-    /// AWS's Price List, and what EC2 tells of machine types.
+    /// AWS's Price List, and EC2's descriptions of machine types.
     Prices,
-    /// SQS, Ebb's own queues.
+    /// SQS, for Ebb's own queues.
     Queue,
-    /// S3, Ebb's own bucket.
+    /// S3, for Ebb's own bucket.
     Objects,
-    /// Secrets Manager, Ebb's own secret.
+    /// Secrets Manager, for Ebb's own secret.
     Secrets,
     /// SES.
     Email,
-    /// SNS, a topic that the deployment names.
+    /// SNS, for a topic of the deployment.
     Topic,
-    /// STS, which asks for no permission.
+    /// STS, which needs no permission.
     Identity,
-    /// Other accounts: Organizations, and the role assumed in each.
+    /// Other accounts: Organizations, and the role that is assumed in each.
     Accounts,
 }
 
-/// One action and who calls it.
+/// One action and its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Permission {
     /// The caller.
     pub adapter: Adapter,
-    /// The action as IAM names it.
+    /// The IAM name of the action.
     pub action: &'static str,
 }
 
@@ -44,7 +44,7 @@ macro_rules! permissions {
     ($($adapter:ident { $($name:ident = $action:literal,)* })*) => {
         $($(pub(crate) const $name: &str = $action;)*)*
 
-        /// All of them, by adapter.
+        /// All permissions, by adapter.
         pub const PERMISSIONS: &[Permission] = &[
             $($(Permission { adapter: Adapter::$adapter, action: $name },)*)*
         ];

@@ -1,5 +1,5 @@
-//! What Ebb asks of a cloud, as narrow traits over domain types. No SDK is named
-//! here, and nothing here changes a resource of the user's.
+//! The cloud services that Ebb uses, as narrow traits over domain types. No trait depends on an
+//! SDK, and no method changes a resource of the user.
 
 pub mod metrics;
 
@@ -27,39 +27,39 @@ use ebb_telemetry::money::{Usd, UsdPerHour};
 use jiff::Timestamp;
 use thiserror::Error;
 
-/// Why the cloud did not answer as hoped.
+/// Why a call to the cloud failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CloudError {
-    /// The credentials may not do it; `operation` is the permission to add.
+    /// The credentials lack a permission; `operation` is the permission to add.
     #[error("{operation} was denied: {message}")]
     Denied {
-        /// The action as IAM names it, such as `ec2:DescribeInstances`.
+        /// The IAM name of the action, such as `ec2:DescribeInstances`.
         operation: String,
-        /// The cloud's words.
+        /// The message of the cloud.
         message: String,
     },
-    /// What was asked for does not exist.
+    /// The resource does not exist.
     #[error("{operation}: {what} does not exist")]
     Missing {
-        /// The action as IAM names it.
+        /// The IAM name of the action.
         operation: String,
         /// The key, URL or id.
         what: String,
     },
-    /// A conditional write found another version than the one it expected.
+    /// A conditional write found another version than the expected one.
     #[error("{operation}: {what} was changed by someone else")]
     Conflict {
-        /// The action as IAM names it.
+        /// The IAM name of the action.
         operation: String,
         /// The key.
         what: String,
     },
-    /// Anything else: network, throttling past the retries, a fault over there.
+    /// Any other error: network, throttling after all retries, or an error of the service.
     #[error("{operation} failed: {message}")]
     Failed {
-        /// The action as IAM names it.
+        /// The IAM name of the action.
         operation: String,
-        /// The cloud's words, or the client's.
+        /// The message of the cloud or the client.
         message: String,
     },
 }
@@ -75,63 +75,60 @@ impl From<CloudError> for Refused {
     }
 }
 
-/// A result of asking the cloud.
+/// The result of a call to the cloud.
 pub type CloudResult<T> = Result<T, CloudError>;
 
-/// Reads what is there. A part that refuses becomes a gap of the inventory; an
-/// error is for when nothing could be read at all.
+/// Reads the inventory. A part that refuses becomes a gap of the inventory; an error means that
+/// nothing could be read.
 #[async_trait]
 pub trait InventorySource: Send + Sync {
-    /// The regions that are enabled.
+    /// The enabled regions.
     async fn regions(&self) -> CloudResult<Vec<Region>>;
 
-    /// Instances and Batch of one region, at `now`.
+    /// The present instances and Batch resources of one region.
     async fn gather(&self, region: &Region) -> CloudResult<Inventory>;
 
-    /// What was to be looked at and could not even be asked, such as an account whose
-    /// role may not be assumed.
+    /// Gaps for parts that could not be requested, such as an account whose role cannot be assumed.
     fn not_entered(&self) -> Vec<Gap>;
 }
 
-/// Reads what machines are sold for beside the list price. None of it is charged for.
+/// Reads market data of machines in addition to the list price. All requests are free.
 #[async_trait]
 pub trait MarketSource: Send + Sync {
-    /// The spot price of each type in a region, of its cheapest zone, for Linux; how often
-    /// machines are taken back is not told here.
+    /// The spot price of each type in the region's cheapest zone, for Linux, without interruption
+    /// rates.
     async fn spot_prices(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, SpotTerms>>;
 
-    /// The zones of a region that sell each type.
+    /// The zones of a region that offer each type.
     async fn zones(&self, region: &Region)
     -> CloudResult<BTreeMap<InstanceType, BTreeSet<String>>>;
 
-    /// What has been reserved in a region and is paid for, used or not.
+    /// The reservations of a region, which are paid for even if they are not used.
     async fn reserved(&self, region: &Region) -> CloudResult<Vec<Commitment>>;
 
-    /// How likely spot machines are to be had now, from 1 to 10, in the region's zones
-    /// together; `None` where the answer has no score for it. AWS bounds how many new
-    /// questions it answers within a day, so that few are asked.
+    /// The spot placement score from 1 to 10 for all zones of the region together; `None` if the
+    /// answer has no score. AWS limits the number of distinct requests a day.
     async fn spot_score(&self, wish: &SpotWish) -> CloudResult<Option<u8>>;
 
-    /// How often spot machines are taken back, everywhere.
+    /// The spot interruption rates of all regions.
     async fn interruptions(&self) -> CloudResult<Advisor>;
 }
 
-/// Reads what machines are listed for on demand, for Linux in shared tenancy, and what they
-/// have. None of it is charged for.
+/// Reads on-demand prices for Linux with shared tenancy, and properties of machine types. All
+/// requests are free.
 #[async_trait]
 pub trait PriceSource: Send + Sync {
-    /// The price of each type that a region sells.
+    /// The price of each type that a region offers.
     async fn on_demand(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, UsdPerHour>>;
 
-    /// What Fargate charges in a region for Linux, on demand.
+    /// Fargate's on-demand prices for Linux in a region.
     async fn fargate(&self, region: &Region) -> CloudResult<FargatePrices>;
 
-    /// What volumes, snapshots and public addresses cost in a region.
+    /// Prices of volumes, snapshots and public addresses in a region.
     async fn storage(&self, region: &Region) -> CloudResult<StoragePrices>;
 
-    /// What the types of these names have, as far as the region knows them; a `*` stands for
-    /// any letters. `None` asks for all that the region knows. A type of which the answer
-    /// does not say how large it is is left out.
+    /// The machine types with these names that the region has; `*` matches any characters, and
+    /// `None` means all types. A type without its size in the answer is left out.
     async fn types(
         &self,
         region: &Region,
@@ -139,7 +136,7 @@ pub trait PriceSource: Send + Sync {
     ) -> CloudResult<Vec<TypeSpec>>;
 }
 
-/// What a request to Cost Explorer costs.
+/// The price of one request to Cost Explorer.
 ///
 /// Source: "AWS Cost Management Pricing", 0.01 USD per paginated request.
 pub const PRICE_PER_BILL_REQUEST: Usd = Usd::from_micros(10_000);
@@ -147,55 +144,55 @@ pub const PRICE_PER_BILL_REQUEST: Usd = Usd::from_micros(10_000);
 /// Reads the bill. Every request costs money.
 #[async_trait]
 pub trait BillSource: Send + Sync {
-    /// Net amortized cost of each EC2 resource by day, the last 14 days.
-    /// `Denied` or `Failed` when the account has not opted in.
-    /// What belongs to no resource comes under [`NO_RESOURCE`].
+    /// Net amortized cost of each EC2 resource by day, for the last 14 days. `Denied` or `Failed`
+    /// if the account has not opted in. Cost without a resource has the key [`NO_RESOURCE`].
     async fn by_resource(&self, to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>>;
 
-    /// The same days in all, by service and by these cost allocation tags; nothing from
-    /// a source that does not tell.
+    /// The total cost of the same days, by service and by these cost allocation tags; empty from a
+    /// source without this data.
     async fn by_day(&self, to: Timestamp, tags: &[String]) -> CloudResult<Vec<BilledDay>>;
 
-    /// The Savings Plans that last, and how much of each was used on the last days that
-    /// are over; nothing from a source that does not tell.
+    /// The active Savings Plans, and their utilization on the last complete days; empty from a
+    /// source without this data.
     async fn plans(&self, to: Timestamp) -> CloudResult<Vec<Commitment>>;
 
-    /// Requests that [`BillSource::plans`] takes at the least.
+    /// The minimum number of requests of [`BillSource::plans`].
     fn least_plan_requests(&self) -> u64;
 
-    /// What refused while the rest of a call answered, since this was asked last.
+    /// Gaps for parts that refused while the rest of a call succeeded, since the last call of this
+    /// method.
     fn take_gaps(&self) -> Vec<Gap>;
 
-    /// Requests made so far, which is what is paid for.
+    /// Number of requests so far, which are billed.
     fn requests(&self) -> u64;
 
-    /// False where asking is free, so that no budget is needed and nothing is kept.
+    /// False if requests are free, so that no budget is needed and nothing is cached.
     fn is_charged_for(&self) -> bool;
 
-    /// What of the bill could not be read, by the parts that it came in.
+    /// Gaps for parts of the bill that could not be read.
     fn gaps(&self, to: Timestamp) -> Vec<Gap>;
 }
 
-/// The key of what the bill charges to no resource.
+/// The key of cost that the bill assigns to no resource.
 pub const NO_RESOURCE: &str = "NoResourceId";
 
-/// A message as the queue hands it out.
+/// A received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
     /// The queue's id of the message.
     pub id: String,
-    /// What deletes it.
+    /// The receipt for deleting the message.
     pub receipt: String,
-    /// Who sent it as the cloud attests (`AROA…:session`); `None` when it did not say.
+    /// The attested sender (`AROA…:session`); `None` if the queue does not report it.
     pub sender: Option<String>,
-    /// When it arrived at the queue; `None` when it did not say.
+    /// When it arrived at the queue; `None` if the queue does not report it.
     pub sent_at: Option<Timestamp>,
     /// The body.
     pub body: String,
 }
 
-/// The bound on a message, its attributes counted. SQS takes 1 MiB by now; what
-/// keeps to the older bound passes through every queue.
+/// Maximum size of a message including its attributes. SQS now accepts 1 MiB, but every queue
+/// accepts this older limit.
 pub const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 
 /// A queue of messages of at most [`MAX_MESSAGE_BYTES`] of text.
@@ -204,23 +201,23 @@ pub trait Queue: Send + Sync {
     /// Sends one message.
     async fn send(&self, body: &str) -> CloudResult<()>;
 
-    /// Sends one message with string attributes beside the body.
+    /// Sends one message with string attributes.
     async fn send_with(&self, body: &str, attributes: &BTreeMap<String, String>)
     -> CloudResult<()>;
 
-    /// Receives up to `limit` messages, waiting at most `wait` for the first.
-    /// They come again unless deleted.
+    /// Receives up to `limit` messages, and waits at most `wait` for the first. Messages that are
+    /// not deleted are received again.
     async fn receive(&self, limit: usize, wait: Duration) -> CloudResult<Vec<Received>>;
 
     /// Deletes received messages by receipt.
     async fn delete(&self, receipts: &[String]) -> CloudResult<()>;
 }
 
-/// What a stored object's version is called, for conditional writes.
+/// The version of a stored object, for conditional writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Etag(pub String);
 
-/// An object with its version and time of arrival.
+/// An object with its version and write time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
     /// The bytes.
@@ -236,35 +233,35 @@ pub struct Object {
 pub struct Listed {
     /// The key.
     pub key: String,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
     /// When it was written, by the store's clock.
     pub modified_at: Timestamp,
 }
 
-/// When a write may happen.
+/// The condition of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PutIf {
     /// Always.
     Always,
-    /// Only if no object is there.
+    /// Only if there is no object.
     Absent,
-    /// Only if the object there has this version.
+    /// Only if the object has this version.
     Matches(Etag),
 }
 
 /// Objects by key in one bucket.
 #[async_trait]
 pub trait Objects: Send + Sync {
-    /// Reads an object of at most `max_bytes`; larger ones are `Failed`.
-    /// `Missing` when there is none.
+    /// Reads an object of at most `max_bytes`; `Failed` if it is larger, `Missing` if there is
+    /// none.
     async fn get(&self, key: &str, max_bytes: u64) -> CloudResult<Object>;
 
-    /// Writes an object. `Conflict` when `condition` does not hold.
+    /// Writes an object. `Conflict` if `condition` is not met.
     async fn put(&self, key: &str, bytes: Vec<u8>, options: PutOptions) -> CloudResult<Etag>;
 
-    /// Up to `limit` entries under `prefix` whose keys come after `after`, in the order of
-    /// their keys.
+    /// Up to `limit` entries with the prefix `prefix` and keys greater than `after`, in the order
+    /// of their keys.
     async fn list(
         &self,
         prefix: &str,
@@ -272,11 +269,11 @@ pub trait Objects: Send + Sync {
         limit: usize,
     ) -> CloudResult<Vec<Listed>>;
 
-    /// Deletes objects; those that are gone already count as deleted.
+    /// Deletes objects; missing objects count as deleted.
     async fn delete(&self, keys: &[String]) -> CloudResult<()>;
 }
 
-/// The error of an object that is larger than its reader takes.
+/// The error if an object is larger than the limit of its reader.
 pub(crate) fn too_large(operation: &str, key: &str, max_bytes: u64) -> CloudError {
     CloudError::Failed {
         operation: operation.to_owned(),
@@ -285,22 +282,22 @@ pub(crate) fn too_large(operation: &str, key: &str, max_bytes: u64) -> CloudErro
 }
 
 #[cfg(any(feature = "http", feature = "gcp", feature = "stores"))]
-/// Words of the cloud's as an error may carry them: on one line and not long.
+/// A message of the cloud for an error: on one line and at most 500 characters.
 pub(crate) fn bounded(words: &str) -> String {
     const MAX_CHARS: usize = 500;
     let line = |c: char| if c.is_control() { ' ' } else { c };
     words.chars().map(line).take(MAX_CHARS).collect()
 }
 
-/// How an object is written.
+/// Options of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutOptions {
-    /// When the write may happen.
+    /// The condition of the write.
     pub condition: PutIf,
-    /// What a browser is told it is.
+    /// The content type.
     pub content_type: Option<&'static str>,
-    /// User metadata for people to read; what a header cannot carry becomes `?`,
-    /// and each value is cut at 500 bytes.
+    /// User metadata for people. Characters that are not valid in a header become `?`, and each
+    /// value is cut at 500 bytes.
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -327,7 +324,7 @@ impl Default for PutOptions {
     }
 }
 
-/// An email with both parts.
+/// An email with a text part and an HTML part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Email {
     /// The verified sender.
@@ -348,66 +345,66 @@ pub trait Mailer: Send + Sync {
     /// Sends one email.
     async fn send(&self, email: &Email) -> CloudResult<()>;
 
-    /// True while only verified recipients are sent anything.
+    /// True if the account is in the SES sandbox, which sends only to verified recipients.
     async fn is_sandboxed(&self) -> CloudResult<bool>;
 }
 
 /// A message to a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatPost {
-    /// The channel by the name that the secret gives it; `None` for the default one.
+    /// The channel name in the secret; `None` for the default channel.
     pub channel: Option<String>,
-    /// The thread that it continues; ignored where the chat has none.
+    /// The thread that the message continues; ignored if the chat has no threads.
     pub thread: Option<String>,
-    /// The message as the chat's API takes it.
+    /// The message in the format of the chat's API.
     pub body: serde_json::Value,
-    /// What names the message, so that it can be found again.
+    /// The id by which the message can be found again; `None` without one.
     pub id: Option<String>,
 }
 
-/// A message to look for in a chat.
+/// A search for a message in a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatSearch {
-    /// The channel by the name that the secret gives it; `None` for the default one.
+    /// The channel name in the secret; `None` for the default channel.
     pub channel: Option<String>,
-    /// The thread that it continues.
+    /// The thread that the message continues.
     pub thread: Option<String>,
-    /// What names the message.
+    /// The id of the message.
     pub id: String,
-    /// It was not posted before.
+    /// The earliest time of the message.
     pub since: Timestamp,
 }
 
 /// Posts to a chat.
 #[async_trait]
 pub trait Chat: Send + Sync {
-    /// Posts it, and gives the thread that updates may continue; `None` where the chat
-    /// has no threads. URLs and tokens are secrets and must not appear in an error.
+    /// Posts a message. Returns the thread for updates; `None` if the chat has no threads. URLs and
+    /// tokens are secrets and must not appear in an error.
     async fn post(&self, post: &ChatPost) -> CloudResult<Option<String>>;
 
-    /// Looks for a message that may have been posted, and gives what [`Chat::post`] gave;
-    /// `None` where it is not there, or the chat cannot be read.
+    /// Searches for a message, and returns the result of [`Chat::post`]; `None` if there is no such
+    /// message, or the chat cannot be read.
     async fn find(&self, search: &ChatSearch) -> CloudResult<Option<String>>;
 }
 
 /// Publishes messages for other programs.
 #[async_trait]
 pub trait Topic: Send + Sync {
-    /// Publishes `body` of at most [`MAX_MESSAGE_BYTES`] under a subject of one line.
+    /// Publishes `body` of at most [`MAX_MESSAGE_BYTES`] with a subject of one line.
     async fn publish(&self, subject: &str, body: &str) -> CloudResult<()>;
 }
 
-/// Sends events to a program of the user's.
+/// Sends events to a program of the user.
 #[async_trait]
 pub trait Events: Send + Sync {
-    /// Sends one event, a CloudEvent in JSON. The same `id` of at most 64 letters and
-    /// digits may be sent again: the receiver knows by it that it is the same.
+    /// Sends one event, a CloudEvent in JSON. The `id` has at most 64 letters and digits. A
+    /// repeated event has the same `id`, so the receiver can detect duplicates.
     async fn send(&self, id: &str, body: &str) -> CloudResult<()>;
 }
 
-/// Reads secrets of Ebb's own, such as the webhook's URL.
+/// Reads Ebb's own secrets, such as the URL of the webhook.
 #[async_trait]
 pub trait Secrets: Send + Sync {
-    /// The secret's text.
+    /// The text of the secret.
     async fn read(&self, arn: &str) -> CloudResult<String>;
 }

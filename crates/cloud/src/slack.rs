@@ -1,6 +1,6 @@
-//! Slack by what one secret holds: incoming webhooks, each for one channel, or a
-//! bot's token, with which updates go in the thread of what they are about. Whoever
-//! has the secret can post, so nothing here shows more of it than hosts and names.
+//! Slack, configured by one secret: incoming webhooks, each for one channel, or a bot token, which
+//! can post updates in a thread. The secret allows posting, so errors and `Debug` show only hosts
+//! and names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,22 +16,22 @@ use crate::webhook::{BadWebhookUrl, HttpWebhook};
 
 const OPERATION: &str = "slack";
 
-/// Slack's own; Slack for governments has another.
+/// Slack's API; GovSlack has another URL.
 const API: &str = "https://slack.com/api";
 
-/// Why a secret says no place to post to. It says nothing of the secret's content.
+/// Why a secret cannot be used for Slack. The error contains nothing of the secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BadSlackSecret {
-    /// Neither a URL nor the object that is described.
+    /// It is neither a URL nor the expected JSON object.
     #[error(
         "the secret is neither a webhook's URL nor a JSON object with `webhook`, or with \
          `bot_token` and `channel`, and with `channels` by name"
     )]
     Form,
-    /// One of its URLs.
+    /// One of its URLs is not valid.
     #[error("{0} of the secret: {BadWebhookUrl}")]
     Url(String),
-    /// The bot has nowhere to post to.
+    /// A bot token has no channel.
     #[error("the secret has a bot_token and no channel: name the default channel's id")]
     NoChannel,
 }
@@ -46,9 +46,9 @@ struct Secret {
     api: Option<String>,
 }
 
-/// Slack.
+/// A Slack client.
 pub struct SlackChat {
-    /// URLs for webhooks, ids of channels for a bot; `None` is the default one.
+    /// URLs for webhooks, channel ids for a bot; `None` is the default channel.
     places: BTreeMap<Option<String>, String>,
     bot: Option<Bot>,
 }
@@ -66,10 +66,10 @@ impl fmt::Debug for SlackChat {
 }
 
 impl SlackChat {
-    /// Reads the secret: the URL of a webhook, or an object.
+    /// Parses the secret: the URL of a webhook, or an object.
     ///
     /// # Errors
-    /// When it names no place to post to.
+    /// If it contains no destination.
     pub fn from_secret(text: &str) -> Result<Self, BadSlackSecret> {
         let secret = match text.trim() {
             text if text.starts_with('{') => {
@@ -113,16 +113,16 @@ fn failed(message: impl fmt::Display) -> CloudError {
     }
 }
 
-/// The type of the metadata that names a message.
+/// The event type of the metadata that identifies a message.
 ///
-/// Source: Slack, "Message metadata": an event type and a payload that
-/// `conversations.history` gives back with `include_all_metadata`.
+/// Source: Slack, "Message metadata": an event type and a payload that `conversations.history`
+/// returns with `include_all_metadata`.
 const DIGEST: &str = "ebb_digest";
 
-/// Messages that are looked at for one; a channel has fewer in a sweep and a crash.
+/// Maximum number of messages in a search; a channel has fewer between a crash and the next sweep.
 const SEARCHED: usize = 200;
 
-/// Clocks here and at Slack may differ by this much.
+/// Maximum difference between the clocks of this machine and Slack.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(120);
 
 impl SlackChat {
@@ -144,7 +144,7 @@ impl Bot {
     }
 }
 
-/// The answer of one of Slack's methods that went well.
+/// The answer of a successful Slack method.
 fn read_answer(method: &str, answer: &[u8]) -> CloudResult<Value> {
     let answer: Value = serde_json::from_slice(answer)
         .map_err(|_| failed(format!("{method} answered something else than JSON")))?;
@@ -157,7 +157,7 @@ fn read_answer(method: &str, answer: &[u8]) -> CloudResult<Value> {
     }
 }
 
-/// A search as a method that reads takes it: as a form, not as JSON.
+/// A search as a URL-encoded form, because read methods do not accept JSON.
 fn form_of(search: &ChatSearch, place: &str) -> String {
     let since = search.since.checked_sub(CLOCKS_DIFFER);
     let since = since.unwrap_or(search.since).as_second();
@@ -275,7 +275,7 @@ mod tests {
         );
     }
 
-    /// Answers one request with `answer` as JSON, and gives what was asked.
+    /// Answers one request with `answer` as JSON, and returns the request.
     async fn serve(listener: TcpListener, answer: &str) -> String {
         let (mut stream, _) = listener.accept().await.expect("a connection");
         let asked = request(&mut stream).await;

@@ -1,5 +1,5 @@
-//! Object stores by URL: a folder, S3 or what speaks like it, Google Cloud Storage. From
-//! here come the tables' store, the port [`Objects`](crate::ports::Objects) and a queue.
+//! Object stores by URL: a directory, S3 or a compatible store, or Google Cloud Storage. They
+//! provide the store of the tables, the port [`Objects`](crate::ports::Objects) and a queue.
 
 mod bucket;
 mod folder;
@@ -16,83 +16,84 @@ use object_store::local::LocalFileSystem;
 use thiserror::Error;
 use url::Url;
 
-/// Why a place cannot be opened.
+/// Why a store cannot be opened.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// Not a URL.
+    /// The text is not a URL.
     #[error("'{text}' is no URL such as file:///srv/ebb, s3://bucket/ebb or gs://bucket/ebb")]
     NotAUrl {
-        /// What was given.
+        /// The text.
         text: String,
-        /// Why.
+        /// The cause.
         source: url::ParseError,
     },
-    /// A URL that names no place.
+    /// The URL is incomplete.
     #[error("'{url}' names no {what}")]
     Incomplete {
-        /// What was given.
+        /// The URL.
         url: String,
-        /// What is missing.
+        /// The missing part.
         what: &'static str,
     },
-    /// A URL of a bucket with a part that has no use there. It shows nothing of the URL,
-    /// which may hold a password.
+    /// The URL of a bucket has an unsupported part. The error contains nothing of the URL, which
+    /// may contain a password.
     #[error("the URL of a bucket is s3://bucket/path or gs://bucket/path; remove its {part}")]
     Superfluous {
-        /// What is to be removed.
+        /// The part to remove.
         part: &'static str,
     },
-    /// The environment's endpoint of S3 cannot be used.
+    /// The S3 endpoint in the environment is not valid.
     #[error("the endpoint of S3 in AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL")]
     Endpoint {
-        /// Why.
+        /// The cause.
         source: crate::endpoint::BadEndpoint,
     },
-    /// A scheme that names no store known here.
+    /// The scheme of the URL is unknown.
     #[error("'{url}' does not begin with file://, s3:// or gs://")]
     UnknownScheme {
-        /// What was given.
+        /// The URL.
         url: String,
     },
-    /// The folder cannot be made.
+    /// The directory cannot be created.
     #[error("folder {path}")]
     Folder {
-        /// Which.
+        /// The directory.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The client of the object store cannot be made.
+    /// The client of the object store cannot be created.
     #[error("client for '{url}'")]
     Client {
-        /// What was given.
+        /// The URL.
         url: String,
-        /// Why.
+        /// The cause.
         source: Box<object_store::Error>,
     },
 }
 
-/// A store whose root is the root of `base`'s file system or bucket.
+/// A store whose root is the root of the file system or bucket of `base`.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The store.
     pub store: Arc<dyn ObjectStore>,
-    /// Where in it; the path ends with a slash.
+    /// The location in the store; the path ends with a slash.
     pub base: Url,
 }
 
-/// Opens `file:///…` or the path of a folder, `s3://bucket/path` or `gs://bucket/path`; a folder is made, else
-/// nothing is read yet. Must be called on a Tokio runtime that outlives the store.
+/// Opens `file:///…` or the path of a directory, `s3://bucket/path` or `gs://bucket/path`. A
+/// directory is created if it is missing; otherwise nothing is read yet. Must be called on a Tokio
+/// runtime that outlives the store.
 ///
-/// For S3 region, endpoint and credentials come from the environment as for the AWS SDKs
-/// (`AWS_REGION`, `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID` and so
-/// on), else from the container or the instance; for Google from
-/// `GOOGLE_APPLICATION_CREDENTIALS` or `GOOGLE_SERVICE_ACCOUNT`, else from the instance.
+/// For S3, region, endpoint and credentials come from the environment as for the AWS SDKs
+/// (`AWS_REGION`, `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID` and others), or
+/// else from the container or the instance. For Google, credentials come from
+/// `GOOGLE_APPLICATION_CREDENTIALS` or `GOOGLE_SERVICE_ACCOUNT`, or else from the instance.
 ///
 /// # Errors
-/// Names what is wrong with the URL, or why there is no such place.
+/// If the URL is not valid, or the store cannot be opened.
 pub fn open(text: &str) -> Result<Place, StoreError> {
-    // A folder may be named by its path, too.
+    // A directory can also be given as a path.
     let parsed = Url::from_directory_path(text).or_else(|()| Url::parse(text));
     let mut base = parsed.map_err(|source| StoreError::NotAUrl {
         text: text.to_owned(),
@@ -113,7 +114,7 @@ pub fn open(text: &str) -> Result<Place, StoreError> {
     Ok(Place { store, base })
 }
 
-/// Refuses what the URL of a bucket has no use for. Credentials come from the environment.
+/// Refuses unsupported parts of a bucket URL. Credentials come from the environment.
 fn check_bucket_url(base: &Url) -> Result<(), StoreError> {
     let parts = [
         ("user name", !base.username().is_empty()),

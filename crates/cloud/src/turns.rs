@@ -1,20 +1,20 @@
-//! Many calls, a bounded number of them at once.
+//! Runs many calls with a limited concurrency.
 
 use std::future::Future;
 
 use tokio::task::JoinSet;
 
 #[cfg(any(feature = "inventory", feature = "accounts", feature = "queue"))]
-/// How many calls to one service are under way at once; more only throttle.
+/// Number of parallel calls to one service; more would only be throttled.
 pub(crate) const AT_ONCE: usize = 8;
 
-/// Accounts that are asked at once. AWS bounds calls by account and region, so that they
-/// do not throttle each other, as long as each has retries of its own.
+/// Number of accounts read in parallel. AWS limits calls by account and region, so accounts do not
+/// throttle each other if each has its own retry partition.
 pub(crate) const ACCOUNTS_AT_ONCE: usize = 16;
 
 #[cfg(any(feature = "inventory", feature = "accounts", feature = "queue"))]
-/// Runs all `calls`, [`AT_ONCE`] of them at a time. Answers come in the order in
-/// which they end, so callers sort what they show.
+/// Runs all `calls`, [`AT_ONCE`] at a time. Results are in the order of completion, so callers sort
+/// their output.
 pub(crate) async fn in_turns<T, F>(calls: impl IntoIterator<Item = F>) -> Vec<T>
 where
     T: Send + 'static,
@@ -23,8 +23,8 @@ where
     in_turns_of(AT_ONCE, calls).await
 }
 
-/// Runs all `calls`, so many of them at a time. Answers come in the order in which they
-/// end, so callers sort what they show.
+/// Runs all `calls`, `at_once` at a time. Results are in the order of completion, so callers sort
+/// their output.
 pub(crate) async fn in_turns_of<T, F>(at_once: usize, calls: impl IntoIterator<Item = F>) -> Vec<T>
 where
     T: Send + 'static,

@@ -1,6 +1,5 @@
-//! JSON by POST over HTTP, such as to a chat's incoming webhook. Its URL is a secret:
-//! whoever has it can post, so neither `Debug` nor an error shows more of it than the
-//! host.
+//! Sends JSON by HTTP POST, such as to a chat's incoming webhook. The URL is a secret, because it
+//! allows posting, so `Debug` and errors show only its host.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,24 +17,24 @@ use crate::ports::{CloudError, CloudResult, bounded};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much of an answer is read; Slack's repeats the message.
+/// Maximum bytes of an answer that are read; Slack's answer repeats the message.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
 
-/// The URL is none that a secret may be sent to. It says nothing of the URL.
+/// The URL is not valid for a secret. The error contains nothing of the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ThisError)]
 #[error(
     "the webhook's URL is not https with a host and without a user name (plain http only on this machine)"
 )]
 pub struct BadWebhookUrl;
 
-/// A webhook that takes JSON by POST.
+/// A webhook that accepts JSON by POST.
 pub struct HttpWebhook {
     connector: Connector,
     url: String,
 }
 
 impl HttpWebhook {
-    /// Of this URL: https, or plain http to a loopback address.
+    /// A webhook with this URL: https, or plain http to a loopback address.
     pub fn new(url: &str) -> Result<Self, BadWebhookUrl> {
         let url = Endpoint::parse(url).map_err(|_| BadWebhookUrl)?;
         Ok(Self {
@@ -73,10 +72,10 @@ impl HttpWebhook {
         }
     }
 
-    /// Posts it, as whoever has the token, and gives the beginning of the answer.
+    /// Posts `body` with an optional bearer token, and returns the beginning of the answer.
     ///
     /// # Errors
-    /// When there is no answer in time, or none of success. No error tells the URL.
+    /// If there is no answer in time, or its status is an error. No error contains the URL.
     pub async fn send(
         &self,
         body: &serde_json::Value,
@@ -88,10 +87,10 @@ impl HttpWebhook {
         self.post(body.to_string(), &headers).await
     }
 
-    /// Posts a text with these headers, and gives the beginning of the answer.
+    /// Posts a text with these headers, and returns the beginning of the answer.
     ///
     /// # Errors
-    /// When there is no answer in time, or none of success. No error tells the URL.
+    /// If there is no answer in time, or its status is an error. No error contains the URL.
     pub(crate) async fn post(
         &self,
         body: String,
@@ -122,7 +121,7 @@ impl fmt::Debug for HttpWebhook {
     }
 }
 
-/// From the first slash after the host on: the secret part.
+/// The part of a URL after the host, which is secret.
 fn path(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once("://")?;
     rest.find(['/', '?']).map(|at| &rest[at..])
@@ -141,13 +140,13 @@ async fn beginning(answer: HttpResponse) -> Vec<u8> {
     bytes
 }
 
-/// What tests of all who post have in common.
+/// Helpers for tests of all webhooks.
 #[cfg(test)]
 pub(crate) mod testing {
     use tokio::io::AsyncReadExt;
     use tokio::net::TcpStream;
 
-    /// One request, whose body is JSON.
+    /// Reads one request with a JSON body.
     pub(crate) async fn request(stream: &mut TcpStream) -> String {
         let mut asked = Vec::new();
         let mut piece = [0; 4_096];
@@ -178,7 +177,7 @@ mod tests {
         check("http://hooks.slack.com/services/T/B/x", false);
     }
 
-    /// Answers one request with `answer`, and gives what was asked.
+    /// Answers one request with `answer`, and returns the request.
     async fn serve(listener: TcpListener, answer: &'static str) -> String {
         let (mut stream, _) = listener.accept().await.expect("a connection");
         let asked = request(&mut stream).await;

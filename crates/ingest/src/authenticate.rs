@@ -1,6 +1,6 @@
-//! From what arrived to what is believed: who sent it as the cloud attests, what
-//! it says, and when that was on the cloud's clock. Pure; what is refused is told
-//! in words for the dead-letter place.
+//! Authenticates and decodes arrivals: the sender as the cloud attests it, the content, and its
+//! time on the clock of the cloud. The module performs no I/O. A refusal has a reason in words for
+//! the dead-letter queue or prefix.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,17 +14,17 @@ use ebb_wire::{decode_heartbeats, decode_steps};
 use crate::object_key::StepKey;
 use crate::refusal::Refusal;
 
-/// What one arrival holds. A message may be good in part: its good heartbeats
-/// are taken, and the whole of it goes to the dead-letter place all the same.
+/// Content of one arrival. A message may be valid in part: its valid heartbeats are accepted, and
+/// the whole message still goes to the dead-letter queue.
 #[derive(Debug, Default)]
 pub struct Opened {
-    /// What is believed.
+    /// Accepted heartbeats.
     pub rows: Vec<Placed>,
-    /// The first reason why something was not.
+    /// First reason for a refusal; `None` if everything was accepted.
     pub refused: Option<Refusal>,
-    /// Running steps that were left out of their heartbeats.
+    /// Running tasks that were removed from their heartbeats.
     pub refused_steps: u32,
-    /// The role that sent it; `None` where the sender is no node.
+    /// Role of the sender; `None` if the sender is not a node.
     pub role: Option<RoleId>,
 }
 
@@ -36,7 +36,7 @@ impl Opened {
         }
     }
 
-    /// Memory that the rows take.
+    /// Memory of the rows in bytes.
     pub fn memory_bytes(&self) -> usize {
         let steps = self.rows.iter().flat_map(|row| &row.heartbeat.steps);
         let steps: usize = steps.map(StepUsage::memory_bytes).sum();
@@ -44,17 +44,17 @@ impl Opened {
     }
 }
 
-/// What one object holds.
+/// Content of one object.
 #[derive(Debug)]
 pub struct OpenedObject {
-    /// Its steps.
+    /// Tasks of the object.
     pub steps: Vec<PlacedStep>,
-    /// Steps that were left out.
+    /// Number of removed tasks.
     pub refused_steps: u32,
 }
 
 impl OpenedObject {
-    /// Memory that the steps take.
+    /// Memory of the tasks in bytes.
     pub fn memory_bytes(&self) -> usize {
         let usages: usize = self
             .steps
@@ -90,7 +90,7 @@ pub fn message(received: &Received) -> Opened {
     }
 }
 
-/// A heartbeat is large, so it is looked at where it lies and moved once.
+/// Reads each heartbeat by reference and moves it once, because heartbeats are large.
 fn placed(arrival: &Arrival<'_>, heartbeats: Vec<Heartbeat>) -> Opened {
     let mut opened = Opened {
         rows: Vec::with_capacity(heartbeats.len()),
@@ -109,14 +109,14 @@ fn placed(arrival: &Arrival<'_>, heartbeats: Vec<Heartbeat>) -> Opened {
     opened
 }
 
-/// Fewer messages than this are opened sooner than a thread starts.
+/// Below this number of messages a thread takes longer to start than the work takes.
 const MESSAGES_A_THREAD: usize = 200;
 
-/// Opens messages from the front on all cores, until their rows take `max_bytes` of memory;
-/// returns one result per opened message, in their order. Opens at least one, and at most one
-/// a core beyond the bound.
+/// Opens messages from the front on all cores, until their rows take `max_bytes` of memory. Returns
+/// one result for each opened message, in the order of the messages. Opens at least one message,
+/// and exceeds the limit by at most one message for each core.
 pub fn messages(received: &[Received], max_bytes: usize) -> Vec<Opened> {
-    // To find the cores, files of the system are read: not for a few messages.
+    // Finding the number of cores reads files of the system, so it is skipped for a few messages.
     let threads = match received.len().div_ceil(MESSAGES_A_THREAD) {
         0 | 1 => 1,
         wanted => wanted.min(std::thread::available_parallelism().map_or(1, usize::from)),
@@ -146,16 +146,16 @@ pub fn messages(received: &[Received], max_bytes: usize) -> Vec<Opened> {
         }
         opened
     });
-    // Whatever was claimed was opened, so the indexes have no gap.
+    // Every claimed message was opened, so the indexes have no gap.
     opened.sort_unstable_by_key(|(index, _)| *index);
     opened.into_iter().map(|(_, opened)| opened).collect()
 }
 
-/// Opens an object of the bucket. Its key names the sender, because the policy of
-/// the bucket lets nobody write under another's name.
+/// Opens an object of the bucket. Its key contains the sender, because the bucket policy allows
+/// each sender to write only under its own name.
 ///
 /// # Errors
-/// Refuses the object as a whole: its steps stand or fall together.
+/// Refuses the whole object if its key, its sender, its boot or the time of a task is invalid.
 pub fn object(key: &StepKey, object: &Object) -> Result<OpenedObject, Refusal> {
     let mut opened = decode_steps(&object.bytes)?;
     key.check(&opened.batch)?;
@@ -177,8 +177,7 @@ pub fn object(key: &StepKey, object: &Object) -> Result<OpenedObject, Refusal> {
     })
 }
 
-/// Finished steps carry no wall clock, so only those of the boot that sent them
-/// can be placed.
+/// Finished tasks contain no wall clock time, so only tasks of the sending boot have a known time.
 fn check_boot(sent: &Sent, batch: &StepBatch) -> Result<(), Refusal> {
     if sent.boot == batch.boot {
         return Ok(());

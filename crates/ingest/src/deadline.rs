@@ -1,19 +1,18 @@
-//! How long a sweep may take in what arrived, and wait for list prices. The clock is the
-//! caller's.
+//! Time limits of a sweep for reading arrivals and list prices. The caller provides the clock.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// The share of the time limit after which nothing more is taken in, in percent:
-/// the rest is for judging and publishing.
+/// Share of the time limit in percent after which a sweep reads no more arrivals. The remaining
+/// time is for evaluation and publishing.
 const TAKING_PERCENT: i64 = 60;
 
-/// The share of it that is waited for list prices and machine types at the most, in
-/// percent: they can wait for another sweep, and judging cannot.
+/// Share of the time limit in percent for list prices and machine types. Prices can wait for the
+/// next sweep; the evaluation cannot.
 const LISTS_PERCENT: u32 = 10;
 
-/// When to take in no more.
+/// The time at which a sweep stops reading arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     taking_until: Timestamp,
@@ -21,7 +20,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// For a program that started at `start` and is stopped at `end`.
+    /// For a program that starts at `start` and is stopped at `end`.
     pub fn within(start: Timestamp, end: Timestamp) -> Self {
         let whole_ms = end.as_millisecond().saturating_sub(start.as_millisecond());
         let taking_ms = whole_ms.max(0) / 100 * TAKING_PERCENT;
@@ -32,12 +31,12 @@ impl Deadline {
         }
     }
 
-    /// How long lists may be waited for.
+    /// Maximum wait for list prices.
     pub fn for_lists(&self) -> Duration {
         self.whole * LISTS_PERCENT / 100
     }
 
-    /// True when nothing more may be taken in.
+    /// Whether the time for reading arrivals is over.
     pub fn has_passed(&self, now: Timestamp) -> bool {
         now >= self.taking_until
     }

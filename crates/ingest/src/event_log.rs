@@ -1,4 +1,4 @@
-//! What a sweep asks of the lake, which is the truth; the state only remembers it.
+//! Operations of a sweep on the lake. The lake is the source of truth; the state is a cache.
 
 use async_trait::async_trait;
 use ebb_lake::Appended;
@@ -11,10 +11,10 @@ use ebb_telemetry::shard::Shard;
 use ebb_telemetry::step::PlacedStep;
 use jiff::civil::Date;
 
-/// What a sweep asks of the lake.
+/// Operations of a sweep on the lake.
 #[async_trait]
 pub trait Truth: Send + Sync {
-    /// The number of the newest batch of a shard; `None` before the first.
+    /// Number of the newest batch of a shard; `None` before the first.
     async fn last_batch(&self, table: Table, shard: Shard) -> Result<Option<u64>, LakeError>;
 
     /// Appends heartbeats as one commit.
@@ -24,20 +24,20 @@ pub trait Truth: Send + Sync {
         batch: &Batch,
     ) -> Result<Appended, LakeError>;
 
-    /// Appends finished steps as one commit.
+    /// Appends finished tasks as one commit.
     async fn append_steps(&self, rows: &[PlacedStep], batch: &Batch)
     -> Result<Appended, LakeError>;
 
-    /// Appends what a sweep found as one commit.
+    /// Appends the results of a sweep as one commit.
     async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError>;
 
-    /// The heartbeats of some commits.
+    /// Heartbeats of some commits.
     async fn heartbeats_since(&self, commits: Commits) -> Result<Since<Placed>, LakeError>;
 
-    /// The finished steps of some commits.
+    /// Finished tasks of some commits.
     async fn steps_since(&self, commits: Commits) -> Result<Since<PlacedStep>, LakeError>;
 
-    /// The finished steps of some days.
+    /// Finished tasks of some days.
     async fn steps_between(&self, from: Date, to: Date) -> Result<Window<PlacedStep>, LakeError>;
 }
 

@@ -1,7 +1,7 @@
-//! The fold: takes what arrived, commits it to the lake once, and only then deletes
-//! it. A crash at any point loses nothing and counts nothing twice, because whatever
-//! was not deleted comes again, and what the lake holds and the state does not is
-//! folded before anything is taken. So the state is written once in many batches.
+//! The fold: reads arrivals, commits them to the lake once, and then deletes them. A crash at any
+//! point neither loses data nor counts data twice. Arrivals that were not deleted arrive again. A
+//! sweep first folds the commits that the lake has and the state lacks. Therefore the state is
+//! written only once in many batches.
 
 pub mod dead_letter;
 pub mod folder;
@@ -10,10 +10,10 @@ pub mod intake;
 pub mod receive;
 pub mod working_state;
 
-/// Batches after which the state is written. After a crash the next sweep folds what
-/// is missing from the lake: of so many full batches in a few seconds.
+/// Number of batches between writes of the state. After a crash the next sweep folds the missing
+/// batches from the lake, which takes a few seconds.
 const BATCHES_A_STATE: u64 = 20;
 
-/// Nodes of other shards that are held from one batch to the next: as many as a shard
-/// should have itself. Where there are more, their states are read again.
+/// Limit on cached nodes of other shards between batches: the recommended size of a shard. Above
+/// the limit the states of other shards are read again.
 const MAX_OTHERS_NODES: usize = 100_000;

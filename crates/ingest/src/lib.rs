@@ -1,5 +1,5 @@
-//! Messages of probes: authenticated, decoded, deduplicated, committed to the lake and
-//! folded into the stored state, exactly once.
+//! Ingestion of messages from probes, exactly once: they are authenticated, decoded, deduplicated,
+//! committed to the lake and folded into the stored state.
 
 pub mod authenticate;
 #[cfg(feature = "lake")]

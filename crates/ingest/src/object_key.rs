@@ -1,36 +1,35 @@
-//! The key of an object of finished steps, which says whose it is.
+//! Key of an object of finished tasks, which contains its sender.
 
 use ebb_telemetry::identity::{BootId, NodeId, ProbeStart, RoleId, attested};
 use ebb_telemetry::step::StepBatch;
 
 use crate::refusal::Refusal;
 
-/// Where nodes put their finished steps, and nothing else may lie.
+/// Prefix for the finished tasks of nodes; no other objects are allowed there.
 pub const INGEST_PREFIX: &str = "ingest/v1/";
 
 const SUFFIX: &str = ".steps.zst";
 
-/// `ingest/v1/<aws:userid>/<boot>/<probe start>/<sequence>.steps.zst`, taken apart.
+/// Parsed form of `ingest/v1/<aws:userid>/<boot>/<probe start>/<sequence>.steps.zst`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepKey {
-    /// The node that the bucket's policy attests.
+    /// The node that the bucket policy attests.
     pub node: NodeId,
-    /// The role whose credentials wrote it.
+    /// The role whose credentials wrote the object.
     pub role: RoleId,
-    /// The boot that the key names.
+    /// Boot in the key.
     pub boot: BootId,
-    /// The probe's run.
+    /// Start of the probe process.
     pub probe_start: ProbeStart,
-    /// Which object of that run.
+    /// Sequence number of the object since that start.
     pub sequence: u64,
 }
 
 impl StepKey {
-    /// Takes a key apart.
+    /// Parses a key.
     ///
     /// # Errors
-    /// `ForeignKey` when no probe writes such a key, `NotANode` when its prefix
-    /// names no node.
+    /// `ForeignKey` if no probe writes such a key, `NotANode` if its prefix is not a node.
     pub fn parse(key: &str) -> Result<Self, Refusal> {
         let rest = key.strip_prefix(INGEST_PREFIX).ok_or(Refusal::ForeignKey)?;
         let parts: Vec<&str> = rest.split('/').collect();
@@ -51,7 +50,8 @@ impl StepKey {
         })
     }
 
-    /// Holds the body to what the key says; whose it is, the claim tells apart.
+    /// Compares boot, probe start and sequence of the body with the key; the claim check compares
+    /// the node.
     pub(crate) fn check(&self, batch: &StepBatch) -> Result<(), Refusal> {
         let of = |boot: &BootId, probe_start: &ProbeStart, sequence: u64| {
             format!("{boot}/{probe_start}/{sequence}")

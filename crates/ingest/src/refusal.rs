@@ -1,4 +1,4 @@
-//! Why something that arrived is not believed.
+//! Reasons why an arrival is refused.
 
 use std::error::Error;
 
@@ -8,69 +8,69 @@ use ebb_telemetry::identity::{BootId, IdentityError, RoleId};
 use ebb_wire::DecodeError;
 use thiserror::Error;
 
-/// Why something that arrived is not believed.
+/// Reason why an arrival is refused.
 #[derive(Debug, Error)]
 pub enum Refusal {
-    /// The queue hands out a sender with every message.
+    /// The queue returned no sender.
     #[error("the queue did not say who sent it")]
     NoSender,
-    /// And a time of arrival.
+    /// The queue returned no arrival time.
     #[error("the queue did not say when it arrived")]
     NoArrival,
-    /// Whoever sent it is no node.
+    /// The sender is not a node.
     #[error("the sender names no node")]
     NotANode(#[from] IdentityError),
-    /// It does not keep the wire contract.
+    /// The arrival violates the wire format.
     #[error("it cannot be read")]
     Unreadable(#[from] DecodeError),
-    /// It claims to be someone else's, or its clocks contradict each other.
+    /// The arrival claims another node, or its clocks contradict each other.
     #[error("it cannot be placed")]
     Misplaced(#[from] PlaceError),
-    /// Another role spoke for the node less than an hour before.
+    /// Another role sent data for the node less than an hour before.
     #[error("role {role} does not speak for the node: role {holder} does")]
     AnotherRole {
-        /// Whose credentials sent it.
+        /// Role of this sender.
         role: RoleId,
-        /// Whose sent what was accepted before.
+        /// Role of the accepted sender.
         holder: RoleId,
     },
     /// No probe writes such a key.
     #[error("the key is not ingest/v1/<aws:userid>/<boot>/<probe start>/<sequence>.steps.zst")]
     ForeignKey,
-    /// The key says one thing, the body another.
+    /// Key and body contradict each other.
     #[error("the key says {key}, the body {body}")]
     KeyMismatch {
-        /// Boot, probe start and sequence of the key.
+        /// Boot, probe start and sequence in the key.
         key: String,
-        /// Those of the body.
+        /// Boot, probe start and sequence in the body.
         body: String,
     },
-    /// Steps left over from a boot before the one that sent them.
+    /// Tasks of a boot before the one that sent them.
     #[error(
         "its steps ran in boot {boot}, which had ended when it was sent, so their time is not known"
     )]
     EarlierBoot {
-        /// The boot that they ran in.
+        /// Boot of the tasks.
         boot: BootId,
     },
-    /// No probe writes such an object, and reading it would cost memory.
+    /// No probe writes such a large object, and reading it would cost memory.
     #[error("it has {bytes} bytes; at most {max} are read")]
     TooLarge {
-        /// Its size.
+        /// Size of the object.
         bytes: u64,
-        /// The bound.
+        /// Maximum size.
         max: u64,
     },
-    /// Sweeps crashed whenever they opened it.
+    /// Sweeps crashed each time they opened the arrival.
     #[error("two sweeps crashed while they opened it and nothing else")]
     Crashes,
-    /// A value that no column of the lake takes.
+    /// A value does not fit into its column of the lake.
     #[error("the lake cannot hold it")]
     Unstorable(#[source] Box<dyn Error + Send + Sync>),
 }
 
 impl Refusal {
-    /// The name that it is counted under.
+    /// Name under which the refusal is counted.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::NoSender | Self::NoArrival | Self::NotANode(_) => "not_attested",
@@ -87,8 +87,7 @@ impl Refusal {
         }
     }
 
-    /// The whole chain of reasons in one line, for the person who looks into the
-    /// dead-letter place.
+    /// All causes in one line, for a user who inspects the dead letters.
     pub fn reason(&self) -> String {
         reason(self)
     }

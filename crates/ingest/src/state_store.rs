@@ -1,5 +1,5 @@
-//! The state between sweeps, as one object of the bucket: a cache of the lake. One
-//! that cannot be used is not an error; it is folded again from the lake.
+//! The state between sweeps, stored as one object in the bucket: a cache of the lake. An unusable
+//! state is not an error; it is rebuilt from the lake.
 
 pub mod fold_batch;
 pub mod format;
@@ -16,18 +16,18 @@ use ebb_telemetry::shard::Shard;
 use crate::state_store::format::{Stored, StoredError, in_folder};
 use crate::state_store::load::Unusable;
 
-/// A state as it was found, and what its replacement must name.
+/// A loaded state and the condition for its replacement.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The state; without nodes when there was none that could be used.
+    /// The state; it has no nodes if no usable state exists.
     pub stored: Stored,
-    /// The condition of the next write.
+    /// Condition of the next write.
     pub replaces: PutIf,
-    /// Why a state that was there is not used.
+    /// Reason why an existing state is not used; `None` if it is used.
     pub unusable: Option<String>,
 }
 
-/// Where the state of a shard lies.
+/// Key of the state of a shard.
 pub fn key(shard: Shard) -> String {
     in_folder(shard, "")
 }
@@ -35,7 +35,7 @@ pub fn key(shard: Shard) -> String {
 /// Reads the state of a shard.
 ///
 /// # Errors
-/// When the bucket does not answer. What it answers is never an error.
+/// If the bucket does not respond. Invalid content is never an error.
 pub async fn load(
     objects: &dyn Objects,
     shard: Shard,
@@ -64,25 +64,25 @@ pub async fn load(
     })
 }
 
-/// How a write ended.
+/// Result of a write.
 #[derive(Debug)]
 pub enum Saved {
-    /// It stands.
+    /// The state was written.
     Done {
-        /// What the next write must name.
+        /// Condition of the next write.
         replaces: PutIf,
-        /// Nodes that there was no room for.
+        /// Number of nodes for which there was no room.
         left_out: usize,
     },
-    /// Someone else wrote in the meantime.
+    /// Another writer was faster.
     Conflict,
 }
 
-/// Writes the state of a shard, unless someone else did. What it forgets and has no
-/// room for is gone from `stored` too.
+/// Writes the state of a shard, unless another writer was faster. Old data and nodes without room
+/// are also removed from `stored`.
 ///
 /// # Errors
-/// When it is too large or the bucket does not take it.
+/// If the state is too large or the bucket rejects it.
 pub async fn save(
     objects: &dyn Objects,
     shard: Shard,

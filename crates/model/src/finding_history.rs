@@ -46,7 +46,7 @@ pub enum Stage {
     Reopened,
     /// Set aside before, and no longer set aside.
     Due,
-    /// More expensive than at the last change of its stage.
+    /// More expensive than when its stage last was another than ongoing.
     Grown,
     /// Found before.
     Ongoing,

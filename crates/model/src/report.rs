@@ -53,7 +53,7 @@ pub struct Report {
     /// Sums over the findings, and counts of the evaluated resources.
     pub totals: Totals,
     /// The present and the recommended request of each step, the greatest saving first, at most
-    /// [`ebb_analysis::advice::step::MAX_STEPS`].
+    /// `ebb_analysis::advice::step::MAX_STEPS`.
     #[serde(default)]
     pub steps: Vec<StepAdvice>,
     /// Number of steps beyond those.
@@ -63,7 +63,7 @@ pub struct Report {
     #[serde(default)]
     pub targets: Targets,
     /// All nodes, the most expensive first, at most
-    /// [`ebb_analysis::evaluate::node_summaries::MAX_NODES`].
+    /// `ebb_analysis::evaluate::node_summaries::MAX_NODES`.
     #[serde(default)]
     pub nodes: Vec<NodeSummary>,
     /// Number of nodes beyond those.

@@ -1,16 +1,15 @@
-//! What is remembered of each node between sweeps: a cache of the lake, folded.
+//! The stored state of each node between sweeps: a cache of the lake.
 //!
-//! States form a semilattice: [`FleetState::merge`] is commutative, associative
-//! and idempotent, and folding is merging with the state of one heartbeat, so
-//! order and repeats change nothing. What is dropped to keep a bound is dropped
-//! by rules that commute with merging: the newest ticks, runs and steps stay. One exception
-//! makes no difference: a probe start that was forgotten and is heard of again lacks its
-//! earlier numbers, and what has such a number is refused by its age.
+//! States form a semilattice: [`FleetState::merge`] is commutative, associative and idempotent.
+//! Folding a heartbeat equals merging with the state of that heartbeat, so that order and repeats
+//! change nothing. Limits drop entries by rules that commute with merging: the newest ticks, probe
+//! runs and steps stay. There is one exception without effect. A probe start that was forgotten and
+//! returns lacks its earlier sequence numbers, but data with such a number is refused by its age.
 //!
-//! A node that is gone is forgotten. Nothing is accepted that is older than the
-//! lateness allows, so a week becomes closed, and a node that a closed week did not
-//! hear of begins a new life with the next that does: what was before is dropped.
-//! As no closed week can be filled, dropping it sooner or later comes to the same.
+//! A node that no longer sends data is forgotten. Data that is older than the maximum age is
+//! refused, so that a week becomes closed. After a closed week without data, the node begins a new
+//! life with its next data, and the state from before is dropped. As no closed week can receive
+//! data, the time of dropping does not matter.
 
 #[cfg(test)]
 mod tests;
@@ -31,24 +30,22 @@ use crate::retention::take_oldest;
 use crate::weeks;
 use crate::weeks::Weeks;
 
-/// All nodes of one shard.
+/// The state of all nodes of one shard.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FleetState {
-    /// By node, since it was last silent for a whole week. Boxed: a map that grows moves
-    /// its values about, and holds room for more than it has.
+    /// By node, since its last whole week without data. The values are boxed, because a growing map
+    /// moves its values and reserves more space than it needs.
     #[serde(deserialize_with = "with_shared_names")]
     pub nodes: BTreeMap<NodeId, Box<NodeState>>,
-    /// What was before such a week, oldest first, for as long as something late may
-    /// still fill it.
+    /// The state from before such a week, oldest first, while late data may still fill the week.
     earlier: BTreeMap<NodeId, Vec<NodeState>>,
-    /// The newest time that any node was heard of; `None` before anything.
+    /// The newest time of any node; `None` without data.
     #[serde(with = "ebb_telemetry::time::nanos::option")]
     newest: Option<Timestamp>,
 }
 
 impl FleetState {
-    /// Takes in heartbeats. A node is looked for once where several of its own follow
-    /// each other, as they do in a message.
+    /// Adds heartbeats. Consecutive heartbeats of one node, as in a message, need only one lookup.
     pub fn fold_heartbeats(&mut self, mut placed: &[Placed], policy: &ActivityPolicy) {
         while let [first, rest @ ..] = placed {
             let known = self.nodes.entry(first.node.clone());
@@ -71,24 +68,24 @@ impl FleetState {
         }
     }
 
-    /// Takes in one heartbeat.
+    /// Adds one heartbeat.
     pub fn fold_heartbeat(&mut self, placed: &Placed, policy: &ActivityPolicy) {
         self.fold_heartbeats(std::slice::from_ref(placed), policy);
     }
 
-    /// Takes in one step as an object carried it.
+    /// Adds one step from an uploaded object.
     pub fn fold_step(&mut self, step: &PlacedStep) {
         self.take(&step.node, NodeState::of_step(step));
     }
 
-    /// All that is known of a node: its life, and those before a silence.
+    /// All states of a node: the present one, and those before a week without data.
     pub fn lives(&self, node: &NodeId) -> impl Iterator<Item = &NodeState> + Clone {
         let latest = self.nodes.get(node).map(Box::as_ref);
         let earlier = self.earlier.get(node).into_iter().flatten();
         latest.into_iter().chain(earlier)
     }
 
-    /// True when the steps of this very batch were taken in before.
+    /// True if a batch of steps was accepted before.
     pub fn accepted_steps(
         &self,
         node: &NodeId,
@@ -100,13 +97,13 @@ impl FleetState {
         self.lives(node).any(|life| life.accepted(key, sequence))
     }
 
-    /// True when this very heartbeat was taken in before.
+    /// True if a heartbeat was accepted before.
     pub fn accepted_heartbeat(&self, placed: &Placed) -> bool {
         self.lives(&placed.node)
             .any(|life| life.accepted_heartbeat(&placed.heartbeat))
     }
 
-    /// All steps of all nodes that are recent, ended ones too.
+    /// All recent steps of all nodes, including ended ones.
     pub fn steps(&self) -> Vec<PlacedStep> {
         let kept = self.nodes.values().map(|node| node.steps.len()).sum();
         let mut steps = Vec::with_capacity(kept);
@@ -114,7 +111,7 @@ impl FleetState {
         steps
     }
 
-    /// Joins two states; see the module.
+    /// Merges two states; see the module.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
         let earlier = other.earlier.into_iter();
@@ -129,11 +126,11 @@ impl FleetState {
         self
     }
 
-    /// Refuses what is new and too late: its week is closed, or the node has forgotten what
-    /// it accepted then, so that it may have been accepted before.
+    /// Refuses data that is too old: its week is closed, or the node has forgotten what it accepted
+    /// then, so that the data may be a repeat.
     ///
     /// # Errors
-    /// `TooLate`, with its age before the newest that is known, or `Forgotten`.
+    /// `TooLate`, with its age before the newest known time, or `Forgotten`.
     pub fn check_age(&self, node: &NodeId, at: Timestamp) -> Result<(), PlaceError> {
         self.lives(node)
             .try_for_each(|life| life.check_forgotten(at))?;
@@ -147,8 +144,8 @@ impl FleetState {
         })
     }
 
-    /// Drops the lives that a closed week has ended: nodes that were not heard of for
-    /// three weeks, or four at most. Done sooner or later it comes to the same.
+    /// Drops the lives that a closed week has ended: nodes without data for three weeks, or four at
+    /// most. The time of the call does not change the result.
     pub fn forget(&mut self) {
         let Some(closed) = self.closed() else { return };
         self.nodes.retain(|_, life| !life.weeks.ended(closed));
@@ -158,8 +155,7 @@ impl FleetState {
         });
     }
 
-    /// Keeps the `max` nodes that were heard of last, for want of room; tells how many
-    /// others went.
+    /// Keeps the `max` nodes with the newest data, and returns the number of removed nodes.
     pub fn keep_newest(&mut self, max: usize) -> usize {
         let gone = take_oldest(&mut self.nodes, max, |node| node.newest());
         for id in &gone {
@@ -189,7 +185,7 @@ impl FleetState {
         }
     }
 
-    /// Takes in what lies before a life or after a silence.
+    /// Adds a state from before a life, or from after a week without data.
     fn rejoin(&mut self, node: &NodeId, state: NodeState) {
         let mut lives = self.earlier.remove(node).unwrap_or_default();
         lives.extend(self.nodes.remove(node).map(|life| *life));
@@ -212,7 +208,7 @@ impl FleetState {
     }
 }
 
-/// As it was when it was written: each name there once, and not once a record.
+/// Shares the names after reading: the stored form repeats them in each record.
 fn with_shared_names<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<NodeId, Box<NodeState>>, D::Error> {

@@ -1,9 +1,9 @@
-//! What each node did by the hour, for a fortnight: what a day's state is too short
-//! to tell, recurring use above all. It is kept apart from the state, so that the
+//! The hourly activity of each node over two weeks. The state of a node covers only about a day,
+//! which is too short to find recurring use. The hours are separate from the state, so that the
 //! state stays small.
 //!
-//! Like the state it is a semilattice: an hour is two sets and a greatest value, so
-//! order, repeats and lateness change nothing.
+//! Like the state, the hours form a semilattice. An hour is two sets and a maximum, so that order,
+//! repeats and delays change nothing.
 
 pub mod hour;
 pub mod packed;
@@ -27,8 +27,8 @@ use serde::{Deserialize, Serialize};
 use crate::hourly_activity::hour::{Hour, PEAK_PERCENT, SLOTS, part};
 use crate::retention::take_oldest;
 
-/// Hours kept a node, the newest first of all: a fortnight, so that every hour of
-/// the week was there twice, and the age up to which anything is accepted.
+/// Hours stored for each node, the newest ones: two weeks, so that every hour of the week occurs
+/// twice. Data is accepted up to the same age.
 pub const KEPT_HOURS: usize = 14 * 24;
 
 /// Hours of a week.
@@ -36,26 +36,25 @@ pub const WEEK_HOURS: usize = 7 * 24;
 
 const SLOT_SECONDS: i64 = 3600 / SLOTS as i64;
 
-/// One hour of the week, over the weeks that are kept.
+/// One hour of the week, over the stored weeks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WeekHour {
-    /// Weeks in which it was seen at all.
+    /// Number of weeks in which the hour was observed.
     pub weeks_seen: u8,
-    /// Weeks in which the workload was active in it.
+    /// Number of weeks in which the workload was active in the hour.
     pub weeks_active: u8,
     seen: u32,
     active: u32,
 }
 
 impl WeekHour {
-    /// The share of its seen slots in which the workload was active; `None` when
-    /// nothing was seen.
+    /// The active share of its observed slots; `None` without observation.
     pub fn active(self) -> Option<Share> {
         part(self.active, self.seen)
     }
 }
 
-/// The hour of the week of a time, in UTC; 0 begins with Monday.
+/// The hour of the week of a time in UTC, from 0 to 167; hour 0 begins on Monday.
 pub fn hour_of_week(at: Timestamp) -> usize {
     // 1970 began on a Thursday.
     let hour = (hour_of(at.as_second()) + 3 * 24).rem_euclid(WEEK_HOURS as i64);
@@ -65,16 +64,16 @@ pub fn hour_of_week(at: Timestamp) -> usize {
 /// The hours of one node, at most [`KEPT_HOURS`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeHours {
-    /// The first kept hour since 1970.
+    /// The number of the first stored hour since 1970.
     #[serde(deserialize_with = "packed::hour_number")]
     first: i64,
-    /// One after the other from `first` on; neither end is empty.
+    /// Consecutive hours from `first`; the first and the last hour are not empty.
     #[serde(with = "packed")]
     hours: Vec<Hour>,
 }
 
 impl NodeHours {
-    /// Takes in one heartbeat; nothing where it did not see what it is there to see.
+    /// Adds one heartbeat; ignores a heartbeat whose probe did not observe the required signals.
     pub fn fold(&mut self, placed: &Placed, policy: &ActivityPolicy) {
         let h = &placed.heartbeat;
         let Some(start) = placed.start().filter(|_| h.was_seen()) else {
@@ -88,13 +87,13 @@ impl NodeHours {
         self.mark(window, activity, peak_class(h));
     }
 
-    /// Takes in an interval of which metrics show all that a node does.
+    /// Adds an interval from metrics that show the whole activity of a node.
     pub fn fold_metric(&mut self, window: Window, activity: Activity) {
         self.mark(window, activity, None);
     }
 
-    /// Marks the slots whose middle is within `window` as seen, and as active if the
-    /// interval was.
+    /// Marks the slots whose middle is within `window` as observed, and as active if the interval
+    /// was active.
     fn mark(&mut self, window: Window, activity: Activity, peak: Option<u32>) {
         let is_active = activity != Activity::Quiet;
         let (start, end) = (window.from.as_second(), window.to.as_second());
@@ -102,7 +101,7 @@ impl NodeHours {
         let last = (end - half).div_euclid(SLOT_SECONDS);
         let oldest = last - KEPT_HOURS as i64 * i64::from(SLOTS);
         let first = (start + half).div_euclid(SLOT_SECONDS).max(oldest);
-        // The last first: then there is room for all.
+        // The newest slot comes first, so that no later slot drops an earlier one.
         for slot in (first..=last).rev() {
             let within = u32::try_from(slot.rem_euclid(SLOTS.into())).unwrap_or(0);
             let hour = slot.div_euclid(SLOTS.into());
@@ -110,7 +109,7 @@ impl NodeHours {
         }
     }
 
-    /// Takes in what another history of the same node knows.
+    /// Merges another history of the same node.
     pub fn absorb(&mut self, other: &Self) {
         for (hour, known) in other.numbered().rev() {
             if known != Hour::default() {
@@ -119,8 +118,8 @@ impl NodeHours {
         }
     }
 
-    /// Its hours with their begins, oldest first; those of which nothing is known
-    /// lie between as unseen ones.
+    /// The stored hours with their begin times, oldest first. Hours without data in between are
+    /// unobserved.
     pub fn hours(&self) -> impl DoubleEndedIterator<Item = (Timestamp, Hour)> {
         self.numbered().filter_map(|(number, hour)| {
             let begin = Timestamp::from_second(number * 3600).ok()?;
@@ -128,15 +127,14 @@ impl NodeHours {
         })
     }
 
-    /// The hour that holds `at`; an unseen one where nothing is known of it.
+    /// The hour that contains `at`; unobserved if there is no data.
     pub fn at(&self, at: Timestamp) -> Hour {
         let index = usize::try_from(hour_of(at.as_second()) - self.first).ok();
         let known = index.and_then(|index| self.hours.get(index));
         known.copied().unwrap_or_default()
     }
 
-    /// The slots of five minutes in which the workload was active, of the hours that a
-    /// window touches.
+    /// The active slots of five minutes, in the hours that overlap a window.
     pub fn worked(&self, window: Window) -> impl Iterator<Item = Window> {
         let index = |at: Timestamp, beyond: i64| {
             let index = hour_of(at.as_second()) + beyond - self.first;
@@ -157,13 +155,12 @@ impl NodeHours {
         })
     }
 
-    /// The share of the slots of five minutes within a window in which the probe saw what it
-    /// is there to see; `None` where no whole slot lies in it, or it begins before what is
-    /// kept.
+    /// The observed share of the five-minute slots within a window. `None` if the window contains
+    /// no whole slot, or begins before the stored hours.
     pub fn seen_in(&self, window: Window) -> Option<Share> {
         let first = (window.from.as_second() + SLOT_SECONDS - 1).div_euclid(SLOT_SECONDS);
         let end = window.to.as_second().div_euclid(SLOT_SECONDS);
-        // Windows come from nodes: no more than what is kept is ever walked.
+        // The window comes from a node, so the loop is limited to the stored hours.
         if first < self.first * i64::from(SLOTS) {
             return None;
         }
@@ -179,7 +176,7 @@ impl NodeHours {
         Share::of(u64::try_from(seen).ok()?, all)
     }
 
-    /// The hours of the week in UTC, Monday's first one first.
+    /// The hours of the week in UTC, from Monday 0:00.
     pub fn by_hour_of_week(&self) -> [WeekHour; WEEK_HOURS] {
         let mut week = [WeekHour::default(); WEEK_HOURS];
         for (begin, hour) in self.hours() {
@@ -207,7 +204,7 @@ impl NodeHours {
         if self.hours.is_empty() || number > newest {
             self.append(number, hour);
         } else if number <= newest - KEPT_HOURS as i64 {
-            // Too old to be kept.
+            // Too old to be stored.
         } else if number < self.first {
             let before = usize::try_from(self.first - number).unwrap_or(0);
             self.hours.splice(0..0, vec![Hour::default(); before]);
@@ -219,7 +216,7 @@ impl NodeHours {
         }
     }
 
-    /// A newer hour than all: what it makes too old goes.
+    /// Adds an hour that is newer than all others, and drops hours that are then too old.
     fn append(&mut self, number: i64, hour: Hour) {
         self.forget_before(number - KEPT_HOURS as i64 + 1);
         if self.hours.is_empty() {
@@ -252,7 +249,7 @@ pub struct FleetHours {
 }
 
 impl FleetHours {
-    /// Takes in heartbeats.
+    /// Adds heartbeats.
     pub fn fold_heartbeats(&mut self, placed: &[Placed], policy: &ActivityPolicy) {
         for of_one in placed.chunk_by(|a, b| a.node == b.node) {
             let Some(first) = of_one.first() else {
@@ -266,14 +263,13 @@ impl FleetHours {
         }
     }
 
-    /// Takes in one heartbeat.
+    /// Adds one heartbeat.
     pub fn fold_heartbeat(&mut self, placed: &Placed, policy: &ActivityPolicy) {
         self.fold_heartbeats(std::slice::from_ref(placed), policy);
     }
 
-    /// Drops what is older than [`KEPT_HOURS`] before the newest hour of any node, so
-    /// that nodes which are gone do not stay for ever. Dropping before or after
-    /// merging comes to the same.
+    /// Drops hours older than [`KEPT_HOURS`] before the newest hour of any node, so that terminated
+    /// nodes are removed. The result is the same before and after merging.
     pub fn forget_old(&mut self) {
         let newest = self.nodes.values().map(NodeHours::newest).max();
         let oldest = newest.map_or(i64::MIN, |newest| newest - KEPT_HOURS as i64 + 1);
@@ -283,8 +279,7 @@ impl FleetHours {
         });
     }
 
-    /// Keeps the `max` nodes that were seen last, for want of room; tells how many
-    /// others went.
+    /// Keeps the `max` nodes with the newest hours, and returns the number of removed nodes.
     pub fn keep_newest(&mut self, max: usize) -> usize {
         take_oldest(&mut self.nodes, max, NodeHours::newest).len()
     }
@@ -294,7 +289,7 @@ impl FleetHours {
         self.nodes.retain(|id, _| shard.holds(id));
     }
 
-    /// Joins two; see the module.
+    /// Merges the hours of two fleets; see the module.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
         for (node, hours) in other.nodes {
@@ -308,7 +303,7 @@ fn hour_of(second: i64) -> i64 {
     second.div_euclid(3600)
 }
 
-/// The class of all CPU that an interval used, counted from 1.
+/// The class of the total CPU use of an interval, counted from 1; `None` when unknown.
 fn peak_class(h: &Heartbeat) -> Option<u32> {
     let used = h.workload.cpu?.saturating_add(h.background.cpu?);
     let cores = used.cores_over(h.end.since(h.start)?)?;

@@ -22,60 +22,60 @@ use crate::stored_step::{KeptStep, Names};
 use crate::ticks::Ticks;
 use crate::weeks::Weeks;
 
-/// Steps kept a node; a busy node runs fewer at once, and the lake has the rest.
+/// Maximum number of stored steps of a node. A busy node runs fewer at once, and the lake contains
+/// the others.
 const MAX_STEPS: usize = 64;
 
-/// Streams of probe runs kept a node. Beyond them the node forgets what it accepted of the
-/// oldest, and then accepts nothing more of before; see [`NodeState::check_forgotten`].
+/// Maximum number of stored streams of probe runs of a node. Beyond it, the node forgets the
+/// sequence numbers of the oldest streams. The node then refuses data from that time; see
+/// [`NodeState::check_forgotten`].
 const MAX_RUNS: usize = 64;
 
-/// Ranges of sequence numbers kept a stream.
+/// Maximum number of ranges of sequence numbers of a stream.
 const MAX_RANGES: usize = 256;
 
-/// What is sent again may be placed a little later than the first time: by the longest
-/// delivery, on both sides.
+/// A repeated message may get a slightly later time than the original. The difference is at most
+/// the longest delivery time, on both sides.
 const PLACED_AGAIN: SignedDuration = SignedDuration::from_secs(2 * MAX_DELIVERY.as_secs() as i64);
 
-/// A step not heard of for so long while its node was has ended: each heartbeat
-/// names all that run, and the lake has what ended.
+/// A step counts as ended if it is missing for so long while its node sends data. Each heartbeat
+/// contains all running steps, and the lake contains the ended ones.
 const STEPS_KEPT_FOR: Duration = Duration::from_secs(15 * 60);
 
 /// The state of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeState {
-    /// Ticks in which the probe saw what it is there to see.
+    /// Ticks in which the probe observed the required signals.
     pub seen: Ticks,
     /// Ticks in which the workload was active.
     pub active: Ticks,
-    /// The begin of the earliest interval; `None` before any heartbeat.
+    /// The begin of the earliest interval; `None` without a heartbeat.
     #[serde(with = "ebb_telemetry::time::nanos::option")]
     pub first_seen: Option<Timestamp>,
     /// The end of the latest active interval; `None` when never active.
     #[serde(with = "ebb_telemetry::time::nanos::option")]
     pub active_until: Option<Timestamp>,
-    /// The begin of the earliest interval in which its GPUs were watched; `None` when
-    /// they never were.
+    /// The begin of the earliest interval with GPU observation; `None` without any.
     #[serde(with = "ebb_telemetry::time::nanos::option")]
     pub gpu_watched_from: Option<Timestamp>,
-    /// The end of the latest interval in which one of them computed; `None` when none
-    /// ever did.
+    /// The end of the latest interval in which a GPU computed; `None` when none ever did.
     #[serde(with = "ebb_telemetry::time::nanos::option")]
     pub gpu_active_until: Option<Timestamp>,
-    /// The newest heartbeat's facts; `None` before any heartbeat.
+    /// The newest heartbeat; `None` without a heartbeat.
     pub latest: Option<Latest>,
-    /// What was accepted, in order of boot, probe start and stream.
+    /// Accepted sequence numbers, in order of boot, probe start and stream.
     runs: Box<[Run]>,
-    /// In seconds since 1970: of what happened up to then it is no longer known what was
-    /// accepted, because the node had too many probe starts.
+    /// Seconds since 1970. The accepted sequence numbers up to this time are forgotten, because the
+    /// node had too many probe starts. `None` if nothing is forgotten.
     forgotten_until: Option<NonZeroI64>,
-    /// The newest record of each recent step, its executables left out, in order
-    /// of boot and id. Whose they are, the names here tell.
+    /// The newest record of each recent step without its executables, in order of boot and id. The
+    /// names in the record contain the boot and the probe start.
     pub(crate) steps: Box<[KeptStep]>,
-    /// The weeks of all that is known here.
+    /// The weeks of all data in this state.
     pub(crate) weeks: Weeks,
 }
 
-/// What the newest heartbeat says.
+/// The content of the newest heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latest {
     /// The end of its interval.
@@ -83,20 +83,20 @@ pub struct Latest {
     pub end: Timestamp,
     /// The length of its interval.
     pub length: Duration,
-    /// Tells apart two with the same end.
+    /// The sequence number, which distinguishes two heartbeats with the same end.
     pub sequence: u64,
-    /// Measured or made up.
+    /// Whether it was measured or made by a generator.
     pub origin: Origin,
-    /// What each signal saw.
+    /// The coverage of each signal.
     pub coverage: Coverage,
-    /// What the machine has.
+    /// The hardware of the machine.
     pub hardware: Hardware,
-    /// What background used.
+    /// Resource use of background processes.
     pub background: Usage,
-    /// The share of the interval in which some task waited for a block device; `None` where
-    /// the kernel does not tell.
+    /// The share of the interval in which some task waited for a block device; `None` if the kernel
+    /// does not report it.
     pub disk_waited: Option<Share>,
-    /// Each GPU that was looked at.
+    /// The observed GPUs.
     pub gpus: Box<[GpuUse]>,
 }
 
@@ -127,14 +127,14 @@ impl Latest {
 }
 
 impl NodeState {
-    /// The state that one heartbeat makes.
+    /// The state of one heartbeat.
     pub fn of_heartbeat(placed: &Placed, policy: &ActivityPolicy) -> Self {
         let mut state = Self::begun(placed.end);
         state.fold(std::slice::from_ref(placed), policy);
         state
     }
 
-    /// The state of a node of which nothing is known but that it was heard of.
+    /// The state of a node without data except the time.
     pub(crate) fn begun(at: Timestamp) -> Self {
         Self {
             weeks: Weeks::of(at),
@@ -142,8 +142,8 @@ impl NodeState {
         }
     }
 
-    /// Takes in heartbeats, which comes to the same as to merge with the state of each.
-    /// A step is named by many of them and packed once: the newest record comes first.
+    /// Adds heartbeats, which equals merging with the state of each. A step that occurs in many
+    /// heartbeats is packed only once, because the newest record comes first.
     pub(crate) fn fold(&mut self, placed: &[Placed], policy: &ActivityPolicy) {
         for one in placed {
             self.note_heartbeat(one, policy);
@@ -200,7 +200,7 @@ impl NodeState {
         }
     }
 
-    /// The state that one step makes, as an object carried it.
+    /// The state of one step from an uploaded object.
     pub fn of_step(step: &PlacedStep) -> Self {
         let mut state = Self {
             steps: KeptStep::ended(step).into_iter().collect(),
@@ -213,14 +213,14 @@ impl NodeState {
         state
     }
 
-    /// Joins two states of the same node.
+    /// Merges two states of the same node.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
         self.absorb(other);
         self
     }
 
-    /// Takes in what another state of the same node knows.
+    /// Adds the data of another state of the same node.
     pub fn absorb(&mut self, other: Self) {
         self.seen.absorb(&other.seen);
         self.active.absorb(&other.active);
@@ -248,12 +248,12 @@ impl NodeState {
         self.bound();
     }
 
-    /// The newest time that it was heard of; `None` before anything.
+    /// The newest time of its data; `None` without data.
     pub(crate) fn newest(&self) -> Option<Timestamp> {
         self.runs.iter().map(|run| run.newest).max()
     }
 
-    /// Lets all that is known here hold the same copies of names.
+    /// Lets all records share the same copies of names.
     pub(crate) fn share_names(&mut self) {
         let mut steps = std::mem::take(&mut self.steps);
         for step in &mut steps {
@@ -262,7 +262,7 @@ impl NodeState {
         self.steps = steps;
     }
 
-    /// The copies of names that are held already: with every heartbeat come new ones.
+    /// The existing copies of names; every heartbeat brings new copies.
     fn shared(&self, mut names: Names) -> Names {
         let known = |run: &&Run| run.boot == names.boot && run.probe_start == names.probe_start;
         if let Some(run) = self.runs.iter().find(known) {
@@ -272,7 +272,7 @@ impl NodeState {
         names
     }
 
-    /// Notes that of a run something was accepted that was observed `at`.
+    /// Records that data of a probe run with the time `at` was accepted.
     fn note<T>(
         &mut self,
         key: RunKey<'_>,
@@ -307,8 +307,8 @@ impl NodeState {
         }
     }
 
-    /// Drops what is too old or too much. What stays depends only on what is
-    /// newest, which merging keeps, so the order of arrival does not show.
+    /// Drops entries that are too old or exceed a limit. The remaining entries depend only on the
+    /// newest ones, which merging keeps, so that the order of arrival does not matter.
     fn bound(&mut self) {
         self.bound_runs();
         let ended = self.steps.iter().map(|step| step.observed_at);
@@ -340,11 +340,11 @@ impl NodeState {
         self.forgotten_until = self.forgotten_until.max(until);
     }
 
-    /// Refuses what may have been accepted by a probe run that is forgotten.
+    /// Refuses data that a forgotten probe run may have accepted.
     ///
     /// # Errors
-    /// `Forgotten`, where `at` is no later than what was forgotten, as far as a repeat may
-    /// be placed later than the first time.
+    /// `Forgotten`, if `at` is not later than the forgotten time plus the possible delay of a
+    /// repeat.
     pub(crate) fn check_forgotten(&self, at: Timestamp) -> Result<(), PlaceError> {
         let until = self.forgotten_until.map(NonZeroI64::get);
         let until = until.and_then(|seconds| Timestamp::from_second(seconds).ok());
@@ -357,30 +357,30 @@ impl NodeState {
         }
     }
 
-    /// True when this very heartbeat was taken in before.
+    /// True if this heartbeat was accepted before.
     pub fn accepted_heartbeat(&self, heartbeat: &Heartbeat) -> bool {
         let h = heartbeat;
         self.accepted((&h.boot, &h.probe_start, Stream::Heartbeats), h.sequence)
     }
 
-    /// True when this number of a run was taken in before.
+    /// True if this sequence number of a probe run was accepted before.
     pub(crate) fn accepted(&self, key: RunKey<'_>, sequence: u64) -> bool {
         let found = self.runs.binary_search_by(|known| known.key().cmp(&key));
         found.is_ok_and(|at| self.runs[at].accepted.contains(sequence))
     }
 
-    /// Recent steps, ended ones too; `node` is whose state this is.
+    /// Recent steps, including ended ones; `node` is the node of this state.
     pub fn steps(&self, node: &NodeId) -> impl Iterator<Item = PlacedStep> {
         self.steps.iter().filter_map(|step| step.unpack(node))
     }
 
-    /// Steps that ran when last heard of; `node` is whose state this is.
+    /// Steps that were running at their last observation; `node` is the node of this state.
     pub fn running(&self, node: &NodeId) -> impl Iterator<Item = PlacedStep> {
         self.steps(node)
             .filter(|step| step.usage.end == StepEnd::Running)
     }
 
-    /// Heartbeats that a probe run numbered and that have not arrived.
+    /// Number of heartbeats that have a sequence number but have not arrived.
     pub fn missing(&self) -> u64 {
         let heartbeats = self
             .runs
@@ -394,8 +394,8 @@ fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestam
     one.into_iter().chain(other).min()
 }
 
-/// Keeps the `max` newest of entries that are sorted by `key`; answers the newest time of
-/// those that went.
+/// Keeps the `max` newest of entries that are sorted by `key`. Returns the newest time of the
+/// removed entries; `None` if nothing was removed.
 fn newest_of<T>(
     all: &mut Box<[T]>,
     max: usize,
@@ -414,7 +414,7 @@ fn newest_of<T>(
     gone
 }
 
-/// Puts one among others. Of most nodes there is one, and a vector keeps room for more.
+/// Inserts an entry without reserving more space: most nodes have a single entry.
 fn insert<T>(all: &mut Box<[T]>, at: usize, one: T) {
     let mut entries = std::mem::take(all).into_vec();
     entries.reserve_exact(1);

@@ -1,4 +1,4 @@
-//! What of a probe run was accepted.
+//! The accepted sequence numbers of a probe run.
 
 use ebb_telemetry::identity::{BootId, ProbeStart};
 use jiff::Timestamp;
@@ -6,19 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::sequences::Sequences;
 
-/// What was accepted of one stream of one probe run, which sequence numbers count
-/// in.
+/// The accepted sequence numbers of one stream of one probe run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     /// The boot.
     pub boot: BootId,
-    /// The probe's start.
+    /// The start of the probe.
     pub probe_start: ProbeStart,
-    /// Which of its streams.
+    /// The stream.
     pub stream: Stream,
     /// The sequence numbers.
     pub accepted: Sequences,
-    /// The newest time among them.
+    /// The newest time of the accepted data.
     #[serde(with = "ebb_telemetry::time::nanos")]
     pub newest: Timestamp,
 }
@@ -29,7 +28,7 @@ impl Run {
     }
 }
 
-/// What tells two runs apart.
+/// The key of a stream of a probe run.
 pub(crate) type RunKey<'a> = (&'a BootId, &'a ProbeStart, Stream);
 
 /// The two streams of a probe.

@@ -1,11 +1,11 @@
-//! Sorted ranges that neither touch nor overlap. A node that is seen all the time has
-//! one, which takes no memory of its own: a hundred thousand nodes have four sets each.
+//! Sorted ranges that neither touch nor overlap. A node that is always observed has one range,
+//! which needs no heap memory. A hundred thousand nodes have four such sets each.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Both ends of each range; what they mean, the owner knows.
+/// Both ends of each range; the owner defines whether they are inclusive.
 #[derive(Debug, Clone)]
 pub(crate) enum Ranges<T> {
     One((T, T)),
@@ -28,8 +28,8 @@ impl<T> Ranges<T> {
 }
 
 impl<T: Copy + Ord> Ranges<T> {
-    /// Puts `new` in the place of the ranges at `touched`, which touch or overlap it,
-    /// as one with them; there is no room to spare, because many of these are held.
+    /// Merges `new` with the ranges at `touched`, which touch or overlap it. The vector reserves no
+    /// spare space, because there are many of these sets.
     pub(crate) fn put(&mut self, touched: Range<usize>, new: (T, T)) {
         let touching = self.as_slice().get(touched.clone()).unwrap_or_default();
         let new = match touching {

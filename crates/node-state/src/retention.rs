@@ -1,11 +1,10 @@
-//! What is dropped when a limit is reached.
+//! Removal of nodes when a limit is reached.
 
 use std::collections::BTreeMap;
 
 use ebb_telemetry::identity::NodeId;
 
-/// Takes out the nodes that were heard of longest ago, so that `max` are left; answers
-/// which.
+/// Removes the nodes with the oldest data until `max` are left, and returns their ids.
 pub(crate) fn take_oldest<T, K: Ord>(
     nodes: &mut BTreeMap<NodeId, T>,
     max: usize,

@@ -1,11 +1,11 @@
-//! Which sequence numbers of one probe run were accepted, as ranges.
+//! The accepted sequence numbers of one probe run, as ranges.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ranges::Ranges;
 
-/// A set of sequence numbers. A probe counts up, so one range is the rule; a
-/// hole stays until its number arrives.
+/// A set of sequence numbers. A probe counts up, so that one range is typical. A gap stays until
+/// its number arrives.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sequences {
     /// Inclusive, sorted, neither touching nor overlapping.
@@ -13,21 +13,21 @@ pub struct Sequences {
 }
 
 impl Sequences {
-    /// True when it is in the set.
+    /// True if the number is in the set.
     pub fn contains(&self, sequence: u64) -> bool {
         let ranges = self.ranges.as_slice();
         let after = ranges.partition_point(|(first, _)| *first <= sequence);
         after > 0 && ranges[after - 1].1 >= sequence
     }
 
-    /// Takes in the other set.
+    /// Adds the numbers of another set.
     pub fn absorb(&mut self, other: &Self) {
         for range in other.ranges.as_slice() {
             self.put(*range);
         }
     }
 
-    /// Takes in one more; tells whether it was not in the set.
+    /// Adds a number; returns whether the number is new.
     pub fn insert(&mut self, sequence: u64) -> bool {
         let is_new = !self.contains(sequence);
         if is_new {
@@ -37,16 +37,15 @@ impl Sequences {
     }
 
     fn put(&mut self, (first, last): (u64, u64)) {
-        // Ranges that touch or overlap the new one become one with it.
+        // Ranges that touch or overlap the new one are merged with it.
         let ranges = self.ranges.as_slice();
         let from = ranges.partition_point(|(_, end)| end.saturating_add(1) < first);
         let to = ranges.partition_point(|(begin, _)| *begin <= last.saturating_add(1));
         self.ranges.put(from..to, (first, last));
     }
 
-    /// Gives up the lowest gaps, so that at most `max` ranges are left: what is missing
-    /// there counts as accepted, and comes too late. A probe counts up, so these are the
-    /// oldest gaps.
+    /// Closes the lowest gaps, so that at most `max` ranges are left. The missing numbers count as
+    /// accepted and are refused from then on. A probe counts up, so these are the oldest gaps.
     pub fn give_up_gaps(&mut self, max: usize) {
         let ranges = self.ranges.as_slice();
         let Some(excess) = ranges.len().checked_sub(max.max(1)) else {
@@ -57,8 +56,8 @@ impl Sequences {
         }
     }
 
-    /// Numbers between the least and the greatest that have not arrived: what
-    /// the probe dropped or the network still holds.
+    /// Number of missing numbers between the smallest and the largest. The probe dropped their
+    /// data, or the network still delays it.
     pub fn missing(&self) -> u64 {
         let ranges = self.ranges.as_slice();
         ranges

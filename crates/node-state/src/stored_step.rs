@@ -1,6 +1,6 @@
-//! A step as the state of its node holds it. A hundred thousand of them are held and few
-//! are ever looked at, so each is packed, in much less memory than it takes unpacked, and
-//! stored as it is packed.
+//! A step in the state of its node. The state contains a hundred thousand steps, of which few are
+//! ever read. Each step is therefore packed, which needs much less memory, and stored in the packed
+//! form.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -17,11 +17,11 @@ use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Most take less; it is given back when they are packed.
+/// Initial capacity in bytes. Most steps need less, and packing frees the rest.
 const EXPECTED_BYTES: usize = 512;
 
-/// The newest record of a step, of its executables only the busiest. Of which node it is,
-/// that node's place in the fleet tells.
+/// The newest record of a step, with only the busiest of its executables. The node is the key of
+/// this state in the fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeptStep {
     pub(crate) names: Names,
@@ -33,14 +33,14 @@ pub(crate) struct KeptStep {
     packed: Box<[u8]>,
 }
 
-/// The run of a probe that a step was seen by.
+/// The probe run that observed a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Names {
     pub(crate) boot: BootId,
     pub(crate) probe_start: ProbeStart,
 }
 
-/// What of a step is packed: its usage but for `observed` and all executables but one.
+/// The packed part of a step: its usage without `observed`, and with one executable.
 type Packed<Id, Name, Detail> = (
     Id,
     Name,
@@ -51,20 +51,21 @@ type Packed<Id, Name, Detail> = (
     Option<Busiest<Name>>,
 );
 
-/// The executable that used the most CPU: its name, its processes and their CPU time.
+/// The executable with the most CPU time: its name, its number of processes and their CPU time.
 type Busiest<Name> = (Name, u64, CpuTime);
 
-/// By how many nanoseconds a clock lay before `observed`, around the end of its range for one
-/// that lies after it: a step that goes on made progress just then, and none takes one byte.
+/// Nanoseconds from a clock value to `observed`; wraps around for a later clock value. A running
+/// step made progress just before, and zero needs one byte.
 type Ago = u64;
 
-/// The batch, the origin, and by how many nanoseconds start and last progress lay longer
-/// before `observed_at` than their clocks tell: none, as a rule.
+/// The sequence number of the batch, the origin, and two differences in nanoseconds. The
+/// differences show by how much start and last progress are longer before `observed_at` than their
+/// clocks indicate; usually zero.
 type Beside = (u64, Origin, i128, i128);
 
 impl KeptStep {
-    /// A step that a heartbeat names; `None` where a time of it lies outside the range
-    /// of a timestamp.
+    /// A running step from a heartbeat; `None` if one of its times is outside the range of a
+    /// timestamp.
     pub(crate) fn running(names: Names, placed: &Placed, usage: &StepUsage) -> Option<Self> {
         let h = &placed.heartbeat;
         let times = [usage.started, usage.last_progress].map(|clock| placed.place(clock));
@@ -74,7 +75,7 @@ impl KeptStep {
         Self::pack(names, usage, (h.sequence, h.origin), times)
     }
 
-    /// A step as an object carried it.
+    /// A step from an uploaded object.
     pub(crate) fn ended(step: &PlacedStep) -> Option<Self> {
         let names = Names {
             boot: step.boot.clone(),
@@ -121,7 +122,7 @@ impl KeptStep {
         })
     }
 
-    /// The step of `node`; what was packed here is always read here.
+    /// The step of `node`; `None` cannot occur for data that this module packed.
     pub(crate) fn unpack(&self, node: &NodeId) -> Option<PlacedStep> {
         let (usage, (sequence, origin, started_beyond, progress_beyond)) = self.usage()?;
         let observed_ns = self.observed_at.as_nanosecond();
@@ -169,15 +170,15 @@ impl KeptStep {
         Some((usage, beside))
     }
 
-    /// What tells two steps of a node apart.
+    /// The key of a step within its node.
     pub(crate) fn key(&self) -> (&BootId, Option<(StepKind, &str)>) {
         let id = postcard::take_from_bytes(&self.packed);
         (&self.names.boot, id.ok().map(|(id, _)| id))
     }
 
-    /// Totals only grow, so the record observed last stands for the others; the
-    /// rest of the order only makes it total. A record that says how the step ended
-    /// beats one of the same moment that does not.
+    /// Totals only grow, so that the record with the latest observation replaces the others. The
+    /// other fields only make the order total. Of two records of the same time, the one that
+    /// contains the end of the step wins.
     pub(crate) fn is_older_than(&self, other: &Self) -> bool {
         let rest = |step: &Self| {
             let (usage, (sequence, ..)) = step.usage()?;
@@ -190,7 +191,7 @@ impl KeptStep {
     }
 }
 
-/// What was not kept of it is unknown.
+/// Fields that are not stored are unknown.
 fn tool_of((name, processes, cpu): Busiest<String>) -> ToolUsage {
     ToolUsage {
         name,
@@ -201,12 +202,13 @@ fn tool_of((name, processes, cpu): Busiest<String>) -> ToolUsage {
     }
 }
 
-/// From `clock` to `observed` in nanoseconds.
+/// Nanoseconds from `clock` to `observed`.
 fn clocks_apart(clock: BootClock, observed: BootClock) -> i128 {
     i128::from(observed.as_nanos()) - i128::from(clock.as_nanos())
 }
 
-/// What evaluation reads; arguments and files are for the lake alone, and large.
+/// The details that the evaluation reads. Arguments and files are large, and only the lake contains
+/// them.
 fn kept_detail(detail: &StepDetail) -> Cow<'_, StepDetail> {
     match detail.opened {
         None => Cow::Borrowed(detail),
@@ -221,7 +223,7 @@ fn as_bytes<S: Serializer>(packed: &[u8], out: S) -> Result<S::Ok, S::Error> {
     out.serialize_bytes(packed)
 }
 
-/// What no step can be unpacked from was not written here.
+/// Refuses bytes that cannot be unpacked to a step.
 fn of_a_step<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[u8]>, D::Error> {
     let packed = <&[u8]>::deserialize(from)?;
     postcard::from_bytes::<Packed<StepId, String, StepDetail>>(packed)

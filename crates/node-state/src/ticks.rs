@@ -1,4 +1,4 @@
-//! Which ticks of the recent past were seen, as ranges.
+//! The observed ticks of the recent past, as ranges.
 
 use std::time::Duration;
 
@@ -8,21 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::ranges::Ranges;
 
-/// A set of ticks since 1970, of which only those of the newest [`KEPT`] are kept.
+/// A set of ticks since 1970; only those of the newest [`KEPT`] are stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ticks {
-    /// First and one past the last; sorted, neither touching nor overlapping.
+    /// The first tick and one past the last; sorted, neither touching nor overlapping.
     ranges: Ranges<i64>,
 }
 
-/// At a tick of a minute the last 24.5 hours; at worst, every other tick seen,
-/// they take 12 KB.
+/// With a tick of one minute, the last 24.5 hours. At worst, with every other tick observed, the
+/// set needs 12 KB.
 const KEPT: i64 = 1_472;
 
 impl Ticks {
-    /// Takes in the ticks whose middle lies in `from..to`. Every middle lies in exactly
-    /// one of two intervals that touch, so intervals without a gap leave none,
-    /// and nothing is counted twice.
+    /// Adds the ticks whose middle is in `from..to`. Every middle is in exactly one of two adjacent
+    /// intervals. Intervals without a gap therefore leave no gap, and no tick counts twice.
     pub(crate) fn add(&mut self, from: Timestamp, to: Timestamp, tick: Duration) {
         let (first, end) = middles(from, to, tick);
         if first < end {
@@ -31,7 +30,7 @@ impl Ticks {
         }
     }
 
-    /// Takes in the other set.
+    /// Adds the ticks of another set.
     pub fn absorb(&mut self, other: &Self) {
         for range in other.ranges.as_slice() {
             self.insert(*range);
@@ -39,9 +38,8 @@ impl Ticks {
         self.trim();
     }
 
-    /// The share of the ticks with their middle in `from..to` that are in the
-    /// set. What lies before the kept past is left out on both sides; `None`
-    /// when no middle lies there at all.
+    /// The share of the ticks with their middle in `from..to` that are in the set. Ticks before the
+    /// stored past count on neither side. `None` when no middle is in the interval.
     pub fn coverage(&self, from: Timestamp, to: Timestamp, tick: Duration) -> Option<Share> {
         let (first, end) = middles(from, to, tick);
         let newest_end = self.ranges.as_slice().last().map_or(0, |range| range.1);
@@ -78,8 +76,7 @@ impl Ticks {
     }
 }
 
-/// The first tick with its middle at or after `from`, and the first at or after
-/// `to`.
+/// The first tick with its middle at or after `from`, and the first one at or after `to`.
 fn middles(from: Timestamp, to: Timestamp, tick: Duration) -> (i64, i64) {
     let length = i128::try_from(tick.as_nanos().max(1)).unwrap_or(i128::MAX);
     let first = |at: Timestamp| {

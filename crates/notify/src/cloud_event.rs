@@ -1,4 +1,4 @@
-//! What changed, for other programs: one CloudEvent in JSON, or one for each change.
+//! Changes for other programs: one CloudEvent in JSON, or one event for each change.
 //!
 //! Source: CloudEvents 1.0.2, "JSON event format".
 
@@ -15,15 +15,15 @@ use sha2::{Digest, Sha256};
 use crate::diff;
 use crate::diff::Changes;
 
-/// Findings carried whole: a message of SNS is at most 256 KiB, and a finding takes up
-/// to a few kilobytes.
+/// Maximum number of complete findings in an event. A message of SNS is at most 256 KiB, and a
+/// finding takes up to a few kilobytes.
 const FINDINGS: usize = 50;
 
-/// What a message may take, with room for its envelope.
+/// Maximum size of a message, with room for its envelope.
 const MAX_BYTES: usize = 200 << 10;
 
-/// The event under this identifier; findings and resolved ones that did not fit are counted
-/// in it.
+/// Creates the event with this identifier; it contains the number of findings and resolved findings
+/// that did not fit.
 pub fn event(report: &Report, changes: &Changes, id: &str) -> String {
     let changed: Vec<(&Finding, &str)> = report
         .findings
@@ -64,18 +64,19 @@ pub fn event(report: &Report, changes: &Changes, id: &str) -> String {
 
 /// The event of one change.
 pub struct Event {
-    /// The finding's id.
+    /// Id of the finding.
     pub finding: String,
-    /// What happened to it, see [`Changes::keys`].
+    /// Kind of the change, see [`Changes::keys`].
     pub change: String,
-    /// Of this change and no other: who is sent it twice knows it by that.
+    /// Unique identifier of the change; a receiver recognizes a repeated event by it.
     pub id: String,
-    /// The event.
+    /// JSON text of the event.
     pub body: String,
 }
 
-/// An event for each change, the dearest finding first, then what was resolved. `sending` says
-/// since when each change is being sent: an event that is sent again has the same identifier.
+/// Returns an event for each change, the most expensive finding first, then resolved findings.
+/// `sending` contains the first send time of each change, so that a repeated event has the same
+/// identifier.
 pub fn events<'a>(
     report: &'a Report,
     changes: &'a Changes,
@@ -104,7 +105,7 @@ pub fn events<'a>(
     found.chain(resolved)
 }
 
-/// The longest `subject`.
+/// Maximum length of `subject` in characters.
 const SUBJECT_CHARS: usize = 500;
 
 fn of_change(report: &Report, (what, id): (&str, &str), since: Timestamp, data: Value) -> Event {

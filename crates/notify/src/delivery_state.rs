@@ -1,5 +1,5 @@
-//! What sweeps remember of findings and of what people were told, as one object of
-//! the bucket beside the state. Losing it costs a repeated message, never a sweep.
+//! History of findings and of notifications between sweeps, stored as one object next to the state.
+//! Its loss causes repeated messages, but never stops a sweep.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,40 +20,39 @@ const SCHEMA: &str = "ebb.findings/1\n";
 
 const ZSTD_LEVEL: i32 = 3;
 
-/// 100,000 findings take about a quarter of it.
+/// 100,000 findings take about a quarter of this size.
 const MAX_PACKED_BYTES: u64 = 32 << 20;
 
 const MAX_BYTES: u64 = 256 << 20;
 
-/// What is remembered. Fields may be added; what an older sweep did not write is
-/// empty.
+/// The stored history. Fields may be added; a field that an older sweep did not write is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Remembered {
-    /// Findings and where they stand.
+    /// Known findings with their stages.
     pub lives: Lives,
-    /// What earlier reports summed up to.
+    /// Totals of earlier reports.
     pub trend: Trend,
-    /// What each channel was told.
+    /// Notified findings of each channel.
     pub told: BTreeMap<String, Told>,
-    /// Channels that were greeted.
+    /// Channels that received the welcome message.
     pub greeted: BTreeSet<String>,
-    /// Channels that failed last time, and why.
+    /// Channels that failed in the last sweep, with the reason.
     pub failed: BTreeMap<String, String>,
-    /// Decisions as they were last read, for a sweep that cannot read them.
+    /// Decisions as last read, for a sweep that cannot read them.
     pub decisions: Decisions,
 }
 
-/// Where what is remembered of a shard lies.
+/// Key of the history of a shard.
 pub fn key(shard: u16) -> String {
     format!("state/v1/findings/shard={shard:02}.zst")
 }
 
-/// Reads what is remembered, and on which condition it is replaced; nothing when it
-/// cannot be understood.
+/// Reads the history and the condition for its replacement; the history is empty if it cannot be
+/// decoded.
 ///
 /// # Errors
-/// When the bucket does not answer.
+/// If the bucket does not respond.
 pub async fn load(objects: &dyn Objects, shard: u16) -> CloudResult<(Remembered, PutIf)> {
     let object = match objects.get(&key(shard), MAX_PACKED_BYTES).await {
         Ok(object) => object,
@@ -67,18 +66,18 @@ pub async fn load(objects: &dyn Objects, shard: u16) -> CloudResult<(Remembered,
     Ok((remembered, PutIf::Matches(object.etag)))
 }
 
-/// What became of it when it was to be stored.
+/// Result of storing the history.
 #[derive(Debug)]
 pub enum Stored {
-    /// It is stored, and is replaced on this condition.
+    /// The history is stored; the next write needs this condition.
     Done(PutIf),
-    /// Another sweep stored its own in the meantime, and that one stands.
+    /// Another sweep stored its history first, and that history is kept.
     Overtaken,
-    /// It is not stored.
+    /// The history is not stored.
     Failed(Failure),
 }
 
-/// Keeps it. Where another sweep wrote in the meantime, what that one told stands.
+/// Stores the history. If another sweep was faster, the history of that sweep is kept.
 pub async fn save(
     objects: &dyn Objects,
     shard: u16,
@@ -127,8 +126,8 @@ fn pack(remembered: &Remembered) -> Result<Vec<u8>, String> {
 }
 
 impl Remembered {
-    /// Takes over people's decisions; where they cannot be read those of the last
-    /// sweep hold on, and that is a gap.
+    /// Reads the decisions of users. If they cannot be read, those of the last sweep stay in
+    /// effect, and the function returns a gap.
     pub async fn decide(&mut self, objects: &dyn Objects) -> Option<Gap> {
         match decisions::load(objects).await {
             Ok(decisions) => {
@@ -142,7 +141,7 @@ impl Remembered {
         }
     }
 
-    /// Channels that failed last time, for the report.
+    /// Channels that failed in the last sweep, as gaps of the report.
     pub fn failed_channels(&self) -> impl Iterator<Item = Gap> {
         self.failed.iter().map(|(channel, why)| {
             Gap::new(

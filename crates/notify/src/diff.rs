@@ -1,6 +1,6 @@
-//! What a channel is to be told: what is new, back, grown or resolved since it was
-//! last told. Each channel remembers on its own, so that one that failed is told the
-//! next time, and the others nothing twice. Pure.
+//! Changes for a channel since its last notification: new, reopened, due, grown and resolved
+//! findings. Each channel has its own history. A channel that failed is notified in the next sweep,
+//! and the others receive nothing twice. The module performs no I/O.
 
 #[cfg(test)]
 mod tests;
@@ -18,24 +18,25 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// What a channel was told: the price of each finding, and where updates go.
+/// History of a channel: the notified price of each finding, and the thread for updates.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Told {
-    /// By finding. Slow growth is told in the end, for the price stays as it was told.
+    /// Notified price by finding. The price stays the same until the next notification, so slow
+    /// growth is also reported.
     pub findings: BTreeMap<String, Price>,
-    /// The thread of its last digest, where the channel has threads.
+    /// Thread of the last digest; `None` if the channel has no threads.
     pub thread: Option<String>,
-    /// Since when each change is being sent that is not known to have arrived, by
-    /// [`Changes::keys`]. It is stored before anything is sent, so that what a crash leaves
-    /// is sent again under the same identifier.
+    /// First send time of each change without a confirmed delivery, by [`Changes::keys`]. The map
+    /// is stored before anything is sent, so that after a crash a change is sent again under the
+    /// same identifier.
     pub sending: BTreeMap<String, Timestamp>,
-    /// The message to a chat that is not known to have arrived.
+    /// Chat message without a confirmed delivery.
     pub digest: Option<Digest>,
 }
 
 impl Told {
-    /// Notes what is sent from now on; true where that is more than was noted before.
+    /// Records the changes to send; true if some of them were not recorded before.
     pub fn begin(&mut self, changes: &Changes, at: Timestamp) -> bool {
         let before = std::mem::take(&mut self.sending);
         let since = |key: String| (before.get(&key).copied().unwrap_or(at), key);
@@ -44,14 +45,15 @@ impl Told {
         self.sending.keys().any(|key| !before.contains_key(key))
     }
 
-    /// Notes that all of it arrived.
+    /// Records the delivery of all changes.
     pub fn arrived(&mut self, knows: BTreeMap<String, Price>) {
         self.findings = knows;
         self.sending.clear();
         self.digest = None;
     }
 
-    /// What names a message with all that is being sent: the same changes have the same name.
+    /// Identifier of a message with all recorded changes; the same changes give the same
+    /// identifier.
     pub fn message_id(&self, channel: &str) -> String {
         let changes = self.sending.iter();
         let text: String = changes.map(|(key, at)| format!("\n{at} {key}")).collect();
@@ -60,34 +62,34 @@ impl Told {
     }
 }
 
-/// A message to a chat with all that changed.
+/// A chat message with all changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest {
-    /// What names it.
+    /// Identifier of the message.
     pub id: String,
-    /// The thread that it continues.
+    /// Thread that the message continues; `None` for a new message.
     pub thread: Option<String>,
-    /// What the channel knows once it has arrived.
+    /// Notified prices after the delivery.
     pub knows: BTreeMap<String, Price>,
 }
 
-/// What there is to tell, by finding id.
+/// Changes to report, by finding id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// Not told before.
+    /// Never notified.
     pub new: BTreeSet<String>,
-    /// Told to be resolved, and found again.
+    /// Notified as resolved, and found again.
     pub reopened: BTreeSet<String>,
-    /// Set aside for a while that is over.
+    /// The time for which a decision set the finding aside is over.
     pub due: BTreeSet<String>,
-    /// Dearer than it was told.
+    /// More expensive than notified.
     pub grown: BTreeSet<String>,
-    /// Told, and resolved by now.
+    /// Notified, and now resolved.
     pub resolved: Vec<Resolved>,
 }
 
 impl Changes {
-    /// Leaves all but what may be told at any time.
+    /// Keeps only changes that may be sent at any time.
     #[must_use]
     pub fn but_urgent(
         self,
@@ -102,7 +104,7 @@ impl Changes {
         self.only(known, |id| kind_of(id).is_some_and(&is_urgent))
     }
 
-    /// Leaves what must wait for later: what the channel knows is then what it knew.
+    /// Removes changes that must wait; the returned prices then keep their old values.
     #[must_use]
     pub fn only(
         mut self,
@@ -130,17 +132,17 @@ impl Changes {
         (self, knows)
     }
 
-    /// True when there is nothing to tell.
+    /// Whether there is no change to report.
     pub fn is_empty(&self) -> bool {
         !self.has_findings() && self.grown.is_empty() && self.resolved.is_empty()
     }
 
-    /// True when something is told for the first time, or anew.
+    /// Whether a finding is new, reopened or due.
     pub fn has_findings(&self) -> bool {
         !(self.new.is_empty() && self.reopened.is_empty() && self.due.is_empty())
     }
 
-    /// What happened to which finding, each as one line that names it.
+    /// One line for each change, which contains the kind of the change and the finding id.
     pub fn keys(&self) -> impl Iterator<Item = String> {
         let stages = [
             ("opened", &self.new),
@@ -155,12 +157,12 @@ impl Changes {
         found.chain(resolved)
     }
 
-    /// The word for what changed about a finding; `None` where nothing did.
+    /// Word for the change of a finding; `None` without a change.
     pub fn word(&self, id: &str) -> Option<&'static str> {
         self.stage(id).map(Stage::word)
     }
 
-    /// What changed about a finding; `None` where nothing did.
+    /// Change of a finding; `None` without a change.
     pub fn stage(&self, id: &str) -> Option<Stage> {
         let stages = [
             (&self.new, Stage::New),
@@ -172,7 +174,7 @@ impl Changes {
         found.map(|(_, stage)| stage)
     }
 
-    /// How many there are of each, in words.
+    /// Number of changes of each kind, in words.
     pub fn counts(&self) -> String {
         let parts = [
             (self.new.len(), Stage::New.word()),
@@ -187,15 +189,14 @@ impl Changes {
     }
 }
 
-/// What happened to a finding, as one line.
+/// Kind and finding of a change as one line.
 pub fn key(what: &str, id: &str) -> String {
     format!("{what} {id}")
 }
 
-/// Compares a report's part with what its channel was told, and says what the channel
-/// knows once it is told too. What decisions set aside, and what is another channel's
-/// by now, the channel forgets without a word; what could not be looked at this time
-/// it keeps.
+/// Compares the part of a report for a channel with the notified prices; returns the changes and
+/// the new prices. Findings that decisions set aside or that moved to another channel are removed
+/// without a notification. Findings that could not be evaluated this time keep their price.
 pub fn since(
     told: &BTreeMap<String, Price>,
     part: &Report,
@@ -237,8 +238,7 @@ pub fn since(
     (changes, knows)
 }
 
-/// The same for a reader who is told what changed: news first, and each finding
-/// marked by what is new about it to them.
+/// The page for a reader of changes: news first, and each finding marked with its change.
 pub(crate) fn page_of_changes(report: &Report, changes: &Changes) -> Page {
     let mut page = Page::of(report, &Zone::utc());
     for (card, finding) in page.cards.iter_mut().zip(&report.findings) {
@@ -255,5 +255,5 @@ pub(crate) fn page_of_changes(report: &Report, changes: &Changes) -> Page {
     page
 }
 
-/// Resolved findings that a message names.
+/// Limit on resolved findings that a message names.
 const RESOLVED: usize = 5;

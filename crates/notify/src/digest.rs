@@ -1,5 +1,5 @@
-//! The word to people and programs: one message a channel, only when something is
-//! new, back, due, grown or resolved; and one hello after the first sweep.
+//! Notifications to people and programs: one message for each channel, only if findings are new,
+//! reopened, due, grown or resolved. The first sweep also sends a welcome message.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,25 +22,25 @@ use crate::routing::{Place, Routing};
 use crate::welcome::Hello;
 use crate::{cloud_event, diff, email_digest, slack_digest, welcome};
 
-/// The channel of the topic, as it is remembered.
+/// Name of the topic in the delivery state.
 const TOPIC: &str = "topic";
 
-/// The channel of the webhook, as it is remembered.
+/// Name of the webhook in the delivery state.
 const WEBHOOK: &str = "webhook";
 
-/// For how long a sweep begins to send events, each its own request.
+/// Time after which a sweep starts no further event; each event is one request.
 const EVENTS_FOR: Duration = Duration::from_secs(20);
 
-/// From whom and to whom email goes.
+/// Sender and recipients of email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addresses {
     /// The verified sender.
     pub from: String,
-    /// The recipients of what has no route.
+    /// Recipients of findings without a route.
     pub to: Vec<String>,
 }
 
-/// One of the two settings of email is missing.
+/// One of the two email settings is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{missing} is not set, and {set} is: set both")]
 pub struct HalfAddressed {
@@ -49,11 +49,11 @@ pub struct HalfAddressed {
 }
 
 impl Addresses {
-    /// From the environment's `EBB_EMAIL_FROM` and `EBB_EMAIL_TO`; `None` where neither
-    /// is set.
+    /// Builds the addresses from `EBB_EMAIL_FROM` and `EBB_EMAIL_TO` of the environment; `None` if
+    /// neither is set.
     ///
     /// # Errors
-    /// When only one of them is.
+    /// If only one of them is set.
     pub fn of(from: Option<String>, to: Vec<String>) -> Result<Option<Self>, HalfAddressed> {
         const FROM: &str = "EBB_EMAIL_FROM";
         const TO: &str = "EBB_EMAIL_TO";
@@ -67,45 +67,45 @@ impl Addresses {
     }
 }
 
-/// Where people and programs are told; `None` for what is not set up.
+/// Channels for notifications; `None` for a channel that is not configured.
 #[derive(Clone, Copy, Default)]
 pub struct Channels<'a> {
     /// The chat.
     pub chat: Option<&'a dyn Chat>,
     /// Email.
     pub mail: Option<(&'a dyn Mailer, &'a Addresses)>,
-    /// Other programs, all changes of a sweep in one message.
+    /// Other programs; all changes of a sweep are in one message.
     pub topic: Option<&'a dyn Topic>,
-    /// A program of the user's, each change an event of its own.
+    /// A program of the user; each change is one event.
     pub webhook: Option<&'a dyn Events>,
 }
 
-/// What became of the word.
+/// Result of the notifications.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Word {
-    /// The channels that took it.
+    /// Channels that accepted the message.
     pub channels: Vec<String>,
-    /// Those that did not.
+    /// Failed channels.
     pub failures: Vec<Failure>,
 }
 
-/// What there is to tell, and what was told before.
+/// The report to send, and the history of notifications.
 pub struct News<'a> {
     /// The report.
     pub report: &'a Report,
-    /// Where owners' findings go.
+    /// Routes of findings by owner.
     pub routes: &'a [Route],
-    /// When people are not told.
+    /// Quiet hours without notifications.
     pub quiet: &'a QuietPolicy,
-    /// When the first verdict of a probe is due; `None` while none has told anything.
+    /// Due time of the first result of a probe; `None` while no probe has sent data.
     pub first_verdict: Option<Timestamp>,
-    /// What was told; what is told now is noted in it.
+    /// History of notifications; it is updated.
     pub remembered: &'a mut Remembered,
 }
 
-/// Notes what each channel is about to be sent, so that it can be stored before anything is
-/// sent; true where there is something to store. A message that an earlier sweep sent to a
-/// chat and did not note is looked for there: it is not sent twice.
+/// Records the changes to send to each channel before anything is sent; true if the record must be
+/// stored. If an earlier sweep posted a chat message without a record of the delivery, the function
+/// searches for it in the chat. The message is then not sent twice.
 pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
     let mut is_more = false;
     let quiet = quiet_hours(news);
@@ -147,7 +147,7 @@ pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
     is_more
 }
 
-/// Notes what one channel is about to be sent.
+/// Records the changes to send to one channel.
 fn begin(news: &mut News<'_>, channel: &str, part: &Report, quiet: Option<&QuietPolicy>) -> bool {
     let remembered = &mut *news.remembered;
     let told = remembered.told.entry(channel.to_owned()).or_default();
@@ -155,7 +155,8 @@ fn begin(news: &mut News<'_>, channel: &str, part: &Report, quiet: Option<&Quiet
     told.begin(&changes, news.report.at)
 }
 
-/// Posts a message. After a try whose answer was lost it looks for the message first.
+/// Posts a message. If the response to an earlier attempt was lost, the function searches for the
+/// message first.
 async fn post_once(
     chat: &dyn Chat,
     post: &ChatPost,
@@ -171,7 +172,7 @@ async fn post_once(
     chat.post(post).await
 }
 
-/// Looks in the chat for a message that was sent and not noted.
+/// Searches the chat for a message without a recorded delivery.
 async fn settle(chat: &dyn Chat, place: &Place, told: &mut Told) {
     let (Some(digest), Some(since)) = (told.digest.take(), told.sending.values().min().copied())
     else {
@@ -191,12 +192,12 @@ async fn settle(chat: &dyn Chat, place: &Place, told: &mut Told) {
             told.arrived(digest.knows);
         }
         Ok(None) => {}
-        // It is sent again then, rather than never.
+        // A repeated message is better than a lost one.
         Err(error) => drop(Failure::of("the chat's history", &error)),
     }
 }
 
-/// What a channel is to be told now, and what it knows then.
+/// Changes for a channel now, and its notified prices afterwards.
 fn due(
     told: &Told,
     part: &Report,
@@ -213,7 +214,7 @@ fn due(
     }
 }
 
-/// The quiet hours, while they last.
+/// The quiet hours; `None` outside of them.
 fn quiet_hours<'a>(news: &News<'a>) -> Option<&'a QuietPolicy> {
     let quiet = news.quiet;
     quiet.is_quiet(news.report.at).then_some(quiet)
@@ -231,7 +232,7 @@ fn mail_routing(routes: &[Route], addresses: &Addresses) -> Routing {
     Routing::new(addresses.to.iter().cloned().map(Some), routes)
 }
 
-/// Tells each channel what changed since it was last told; nothing where nothing did.
+/// Sends each channel the changes since its last notification; nothing if there are none.
 pub async fn tell(channels: &Channels<'_>, news: News<'_>) -> Word {
     let mut telling = Telling {
         news,
@@ -256,7 +257,7 @@ pub async fn tell(channels: &Channels<'_>, news: News<'_>) -> Word {
 struct Telling<'a> {
     news: News<'a>,
     word: Word,
-    /// All channels that there are.
+    /// Names of all configured channels.
     known: Vec<String>,
 }
 
@@ -279,7 +280,7 @@ impl<'a> Telling<'a> {
             let part = routing.part(self.news.report, place);
             let tried = AtomicBool::new(false);
             let say = async |changes: &Changes, told: &mut Told| {
-                // An update of what was told goes where that was told.
+                // An update goes to the thread of the original notification.
                 let thread = told.thread.clone().filter(|_| !changes.has_findings());
                 let id = told.digest.as_ref().map(|digest| digest.id.clone());
                 let since = told.sending.values().min().copied();
@@ -339,8 +340,8 @@ impl<'a> Telling<'a> {
         self.say(channel, report, None, say).await;
     }
 
-    /// What a slow receiver does not take in time, and what comes after one that it
-    /// refuses, is the next sweep's.
+    /// The next sweep sends the events that a slow receiver does not accept in time, and all events
+    /// after a refused one.
     async fn webhook(&mut self, events: &dyn Events) {
         let channel = WEBHOOK;
         self.known.push(channel.to_owned());
@@ -424,7 +425,7 @@ impl<'a> Telling<'a> {
         remembered.failed.remove(channel);
     }
 
-    /// Forgets channels that are no more.
+    /// Removes channels that no longer exist.
     fn end(self) -> Word {
         let is_known = |channel: &String| self.known.contains(channel);
         let remembered = self.news.remembered;

@@ -1,5 +1,4 @@
-//! The report as an email: a subject that says the money, a part of text and a
-//! part of HTML with the same words.
+//! The report as an email: a subject with the amount, and the same text as plain text and as HTML.
 
 use ebb_model::report::Report;
 use ebb_report::html::for_mail;
@@ -14,19 +13,19 @@ use crate::diff::Changes;
 pub struct EmailParts {
     /// One line.
     pub subject: String,
-    /// For mail programs that show text.
+    /// Plain text part.
     pub text: String,
-    /// For those that show HTML.
+    /// HTML part.
     pub html: String,
 }
 
-/// Rows of findings in the text part; the rest is in the report.
+/// Maximum number of findings in the text part; the report contains all of them.
 const FINDINGS: usize = 20;
 
-/// The columns that mail programs show without wrapping.
+/// Number of columns that mail programs show without wrapping.
 const COLUMNS: usize = 78;
 
-/// What changed of a report, as an email.
+/// The changes of a report as an email.
 pub fn email(report: &Report, changes: &Changes) -> EmailParts {
     let page = crate::diff::page_of_changes(report, changes);
     let tag = page.simulated.map(|simulated| format!("[{simulated}] "));

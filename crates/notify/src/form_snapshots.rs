@@ -1,5 +1,5 @@
-//! What people see, of reports with nothing, one thing and very much in them: every form
-//! stays bounded. `EBB_LOOK=DIR` writes them all there, to be looked at in a browser.
+//! Size limits of all forms for reports with no, one and very many findings. `EBB_LOOK=DIR` writes
+//! all forms to a directory for a check in a browser.
 
 use ebb_model::report::Report;
 use ebb_model::report::bill_day::LedgerDay;
@@ -16,11 +16,11 @@ use crate::slack_digest::slack;
 use crate::testing;
 use crate::welcome::{Hello, email_hello, slack_hello};
 
-/// A name that tries all that a form could take for its own.
+/// A name with characters that are special in each form.
 const HOSTILE: &str = "<b>x</b>|**b** _i_ `c` ~s~ [l](http://a) <!channel> & \u{202e}txt.exe\u{2067} \
      \u{1f4a5}\u{1f469}\u{200d}\u{1f52c} a\r\nb\tc \u{1b}[31m =cmd() ";
 
-/// What is written of each report.
+/// Files of each report.
 const KINDS: [&str; 6] = [
     "slack.json",
     "slack-hello.json",
@@ -30,13 +30,13 @@ const KINDS: [&str; 6] = [
     "email.txt",
 ];
 
-/// Findings in the report of most.
+/// Number of findings in the largest report.
 const MANY: usize = 10_000;
 
 #[test]
 fn whatever_a_report_holds_each_form_stays_within_what_its_reader_takes() {
     let check = |name: &str, report: &Report, page_kb: usize| {
-        // Nothing is said of nothing: without findings some were resolved.
+        // A message needs at least one change: without findings some were resolved.
         let mut news = testing::all_new(report);
         if report.findings.is_empty() {
             news.resolved = ebb_report::testing::told().history.resolved;
@@ -60,7 +60,7 @@ fn whatever_a_report_holds_each_form_stays_within_what_its_reader_takes() {
             }
         }
         for mail in &mails {
-            // Gmail cuts a message beyond 102 KB.
+            // Gmail truncates a message larger than 102 KB.
             assert!(mail.html.len() < 100 << 10, "{name}: {}", mail.html.len());
             assert!(mail.text.len() < 64 << 10, "{name}: {}", mail.text.len());
             assert!(mail.subject.chars().count() < 150 && !mail.subject.contains(['\r', '\n']));
@@ -101,7 +101,7 @@ fn whatever_a_report_holds_each_form_stays_within_what_its_reader_takes() {
     );
 }
 
-/// Every word that comes from outside is hostile, and the name long without a space.
+/// Replaces every external text with hostile text, and makes the name long without a space.
 fn hostile(mut report: Report) -> Report {
     let long = format!("{HOSTILE}{}", "x".repeat(300));
     let word = || Some(long.clone());
@@ -138,7 +138,7 @@ fn hostile(mut report: Report) -> Report {
     report
 }
 
-/// A fortnight of office hours, with a gap, a quiet weekend, and one that came late.
+/// 14 days of office hours, with a gap, an idle weekend, and a node that was observed later.
 fn with_hours(mut report: Report, nodes: usize) -> Report {
     let names = report.findings.iter().map(|f| f.resource.name.clone());
     let names: Vec<_> = names.chain(std::iter::repeat(None)).take(nodes).collect();
@@ -166,13 +166,13 @@ fn with_hours(mut report: Report, nodes: usize) -> Report {
     report
 }
 
-/// A fortnight's bill, its last two days open.
+/// A bill of 14 days; the last two days are incomplete.
 fn with_bill(mut report: Report) -> Report {
     report.ledger = (0..14).map(billed).collect();
     report
 }
 
-/// One day of it; a weekend costs less, and on its second day a credit was given.
+/// One day of the bill; a weekend costs less, and its second day has a credit.
 fn billed(n: i64) -> LedgerDay {
     let first = Date::constant(2026, 2, 19);
     let day = first.checked_add(n.days()).unwrap_or(first);

@@ -1,5 +1,5 @@
-//! Notifications: the difference to the last report, its form for each channel, and
-//! what was delivered.
+//! Notifications: the changes since the last report, their form for each channel, and the record of
+//! deliveries.
 
 pub mod cloud_event;
 pub mod delivery_state;

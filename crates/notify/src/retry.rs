@@ -10,20 +10,20 @@ use serde::Serialize;
 
 const ATTEMPTS: u32 = 3;
 
-/// The first wait; the second is twice as long. Clients retry on their own before.
+/// The first wait; the second is twice as long. Clients have already retried on their own.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// A channel that failed, and why.
+/// A failed channel with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failure {
-    /// Which.
+    /// Name of the channel.
     pub channel: String,
-    /// Why.
+    /// Reason of the failure.
     pub reason: String,
 }
 
 impl Failure {
-    /// Says so in the log, too.
+    /// Also logs the failure.
     pub fn of(channel: &str, error: &dyn Error) -> Self {
         let reason = reason(error);
         tracing::warn!(channel, reason, "a channel failed");
@@ -34,7 +34,7 @@ impl Failure {
     }
 }
 
-/// Tries a few times; what fails then is told.
+/// Tries a delivery a few times; the error is the last failure.
 pub async fn attempt<T, F>(channel: &str, mut work: impl FnMut() -> F) -> Result<T, Failure>
 where
     F: Future<Output = CloudResult<T>>,

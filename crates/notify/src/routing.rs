@@ -1,22 +1,22 @@
-//! Who hears of which findings: the policy's routes by owner, and everybody else's
-//! place for the rest. Pure.
+//! Recipients of findings: the routes of the policy by owner, and a default place for all others.
+//! The module performs no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_model::report::Report;
 
-/// A channel or recipient; `None` for the chat's default channel.
+/// A channel or recipient; `None` for the default channel of the chat.
 pub(crate) type Place = Option<String>;
 
-/// Where findings go in one medium.
+/// Routes of findings in one medium.
 pub(crate) struct Routing {
-    /// Of owners without a route, and of what has no owner.
+    /// Places for findings of owners without a route and for findings without an owner.
     rest: BTreeSet<Place>,
     by_owner: BTreeMap<String, BTreeSet<Place>>,
 }
 
 impl Routing {
-    /// Of the places for the rest, and of routes by owner; one without a place is none.
+    /// Builds the routes from the default places and the routes by owner.
     pub(crate) fn new<'a>(
         rest: impl IntoIterator<Item = Place>,
         routes: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -40,13 +40,13 @@ impl Routing {
             .collect()
     }
 
-    /// True where what nobody is routed goes.
+    /// Whether a place receives findings without a route.
     pub(crate) fn is_for_the_rest(&self, place: &Place) -> bool {
         self.rest.contains(place)
     }
 
-    /// What of a report goes to a place. What was not judged and not seen goes with the
-    /// rest.
+    /// Part of a report for a place. Results that were not evaluated and gaps go to the default
+    /// places.
     pub(crate) fn part(&self, report: &Report, place: &Place) -> Report {
         let mut part = report.part(|owner| {
             let routed = owner.and_then(|owner| self.by_owner.get(owner));

@@ -1,9 +1,9 @@
-//! One digest for Slack, in Block Kit: sums, what changed with the top ten by dollars,
-//! then what was not judged and not seen.
+//! One digest for Slack in Block Kit: totals, the ten most expensive changes, then resources that
+//! were not evaluated and gaps.
 //!
-//! Source of the bounds: Slack's "Block Kit" reference (50 blocks a message,
-//! 3,000 characters a section, 150 a header); a message of about 13,200
-//! characters in all was refused, 12,000 pass.
+//! Source of the limits: Slack's "Block Kit" reference (50 blocks a message, 3,000 characters a
+//! section, 150 a header). Slack refused a message of about 13,200 characters in total and accepted
+//! 12,000.
 
 use ebb_model::report::Report;
 use ebb_report::page::Page;
@@ -21,17 +21,17 @@ const MAX_HEADER: usize = 150;
 
 const TOP: usize = 10;
 
-/// Kept for the line that says how much was left out.
+/// Characters reserved for the line about omitted content.
 const RESERVE: usize = 300;
 
-/// Resources of findings that are alike named at most.
+/// Limit on named resources of similar findings.
 const NAMED: usize = 5;
 
-/// Groups and gaps named at most.
+/// Limit on named groups and gaps.
 const DETAILS: usize = 5;
 
-/// What changed of a report, as the body of a post: sums, then what is new or grew by
-/// dollars, then what was resolved.
+/// The changes of a report as the body of a post: totals, new and grown findings by cost, then
+/// resolved findings.
 pub fn slack(report: &Report, changes: &Changes) -> Value {
     let page = crate::diff::page_of_changes(report, changes);
     let headline = headline(&page);
@@ -82,7 +82,7 @@ struct Digest {
     characters: usize,
 }
 
-/// Whether a block had room.
+/// Whether a block fitted.
 #[derive(PartialEq, Eq)]
 enum Fit {
     Taken,
@@ -102,7 +102,7 @@ impl Digest {
         self.add_within(block, MAX_CHARACTERS - RESERVE, MAX_BLOCKS - 1)
     }
 
-    /// The one line that must not be missing.
+    /// Adds the last line, for which space is reserved.
     fn add_last(&mut self, block: Value) {
         self.add_within(block, MAX_CHARACTERS, MAX_BLOCKS);
     }
@@ -147,7 +147,7 @@ fn totals(page: &Page) -> String {
     text
 }
 
-/// What each owner's findings would save, where tags tell of one.
+/// Saving by owner; `None` if no finding has an owner.
 fn by_owner(page: &Page) -> Option<String> {
     let tells = page.cards.iter().any(|card| card.owner.is_some());
     let owners = page.owners.iter().map(|one| {
@@ -228,9 +228,9 @@ fn context(text: &str) -> Value {
     json!({"type": "context", "elements": [{"type": "mrkdwn", "text": text, "verbatim": true}]})
 }
 
-/// Text from outside for mrkdwn: `&`, `<` and `>` as Slack asks, so that nothing
-/// becomes a link or a mention; the marks that have no escape become look-alikes, an
-/// underscore where it could begin italics.
+/// Escapes external text for mrkdwn. `&`, `<` and `>` are escaped as Slack requires, so that no
+/// text becomes a link or a mention. Characters without an escape are replaced with similar ones;
+/// an underscore only where it could start italics.
 ///
 /// Source: Slack, "Formatting text for app surfaces", "Escaping text".
 pub(crate) fn outside(text: &str, max: usize) -> String {
@@ -249,8 +249,8 @@ pub(crate) fn outside(text: &str, max: usize) -> String {
     escaped(&plain)
 }
 
-/// Text from outside as code, which holds no marks but its own: so that a command is
-/// copied as it is.
+/// External text as code, in which only the backtick is special, so that a user can copy a command
+/// unchanged.
 pub(crate) fn quoted(text: &str, max: usize) -> String {
     let text = clip(text, max).replace('`', "'");
     format!("`{}`", escaped(&text))

@@ -1,5 +1,5 @@
-//! The hello after the first sweep: what Ebb sees, what it lacks with the line that
-//! mends it, and when the first verdict is due.
+//! The welcome message after the first sweep. It shows what Ebb observes, what is missing with the
+//! fix, and when the first result is due.
 
 use ebb_model::report::Report;
 use ebb_report::page::wording::SIMULATED;
@@ -12,22 +12,22 @@ use serde_json::{Value, json};
 use crate::email_digest::EmailParts;
 use crate::slack_digest::{outside, quoted, section};
 
-/// Missing things named; the report has the rest.
+/// Limit on named missing items; the report contains all of them.
 const MISSING: usize = 12;
 
-/// What the hello says.
+/// Content of the welcome message.
 pub struct Hello {
     title: String,
     seen: String,
     verdict: String,
-    /// What is missing, with what mends it.
+    /// Missing items with their fix.
     missing: Vec<(String, Option<String>)>,
     left_out: usize,
 }
 
 impl Hello {
-    /// Of the first report. `sandboxed` says whether SES sends to anybody yet; `None`
-    /// where that is not known or does not matter.
+    /// Builds the message from the first report. `sandboxed` is whether SES still restricts
+    /// recipients; `None` if unknown or irrelevant.
     pub fn of(report: &Report, first_verdict: Option<Timestamp>, sandboxed: Option<bool>) -> Self {
         let totals = &report.totals;
         let without = totals.running_instances.saturating_sub(totals.with_probe);
@@ -104,7 +104,7 @@ impl Hello {
     }
 }
 
-/// The hello as the body of a post.
+/// The welcome message as the body of a post.
 pub fn slack_hello(hello: &Hello) -> Value {
     let title = &hello.title;
     let head = format!("{}\n{}\n{}", hello.seen, hello.verdict, hello.intro());
@@ -125,7 +125,7 @@ pub fn slack_hello(hello: &Hello) -> Value {
     json!({"text": title, "blocks": blocks})
 }
 
-/// The hello as an email.
+/// The welcome message as an email.
 pub fn email_hello(hello: &Hello) -> EmailParts {
     let mut text = format!("{}\n{}\n\n{}\n", hello.seen, hello.verdict, hello.intro());
     let mut html = format!(

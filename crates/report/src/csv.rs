@@ -1,5 +1,5 @@
-//! The findings as CSV after RFC 4180, one row each. Amounts are plain decimals,
-//! so that a spreadsheet adds them up.
+//! The findings as CSV (RFC 4180), one row each. Amounts are plain decimals, so that a spreadsheet
+//! can add them.
 
 use ebb_model::cost::Cost;
 use ebb_model::finding::{Finding, Recommendation};
@@ -49,7 +49,7 @@ const COLUMNS: [&str; 38] = [
     "price_as_of",
 ];
 
-/// A header line and one line a finding, each ended by CR LF.
+/// A header line and one line for each finding, each with CR LF at the end.
 pub fn csv(report: &Report) -> String {
     let mut out = COLUMNS.join(",");
     out.push_str("\r\n");
@@ -106,7 +106,7 @@ fn row(finding: &Finding) -> Vec<String> {
     cells
 }
 
-/// In whose account it is, since when it is known, where it stands, and its steps.
+/// Account, first observation, stage and tasks of a finding.
 fn history(finding: &Finding, report: &Report) -> [String; 4] {
     let standing = report.history.life.get(&finding.id);
     let steps: Vec<&str> = finding.steps.iter().map(|it| it.id.key.as_str()).collect();
@@ -132,8 +132,8 @@ fn money(cost: Option<&Cost>) -> [String; 5] {
     ]
 }
 
-/// What of it the totals contain, so that this column adds up to them, and of when its price
-/// is.
+/// Part of the cost that the totals contain, so that the sum of this column equals the totals, and
+/// the date of the price.
 fn counted(cost: Option<&Cost>) -> [String; 4] {
     let Some(cost) = cost else {
         return Default::default();
@@ -168,7 +168,7 @@ fn recommended(recommendation: Option<&Recommendation>) -> [String; 5] {
     ]
 }
 
-/// The name that a value has in JSON.
+/// Name of a value in JSON.
 pub(crate) fn slug<T: Serialize>(value: &T) -> String {
     serde_json::to_value(value)
         .ok()
@@ -184,8 +184,8 @@ pub(crate) fn maybe(cell: Option<&str>) -> String {
     cell.map_or_else(String::new, text)
 }
 
-/// Text from outside on one line, quoted where needed. A cell that a spreadsheet
-/// would run as a formula starts with an apostrophe instead.
+/// External text on one line, quoted if necessary. A cell that a spreadsheet would run as a formula
+/// starts with an apostrophe instead.
 ///
 /// Source: OWASP, "CSV Injection": cells that start with `=`, `+`, `-` or `@`.
 pub(crate) fn text(cell: &str) -> String {

@@ -1,12 +1,11 @@
-//! The bill as cost rows of FOCUS, and beside it the findings, so that a cost tool reads the
-//! waste where it reads the bill. Rows of the bill hold all of its money: those of a day add up
-//! to what the day cost. A finding is a row without a charge, whose amounts are in columns of
-//! Ebb's own, so that no dollar is there twice.
+//! The bill as cost rows of FOCUS, with the findings as further rows, so that a cost tool shows
+//! both. The rows of a day add up to the cost of the day. A finding is a row without a charge. Its
+//! amounts are in columns of Ebb, so that no dollar counts twice.
 //!
-//! What FOCUS wants of a usage row and the bill does not tell (quantities, unit prices, SKUs,
-//! commitments, capacity reservations, invoices) is null; an account or a provider that is not
-//! known is `unknown`, as FOCUS has no null there. Names of accounts and regions are their ids.
-//! The bill is net and amortized, and `BilledCost` is that, too.
+//! FOCUS requires columns of a usage row that the bill does not contain. Quantities, unit prices,
+//! SKUs, commitments, capacity reservations and invoices are null. An unknown account or provider
+//! is `unknown`, because FOCUS allows no null there. Names of accounts and regions are their ids.
+//! The bill is net and amortized, and so is `BilledCost`.
 //!
 //! Source of the columns: FOCUS 1.2, "Columns"; extensions begin with `x_`.
 
@@ -26,7 +25,7 @@ use ebb_telemetry::money::Usd;
 use crate::focus::line::Line;
 use crate::focus::service::Service;
 
-/// Every column of FOCUS 1.2 in its order, then Ebb's own.
+/// Every column of FOCUS 1.2 in its order, then the columns of Ebb.
 const COLUMNS: [&str; 74] = [
     "AvailabilityZone",
     "BilledCost",
@@ -104,8 +103,8 @@ const COLUMNS: [&str; 74] = [
     "x_PriceAsOf",
 ];
 
-/// A header line and one line a charge and a finding, each ended by CR LF: each machine on
-/// each day of the bill, what else each service cost that day, and the findings.
+/// A header line, then one line for each charge and each finding, each with CR LF at the end. The
+/// charges are machines by day and the remaining cost of each service by day.
 pub fn focus(report: &Report) -> String {
     let payer = payer(report);
     let mut out = COLUMNS.join(",");
@@ -124,8 +123,8 @@ pub fn focus(report: &Report) -> String {
     out
 }
 
-/// The account that is billed, where all that is known is in one. Of several any may pay for
-/// the others.
+/// The billed account; `None` if several accounts are known, because any of them may pay for the
+/// others.
 fn payer(report: &Report) -> Option<&AccountId> {
     let billed = report.billed.resources.iter();
     let found = report.findings.iter();
@@ -137,7 +136,7 @@ fn payer(report: &Report) -> Option<&AccountId> {
     accounts.next().filter(|_| accounts.next().is_none())
 }
 
-/// The rows of one day, whose sum is what the day cost.
+/// The rows of one day, whose sum is the cost of the day.
 fn of_day<'a>(
     report: &'a Report,
     day: &'a LedgerDay,

@@ -17,7 +17,7 @@ use crate::page::money::age;
 use crate::step_table::{paragraph, request};
 use crate::zone::Zone;
 
-/// What a pipeline or an environment costs, would cost, and how its steps pack.
+/// Current and projected cost of a pipeline or an environment, and the packing of its steps.
 pub fn group(
     advice: &GroupAdvice,
     (terminal, now): (Option<usize>, Timestamp),
@@ -63,7 +63,7 @@ pub fn group(
     out
 }
 
-/// What is on spot now stays there, so that the others are for comparison only.
+/// A group on spot stays on spot, so the on-demand offers are only a comparison.
 fn offers_head(advice: &GroupAdvice) -> &'static str {
     match advice.is_on_spot() {
         true => "on demand",
@@ -71,13 +71,13 @@ fn offers_head(advice: &GroupAdvice) -> &'static str {
     }
 }
 
-/// In whose account, where that is told.
+/// The account in words; empty if unknown.
 fn whose(advice: &GroupAdvice) -> String {
     let account = advice.account.as_ref();
     account.map_or_else(String::new, |account| format!(" of {account}"))
 }
 
-/// What a node is used for, and the cheapest types that would do.
+/// Use of a node, and the cheapest suitable types.
 pub fn node(advice: &NodeAdvice, (terminal, now): (Option<usize>, Timestamp)) -> String {
     let mut out = simulated(advice.origin);
     let name = advice
@@ -169,13 +169,13 @@ fn each(fleets: &[Fleet]) -> String {
     fleets.iter().map(fleet).collect::<Vec<_>>().join("; ")
 }
 
-/// The types, and what AWS says of the chance to get them.
+/// The types, and the spot placement score of AWS.
 fn on_spot(fleets: &[Fleet], score: Option<&SpotScore>) -> String {
     let score = score.map(|told| format!("; {told}"));
     each(fleets) + &score.unwrap_or_default()
 }
 
-/// What shares the fullest machine of the best offer.
+/// Tasks on the fullest machine of the best offer.
 fn together(advice: &GroupAdvice) -> String {
     let Some(best) = advice.offered().first() else {
         return String::new();

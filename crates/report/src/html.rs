@@ -1,5 +1,5 @@
-//! The report as one page that needs nothing else: no script, no font, no image
-//! from elsewhere. The words come from `view`; the template escapes every one.
+//! The report as one self-contained page without scripts, fonts or images from elsewhere. The text
+//! comes from `page`; the template escapes all of it.
 
 use ebb_model::report::Report;
 use minijinja::Environment;
@@ -10,13 +10,13 @@ use crate::page::Page;
 use crate::page::card::Card;
 use crate::zone::Zone;
 
-/// Findings told in full; a page of all would be too large for a phone.
+/// Number of findings with details; a page with details of all findings is too large for a phone.
 const DETAILED: usize = 200;
 
-/// Findings told in a line each after those; the files beside the page have the rest.
+/// Number of further findings with one line each; the other report files contain the rest.
 const IN_A_LINE: usize = 1_000;
 
-/// A report as words, as the page arranges them.
+/// Text of a report in the order of the page.
 #[derive(Serialize)]
 struct Arranged<'a> {
     #[serde(flatten)]
@@ -47,7 +47,7 @@ pub fn html(report: &Report, zone: &Zone) -> String {
     fill("report.html", &arranged)
 }
 
-/// By owner, whose dearest finding is dearest first.
+/// Groups findings by owner; the owner of the most expensive finding is first.
 fn sections(cards: &[Card]) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
     for card in cards {
@@ -63,8 +63,8 @@ fn sections(cards: &[Card]) -> Vec<Section<'_>> {
     sections
 }
 
-/// The page as the HTML part of an email: no style sheet, because mail programs
-/// drop it, and no more findings than people read there.
+/// The HTML part of an email. It has no style sheet, because mail programs remove it, and a limited
+/// number of findings.
 pub fn for_mail(page: &Page) -> String {
     fill("email.html", page)
 }

@@ -1,8 +1,8 @@
-//! The report as JSON: the very values, in the order of their fields.
+//! The report as JSON, with exact values in the order of the fields.
 
 use ebb_model::report::Report;
 
-/// Pretty JSON with a newline at its end; the same report gives the same bytes.
+/// Formatted JSON with a newline at its end; the same report gives the same bytes.
 pub fn json(report: &Report) -> String {
     let mut text = serde_json::to_string_pretty(report)
         .expect("a report holds only values that JSON can express");
@@ -42,7 +42,7 @@ mod tests {
         }
     }
 
-    /// The schema's own test reads that file: this one has no validator.
+    /// The test of the schema validates this file; this crate has no validator.
     #[test]
     fn the_example_of_a_history_is_what_a_report_has() {
         let example = include_str!("../schema/history.example.json");

@@ -1,4 +1,4 @@
-//! A report as text for people and machines. Pure functions, no I/O.
+//! Forms of a report for people and programs. Pure functions, no I/O.
 
 pub mod csv;
 pub mod focus;

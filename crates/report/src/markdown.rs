@@ -1,5 +1,5 @@
-//! The report as Markdown, for a ticket or a wiki: a table of all findings, then
-//! each with its evidence and what to do. It reads well as plain text too.
+//! The report as Markdown for a ticket or a wiki: a table of all findings, then evidence and advice
+//! for each. The text is also readable without rendering.
 
 use ebb_model::report::Report;
 
@@ -8,21 +8,21 @@ use crate::page::alike::Alike;
 use crate::page::card::Card;
 use crate::zone::Zone;
 
-/// Findings told in detail; a ticket is read by a person.
+/// Number of findings with details; a ticket must stay readable.
 const DETAILED: usize = 25;
 
-/// Rows of the table: with the details less than a ticket takes.
+/// Rows of the table. Together with the details they stay below the limit of a ticket.
 ///
-/// Source: GitHub takes 65,536 characters, Jira half of it.
+/// Source: GitHub accepts 65,536 characters, Jira half of it.
 const IN_TABLE: usize = 100;
 
-/// Resources that are named of findings that are alike.
+/// Limit on named resources of similar findings.
 const NAMED: usize = 20;
 
-/// The widest that a cell is filled up to, so that the columns of the text stand in line.
+/// Maximum width of a padded cell; padding aligns the columns of the raw text.
 const WIDEST: usize = 48;
 
-/// The report as Markdown of GitHub's flavour, with times in a time zone.
+/// The report as GitHub Flavored Markdown, with times in a time zone.
 pub fn markdown(report: &Report, zone: &Zone) -> String {
     let page = Page::of(report, zone);
     let rows = Alike::of(&page.cards);
@@ -73,7 +73,7 @@ pub fn markdown(report: &Report, zone: &Zone) -> String {
     out
 }
 
-/// What was looked at, what was wasted, and by which prices.
+/// Evaluated resources, waste and the prices used.
 fn summary(page: &Page) -> String {
     let mut lines = vec![format!("{}: {}.", page.at, page.looked_at)];
     lines.extend(page.selected.as_ref().map(|text| format!("{text}.")));
@@ -181,8 +181,8 @@ fn detail(row: &Alike<'_>, out: &mut String) {
     }
 }
 
-/// The fence of a code block: longer than each run of backticks in the block. The backticks
-/// stay: an apostrophe in their place would end a quoted word of the command.
+/// The fence of a code block, which is longer than each run of backticks in the block. The
+/// backticks stay, because an apostrophe would end a quoted word of the command.
 fn fence(block: &str) -> String {
     let runs = block.split(|c| c != '`').map(str::len);
     "`".repeat(runs.max().unwrap_or(0).max(2) + 1)
@@ -206,8 +206,8 @@ fn facts(card: &Card) -> [(&'static str, Option<&String>); 7] {
     ]
 }
 
-/// As plain text: nothing that Markdown or the HTML in it would take for its own. What means
-/// nothing where it stands stays as it is, so that the text can be read as text.
+/// Escapes external text, so that neither Markdown nor HTML interprets any of it. Characters
+/// without a special meaning in their position stay unchanged for readability.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
@@ -218,15 +218,15 @@ fn escaped(text: &str) -> String {
         match c {
             '<' => out.push_str("&lt;"),
             '&' if next == '#' || next.is_ascii_alphabetic() => out.push_str("&amp;"),
-            // A word that mentions somebody would reach people who did not ask.
+            // A mention would notify people.
             '@' if !before.is_alphanumeric() => out.push_str("&#64;"),
-            // Nothing from outside is a link.
+            // External text never becomes a link.
             ':' if rest.starts_with("://") => out.push_str("&#58;"),
             '\\' | '`' | '*' | '[' | '|' | '~' => {
                 out.push('\\');
                 out.push(c);
             }
-            // Within a word it begins no emphasis.
+            // An underscore within a word does not start emphasis.
             '_' if !(before.is_alphanumeric() && next.is_alphanumeric()) => out.push_str("\\_"),
             '#' | '>' if before == ' ' => {
                 out.push('\\');

@@ -1,5 +1,4 @@
-//! A finding in the fields of AWS Cost Optimization Hub, for people whose tools read
-//! those already.
+//! A finding in the fields of AWS Cost Optimization Hub, for tools that already read them.
 //!
 //! Source: "Recommendation", AWS Cost Optimization Hub API reference.
 
@@ -12,35 +11,35 @@ use ebb_telemetry::origin::Origin;
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// The Hub's fields, under its names and in its units.
+/// Fields with the names and units of the Hub.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hub {
     recommendation_id: String,
-    /// `None` where the resource does not say.
+    /// `None` if the resource has no known account.
     account_id: Option<String>,
     region: String,
     resource_id: String,
-    /// `None` where the resource is not named by one.
+    /// `None` if the id of the resource is not an ARN.
     resource_arn: Option<String>,
     current_resource_type: &'static str,
     recommended_resource_type: &'static str,
     current_resource_summary: String,
     recommended_resource_summary: String,
-    /// The Hub's, and `Investigate` and `Reconfigure`, which it lacks.
+    /// An action of the Hub, or `Investigate` or `Reconfigure`, which the Hub lacks.
     action_type: Action,
     implementation_effort: Effort,
     restart_needed: bool,
     rollback_possible: bool,
-    /// In dollars; `None` where no price is known, which is not nothing.
+    /// In dollars; `None` if no price is known, which differs from 0.
     estimated_monthly_savings: Option<f64>,
-    /// In hundredths of what it costs now; `None` where that is not known.
+    /// In percent of the current cost; `None` if unknown.
     estimated_savings_percentage: Option<f64>,
-    /// What it costs a month now.
+    /// Current cost in a month, in dollars.
     estimated_monthly_cost: Option<f64>,
     currency_code: &'static str,
     cost_calculation_lookback_period_in_days: u64,
-    /// What was wasted within those days.
+    /// Waste within those days, in dollars.
     estimated_savings_over_cost_calculation_lookback_period: Option<f64>,
     recommendation_lookback_period_in_days: u64,
     last_refresh_timestamp: Timestamp,
@@ -48,7 +47,7 @@ pub struct Hub {
     tags: Vec<Tag>,
 }
 
-/// `implementationEffort`, as much of it as is used here.
+/// The values of `implementationEffort` that Ebb uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 enum Effort {
     VeryLow,
@@ -63,7 +62,7 @@ struct Tag {
 }
 
 impl Hub {
-    /// Of a finding in a report that was made at `at`.
+    /// Converts a finding of a report that was created at `at`.
     pub fn of(finding: &Finding, at: Timestamp) -> Self {
         let resource = &finding.resource;
         let arn = resource.id.strip_prefix("arn:").map(|_| &resource.id);
@@ -87,7 +86,7 @@ impl Hub {
             recommended_resource_summary: recommended(finding),
             action_type: action,
             implementation_effort,
-            // What runs goes on; a machine that is to be stopped is not to run again.
+            // Running tasks continue, and a stopped machine does not restart.
             restart_needed: false,
             rollback_possible,
             estimated_monthly_savings: saving.map(dollars),
@@ -107,21 +106,20 @@ impl Hub {
     }
 }
 
-/// Of the least effort that the action takes, and whether it can be undone.
+/// Least effort of an action, and whether the action can be undone.
 fn effort(action: Action) -> (Effort, bool) {
     match action {
-        // A machine that is stopped can be started; a group takes its old size.
+        // A stopped machine can start again, and a group can return to its old size.
         Action::Stop | Action::ScaleIn => (Effort::Low, true),
         Action::Delete => (Effort::Low, false),
-        // A volume changes its type while it is used.
+        // The type of a volume changes while the volume is in use.
         Action::Upgrade => (Effort::VeryLow, true),
         Action::Rightsize => (Effort::Low, true),
         Action::Investigate | Action::Reconfigure => (Effort::Medium, true),
     }
 }
 
-/// The Hub's resource type, by the id that AWS gives; what it has no type for is named
-/// by what it is.
+/// Resource type of the Hub, from the form of the AWS id. Other resources use their own type name.
 fn resource_type(finding: &Finding) -> &'static str {
     let prefixes = [
         ("i-", "Ec2Instance"),
@@ -167,7 +165,7 @@ fn request(request: SizedRequest) -> String {
     }
 }
 
-/// What part of its cost goes away: all of it where it is to go.
+/// Share of the cost that the action removes; all of it for a resource that is stopped or deleted.
 fn saved_share(finding: &Finding) -> Option<f64> {
     match (&finding.recommendation, finding.remedy.action) {
         (Some(told), _) => {
@@ -189,17 +187,17 @@ fn tags(finding: &Finding) -> Vec<Tag> {
     all.map(|(key, value)| Tag { key, value }).collect()
 }
 
-/// Days begun, at least one.
+/// Number of days, rounded up, at least one.
 fn days(time: Duration) -> u64 {
     time.as_secs().div_ceil(86_400).max(1)
 }
 
-/// The Hub counts in dollars; this is the edge where fixed point ends.
+/// Converts to a floating point number of dollars, the unit of the Hub.
 fn dollars(usd: Usd) -> f64 {
     usd.micros() as f64 / 1e6
 }
 
-/// To the cent, or the hundredth of a per cent.
+/// Rounds to two decimals.
 fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }

@@ -1,6 +1,5 @@
-//! The words that the forms for people share: each value of a report as text,
-//! prepared once. Text from outside is made one line here; escaping for a form's
-//! own syntax is the form's.
+//! Text that all forms for people share: each value of a report as text, prepared once. External
+//! text becomes one line here; each form escapes it for its own syntax.
 
 pub mod alike;
 pub mod bill;
@@ -29,92 +28,92 @@ use crate::page::supplement::Beside;
 use crate::page::wording::{LINE_CHARS, SIMULATED};
 use crate::zone::Zone;
 
-/// A report as words.
+/// A report as text.
 #[derive(Debug, Serialize)]
 pub struct Page {
-    /// When it was judged.
+    /// Time of the evaluation.
     pub at: String,
-    /// Says what the input was, when it was not measured.
+    /// Label of simulated input; `None` for measured input.
     pub simulated: Option<&'static str>,
     /// The same as a sentence.
     pub simulated_means: Option<&'static str>,
-    /// What mending everything saves a month, and in how many findings.
+    /// Saving in a month if all findings are fixed, and the number of findings.
     pub headline: String,
-    /// The same sum alone, without upper bounds; `None` where no finding has a known price.
+    /// The same saving alone, without upper bounds; `None` if no finding has a known price.
     pub saving: Option<String>,
-    /// What is saved at most beyond that, where only an upper bound of a price is known.
+    /// Further saving of findings whose price is only an upper bound.
     pub at_most: Option<String>,
-    /// What the savings are a part of.
+    /// Total cost of which the saving is a part.
     pub evaluated: Option<String>,
-    /// What is wasted an hour.
+    /// Waste in an hour.
     pub per_hour: String,
-    /// What was wasted so far.
+    /// Waste so far.
     pub spent: String,
-    /// How many findings there are.
+    /// Number of findings.
     pub findings: String,
-    /// What was looked at.
+    /// Evaluated resources.
     pub looked_at: String,
-    /// Which findings are shown, where not all are.
+    /// Description of the shown findings; `None` if all are shown.
     pub selected: Option<String>,
-    /// Says that no probe told anything; `None` when one did.
+    /// Warning that no probe sent data; `None` if a probe did.
     pub weaker: Option<&'static str>,
-    /// Findings without a price; `None` when all have one.
+    /// Findings without a price; `None` if all have one.
     pub without_price: Option<String>,
-    /// Where the prices come from, and for how many findings.
+    /// Sources of the prices, with the number of findings for each.
     pub basis: Option<String>,
     /// Findings, the greatest saving first.
     pub cards: Vec<Card>,
     /// Saving by owner, the greatest first.
     pub owners: Vec<Bar>,
-    /// What was not judged, by reason.
+    /// Resources that were not evaluated, by reason.
     pub not_judged: Vec<Group>,
-    /// What stands beside the findings: the bill and who else gives advice.
+    /// Further sections: the bill and the advice of other services.
     pub beside: Vec<Beside>,
-    /// What could not be seen at all.
+    /// Data that could not be read.
     pub gaps: Vec<Gap>,
-    /// What changed since the reader was last told.
+    /// Changes since the last notification of the reader.
     pub news: Vec<String>,
-    /// What was resolved, and what that saved.
+    /// Resolved findings and their saving.
     pub resolved: Vec<String>,
-    /// What all that was resolved saved so far; `None` where nothing is known to be.
+    /// Saving of all resolved findings so far; `None` if no saving is known.
     pub saved: Option<String>,
-    /// What decisions set aside.
+    /// Findings that decisions set aside.
     pub set_aside: Vec<String>,
-    /// The sums of earlier reports.
+    /// Totals of earlier reports.
     pub trend: Option<TrendWords>,
-    /// The hours of nodes.
+    /// Hourly activity of nodes.
     pub hours: Vec<HoursRow>,
-    /// Nodes beyond those.
+    /// Number of nodes left out.
     pub hours_left_out: usize,
-    /// How the running instances were seen.
+    /// Running instances by their source of data.
     pub coverage: Vec<Seen>,
 }
 
-/// How many of the running instances were seen in some way.
+/// Number of running instances with one source of data.
 #[derive(Debug, Serialize)]
 pub struct Seen {
-    /// In which.
+    /// Source of data.
     pub way: &'static str,
-    /// How many.
+    /// Number of instances.
     pub count: usize,
-    /// Their share, in thousandths.
+    /// Their share in thousandths.
     pub bar: usize,
 }
 
-/// What could not be seen.
+/// Data that could not be read.
 #[derive(Debug, Serialize)]
 pub struct Gap {
-    /// What was asked.
+    /// The request that failed.
     pub scope: String,
-    /// Why there is no answer.
+    /// Reason of the failure.
     pub reason: String,
 }
 
-/// And what that means, where there is room for a sentence.
+/// The label as a sentence, for forms with enough space.
 pub const SIMULATED_MEANS: &str =
     "SIMULATED: at least a part of this input was made by a generator, not measured.";
 
-/// How much a report is worth that rests on metrics alone.
+/// Warning for a report from metrics alone.
 const WEAKER: &str = "No node has a probe: idle nodes are judged on metrics, which is weaker \
      evidence, and what jobs and steps do is not seen.";
 

@@ -1,5 +1,5 @@
-//! Why a step should ask for something else, in the codes of AWS Compute Optimizer,
-//! how likely that is to go wrong, and what was taken for granted. Pure.
+//! Reasons to change the request of a step, in the codes of AWS Compute Optimizer. The module also
+//! contains the risk of the change and its assumptions. It performs no I/O.
 
 use std::collections::BTreeSet;
 
@@ -10,29 +10,29 @@ use ebb_telemetry::step::StepKind;
 use ebb_telemetry::units::Share;
 use serde::Serialize;
 
-/// Why a request does not fit.
+/// Reason why a request does not fit.
 ///
-/// Source: Compute Optimizer's `findingReasonCodes` of an instance, those that a step
-/// can give evidence for.
+/// Source: `findingReasonCodes` of an instance in Compute Optimizer, limited to the codes for which
+/// a step has evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum ReasonCode {
-    /// It asks for more cores than it keeps busy.
+    /// The step requests more cores than it keeps busy.
     #[serde(rename = "CPUOverprovisioned")]
     CpuOverprovisioned,
-    /// It could keep more cores busy than it asks for.
+    /// The step could keep more cores busy than it requests.
     #[serde(rename = "CPUUnderprovisioned")]
     CpuUnderprovisioned,
-    /// It asks for more memory than it holds.
+    /// The step requests more memory than it uses.
     MemoryOverprovisioned,
-    /// It needs more memory than it asks for.
+    /// The step needs more memory than it requests.
     MemoryUnderprovisioned,
-    /// What its machine sustains to disks holds it up.
+    /// The disk throughput of the machine limits the step.
     #[serde(rename = "EBSThroughputUnderprovisioned")]
     EbsThroughputUnderprovisioned,
 }
 
 impl ReasonCode {
-    /// All of them.
+    /// All reason codes.
     pub const ALL: [Self; 5] = [
         Self::CpuOverprovisioned,
         Self::CpuUnderprovisioned,
@@ -41,7 +41,7 @@ impl ReasonCode {
         Self::EbsThroughputUnderprovisioned,
     ];
 
-    /// The same for people.
+    /// The reason as text.
     pub const fn words(self) -> &'static str {
         match self {
             Self::CpuOverprovisioned => "more cores than it uses",
@@ -53,24 +53,24 @@ impl ReasonCode {
     }
 }
 
-/// Why, with how much trust.
+/// Reasons with their confidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reasons {
-    /// Why the request does not fit; empty where it does.
+    /// Reasons why the request does not fit; empty if it does.
     pub reason_codes: Vec<ReasonCode>,
-    /// From 0, very low, to 4, very high: how likely a run would want more memory than
-    /// recommended. `None` while too few runs were seen to tell.
+    /// Chance that a task needs more memory than recommended, from 0 (very low) to 4 (very high).
+    /// `None` if too few tasks were observed.
     pub performance_risk: Option<u8>,
-    /// How much the advice is to be trusted.
+    /// Confidence in the advice.
     pub confidence: Level,
-    /// What was seen, each in one line.
+    /// Observations, each in one line.
     pub evidence: Vec<String>,
-    /// What was taken for granted, each in one line.
+    /// Assumptions, each in one line.
     pub assumed: Vec<String>,
 }
 
 impl Reasons {
-    /// Of one step.
+    /// Reasons for one step.
     pub fn of(step: &StepAdvice) -> Self {
         Self {
             reason_codes: codes(step),
@@ -112,8 +112,8 @@ fn codes(step: &StepAdvice) -> Vec<ReasonCode> {
     held.map(|(_, code)| code).collect()
 }
 
-/// Compute Optimizer's scale over the chance that a run wants more memory; its bounds
-/// are ours. 1 % is what the policy allows by default, so what it allows is low.
+/// Scale of Compute Optimizer for the chance that a task needs more memory; the limits are those of
+/// Ebb. The default of the policy allows 1 %, so this chance counts as low.
 pub(crate) fn performance_risk(oom_ppm: u32) -> u8 {
     match oom_ppm {
         0..=1_000 => 0,
@@ -124,8 +124,8 @@ pub(crate) fn performance_risk(oom_ppm: u32) -> u8 {
     }
 }
 
-/// How far the estimate of memory is to be trusted, by how many independent tasks it rests
-/// on. Reports of earlier releases hold only how many tasks are missing.
+/// Confidence in the estimate of memory, from its number of independent tasks. Reports of earlier
+/// releases contain only the number of missing tasks.
 fn confidence(step: &StepAdvice) -> Level {
     match (step.risk.basis, step.risk.samples_needed) {
         (Some(basis), _) => basis.confidence(),

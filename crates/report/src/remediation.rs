@@ -1,21 +1,21 @@
-//! The line that mends what is missing: a permission, an opt-in of the account.
+//! Commands and settings that fix a gap: a permission or an opt-in of the account.
 
 use ebb_model::visibility_gap::{BY_RESOURCE, Gap};
 
-/// How cost by resource is switched on.
+/// Setting that enables cost by resource.
 pub const COST_OPT_IN: &str = "in the console: Billing and Cost Management > Cost Management \
      preferences > Resource-level data at daily granularity (of EC2)";
 
-/// How an account leaves the sandbox of SES.
+/// Command that moves an account out of the SES sandbox.
 pub const SES_PRODUCTION: &str = "aws sesv2 put-account-details --production-access-enabled \
      --mail-type TRANSACTIONAL --website-url https://YOUR-SITE";
 
-/// What a policy of IAM has to say.
+/// IAM policy statement that allows an action.
 pub fn statement(action: &str) -> String {
     format!(r#"{{"Effect": "Allow", "Action": "{action}", "Resource": "*"}}"#)
 }
 
-/// What mends a gap of a report; `None` where there is no one line for it.
+/// Fix of a gap in a report; `None` if no single line fixes it.
 pub fn of_gap(gap: &Gap) -> Option<String> {
     let is_bill = gap.scope == BY_RESOURCE;
     // Other clouds name their permissions without a colon.

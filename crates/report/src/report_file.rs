@@ -1,27 +1,27 @@
-//! Reads reports as JSON: those of this release, and `ebb.report/1.0` for one release more.
+//! Reads JSON reports of this release, and of `ebb.report/1.0` for one more release.
 
 use ebb_model::report::Report;
 use serde::Deserialize;
 
-/// The schema before [`Report::SCHEMA`]: its money is in millionths of a dollar, in fields
-/// without a unit in their names, which the fields' types read.
+/// Previous schema before [`Report::SCHEMA`]. Its amounts are in millionths of a dollar, in fields
+/// without a unit in their names. The types of the fields read both forms.
 const BEFORE: &str = "ebb.report/1.0";
 
-/// Why a file is no report.
+/// Reason why a file is not a valid report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportFileError {
-    /// It is of a schema that this program does not read.
+    /// The file has a schema that this program does not read.
     #[error("it has schema {0}; this program reads {current} and {BEFORE}", current = Report::SCHEMA)]
     Schema(String),
-    /// It is no report at all.
+    /// The file is not a report.
     #[error("it is no report of ebb as JSON")]
     Form(#[source] serde_json::Error),
 }
 
-/// Reads a report. One of the schema before becomes one of this.
+/// Reads a report and converts the previous schema to the current one.
 ///
 /// # Errors
-/// When it is no report, or of a schema that is neither of the two.
+/// If the file is not a report, or has neither of the two schemas.
 pub fn read(json: &[u8]) -> Result<Report, ReportFileError> {
     let mut report: Report = match serde_json::from_slice(json) {
         Ok(report) => report,
@@ -31,7 +31,7 @@ pub fn read(json: &[u8]) -> Result<Report, ReportFileError> {
         Report::SCHEMA => Ok(report),
         BEFORE => {
             Report::SCHEMA.clone_into(&mut report.schema);
-            // Upper bounds were a part of its sums.
+            // The sums of the previous schema include upper bounds.
             let findings = std::mem::take(&mut report.findings);
             report.totals.sum_up(&findings);
             report.findings = findings;
@@ -41,7 +41,7 @@ pub fn read(json: &[u8]) -> Result<Report, ReportFileError> {
     }
 }
 
-/// A file of a later schema may lack what this one must have.
+/// Reports an unknown schema first, because a later schema may lack required fields.
 fn why_not(json: &[u8], error: serde_json::Error) -> ReportFileError {
     #[derive(Deserialize)]
     struct Head {
@@ -65,7 +65,7 @@ mod tests {
     use crate::json::json;
     use crate::testing;
 
-    /// A report with its money as `ebb.report/1.0` has it.
+    /// A report with amounts in the form of `ebb.report/1.0`.
     fn before(report: &Report) -> Value {
         let mut value: Value = serde_json::from_str(&json(report)).expect("JSON");
         rename(&mut value);
@@ -75,7 +75,7 @@ mod tests {
         value
     }
 
-    /// Undoes what the migration note lists.
+    /// Reverses the changes of the migration note.
     fn rename(value: &mut Value) {
         match value {
             Value::Array(all) => all.iter_mut().for_each(rename),

@@ -1,7 +1,7 @@
-//! The findings as SARIF, for what shows the results of checks in CI.
+//! The findings as SARIF, for tools that show the results of checks in CI.
 //!
-//! Source: SARIF 2.1.0; GitHub, "SARIF support for code scanning" (a result needs a
-//! physical location, and of a run at most 5,000 results are shown).
+//! Source: SARIF 2.1.0; GitHub, "SARIF support for code scanning" (a result needs a physical
+//! location, and at most 5,000 results of a run are shown).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::page::money::bounded;
 
 const RESULTS: usize = 5_000;
 
-/// The longest message.
+/// Maximum length of a message in characters.
 const MESSAGE_CHARS: usize = 1_000;
 
 /// The findings as one run, the greatest saving first.
@@ -101,7 +101,7 @@ fn result(finding: &Finding) -> Value {
     })
 }
 
-/// The id as a relative URI: no file has it, and viewers want one.
+/// The id as a relative URI; no such file exists, but viewers require a URI.
 fn uri(id: &str) -> String {
     let mut uri = String::new();
     for byte in clip(id, MESSAGE_CHARS).bytes() {
@@ -139,8 +139,7 @@ mod tests {
         assert!(third.is_null(), "unknown is not zero");
     }
 
-    /// The objects that are written here: what each must have, and may have beside that.
-    /// The format allows no property that it does not name.
+    /// Required and optional properties of each object. The format allows no other properties.
     ///
     /// Source: SARIF 2.1.0, sections 3.13 to 3.49, and its schema.
     const FORMAT: [(&str, &[&str], &[&str]); 12] = [

@@ -1,6 +1,6 @@
-//! Advice on single steps as a table, as text that can be pasted and over HTTP, from a
-//! report or from files of a workflow system. Pure, but for the API's reading of the
-//! report.
+//! Advice on single steps as a table, as text for copying and over HTTP. The source is a report or
+//! files of a workflow system. Only the API reads a report file; all other functions perform no
+//! I/O.
 
 use std::borrow::Cow;
 
@@ -14,13 +14,13 @@ use serde::Serialize;
 
 use crate::reason_codes::Reasons;
 
-/// A step with why it should ask for something else.
+/// A step with the reasons to change its request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reasoned<'a> {
     /// The step.
     #[serde(flatten)]
     pub step: &'a StepAdvice,
-    /// Why.
+    /// The reasons.
     #[serde(flatten)]
     pub reasons: Reasons,
 }
@@ -32,8 +32,8 @@ impl<'a> From<&'a StepAdvice> for Reasoned<'a> {
     }
 }
 
-/// What a report tells of steps. A report of an earlier release tells of steps only in
-/// its findings.
+/// Advice on the steps of a report. A report of an earlier release contains steps only in its
+/// findings.
 pub fn steps(report: &Report) -> Cow<'_, [StepAdvice]> {
     match report.steps.is_empty() {
         false => Cow::Borrowed(&report.steps),

@@ -1,5 +1,5 @@
-//! Steps of imported records as one table: sums first, then what would save most, then a
-//! line for each step.
+//! Steps of imported records as one table: totals, the steps with the greatest saving, then a line
+//! for each step.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -16,26 +16,26 @@ use serde_json::json;
 use crate::step_advice::Reasoned;
 use crate::step_table::{advice, chance, end_of, request};
 
-/// Steps that are named as those that would save most.
+/// Number of steps listed with the greatest saving.
 const TOP: usize = 10;
 
-/// The most that a step's name takes.
+/// Maximum width of a step name.
 const NAME_WIDTH: usize = 48;
 
-/// What a core costs next to a GiB of memory, for an order of steps: Fargate's prices, of
-/// which the ratio is about the same everywhere.
+/// Price of a core in GiB of memory, which defines the order of steps. Source: the prices of
+/// Fargate, whose ratio is similar in all regions.
 const CORE_IN_GIB: f64 = 9.1;
 
-/// What the records of all steps amount to.
+/// Totals of the records of all steps.
 #[derive(Debug)]
 pub struct Summary<'a> {
-    /// The pipeline runs, or days where no run is known.
+    /// The pipeline runs, or days if no run is known.
     pub runs: &'a [String],
-    /// Sums over all steps.
+    /// Totals of all steps.
     pub totals: StepTotals,
-    /// How attempts failed.
+    /// Failures of attempts.
     pub failures: Vec<FailureCount>,
-    /// Lines that were skipped.
+    /// Number of skipped lines.
     pub skipped: u64,
 }
 
@@ -46,15 +46,15 @@ pub enum Order {
     Saving,
     /// By name.
     Name,
-    /// The most core hours asked for first.
+    /// The most requested core hours first.
     Cpu,
-    /// The most memory hours asked for first.
+    /// The most requested memory hours first.
     Memory,
-    /// The most time lost first.
+    /// The most lost time first.
     Failures,
 }
 
-/// Sorts steps; equal ones by name.
+/// Sorts steps; equal steps by name.
 pub fn sort(steps: &mut [StepAdvice], by: Order) {
     let usage = |step: &StepAdvice| step.usage.unwrap_or_default();
     steps.sort_by(|a, b| {
@@ -73,7 +73,7 @@ pub fn sort(steps: &mut [StepAdvice], by: Order) {
     });
 }
 
-/// What asking for what is advised would have reserved less, in hours.
+/// Reduction of reserved cores and memory by the recommended requests, in hours.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Saving {
     core_hours: f64,
@@ -93,7 +93,7 @@ impl Saving {
         }
     }
 
-    /// What smaller requests reserve less.
+    /// Reduction by smaller requests; 0 for larger ones.
     fn gain(self) -> Self {
         Self {
             core_hours: self.core_hours.max(0.0),
@@ -101,7 +101,7 @@ impl Saving {
         }
     }
 
-    /// What larger requests reserve more.
+    /// Increase by larger requests; 0 for smaller ones.
     fn loss(self) -> Self {
         Self {
             core_hours: (-self.core_hours).max(0.0),
@@ -121,8 +121,8 @@ impl Saving {
     }
 }
 
-/// Which part of what tasks asked for the advice saves; negative where it adds. First
-/// attempts may ask for different things, of which the mean counts.
+/// Share of the requested amount that the advice saves; negative if it adds. First attempts may
+/// have different requests, of which the mean counts.
 fn saved_part(step: &StepAdvice, of: impl Fn(&SizedRequest) -> Option<f64>) -> f64 {
     let (Some(now), Some(then)) = (of(&step.asks), of(&step.should_ask)) else {
         return 0.0;
@@ -146,7 +146,7 @@ fn hours(seconds: u64) -> f64 {
     seconds as f64 / 3600.0
 }
 
-/// Sums, the steps that would save most, and a line for each step.
+/// Totals, the steps with the greatest saving, and a line for each step.
 pub fn table(summary: &Summary<'_>, steps: &[StepAdvice], columns: Option<usize>) -> String {
     let mut out = String::new();
     head(&mut out, summary, steps.len());
@@ -318,7 +318,7 @@ fn lines(steps: &[StepAdvice], columns: Option<usize>) -> String {
     trimmed(&table)
 }
 
-/// Cores busy on average, to a tenth.
+/// Average busy cores with one decimal.
 fn shown_cores(cores: MilliCores) -> String {
     format!("{:.1}", cores.as_cores())
 }
@@ -338,7 +338,7 @@ fn plain(head: &[&str]) -> Table {
     table
 }
 
-/// Without blanks at the ends of lines.
+/// The table without spaces at the ends of lines.
 fn trimmed(table: &Table) -> String {
     table
         .lines()
@@ -346,7 +346,7 @@ fn trimmed(table: &Table) -> String {
         .collect()
 }
 
-/// Hours to three digits: small amounts keep a decimal.
+/// Hours; amounts below 10 have one decimal.
 fn amount(hours: f64) -> String {
     match hours {
         hours if hours < 10.0 => format!("{hours:.1}"),

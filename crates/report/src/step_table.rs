@@ -1,4 +1,4 @@
-//! Advice on steps for a terminal: a line of figures for each step, and below it the
+//! Advice on steps for a terminal: a line of figures for each step. The lines below contain
 //! reasons, failures, risk, evidence, machine types and assumptions.
 
 #[cfg(test)]
@@ -21,17 +21,16 @@ use crate::reason_codes::Reasons;
 
 const HEAD: [&str; 5] = ["STEP", "ASKS", "SHOULD ASK", "OOM CHANCE", "SAVES/MONTH"];
 
-/// The least that a name is cut to on a narrow terminal, and the most that it takes
-/// anywhere.
+/// Minimum width of a name on a narrow terminal, and maximum width on any terminal.
 const NAME: std::ops::RangeInclusive<usize> = 12..=60;
 
-/// Where the text of a line below a step begins: behind `  elsewhere `.
+/// Column where the text of a line below a step starts, after `  elsewhere `.
 const INDENT: usize = 12;
 
-/// Different requests of first attempts that are listed.
+/// Number of listed requests of first attempts.
 const SHOWN_REQUESTS: usize = 5;
 
-/// Steps as a table; `terminal` is its columns, `None` where nothing is to be cut.
+/// Steps as a table; `terminal` is the number of columns, `None` for a table without truncation.
 pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
     if steps.is_empty() {
         return "No step was seen.\n".to_owned();
@@ -85,8 +84,8 @@ pub(crate) fn paragraph(out: &mut String, head: &str, text: &str, terminal: Opti
     }
 }
 
-/// At most `max` characters, the last ones: what sets a process of a pipeline apart
-/// stands at the end of its name.
+/// At most `max` characters from the end, because the end of a name distinguishes the processes of
+/// a pipeline.
 pub(crate) fn end_of(text: &str, max: usize) -> String {
     let all = text.chars().count();
     match all <= max {
@@ -109,7 +108,7 @@ fn row(step: &StepAdvice) -> [String; 5] {
     ]
 }
 
-/// What to ask for, in the words of a table.
+/// Recommended request as text of a table.
 pub(crate) fn advice(step: &StepAdvice) -> String {
     match step.should_ask {
         advised if advised == SizedRequest::default() => "unknown".to_owned(),
@@ -128,12 +127,12 @@ pub(crate) fn request(request: SizedRequest) -> String {
     }
 }
 
-/// A range whose upper bound is beyond this shows only that too little is known, unless its
-/// lower bound shows that tasks do fail.
+/// Above this upper bound in ppm, a range only shows missing data, unless its lower bound shows
+/// that tasks fail.
 const WIDEST_SHOWN: u32 = 200_000;
 
-/// The chance that a task is killed with what is advised: one figure only where it is known
-/// well, else a range, else why there is none.
+/// Chance that a task is killed with the recommended request: one figure if it is well known,
+/// otherwise a range. Without enough data, the text is a reason.
 pub(crate) fn chance(step: &StepAdvice) -> String {
     if let Some(ppm) = step.risk.oom_ppm {
         return percent(ppm);
@@ -150,7 +149,7 @@ pub(crate) fn chance(step: &StepAdvice) -> String {
     }
 }
 
-/// Parts per million with as many digits as say something.
+/// Parts per million as percent: one decimal below 1 %, otherwise none.
 fn percent(ppm: u32) -> String {
     match ppm {
         0..10_000 => format!("{:.1} %", f64::from(ppm) / 10_000.0),
@@ -158,7 +157,7 @@ fn percent(ppm: u32) -> String {
     }
 }
 
-/// The lines below a step's figures, with their heads.
+/// The lines below the figures of a step, with their headings.
 fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
     let reasons = Reasons::of(step);
     let changes = step.should_ask != step.asks;
@@ -188,7 +187,7 @@ fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
     all
 }
 
-/// What tells it from others of its name.
+/// Region and account, which distinguish the step from others of the same name.
 fn place(step: &StepAdvice) -> String {
     let region = step.region.as_ref().map(ToString::to_string);
     let account = step.account.as_ref().map(|id| format!("account {id}"));
@@ -226,7 +225,7 @@ pub(crate) fn first_attempts(present: &PresentRequest) -> Option<String> {
     ))
 }
 
-/// What first attempts ask for, where they differ.
+/// Requests of first attempts; empty if they are the same.
 fn requests(step: &StepAdvice) -> String {
     let basis = match step.present.basis {
         RequestBasis::Same => return String::new(),
@@ -263,8 +262,7 @@ fn failures(step: &StepAdvice) -> String {
     kinds.join("; ")
 }
 
-/// What it did at how many of the samples, the most first; what is less than a
-/// hundredth is left out.
+/// Share of samples in each state, the greatest first; shares below 1 % are left out.
 fn time(step: &StepAdvice) -> String {
     let mut doing: Vec<_> = step.bound.doing.iter().collect();
     doing.retain(|(_, share)| share.ppm() >= 10_000);
@@ -287,7 +285,7 @@ fn risk(step: &StepAdvice) -> String {
     all.join("; ")
 }
 
-/// Memory by the size of the input, where that explains the need.
+/// Memory by input size; empty if the input does not explain the need.
 fn by_input(step: &StepAdvice) -> String {
     let sizes = step.by_input.iter();
     let sizes: Vec<String> = sizes
@@ -320,7 +318,7 @@ fn based_on(step: &StepAdvice, reasons: &Reasons) -> String {
     format!("{text}; {} confidence", reasons.confidence)
 }
 
-/// The types, and what AWS says of the chance to get them.
+/// The types, and the spot placement score of AWS.
 fn on_spot(offers: &Offers) -> String {
     let each = offers.spot.iter().map(offer);
     let mut each = each.collect::<Vec<_>>().join("; ");
@@ -342,12 +340,12 @@ fn offer(offer: &Offered) -> String {
         "{} {}/run in {}",
         offer.instance_type,
         cents(offer.usd_a_run.micros()),
-        // Seconds of an estimate that is hours long say nothing.
+        // Fractions of a second are not significant in an estimate.
         Spoken(Duration::from_secs(offer.wall.as_secs()))
     )
 }
 
-/// A run costs cents and less.
+/// Dollars with four decimals, because a task costs cents or less.
 fn cents(micros: i64) -> String {
     format!("${}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100)
 }

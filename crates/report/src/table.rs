@@ -1,5 +1,5 @@
-//! The report as a table for a terminal: dollars first, then one line of
-//! evidence and one of advice for each finding.
+//! The report as a table for a terminal: amounts first, then one line of evidence and one of advice
+//! for each finding.
 
 pub mod columns;
 
@@ -26,16 +26,16 @@ const YELLOW: &str = "\x1b[33m";
 const ALL_SIMULATED: &str =
     "SIMULATED: all findings come from input that a generator made; nothing was measured.";
 
-/// Below this nothing can be read in columns.
+/// Minimum width in columns.
 const NARROWEST: usize = 40;
 
-/// A table without a terminal is as wide as its longest names, up to this.
+/// Maximum width of a table without a terminal; otherwise its longest names define the width.
 const WIDEST: usize = 120;
 
-/// Resources of findings that are alike named on a line.
+/// Limit on named resources of similar findings on a line.
 const NAMED: usize = 5;
 
-/// What the sign in a column means.
+/// Explanation of the sign in a column.
 const AT_MOST: &str = "≤: at most, at the on-demand price of spot machines; not in the total";
 
 /// The report as a table, with times in a time zone.
@@ -43,7 +43,7 @@ pub fn table(report: &Report, look: &Look, zone: &Zone) -> String {
     of_page(&Page::of(report, zone), look, usize::MAX)
 }
 
-/// A prepared report as a table with so many rows of findings at most.
+/// A prepared report as a table with at most `most` rows of findings.
 pub fn of_page(page: &Page, look: &Look, most: usize) -> String {
     let mut sheet = Sheet::new(look);
     sheet.head(page);
@@ -64,7 +64,7 @@ struct Sheet {
     colour: Colour,
 }
 
-/// Whether findings were measured.
+/// Whether all findings or only some are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origins {
     AllSimulated,
@@ -205,7 +205,7 @@ impl Sheet {
         }
     }
 
-    /// Text in lines of the sheet's width, behind `indent` spaces.
+    /// Text wrapped to the width of the sheet, after `indent` spaces.
     fn paragraph(&mut self, style: &str, text: &str, indent: usize) {
         for line in wrap(text, self.width.saturating_sub(indent)) {
             self.out.push_str(&" ".repeat(indent));
@@ -224,8 +224,8 @@ impl Sheet {
     }
 }
 
-/// The kind, the machine and what was seen. Where every finding is simulated the
-/// head says so once, and what is as sure as can be needs no word.
+/// Kind, machine and evidence. If every finding is simulated, the heading shows it once. High
+/// confidence is not shown.
 fn evidence(row: &Alike<'_>, origins: Origins) -> String {
     let card = row.first();
     let tag = card.simulated.filter(|_| origins == Origins::Mixed);
@@ -246,7 +246,7 @@ fn evidence(row: &Alike<'_>, origins: Origins) -> String {
     )
 }
 
-/// What it wastes an hour and at which price, and what of it is counted elsewhere.
+/// Waste in an hour with its price, and the part that another finding counts.
 fn price(row: &Alike<'_>, cost: &CostWords) -> String {
     let first = if row.count() > 1 { "the first" } else { "it" };
     let counted = cost.counted.as_deref();

@@ -1,9 +1,9 @@
 //! Width and colour of a terminal.
 
-/// How the table looks.
+/// Layout of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// Columns of the terminal; `None` where there is none, and nothing is cut.
+    /// Columns of the terminal; `None` without a terminal, when nothing is truncated.
     pub columns: Option<usize>,
     /// With or without colour.
     pub colour: Colour,
@@ -14,7 +14,7 @@ pub struct Look {
 pub enum Colour {
     /// Plain text.
     Plain,
-    /// Escape sequences of ANSI terminals.
+    /// ANSI escape sequences.
     Ansi,
 }
 

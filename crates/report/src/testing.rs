@@ -1,4 +1,4 @@
-//! Reports made by hand for tests.
+//! Reports for tests, written by hand.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub fn small() -> Report {
     report
 }
 
-/// Everything that comes from outside tries to leave its place.
+/// A report whose external text tries to break out of its context.
 pub fn hostile() -> Report {
     let evil = "<script>alert(1)</script> *bold* `x` &amp; \"q\"\nsecond line\x1b[31m =cmd()";
     let mut finding = stuck();
@@ -92,7 +92,7 @@ pub fn many(n: usize) -> Report {
     report(findings.collect(), skipped.collect())
 }
 
-/// Names of 4 KB that try to leave their place, in every finding.
+/// A report with hostile names of 4 KB in every finding.
 pub fn many_hostile(n: usize) -> Report {
     let mut report = many(n);
     let evil = "<script>alert('x')</script><!channel> *b* \u{202e}\u{1f4a5}\r\n\"";
@@ -113,7 +113,7 @@ pub fn many_hostile(n: usize) -> Report {
     report
 }
 
-/// A report of a deployment that has swept for days.
+/// A report of a deployment with sweeps over several days.
 pub fn told() -> Report {
     let mut report = small();
     let past = |text: &str, dollars: i64, findings: usize| Past {
@@ -382,7 +382,7 @@ fn at(text: &str) -> Timestamp {
     text.parse().expect("a time")
 }
 
-/// Twelve findings of three owners; of some a part or nothing is counted.
+/// Twelve findings of three owners; the totals count some of them only in part or not at all.
 pub fn overlapping() -> Report {
     let mut report = many(12);
     let bases = [

@@ -1,4 +1,4 @@
-//! The time zone in which forms for people write times. Forms for programs have UTC.
+//! The time zone of times in forms for people. Forms for programs use UTC.
 
 use ebb_model::policy::weekly_schedule;
 use ebb_telemetry::time::Window;
@@ -15,8 +15,8 @@ impl Zone {
         Self(TimeZone::UTC)
     }
 
-    /// As the environment variable `TZ` names it: `Europe/Berlin`, or a POSIX rule such as
-    /// `CET-1CEST,M3.5.0,M10.5.0/3`. `None` for what is neither.
+    /// Parses a value of the environment variable `TZ`: `Europe/Berlin`, or a POSIX rule such as
+    /// `CET-1CEST,M3.5.0,M10.5.0/3`. `None` for other values.
     pub fn parse(name: &str) -> Option<Self> {
         let name = name.strip_prefix(':').unwrap_or(name);
         if name.eq_ignore_ascii_case("utc") {
@@ -31,18 +31,18 @@ impl Zone {
         self.format("%Y-%m-%d %H:%M %Z", at)
     }
 
-    /// The day.
+    /// The date.
     pub(crate) fn day(&self, at: Timestamp) -> String {
         self.format("%Y-%m-%d", at)
     }
 
-    /// Begin and end, with the zone once.
+    /// Start and end, with the zone once.
     pub(crate) fn span(&self, window: &Window) -> String {
         let from = self.format("%Y-%m-%d %H:%M", window.from);
         format!("{from} to {}", self.minute(window.to))
     }
 
-    /// Begin and end of a run, in few words.
+    /// Start and end of a run in a short form.
     pub(crate) fn short_span(&self, from: Timestamp, to: Timestamp) -> String {
         let short = "%-d %b %H:%M";
         let from = self.format(short, from);

@@ -1,4 +1,4 @@
-//! Memory by the size of the input, where that explains what runs needed.
+//! Memory by the size of the input, if the input explains the memory of past tasks.
 
 use ebb_model::advice::sized_request::SizedInput;
 use ebb_model::policy::sizing::SizingPolicy;
@@ -8,17 +8,16 @@ use ebb_telemetry::units::{Bytes, Share};
 use crate::memory::{learned, run};
 use crate::sample::in_steps;
 
-/// Inputs and needs that go together less than this say nothing of each other; the
-/// coefficient of correlation of their logarithms.
+/// Minimum correlation of the logarithms of input and need. With a smaller correlation the input
+/// does not explain the need.
 const TOGETHER: f64 = 0.5;
 
-/// The least input must get by with this share of what the greatest asks for, or one
-/// size is simpler.
+/// The memory for the smallest input must be at most this share of the memory for the largest.
+/// Otherwise a single size is simpler.
 const MUCH_LESS: Share = Share::from_ppm(800_000);
 
-/// Sizes at the quartiles and the greatest of the inputs seen; empty with too few runs,
-/// where an input is unknown, or where inputs explain too little. A greater input is
-/// never given less.
+/// Memory sizes at the quartiles and the maximum of the observed inputs. A larger input never gets
+/// less memory. Empty with too few tasks, with an unknown input, or if inputs explain too little.
 pub(crate) fn by_input(samples: &[Sample], policy: &SizingPolicy) -> Vec<SizedInput> {
     let runs: Option<Vec<run::Run>> = samples.iter().map(run).collect();
     let enough = samples.len() >= policy.confident_samples as usize;

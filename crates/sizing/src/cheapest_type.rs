@@ -1,4 +1,4 @@
-//! Where a step should run: the cheapest fitting machine type.
+//! The cheapest instance type that fits a step.
 
 use ebb_catalog::catalog::Catalogue;
 use ebb_catalog::machine_type::{Architecture, TypeSpec};
@@ -8,28 +8,27 @@ use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::units::{Bytes, MilliCores};
 
-/// What a machine must have.
+/// The requirements on a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needs {
-    /// What the step asks for.
+    /// The request of the step.
     pub request: SizedRequest,
-    /// What its programs are built for.
+    /// The CPU architecture of its programs.
     pub architecture: Architecture,
 }
 
-/// What ECS keeps of a machine's memory for itself and the system: Batch offers
-/// a job less than the type's memory, or it would stay RUNNABLE for ever.
+/// The memory of a machine that jobs can use. ECS and the system keep the remainder. A job that
+/// requests more stays RUNNABLE forever.
 ///
-/// Source: AWS Batch "Compute resource memory management": 32 MiB for the agent,
-/// and the kernel's own share, of which 5 % is the bound used here.
+/// Source: AWS Batch "Compute resource memory management": 32 MiB for the agent, and the share of
+/// the kernel, for which 5 % is the bound used here.
 pub fn usable(memory: Bytes) -> Bytes {
     Bytes((memory.0 - memory.0 / 20).saturating_sub(Bytes::mib(32).0))
 }
 
-/// The cheapest type of the region that holds the request; burstable types are
-/// left out, because their price holds only while the step mostly idles, and so
-/// are bare metal and types of earlier generations. `None` when nothing fits or the request is
-/// not known.
+/// The cheapest type of the region that fits the request; `None` when no type fits or the request
+/// is unknown. Burstable types are excluded, because their price holds only while the step is
+/// mostly idle. Bare metal and types of earlier generations are excluded too.
 pub fn cheapest(catalogue: &Catalogue, region: &Region, needs: Needs) -> Option<Placement> {
     let (cores, memory) = (needs.request.cores?, needs.request.memory?);
     let fits = |spec: &TypeSpec| {
@@ -45,8 +44,7 @@ pub fn cheapest(catalogue: &Catalogue, region: &Region, needs: Needs) -> Option<
     cheapest_with(catalogue, region, fits)
 }
 
-/// The cheapest type of the region with what is asked for; of equal prices the first by
-/// name.
+/// The cheapest type of the region that meets a condition; with equal prices, the first by name.
 pub fn cheapest_with(
     catalogue: &Catalogue,
     region: &Region,
@@ -64,9 +62,9 @@ pub fn cheapest_with(
         })
 }
 
-/// The part of a machine's price that a request with so many GPUs occupies: the greatest
-/// of its shares of cores, memory and GPUs, at most all of it. `None` when the request is
-/// not known.
+/// The part of a machine's price that a request with so many GPUs occupies. It is the largest of
+/// its shares of cores, memory and GPUs, at most the whole price. `None` when the request is
+/// unknown.
 pub fn share_of_price(
     spec: &TypeSpec,
     per_hour: UsdPerHour,

@@ -1,5 +1,4 @@
-//! How fast a machine's cores are: published facts, corrected by what the user's own
-//! steps showed on two families.
+//! The speed of a machine's cores: published data, corrected by steps that ran on two families.
 
 use std::collections::BTreeMap;
 
@@ -8,54 +7,53 @@ use ebb_telemetry::identity::InstanceType;
 
 use crate::run_time::Transfer;
 
-/// What a second busy thread adds to a core that one already keeps busy. Intel and
-/// AMD name 20 to 30 % for server loads; the published throughputs below hold for
-/// all vCPUs busy.
+/// The additional throughput of a second busy thread on a core. Intel and AMD state 20 to 30 % for
+/// server loads. The published throughputs below hold with all vCPUs busy.
 const SECOND_THREAD: f64 = 0.3;
 
-/// How much an own observation must outweigh: as if two had said what is published.
+/// The weight of the published data, in numbers of observations.
 const PRIOR_WEIGHT: f64 = 2.0;
 
-/// Rounds until the families' corrections agree with each other.
+/// Number of iterations, enough for the corrections of the families to converge.
 const ROUNDS: usize = 30;
 
-/// A machine family: the part of a type's name before the dot.
+/// An instance family: the part of a type's name before the dot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Family(String);
 
 impl Family {
-    /// Of a type.
+    /// The family of a type.
     pub fn of(name: &InstanceType) -> Self {
         let family = name.as_str().split('.').next().unwrap_or_default();
         Self(family.to_owned())
     }
 
-    /// By its name.
+    /// A family by its name.
     pub fn named(name: &str) -> Self {
         Self(name.to_owned())
     }
 
-    /// Its name.
+    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The letter that AWS names the processor's maker by: `a` for AMD, `g` for its
-    /// own, `i` for Intel, which older generations leave out.
+    /// The letter of the processor vendor in AWS names: `a` for AMD, `g` for AWS Graviton, `i` for
+    /// Intel. Names of older Intel generations have no letter.
     pub fn maker(&self) -> char {
         let letter = self.0.chars().nth(2);
         letter.filter(|c| matches!(c, 'a' | 'g')).unwrap_or('i')
     }
 
-    /// What one of its vCPUs gets done with all of them busy, the fifth generation
-    /// of Intel being 1; `None` where nothing is published in those terms.
+    /// The throughput of one vCPU with all vCPUs busy, relative to the fifth generation of Intel.
+    /// `None` without published data in these terms.
     ///
-    /// Source: the pages of the instance types, which compare each generation with
-    /// the one before: M6i 15 % over M5; M7i 15 % over M6i; M8i 20 % over M7i; M5a
-    /// a tenth cheaper than M5 at the same price performance; M6a 35 % over M5a in
-    /// price performance at M5a's price; M7a 50 % over M6a; M8a 30 % over M7a; M6g
-    /// 40 % over M5 in price performance at a fifth less; M7g 25 % over M6g; M8g
-    /// 30 % over M7g; M9g 25 % over M8g. C and R have the processors of M.
+    /// Source: the pages of the instance types, which compare each generation with the previous
+    /// one. M6i: 15 % over M5. M7i: 15 % over M6i. M8i: 20 % over M7i. M5a: a tenth cheaper than M5
+    /// at the same price performance. M6a: 35 % over M5a in price performance at M5a's price. M7a:
+    /// 50 % over M6a. M8a: 30 % over M7a. M6g: 40 % over M5 in price performance at a fifth less.
+    /// M7g: 25 % over M6g. M8g: 30 % over M7g. M9g: 25 % over M8g. C and R have the processors of
+    /// M.
     pub fn published(&self) -> Option<f64> {
         let mut letters = self.0.chars();
         if !matches!(letters.next(), Some('c' | 'm' | 'r')) {
@@ -80,35 +78,35 @@ impl Family {
     }
 }
 
-/// The same work seen on two families.
+/// The same work observed on two families.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
-    /// The one.
+    /// The first family.
     pub from: Family,
-    /// The other.
+    /// The second family.
     pub to: Family,
-    /// The logarithm of how much longer it took on the other than was predicted.
+    /// The logarithm of observed time divided by predicted time on the second family.
     pub log_excess: f64,
-    /// 1 where it shared the other machine and not the one, -1 the other way round.
+    /// 1 if it shared only the second machine, -1 if it shared only the first, else 0.
     pub crowding: f64,
 }
 
-/// Speeds by family, with corrections learned.
+/// Speeds by family, with corrections from observations.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Speeds {
-    /// Logarithms of what is put on top of the published speed.
+    /// The logarithm of the factor on the published speed.
     corrections: BTreeMap<Family, f64>,
-    /// The logarithm of how much longer a run takes beside others than the published
-    /// throughput of a full machine says.
+    /// The logarithm of the additional time on a shared machine, relative to the published
+    /// throughput of a full machine.
     crowding: f64,
-    /// What one family's time says of another's, where enough steps ran on both.
+    /// The relation of run times on two families with enough steps on both.
     transfers: BTreeMap<(Family, Family), Transfer>,
 }
 
 impl Speeds {
-    /// Learns from work that was seen on two families: ridge regression of one
-    /// correction a family, and one for sharing a machine, on the differences, by
-    /// Gauss-Seidel.
+    /// Learns from work that was observed on two families. The method is ridge regression on the
+    /// differences, solved by Gauss-Seidel. There is one correction for each family, and one for
+    /// sharing a machine.
     pub fn learned(observed: &[Observed]) -> Self {
         let mut corrections: BTreeMap<Family, f64> = BTreeMap::new();
         for seen in observed {
@@ -148,15 +146,15 @@ impl Speeds {
         }
     }
 
-    /// The same, knowing of these families what more than a factor tells.
+    /// Adds the fitted relations between pairs of families.
     #[must_use]
     pub fn with_transfers(mut self, transfers: BTreeMap<(Family, Family), Transfer>) -> Self {
         self.transfers = transfers;
         self
     }
 
-    /// What the time on one family, replayed by published speeds, says of that on the
-    /// other; `None` where too few steps ran on both.
+    /// The relation of run times on two families, for times that are replayed by published speeds.
+    /// `None` if too few steps ran on both.
     pub fn transfer(&self, from: &Family, to: &Family) -> Option<&Transfer> {
         match self.transfers.is_empty() {
             true => None,
@@ -164,8 +162,8 @@ impl Speeds {
         }
     }
 
-    /// By what a run takes longer for sharing its machine where it did not, or shorter
-    /// the other way round.
+    /// The factor on the run time when a task shares its machine in only one of the two cases; 1
+    /// otherwise.
     pub(crate) fn crowding(&self, did: bool, will: bool) -> f64 {
         match (did, will) {
             (false, true) => self.crowding.exp(),
@@ -174,12 +172,12 @@ impl Speeds {
         }
     }
 
-    /// Whether anything was learned of a family.
+    /// Whether the family has a correction from observations.
     pub fn is_learned(&self, family: &Family) -> bool {
         self.corrections.contains_key(family)
     }
 
-    /// How fast the cores of a type are; `None` where nothing is known.
+    /// The speed of the cores of a type; `None` without published data for its family.
     pub fn cores(&self, spec: &TypeSpec) -> Option<Cores> {
         let family = Family::of(&spec.name);
         let correction = self.corrections.get(&family).copied().unwrap_or(0.0);
@@ -197,26 +195,26 @@ impl Speeds {
     }
 }
 
-/// What a machine's cores get done.
+/// The throughput of a machine's cores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cores {
     vcpus: f64,
     cores: f64,
-    /// A thread that has its core to itself.
+    /// The throughput of a thread that has its core to itself.
     alone: f64,
-    /// A thread while all vCPUs are busy.
+    /// The throughput of a thread while all vCPUs are busy.
     loaded: f64,
 }
 
 impl Cores {
-    /// What `busy` threads get done on an otherwise idle machine.
+    /// The throughput of `busy` threads on an otherwise idle machine.
     pub fn rate(&self, busy: f64) -> f64 {
         let first = busy.min(self.cores);
         let second = (busy.min(self.vcpus) - self.cores).max(0.0);
         self.alone * (first + SECOND_THREAD * second)
     }
 
-    /// The same cores while other work keeps all the rest of them busy.
+    /// The same cores while other work keeps all other vCPUs busy.
     pub(crate) fn all_loaded(self) -> Self {
         Self {
             cores: self.vcpus,
@@ -225,8 +223,8 @@ impl Cores {
         }
     }
 
-    /// What `busy` threads get done that may use `share` vCPUs of a machine of
-    /// which others use the rest.
+    /// The throughput of `busy` threads that may use `share` vCPUs of a machine, while others use
+    /// the remaining vCPUs.
     pub fn rate_among_others(&self, busy: f64, share: f64) -> f64 {
         self.loaded * busy.min(share)
     }

@@ -1,35 +1,34 @@
-//! Fewer cores from averages, where nobody measured how many were busy at once.
+//! A smaller number of cores from averages, if the peak of busy cores is unknown.
 //!
-//! Records of engines and schedulers hold the CPU time of a task and how long it took, so
-//! only its average parallelism `m`. With `n` cores it may have kept all of them busy for
-//! a share `m / n` of the time and done nothing otherwise. That is the worst case for
-//! fewer cores: with `c` of them this part takes `n / c` times as long, and the task
-//! `(m / n) x (n / c - 1)` longer. Fewer cores are advised where even this stays within
-//! [`SizingPolicy::max_slowdown_ppm`].
+//! Records of engines and schedulers contain the CPU time and the run time of a task, so only its
+//! average parallelism `m`. With `n` cores, the task may have kept all of them busy for a share `m
+//! / n` of the time and done nothing otherwise. That is the worst case for fewer cores. With `c`
+//! cores this part takes `n / c` times as long, and the task takes `(m / n) x (n / c - 1)` longer.
+//! Fewer cores are recommended only if this slowdown is within [`SizingPolicy::max_slowdown_ppm`].
 
 use ebb_model::policy::sizing::SizingPolicy;
 use ebb_model::step_profile::sample::Sample;
 use ebb_telemetry::units::MilliCores;
 
-/// Shorter tasks are left out: their average is mostly start-up, and their length matters
-/// little.
+/// Minimum run time in seconds. Shorter tasks are ignored: start-up dominates their average, and
+/// their duration hardly matters.
 const LEAST_SECONDS: f64 = 30.0;
 
-/// The greatest share of the cores asked for that is worth a change.
+/// The largest share of the requested cores that is worth a change.
 const WORTH: f64 = 0.8;
 
-/// A smaller number of cores.
+/// A recommendation of fewer cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FewerCores {
     /// Whole cores.
     pub cores: MilliCores,
-    /// By how much a task takes longer at the most, in parts per million.
+    /// The largest slowdown of a task, in parts per million.
     pub slowdown_ppm: u32,
 }
 
-/// The least whole number of cores with which no task takes longer by more than the policy
-/// allows; `None` where an average or the cores allowed are unknown, with too few tasks, or
-/// where that is nearly as many.
+/// The smallest whole number of cores with which no task slows down by more than the policy allows.
+/// `None` if an average or the allowed cores are unknown, with too few tasks, or if the number is
+/// too close to the present one.
 pub fn from_averages(samples: &[Sample], policy: &SizingPolicy) -> Option<FewerCores> {
     let long = |sample: &&Sample| sample.wall.as_secs_f64() >= LEAST_SECONDS;
     let mut counted: Vec<&Sample> = samples.iter().filter(long).collect();
@@ -49,7 +48,7 @@ pub fn from_averages(samples: &[Sample], policy: &SizingPolicy) -> Option<FewerC
             .map(|one| one.slowdown(cores))
             .fold(0.0, f64::max)
     };
-    // A change of somebody's configuration for one core in twelve is not worth it.
+    // A configuration change for one core in twelve is not worth it.
     let worth = (allowed * WORTH).floor() as u64;
     let cores = (1..=worth).find(|cores| slowest(*cores as f64) <= bound)?;
     Some(FewerCores {
@@ -58,7 +57,7 @@ pub fn from_averages(samples: &[Sample], policy: &SizingPolicy) -> Option<FewerC
     })
 }
 
-/// What one task kept busy on average, of how many cores.
+/// The mean number of busy cores of one task, and the cores that it was allowed.
 struct Average {
     busy: f64,
     allowed: f64,
@@ -67,7 +66,7 @@ struct Average {
 impl Average {
     fn of(sample: &Sample) -> Option<Self> {
         let allowed = sample.allowed_cores?.as_cores();
-        // More than allowed: nothing held it back, and all of that it could use at once.
+        // More than allowed: the task was not limited, and used all available cores at once.
         let busy = sample.mean_cores?.as_cores();
         Some(Self {
             busy,
@@ -75,7 +74,7 @@ impl Average {
         })
     }
 
-    /// How much longer it takes with so many cores, at the most.
+    /// The largest relative slowdown with so many cores.
     fn slowdown(&self, cores: f64) -> f64 {
         let busy_share = self.busy / self.allowed.max(f64::MIN_POSITIVE);
         busy_share * (self.allowed / cores - 1.0).max(0.0)

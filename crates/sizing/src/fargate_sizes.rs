@@ -1,13 +1,12 @@
-//! The pairs of vCPU and memory that Fargate sells.
+//! The pairs of vCPU and memory that Fargate offers.
 
 use ebb_model::advice::sized_request::SizedRequest;
 use ebb_telemetry::units::{Bytes, MilliCores};
 
-/// vCPUs in thousandths; the least and the most memory with them and the step between,
-/// in MiB.
+/// vCPUs in thousandths; the minimum memory, the maximum memory and the step between sizes, in MiB.
 ///
-/// Source: "Fargate task size", Amazon ECS Developer Guide. With a quarter of a vCPU
-/// 1.5 GiB are not sold; all other steps are even.
+/// Source: "Fargate task size", Amazon ECS Developer Guide. Fargate does not offer 1.5 GiB with a
+/// quarter of a vCPU; all other steps are even.
 const SIZES: [(u64, u64, u64, u64); 8] = [
     (250, 512, 1_024, 512),
     (250, 2_048, 2_048, 1_024),
@@ -19,14 +18,14 @@ const SIZES: [(u64, u64, u64, u64); 8] = [
     (16_000, 32_768, 122_880, 8_192),
 ];
 
-/// What a vCPU costs beside a GiB, which is what decides between pairs.
+/// The price of a vCPU relative to the price of a GiB, which decides between pairs.
 ///
-/// Source: "AWS Fargate Pricing", us-east-1, Linux on x86: 0.04048 USD a vCPU and
-/// 0.004445 USD a GB an hour. The ratio is about the same in all regions.
+/// Source: "AWS Fargate Pricing", us-east-1, Linux on x86: 0.04048 USD a vCPU and 0.004445 USD a GB
+/// an hour. The ratio is about the same in all regions.
 const VCPU_IN_GIB: f64 = 9.1;
 
-/// The cheapest pair that holds so much; `None` where none does. Parts of a core are
-/// given to what never kept a whole one busy.
+/// The cheapest pair with at least so many cores and so much memory; `None` if no pair is large
+/// enough. Fractions of a vCPU are chosen for tasks that never kept a whole core busy.
 pub fn pair(cores: MilliCores, memory: Bytes) -> Option<SizedRequest> {
     let wanted = memory.0.div_ceil(Bytes::mib(1).0);
     let fits = SIZES.iter().filter(|(vcpu, ..)| *vcpu >= cores.0);

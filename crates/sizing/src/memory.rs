@@ -1,18 +1,17 @@
-//! How much memory the next run of a step should ask for, from what its past runs
-//! needed.
+//! The memory that the next task of a step should request, from the needs of past tasks.
 //!
-//! Each model turns the history into a sample of what a run with *this* input would
-//! have needed. From such a sample two sizes follow. The cheapest ladder of sizes:
-//! the ask that costs the least in expectation, failed attempts and their retries
-//! counted, and where to go when it fails. And the size that is exceeded by no more
-//! than the share a policy allows. The first ask is the greater of the two. Models
-//! compete: each is charged for what its advice would have wasted, old charges
-//! fade, and the cheapest so far speaks.
+//! Each model turns the history into a sample of the needs of a task with *this* input. Two sizes
+//! follow from such a sample. The first is the cheapest ladder of sizes: the request with the least
+//! expected cost, including failed attempts and their retries, and the sizes of the retries. The
+//! second is the size that tasks exceed with at most the chance that a policy allows. The first
+//! request is the larger of the two. Models compete: each is charged for the memory that its
+//! recommendation would have wasted. Old charges fade, and the model with the lowest charge is
+//! used.
 //!
-//! That models should compete online is Sizey's idea (Bader et al., "Sizey: Memory-
-//! Efficient Execution of Scientific Workflow Tasks", 2024); asking for the size
-//! with the least expected cost is Tovar's ("A Job Sizing Strategy for
-//! High-Throughput Scientific Workflows", 2018).
+//! Online competition of models is the idea of Sizey (Bader et al., "Sizey: Memory-Efficient
+//! Execution of Scientific Workflow Tasks", 2024). A request for the size with the least expected
+//! cost is the idea of Tovar ("A Job Sizing Strategy for High-Throughput Scientific Workflows",
+//! 2018).
 
 pub mod ladder;
 pub mod run;
@@ -28,11 +27,11 @@ use serde::{Deserialize, Serialize};
 use crate::memory::ladder::Ladder;
 use crate::memory::run::{Run, Sample, Shape};
 
-/// The newest runs that models of memory compete on: a model's charge has faded to
-/// less than half over as many, so that older ones would cost time and decide little.
+/// The number of newest tasks on which memory models compete. A model's charge fades to less than
+/// half over this number, so that older tasks would cost time and decide little.
 const COMPETING: usize = 40;
 
-/// What models have learned from runs in order of time, of which the last compete.
+/// A history of tasks in order of time, on the newest of which the models compete.
 pub(crate) fn learned(runs: Vec<run::Run>, policy: &SizingPolicy) -> MemoryHistory {
     let mut history = MemoryHistory::new(policy);
     let older = runs.len().saturating_sub(COMPETING);
@@ -45,47 +44,47 @@ pub(crate) fn learned(runs: Vec<run::Run>, policy: &SizingPolicy) -> MemoryHisto
     history
 }
 
-/// Runs that are remembered: enough for a chance of 1 % to be read from them.
+/// Maximum number of tasks in a history: enough to estimate a chance of 1 %.
 const MAX_RUNS: usize = 300;
 
-/// How much of a model's charges is left after each further run: half is gone
-/// after 35, so that a new version of a tool is met by a model that fits it.
+/// Factor on a model's charge for each further task. Half of the charge is left after 35 tasks, so
+/// that a new version of a tool soon gets a model that fits it.
 const FADE: f64 = 0.98;
 
-/// Past the greatest evidence there is nothing to choose by; half as much again is
-/// less than what doubling wastes, and ten steps of it are fifty-fold.
+/// Growth factor beyond the largest known size. Half as much again wastes less than doubling, and
+/// ten steps are a factor of more than fifty.
 const BEYOND_EVIDENCE: f64 = 1.5;
 
-/// Whole mebibytes, as every platform takes them.
+/// Sizes are whole mebibytes, which every platform accepts.
 const GRAIN: u64 = 1 << 20;
 
-/// There are too few runs to say anything.
+/// Too few tasks for a recommendation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooFewRuns {
-    /// How many more are needed.
+    /// The number of missing tasks.
     pub missing: usize,
 }
 
-/// What to ask for.
+/// A recommendation of memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryAdvice {
-    /// What to ask for first, and then each time the one before it failed.
+    /// The first request, and then the request after each failed attempt.
     pub attempts: Vec<Bytes>,
-    /// The chance that the first fails, in parts per million.
+    /// The chance that the first attempt fails, in parts per million.
     pub oom_ppm: u32,
-    /// What it was told by.
+    /// The model that computed it.
     pub model: Model,
-    /// Runs it rests on.
+    /// Number of tasks that it is based on.
     pub runs: usize,
 }
 
 impl MemoryAdvice {
-    /// What to ask for first.
+    /// The first request.
     pub fn first(&self) -> Bytes {
         self.attempts.first().copied().unwrap_or(Bytes(GRAIN))
     }
 
-    /// What to ask for after `failed` was too little.
+    /// The request after an attempt with `failed` ran out of memory.
     pub fn after(&self, failed: Bytes) -> Bytes {
         let next = self.attempts.iter().find(|size| **size > failed);
         next.copied().unwrap_or_else(|| grown(failed))
@@ -96,19 +95,19 @@ fn grown(size: Bytes) -> Bytes {
     whole(size.0 as f64 * BEYOND_EVIDENCE).max(Bytes(size.0.saturating_add(GRAIN)))
 }
 
-/// How a history is read for one input.
+/// A method to read a history for one input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Model {
-    /// How a past run's need is carried over.
+    /// How the need of a past task is transferred to another input.
     pub shape: Shape,
-    /// What is put on top, in per cent.
+    /// The margin on top of the need, in percent.
     pub margin_percent: u8,
 }
 
 const SHAPES: [Shape; 4] = [Shape::Same, Shape::Linear, Shape::Power, Shape::Near];
 
-/// In per cent. Needs that hardly vary are met by one per cent, others by more;
-/// past four the ladder's next rung does better.
+/// In percent. One percent is enough for needs that hardly vary; other needs require more. Beyond
+/// four percent the next rung of the ladder is better.
 const MARGINS: [u8; 4] = [0, 1, 2, 4];
 
 const MODELS: [Model; SHAPES.len() * MARGINS.len()] = models();
@@ -129,7 +128,7 @@ const fn models() -> [Model; SHAPES.len() * MARGINS.len()] {
     all
 }
 
-/// What past runs of one step needed, and how well each model did on them.
+/// The needs of past tasks of one step, and the charge of each model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MemoryHistory {
     oom_share: f64,
@@ -139,22 +138,22 @@ pub struct MemoryHistory {
 }
 
 impl MemoryHistory {
-    /// An empty one.
+    /// An empty history.
     pub fn new(policy: &SizingPolicy) -> Self {
         Self {
             oom_share: f64::from(policy.oom_ppm) / 1e6,
-            // One run has no spread to read a chance from.
+            // A single task has no spread from which to estimate a chance.
             min_runs: (policy.min_runs as usize).max(2),
             runs: VecDeque::new(),
             charges: [0.0; MODELS.len()],
         }
     }
 
-    /// Lets all models compete on a run, and then remembers it.
+    /// Lets all models compete on a task, and then adds the task.
     pub fn learn(&mut self, run: Run) {
         if self.runs.len() >= self.min_runs {
             let wasted = self.ask(run.input).map(|asked| Some(asked?.waste(&run)));
-            // Who has nothing to say does no better than who says the worst.
+            // A model without a recommendation is charged like the worst model.
             let worst = wasted.into_iter().flatten().fold(0.0, f64::max);
             for (charge, wasted) in self.charges.iter_mut().zip(wasted) {
                 *charge = *charge * FADE + wasted.unwrap_or(worst);
@@ -163,7 +162,7 @@ impl MemoryHistory {
         self.remember(run);
     }
 
-    /// Remembers a run without letting the models compete on it.
+    /// Adds a task without competition of the models.
     pub fn remember(&mut self, run: Run) {
         if self.runs.len() == MAX_RUNS {
             self.runs.pop_front();
@@ -171,10 +170,10 @@ impl MemoryHistory {
         self.runs.push_back(run);
     }
 
-    /// What the next run should ask for, when its input is known or not.
+    /// The memory for the next task; `None` for an unknown input.
     ///
     /// # Errors
-    /// Where there are too few runs.
+    /// Too few tasks.
     pub fn advise(&self, input: Option<Bytes>) -> Result<MemoryAdvice, TooFewRuns> {
         let missing = self.min_runs.saturating_sub(self.runs.len());
         if missing > 0 {
@@ -192,9 +191,8 @@ impl MemoryHistory {
             .ok_or(TooFewRuns { missing: 1 })
     }
 
-    /// What each model would ask for; `None` where it needs inputs that are unknown.
-    /// Models of one shape differ by their margin only, and share what is read from
-    /// the runs.
+    /// The request of each model; `None` if the model needs inputs that are unknown. Models of one
+    /// shape differ only by their margin, and share the sample.
     fn ask(&self, input: Option<Bytes>) -> [Option<Asked>; MODELS.len()] {
         let by_shape = SHAPES.map(|shape| {
             let sample = Sample::of(&self.runs, shape, input)?;
@@ -225,7 +223,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Byte-seconds that a run would have wasted under this.
+    /// Byte-seconds that this request would have wasted for a task.
     fn waste(&self, run: &Run) -> f64 {
         let (need, seconds) = (run.peak.0 as f64, run.wall.as_secs_f64());
         let mut wasted = 0.0;

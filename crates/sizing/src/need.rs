@@ -1,4 +1,4 @@
-//! What a step should ask for: from the peaks of its past runs.
+//! The request that a step needs, from the peaks of its past tasks.
 
 use std::time::Duration;
 
@@ -12,36 +12,38 @@ use crate::sample::{MEMORY_STEP, in_steps};
 use crate::spread::Spread;
 use crate::{by_input, chance_range, cores, fargate_sizes};
 
-/// What a step needs, as its runs show it.
+/// The needs of a step, as its tasks show them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Need {
-    /// Whole cores; `None` where a run's parallelism is unknown.
+    /// Whole cores; `None` if the parallelism of a task is unknown.
     pub cores: Option<MilliCores>,
-    /// Memory by what was seen: the size to grow to; `None` where a task's peak is unknown.
+    /// The memory to which a smaller request grows; `None` if the peak of a task is unknown.
     pub memory: Option<Bytes>,
-    /// The size that a larger request may shrink to, which also holds tasks of another run
-    /// and other samples; no less than [`Need::memory`].
+    /// The memory to which a larger request may shrink. It also has room for tasks of another run
+    /// and other samples, so it is at least [`Need::memory`].
     pub shrink_to: Option<Bytes>,
-    /// How that memory may fail.
+    /// The risk of that memory.
     pub risk: Risk,
-    /// Memory by the size of the input; empty where that explains nothing.
+    /// Memory by the size of the input; empty if the input does not explain the memory.
     pub by_input: Vec<SizedInput>,
-    /// What to ask for on Fargate; `None` where cores or memory are unknown, or nothing
-    /// there is as large.
+    /// The request on Fargate; `None` if cores or memory are unknown, or exceed the largest size of
+    /// Fargate.
     pub on_fargate: Option<SizedRequest>,
-    /// How much longer tasks may take with those cores at the most, in parts per million;
-    /// `None` where the cores follow from a measured peak, which costs no time.
+    /// The largest slowdown of tasks with those cores, in parts per million. `None` if the cores
+    /// follow from a measured peak, which costs no time.
     pub slowdown_ppm: Option<u32>,
-    /// Fewer tasks than [`SizingPolicy::min_runs`] were seen, so that no request shrinks.
+    /// Whether fewer tasks than [`SizingPolicy::min_runs`] were observed, so that no request
+    /// shrinks.
     pub too_few_tasks: bool,
-    /// Peaks of the tasks, the least first, and how many independent ones they amount to.
+    /// The peaks of the tasks in ascending order. `effective_millis` is the equivalent number of
+    /// independent tasks, in thousandths.
     pub peaks: Vec<Bytes>,
     pub effective_millis: u32,
 }
 
 impl Need {
-    /// Bounds at 90 % of the chance that a task of a new run needs more than `size`;
-    /// `None` where no peak is known.
+    /// The 90 % bounds of the chance that a task of a new run needs more than `size`; `None` when
+    /// no peak is known.
     pub fn chance_of_more_than(&self, size: Bytes) -> Option<ChanceRange> {
         let all = self.peaks.len();
         let more = all - self.peaks.partition_point(|peak| *peak <= size);
@@ -49,15 +51,15 @@ impl Need {
         (all > 0).then(|| chance_range::chance_range(more as f64 / all as f64, effective))
     }
 
-    /// Whether tasks needed all of `size` or nearly: one was killed for want of memory, or
-    /// held 95 % of it.
+    /// Whether tasks needed all or nearly all of `size`: one was OOM-killed, or held at least 95 %
+    /// of it.
     pub fn comes_near(&self, size: Bytes, oom_kills: usize) -> bool {
         let near = u128::from(size.0) * 95 / 100;
         let greatest = self.peaks.last().map_or(0, |peak| u128::from(peak.0));
         oom_kills > 0 || greatest >= near
     }
 
-    /// The risk of asking for `size`, and then for the sizes that follow what is needed.
+    /// The risk of a request for `size`, followed by the recommended sizes above it.
     pub fn risk_after(&self, size: Bytes) -> Risk {
         let larger = self.risk.attempts.iter().filter(|next| **next > size);
         let mut attempts: Vec<Bytes> = larger.copied().collect();
@@ -67,7 +69,7 @@ impl Need {
         self.risk_of(size, self::attempts(size, &attempts))
     }
 
-    /// The risk of asking for `size`, with what to ask for after it failed.
+    /// The risk of a request for `size`, with the requests after it failed.
     fn risk_of(&self, size: Bytes, attempts: Vec<Bytes>) -> Risk {
         let between = self.chance_of_more_than(size);
         let chance = self.risk.oom_ppm.filter(|_| self.memory == Some(size));
@@ -81,34 +83,39 @@ impl Need {
     }
 }
 
-/// A request, and how its memory may fail.
+/// A request and the risk of its memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sized {
-    /// What to ask for.
+    /// The request.
     pub request: SizedRequest,
-    /// How its memory may fail.
+    /// The risk of its memory.
     pub risk: Risk,
 }
 
-/// Sizes told for after a failure; a third failure in a row asks for a person.
+/// Number of sizes for retries; after a third failure in a row a person should look.
 const ATTEMPTS: usize = 2;
 
-/// A size that no seen task exceeds lies this far above the greatest peak.
+/// Factor on the largest peak for a size that no observed task exceeds.
 const RESERVE: f64 = 1.05;
 
-/// A shorter task may end before anybody looks at its memory; one without a peak is left
-/// out. Slurm and Snakemake look every 30 seconds.
+/// Tasks below this duration may end before their memory is sampled; those without a peak are
+/// ignored. Slurm and Snakemake sample every 30 seconds.
 const LONGEST_UNSAMPLED: Duration = Duration::from_secs(60);
 
-/// With fewer of the peaks known, the others may be what matters.
+/// Minimum share of known peaks, in percent. With fewer, the unknown peaks may be the important
+/// ones.
 const LEAST_KNOWN_PERCENT: usize = 95;
 
-/// What a step needs. Cores follow from the greatest parallelism, rounded up to whole
-/// ones, or where only averages are known from [`cores::from_averages`]. Memory follows
-/// from the models of [`memory`] from [`SizingPolicy::confident_samples`] tasks on, before
-/// that from the greatest peak with headroom. A request shrinks no further than to the size
-/// that a task of a new run exceeds with the chance that the policy allows, by how far runs,
-/// samples and tasks were apart.
+/// The needs of a step.
+///
+/// Cores follow from the largest parallelism, rounded up to whole cores. If only averages are
+/// known, they follow from [`cores::from_averages`].
+///
+/// Memory follows from the models of [`memory`] if there are at least
+/// [`SizingPolicy::confident_samples`] tasks. With fewer tasks it follows from the largest peak
+/// with headroom. A request shrinks at most to the size that a task of a new run exceeds with the
+/// chance that the policy allows. That size follows from the spread between runs, samples and
+/// tasks.
 ///
 /// `samples` are in order of time, the oldest first.
 ///
@@ -120,7 +127,7 @@ pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> 
     let samples = sampled.as_slice();
     let mut peaks: Vec<Bytes> = samples.iter().filter_map(peak_of).collect();
     if peaks.len() * 100 < samples.len() * LEAST_KNOWN_PERCENT {
-        // The unknown ones could be the greatest.
+        // The unknown peaks could be the largest.
         peaks.clear();
     }
     let known: Vec<Sample> = samples
@@ -163,11 +170,11 @@ fn peak_of(sample: &Sample) -> Option<Bytes> {
     sample.peak_memory.map(|peak| peak.bytes)
 }
 
-/// Cores to ask for.
+/// The cores that a step needs.
 #[derive(Default)]
 struct NeededCores {
     request: Option<MilliCores>,
-    /// The greatest parallelism seen.
+    /// The largest observed parallelism.
     peak: Option<MilliCores>,
     slowdown_ppm: Option<u32>,
 }
@@ -189,12 +196,12 @@ fn needed_cores(samples: &[Sample], policy: &SizingPolicy) -> NeededCores {
     })
 }
 
-/// Memory to ask for; see [`Need`].
+/// The memory that a step needs; see [`Need`].
 struct SizedMemory {
     size: Bytes,
     shrink_to: Bytes,
-    /// The chance that a task needs more, by the tail of the model that chose the size;
-    /// `None` where no model did.
+    /// The chance that a task needs more, by the tail of the model that chose the size; `None` if
+    /// no model chose it.
     oom_ppm: Option<u32>,
     attempts: Vec<Bytes>,
 }
@@ -212,13 +219,14 @@ fn sized_memory(
     };
     let least = match &modelled {
         Some(advice) if input.is_none() => near_greatest(advice.first(), samples, policy),
-        // No input is so small that it needs less than every task seen.
+        // No input is so small that it needs less than every observed task.
         Some(advice) => advice.first().max(smallest(samples)),
         None => with_headroom(greatest(samples, peak_of).unwrap_or_default(), policy),
     };
     let allowed = f64::from(policy.oom_ppm) / 1e6;
-    // With an input the models follow it, which the spread does not; where every chance is
-    // allowed, only the waste counts; and too few tasks have no spread.
+    // The spread does not count in three cases. With an input, the models follow the input, but the
+    // spread does not. If every chance is allowed, only the waste counts. Too few tasks have no
+    // spread.
     let counts = input.is_none() && allowed < 1.0 && samples.len() >= policy.min_runs as usize;
     let by_spread = match counts {
         true => spread
@@ -241,8 +249,8 @@ fn smallest(samples: &[Sample]) -> Bytes {
     peaks.min().unwrap_or_default()
 }
 
-/// The size of a model, kept near the greatest peak: a tail that is fitted to two groups of
-/// needs reaches far beyond both, and a tail without spread leaves no reserve.
+/// The size of a model, limited to the neighbourhood of the largest peak. A tail that is fitted to
+/// two groups of needs reaches far beyond both, and a tail without spread leaves no reserve.
 fn near_greatest(size: Bytes, samples: &[Sample], policy: &SizingPolicy) -> Bytes {
     let Some(greatest) = greatest(samples, peak_of) else {
         return size;
@@ -258,17 +266,17 @@ fn near_greatest(size: Bytes, samples: &[Sample], policy: &SizingPolicy) -> Byte
     Bytes((size.0 as f64).clamp(least, most.max(least)) as u64)
 }
 
-/// The greatest size in bytes that the spread may lead to: the more independent tasks there
-/// are, the less likely is a need far beyond the greatest of them. One task allows six
-/// times its peak, ten independent ones 1.7 times the greatest.
+/// The largest size in bytes that the spread may lead to. With more independent tasks, a need far
+/// beyond the largest of them becomes less likely. One task allows 6.2 times its peak; ten
+/// independent tasks allow 1.7 times the largest.
 fn beyond_greatest(samples: &[Sample], spread: &Spread) -> f64 {
     let greatest = greatest(samples, peak_of).unwrap_or_default();
     let multiple = 1.2 + 5.0 / spread.basis().effective_tasks().max(1.0);
     greatest.max(MEMORY_STEP).0 as f64 * multiple
 }
 
-/// Sizes a request by what is needed. It is never raised here, and with too few tasks it
-/// does not shrink; what the samples do not show stays as it is.
+/// Reduces a request to the needs. The request never grows here, and with too few tasks it does not
+/// shrink. Resources with unknown needs stay unchanged.
 pub fn within(current: SizedRequest, need: &Need) -> Sized {
     let fewer = |now: Option<u64>, needed: Option<u64>| match (now, needed) {
         (Some(now), Some(needed)) if !need.too_few_tasks => Some(needed.min(now)),
@@ -282,7 +290,7 @@ pub fn within(current: SizedRequest, need: &Need) -> Sized {
     }
 }
 
-/// What the models say; `None` where a peak is unknown.
+/// The recommendation of the models; `None` when a peak is unknown.
 fn modelled(
     samples: &[Sample],
     input: Option<Bytes>,
@@ -290,7 +298,7 @@ fn modelled(
 ) -> Option<MemoryAdvice> {
     let run = |sample: &Sample| {
         Some(run::Run {
-            // Without an input to ask for, models that need one have nothing to say.
+            // Without an input for the next task, models that need one make no recommendation.
             input: input.and(sample.input),
             peak: sample.peak_memory?.bytes,
             wall: sample.wall,
@@ -300,8 +308,8 @@ fn modelled(
     learned(runs?, policy).advise(input).ok()
 }
 
-/// The sizes after `first`: those that the evidence names, and past them half as
-/// much again each time.
+/// The sizes after `first`: first the recommended ones, and beyond them half as much again each
+/// time.
 fn attempts(first: Bytes, named: &[Bytes]) -> Vec<Bytes> {
     let mut sizes = Vec::with_capacity(ATTEMPTS);
     let mut last = first;
@@ -314,8 +322,8 @@ fn attempts(first: Bytes, named: &[Bytes]) -> Vec<Bytes> {
     sizes
 }
 
-/// The greatest of a value over all samples; `None` as soon as one is unknown,
-/// for the unknown one could be the greatest.
+/// The largest of a value over all samples. `None` if one value is unknown, because the unknown
+/// value could be the largest.
 pub(crate) fn greatest<T: Ord>(
     samples: &[Sample],
     value: impl Fn(&Sample) -> Option<T>,
@@ -356,7 +364,7 @@ mod tests {
         }
     }
 
-    /// Each of a run of its own.
+    /// Each sample belongs to a run of its own.
     fn independent(samples: Vec<Sample>) -> Vec<Sample> {
         let numbered = (0..).zip(samples);
         numbered

@@ -1,6 +1,6 @@
-//! How runs share machines: a replay of what the platform does with them, one after the
-//! other as they came. Nothing is spread over fractions of machines, so that what comes
-//! out are machines as a bill has them.
+//! How tasks share machines: a replay of the placement by the platform, one task after another in
+//! order of arrival. Tasks are never spread over fractions of machines, so that the result is whole
+//! machines as on a bill.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -8,62 +8,62 @@ use std::time::Duration;
 
 use ebb_telemetry::units::{Bytes, MilliCores};
 
-/// A run that wants a place.
+/// A task that needs a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// Which step it is of.
+    /// The number of its step.
     pub step: usize,
-    /// When it comes, from any one moment on.
+    /// Its arrival, from an arbitrary origin of time.
     pub at: Duration,
-    /// How long it takes.
+    /// Its run time.
     pub wall: Duration,
-    /// The cores it asks for.
+    /// Its requested cores.
     pub cores: MilliCores,
-    /// The memory it asks for.
+    /// Its requested memory.
     pub memory: Bytes,
 }
 
-/// A machine as the platform sees it.
+/// The capacity of a machine as the platform sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     /// Its cores.
     pub cores: MilliCores,
-    /// Its memory, without what the system keeps.
+    /// Its memory, without the part that the system keeps.
     pub memory: Bytes,
-    /// How long it is kept when nothing runs on it any more.
+    /// The time for which it is kept after its last task.
     pub kept: Duration,
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Packed {
-    /// The time of all machines together, from the first run of each to its end.
+    /// The total time of all machines, each from its first task to its termination.
     pub machine_time: Duration,
-    /// The most machines at one time.
+    /// The largest number of machines at the same time.
     pub machines: u32,
-    /// The runs on the machine that held the most cores at one time, by step.
+    /// The tasks by step on the machine with the most occupied cores at any time.
     pub fullest: BTreeMap<usize, u32>,
 }
 
-/// A machine that is up.
+/// A running machine; `cores` and `memory` are free.
 struct Up {
     cores: u64,
     memory: u64,
     since: Duration,
-    /// Runs on it by step.
+    /// Its tasks by step.
     runs: BTreeMap<usize, u32>,
-    /// When its last run ends.
+    /// When its last task ends.
     until: Duration,
 }
 
-/// Places runs in the order in which they come, each on the machine that it leaves the
-/// least memory, then cores, unused on; where it fits on none, another is started.
+/// Places tasks in order of arrival. Each task goes to the machine on which it leaves the least
+/// memory unused, then the least cores. If it fits on no machine, another one is started.
 ///
-/// Source: "Amazon ECS task placement strategies", `binpack`: tasks are placed "so as to
-/// leave the least amount of unused CPU or memory", which minimizes the instances in use.
+/// Source: "Amazon ECS task placement strategies", `binpack`: tasks are placed "so as to leave the
+/// least amount of unused CPU or memory", which minimizes the instances in use.
 ///
 /// # Errors
-/// The step of a run that is larger than a whole machine.
+/// The step of a task that is larger than a whole machine.
 pub fn pack(runs: &[Wanted], room: Room) -> Result<Packed, usize> {
     let fits = |run: &&Wanted| run.cores <= room.cores && run.memory <= room.memory;
     if let Some(large) = runs.iter().find(|run| !fits(run)) {
@@ -87,14 +87,14 @@ pub fn pack(runs: &[Wanted], room: Room) -> Result<Packed, usize> {
     Ok(replay.packed)
 }
 
-/// When a run ends, on which machine, of which step, and what it gives back.
+/// The end of a task, its machine and step, and the cores and memory that become free.
 type End = (Duration, usize, usize, u64, u64);
 
 struct Replay {
     room: Room,
-    /// By number; those in `free` are gone.
+    /// Machines by number; those in `free` are terminated.
     up: Vec<Option<Up>>,
-    /// Numbers that may be given again.
+    /// Numbers that can be reused.
     free: Vec<usize>,
     ends: BinaryHeap<Reverse<End>>,
     fullest: u64,
@@ -102,7 +102,7 @@ struct Replay {
 }
 
 impl Replay {
-    /// Ends what has ended by `now`, and gives back machines that stood empty too long.
+    /// Ends the tasks that ended by `now`, and terminates machines that were empty for too long.
     fn until(&mut self, now: Duration) {
         while let Some(Reverse((end, machine, step, cores, memory))) = self.ends.peek().copied() {
             if end > now {
@@ -193,7 +193,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Of step, begin, length, cores and GiB.
+    /// Step, arrival, run time, cores and GiB.
     type Made = (usize, u32, u32, u64, u64);
 
     fn wanted((step, at, wall, cores, gib): Made) -> Wanted {
@@ -230,16 +230,16 @@ mod tests {
         // Two share, a third does not fit.
         let three = [(0, 0, 100, 4, 8), (1, 0, 50, 4, 8), (2, 10, 10, 1, 1)];
         check(&three, 0, (110, 2, &[(0, 1), (1, 1)]));
-        // It goes to the fuller one by memory.
+        // The task goes to the machine with less free memory.
         let fuller = [(0, 0, 100, 6, 8), (1, 0, 100, 6, 24), (2, 1, 300, 2, 8)];
         check(&fuller, 0, (401, 2, &[(1, 1), (2, 1)]));
-        // One that ends makes room for one that begins then.
+        // A task that ends makes room for one that begins at the same time.
         check(
             &[(0, 0, 100, 8, 8), (0, 100, 100, 8, 8)],
             60,
             (260, 1, &[(0, 1)]),
         );
-        // Empty for too long, it is another machine.
+        // The first machine was empty for too long, so another one starts.
         check(
             &[(0, 0, 100, 8, 8), (0, 200, 100, 8, 8)],
             60,

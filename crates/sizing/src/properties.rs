@@ -1,4 +1,4 @@
-//! What sizing promises for all runs there may be.
+//! Guarantees of sizing for arbitrary tasks.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ proptest! {
     fn a_size_keeps_to_its_chance_and_the_same_runs_give_the_same(runs in runs()) {
         let (once, again) = (needed(&runs, 1), needed(&runs, 1));
         prop_assert_eq!(&once, &again);
-        // Of runs that needed one and the same nothing less can be said.
+        // Equal needs of all tasks do not support a smaller chance.
         let alike = 500_000 / (u32::try_from(runs.len()).unwrap_or(u32::MAX) + 1) + 1;
         let allowed = SizingPolicy::default().oom_ppm.max(alike);
         prop_assert!(once.risk.oom_ppm.is_none_or(|ppm| ppm <= allowed));
@@ -60,7 +60,7 @@ proptest! {
     }
 }
 
-/// Needs that spread by a factor, by a generator that each seed starts elsewhere.
+/// Needs that spread by a factor, from a generator with the given seed.
 fn spread(seed: u64, count: u64) -> Vec<Sample> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -77,7 +77,7 @@ fn spread(seed: u64, count: u64) -> Vec<Sample> {
         })
         .enumerate()
         .map(|(n, normal)| Sample {
-            // Each of a run of its own, so that all are independent.
+            // Each belongs to a run of its own, so that all are independent.
             pipeline_run: Some(n as u64),
             ..sample(1_000, (4_000.0 * (0.3 * normal).exp()) as u64, None)
         })

@@ -1,4 +1,4 @@
-//! All offers that a step could run on, the cheapest run first.
+//! All offers for a step, ranked by the expected cost of a task.
 
 pub mod estimate;
 pub mod misfit;
@@ -17,16 +17,16 @@ use crate::core_speed::Speeds;
 use crate::ranking::misfit::Misfit;
 use crate::ranking::offer::{Limits, Offer, Ranked, Step};
 
-/// What came of all offers.
+/// The result of ranking all offers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking<'a> {
-    /// The cheapest first; equal ones by type, region and market.
+    /// The cheapest first; equal ones by price per hour, type and region.
     pub ranked: Vec<Ranked<'a>>,
-    /// How many were left out, and why.
+    /// Number of offers that were left out, by reason.
     pub left_out: BTreeMap<Misfit, usize>,
 }
 
-/// Ranks offers by the expected dollars of a run.
+/// Ranks offers by the expected cost of a task in dollars.
 pub fn rank<'a>(
     step: &Step<'_>,
     offers: impl IntoIterator<Item = Offer<'a>>,
@@ -51,7 +51,8 @@ pub fn rank<'a>(
     ranking.ranked.sort_by(|a, b| {
         let (a_key, b_key) = (&a.offer.spec.name, &b.offer.spec.name);
         let by_name = || (a_key, a.offer.region).cmp(&(b_key, b.offer.region));
-        // Of those that a commitment makes equal the one that leaves most of it to others.
+        // Among offers that a commitment makes equal, the cheapest per hour leaves most of the
+        // commitment to others.
         let by_price = || a.offer.per_hour.cmp(&b.offer.per_hour);
         (a.usd.total_cmp(&b.usd))
             .then_with(by_price)

@@ -1,45 +1,45 @@
-//! How long a step would take on another machine, from how long it took on this.
+//! The expected run time of a step on another machine, from its run time on this one.
 //!
-//! Two machines differ by one factor for work that keeps the same resource busy,
-//! and by another for other work. What a probe sees of a step says which: long runs
-//! are bound by what they compute, short ones by starting and reading, and the
-//! cores kept busy say how much the other machine's cores matter. So the ratio of
-//! wall times is fitted to those two, over steps that ran on both machines, by least
-//! absolute deviations, because a run that met a cold cache must not bend the line.
+//! The ratio of speeds of two machines depends on the resource that the work keeps busy. Two
+//! observed features of a task indicate that resource. The first is the run time: computation
+//! dominates long tasks, start-up and reading dominate short ones. The second is the number of busy
+//! cores, which shows how much the cores of the other machine matter. The ratio of run times is
+//! therefore fitted to these two features, over steps that ran on both machines. The fit uses least
+//! absolute deviations, so that a task with a cold cache does not distort the line.
 
 use std::time::Duration;
 
 use ebb_telemetry::units::MilliCores;
 
-/// Fewer pairs than this say nothing of a slope.
+/// Minimum number of pairs for a slope.
 const MIN_PAIRS: usize = 5;
 
-/// Keeps slopes near zero unless many pairs bear them out; in parts of the number
-/// of pairs, features having unit variance.
+/// Ridge penalty that keeps slopes near zero unless many pairs support them. The unit is a share of
+/// the number of pairs, for features with unit variance.
 const RIDGE: f64 = 0.1;
 
-/// Deviations below 2 % are measurement; without a bound the nearest pair would
-/// weigh without end.
+/// Smaller deviations than 2 % are measurement noise. Without this bound the nearest pair would
+/// have an infinite weight.
 const LEAST_DEVIATION: f64 = 0.02;
 
-/// Reweighted least squares come to rest within a few rounds.
+/// Reweighted least squares converge within a few rounds.
 const ROUNDS: usize = 8;
 
-/// Features are not believed further out than this many standard deviations: a line
-/// does not hold where no step was seen.
+/// Features are limited to this many standard deviations, because a line does not hold far from the
+/// observed steps.
 const FURTHEST: f64 = 2.5;
 
-/// A run as it was seen on one machine.
+/// A task as observed on one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// How long it took.
+    /// Its run time.
     pub wall: Duration,
-    /// Cores kept busy on average.
+    /// Mean number of busy cores.
     pub cores: MilliCores,
 }
 
 impl Seen {
-    /// A run of so many seconds.
+    /// A task with a run time in seconds.
     pub fn of(seconds: f64, cores: MilliCores) -> Self {
         let wall = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         Self { wall, cores }
@@ -49,23 +49,23 @@ impl Seen {
 /// The same work on both machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
-    /// On the machine that predictions start from.
+    /// The task on the machine that predictions start from.
     pub here: Seen,
-    /// How long it took on the other.
+    /// The run time on the other machine.
     pub there: Duration,
 }
 
-/// What the one machine's time says of the other's.
+/// The relation of the run times on two machines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Transfer {
     mean: [f64; 2],
     deviation: [f64; 2],
-    /// Slopes of both features, and the ratio in their middle; all of logarithms.
+    /// The slopes of both features, and the ratio at their mean; all of logarithms.
     fit: [f64; 3],
 }
 
 impl Transfer {
-    /// Fits it; `None` when there are too few pairs.
+    /// Fits the relation; `None` with too few pairs, or if the fit has no solution.
     pub fn fit(pairs: &[Pair]) -> Option<Self> {
         if pairs.len() < MIN_PAIRS {
             return None;
@@ -88,7 +88,7 @@ impl Transfer {
         Some(this)
     }
 
-    /// How long a run would take there.
+    /// The predicted run time on the other machine.
     pub fn predict(&self, here: &Seen) -> Duration {
         let ratio = dot(self.fit, self.row(here)).exp();
         Duration::try_from_secs_f64(here.wall.as_secs_f64() * ratio).unwrap_or(Duration::MAX)
@@ -157,7 +157,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// Cramer's rule; `None` when the rows say the same.
+/// Cramer's rule; `None` when the rows are linearly dependent.
 fn solve(a: [[f64; 3]; 3], b: [f64; 3]) -> Option<[f64; 3]> {
     let determinant = |m: &[[f64; 3]; 3]| {
         m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1])

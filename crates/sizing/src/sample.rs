@@ -1,6 +1,6 @@
 use ebb_telemetry::units::Bytes;
 
-/// Memory is asked for in steps of 256 MiB: fine enough to matter on no bill.
+/// Step of memory requests: 256 MiB, too small to matter on a bill.
 pub(crate) const MEMORY_STEP: Bytes = Bytes::mib(256);
 
 pub(crate) fn in_steps(needed: u128) -> Bytes {

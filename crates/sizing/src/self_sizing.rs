@@ -1,20 +1,19 @@
-//! Tools that take their memory from their request: pipelines hand them a part of
-//! `task.memory`, as a Java heap, a sort buffer or a limit of their own. Their peak says
-//! what they took of a larger request, and a smaller request gives them less.
+//! Tools that derive their memory use from their request. Pipelines pass a part of `task.memory` to
+//! them, as a Java heap, a sort buffer or a limit of their own. Their peak shows how much of a
+//! larger request they took, and a smaller request gives them less.
 
 use ebb_model::advice::self_sizing::SelfSizing;
 
-/// A tool, by the words that its steps and executables are called by.
+/// A tool, by words in the names of its steps and executables.
 struct Tool {
     name: &'static str,
     /// Words of a step's name, in lower case.
     words: &'static [&'static str],
-    /// How it takes its memory.
+    /// The option that sets its memory.
     by: &'static str,
 }
 
-/// Source: the `task.memory` of these tools' modules in nf-core/modules, and their own
-/// manuals.
+/// Source: the `task.memory` of these tools' modules in nf-core/modules, and their own manuals.
 const TOOLS: [Tool; 22] = [
     tool(
         "GATK",
@@ -63,16 +62,15 @@ const TOOLS: [Tool; 22] = [
     tool("Canu", &["canu"], "maxMemory"),
 ];
 
-/// The part of a request that such tools are given; what is left over is for everything
-/// else in the task. Source: `task.memory.mega * 0.8` in nf-core/modules.
+/// The part of a request that such tools get, in percent; the remainder is for everything else in
+/// the task. Source: `task.memory.mega * 0.8` in nf-core/modules.
 const GIVEN_PERCENT: u64 = 80;
 
 const fn tool(name: &'static str, words: &'static [&'static str], by: &'static str) -> Tool {
     Tool { name, words, by }
 }
 
-/// By the name of a step, else by the executables that it ran; `None` where neither is
-/// known to do so.
+/// The tool by the name of a step, or else by its executables; `None` if neither is a known tool.
 pub fn find_self_sizing<'a>(
     step: &str,
     executables: impl IntoIterator<Item = &'a str>,
@@ -85,7 +83,7 @@ pub fn find_self_sizing<'a>(
     })
 }
 
-/// The request that leaves `peak` to such a tool.
+/// The request that gives `peak` to such a tool; both in the same unit.
 pub fn request_for(peak: u64) -> u64 {
     let request = u128::from(peak) * 100 / u128::from(GIVEN_PERCENT);
     u64::try_from(request).unwrap_or(u64::MAX)

@@ -1,29 +1,29 @@
-//! What an interruption costs, and when spot is not worth it.
+//! The cost of interruptions, and the run time from which spot does not pay off.
 
 use ebb_catalog::spot_terms::SpotTerms;
 use ebb_telemetry::money::UsdPerHour;
 
-/// The hours that a month's share of interruptions is spread over.
+/// The hours of a month, over which a monthly share of interruptions is spread.
 const HOURS_A_MONTH: f64 = UsdPerHour::HOURS_A_MONTH as f64;
 
-/// How often machines of a type are taken back.
+/// The interruption rate of a type's spot machines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interruptions {
     per_hour: f64,
 }
 
 impl Interruptions {
-    /// From the share of machines that were taken back in a month, as the Spot
-    /// Instance Advisor tells it; a constant hazard that gives this share. `None`
-    /// for what is no share.
+    /// The rate from the share of machines that are interrupted in a month, as the Spot Instance
+    /// Advisor reports it. The hazard is constant. `None` unless the share is at least 0 and less
+    /// than 1.
     pub fn from_monthly_share(share: f64) -> Option<Self> {
         (0.0..1.0).contains(&share).then(|| Self {
             per_hour: -(1.0 - share).ln() / HOURS_A_MONTH,
         })
     }
 
-    /// What the account itself saw, beside a month's share that stands for one
-    /// machine's month: the rate of a Poisson process with that as its prior.
+    /// The rate with the account's own interruptions: a Poisson process with the monthly share as
+    /// its prior, which counts as one machine-month.
     #[must_use]
     pub fn and_own(self, count: u32, machine_hours: u64) -> Self {
         let hours = HOURS_A_MONTH + machine_hours as f64;
@@ -32,14 +32,14 @@ impl Interruptions {
         }
     }
 
-    /// The chance that a run of so many hours is interrupted.
+    /// The chance that a task of so many hours is interrupted.
     pub fn chance_within(self, hours: f64) -> f64 {
         -(-self.per_hour * hours).exp_m1()
     }
 
-    /// Machine hours until a run of `hours` has ended, when each interruption
-    /// begins it anew: `(exp(l h) - 1) / l`, the mean time to the first gap of `h`
-    /// in a Poisson process of rate `l`.
+    /// Expected machine hours until a task of `hours` ends, if each interruption restarts it. The
+    /// formula is `(exp(l h) - 1) / l`, the mean time to the first gap of `h` in a Poisson process
+    /// of rate `l`.
     pub fn hours_to_end(self, hours: f64) -> f64 {
         let exponent = self.per_hour * hours;
         match exponent < 1e-9 {
@@ -48,8 +48,8 @@ impl Interruptions {
         }
     }
 
-    /// The same of a run that goes on from its last checkpoint, one each so many hours:
-    /// as many short runs, one after the other.
+    /// The same for a task that continues from its last checkpoint. `checkpoint` is the interval in
+    /// hours; the task counts as a sequence of tasks of that length.
     pub fn hours_to_end_from(self, hours: f64, checkpoint: Option<f64>) -> f64 {
         match checkpoint.filter(|every| *every > 0.0 && *every < hours) {
             Some(every) => self.hours_to_end(every) * hours / every,
@@ -57,8 +57,8 @@ impl Interruptions {
         }
     }
 
-    /// The length of run from which on demand is cheaper, where spot costs
-    /// `part` of it; `None` when that is never.
+    /// The run time in hours from which on demand is cheaper, if spot costs `part` of on demand;
+    /// `None` if on demand is never cheaper.
     pub fn break_even_hours(self, part: f64) -> Option<f64> {
         if part >= 1.0 {
             return Some(0.0);
@@ -83,8 +83,8 @@ impl Interruptions {
     }
 }
 
-/// How often a spot machine is taken back; `None` where neither the advisor nor the
-/// account's own past tells.
+/// The interruption rate of a spot machine; `None` without data from the advisor or from the
+/// account itself.
 pub fn interruptions(terms: &SpotTerms) -> Option<Interruptions> {
     let told = terms.taken_back_ppm.map(|ppm| f64::from(ppm) / 1e6);
     let told = told.and_then(Interruptions::from_monthly_share);
@@ -93,7 +93,7 @@ pub fn interruptions(terms: &SpotTerms) -> Option<Interruptions> {
         (Some(told), Some(own)) => Some(told.and_own(own.count, own.machine_hours)),
         (None, Some(own)) if own.machine_hours > 0 => {
             let never = Interruptions::from_monthly_share(0.0)?;
-            // One more than was seen: what did not happen yet may.
+            // One more than observed: interruptions that did not happen yet may happen.
             Some(never.and_own(own.count.saturating_add(1), own.machine_hours))
         }
         (None, Some(_)) => None,

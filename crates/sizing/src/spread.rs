@@ -1,13 +1,13 @@
-//! How far the tasks seen speak for a task of another run and another sample.
+//! How well the observed tasks predict a task of another run and another sample.
 //!
-//! Tasks of one pipeline run share its inputs, and tasks of one sample are often parts of
-//! the same file, so that 21 tasks may tell no more than one. The spread of peaks is
-//! therefore divided into three parts: between runs, between samples of a run, and between
-//! tasks of a sample. From them follow the number of independent tasks that would tell as
-//! much, and the size that the next task of a new run exceeds with a given chance.
+//! Tasks of one pipeline run share its inputs. Tasks of one sample are often parts of the same
+//! file, so that 21 tasks may contain no more information than one. The spread of peaks is
+//! therefore divided into three parts: between runs, between samples of a run, and between tasks of
+//! a sample. Two results follow from these parts. The first is the equivalent number of independent
+//! tasks. The second is the size that the next task of a new run exceeds with a given chance.
 //!
-//! Source: nested analysis of variance with effective sample size (design effect), Kish,
-//! "Survey Sampling", 1965; degrees of freedom by Satterthwaite, 1946.
+//! Source: nested analysis of variance with effective sample size (design effect), Kish, "Survey
+//! Sampling", 1965; degrees of freedom by Satterthwaite, 1946.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,24 +17,24 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::sample::MEMORY_STEP;
 
-/// Standard deviations of the logarithm of a peak that are assumed until the data say
-/// otherwise: 6 % between runs, 10 % between samples, 5 % between tasks of a sample. For
-/// equal inputs on seven machines public traces differ by 4 % between runs on average, and
-/// by 13 % for one step in ten; other inputs add to it.
+/// Assumed standard deviations of the logarithm of a peak, until the data show others: 6 % between
+/// runs, 10 % between samples, 5 % between tasks of a sample. For equal inputs on seven machines,
+/// public traces differ by 4 % between runs on average, and by 13 % for one step in ten. Different
+/// inputs add to the difference.
 const ASSUMED: Parts<f64> = Parts {
     run: 0.06,
     sample: 0.10,
     task: 0.05,
 };
 
-/// How many degrees of freedom the assumption weighs as much as.
+/// The weight of the assumption, in degrees of freedom.
 const ASSUMED_FREEDOM: f64 = 3.0;
 
-/// The share of the spread that is assumed to lie between runs, until several were seen.
+/// The assumed share of the spread that is between runs, until several runs were observed.
 const ASSUMED_OF_RUNS: f64 = 0.2;
 
-/// The share of what is left over that is assumed to lie between samples, until several
-/// tasks of one sample were seen.
+/// The assumed share of the remaining spread that is between samples, until several tasks of one
+/// sample were observed.
 const ASSUMED_OF_SAMPLES: f64 = 0.5;
 
 /// One value for each part of the spread.
@@ -49,15 +49,15 @@ struct Parts<T> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spread {
     mean: f64,
-    /// Variance of what a task of a new run and a new sample adds to the mean.
+    /// Variance of a task of a new run and a new sample around the mean.
     predictive: f64,
     freedom: f64,
     basis: EstimateBasis,
 }
 
 impl Spread {
-    /// `None` without a task whose peak is known. Peaks below a request's least step count
-    /// as that step, because what they differ by matters nowhere.
+    /// `None` without a known peak. Peaks below the smallest step of requests count as that step,
+    /// because smaller differences do not matter.
     pub(crate) fn of(samples: &[Sample]) -> Option<Self> {
         let peaks: Vec<(Cell, f64)> = samples
             .iter()
@@ -104,13 +104,12 @@ impl Spread {
         })
     }
 
-    /// What it rests on.
+    /// The basis of the spread.
     pub(crate) fn basis(&self) -> EstimateBasis {
         self.basis
     }
 
-    /// The size in bytes that a task of a new run and a new sample exceeds with this
-    /// chance.
+    /// The size in bytes that a task of a new run and a new sample exceeds with this chance.
     pub(crate) fn exceeded_by(&self, chance: f64) -> f64 {
         let quantile = match self.distribution() {
             Some(t) => t.inverse_cdf(1.0 - chance.clamp(1e-6, 1.0 - 1e-6)),
@@ -124,7 +123,7 @@ impl Spread {
     }
 }
 
-/// The run and the sample of a task; tasks without a known sample are apart.
+/// The run and the sample of a task; each task without a known sample is a sample of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cell {
     run: Option<u64>,
@@ -140,7 +139,7 @@ impl Cell {
     }
 }
 
-/// A sum and how many values it is of.
+/// A sum and its number of values.
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
     sum: f64,
@@ -163,24 +162,24 @@ fn means<K: Ord>(values: impl Iterator<Item = (K, f64)>) -> BTreeMap<K, Group> {
     groups
 }
 
-/// A sample that several runs have counts once.
+/// The number of different samples; a sample that occurs in several runs counts once.
 fn distinct_samples(peaks: &[(Cell, f64)]) -> usize {
     let samples: BTreeSet<_> = peaks.iter().map(|(cell, _)| cell.sample).collect();
     samples.len()
 }
 
-/// A variance as it was seen.
+/// An observed variance.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     value: f64,
     freedom: f64,
-    /// Whether this part exists apart from the one above it: with one task of each sample,
-    /// what tasks differ by is what samples differ by.
+    /// Whether this part can be separated from the part above it. With one task for each sample,
+    /// differences between tasks are differences between samples.
     is_apart: bool,
 }
 
 impl Seen {
-    /// Of a sum of squares. `noise` is what the part below adds to it.
+    /// A variance from a sum of squares. `noise` is the contribution of the part below.
     fn of(squares: f64, freedom: f64, noise: f64, is_apart: bool) -> Self {
         let value = match freedom > 0.0 {
             true => (squares / freedom - noise).max(0.0),
@@ -193,7 +192,7 @@ impl Seen {
         }
     }
 
-    /// Weighed against what is assumed, with its degrees of freedom.
+    /// The variance weighted with the assumed one, and its degrees of freedom.
     fn weighed(self, assumed: f64) -> (f64, f64) {
         let all = ASSUMED_FREEDOM + self.freedom;
         let assumed = if self.is_apart { assumed } else { 0.0 };
@@ -224,8 +223,8 @@ fn seen_variances(
     Parts { run, sample, task }
 }
 
-/// The number of independent tasks whose mean would be as sure: by the shares of the spread
-/// that lie between runs and between samples.
+/// The number of independent tasks whose mean would be as certain, by the shares of the spread
+/// between runs and between samples.
 fn effective_tasks(counts: Parts<f64>, seen: Parts<Seen>) -> f64 {
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     let below = seen.sample.value + seen.task.value;
@@ -255,8 +254,8 @@ mod tests {
     use ebb_telemetry::step::{MemorySource, PeakMemory};
     use ebb_telemetry::units::Bytes;
 
-    /// Tasks of so many runs, samples of each and tasks of each sample; a peak by their
-    /// numbers.
+    /// Tasks by the numbers of runs, of samples in each run and of tasks in each sample; the peak
+    /// is a function of these numbers.
     fn tasks(
         runs: u64,
         samples: u64,

@@ -1,4 +1,4 @@
-//! What a run does, as far as it matters where it runs.
+//! The work of a task, as far as it matters for the choice of a machine.
 
 use std::time::Duration;
 
@@ -7,32 +7,32 @@ use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 
 use crate::core_speed::Cores;
 
-/// A time with so many cores busy.
+/// A period with a number of busy cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Phase {
-    /// Cores kept busy; less than one means that it also waited.
+    /// Busy cores; less than one means that the task also waited.
     pub cores: MilliCores,
-    /// For how long.
+    /// The duration.
     pub wall: Duration,
 }
 
-/// One run, as it was seen on one machine.
+/// One task, as observed on one machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Its time by cores kept busy, in no order.
+    /// Its time by busy cores, in no order.
     pub phases: Vec<Phase>,
-    /// Bytes to and from disk; `None` when unknown.
+    /// Bytes read from and written to disks; `None` when unknown.
     pub disk: Option<Bytes>,
-    /// Bytes to and from the network; `None` when unknown.
+    /// Bytes received and sent over the network; `None` when unknown.
     pub network: Option<Bytes>,
-    /// For how long of it nothing was done but wait for a disk; `None` when unknown.
+    /// The time in which the task only waited for a disk; `None` when unknown.
     pub disk_wait: Option<Duration>,
 }
 
 impl Work {
-    /// From totals, where no history of parallelism is kept: the time at the peak
-    /// and the time on one core that together give the CPU time used, the rest
-    /// waiting. `None` for a run without length.
+    /// The work from totals, without a history of parallelism. The time at the peak and the time on
+    /// one core together give the CPU time; in the remaining time the task waits. `None` for a task
+    /// without run time.
     pub fn from_totals(wall: Duration, cpu: CpuTime, peak: Option<MilliCores>) -> Option<Self> {
         if wall.is_zero() {
             return None;
@@ -59,9 +59,8 @@ impl Work {
         })
     }
 
-    /// From its time by cores kept busy, as the samples have it, and the totals for
-    /// what lies before the first and after the last of them. `None` for a run
-    /// without length.
+    /// The work from samples of busy cores. The totals give the work before the first and after the
+    /// last sample. `None` for a task without run time.
     pub fn from_samples(wall: Duration, cpu: CpuTime, seen: &Parallelism) -> Option<Self> {
         let unseen_cpu = CpuTime(cpu.0.saturating_sub(seen.cpu().0));
         let unseen = wall.saturating_sub(seen.wall());
@@ -82,12 +81,12 @@ impl Work {
         })
     }
 
-    /// How long it took.
+    /// The run time.
     pub fn wall(&self) -> Duration {
         self.phases.iter().map(|phase| phase.wall).sum()
     }
 
-    /// Cores that it kept busy on average; none of a run without length.
+    /// Mean number of busy cores; zero for a task without run time.
     pub fn mean_cores(&self) -> MilliCores {
         let cpu = |phase: &Phase| phase.cores.0 as f64 * phase.wall.as_secs_f64();
         let cpu: f64 = self.phases.iter().map(cpu).sum();
@@ -98,8 +97,8 @@ impl Work {
         })
     }
 
-    /// Seconds on other cores, by replaying each phase at what they get done.
-    /// While it waited it waits as long: for what, is not known here.
+    /// Seconds on other cores: each phase is replayed at the throughput of these cores. Waiting
+    /// time stays the same, because its cause is unknown here.
     pub(crate) fn replayed(&self, from: &Cores, rate: impl Fn(f64) -> f64) -> f64 {
         let seconds = self.phases.iter().map(|phase| {
             let cores = phase.cores.0 as f64 / 1000.0;

@@ -144,10 +144,10 @@ pub struct ProbeCost {
     pub spool_depth: Bytes,
     /// Dropped records that could not be read from the disk; `None` before schema 1.6.
     pub records_unreadable: Option<u64>,
-    /// Running steps that did not fit into a heartbeat, since it started; `None` before
+    /// Running tasks that did not fit into a heartbeat, since it started; `None` before
     /// schema 1.6.
     pub steps_left_out: Option<u64>,
-    /// Steps that were sent with fewer details because the message was too large, since it
+    /// Tasks that were sent with fewer details because the message was too large, since it
     /// started; `None` before schema 1.6.
     pub steps_shortened: Option<u64>,
     /// Earlier runs of the probe that ended without a clean stop; `None` if the record of

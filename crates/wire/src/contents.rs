@@ -1,4 +1,4 @@
-//! What messages and objects contain, and how much of it.
+//! Contents of messages and objects, with their limits.
 
 use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::heartbeat::Heartbeat;
@@ -6,50 +6,50 @@ use ebb_telemetry::step::StepBatch;
 
 use crate::error::DecodeError;
 
-/// Names from outside keep their first bytes; nothing real is longer.
+/// Maximum bytes of a name; longer names are cut. Real names are shorter.
 pub(crate) const MAX_TEXT_BYTES: usize = 256;
 
-/// Heartbeats in one message at most.
+/// Maximum number of heartbeats in one message.
 pub const MAX_HEARTBEATS: usize = 5;
 
-/// Memory that the steps of a message may take once they are read; five full heartbeats
-/// take about half. A few bytes on the wire may stand for much more in memory.
+/// Maximum memory of the decoded tasks of a message. Five full heartbeats take about half. A few
+/// encoded bytes can decode to much more memory.
 pub const MAX_DECODED_MESSAGE_BYTES: usize = 4 << 20;
 
-/// Memory that the steps of an object may take once they are read.
+/// Maximum memory of the decoded tasks of an object.
 pub const MAX_DECODED_OBJECT_BYTES: usize = 32 << 20;
 
-/// Running steps in one heartbeat at most.
+/// Maximum number of running tasks in one heartbeat.
 pub const MAX_STEPS_A_HEARTBEAT: usize = 128;
 
-/// Finished steps in one object at most.
+/// Maximum number of finished tasks in one object.
 pub const MAX_STEPS_AN_OBJECT: usize = 10_000;
 
-/// Executables named for one step at most.
+/// Maximum number of executables of one task.
 pub const MAX_TOOLS_A_STEP: usize = 16;
 
-/// GPUs of one heartbeat at most; the largest machines have 16.
+/// Maximum number of GPUs in one heartbeat; the largest machines have 16.
 pub const MAX_GPUS: usize = 64;
 
-/// What one SQS message says.
+/// The content of one SQS message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeartbeatMessage {
-    /// The sender's clocks at the send.
+    /// The sender's clocks at the time of sending.
     pub sent: Sent,
-    /// Its heartbeats, oldest first.
+    /// The heartbeats, oldest first.
     pub heartbeats: Vec<Heartbeat>,
-    /// Steps that were left out because a field of theirs cannot be what it says.
+    /// Number of tasks that were left out because a field has an invalid value.
     pub refused_steps: u32,
 }
 
-/// What one S3 object says.
+/// The content of one S3 object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepObject {
-    /// The sender's clocks at the send.
+    /// The sender's clocks at the time of sending.
     pub sent: Sent,
-    /// Its steps.
+    /// The finished tasks.
     pub batch: StepBatch,
-    /// Steps that were left out because a field of theirs cannot be what it says.
+    /// Number of tasks that were left out because a field has an invalid value.
     pub refused_steps: u32,
 }
 

@@ -1,6 +1,5 @@
-//! From the wire to the domain's words: each field is checked and taken from where it
-//! lies in the message, so that nothing is copied but what is kept. Of a field that is
-//! there twice the last one counts; no writer does that.
+//! Decodes messages to the telemetry types. Each field is checked and read in place, so that only
+//! stored values are copied. If a field occurs twice, the last one counts; no encoder writes that.
 
 pub(crate) mod fields;
 pub(crate) mod node;
@@ -32,8 +31,8 @@ fn utf8<'a>(field: &'static str, text: &'a [u8]) -> Result<&'a str, DecodeError>
     std::str::from_utf8(text).map_err(|_| wrong(field, "it is not UTF-8"))
 }
 
-/// The same name as in the heartbeat before is the same copy of it: a message is of
-/// one node, and rarely of two boots.
+/// Shares a name with the previous heartbeat if both are equal. A message comes from one node, and
+/// rarely from two boots.
 fn again<T: Clone + FromStr<Err = IdentityError>>(
     field: &'static str,
     name: &[u8],
@@ -46,19 +45,19 @@ fn again<T: Clone + FromStr<Err = IdentityError>>(
     }
 }
 
-/// The wire has a time in microseconds as the bits of a signed number.
+/// The encoded time is in microseconds, as the bits of a signed number.
 fn wall(field: &'static str, micros: u64) -> Result<Timestamp, DecodeError> {
     Timestamp::from_microsecond(micros.cast_signed())
         .map_err(|error| wrong(field, error.to_string()))
 }
 
-/// Reads what one queue message says.
+/// Decodes one queue message.
 pub(crate) fn heartbeats(bytes: &[u8]) -> Result<HeartbeatMessage, DecodeError> {
     let read = heartbeats_in_order;
     read(bytes).or_else(|refused| order::again(bytes, &order::HEARTBEATS, refused, read))
 }
 
-/// Reads what one object says.
+/// Decodes one object.
 pub(crate) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
     let read = step::steps;
     read(bytes).or_else(|refused| order::again(bytes, &order::STEPS, refused, read))
@@ -81,9 +80,9 @@ fn heartbeats_in_order(bytes: &[u8]) -> Result<HeartbeatMessage, DecodeError> {
     Ok(message)
 }
 
-/// What the heartbeats of a message have in common.
+/// State that the heartbeats of a message share.
 struct Shared<'a> {
-    /// These hardly change from one heartbeat to the next.
+    /// These values rarely change from one heartbeat to the next.
     coverage: Again<'a, Coverage>,
     hardware: Again<'a, Hardware>,
     room: Room,
@@ -102,7 +101,7 @@ impl Default for Shared<'_> {
 }
 
 impl Shared<'_> {
-    /// A running step; `None` where a field of it cannot be what it says.
+    /// Decodes a running task; `None` if a field has an invalid value.
     fn step(
         &mut self,
         part: &[u8],
@@ -110,7 +109,7 @@ impl Shared<'_> {
     ) -> Result<Option<StepUsage>, DecodeError> {
         match step::usage(part, before) {
             Ok(mut step) => {
-                // No probe sends it of a step that runs.
+                // No probe sends this for a running task.
                 step.detail.opened = None;
                 self.room.take(step.memory_bytes())?;
                 Ok(Some(step))
@@ -124,7 +123,7 @@ impl Shared<'_> {
     }
 }
 
-/// Reads one heartbeat of a sender; `before` is the one before it in the same message.
+/// Decodes one heartbeat of a sender; `before` is the previous one in the same message.
 fn heartbeat<'a>(
     bytes: &'a [u8],
     sender: &Sent,

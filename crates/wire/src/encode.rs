@@ -1,4 +1,4 @@
-//! From the domain's words to the wire's.
+//! Converts the telemetry types to the protobuf types.
 
 pub(crate) mod node_signals;
 pub(crate) mod resource_usage;

@@ -1,29 +1,28 @@
-//! Why a message could not be written or was refused. The words reach a person
-//! beside the message in the dead-letter place.
+//! Errors of encoding and decoding. The text of a decoding error is stored with the dead letter.
 
 use thiserror::Error;
 
-/// Why nothing was encoded.
+/// Why a message could not be encoded.
 #[derive(Debug, Error)]
 pub enum EncodeError {
-    /// More entries than the contract allows; the caller splits.
+    /// There are more entries than the contract allows; the caller must split them.
     #[error("{what}: {count} are too many, at most {max} fit")]
     TooMany {
-        /// What there is too much of.
+        /// The kind of entry.
         what: &'static str,
-        /// How many.
+        /// Number of entries.
         count: usize,
-        /// The bound.
+        /// The maximum.
         max: usize,
     },
-    /// The encoded form is larger than the contract allows; the caller splits.
+    /// The encoded form is larger than the contract allows; the caller must split it.
     #[error("{what} takes {bytes} bytes, at most {max} fit")]
     TooLarge {
-        /// What is too large.
+        /// The kind of data.
         what: &'static str,
         /// Its size in bytes.
         bytes: usize,
-        /// The bound in bytes.
+        /// The maximum in bytes.
         max: usize,
     },
     /// The compressor failed.
@@ -34,18 +33,18 @@ pub enum EncodeError {
 /// Why a message was refused.
 #[derive(Debug, Error)]
 pub enum DecodeError {
-    /// It does not open with a schema line.
+    /// It does not begin with a schema line.
     #[error("no schema line such as '{expected}': it opens with '{found}'")]
     NoSchema {
-        /// The line that was hoped for.
+        /// The expected line.
         expected: &'static str,
         /// The first bytes, escaped and cut.
         found: String,
     },
-    /// It is of another schema or major version.
+    /// The schema or its major version is unknown.
     #[error("schema '{found}' is not known here; this reader takes '{expected}' and later minors")]
     UnknownSchema {
-        /// The line that was hoped for.
+        /// The expected line.
         expected: &'static str,
         /// The schema line.
         found: String,
@@ -53,51 +52,51 @@ pub enum DecodeError {
     /// It is larger than the contract allows.
     #[error("{what} takes more than {max} bytes")]
     TooLarge {
-        /// What is too large.
+        /// The kind of data.
         what: &'static str,
-        /// The bound in bytes.
+        /// The maximum in bytes.
         max: usize,
     },
-    /// It holds more entries than the contract allows.
+    /// It contains more entries than the contract allows.
     #[error("{what}: {count} are more than the {max} allowed")]
     TooMany {
-        /// What there is too much of.
+        /// The kind of entry.
         what: &'static str,
-        /// How many.
+        /// Number of entries.
         count: usize,
-        /// The bound.
+        /// The maximum.
         max: usize,
     },
-    /// The text layer is broken.
+    /// The base64 encoding is invalid.
     #[error("the body is not base64")]
     Base64(#[source] base64_simd::Error),
-    /// The compression is broken.
+    /// The zstd compression is invalid, or the content is too large.
     #[error("the body is not zstd or unpacks to more than {max} bytes")]
     Unpack {
-        /// The bound on the unpacked size in bytes.
+        /// The maximum unpacked size in bytes.
         max: usize,
-        /// The decompressor's words.
+        /// The error from the decompressor.
         #[source]
         source: std::io::Error,
     },
-    /// The protobuf layer is broken.
+    /// The protobuf encoding is invalid.
     #[error("the body is not the protobuf of its schema")]
     Protobuf(#[from] prost::DecodeError),
-    /// The protobuf layer is not of its schema.
+    /// The protobuf encoding does not match the schema.
     #[error("the body is not the protobuf of its schema: {0}")]
     Malformed(&'static str),
-    /// A field is missing or cannot be what it says.
+    /// A field is missing or has an invalid value.
     #[error("field {field}: {problem}")]
     Field {
-        /// Its path.
+        /// The path of the field.
         field: &'static str,
-        /// What is wrong.
+        /// The cause.
         problem: String,
     },
 }
 
 impl DecodeError {
-    /// Whether what is wrong with a step says nothing about what follows it.
+    /// Whether the error affects only one task, so that decoding can continue after it.
     pub(crate) fn is_of_one_step(&self) -> bool {
         matches!(self, Self::Field { .. } | Self::TooMany { .. })
     }

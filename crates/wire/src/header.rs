@@ -1,13 +1,13 @@
-//! The schema line that opens every message, readable before anything is unpacked.
+//! The schema line at the start of every message, which is readable before anything is unpacked.
 
 use crate::error::DecodeError;
 
-/// A schema with the version that this code writes.
+/// A schema and the version that this code writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Schema {
     name: &'static str,
     major: u32,
-    /// The line as written.
+    /// The schema line of this version.
     pub(crate) line: &'static str,
 }
 
@@ -24,7 +24,7 @@ pub(crate) const STEPS: Schema = Schema {
 
 const LONGEST_LINE: usize = 64;
 
-/// Splits off the schema line and checks that its major version is known.
+/// Removes the schema line and checks that its major version is known.
 pub(crate) fn open(schema: Schema, bytes: &[u8]) -> Result<&[u8], DecodeError> {
     let none = || DecodeError::NoSchema {
         expected: schema.line,

@@ -1,6 +1,6 @@
-//! The wire contract, v1: how heartbeats and finished steps travel from a node
-//! to the sweep. A minor version adds fields only, so a reader takes any later
-//! minor of its major; another schema or major is refused by name.
+//! The wire contract, v1: the encoding of heartbeats and finished tasks between node and sweep. A
+//! minor version only adds fields, so a decoder accepts any later minor version of its major
+//! version. Another schema or major version is refused by name.
 //!
 //! | | schema line | body |
 //! |---|---|---|
@@ -15,7 +15,7 @@ mod encode;
 mod error;
 mod header;
 mod message;
-// Generated: `tests/generated.rs` makes it from `ebb.v1.proto`.
+// Generated: `tests/generated.rs` creates it from `ebb.v1.proto`.
 #[rustfmt::skip]
 #[expect(unreachable_pub, reason = "the generator makes everything public")]
 mod proto;

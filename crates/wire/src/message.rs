@@ -1,4 +1,4 @@
-//! Whole messages: bounds, text layer and compression around the protobuf.
+//! Whole messages: limits, base64 and compression around the protobuf.
 
 use std::cell::RefCell;
 
@@ -17,30 +17,29 @@ use crate::error::{DecodeError, EncodeError};
 use crate::header::Schema;
 use crate::{decode, header, proto};
 
-/// One message at most: 64 KiB, which is what SQS bills as one request.
+/// Maximum size of a message: 64 KiB, which SQS bills as one request.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
 
-/// What a message may unpack to; five full heartbeats take about a quarter.
+/// Maximum unpacked size of a message; five full heartbeats take about a quarter.
 pub const MAX_UNPACKED_MESSAGE_BYTES: usize = 1 << 20;
 
-/// One object at most.
+/// Maximum size of an object.
 pub const MAX_OBJECT_BYTES: usize = 4 << 20;
 
-/// What an object may unpack to.
+/// Maximum unpacked size of an object.
 pub const MAX_UNPACKED_OBJECT_BYTES: usize = 32 << 20;
 
-/// Without entropy coding of the bytes themselves and with few matches. More of both costs
-/// node and sweep more than it saves for so little text: the messages of `make bench-sweep` are
-/// 18 % longer than at level 3, and unpacked in a sixth of the time.
+/// A level without entropy coding of literals and with few matches. For such short texts, a higher
+/// level costs node and sweep more than it saves. In `make bench-sweep`, messages are 18 % longer
+/// than at level 3, and unpacking takes a sixth of the time.
 const ZSTD_LEVEL: i32 = -5;
 
-/// The working memory of zstd and room for a message while it is read: as much for a small
-/// one as for a large one, so it is kept from one to the next. Objects are rare and large,
-/// and each gets room of its own.
+/// The working memory of zstd and the buffer for a decoded message. It has the same size for small
+/// and large messages, so it is reused. Objects are rare and large, so each gets its own buffer.
 struct Workspace {
     zstd: Decompressor<'static>,
     packed: Vec<u8>,
-    /// Always [`MAX_UNPACKED_MESSAGE_BYTES`] long: its length is the bound.
+    /// Always [`MAX_UNPACKED_MESSAGE_BYTES`] long, because its length is the limit.
     plain: Vec<u8>,
 }
 
@@ -61,7 +60,7 @@ thread_local! {
 /// Encodes up to [`MAX_HEARTBEATS`] heartbeats as the body of one message.
 ///
 /// # Errors
-/// `TooMany` or `TooLarge` when they do not fit; the caller sends fewer.
+/// `TooMany` or `TooLarge` if they do not fit; the caller must send fewer.
 pub fn encode_heartbeats(sent: &Sent, heartbeats: &[Heartbeat]) -> Result<String, EncodeError> {
     fits("heartbeats", heartbeats.len(), MAX_HEARTBEATS)?;
     for heartbeat in heartbeats {
@@ -92,11 +91,11 @@ pub fn encode_heartbeats(sent: &Sent, heartbeats: &[Heartbeat]) -> Result<String
     Ok(body)
 }
 
-/// Decodes the body of one message; nothing of it is believed yet.
+/// Decodes the body of one message, without a check of its sender.
 ///
 /// # Errors
-/// Says what is wrong in words for the dead-letter place. Memory is bounded by
-/// [`MAX_UNPACKED_MESSAGE_BYTES`] whatever the body holds.
+/// The message of the error is stored with the dead letter. Memory is limited by
+/// [`MAX_UNPACKED_MESSAGE_BYTES`] for any body.
 pub fn decode_heartbeats(body: &str) -> Result<HeartbeatMessage, DecodeError> {
     let rest = opened(
         header::HEARTBEAT,
@@ -113,10 +112,10 @@ pub fn decode_heartbeats(body: &str) -> Result<HeartbeatMessage, DecodeError> {
     })
 }
 
-/// Encodes finished steps as one object.
+/// Encodes finished tasks as one object.
 ///
 /// # Errors
-/// `TooMany` or `TooLarge` when they do not fit; the caller writes fewer.
+/// `TooMany` or `TooLarge` if they do not fit; the caller must write fewer.
 pub fn encode_steps(sent: &Sent, batch: &StepBatch) -> Result<Vec<u8>, EncodeError> {
     fits("steps", batch.steps.len(), MAX_STEPS_AN_OBJECT)?;
     for step in &batch.steps {
@@ -134,10 +133,10 @@ pub fn encode_steps(sent: &Sent, batch: &StepBatch) -> Result<Vec<u8>, EncodeErr
     Ok(object)
 }
 
-/// Decodes one object of finished steps; nothing of it is believed yet.
+/// Decodes one object of finished tasks, without a check of its sender.
 ///
 /// # Errors
-/// As [`decode_heartbeats`], bounded by [`MAX_UNPACKED_OBJECT_BYTES`].
+/// As for [`decode_heartbeats`], limited by [`MAX_UNPACKED_OBJECT_BYTES`].
 pub fn decode_steps(object: &[u8]) -> Result<StepObject, DecodeError> {
     let packed = opened(header::STEPS, object, "object", MAX_OBJECT_BYTES)?;
     let mut plain = vec![0; MAX_UNPACKED_OBJECT_BYTES];
@@ -156,13 +155,13 @@ fn opened<'a>(
     header::open(schema, bytes)
 }
 
-/// What no reader would unpack is not written.
+/// Compresses a message. It is refused if it is too large for the decoder.
 fn pack(message: &impl Message, max: usize) -> Result<Vec<u8>, EncodeError> {
     small_enough("what it unpacks to", message.encoded_len(), max)?;
     zstd::bulk::compress(&message.encode_to_vec(), ZSTD_LEVEL).map_err(EncodeError::Compress)
 }
 
-/// Unpacks into `plain`, at most as many bytes as it is long.
+/// Unpacks into `plain`; the length of `plain` is the limit.
 fn unpack<'p>(
     zstd: &mut Decompressor<'static>,
     packed: &[u8],

@@ -240,7 +240,7 @@ mod tests {
         check(&docker, Some((Container, ID, &docker)));
         let podman = format!("/machine.slice/libpod-{ID}.scope");
         check(&podman, Some((Container, ID, &podman)));
-        // Podman with the cgroupfs manager, and what watches a container.
+        // Podman with the cgroupfs manager, and the monitor of a container.
         let podman = format!("/libpod_parent/libpod-{ID}");
         check(&podman, Some((Container, ID, &podman)));
         check(&format!("/machine.slice/libpod-conmon-{ID}.scope"), None);

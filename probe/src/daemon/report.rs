@@ -29,9 +29,9 @@ const MAX_FINISHED_BYTES: usize = 1 << 20;
 pub struct Run {
     /// The node as the cloud attests it.
     pub node: NodeId,
-    /// This boot.
+    /// The boot id.
     pub boot: BootId,
-    /// This run of the probe.
+    /// The start of the probe.
     pub probe_start: ProbeStart,
 }
 

@@ -1,6 +1,6 @@
-//! Schedules scans. The kernel's timer wakes the program once for each scan. The timer of the async
-//! runtime wakes it three times for a wait of ten seconds, because it goes from a coarse to a fine
-//! resolution.
+//! Schedules scans. The kernel's timer wakes the program once for each scan. For a wait of ten
+//! seconds, the timer of the async runtime wakes it three times. Its resolution goes from coarse to
+//! fine.
 
 use std::io;
 use std::os::fd::OwnedFd;

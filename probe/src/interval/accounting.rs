@@ -1,5 +1,5 @@
-//! Counts what processes used since they were last counted, for their step and
-//! their side of the node.
+//! Accounts the resource use of processes since their last count, for their task and for workload
+//! or background.
 
 use ebb_telemetry::step::Namespaces;
 
@@ -9,17 +9,17 @@ use crate::interval::processes::side;
 use crate::interval::processes::{Place, Stage};
 use crate::kernel::{Finer, Process, ProcessKey, Start, TaskKind, TaskSample, Totals};
 
-/// When what a process used was used.
+/// The time to which resource use belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Used {
-    /// Before this probe began, in part at least.
+    /// At least partly before the start of this probe.
     Before,
-    /// Since it was last counted.
+    /// Since the last count.
     Since,
 }
 
 impl Fold {
-    /// Takes in what a pass told of a process.
+    /// Adds the sample of a process.
     pub(super) fn sampled(&mut self, sample: &TaskSample) {
         let process = &sample.process;
         let used = self.known(process, sample.kind);
@@ -40,7 +40,7 @@ impl Fold {
         self.rested(process.key.pid);
     }
 
-    /// A process is at this pass as it was last told.
+    /// A process is unchanged since its last sample.
     pub(super) fn rested(&mut self, pid: u32) {
         let Some(entry) = self.processes.seen(pid) else {
             return;
@@ -56,7 +56,7 @@ impl Fold {
         }
     }
 
-    /// A step is of the user of its first process.
+    /// The user of a task is the user of its first process.
     pub(super) fn is_of_user(&mut self, key: ProcessKey, user: Option<u32>) {
         let entry = self.processes.exact(key).copied();
         if let Some(step) = entry.and_then(|entry| self.step_of(&entry))
@@ -66,7 +66,7 @@ impl Fold {
         }
     }
 
-    /// A step is apart wherever any of its processes was.
+    /// A task differs in a namespace if any of its processes does.
     pub(super) fn is_apart(&mut self, key: ProcessKey, seen: Option<Namespaces>) {
         let entry = self.processes.exact(key).copied();
         if let Some(seen) = seen
@@ -77,8 +77,8 @@ impl Fold {
         }
     }
 
-    /// Makes sure that a process is known, and tells whether its totals hold what
-    /// it used before this probe could see it.
+    /// Adds a process if it is new. Returns whether its totals include resource use before the
+    /// start of this probe.
     pub(super) fn known(&mut self, process: &Process, kind: TaskKind) -> Used {
         if self.processes.exact(process.key).is_some() {
             return Used::Since;
@@ -91,8 +91,8 @@ impl Fold {
         }
     }
 
-    /// Counts what a process used since it was last counted. What it used before
-    /// this probe began is its step's, and not this interval's.
+    /// Counts the resource use of a process since its last count. Use before the start of this
+    /// probe counts for the task, but not for the interval.
     pub(super) fn account(&mut self, key: ProcessKey, totals: &Totals, when: Used) {
         let Some(entry) = self.processes.exact(key) else {
             return;

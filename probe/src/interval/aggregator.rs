@@ -1,4 +1,4 @@
-//! Everything that is known from one interval to the next.
+//! State that persists across intervals.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::kernel::{
 };
 use crate::rules::Rules;
 
-/// Everything that is known from one interval to the next.
+/// State that persists across intervals.
 #[derive(Debug)]
 pub struct Fold {
     pub(crate) rules: Rules,
@@ -35,13 +35,13 @@ pub struct Fold {
     sample_period: Duration,
     lost_before: u64,
     ended: Vec<StepUsage>,
-    /// Processes and samples of processes that were left out for lack of room.
+    /// Processes and samples that were left out because a limit was reached.
     pub(crate) left_out: u64,
 }
 
 impl Fold {
-    /// Begins at `now` with what runs already; `start_of` tells what the start of each
-    /// would have said.
+    /// Starts at `now` with the running processes; `start_of` returns the data that the start event
+    /// of a process would contain.
     pub fn begin(
         rules: Rules,
         paths: Paths,
@@ -63,7 +63,7 @@ impl Fold {
             ended: Vec::new(),
             left_out: 0,
         };
-        // Parents first, so that each is placed before what it started.
+        // Parents come first, so that each process is classified before its children.
         let mut oldest_first: Vec<&TaskSample> = running.iter().collect();
         oldest_first.sort_by_key(|sample| sample.process.key.start);
         for sample in oldest_first {
@@ -78,17 +78,17 @@ impl Fold {
         fold
     }
 
-    /// Takes other rules; they hold for what starts from now on.
+    /// Replaces the rules; they apply to processes that start from now on.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
     }
 
-    /// Says that the kernel tells of no births and ends: what a pass meets is all.
+    /// Declares that the kernel reports no process starts and ends; only scans find processes.
     pub fn only_sampled(&mut self) {
         self.tally.sampled = true;
     }
 
-    /// The cgroups in which processes live.
+    /// The cgroups with live processes.
     pub fn cgroup_ids(&self) -> BTreeSet<CgroupId> {
         self.processes
             .iter()
@@ -96,12 +96,12 @@ impl Fold {
             .collect()
     }
 
-    /// The paths of cgroups, to be trimmed by who can look at the disk.
+    /// The paths of cgroups. The caller trims them, because that reads the disk.
     pub const fn paths_mut(&mut self) -> &mut Paths {
         &mut self.paths
     }
 
-    /// Takes in one event.
+    /// Adds one event.
     pub fn event(&mut self, event: ProcessEvent) {
         self.tally.event();
         match event {
@@ -140,7 +140,7 @@ impl Fold {
             } => {
                 self.account(key, &totals, Used::Since);
                 self.account_finer(key, Some(&finer));
-                // Does nothing unless the end was lost.
+                // Has no effect unless the end event was lost.
                 self.process_ended(key, at, None, |entry| entry.peak(None, maxrss));
                 if let Some(entry) = self.processes.remove(key) {
                     self.sockets.process_gone(key, entry.place);
@@ -159,20 +159,20 @@ impl Fold {
         }
     }
 
-    /// Whether there is a step that no pass has seen yet, or whose end the next one tells.
+    /// Whether there is a task that no scan has contained yet, or whose end the next scan reports.
     pub fn awaits_pass(&self) -> bool {
         self.steps.await_pass()
     }
 
-    /// A pass was left out, because next to nothing ran since the last.
+    /// Records a skipped scan: the node was idle since the previous one.
     pub fn leave_out(&mut self, at: BootClock) {
         self.tally
             .leave_out(at, self.sample_period * PASS_TOLERANCE);
     }
 
-    /// Takes in one pass of the iterator, after the events that came before it. `busy` is
-    /// the CPU time of all that ran since the last one was taken or left out, where that is
-    /// known; `read` reads the cgroup at a path, and is asked only of steps that did anything.
+    /// Adds one scan, after the events before it. `busy` is the total CPU time since the previous
+    /// scan, run or skipped; `None` if unknown. `read` reads the cgroup at a path, and is called
+    /// only for tasks with activity.
     pub fn pass(
         &mut self,
         at: BootClock,
@@ -209,28 +209,28 @@ impl Fold {
         self.ended.extend(self.steps.take_ended(at));
     }
 
-    /// Processes, samples of processes and cgroups that were left out for lack of room, since
-    /// the start. They count as lost events.
+    /// Processes, samples and cgroups that were left out because a limit was reached, since the
+    /// start. They count as lost events.
     pub const fn left_out(&self) -> u64 {
         self.left_out.saturating_add(self.paths.left_out())
     }
 
-    /// The steps that ended since they were last taken.
+    /// The tasks that ended since the last call.
     pub fn take_ended(&mut self) -> Vec<StepUsage> {
         std::mem::take(&mut self.ended)
     }
 
-    /// Hands over every step without processes, those too whose last totals are
-    /// still awaited: the end of this program does not wait for them.
+    /// Returns every task without processes, even if its last totals are missing, because the
+    /// program ends.
     pub fn take_all_ended(&mut self) -> Vec<StepUsage> {
         let mut ended = self.take_ended();
         ended.extend(self.steps.take_all_ended());
         ended
     }
 
-    /// Closes the interval, right after a pass, and begins the next. `lost` is
-    /// the kernel's count of events without room since it started, `network` the
-    /// bytes that crossed it in this interval.
+    /// Closes the interval after a scan, and starts the next one. `lost` is the number of kernel
+    /// events lost since the start; `network` is the number of bytes over the node's network in
+    /// this interval.
     pub fn close(&mut self, end: BootClock, lost: u64, network: Option<Bytes>) -> Interval {
         let next = self.tally.next(end);
         let tally = std::mem::replace(&mut self.tally, next);
@@ -252,7 +252,7 @@ impl Fold {
     }
 
     fn forked(&mut self, process: &Process) {
-        // A pass can be ahead of the ring.
+        // A scan can contain a process before its event is read from the ring buffer.
         if self.processes.exact(process.key).is_none() {
             self.first_seen(process, TaskKind::User, Stage::Forked, &Start::default());
         }
@@ -303,7 +303,7 @@ impl Fold {
         }
     }
 
-    /// A process is gone and its end was not told.
+    /// A process is gone and its end was not reported.
     pub(crate) fn vanished(&mut self, entry: &Entry, at: BootClock) {
         if let Some(step) = self.step_of(entry) {
             if entry.stage != Stage::Ended {

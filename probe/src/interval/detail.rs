@@ -1,5 +1,4 @@
-//! What a step's processes told beside CPU, memory and disk, summed; and what the
-//! step did at each pass.
+//! Sums the finer counters of a task's processes, and counts the state of the task at each scan.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +10,12 @@ use ebb_telemetry::units::{Bytes, CpuTime};
 
 use crate::kernel::Finer;
 
-/// More new pages a second than this are memory that a step takes or uses again; fewer
-/// come to a process that does nothing, by the balancing of NUMA nodes for one.
+/// With more new pages a second than this, a task allocates memory or uses it again. Fewer pages
+/// also occur in an idle process, for example through NUMA balancing.
 const NEW_PAGES_A_SECOND: u64 = 1;
 
-/// What came to `before` since: both count from a process's start. A count that
-/// went backwards, as that of waits does when a thread ends, adds nothing until it
-/// passes its old mark.
+/// The increase since `before`; both count from the start of the process. A counter can decrease,
+/// as that of waits does when a thread ends. It then adds nothing until it exceeds its old value.
 pub(super) fn since(now: &Finer, before: &mut Finer) -> Finer {
     let count = |now: u64, before: &mut u64| {
         let more = now.saturating_sub(*before);
@@ -48,33 +46,33 @@ pub(super) fn since(now: &Finer, before: &mut Finer) -> Finer {
     }
 }
 
-/// The finer side of one step.
+/// Finer counters of one task.
 #[derive(Debug, Default)]
 pub(crate) struct Detail {
-    /// `None` until a process told.
+    /// `None` until a process reported them.
     finer: Option<Finer>,
     now: Option<TaskState>,
-    /// At the last pass.
+    /// State at the last scan.
     before: Option<TaskState>,
     states: BTreeMap<TaskState, Sampled>,
     parallelism: Parallelism,
     unmoved: Unmoved,
     pub(super) user: Option<u32>,
     pub(super) namespaces: Option<Namespaces>,
-    /// At the last sample.
+    /// Memory at the last sample.
     pub(super) processes_hold: Option<Bytes>,
     pub(super) cgroup_holds: Option<Bytes>,
     pub(super) reclaim: Option<Reclaim>,
     threads_now: u32,
     most_threads: Option<u32>,
-    /// Since the last pass.
+    /// Number since the last scan.
     new_pages: u64,
     moved: bool,
 }
 
 impl Detail {
-    /// Counts what one process came to. One that does not know a delay makes that
-    /// of the step unknown.
+    /// Adds the increase of one process. If the process has no value for a delay, the delay of the
+    /// task becomes unknown.
     pub(super) fn add(&mut self, more: &Finer) {
         self.new_pages = self.new_pages.saturating_add(more.minor_faults);
         self.new_pages = self.new_pages.saturating_add(more.major_faults);
@@ -95,23 +93,23 @@ impl Detail {
         sum.asked = (sum.asked.zip(more.asked)).map(|(sum, more)| sum.plus(more));
     }
 
-    /// A process began or ended.
+    /// Records that a process started or ended.
     pub(super) const fn moves(&mut self) {
         self.moved = true;
     }
 
-    /// One of its processes does this at the present pass.
+    /// Records the state of one of its processes at this scan.
     pub(super) fn sees(&mut self, state: TaskState) {
         self.now = Some(self.now.map_or(state, |now| now.min(state)));
     }
 
-    /// One of its processes has so many threads at the present pass.
+    /// Adds the number of threads of one of its processes at this scan.
     pub(super) fn lives(&mut self, threads: u32) {
         self.threads_now = self.threads_now.saturating_add(threads);
     }
 
-    /// Ends a pass, which stands for this time. Before it all was `quiet` for so long, as
-    /// the last pass had left it.
+    /// Ends a scan that represents `stands_for`. Before it, scans were skipped for the time
+    /// `quiet`, in which the state of the last scan continued.
     pub(super) fn pass(&mut self, quiet: Duration, stands_for: Duration) {
         let threads = std::mem::take(&mut self.threads_now);
         self.most_threads = self.most_threads.max((threads > 0).then_some(threads));
@@ -127,13 +125,13 @@ impl Detail {
         sampled.time = sampled.time.saturating_add(stands_for);
     }
 
-    /// The cores that were busy from one pass to the next.
+    /// Adds the CPU time between two scans.
     pub(super) fn worked(&mut self, wall: Duration, cpu: CpuTime) {
         self.parallelism.add(wall, cpu);
     }
 
-    /// Ends a pass of so much time, in which the step computed or not, and moved bytes
-    /// or not.
+    /// Ends a scan after the time `wall`, with flags for whether the task used CPU and whether it
+    /// transferred bytes.
     pub(super) fn computed(&mut self, wall: Duration, computed: bool, moved: bool) {
         let moved = std::mem::take(&mut self.moved) || moved;
         let new_pages = std::mem::take(&mut self.new_pages);
@@ -145,7 +143,7 @@ impl Detail {
         }
     }
 
-    /// As it is told, of a step that used so much CPU time.
+    /// The report of these counters, for a task with the CPU time `cpu`.
     pub(super) fn told(&self, cpu: CpuTime) -> StepDetail {
         let finer = self.finer;
         let divided = finer.and_then(|f| divided(cpu, f.user_ticks, f.system_ticks));
@@ -172,7 +170,7 @@ impl Detail {
     }
 }
 
-/// CPU time divided as the ticks were; unknown when no tick fell into it.
+/// Divides CPU time in the ratio of the ticks; `None` without a tick.
 fn divided(cpu: CpuTime, user: CpuTime, system: CpuTime) -> Option<(CpuTime, CpuTime)> {
     let ticks = u128::from(user.0) + u128::from(system.0);
     let share = (u128::from(cpu.0) * u128::from(user.0)).checked_div(ticks)?;
@@ -263,10 +261,10 @@ mod tests {
             assert_eq!(seen, expect, "{more:?} {moves} {computed}");
         };
         check(&asked(7), false, true, (0, 0));
-        // Calls that give nothing are polling.
+        // Calls that return no bytes are polling.
         check(&asked(0), false, true, (10, 10));
         check(&faults(10), false, true, (20, 20));
-        // It waits.
+        // The task waits.
         check(&asked(0), false, false, (20, 20));
         check(&faults(11), false, true, (0, 20));
         check(&asked(0), false, true, (10, 20));

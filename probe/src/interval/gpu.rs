@@ -1,4 +1,4 @@
-//! Credits GPUs to the steps whose processes use them.
+//! Assigns GPU use to the tasks of the processes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::interval::aggregator::Fold;
 use crate::interval::processes::Place;
 use crate::interval::processes::StepNumber;
 
-/// What one step does on the GPUs at one look.
+/// GPU use of one task in one sample.
 #[derive(Debug, Clone, Copy)]
 struct Now {
     devices: u32,
@@ -20,7 +20,7 @@ struct Now {
 }
 
 impl Fold {
-    /// Takes in one look at the GPUs, which stands for so much time.
+    /// Adds one GPU sample that represents the time `stands_for`.
     pub fn gpus(&mut self, look: &GpuLook, stands_for: Duration) {
         let mut now: BTreeMap<StepNumber, Now> = BTreeMap::new();
         for device in &look.devices {
@@ -67,7 +67,7 @@ impl Fold {
     }
 }
 
-/// Both, if both are known.
+/// The sum if both values are known, otherwise `None`.
 fn add<T>(a: Option<T>, b: Option<T>, plus: impl FnOnce(T, T) -> T) -> Option<T> {
     Some(plus(a?, b?))
 }

@@ -1,4 +1,4 @@
-//! What a scheduler hands to a step.
+//! Labels that a scheduler sends for a task.
 
 use ebb_telemetry::step::Handed;
 
@@ -7,11 +7,11 @@ use crate::interval::processes::{Place, Stage};
 use crate::label::{Asker, MAX_BYTES_IN_ALL, Refusal, bytes_of, merge};
 
 impl Fold {
-    /// Takes in what a process hands its step.
+    /// Adds the labels that a process sent for its task.
     ///
     /// # Errors
-    /// Refused where the process is of no step, or the bounds are met; `Unknown` where a
-    /// pass may yet show the process.
+    /// Refused if the process is in no task, or a limit is reached; `Unknown` if a later scan may
+    /// still find the process.
     pub fn label(&mut self, asker: Asker, handed: &Handed) -> Result<(), Refusal> {
         let entry = self.processes.get(asker.pid());
         let entry = entry.filter(|entry| entry.stage != Stage::Ended && asker.is(entry.key));

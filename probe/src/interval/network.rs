@@ -1,5 +1,4 @@
-//! Credits what sockets carried: to the step of the process that has each, and to
-//! its side of the node.
+//! Assigns the traffic of sockets to the task of the owning process, and to workload or background.
 
 use crate::attribute::path;
 use crate::interval::aggregator::Fold;
@@ -9,8 +8,8 @@ use crate::interval::sockets::Carried;
 use crate::kernel::{CgroupId, ProcessKey, Socket};
 
 impl Fold {
-    /// Says that sockets are told from now on, and what those that are open carried
-    /// before; `None` where they cannot be listed.
+    /// Enables socket accounting. `open` contains the sockets with traffic from before; `None` if
+    /// they cannot be listed.
     pub fn watch_sockets(&mut self, open: Option<&[Socket]>) {
         self.tally.traffic.watched = true;
         self.sockets.begin_pass();
@@ -20,7 +19,7 @@ impl Fold {
         self.sockets.end_pass();
     }
 
-    /// Takes in the sockets that are open.
+    /// Adds a list of the open sockets.
     pub fn sockets(&mut self, open: &[Socket]) {
         self.sockets.begin_pass();
         for step in self.steps.iter_mut() {
@@ -61,7 +60,7 @@ impl Fold {
         }
     }
 
-    /// Where a socket's process stands or stood; else the step that its cgroup is.
+    /// The class of the process that owns or owned a socket; otherwise the task of its cgroup.
     fn place_of(&mut self, owner: Option<ProcessKey>, cgroup: Option<CgroupId>) -> Option<Place> {
         let by_process = owner.and_then(|key| {
             let lives = self.processes.exact(key).map(|entry| entry.place);

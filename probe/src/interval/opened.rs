@@ -1,5 +1,5 @@
-//! What is told of a step only where it is switched on: the arguments of its first
-//! process, and which files it had open.
+//! Data that a task reports only if the configuration enables it: the arguments of its first
+//! process, and its open files.
 
 use crate::attribute::arguments;
 use crate::interval::aggregator::Fold;
@@ -7,8 +7,8 @@ use crate::interval::processes::{Place, Stage};
 use crate::kernel::{Comm, ProcessKey};
 
 impl Fold {
-    /// Takes in the arguments of the first process of each step, once; `read` reads those
-    /// of a process that still lives, with NUL between them.
+    /// Adds the arguments of each task's first process, once. `read` returns the arguments of a
+    /// live process, separated by NUL.
     pub fn arguments(&mut self, read: impl Fn(ProcessKey, Comm) -> Option<Vec<u8>>) {
         for step in self.steps.iter_mut() {
             if step.opened.arguments.is_some() {
@@ -23,8 +23,8 @@ impl Fold {
         }
     }
 
-    /// Takes in the files that steps have open, their paths cut to `depth` parts; `read`
-    /// reads those of a process that still lives, and tells no more when it has told enough.
+    /// Adds the open files of tasks, with paths cut to `depth` segments. `read` returns the files
+    /// of a live process, and an empty list after its limit.
     pub fn files(&mut self, depth: u8, mut read: impl FnMut(ProcessKey, Comm) -> Vec<String>) {
         let entries = self.processes.iter();
         let living = entries.filter(|entry| entry.stage == Stage::Executed);

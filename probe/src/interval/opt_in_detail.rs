@@ -1,4 +1,4 @@
-//! Files and addresses of a step, which a node reports only where its owner asks for it.
+//! Arguments and open files of a task, which a node reports only if its configuration enables it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,14 +7,14 @@ use ebb_telemetry::step::resource_usage;
 
 use crate::rules::Rules;
 
-/// Files of a step that are told from each other at most.
+/// Maximum number of distinct files of a task.
 const MAX_FILES: usize = 1_024;
 
-/// What of it a step has.
+/// The opt-in data of one task.
 #[derive(Debug, Default)]
 pub(crate) struct Opened {
     pub(crate) arguments: Option<Vec<String>>,
-    /// Of the paths, so that one file that stays open counts once.
+    /// Hashes of the paths, so that a file that stays open counts once.
     known: HashSet<u64>,
     files: BTreeMap<String, u64>,
     left_out: u64,
@@ -43,7 +43,7 @@ impl Opened {
         *self.files.entry(cut).or_default() += 1;
     }
 
-    /// As it is told; `None` when there is nothing.
+    /// The report of this data; `None` if it is empty.
     pub(crate) fn told(&self) -> Option<Box<resource_usage::Opened>> {
         let told = resource_usage::Opened {
             arguments: self.arguments.clone().unwrap_or_default(),
@@ -54,7 +54,7 @@ impl Opened {
     }
 }
 
-/// A path up to so many of its parts.
+/// The first `depth` segments of a path.
 pub(crate) fn cut(path: &str, depth: u8) -> &str {
     let ends = path.match_indices('/').map(|(at, _)| at);
     let end = ends.skip(1).nth(usize::from(depth).saturating_sub(1));

@@ -1,4 +1,4 @@
-//! Puts processes where they belong, and into the step that they are part of.
+//! Assigns processes to their class and task.
 
 use crate::attribute::{self, Facts, Parent, Placement};
 use crate::interval::aggregator::Fold;
@@ -8,7 +8,7 @@ use crate::kernel::{Comm, Process, Start, TaskKind, ToolName};
 use crate::rules::MASKED;
 
 impl Fold {
-    /// Puts a new process where it belongs.
+    /// Classifies a new process.
     pub(super) fn first_seen(
         &mut self,
         process: &Process,
@@ -22,13 +22,13 @@ impl Fold {
         }
         let parent = self.processes.get(process.parent).copied();
         let place = match parent {
-            // By far the most forks: nothing to decide.
+            // Most forks take this branch, which needs no decision.
             Some(parent) if stage == Stage::Forked && parent.cgroup == process.cgroup => {
                 parent.place
             }
             _ => self.place(process, kind, parent.map(|p| p.place), start),
         };
-        // Before it has a program of its own it is its parent's.
+        // Before its exec, a process has the program of its parent.
         let same = parent.filter(|parent| parent.program == process.comm && stage == Stage::Forked);
         let tool = same.map_or_else(|| self.tool(process, start), |parent| parent.tool);
         if let Some(old) = self.processes.put(Entry::new(process, place, stage, tool)) {
@@ -44,7 +44,7 @@ impl Fold {
         }
     }
 
-    /// What a process is called among the tools of its step.
+    /// The name of a process among the tools of its task.
     pub(super) fn tool(&self, process: &Process, start: &Start) -> ToolName {
         let script = start.script.as_ref();
         let shown = script.filter(|script| self.rules.show(script.as_str()));
@@ -54,7 +54,7 @@ impl Fold {
         }
     }
 
-    /// Places a known process anew: it runs another program, or was moved.
+    /// Classifies a known process again after an exec or a move to another cgroup.
     pub(super) fn replace(&mut self, process: &Process, start: &Start) {
         let Some(old) = self.processes.exact(process.key).map(|entry| entry.place) else {
             return;

@@ -1,4 +1,4 @@
-//! Gives pods the names that the kubelet knows them by.
+//! Names pods as the kubelet does.
 
 use std::collections::HashMap;
 
@@ -8,13 +8,13 @@ use crate::attribute::pod::LogFolder;
 use crate::interval::aggregator::Fold;
 use crate::interval::steps::State;
 
-/// Passes at which a pod's name is looked for: the kubelet makes the folder before it
-/// starts anything in the pod, so that one that is not there at first never will be.
+/// Number of scans that look for the name of a pod. The kubelet creates the directory before it
+/// starts the pod, so a later search would not find it either.
 const LOOKS: u32 = 3;
 
 impl Fold {
-    /// Names the pods that began lately by their folders of logs, which `list` tells and
-    /// which is asked only where there is such a pod. One without a folder keeps its uid.
+    /// Names new pods from their log directories. `list` returns the directory names and is called
+    /// only if there is a pod without a name. A pod without a directory keeps its uid.
     pub fn name_pods(&mut self, list: impl FnOnce() -> Vec<String>) {
         let awaits = |step: &State| {
             let id = &step.step.id;
@@ -56,8 +56,7 @@ mod tests {
         BootClock::from_nanos(seconds * 1_000_000_000)
     }
 
-    /// A pod that began, and what its step goes by after so many passes without a folder
-    /// and one with `folder`.
+    /// The name of a new pod after `passes` scans without a directory and one with `folder`.
     fn named(mask: &str, passes: u64, folder: &str) -> String {
         let rules = Rules::parse(mask).expect("valid");
         let rules = rules.before(Rules::built_in());

@@ -1,4 +1,4 @@
-//! The processes that live or have just ended, each with what was counted of it.
+//! Processes that are alive or have just ended, with their counters.
 
 use std::collections::HashMap;
 
@@ -19,29 +19,29 @@ pub(crate) const fn side(place: Place) -> Side {
 /// Limit of known processes, about 15 MB of the unit's 64 MB: any user can start more.
 const MAX_PROCESSES: usize = 32_768;
 
-/// Passes that a process may be missing from before it is taken to be gone: its
-/// end can still wait in the ring at the first.
+/// Number of consecutive scans without a process after which the process counts as gone. At the
+/// first one, its end event can still be in the ring buffer.
 const MISSED_PASSES: u8 = 2;
 
-/// Likewise once it has ended and was waited for: its last totals come when no processor
-/// looks at it any more, mostly within a second, unless they found no room in the ring.
+/// The same number for a process that has ended and was reaped. Its last totals usually arrive
+/// within a second, when no CPU references the task any more, unless the ring buffer was full.
 const MISSED_AFTER_END: u8 = 10;
 
-/// Where a process stands.
+/// The class of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Background(Children),
     Step(StepNumber),
 }
 
-/// How far a process has come.
+/// The stage in the life of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Forked, still its parent's program.
+    /// Forked; it still runs the program of its parent.
     Forked,
     /// Runs a program of its own.
     Executed,
-    /// Ended; its last totals are awaited.
+    /// Ended; its last totals have not arrived yet.
     Ended,
 }
 
@@ -50,25 +50,25 @@ pub(crate) enum Stage {
 pub(crate) struct Entry {
     pub(crate) key: ProcessKey,
     pub(crate) program: Comm,
-    /// What it is told as.
+    /// The tool name in reports.
     pub(crate) tool: ToolName,
     pub(crate) cgroup: Option<CgroupId>,
     pub(crate) place: Place,
     pub(crate) stage: Stage,
-    /// What has been accounted for.
+    /// The totals that are already accounted.
     pub(crate) counted: Totals,
     pub(crate) finer: Finer,
-    /// `maxrss` when its program began: memory of the one before.
+    /// `maxrss` at the start of its program, which is the memory of the previous program.
     pub(crate) maxrss_before: Bytes,
-    /// The greatest high-water mark that a pass saw.
+    /// The greatest high-water mark at a scan.
     pub(crate) sampled_peak: Option<Bytes>,
-    /// Its own and its shared memory, when last told.
+    /// Its anonymous and shared memory at the last sample.
     pub(crate) held: Option<(Bytes, Bytes)>,
-    /// Its threads then.
+    /// Its threads at the last sample.
     pub(crate) threads: u32,
-    /// What it did then.
+    /// Its state at the last sample.
     pub(crate) state: Option<TaskState>,
-    /// The present pass has shown it.
+    /// The current scan contains it.
     seen: bool,
     missed_passes: u8,
 }
@@ -97,8 +97,8 @@ impl Entry {
         }
     }
 
-    /// What was used since the last count. A counter that went backwards is
-    /// unknown: nothing is counted until it passes its old mark.
+    /// The increase since the last count. A counter that decreased is unknown: nothing is counted
+    /// until it exceeds its old value.
     pub(crate) fn count(&mut self, totals: &Totals) -> Totals {
         let since = |now: u64, before: &mut u64| {
             let used = now.saturating_sub(*before);
@@ -116,8 +116,8 @@ impl Entry {
         Totals { cpu, disk }
     }
 
-    /// The most memory it held, by the best source there is: its address space;
-    /// `maxrss` where this program raised it; the last pass; else a bound.
+    /// Its peak memory from the best available source, in this order: its address space, `maxrss`
+    /// if this program raised it, the last scan, otherwise an upper bound.
     pub(crate) fn peak(&self, at_exit: Option<Bytes>, maxrss: Bytes) -> PeakMemory {
         let (bytes, source) = match (at_exit, self.sampled_peak) {
             (Some(bytes), _) => (bytes, MemorySource::HighWaterAtExit),
@@ -132,8 +132,8 @@ impl Entry {
 /// Processes by process id.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
-    /// A pass asks for each: by a cheap hash, of which numbers that the kernel gives need
-    /// no stronger.
+    /// A scan looks up every process, so the hash is fast. The kernel assigns the keys, so no
+    /// stronger hash is needed.
     by_pid: HashMap<u32, Entry, foldhash::fast::RandomState>,
 }
 
@@ -142,7 +142,7 @@ impl Processes {
         self.by_pid.get(&pid)
     }
 
-    /// The entry of exactly this process; a later one of the same id is not it.
+    /// The entry of exactly this process, not of a later one with the same id.
     pub(crate) fn exact(&mut self, key: ProcessKey) -> Option<&mut Entry> {
         self.by_pid
             .get_mut(&key.pid)
@@ -154,7 +154,7 @@ impl Processes {
         self.by_pid.len() < MAX_PROCESSES || self.by_pid.contains_key(&pid)
     }
 
-    /// Ends an incomplete pass: processes that it did not contain may still run. Returns their
+    /// Ends an incomplete scan: processes that it did not contain may still run. Returns their
     /// number.
     pub(crate) fn end_cut_pass(&mut self) -> u64 {
         let mut unseen = 0;
@@ -164,8 +164,7 @@ impl Processes {
         unseen
     }
 
-    /// Puts a process in and hands back the one of the same id whose end was
-    /// never told.
+    /// Inserts a process and returns a previous one with the same id whose end was not reported.
     pub(crate) fn put(&mut self, entry: Entry) -> Option<Entry> {
         self.by_pid.insert(entry.key.pid, entry)
     }
@@ -179,22 +178,22 @@ impl Processes {
         self.by_pid.values()
     }
 
-    /// The entry of a process that the present pass shows.
+    /// The entry of a process that the current scan contains.
     pub(crate) fn seen(&mut self, pid: u32) -> Option<&Entry> {
         let entry = self.by_pid.get_mut(&pid)?;
         entry.seen = true;
         Some(entry)
     }
 
-    /// The present pass shows that the parent of an ended process has not waited for it. One
-    /// whose end was not told is not there for it.
+    /// Records that the current scan contains an ended process that its parent has not reaped. It
+    /// has no effect on a process without an end event.
     pub(crate) fn still_zombie(&mut self, pid: u32) {
         if let Some(entry) = self.by_pid.get_mut(&pid) {
             entry.seen |= entry.stage == Stage::Ended;
         }
     }
 
-    /// Ends a pass: takes out what the last ones did not show.
+    /// Ends a scan, and removes processes that the last scans did not contain.
     pub(crate) fn take_vanished(&mut self) -> Vec<Entry> {
         let mut gone = Vec::new();
         for entry in self.by_pid.values_mut() {
@@ -214,7 +213,7 @@ impl Processes {
         for entry in &gone {
             self.by_pid.remove(&entry.key.pid);
         }
-        // What a burst of short processes took, most nodes never need again.
+        // Frees the memory of a burst of short processes, which most nodes do not need again.
         if self.by_pid.capacity() > 4 * self.by_pid.len() {
             self.by_pid.shrink_to(2 * self.by_pid.len());
         }
@@ -276,11 +275,11 @@ mod tests {
     }
 }
 
-/// A step's place in the table; never used again after its end.
+/// The number of a task in the table; it is not reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct StepNumber(pub(crate) u64);
 
-/// Whose use it is.
+/// The owner of resource use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Workload,

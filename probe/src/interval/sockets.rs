@@ -1,5 +1,5 @@
-//! TCP sockets: what each carried since it was last counted, and for whom. A socket
-//! counts while it is open, at each pass, and once more when it ends.
+//! TCP sockets: the traffic since the last count, and its owner. An open socket is counted at each
+//! scan, and once more when it ends.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,15 +11,15 @@ use crate::interval::processes::Place;
 use crate::interval::processes::Side;
 use crate::kernel::{ProcessKey, Socket, SocketId};
 
-/// Sockets that are followed while open; one beyond counts when it ends.
+/// Maximum number of open sockets that are tracked; further sockets count when they end.
 const MAX_FOLLOWED: usize = 16_384;
-/// Lists that a socket without a file stays followed: the kernel can take minutes
-/// to end it, and it counts whole if it is forgotten before.
+/// Number of lists for which a socket without a file stays tracked. The kernel can take minutes to
+/// end it, and a forgotten socket would count twice.
 const MAX_UNSEEN: u8 = 20;
-/// Processes that are remembered after their end, for the sockets that end later.
+/// Number of ended processes that are kept, for sockets that end later.
 const MAX_GONE: usize = 4_096;
 
-/// What came to a socket.
+/// The traffic of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Carried {
     pub(super) received: Bytes,
@@ -40,7 +40,7 @@ impl Carried {
         }
     }
 
-    /// A count below the last one is another socket's at the same place.
+    /// The increase; a counter below the last value belongs to a new socket with the same id.
     fn since(&self, before: &Self) -> Self {
         let more = || {
             Some(Self {
@@ -68,7 +68,7 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Remembers where a process stood that is gone.
+    /// Stores the class of an ended process.
     pub(super) fn process_gone(&mut self, key: ProcessKey, place: Place) {
         if self.gone.len() >= MAX_GONE {
             self.gone.pop_front();
@@ -76,13 +76,13 @@ impl Sockets {
         self.gone.push_back((key, place));
     }
 
-    /// Where a process stood that is gone.
+    /// The class of an ended process.
     pub(super) fn place_of_gone(&self, key: ProcessKey) -> Option<Place> {
         let found = self.gone.iter().rev().find(|(gone, _)| *gone == key);
         found.map(|(_, place)| *place)
     }
 
-    /// What an ended socket carried since it was last counted, and whose it was.
+    /// The traffic of an ended socket since its last count, and its owner.
     pub(super) fn ended(&mut self, socket: &Socket) -> (Option<ProcessKey>, Carried) {
         match self.open.remove(&socket.id) {
             Some(open) => (
@@ -93,15 +93,15 @@ impl Sockets {
         }
     }
 
-    /// Begins a pass: all are unseen until it shows them.
+    /// Starts a list: all sockets are unseen until it contains them.
     pub(super) fn begin_pass(&mut self) {
         for open in self.open.values_mut() {
             open.unseen = open.unseen.saturating_add(1);
         }
     }
 
-    /// What an open socket carried since it was last counted, and whose it is. `None`
-    /// for one that this pass has shown, in another process, and for one too many.
+    /// The traffic of an open socket since its last count, and its owner. `None` if the same list
+    /// already contained the socket in another process, or if the limit is reached.
     pub(super) fn seen(&mut self, socket: &Socket) -> Option<(Option<ProcessKey>, Carried)> {
         let now = Carried::of(socket);
         if let Some(open) = self.open.get_mut(&socket.id) {
@@ -128,13 +128,13 @@ impl Sockets {
         Some((owner, now))
     }
 
-    /// Ends a pass.
+    /// Ends a list.
     pub(super) fn end_pass(&mut self) {
         self.open.retain(|_, open| open.unseen < MAX_UNSEEN);
     }
 }
 
-/// The sockets of one step since its start.
+/// The sockets of one task since its start.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
     sum: Option<StepNetwork>,
@@ -150,39 +150,39 @@ impl Network {
         self.moved |= carried.bytes() > Bytes(0);
     }
 
-    /// Open connections are counted anew.
+    /// Resets the number of open connections before a list.
     pub(super) const fn begin_listing(&mut self) {
         if let Some(sum) = &mut self.sum {
             sum.connections = 0;
         }
     }
 
-    /// A connection of it is open.
+    /// Counts an open connection of the task.
     pub(super) fn connected(&mut self) {
         self.sum.get_or_insert_default().connections += 1;
     }
 
-    /// Whether anything was carried since this was last asked.
+    /// Whether there was traffic since the last call.
     pub(super) fn has_moved(&mut self) -> bool {
         std::mem::take(&mut self.moved)
     }
 
-    /// `None` for a step of which no socket was seen.
+    /// `None` if the task had no socket.
     pub(super) const fn told(&self) -> Option<StepNetwork> {
         self.sum
     }
 }
 
-/// What TCP sockets carried in an interval.
+/// TCP traffic in an interval.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     workload: Bytes,
     background: Bytes,
     unowned: Bytes,
     retransmits: u64,
-    /// Open at the last pass; `None` until one listed them.
+    /// Number of open sockets at the last list; `None` before the first.
     pub(super) connections: Option<u64>,
-    /// Whether the kernel told of sockets at all.
+    /// Whether the kernel reports sockets.
     pub(super) watched: bool,
 }
 
@@ -197,7 +197,7 @@ impl Traffic {
         self.retransmits = self.retransmits.saturating_add(carried.retransmits);
     }
 
-    /// `None` where the kernel does not tell of sockets.
+    /// `None` if the kernel does not report sockets.
     pub(super) fn told(&self) -> Option<NetworkDetail> {
         self.watched.then(|| NetworkDetail {
             owned: self.workload.saturating_add(self.background),
@@ -207,9 +207,8 @@ impl Traffic {
         })
     }
 
-    /// The node's bytes, divided: what is known to be background's is, and all else
-    /// counts as the workload's. That can hide an idle node, and cannot call a busy
-    /// one idle.
+    /// Divides the node's bytes: known background traffic counts as background, the rest as
+    /// workload. This can hide an idle node, but it never reports a busy node as idle.
     pub(super) fn divided(&self, node: Option<Bytes>) -> (Option<Bytes>, Option<Bytes>) {
         let Some(node) = node.filter(|_| self.watched) else {
             return (node, None);
@@ -252,7 +251,7 @@ mod tests {
             bytes(sockets.seen(&socket(1, Some(7), 10, 5))),
             Some((Some(7), 15))
         );
-        // Another process has it too.
+        // Another process has the same socket.
         assert_eq!(bytes(sockets.seen(&socket(1, Some(8), 10, 5))), None);
         sockets.end_pass();
         sockets.begin_pass();
@@ -261,14 +260,14 @@ mod tests {
             Some((Some(7), 20))
         );
         sockets.end_pass();
-        // Its process let go of it, and the kernel still sends.
+        // Its process closed it, and the kernel still sends.
         sockets.begin_pass();
         sockets.end_pass();
         assert_eq!(
             bytes(Some(sockets.ended(&socket(1, None, 30, 9)))),
             Some((Some(7), 4))
         );
-        // Whoever closed it knows better than the pass.
+        // The process that closed the socket takes precedence over the list.
         sockets.begin_pass();
         assert_eq!(
             bytes(sockets.seen(&socket(2, Some(7), 0, 5))),
@@ -278,7 +277,7 @@ mod tests {
             bytes(Some(sockets.ended(&socket(2, Some(9), 0, 6)))),
             Some((Some(9), 1))
         );
-        // One that no pass saw counts whole.
+        // A socket that no list contained counts in full.
         assert_eq!(
             bytes(Some(sockets.ended(&socket(3, None, 2, 2)))),
             Some((None, 4))
@@ -326,7 +325,7 @@ mod tests {
         };
         check(false, 0, Some(10), (Some(10), None));
         check(true, 4, Some(10), (Some(6), Some(4)));
-        // Between two containers of the node it crosses no interface.
+        // Traffic between two containers of the node crosses no physical interface.
         check(true, 40, Some(10), (Some(0), Some(10)));
         check(true, 4, None, (None, None));
     }

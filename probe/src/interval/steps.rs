@@ -1,4 +1,4 @@
-//! The steps that run: totals of each from its start, and what becomes of it.
+//! Running tasks: the totals of each since its start, and how it ends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -21,26 +21,26 @@ use crate::interval::tally::Since;
 use crate::kernel::{DiskBytes, ExitStatus, ProcessKey, ToolName, Totals};
 use crate::label;
 
-/// How long a step without processes waits for the last totals of those that
-/// nobody has waited for yet.
+/// How long a task without processes waits for the last totals of processes that were not reaped
+/// yet.
 const LAST_TOTALS_WAIT: Duration = Duration::from_secs(2);
 
-/// Executables kept apart within a step; more are summed under one name.
+/// Maximum number of separate executables of a task; the rest is summed under one name.
 const MAX_TOOLS_KEPT: usize = 200;
 
 const OTHER_TOOLS: &str = "(others)";
 
-/// Limit of separate steps, about 6 MB; the rest is summed as one step. The largest nodes run
-/// 250 pods.
+/// Limit of separate tasks, about 6 MB; the rest is summed as one task. The largest nodes run 250
+/// pods.
 const MAX_STEPS: usize = 2_048;
 
 const OTHER_STEPS: &str = "(others)";
 
-/// Less CPU than this share of a core is the idling of a process that waits,
-/// such as a virtual machine's timers; it is no progress.
+/// Less CPU than this share of a core is the activity of a waiting process, such as timers of a
+/// virtual machine; it does not count as progress.
 const PROGRESS_CPU_SHARE: f64 = 0.01;
 
-/// Steps by number and by identity.
+/// Tasks by number and by identity.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     by_number: BTreeMap<StepNumber, State>,
@@ -49,8 +49,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// The running step of that identity, or a new one whose first process is
-    /// `root`.
+    /// The running task with this identity, or a new one with the first process `root`.
     pub(crate) fn enter(&mut self, step: Step, root: ProcessKey) -> StepNumber {
         if let Some(number) = self.by_id.get(&step.id) {
             return *number;
@@ -73,12 +72,12 @@ impl Steps {
         self.by_number.get(&number)
     }
 
-    /// `None` once the step has been handed over as ended.
+    /// `None` after the task was returned as ended.
     pub(crate) fn get_mut(&mut self, number: StepNumber) -> Option<&mut State> {
         self.by_number.get_mut(&number)
     }
 
-    /// What the labels of all running steps but one take.
+    /// Bytes of the labels of all running tasks except one.
     pub(crate) fn label_bytes(&self, but: StepNumber) -> usize {
         let others = self.by_number.iter().filter(|(number, _)| **number != but);
         let handed = others.filter_map(|(_, step)| step.handed.as_deref());
@@ -95,17 +94,17 @@ impl Steps {
             .collect()
     }
 
-    /// Takes out the steps that are over.
+    /// Removes and returns the tasks that have ended.
     pub(crate) fn take_ended(&mut self, now: BootClock) -> Vec<StepUsage> {
         self.take(|step| step.is_over(now))
     }
 
-    /// Takes out every step without processes: no more totals are awaited.
+    /// Removes and returns every task without processes, even if totals are missing.
     pub(crate) fn take_all_ended(&mut self) -> Vec<StepUsage> {
         self.take(|step| step.living == 0)
     }
 
-    /// Whether any is new, or without processes.
+    /// Whether any task is new or without processes.
     pub(crate) fn await_pass(&self) -> bool {
         let mut all = self.by_number.values();
         all.any(|step| step.windows == 0 || step.living == 0)
@@ -122,7 +121,7 @@ impl Steps {
     }
 }
 
-/// The step that sums all steps beyond the limit.
+/// The task that sums all tasks beyond the limit.
 fn others() -> Step {
     Step {
         id: StepId {
@@ -135,7 +134,7 @@ fn others() -> Step {
     }
 }
 
-/// One running step.
+/// One running task.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) step: Step,
@@ -143,9 +142,9 @@ pub(crate) struct State {
     root_status: Option<ExitStatus>,
     out_of_memory: bool,
     oom_kills_before: Option<u64>,
-    /// Processes that live.
+    /// Number of live processes.
     living: u64,
-    /// Processes that ended and whose last totals are awaited.
+    /// Number of ended processes with missing last totals.
     unreaped: u64,
     processes: u64,
     totals: Totals,
@@ -212,7 +211,7 @@ impl State {
         self.last_progress = self.last_progress.max(at);
     }
 
-    /// A process went to another step; it never counted here.
+    /// A process moved to another task and no longer counts here.
     pub(crate) fn left(&mut self, at: BootClock) {
         self.living = self.living.saturating_sub(1);
         self.processes = self.processes.saturating_sub(1);
@@ -258,7 +257,7 @@ impl State {
     pub(crate) fn process_peak(&mut self, program: ToolName, peak: PeakMemory) {
         let tool = self.tool(program);
         tool.peak_memory = tool.peak_memory.max(Some(peak.bytes));
-        // An upper bound is taken only while nothing better was seen.
+        // An upper bound is used only if there is no better source.
         let bound = |peak: &PeakMemory| peak.source == MemorySource::MaxRssUpperBound;
         self.process_peak = match self.process_peak {
             Some(old) if bound(&peak) && !bound(&old) => Some(old),
@@ -281,14 +280,14 @@ impl State {
         })
     }
 
-    /// Counts a live process's memory towards this pass.
+    /// Adds the memory of a live process to this scan.
     pub(crate) fn holds(&mut self, own: Bytes, shared: Bytes) {
         self.now_anon = self.now_anon.saturating_add(own);
-        // Processes of one step mostly share the same segments: counted once.
+        // Processes of one task usually share the same segments, so these count once.
         self.now_shared = self.now_shared.max(shared);
     }
 
-    /// Ends a pass. The step's cgroup is read where anything can have come to it.
+    /// Ends a scan. The cgroup of the task is read only if it can have changed.
     pub(crate) fn pass(
         &mut self,
         at: BootClock,
@@ -303,7 +302,7 @@ impl State {
         }
         let window = std::mem::take(&mut self.window);
         self.windows += 1;
-        // The first window began before the step did.
+        // The first window began before the task.
         if self.windows > 1 {
             for (wall, cpu) in since.divided(window.cpu) {
                 self.peak_cores = self.peak_cores.max(cpu.cores_over(wall));
@@ -319,7 +318,7 @@ impl State {
         if moved || computed {
             self.last_progress = self.last_progress.max(at);
         }
-        // Who waits for a GPU mostly spins, and its device works.
+        // A process that waits for a GPU often spins while the device works.
         let moved = moved || self.gpu.is_some();
         self.detail.computed(wall, computed, moved);
         let wanted = Wanted::at(self.windows, window.cpu > CpuTime(0));
@@ -358,8 +357,8 @@ impl State {
         }
     }
 
-    /// The greatest of what each source saw, and which source that was. A sample
-    /// can miss a peak; the high-water mark of one process cannot.
+    /// The peak and its source, as the greatest value of the sources. A sample can miss a peak; the
+    /// high-water mark of a single process cannot.
     fn peak_memory(&self) -> Option<PeakMemory> {
         let sampled = match (self.cgroup_held, self.processes_held) {
             (Some(bytes), _) => Some(PeakMemory {
@@ -402,7 +401,7 @@ impl State {
             disk_written: disk.map(|d| d.written),
             requested: self.requested,
             peak_cores: self.peak_cores,
-            // The pass that counts what its last process did comes after its end.
+            // The scan that counts its last activity comes after its end.
             last_progress: self.last_progress.min(observed),
             tools,
             detail: StepDetail {

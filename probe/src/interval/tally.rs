@@ -1,4 +1,4 @@
-//! What the node's processes used in one interval, and how much of it was seen.
+//! Resource use of the node's processes in one interval, and its coverage.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use crate::interval::processes::Side;
 use crate::interval::sockets::Traffic;
 use crate::kernel::Totals;
 
-/// What lies between two passes.
+/// The time between two scans.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Since {
-    /// The time in which passes were left out, because next to nothing ran; it is first.
+    /// The time of skipped scans, in which the node was idle; it comes first.
     pub(crate) quiet: Duration,
-    /// The rest of it.
+    /// The remaining time.
     pub(crate) gap: Duration,
-    /// The CPU time of all that ran in the rest, where that is known.
+    /// The CPU time of all processes in the remaining time; `None` if unknown.
     busy: Option<CpuTime>,
 }
 
 impl Since {
-    /// All of the time.
+    /// The whole time.
     pub(crate) fn whole(&self) -> Duration {
         self.quiet.saturating_add(self.gap)
     }
 
-    /// Divides a step's CPU time between the quiet time and the rest, which gets what it can
-    /// have had at most: next to nothing ran in the quiet time.
+    /// Divides a task's CPU time between the idle time and the remaining time. The latter gets as
+    /// much as the total CPU time allows, because the node was idle before.
     pub(crate) fn divided(&self, cpu: CpuTime) -> [(Duration, CpuTime); 2] {
         let lately = match self.busy {
             Some(busy) if !self.quiet.is_zero() => cpu.min(busy),
@@ -39,7 +39,7 @@ impl Since {
     }
 }
 
-/// Counters since the interval began.
+/// Counters since the start of the interval.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) start: BootClock,
@@ -51,7 +51,7 @@ pub(crate) struct Tally {
     events: u64,
     disk_unseen: bool,
     pub(crate) traffic: Traffic,
-    /// The kernel does not tell of births and ends.
+    /// The kernel does not report process starts and ends.
     pub(crate) sampled: bool,
 }
 
@@ -78,7 +78,7 @@ impl Tally {
         }
     }
 
-    /// The one that follows it.
+    /// The tally of the next interval.
     pub(crate) fn next(&self, start: BootClock) -> Self {
         let mut next = Self::new(start);
         next.traffic.watched = self.traffic.watched;
@@ -111,7 +111,7 @@ impl Tally {
         self.side(side).started += 1;
     }
 
-    /// A process counted on one side turned out to be of the other.
+    /// A process was counted on the wrong side.
     pub(crate) fn changed_side(&mut self, from: Side, to: Side) {
         let old = self.side(from);
         old.started = old.started.saturating_sub(1);
@@ -122,9 +122,8 @@ impl Tally {
         self.events += 1;
     }
 
-    /// Notes a pass of the iterator and tells what lies between it and the one before.
-    /// A longer time than `expected` is seen only that far: the machine slept,
-    /// or the probe did.
+    /// Records a scan and returns the time since the previous one. If this time is longer than
+    /// `expected`, only `expected` counts as covered: the machine or the probe was suspended.
     pub(crate) fn pass(
         &mut self,
         at: BootClock,
@@ -136,7 +135,7 @@ impl Tally {
         Since { quiet, gap, busy }
     }
 
-    /// Notes a pass that was left out.
+    /// Records a skipped scan.
     pub(crate) fn leave_out(&mut self, at: BootClock, expected: Duration) {
         let gap = self.moment(at, expected);
         self.quiet += gap;
@@ -149,7 +148,7 @@ impl Tally {
         gap
     }
 
-    /// What each side used; `network` is the node's sum.
+    /// The resource use of each side; `network` is the total of the node.
     pub(crate) fn usage(&self, network: Option<Bytes>) -> (Usage, Usage) {
         let usage = |used: &Used, network| Usage {
             cpu: Some(used.cpu),
@@ -165,7 +164,7 @@ impl Tally {
         )
     }
 
-    /// GPUs are asked elsewhere.
+    /// The coverage without GPUs, which another module determines.
     pub(crate) fn coverage(&self, end: BootClock, lost: u64, network: Option<Bytes>) -> Coverage {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let whole = end.since(self.start).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Whole intervals from made-up events and passes.
+//! Tests of whole intervals with made-up events and scans.
 
 mod quiet;
 
@@ -95,7 +95,7 @@ fn reaped(process: Process, at_ms: u64, totals: Totals) -> ProcessEvent {
     }
 }
 
-/// A fold that began at 1 s, 10 s between passes, with a daemon that runs.
+/// State that started at 1 s, with 10 s between scans and a running daemon.
 fn fold() -> Fold {
     let mut paths = Paths::default();
     paths.learn(ROOT_CGROUP, "/".into());
@@ -143,7 +143,7 @@ fn a_process_between_two_passes_is_counted_in_full_with_its_last_totals() {
     assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(7)));
     assert_eq!(interval.workload.disk, Some(Bytes(4096)));
     assert_eq!(interval.workload.processes_started, 1);
-    // What the daemon used before this probe began is not this interval's.
+    // Resource use of the daemon before the start of this probe is not in the interval.
     assert_eq!(interval.background.cpu, Some(CpuTime::from_millis(20)));
     assert_eq!(interval.coverage.cpu, Some(Share::ALL));
     assert!(interval.running.is_empty());
@@ -207,7 +207,7 @@ fn a_step_is_cumulative_and_its_peaks_are_the_greatest_of_all_passes() {
         (Bytes::mib(80), MemorySource::ProcessesSampled)
     );
     assert_eq!(step.last_progress, at(21_000));
-    // The next interval starts from nothing, the step does not.
+    // The next interval starts at zero, but the task continues.
     pass(
         &mut fold,
         41_000,
@@ -263,7 +263,7 @@ fn how_a_step_ended_is_its_first_process_or_the_memory_killer() {
         }
         fold.event(ended(first, 3_000, status, totals(1, 0)));
         fold.event(ended(child, 3_001, ExitStatus::Code(77), totals(1, 0)));
-        // Nobody waits for them: after two seconds the step is over all the same.
+        // Nobody reaps them: after two seconds the task ends anyway.
         pass(&mut fold, 4_000, &[sample(daemon(), 500, 1)]);
         assert!(fold.take_ended().is_empty());
         pass(&mut fold, 6_000, &[sample(daemon(), 500, 1)]);
@@ -329,12 +329,12 @@ fn a_process_id_that_comes_again_is_another_process() {
 fn what_was_not_seen_is_missing_from_the_coverage() {
     let mut fold = fold();
     pass(&mut fold, 11_000, &[]);
-    // Five minutes asleep: three periods' worth is believed.
+    // Five minutes of suspend: only three periods count as covered.
     pass(&mut fold, 311_000, &[]);
     let interval = fold.close(at(311_000), 0, None);
     assert_eq!(interval.coverage.cpu, Share::of(40, 310));
     assert_eq!(interval.coverage.short_processes, Some(Share::ALL));
-    // One event seen, three lost; what was lost before is not lost again.
+    // One event was received and three were lost; earlier losses do not count again.
     run_in_task(&mut fold, 60, 312_000);
     pass(&mut fold, 321_000, &[]);
     let interval = fold.close(at(321_000), 6, None);
@@ -395,7 +395,7 @@ fn processes_beyond_the_limit_count_as_lost_events() {
             "x",
         )));
     }
-    // One process was there before.
+    // One process existed before.
     assert_eq!(fold.left_out(), 40_000 - 32_768 + 1);
     let lost = fold.left_out();
     let interval = fold.close(at(3_000), lost, None);
@@ -416,7 +416,7 @@ fn steps_beyond_the_limit_are_summed_as_one() {
     assert_eq!(others.map(|step| step.processes), Some(5_000 - 2_048));
 }
 
-/// A process that an incomplete pass did not contain still runs.
+/// A process that is missing from an incomplete scan still runs.
 #[test]
 fn an_incomplete_pass_ends_no_process_and_is_counted() {
     let mut fold = fold();
@@ -453,7 +453,7 @@ fn a_process_labels_its_own_step_and_who_is_of_none_is_refused() {
     assert_eq!(fold.label(daemon, &handed("x")), Err(Refusal::NoStep));
     let nobody = Asker::at(process(4_711, 1_000, 1, ROOT_CGROUP, "x").key);
     assert_eq!(fold.label(nobody, &handed("x")), Err(Refusal::Unknown));
-    // One that had the number before, and one that has it later.
+    // An earlier and a later process with the same number.
     for start_ms in [900, 1_100] {
         let other = Asker::at(process(task.key.pid, start_ms, 1, ROOT_CGROUP, "x").key);
         assert_eq!(fold.label(other, &handed("x")), Err(Refusal::Unknown));

@@ -1,5 +1,5 @@
-//! Loads the kernel half, attaches it, and reads what it gives. No retry and no
-//! fallback: what does not load is said with the program's name.
+//! Loads the eBPF programs, attaches them, and reads their data. There is no retry and no fallback:
+//! an error names the program that does not load.
 
 mod naming;
 
@@ -18,10 +18,10 @@ use super::record::{self, Task};
 use super::waits::Waits;
 use super::{Extent, ProcessEvent, Samples, Socket, threads};
 
-/// The compiled kernel half.
+/// The compiled eBPF object.
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ebb.bpf.o"));
 
-/// Typed tracepoints without which there is nothing to tell.
+/// Typed tracepoints that are required.
 const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_fork", "sched_process_fork"),
     ("on_exec", "sched_process_exec"),
@@ -30,7 +30,7 @@ const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_cgroup", "cgroup_mkdir"),
 ];
 
-/// Those that tell of TCP sockets; without them all else works.
+/// Tracepoints of TCP sockets, which are optional.
 const SOCKET_TRACEPOINTS: [(&str, &str); 2] = [
     ("on_socket_state", "inet_sock_set_state"),
     ("on_socket_end", "tcp_destroy_sock"),
@@ -38,10 +38,10 @@ const SOCKET_TRACEPOINTS: [(&str, &str); 2] = [
 const SOCKET_ITERATOR: &str = "each_socket";
 const CONNECTION_ITERATOR: &str = "each_connection";
 
-/// Why the kernel half does not run.
+/// Why the eBPF programs do not run.
 #[derive(Debug, Error)]
 pub enum KernelError {
-    /// The kernel does not describe its types.
+    /// The kernel has no BTF type information.
     #[error(
         "this kernel has no type information (/sys/kernel/btf/vmlinux): it was built without CONFIG_DEBUG_INFO_BTF"
     )]
@@ -54,7 +54,7 @@ pub enum KernelError {
     Program {
         /// Its name in `ebpf/ebb.bpf.c`.
         name: &'static str,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: ProgramError,
     },
     /// A map could not be opened.
@@ -62,10 +62,10 @@ pub enum KernelError {
     Map {
         /// Its name in `ebpf/ebb.bpf.c`.
         name: &'static str,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: MapError,
     },
-    /// The object lacks what this program was built with.
+    /// The object lacks a map or program that this code expects.
     #[error("the kernel half has no {0}")]
     Missing(&'static str),
     /// The iterator could not be opened.
@@ -76,30 +76,30 @@ pub enum KernelError {
     Iterate(#[source] std::io::Error),
 }
 
-/// Whether the kernel tells of victims of its memory killer.
+/// Whether the kernel reports victims of the out-of-memory killer.
 #[derive(Debug)]
 pub enum OomEvents {
     /// It does.
     Attached,
-    /// It does not, and why.
+    /// It does not, with the reason.
     Missing(ProgramError),
 }
 
-/// How far the kernel tells of TCP sockets.
+/// Which TCP sockets the kernel reports.
 #[derive(Debug)]
 pub enum SocketEvents {
-    /// While they are open, and when they end.
+    /// Open sockets, and sockets that end.
     Whole,
-    /// Likewise, but of those open only the ones of the probe's own network namespace
-    /// that were connected, not accepted: the kernel lists none by process (before 5.11).
+    /// Sockets that end, and open sockets of the probe's own network namespace that were connected,
+    /// not accepted. The kernel cannot list sockets by process (before 5.11).
     OwnNamespace(KernelError),
-    /// When they end only.
+    /// Only sockets that end.
     AtEnd(KernelError),
-    /// Not at all.
+    /// None.
     Missing(KernelError),
 }
 
-/// The running kernel half. Dropping it detaches everything.
+/// The running eBPF programs, which are detached on drop.
 pub struct KernelHalf {
     ebpf: Ebpf,
     events: RingBuf<MapData>,
@@ -107,7 +107,7 @@ pub struct KernelHalf {
     oom: OomEvents,
     sockets: SocketEvents,
     buffer: Vec<u8>,
-    /// Of the last pass, in the order of their numbers.
+    /// Tasks of the last scan, ordered by their numbers.
     kept: Vec<Task>,
     iterator: &'static str,
     waits: Waits,
@@ -115,8 +115,8 @@ pub struct KernelHalf {
 }
 
 impl KernelHalf {
-    /// Loads and attaches. `memory_hierarchy` is the number of the v1 hierarchy
-    /// that holds the memory controller, 0 where cgroup v2 holds it.
+    /// Loads and attaches the programs. `memory_hierarchy` is the number of the v1 hierarchy with
+    /// the memory controller, or 0 with cgroup v2.
     pub fn load(memory_hierarchy: u32) -> Result<Self, KernelError> {
         // Kernels before 5.11 charge maps to this limit; later ones ignore it.
         let unlimited = Rlimit {
@@ -155,18 +155,18 @@ impl KernelHalf {
         })
     }
 
-    /// Whether victims of the memory killer are told.
+    /// Whether victims of the out-of-memory killer are reported.
     pub const fn oom_events(&self) -> &OomEvents {
         &self.oom
     }
 
-    /// How far TCP sockets are told.
+    /// Which TCP sockets are reported.
     pub const fn socket_events(&self) -> &SocketEvents {
         &self.sockets
     }
 
-    /// The open TCP sockets, once for each process that has one; `None` where the
-    /// kernel does not list them.
+    /// The open TCP sockets, once for each process that has one; `None` if the kernel does not list
+    /// them.
     pub fn sockets(&mut self) -> Result<Option<Vec<Socket>>, KernelError> {
         let iterator = match self.sockets {
             SocketEvents::Whole => SOCKET_ITERATOR,
@@ -178,7 +178,7 @@ impl KernelHalf {
         Ok(Some(record::sockets(&bytes)))
     }
 
-    /// Hands over every event that waits, oldest first.
+    /// Passes on every waiting event, oldest first.
     pub fn drain(&mut self, mut each: impl FnMut(ProcessEvent)) {
         while let Some(item) = self.events.next() {
             match record::event(&item) {
@@ -188,12 +188,12 @@ impl KernelHalf {
         }
     }
 
-    /// Looks at every task once, summed by process.
+    /// Scans every task once and sums them by process.
     pub fn sample(&mut self) -> Result<Samples, KernelError> {
         let extent = iterate(&mut self.ebpf, self.iterator, &mut self.buffer)?;
         let (tasks, rested) = record::tasks(&self.buffer, &self.kept);
         self.buffer.clear();
-        // Only the first pass needs more.
+        // Only the first scan needs more memory.
         self.buffer.shrink_to(USUAL_BYTES);
         let (mut told, mut unnamed) = threads::by_process(&tasks, &self.waits);
         if !unnamed.is_empty() && self.naming.is_due() {
@@ -216,7 +216,7 @@ impl KernelHalf {
         })
     }
 
-    /// Events that found no room since the start.
+    /// Events lost because the ring buffer was full, since the start.
     pub fn events_lost(&self) -> Result<u64, KernelError> {
         let named = |source| KernelError::Map {
             name: "lost",
@@ -229,7 +229,7 @@ impl KernelHalf {
 }
 
 impl AsFd for KernelHalf {
-    /// Becomes readable when the ring fills faster than it is drained.
+    /// Readable when the ring buffer fills faster than it is drained.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.events.as_fd()
     }
@@ -241,17 +241,17 @@ impl std::os::fd::AsRawFd for KernelHalf {
     }
 }
 
-/// What a pass gives on most nodes.
+/// The usual size of a scan.
 const USUAL_BYTES: usize = 64 << 10;
 
 const ITERATOR: &str = "each_task";
 const ITERATOR_WITHOUT_STACKS: &str = "each_task_plain";
 
-/// Limit of one pass: 20,000 tasks that all changed, and many more if most are idle. Any user
-/// can start more, and the unit limits the probe to 64 MB.
+/// Limit of one scan: 20,000 tasks that all changed, and many more if most are idle. Any user can
+/// start more, and the unit limits the probe to 64 MB.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// One pass of an iterator. Reading consumes the link, so each attaches anew.
+/// Runs an iterator once. Reading consumes the link, so each call attaches it again.
 fn iterate(ebpf: &mut Ebpf, name: &'static str, into: &mut Vec<u8>) -> Result<Extent, KernelError> {
     into.clear();
     let named = |source| KernelError::Program { name, source };
@@ -290,7 +290,8 @@ fn attach_typed(
     Ok(())
 }
 
-/// The task iterator, and whether it tells stacks: not where the kernel lets none be read.
+/// Loads the task iterator. The flag is true if it reports kernel stacks, which some kernels do not
+/// allow.
 fn load_iterators(ebpf: &mut Ebpf, btf: &Btf) -> Result<(&'static str, bool), KernelError> {
     let mut load = |name| {
         let loaded = iterator(ebpf, name)?.load("task", btf);
@@ -305,8 +306,8 @@ fn load_iterators(ebpf: &mut Ebpf, btf: &Btf) -> Result<(&'static str, bool), Ke
     Ok((ITERATOR_WITHOUT_STACKS, false))
 }
 
-/// What the kernel half tells of sockets is more than a node needs to be judged: a
-/// kernel that refuses it is watched without.
+/// Attaches the socket programs. They are optional, so a kernel that refuses them is observed
+/// without them.
 fn attach_sockets(ebpf: &mut Ebpf, btf: &Btf) -> SocketEvents {
     for (name, tracepoint) in SOCKET_TRACEPOINTS {
         if let Err(error) = attach_typed(ebpf, name, tracepoint, btf) {
@@ -326,8 +327,8 @@ fn attach_sockets(ebpf: &mut Ebpf, btf: &Btf) -> SocketEvents {
     }
 }
 
-/// The classic tracepoint needs tracefs, which a container or a small machine
-/// may not have mounted; all else works without.
+/// Attaches the classic tracepoint for out-of-memory kills. It needs tracefs, which may not be
+/// mounted in a container or on a small machine; everything else works without it.
 fn attach_oom(ebpf: &mut Ebpf) -> Result<OomEvents, KernelError> {
     const NAME: &str = "on_oom";
     let named = |source| KernelError::Program { name: NAME, source };

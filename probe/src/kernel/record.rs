@@ -1,5 +1,5 @@
-//! The bytes that cross from the kernel half: twins of the structs in
-//! `ebpf/event.h`, and their translation. Nothing else knows these layouts.
+//! The byte layout of eBPF records: counterparts of the structs in `ebpf/event.h`, and their
+//! conversion. No other module uses these layouts.
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ const OOM: u32 = 5;
 const CGROUP: u32 = 6;
 const SOCKET: u32 = 7;
 const RESTED: u32 = 8;
-/// How many counters of lost records there are.
+/// Number of counters of lost records.
 pub(super) const KINDS: u32 = 9;
 
 const HAS_CGROUP: u32 = 1;
@@ -226,8 +226,8 @@ fn read<T: Pod>(bytes: &[u8]) -> Option<T> {
     bytemuck::try_pod_read_unaligned(bytes.get(..size_of::<T>())?).ok()
 }
 
-/// One record of the ring; `None` when it is of a kind or size that this
-/// program does not know, which its own kernel half never sends.
+/// One record of the ring buffer; `None` if its kind or size is unknown, which does not happen with
+/// the matching eBPF object.
 pub(super) fn event(bytes: &[u8]) -> Option<ProcessEvent> {
     let head: Head = read(bytes)?;
     Some(match head.kind {
@@ -280,15 +280,15 @@ fn ended(head: &Head, exit: &Exit) -> ProcessEvent {
     }
 }
 
-/// The tasks in what one pass gave, and the numbers of those that rested; a torn last
-/// record is left. One that rested and stands in `before`, which is sorted, is told as it
-/// was then.
+/// The tasks in one scan, and the numbers of unchanged tasks; an incomplete last record is dropped.
+/// If `before`, which is sorted, contains an unchanged task, the task is returned with its previous
+/// values.
 pub(super) fn tasks(mut bytes: &[u8], before: &[Task]) -> (Vec<Task>, Vec<u32>) {
     let (mut tasks, mut rested) = (Vec::new(), Vec::new());
     let (mut at, mut last) = (0, 0);
     while let Some(next) = read::<Rested>(bytes) {
         let size = if next.kind == RESTED {
-            // They come by number too, unless a container numbers them its own way.
+            // They are ordered by number too, except in a PID namespace with its own numbers.
             if next.tid < last {
                 at = before.partition_point(|task| task.tid < next.tid);
             }
@@ -311,7 +311,7 @@ pub(super) fn tasks(mut bytes: &[u8], before: &[Task]) -> (Vec<Task>, Vec<u32>) 
     (tasks, rested)
 }
 
-/// The open sockets in what one read of the iterator gave.
+/// The open sockets in one read of the iterator.
 pub(super) fn sockets(bytes: &[u8]) -> Vec<Socket> {
     bytes
         .chunks_exact(size_of::<RawSocket>())

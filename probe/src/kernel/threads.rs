@@ -1,5 +1,5 @@
-//! From tasks to processes: the iterator yields threads, and a process is the
-//! sum of its live threads and of what its ended threads left.
+//! Converts tasks to processes. The iterator returns threads; a process is the sum of its live
+//! threads and the totals of its ended threads.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,11 +8,10 @@ use super::waits::Waits;
 use super::{Finer, Resident, TaskKind, TaskSample, Totals};
 use ebb_telemetry::step::TaskState;
 
-/// Sums one pass by process. A process whose leader was not seen is left out: its
-/// ended threads' share is unknown. So is one that has ended and waits for its
-/// parent: its end is an event of its own.
+/// Sums one scan by process. A process without its leader is left out, because the totals of its
+/// ended threads are unknown. A zombie is left out too, because its end is a separate event.
 ///
-/// Beside them: the processes of which a stack's names are awaited.
+/// The second value contains the processes with stack addresses whose names are missing.
 pub(super) fn by_process(tasks: &[Task], waits: &Waits) -> (Vec<TaskSample>, BTreeSet<u32>) {
     let is_thread = |task: &&Task| is_thread(task);
     let mut of_others: HashMap<u32, Group> = HashMap::new();
@@ -35,8 +34,8 @@ pub(super) fn by_process(tasks: &[Task], waits: &Waits) -> (Vec<TaskSample>, BTr
     (samples, unnamed)
 }
 
-/// What the next pass may need again: a process of several threads is summed though some
-/// of them rested, and one whose names are awaited is told once they are known.
+/// Tasks that the next scan may need again. A process of several threads is summed even if some
+/// threads are unchanged. A process with missing names is reported again when they are known.
 pub(super) fn to_keep(tasks: &[Task], unnamed: &BTreeSet<u32>) -> Vec<Task> {
     let kept = |task: &&Task| is_thread(task) || unnamed.contains(&task.head.tgid);
     let mut kept: Vec<Task> = tasks.iter().filter(kept).copied().collect();
@@ -44,7 +43,7 @@ pub(super) fn to_keep(tasks: &[Task], unnamed: &BTreeSet<u32>) -> Vec<Task> {
     kept
 }
 
-/// The addresses whose names would tell what tasks wait for, each once.
+/// The addresses whose names are needed to determine wait states, each once.
 pub(super) fn unnamed_addresses(tasks: &[Task], waits: &Waits) -> Vec<u64> {
     let told = |task: &&Task| task.head.flags & record::HAS_STACK != 0;
     let stacks = tasks.iter().filter(told).map(|task| &task.stack);
@@ -52,8 +51,7 @@ pub(super) fn unnamed_addresses(tasks: &[Task], waits: &Waits) -> Vec<u64> {
     addresses.into_iter().collect()
 }
 
-/// The processes that have ended and wait for their parent; among them may be one of
-/// which a thread still lives.
+/// Zombies: ended processes that their parent has not reaped. Some may still have a live thread.
 pub(super) fn zombies(tasks: &[Task]) -> Vec<u32> {
     let ended = |task: &&Task| !is_thread(task) && task.head.flags & record::ZOMBIE != 0;
     tasks.iter().filter(ended).map(|task| task.tid).collect()
@@ -63,7 +61,7 @@ fn is_thread(task: &Task) -> bool {
     task.head.flags & record::THREAD != 0
 }
 
-/// What a thread does; `None` where that cannot be seen.
+/// The state of a thread; `None` if it cannot be determined.
 fn state(task: &Task, waits: &Waits) -> Option<TaskState> {
     let has = |flag| task.head.flags & flag != 0;
     if has(record::KERNEL_THREAD) || has(record::ZOMBIE) {
@@ -77,7 +75,7 @@ fn state(task: &Task, waits: &Waits) -> Option<TaskState> {
             true => waits.state(&task.stack),
             false => None,
         };
-        // The scheduler's own mark, where the names say nothing.
+        // The scheduler's I/O wait flag, if the names are not conclusive.
         let unnamed = matches!(waits, None | Some(TaskState::Other));
         match has(record::IO_WAIT) && unnamed {
             true => Some(TaskState::Disk),
@@ -202,7 +200,7 @@ mod tests {
             &[task(7, 0, 5, 100), task(7, record::THREAD, 2, 0)],
             &[(7, 107)],
         );
-        // The order of tasks does not matter, and processes do not mix.
+        // The order of tasks does not matter, and processes are kept separate.
         check(
             &[
                 task(9, record::THREAD, 1, 0),
@@ -211,9 +209,9 @@ mod tests {
             ],
             &[(8, 4), (9, 6)],
         );
-        // Threads without their leader tell too little.
+        // Threads without their leader are not sufficient.
         check(&[task(7, record::THREAD, 2, 0)], &[]);
-        // An ended leader with living threads lives; with none it does not.
+        // An ended leader with live threads counts as alive; without them it does not.
         check(&[task(7, record::ZOMBIE, 5, 1)], &[]);
         check(
             &[task(7, record::ZOMBIE, 5, 1), task(7, record::THREAD, 2, 0)],
@@ -247,7 +245,7 @@ mod tests {
             &[record::IO_WAIT | record::HAS_STACK],
             Some(TaskState::Disk),
         );
-        // Waits, and for what the kernel does not say.
+        // It waits for an unknown reason.
         check(&[0], None);
         check(&[0, record::IO_WAIT], Some(TaskState::Disk));
         check(&[record::HAS_STACK], Some(TaskState::Other));

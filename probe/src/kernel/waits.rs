@@ -1,16 +1,16 @@
-//! What a waiting task waits for, by the names of the functions on its kernel
-//! stack. The names are data: where one came or went with a kernel, both stand here.
+//! Determines the wait reason of a task from the function names on its kernel stack. If a function
+//! was renamed, the table contains both names.
 
 use std::collections::HashMap;
 
 use ebb_telemetry::step::TaskState;
 
-/// Addresses that are remembered: a kernel has a few hundred places to wait at.
+/// Maximum number of stored addresses; a kernel has a few hundred functions that wait.
 const MAX_ADDRESSES: usize = 4_096;
 
-/// Functions by what waiting in them means, as the top of a stack is walked down:
-/// the first name that stands here decides. A trailing `*` stands for any end.
-/// Functions of the scheduler itself are not on a stack that the kernel hands out.
+/// Functions by wait reason. The stack is searched from the top, and the first function in this
+/// table decides. A trailing `*` matches any suffix. Stacks from the kernel do not contain
+/// functions of the scheduler.
 const NAMES: [(TaskState, &[&str]); 9] = [
     (
         TaskState::PageFault,
@@ -37,7 +37,7 @@ const NAMES: [(TaskState, &[&str]); 9] = [
             "inet_wait_for_connect",
             "udp_*",
             "raw_recvmsg",
-            // Files that lie behind the network.
+            // Network file systems.
             "rpc_wait_bit_killable",
             "rpc_*",
             "nfs_*",
@@ -74,7 +74,7 @@ const NAMES: [(TaskState, &[&str]); 9] = [
     (
         TaskState::Pipe,
         &[
-            // pipe_read up to 6.12, anon_pipe_read from 6.14 on.
+            // `pipe_read` up to Linux 6.12, `anon_pipe_read` from 6.14.
             "pipe_read",
             "pipe_write",
             "anon_pipe_read",
@@ -112,7 +112,7 @@ const NAMES: [(TaskState, &[&str]); 9] = [
     (
         TaskState::Lock,
         &[
-            // futex_wait_queue_me up to 5.15, futex_wait_queue up to 6.15.
+            // `futex_wait_queue_me` up to Linux 5.15, `futex_wait_queue` up to 6.15.
             "futex_wait_queue_me",
             "futex_wait_queue",
             "futex_do_wait",
@@ -148,7 +148,7 @@ const NAMES: [(TaskState, &[&str]); 9] = [
     ),
 ];
 
-/// What waiting in a function means; `None` when its name says nothing.
+/// The wait reason of a function; `None` if its name is not in the table.
 fn meaning(function: &str) -> Option<TaskState> {
     let matches = |name: &&str| match name.strip_suffix('*') {
         Some(start) => function.starts_with(start),
@@ -158,15 +158,15 @@ fn meaning(function: &str) -> Option<TaskState> {
     found.map(|(state, _)| *state)
 }
 
-/// The addresses whose names the kernel has told.
+/// The addresses with known names.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     by_address: HashMap<u64, Option<TaskState>>,
 }
 
 impl Waits {
-    /// Takes in lines of an address and its name, as `ebpf/ebb.bpf.c` writes them:
-    /// `ffffffff8134c9d5 do_wait+0x45/0x80`.
+    /// Adds lines of an address and its name, in the format of `ebpf/ebb.bpf.c`: `ffffffff8134c9d5
+    /// do_wait+0x45/0x80`.
     pub(super) fn learn(&mut self, lines: &[u8]) {
         let lines = String::from_utf8_lossy(lines);
         for line in lines.lines() {
@@ -176,7 +176,7 @@ impl Waits {
             let Some((address, name)) = line.split_once(' ') else {
                 continue;
             };
-            // Compilers put `.constprop.0` and the like behind a name.
+            // Compilers append suffixes such as `.constprop.0` to a name.
             let name = name.split(['+', '.', ' ']).next().unwrap_or_default();
             if let Ok(address) = u64::from_str_radix(address, 16) {
                 self.by_address.insert(address, meaning(name));
@@ -184,7 +184,7 @@ impl Waits {
         }
     }
 
-    /// What a stack means, its top first; `None` while a name is awaited.
+    /// The wait reason of a stack, from the top; `None` while a name is missing.
     pub(super) fn state(&self, stack: &[u64]) -> Option<TaskState> {
         for address in stack.iter().filter(|address| **address != 0) {
             if let Some(state) = self.by_address.get(address)? {
@@ -194,7 +194,7 @@ impl Waits {
         Some(TaskState::Other)
     }
 
-    /// The addresses of a stack on which its meaning hangs and whose names are awaited.
+    /// The addresses of a stack that decide its wait reason and have no name yet.
     pub(super) fn unnamed(&self, stack: &[u64]) -> impl Iterator<Item = u64> {
         let meaning = |address: &u64| self.by_address.get(address);
         let in_doubt = stack
@@ -209,7 +209,7 @@ impl Waits {
 mod tests {
     use super::*;
 
-    /// Stacks as kernels told them, their tops first.
+    /// Stacks from real kernels, from the top.
     #[test]
     fn a_stack_tells_what_is_waited_for() {
         let check = |stack: &[&str], expect: TaskState| {

@@ -30,7 +30,8 @@ impl Asker {
         // PID 0 means that the probe's PID namespace does not contain the process.
         let pid = u32::try_from(peer.pid()?).ok().filter(|pid| *pid > 0)?;
         let start_ticks = Stat::parse(&read_of(pid, "stat")?)?.start_ticks;
-        // This check comes last: it proves that the PID was not reused before the start time was read.
+        // This check comes last: it proves that the PID was not reused before the start time was
+        // read.
         still_has(stream.as_fd(), pid, &peer).then_some(Self { pid, start_ticks })
     }
 

@@ -1,4 +1,4 @@
-//! Asks a probe to label the step that this process is of.
+//! Client of the label socket: sends labels for the task of this process.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -11,10 +11,10 @@ use ebb_telemetry::step::Handed;
 
 use super::{Wire, check};
 
-/// Longer than the probe takes to see a new process.
+/// Time limit of a request; the probe needs less time to see a new process.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// `key=value` each, and a trace id.
+/// Parses `key=value` labels, with an optional trace id.
 pub fn parse_labels(trace_id: Option<String>, labels: &[String]) -> anyhow::Result<Handed> {
     let label = |text: &String| match text.split_once('=') {
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
@@ -26,7 +26,7 @@ pub fn parse_labels(trace_id: Option<String>, labels: &[String]) -> anyhow::Resu
     Ok(handed)
 }
 
-/// Hands it over, and waits for the answer.
+/// Sends the labels and waits for the answer.
 pub fn hand(socket: &Path, handed: Handed) -> anyhow::Result<()> {
     let shown = socket.display();
     let mut stream = UnixStream::connect(socket)

@@ -1,5 +1,5 @@
-//! The socket that requests come by. Each connection brings one, and is answered: `ok`, or
-//! `refused:` and why.
+//! The socket for label requests. Each connection has one request, and gets the answer `ok`, or
+//! `refused:` with the reason.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -16,33 +16,33 @@ use tokio::task::JoinSet;
 
 use super::{Asker, MAX_REQUEST_BYTES, Refusal, parse};
 
-/// Connections at one time at most.
+/// Maximum number of simultaneous connections.
 const MAX_CONNECTIONS: usize = 16;
 
-/// How long a request may take to come, and its answer to go.
+/// Time limit for reading a request and for writing its answer.
 const TALK: Duration = Duration::from_secs(2);
 
-/// How long who asks is kept waiting for the probe to see it.
+/// How long a client waits until the probe sees its process.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// What a process asks for its step.
+/// A label request of a process.
 #[derive(Debug)]
 pub struct Request {
     /// The process that asks, as the kernel reports it.
     pub asker: Asker,
-    /// What it hands over.
+    /// The labels.
     pub handed: Handed,
     answer: oneshot::Sender<Result<(), Refusal>>,
 }
 
 impl Request {
-    /// Answers; who asked may be gone.
+    /// Sends the answer; the client may have disconnected.
     pub fn answer(self, said: Result<(), Refusal>) {
         let _ = self.answer.send(said);
     }
 }
 
-/// The listening end; none where no path is configured.
+/// The listening socket; empty if no path is configured.
 #[derive(Debug, Default)]
 pub struct Socket {
     listener: Option<UnixListener>,
@@ -50,8 +50,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Listens at `path`. Labels are never required: where that cannot be, the probe goes
-    /// on without.
+    /// Listens at `path`. Labels are optional: if this fails, the probe runs without them.
     pub fn open(path: Option<&Path>) -> Self {
         let listener = path.and_then(|path| {
             let opened = listen(path);
@@ -66,12 +65,12 @@ impl Socket {
         }
     }
 
-    /// Requests refused since the start.
+    /// Number of requests refused since the start.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Hands what comes to `to`; never returns.
+    /// Accepts connections and sends their requests to `to`; never returns.
     pub async fn serve(&self, to: mpsc::Sender<Request>) {
         let Some(listener) = &self.listener else {
             return std::future::pending().await;
@@ -107,9 +106,9 @@ impl Socket {
     }
 }
 
-/// Everybody may ask: each for its own step only.
+/// Every user may connect, because a process can label only its own task.
 fn listen(path: &Path) -> io::Result<UnixListener> {
-    // What an earlier run left; anything else there is not ours to take away.
+    // Removes the socket of an earlier run; any other file is kept.
     if fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket()) {
         fs::remove_file(path)?;
     }
@@ -139,7 +138,7 @@ async fn ask(stream: &UnixStream, to: &mpsc::Sender<Request>) -> Result<(), Refu
     }
 }
 
-/// Up to the end of a line, or of what is sent.
+/// Reads up to the end of a line or of the input.
 async fn read(stream: &UnixStream) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut room = [0; 1_024];
@@ -192,7 +191,7 @@ mod tests {
     async fn each_connection_brings_one_request_with_who_asks_and_refusals_are_counted() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("label.sock");
-        // One that is there already gives way.
+        // A new socket replaces an existing one.
         drop(Socket::open(Some(&path)));
         let socket = Socket::open(Some(&path));
         let (to, mut from) = mpsc::channel::<Request>(4);

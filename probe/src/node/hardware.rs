@@ -1,4 +1,4 @@
-//! What the machine has, from sysfs and procfs.
+//! Hardware of the machine, from sysfs and procfs.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,10 +12,10 @@ use ebb_telemetry::units::{Bytes, MilliCores};
 use super::{NodeError, text};
 use crate::kernel_file;
 
-/// Names the processors that are in use.
+/// The file with the CPUs that are online.
 pub(crate) const PROCESSORS: &str = "/sys/devices/system/cpu/online";
 
-/// Reads it; CPUs, memory and devices come and go on some machines.
+/// Reads the hardware; CPUs, memory and devices can change on some machines.
 pub(super) fn hardware(devices: &mut Devices) -> Result<Hardware, NodeError> {
     Ok(Hardware {
         cores: MilliCores::cores(read(PROCESSORS, processors)?.into()),
@@ -32,7 +32,7 @@ fn read<T>(path: &'static str, parse: fn(&str) -> Option<T>) -> Result<T, NodeEr
     })
 }
 
-/// How many processors `0-3,6` names.
+/// Number of CPUs in a list such as `0-3,6`.
 pub(crate) fn processors(text: &str) -> Option<u32> {
     text.trim()
         .split(',')
@@ -52,14 +52,14 @@ fn memory_total(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// The devices on the PCI bus and whether each is a GPU, which is asked once. One goes by
-/// its address and the inode of its entry, which a later device there does not get again.
+/// The devices on the PCI bus, and whether each is a GPU, which is determined once. The key is the
+/// address and the inode of the entry; a later device has another inode.
 #[derive(Debug, Default)]
 pub(super) struct Devices(BTreeMap<(OsString, u64), bool>);
 
 impl Devices {
-    /// Graphics and compute devices; a machine without that bus has none, and `None` means
-    /// that the buses could not be listed.
+    /// Number of GPUs and accelerators: 0 without a PCI bus, `None` if the buses could not be
+    /// listed.
     fn gpus(&mut self, buses: &Path) -> Option<u32> {
         fs::read_dir(buses).ok()?;
         let devices = buses.join("pci/devices");
@@ -83,8 +83,8 @@ impl Devices {
     }
 }
 
-/// A 3D controller or an accelerator is one; a screen's controller is one only if
-/// it is of a maker of GPUs, because every virtual machine has a screen.
+/// A 3D controller or an accelerator is a GPU. A display controller is a GPU only if its vendor
+/// makes GPUs, because every virtual machine has a display controller.
 ///
 /// Source: PCI Code and ID Assignment, base classes 03h and 12h; the PCI ID
 /// repository for the vendors.

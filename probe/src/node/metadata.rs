@@ -1,5 +1,5 @@
-//! Which instance of a cloud this machine is, as its metadata server says. Asked only
-//! where the firmware names that cloud, so that no other machine waits for an answer.
+//! The instance id of this machine, from the metadata server of the cloud. It is requested only if
+//! the firmware identifies the cloud, so that other machines do not wait for an answer.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -10,35 +10,35 @@ use std::time::{Duration, Instant};
 use ebb_telemetry::identity::{IdentityError, NodeId};
 use thiserror::Error;
 
-/// The same at every cloud.
+/// The same address in every cloud.
 ///
 /// Source: EC2 user guide, "Access instance metadata"; Compute Engine, "Query VM metadata".
 pub(super) const SERVER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)), 80);
 
-/// The longest that one question may take.
+/// Time limit of one request.
 const LONGEST: Duration = Duration::from_secs(1);
 const TRIES: u32 = 3;
 const MAX_ANSWER_BYTES: u64 = 16 << 10;
 
-/// Why the metadata server told nothing.
+/// Why the metadata server returned no instance id.
 #[derive(Debug, Error)]
 pub(super) enum MetadataError {
-    /// It does not answer.
+    /// The server does not answer.
     #[error("the metadata server did not answer in time")]
     Silent(#[from] io::Error),
-    /// It refuses.
+    /// The server refuses the request.
     #[error("the metadata server answered '{0}'")]
     Refused(String),
-    /// It is another.
+    /// Another server answers.
     #[error("what answered is not Google's metadata server: it lacks Metadata-Flavor: Google")]
     Stranger,
-    /// It names none.
+    /// The answer is not a valid node id.
     #[error(transparent)]
     Name(#[from] IdentityError),
 }
 
-/// A cloud whose instances have a number.
+/// A cloud with instance ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cloud {
     Ec2,
@@ -46,8 +46,8 @@ pub(super) enum Cloud {
 }
 
 impl Cloud {
-    /// By the firmware's vendor; `root` is where `sys` is. EC2's older machines have
-    /// Xen's firmware, and its number elsewhere.
+    /// Identifies the cloud from the firmware vendor; `root` is the directory of `sys`. Older EC2
+    /// machines have Xen firmware, and their id in another file.
     pub(super) fn of_machine(root: &Path) -> Option<Self> {
         let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
         let vendor = text("sys/class/dmi/id/sys_vendor");
@@ -59,7 +59,7 @@ impl Cloud {
         }
     }
 
-    /// The instance's id, which the inventory knows it by.
+    /// The instance id, as in the inventory.
     pub(super) fn instance(self, server: SocketAddr) -> Result<NodeId, MetadataError> {
         let mut tried = 1;
         loop {
@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers as a cloud's documentation says, and refuses what lacks its header.
+    /// Answers as the cloud documents it, and refuses requests without the required header.
     fn server(answer: fn(&[String]) -> String) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_server_that_never_answers_is_given_up() {
-        // It takes the connection, and says nothing.
+        // The server accepts the connection and sends nothing.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! The table of an interval, from made-up ones.
+//! Tests of the table of an interval, with made-up intervals.
 
 use ebb_telemetry::heartbeat::{Coverage, Hardware, ProbeCost};
 use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
@@ -103,7 +103,7 @@ fn a_table_says_what_was_seen_and_what_is_unknown() {
     );
     assert!(shown.contains("the probe: 0.10 % of one core"), "{shown}");
     assert!(!shown.contains("SEEN AT THE SAMPLES"), "{shown}");
-    // The busiest first.
+    // The busiest task comes first.
     let place = |name: &str| shown.find(name);
     assert!(place("busy") < place("cunning"));
 }

@@ -1,6 +1,5 @@
-//! Makes heartbeats and finished steps fit into a message: first with fewer details of each
-//! step, then with fewer steps. A heartbeat is never dropped, and what is left out is counted.
-//! Pure.
+//! Makes heartbeats and finished tasks fit into a message: first with fewer details of each task,
+//! then with fewer tasks. A heartbeat is never dropped, and all omissions are counted. Pure.
 
 use std::cmp::Reverse;
 
@@ -10,12 +9,12 @@ use ebb_telemetry::step::{StepBatch, StepDetail, StepKind, StepUsage};
 use ebb_wire::EncodeError;
 use ebb_wire::{MAX_GPUS, MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, MAX_TOOLS_A_STEP};
 
-/// What was left out of a message because it was too large.
+/// The number of tasks that were omitted or shortened because a message was too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeftOut {
-    /// Running steps.
+    /// Running tasks.
     pub steps: u64,
-    /// Steps that were sent with fewer details.
+    /// Tasks that were sent with fewer details.
     pub shortened: u64,
 }
 
@@ -30,32 +29,32 @@ impl LeftOut {
 /// A message that fits.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fitted<T> {
-    /// Number of heartbeats in it; 1 for an object of steps.
+    /// Number of heartbeats in it; 1 for an object of tasks.
     pub(super) count: usize,
     /// The message or object.
     pub(super) body: T,
-    /// What was left out.
+    /// The omissions.
     pub(super) left_out: LeftOut,
 }
 
-/// What is removed, one after the other, until the message fits.
+/// The parts that are removed in this order until the message fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     /// More entries than the contract allows.
     BeyondContract,
     /// Arguments and open files.
     Opened,
-    /// All executables of a step except the two busiest.
+    /// All executables of a task except the two busiest.
     MostTools,
     /// Labels from schedulers, and the run that a launcher names.
     Labels,
     /// All executables.
     Tools,
-    /// All of a step except its totals.
+    /// All fields of a task except its totals.
     Details,
-    /// All steps except this many; see [`keep_most_telling`].
+    /// All tasks except this many; see [`keep_most_telling`].
     Steps(usize),
-    /// All of the node except its totals.
+    /// All fields of the node except its totals.
     NodeDetail,
 }
 
@@ -75,7 +74,7 @@ const CUTS: [Cut; 13] = [
     Cut::Steps(0),
 ];
 
-/// The rest is a heartbeat of about 400 bytes, which always fits.
+/// After this, a heartbeat has about 400 bytes, which always fits.
 const LAST_CUT: Cut = Cut::NodeDetail;
 
 /// One message with as many of the oldest heartbeats as fit. If the first does not fit alone, it
@@ -115,7 +114,7 @@ pub(super) fn heartbeats(
     })
 }
 
-/// Finished steps as one object, with fewer details if they do not fit.
+/// Finished tasks as one object, with fewer details if they do not fit.
 ///
 /// # Errors
 /// If the encoder fails for a reason other than size.
@@ -180,7 +179,7 @@ fn cut_heartbeat(heartbeat: &mut Heartbeat, cut: Cut) {
     cut_steps(&mut heartbeat.steps, cut);
 }
 
-/// Removes details only: a finished step is sent once, so none may be left out.
+/// Removes details only: a finished task is sent once, so it must not be left out.
 fn cut_steps(steps: &mut [StepUsage], cut: Cut) {
     for step in steps {
         match cut {
@@ -209,8 +208,8 @@ fn left_out(whole: &[StepUsage], shorter: &[StepUsage]) -> LeftOut {
     }
 }
 
-/// Keeps at most `most` steps: jobs before sessions, services and process trees, and the busiest
-/// of each first. The probe sends the others when they end.
+/// Keeps at most `most` tasks: jobs before sessions, services and process trees, and the busiest of
+/// each first. The probe sends the others when they end.
 pub(crate) fn keep_most_telling(steps: &mut Vec<StepUsage>, most: usize) {
     if steps.len() <= most {
         return;
@@ -255,7 +254,7 @@ mod tests {
         std::iter::repeat_with(next).take(length).collect()
     }
 
-    /// A step with every field set and every text of `text_bytes` random characters.
+    /// A task with every field set and every text of `text_bytes` random characters.
     fn full_step(seed: u64, text_bytes: usize) -> StepUsage {
         let text = |n: u64| noise(seed * 1_000 + n, text_bytes);
         let tool = |n: u64| ToolUsage {
@@ -357,16 +356,16 @@ mod tests {
             assert_eq!(fitted.left_out, left_out);
         };
         check(&with_steps(3, 20), 3, 0);
-        // Open files of running steps are never sent, but they count for the size.
+        // Open files of running tasks are never sent, but they count for the size.
         check(&with_steps(128, 20), 128, 128);
         // The names alone are larger than a message.
         check(&with_steps(128, 256), 64, 64);
-        // More steps than the contract allows, as in the spool of an older probe.
+        // More tasks than the contract allows, as in the spool of an older probe.
         check(&with_steps(1_000, 20), 128, 128);
         let mut of_gpus = with_steps(1, 20);
         of_gpus.detail.gpus = vec![GpuUse::default(); 10_000];
         check(&of_gpus, 1, 0);
-        // The busiest steps stay.
+        // The busiest tasks stay.
         let fitted = heartbeats(&sent(), &[with_steps(1_000, 10)]).expect("it goes");
         let read = decode_heartbeats(&fitted.body).expect("it reads");
         assert!(read.heartbeats[0].steps[0].id.key.starts_with("0 "));
@@ -419,7 +418,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// Names of any bytes, any counters and any number of steps.
+        /// Names with any bytes, any counters and any number of tasks.
         #[test]
         fn every_heartbeat_is_sent_and_accepted_by_the_reader(
             name in names(), key in names(), label in names(),
@@ -440,7 +439,7 @@ mod tests {
             }
             whole.detail.masked_because = Some(text(&label));
             whole.probe.events_lost = counter;
-            // Through the form in which the spool stores it.
+            // A round trip through the format of the spool.
             let record = serde_json::to_vec(&whole).expect("written");
             let whole: Heartbeat = serde_json::from_slice(&record).expect("read");
             let fitted = heartbeats(&sent(), std::slice::from_ref(&whole)).expect("it goes");

@@ -1,5 +1,6 @@
-//! A sink for people who have a collector: heartbeats and steps as metrics, by OTLP over
-//! HTTP in its JSON form. Names are OpenTelemetry's where it has one, else begin `ebb.`.
+//! A sink for OpenTelemetry collectors: sends heartbeats and tasks as metrics, by OTLP over HTTP in
+//! its JSON encoding. Metric names are OpenTelemetry's if it has one, otherwise they begin with
+//! `ebb.`.
 //!
 //! Source: OTLP 1.x, "OTLP/HTTP" and "JSON Protobuf Encoding"; semantic conventions for
 //! system, container, k8s, process and hardware metrics.
@@ -17,14 +18,14 @@ use serde_json::{Value, json};
 use self::metrics::{Gathered, Side};
 use super::sink::{Sink, SinkError};
 
-/// Where metrics go below a collector's address.
+/// The metrics path at a collector's address.
 const PATH: &str = "/v1/metrics";
 
 /// A collector.
 pub struct Collector {
     webhook: HttpWebhook,
-    /// What the counters stand at, of what the collector has taken: heartbeats tell what
-    /// came to an interval, and most stores of metrics want sums.
+    /// The sums of the counters that the collector has accepted. Heartbeats contain the values of
+    /// one interval, but most metric stores need cumulative sums.
     taken: RefCell<Sums>,
 }
 
@@ -44,10 +45,10 @@ impl Sums {
 }
 
 impl Collector {
-    /// At this address, such as `http://127.0.0.1:4318`.
+    /// A collector at this address, such as `http://127.0.0.1:4318`.
     ///
     /// # Errors
-    /// When it is not https with a host, nor plain http to this machine.
+    /// If the address is neither https with a host nor plain http to this machine.
     pub fn at(address: &str) -> Result<Self, BadWebhookUrl> {
         let url = format!("{}{PATH}", address.trim_end_matches('/'));
         Ok(Self {
@@ -59,7 +60,7 @@ impl Collector {
     async fn post(&self, resources: Vec<Value>) -> Result<(), SinkError> {
         let body = json!({ "resourceMetrics": resources });
         let answer = self.webhook.send(&body, None).await?;
-        // A collector may take a part; asking again would not change that.
+        // A collector can accept a part; a retry would not change that.
         let said: Option<Value> = serde_json::from_slice(&answer).ok();
         let refused = said.and_then(|said| said.get("partialSuccess").cloned());
         if let Some(refused) = refused.filter(|r| r.get("rejectedDataPoints").is_some()) {
@@ -91,7 +92,7 @@ impl Sink for Collector {
     async fn steps(&self, _: &str, object: Vec<u8>) -> Result<(), SinkError> {
         let ebb_wire::StepObject { sent, batch, .. } = ebb_wire::decode_steps(&object)?;
         if batch.boot != sent.boot {
-            // When it was is no longer known.
+            // Its time is no longer known.
             tracing::warn!(
                 steps = batch.steps.len(),
                 "steps of an earlier boot are no metrics"

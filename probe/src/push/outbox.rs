@@ -1,4 +1,4 @@
-//! What waits to be sent, and what of it must go now.
+//! Records that wait to be sent, and which of them are urgent.
 
 use std::io;
 
@@ -17,29 +17,29 @@ use crate::spool::{RecordNumber, Spool};
 /// Whether a heartbeat may wait for others to fill its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
-    /// It may.
+    /// The heartbeat may wait.
     CanWait,
-    /// It goes at once, with those before it.
+    /// The heartbeat is sent at once, with those before it.
     Now,
 }
 
-/// What is sent next.
+/// The next message to send.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Message<T> {
-    /// The records that it has.
+    /// The records in the message.
     pub(super) records: Vec<RecordNumber>,
     pub(super) body: T,
     pub(super) left_out: LeftOut,
 }
 
-/// An object of finished steps and where it goes.
+/// An object of finished tasks and its key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Object {
     pub(super) key: String,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Two spools and what is urgent about them.
+/// Two spools and their urgency.
 #[derive(Debug)]
 pub struct Outbox {
     pub(super) heartbeats: Spool,
@@ -53,8 +53,8 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An outbox for `node`, which the cloud attests as `sender`. What waits from
-    /// an earlier run goes at once.
+    /// An outbox for `node`, which the cloud attests as `sender`. Records from an earlier run are
+    /// sent at once.
     pub fn new(heartbeats: Spool, steps: Spool, node: NodeId, sender: String) -> Self {
         Self {
             heartbeats,
@@ -68,7 +68,7 @@ impl Outbox {
         }
     }
 
-    /// Keeps a heartbeat until it is sent.
+    /// Stores a heartbeat until it is sent.
     pub fn add_heartbeat(&mut self, heartbeat: &Heartbeat, urgency: Urgency) {
         match serde_json::to_vec(heartbeat) {
             Ok(record) => self.heartbeats.push(record),
@@ -79,7 +79,7 @@ impl Outbox {
         }
     }
 
-    /// Keeps finished steps until they are sent.
+    /// Stores finished tasks until they are sent.
     pub fn add_steps(&mut self, batch: &StepBatch) {
         match serde_json::to_vec(batch) {
             Ok(record) => self.steps.push(record),
@@ -92,7 +92,7 @@ impl Outbox {
         tracing::error!(%error, "failed to write a record");
     }
 
-    /// Says that nothing more comes.
+    /// Declares that no more records follow.
     pub const fn close(&mut self) {
         self.closed = true;
     }
@@ -101,22 +101,22 @@ impl Outbox {
         self.closed
     }
 
-    /// Records lost since the start.
+    /// Number of records lost since the start.
     pub const fn dropped(&self) -> u64 {
         self.heartbeats.dropped() + self.steps.dropped() + self.unwritten
     }
 
-    /// Of the lost records, those that could not be read from the disk.
+    /// Number of lost records that could not be read from the disk.
     pub const fn unreadable(&self) -> u64 {
         self.heartbeats.unreadable() + self.steps.unreadable()
     }
 
-    /// What was left out of sent messages, since the start.
+    /// Omissions from sent messages, since the start.
     pub const fn left_out(&self) -> LeftOut {
         self.left_out
     }
 
-    /// Counts what was left out of a message that was sent.
+    /// Counts the omissions from a message that was sent.
     pub(super) fn note_left_out(&mut self, left_out: LeftOut) {
         if left_out != LeftOut::default() {
             let LeftOut { steps, shortened } = left_out;
@@ -129,12 +129,12 @@ impl Outbox {
         self.left_out.add(left_out);
     }
 
-    /// Bytes that wait.
+    /// Bytes of the waiting records.
     pub fn held(&self) -> Bytes {
         self.heartbeats.held().saturating_add(self.steps.held())
     }
 
-    /// The next message, if one is due: full, urgent, or the last.
+    /// The next message, if one is due: a full one, an urgent one, or the last one.
     pub(super) fn next_message(&mut self, sent: &Sent) -> Option<Message<String>> {
         loop {
             let due = self.closed || self.urgency == Urgency::Now;
@@ -170,7 +170,7 @@ impl Outbox {
         }
     }
 
-    /// The next object of finished steps.
+    /// The next object of finished tasks.
     pub(super) fn next_object(&mut self, sent: &Sent) -> Option<Message<Object>> {
         while !self.steps.is_empty() {
             let own = |b: &StepBatch| b.node == self.node;
@@ -202,8 +202,8 @@ impl Outbox {
     }
 }
 
-/// The oldest records that this program understands and this node wrote: a disk image can
-/// hold another node's spool, and an update can change the form of records.
+/// The oldest records that this program can parse and that this node wrote. A disk image can
+/// contain another node's spool, and an update can change the record format.
 fn readable<T: DeserializeOwned>(
     spool: &mut Spool,
     limit: usize,

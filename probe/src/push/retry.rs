@@ -1,20 +1,20 @@
-//! The one policy of retry: doubling pauses with jitter, so that a fleet that
-//! lost its queue at once does not come back at once.
+//! The retry policy: pauses that double, with jitter, so that the nodes of a fleet do not all retry
+//! at the same time.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// How often in a row it failed.
+/// The number of consecutive failures.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// The pause after one more failure: between half of the step and all of it,
-    /// by `jitter` from 0 to 255.
+    /// The pause after one more failure: between half and all of the doubled pause. `jitter`
+    /// selects the point, from 0 to 255.
     pub(super) fn next(&mut self, jitter: u8) -> Duration {
         let doubled = 2_u32.saturating_pow(self.failures);
         self.failures = self.failures.saturating_add(1);
@@ -23,7 +23,7 @@ impl Backoff {
     }
 }
 
-/// A random byte; without randomness the longest pause.
+/// A random byte; 255, for the longest pause, if the kernel has no randomness.
 pub(super) fn jitter() -> u8 {
     let mut byte = [u8::MAX];
     let _ = rustix::rand::getrandom(&mut byte, rustix::rand::GetRandomFlags::NONBLOCK);

@@ -1,39 +1,39 @@
-//! Where records go: a queue and a bucket, be they the cloud's or one place of an object
-//! store that plays both.
+//! The destination of records: a queue and a bucket in the cloud, or an object store that serves as
+//! both.
 
 use ebb_cloud::ports::{CloudError, Objects, PutOptions, Queue};
 use ebb_wire::DecodeError;
 use thiserror::Error;
 
-/// Why a record did not go.
+/// Why a record was not sent.
 #[derive(Debug, Error)]
 pub enum SinkError {
-    /// The cloud did not take it.
+    /// The cloud refused it or failed.
     #[error(transparent)]
     Cloud(#[from] CloudError),
-    /// A record that cannot be told in another form.
+    /// A record cannot be converted to another format.
     #[error("a record cannot be read again")]
     Record(#[from] DecodeError),
-    /// Nobody said whether it went.
+    /// There was no answer within the time limit.
     #[error("there was no answer in time; is the network a black hole?")]
     NoAnswer,
 }
 
-/// Takes encoded records.
+/// Accepts encoded records.
 #[async_trait::async_trait(?Send)]
 pub trait Sink {
-    /// Takes one message of heartbeats.
+    /// Sends one message of heartbeats.
     async fn heartbeats(&self, body: &str) -> Result<(), SinkError>;
 
-    /// Takes one object of finished steps; the same key again replaces it.
+    /// Stores one object of finished tasks; an object with the same key is replaced.
     async fn steps(&self, key: &str, object: Vec<u8>) -> Result<(), SinkError>;
 }
 
 /// A queue and a bucket.
 pub struct CloudSink {
-    /// Takes heartbeats.
+    /// The queue for heartbeats.
     pub queue: Box<dyn Queue>,
-    /// Takes finished steps.
+    /// The store for finished tasks.
     pub objects: Box<dyn Objects>,
 }
 

@@ -1,4 +1,4 @@
-//! Sending against a sink that can fail.
+//! Tests of sending to a sink that can fail.
 
 use std::cell::Cell;
 use std::fs;
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use super::*;
 use crate::spool::Spool;
 
-/// Fails as often as it is told, or hangs, then takes everything.
+/// Fails a given number of times, or hangs, and then accepts everything.
 #[derive(Default)]
 struct TestSink {
     hangs: Cell<bool>,
@@ -128,7 +128,7 @@ fn outbox(folder: &std::path::Path) -> RefCell<Outbox> {
     let open = |name: &str| Spool::open(folder.join(name), Bytes::mib(1));
     let sender = "AROAX:i-1".to_owned();
     let mut outbox = Outbox::new(open("heartbeats"), open("steps"), node("i-1"), sender);
-    // Nothing is left of an earlier run.
+    // No records of an earlier run are left.
     assert_eq!(outbox.next_message(&sent()), None);
     RefCell::new(outbox)
 }
@@ -261,7 +261,7 @@ async fn a_bucket_that_refuses_does_not_hold_up_heartbeats() {
     assert!(outbox.borrow().held() > Bytes(0));
 }
 
-/// Two hours of heartbeats, a minute apart; in the first nothing gets through.
+/// Two hours of heartbeats, a minute apart; in the first hour all attempts fail.
 async fn an_hour_without(refuse: impl Fn(&TestSink, bool)) {
     let folder = tempfile::tempdir().expect("a folder");
     let (outbox, sink) = (outbox(folder.path()), TestSink::default());
@@ -305,7 +305,7 @@ async fn a_wall_clock_that_is_set_back_moves_no_interval() {
     use ebb_telemetry::arrival::{Arrival, Placed};
     let minute = |n: u64| BootClock::from_nanos(n * 60_000_000_000);
     let wall = |seconds| Timestamp::from_second(seconds).expect("a time of this century");
-    // Between the two intervals it went back by a day.
+    // Between the two intervals the wall clock went back by a day.
     let beat = |n, wall_at_end| Heartbeat {
         start: minute(n),
         end: minute(n + 1),
@@ -333,7 +333,7 @@ async fn a_wall_clock_that_is_set_back_moves_no_interval() {
     assert_eq!(ends.collect::<Vec<_>>(), expect);
 }
 
-/// Each was a reason to end, at this start and every later one.
+/// Each of these records once ended the probe, at this start and every later one.
 #[tokio::test(flavor = "current_thread")]
 async fn a_record_that_cannot_be_read_holds_up_no_other_and_is_counted() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -350,7 +350,7 @@ async fn a_record_that_cannot_be_read_holds_up_no_other_and_is_counted() {
         fs::remove_file(record(0)).expect("removed");
         fs::create_dir(record(0)).expect("made");
         fs::write(record(1), "nonsense").expect("written");
-        // Sound, and of a form that this program does not know.
+        // Intact, but in a format that this program does not know.
         let mut other = Spool::open(folder.path().join("other"), Bytes::mib(1));
         other.push(b"{\"version\":2}".to_vec());
         let from = folder.path().join("other").join(format!("{:020}.rec", 0));
@@ -367,7 +367,7 @@ async fn a_record_that_cannot_be_read_holds_up_no_other_and_is_counted() {
     assert_eq!((outbox.dropped(), outbox.unreadable()), (6, 6));
 }
 
-/// Nothing can be written, and all that there is room for is sent all the same.
+/// Nothing can be written, but the records that fit into memory are sent.
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn without_a_disk_an_hour_without_the_sink_loses_nothing_either() {
     let nowhere = || Spool::open("/proc/nowhere", Bytes::mib(1));

@@ -1,4 +1,4 @@
-//! Where the rules come from: a file, the bucket, or the program itself.
+//! The source of the rules: a file, the bucket, or the program itself.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,26 +10,26 @@ use thiserror::Error;
 
 use super::{Rules, RulesError};
 
-/// The key in the bucket.
+/// The key of the rules in the bucket.
 const KEY: &str = "config/rules.toml";
 
-/// A thousand rules take about a tenth of it.
+/// Maximum size of a rules file; a thousand rules take about a tenth of it.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Where to look.
+/// A source of rules.
 pub enum Source {
-    /// Nowhere: the built-in rules are all.
+    /// No source: only the built-in rules apply.
     BuiltIn,
-    /// A file of this machine.
+    /// A file on this machine.
     File(PathBuf),
     /// The deployment's bucket.
     Bucket(Box<dyn Objects>),
 }
 
 impl Source {
-    /// How often they are looked for again. A file costs nothing, and an edit is
-    /// live within a minute; a bucket's reads each minute would cost as much as
-    /// all else that a node sends, 0.02 USD a month.
+    /// How often rules are read again. Reading a file costs nothing, and a change takes effect
+    /// within a minute. Reading a bucket each minute would cost 0.02 USD a month, as much as all
+    /// other requests of a node.
     pub const fn period(&self) -> Duration {
         match self {
             Self::BuiltIn | Self::File(_) => Duration::from_secs(30),
@@ -44,30 +44,30 @@ pub enum SourceError {
     /// The file could not be read.
     #[error("failed to read the rules {path}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The bucket did not give them.
+    /// The bucket could not be read.
     #[error("failed to read the rules from the bucket")]
     Bucket(#[from] CloudError),
-    /// The file is larger than rules are.
+    /// The file is too large.
     #[error("the rules {path} have more than {MAX_BYTES} bytes")]
     TooLarge {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
-    /// They are not text.
+    /// The rules are not UTF-8.
     #[error("the rules are not UTF-8")]
     NotText,
-    /// They were refused.
+    /// The rules are not valid.
     #[error("the rules are refused")]
     Refused(#[from] RulesError),
     /// The bucket did not answer.
     #[error("timed out reading the rules after {seconds} s")]
     NoAnswer {
-        /// The limit.
+        /// The time limit in seconds.
         seconds: u64,
     },
 }
@@ -121,7 +121,7 @@ pub(super) fn read_file(path: &Path) -> Result<Found, SourceError> {
     found_in(bounded(path)?)
 }
 
-/// All of a file, if it is no larger than rules may be.
+/// The content of a file, if it is not larger than the limit.
 fn bounded(path: &Path) -> Result<Vec<u8>, SourceError> {
     let failed = |source| SourceError::File {
         path: path.into(),

@@ -30,7 +30,8 @@ use crate::step_history::by_step::{Profiled, Profiles, StepKey};
 /// Limit on reported steps. They take 20 MB of a report, which a server holds in memory.
 pub const MAX_STEPS: usize = 10_000;
 
-/// Limit on steps without findings for which offers are computed; each takes a few milliseconds.
+/// Limit on steps for which offers are computed in addition to steps with findings. Each step takes
+/// a few milliseconds.
 const MAX_PLACED: usize = 1_000;
 
 /// Factor between the recommended time limit and the longest attempt.

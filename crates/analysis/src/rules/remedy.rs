@@ -10,7 +10,7 @@ use ebb_telemetry::units::Bytes;
 
 use crate::facts::Facts;
 
-/// Changes the type of a machine that no controller owns.
+/// Changes the type of a machine without a controller.
 pub(crate) fn change_type(instance: &Instance, action: Action, to: &InstanceType) -> Remedy {
     let (region, id) = (&instance.region, &instance.id);
     Remedy {
@@ -23,7 +23,7 @@ pub(crate) fn change_type(instance: &Instance, action: Action, to: &InstanceType
     }
 }
 
-/// The cheapest type with so many cores and so much memory that is otherwise alike.
+/// The cheapest similar type with at least this many cores and this much memory.
 pub(crate) fn larger(
     facts: &Facts<'_>,
     instance: &Instance,

@@ -1,6 +1,6 @@
-//! What the rules about steps share: which runs are judged, in which order the rules
-//! speak, and how a finding about a step is made. Of one run or step at most one rule
-//! speaks, the most pressing first, or the same hours would count twice.
+//! The rules about steps: the tasks that they evaluate, their order and the form of their findings.
+//! At most one rule reports a task or step, the most urgent first. Otherwise the same hours would
+//! count twice.
 
 pub mod context;
 pub mod earlier_runs;
@@ -32,7 +32,7 @@ type Rule<S> = (
     fn(&Facts<'_>, &S, &mut Questions) -> Option<Verdict>,
 );
 
-/// About all runs of one step, the most pressing first.
+/// Rules about all tasks of one step, the most urgent first.
 fn of_steps<'s>() -> [Rule<Step<'s>>; 3] {
     [
         (FindingKind::OutOfMemoryStep, out_of_memory::judge),
@@ -41,7 +41,7 @@ fn of_steps<'s>() -> [Rule<Step<'s>>; 3] {
     ]
 }
 
-/// About one run that is under way, the most pressing first.
+/// Rules about one running task, the most urgent first.
 fn of_runs<'s>() -> [Rule<UnderWay<'s>>; 6] {
     [
         (FindingKind::MemoryPressure, memory_pressure::judge),
@@ -53,7 +53,7 @@ fn of_runs<'s>() -> [Rule<UnderWay<'s>>; 6] {
     ]
 }
 
-/// Judges every step of a pipeline.
+/// Evaluates every step of a pipeline.
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for step in all(facts, profiles) {
@@ -65,8 +65,7 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
     verdicts
 }
 
-/// The questions of all rules about steps of this name, or about the run with this
-/// id.
+/// Questions of all rules about the steps with this name, or about the task with this id.
 pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> Vec<Check> {
     let mut checks = Vec::new();
     for step in all(facts, profiles) {
@@ -100,8 +99,8 @@ fn asked<S>(facts: &Facts<'_>, subject: &S, (kind, judge): &Rule<S>) -> Vec<Chec
     Questions::written(*kind, |q| judge(facts, subject, q))
 }
 
-/// Runs that a fresh heartbeat shows under way. Where the Batch rule says that a job
-/// makes no progress, it alone speaks.
+/// Tasks that a fresh heartbeat shows as running. A job without progress is left out, because the
+/// rule about Batch reports it.
 fn under_way<'a>(facts: &Facts<'_>, step: &Step<'a>) -> impl Iterator<Item = UnderWay<'a>> {
     let fresh = facts.now.checked_sub(facts.policy.idle.after()).ok();
     let patience = facts.policy.batch.no_progress();

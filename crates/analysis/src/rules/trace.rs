@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::facts::Facts;
 
-/// Asks whether another rule speaks of a machine, or one of such a kind of a step on it: the
-/// same is not told twice.
+/// Asks whether another finding covers the machine, or a finding of kind `of_step` covers a task on
+/// it. Two findings would report the same problem twice.
 pub(crate) fn is_untold(
     found: &[Finding],
     instance: &Instance,
@@ -32,46 +32,45 @@ pub(crate) fn is_untold(
     )
 }
 
-/// How a rule came to its verdict about a machine or job: one question after the
-/// other, up to the one that decides.
+/// One question of a rule about a machine or job, up to the question that decides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// The rule.
+    /// The rule that asks.
     pub rule: FindingKind,
-    /// What it asks.
+    /// Text of the question.
     pub question: &'static str,
-    /// What it sees.
+    /// Observed value.
     pub value: String,
-    /// What it compares that with; empty where it compares with nothing.
+    /// Limit for the value; empty if there is none.
     pub bound: String,
-    /// What follows.
+    /// Result of the comparison.
     pub speaks: Speaks,
 }
 
-/// What an answer speaks for.
+/// Result that an answer supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Speaks {
-    /// It may be waste; the next question decides.
+    /// Possibly waste; the next question decides.
     ForWaste,
-    /// It is none, or not this rule's.
+    /// No waste, or a case for another rule.
     Against,
-    /// It cannot be told.
+    /// Not evaluated.
     Unknown,
 }
 
-/// Asks a rule's questions in turn and stops at the first that decides.
+/// Asks the questions of a rule in order and stops at the first that decides.
 pub(crate) struct Questions {
     rule: FindingKind,
     pub(crate) asked: Vec<Check>,
     notes: Notes,
 }
 
-/// Whether the questions are written down.
+/// Whether the questions are recorded.
 #[derive(PartialEq, Eq)]
 enum Notes {
     Kept,
-    /// Judging a fleet needs the answers only.
+    /// An evaluation of all nodes needs only the answers.
     None,
 }
 
@@ -91,14 +90,14 @@ impl Questions {
         }
     }
 
-    /// What `judge` asks, up to the question that decides.
+    /// Questions that `judge` asks, up to the one that decides.
     pub(crate) fn written<T>(rule: FindingKind, judge: impl FnOnce(&mut Self) -> T) -> Vec<Check> {
         let mut questions = Self::of(rule);
         judge(&mut questions);
         questions.asked
     }
 
-    /// An empty list of the same rule.
+    /// An empty list for the same rule.
     pub(crate) fn anew(&self) -> Self {
         match self.notes {
             Notes::Kept => Self::of(self.rule),
@@ -106,13 +105,13 @@ impl Questions {
         }
     }
 
-    /// Takes in what another list asked, whatever it came to.
+    /// Appends the questions of another list, regardless of their result.
     pub(crate) fn also(&mut self, other: Self) {
         self.asked.extend(other.asked);
     }
 
-    /// Asks, and tells whether the answer speaks for waste, so that the rule itself
-    /// and its explanation are one.
+    /// Asks a question; returns whether the answer supports waste. Rule and explanation use the
+    /// same call, so they cannot differ.
     pub(crate) fn holds(
         &mut self,
         question: &'static str,
@@ -126,7 +125,7 @@ impl Questions {
         speaks == Speaks::ForWaste
     }
 
-    /// Asks whether a change is worth what it saves.
+    /// Asks whether the saving justifies a change.
     pub(crate) fn saves_enough(&mut self, facts: &Facts<'_>, cost: &Cost) -> bool {
         let least = facts.policy.overprovisioned.min_saving();
         self.holds(

@@ -4,12 +4,12 @@ use ebb_model::finding::Finding;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::report::NotJudged;
 
-/// What a rule says of one resource; of what is well it says nothing.
+/// Result of a rule for one resource; a resource without a problem has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is waste.
+    /// Waste was found.
     Waste(Box<Finding>),
-    /// It could not be told.
+    /// The resource could not be evaluated.
     NotJudged(NotJudged),
 }
 

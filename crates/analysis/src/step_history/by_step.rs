@@ -14,16 +14,16 @@ use ebb_telemetry::step::StepKind;
 
 use crate::step_history::observed_task::SeenRun;
 
-/// A step by its runs.
+/// A step with its tasks.
 pub(crate) struct Profiled<'a> {
     pub(crate) runs: Vec<SeenRun<'a>>,
     pub(crate) profile: StepProfile,
     pub(crate) need: Need,
-    /// What its first attempts ask for.
+    /// Request of its first attempts.
     pub(crate) present: PresentRequest,
-    /// The tool of it that takes its memory from its request.
+    /// The tool of the step that derives its memory from the request.
     pub(crate) self_sizing: Option<SelfSizing>,
-    /// Executables that it ran, as far as finished runs tell.
+    /// Executables of its finished tasks.
     pub(crate) tools: BTreeSet<String>,
 }
 
@@ -32,12 +32,12 @@ impl Profiled<'_> {
         self.runs.iter().max_by_key(|run| run.step.observed_at)
     }
 
-    /// What its first attempts ask for.
+    /// Request of its first attempts.
     pub(crate) fn requested(&self) -> SizedRequest {
         self.present.request
     }
 
-    /// The tags of its newest run's machine and job, of which the job's hold.
+    /// Tags of the machine and the job of its newest task; a tag of the job has priority.
     pub(crate) fn tags(&self) -> BTreeMap<String, String> {
         let newest = self.newest();
         let machine = newest.map(|run| run.instance.tags.clone());
@@ -47,7 +47,7 @@ impl Profiled<'_> {
         tags
     }
 
-    /// Whether it runs from an image.
+    /// Whether the newest task runs from a container image.
     pub(crate) fn in_container(&self) -> bool {
         let in_one = [StepKind::EcsTask, StepKind::Pod, StepKind::Container];
         let kind = self.newest().map(|run| run.step.usage.id.kind);
@@ -55,12 +55,12 @@ impl Profiled<'_> {
     }
 }
 
-/// Whose runs are taken together: two accounts may each have a step of the same name.
+/// Key of a step. It contains the account, because two accounts may use the same step name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StepKey {
     pub(crate) region: Region,
     pub(crate) name: String,
-    /// `None` where that is not told.
+    /// `None` if unknown.
     pub(crate) account: Option<AccountId>,
 }
 
@@ -68,8 +68,8 @@ pub(crate) struct StepKey {
 pub(crate) struct Profiles<'a> {
     pub(crate) by_step: BTreeMap<StepKey, Profiled<'a>>,
     pub(crate) speeds: Speeds,
-    /// For each commitment, what an hour of the machines that it could pay for lists at.
+    /// For each commitment, the hourly list price of all machines that it could cover.
     pub(crate) demand: Vec<UsdPerHour>,
-    /// Executables that were seen on Arm.
+    /// Executables that were observed on Arm.
     pub(crate) on_arm: BTreeSet<String>,
 }

@@ -1,4 +1,4 @@
-//! How fast families are, from the user's own steps that were seen on two of them.
+//! Speed of machine families, learned from steps that ran on two of them.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,18 @@ use ebb_telemetry::units::{Bytes, MilliCores};
 
 use crate::step_history::observed_work::{SeenWork, seen};
 
-/// Pairs of families are told apart by steps seen on both, at most so many each: the
-/// line through them does not move for more.
+/// Limit on steps for a comparison of two families; more steps do not change the fitted line.
 const MAX_PAIRS: usize = 500;
 
-/// What was seen of one step on two families.
+/// Observation of one step on two families.
 struct Apart {
     observed: Observed,
-    /// What published facts say of the other from the one, and how long it took.
+    /// Prediction for the other family from published facts, and the observed time.
     pair: Pair,
 }
 
-/// Learns from all steps by name: a factor a family, and where enough steps ran on
-/// two families how the ratio of their times goes with the length and parallelism of
-/// a step.
+/// Learns a speed factor for each family from all steps by name. With enough steps on two families,
+/// it also fits how the ratio of run times depends on the length and parallelism of a step.
 pub(crate) fn learned<'a>(
     profiles: impl Iterator<Item = (&'a String, &'a StepProfile)>,
     catalogue: &Catalogue,
@@ -54,7 +52,7 @@ pub(crate) fn learned<'a>(
                 if pairs.len() < MAX_PAIRS {
                     pairs.push(apart.pair);
                 }
-                // The other way round says the same of a factor.
+                // The reverse pair would add the same factor again.
                 if i < j {
                     observed.push(apart.observed);
                 }
@@ -67,7 +65,7 @@ pub(crate) fn learned<'a>(
     Speeds::learned(&observed).with_transfers(fitted.collect())
 }
 
-/// How much longer the same step took on another family than published facts say.
+/// Compares the run time of a step on another family with the prediction from published facts.
 fn apart(one: &SeenWork<'_>, other: &SeenWork<'_>) -> Option<Apart> {
     let (from, to) = (Family::of(&one.on.name), Family::of(&other.on.name));
     if from == to {
@@ -108,11 +106,11 @@ fn predicted(
     let phases = one.work.phases.iter();
     let step = offer::Step {
         seen: &[one.as_seen()],
-        // That it kept more cores busy than the other has does not leave it out.
+        // A step that keeps more cores busy than the other type has is still compared.
         cores: (phases.map(|phase| phase.cores).max()?)
             .min(MilliCores::cores(other.on.vcpus.into())),
         memory: Bytes(1),
-        // Beside others it has no core to itself.
+        // Next to other tasks a task has no core of its own.
         at_once: if other.among_others { 2 } else { 1 },
         home,
         moved: None,

@@ -1,10 +1,8 @@
-//! What the runs of one step show, together: what it needs, what binds it and where
-//! its request is underused.
+//! The need of a step from the tasks of its profile.
 //!
-//! A profile is a set of recent runs. Merging is the union by run, the newest record
-//! of a run standing for the earlier ones, and of all runs the newest are kept: so it
-//! is commutative, associative and idempotent, and a profile may be folded again
-//! from the lake in any order.
+//! A profile is a set of recent tasks. Merging is the union by task; the newest record of a task
+//! replaces earlier ones, and only the newest tasks are kept. Merging is therefore commutative,
+//! associative and idempotent, so a profile may be rebuilt from the lake in any order.
 
 use ebb_model::advice::self_sizing::SelfSizing;
 use ebb_model::policy::Policy;
@@ -13,8 +11,8 @@ use ebb_sizing::need;
 use ebb_sizing::need::Need;
 use ebb_telemetry::units::Bytes;
 
-/// What a task needs whose input is known or not. What a tool took that sizes itself by
-/// its request counts as the part of a request that such tools are given.
+/// Need of a task; `input` is the size of its input, `None` if unknown. If a tool derives its
+/// memory from the request, the need uses the share of the request that such tools get.
 pub fn step_need(
     profile: &StepProfile,
     input: Option<Bytes>,

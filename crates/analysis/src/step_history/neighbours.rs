@@ -1,4 +1,4 @@
-//! Whether a run had its machine to itself.
+//! Whether a task shared its machine with busy neighbours.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use jiff::Timestamp;
 
 use crate::step_history::observed_task::SeenRun;
 
-/// Core seconds that all steps of one machine used, up to each moment at which one
-/// began or ended; in order of time.
+/// Core seconds that all tasks of one machine used, up to each start or end of a task. Each entry
+/// also has the number of busy cores; entries are in order of time.
 #[derive(Default)]
 struct Busy(Vec<(Timestamp, f64, f64)>);
 
 impl Busy {
-    /// From begins and ends, with the cores that are busy from then on.
+    /// Builds the sums from starts and ends with the change in busy cores.
     fn of(mut turns: Vec<(Timestamp, f64)>) -> Self {
         turns.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let mut sums: Vec<(Timestamp, f64, f64)> = Vec::with_capacity(turns.len());
@@ -41,13 +41,13 @@ fn seconds(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64()
 }
 
-/// What all machines' steps used over time.
+/// Use of all machines over time.
 pub(crate) struct Neighbours<'a> {
     by_machine: BTreeMap<(&'a NodeId, &'a BootId), Busy>,
 }
 
 impl<'a> Neighbours<'a> {
-    /// Each step counts with the cores that it kept busy on average.
+    /// Each task counts with its average number of busy cores.
     pub(crate) fn of(runs: &[SeenRun<'a>]) -> Self {
         let mut turns: BTreeMap<_, Vec<(Timestamp, f64)>> = BTreeMap::new();
         for run in runs {
@@ -65,8 +65,8 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// Whether others kept at least half of the vCPUs busy that this run left; `None`
-    /// where it left none or the machine is unknown.
+    /// Whether other tasks used at least half of the vCPUs that this task left free. `None` if it
+    /// left less than half a vCPU free, or the machine is unknown.
     pub(crate) fn crowded(&self, run: &SeenRun<'a>, catalogue: &Catalogue) -> Option<bool> {
         let spec = catalogue.spec(&run.instance.instance_type)?;
         let busy = self.by_machine.get(&(&run.step.node, &run.step.boot))?;

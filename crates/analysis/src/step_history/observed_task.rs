@@ -13,7 +13,7 @@ use ebb_telemetry::step::{PlacedStep, Requested};
 
 use crate::facts::Facts;
 
-/// One run of a step, with all that is known around it.
+/// One task of a step, with its machine and job.
 pub(crate) struct SeenRun<'a> {
     pub(crate) step: &'a PlacedStep,
     pub(crate) instance: &'a Instance,
@@ -21,7 +21,7 @@ pub(crate) struct SeenRun<'a> {
 }
 
 impl<'a> SeenRun<'a> {
-    /// The job definition, else the job or what the step calls itself.
+    /// Job definition; without a definition the job name, and without a job the name of the task.
     pub(crate) fn name(&self) -> &'a str {
         let of_job = self
             .job
@@ -29,7 +29,7 @@ impl<'a> SeenRun<'a> {
         of_job.unwrap_or(&self.step.usage.name)
     }
 
-    /// Where a finding about the steps of this name points to.
+    /// Link for a finding about the step `name`.
     pub(crate) fn link(&self, name: &str) -> StepLink {
         StepLink::of(self.step, name, self.job)
     }
@@ -44,7 +44,7 @@ impl<'a> SeenRun<'a> {
         usage.observed.since(usage.started).unwrap_or_default()
     }
 
-    /// For how long it had made no progress when it was seen last.
+    /// Time without progress at the last observation.
     pub(crate) fn quiet(&self) -> Duration {
         let usage = &self.step.usage;
         usage
@@ -57,8 +57,8 @@ impl<'a> SeenRun<'a> {
         Run::of(self.step, self.requested(), &self.instance.instance_type)
     }
 
-    /// The part of its machine's price that such a request of it takes: the greatest of its
-    /// shares of cores, memory and GPUs. `None` when the type or the request is not known.
+    /// Part of the price of the machine for a request: the greatest of its shares of cores, memory
+    /// and GPUs. `None` if the type or the request is unknown.
     pub(crate) fn part_of(
         &self,
         facts: &Facts<'_>,
@@ -68,15 +68,15 @@ impl<'a> SeenRun<'a> {
         let spec = facts.catalogue.spec(&self.instance.instance_type)?;
         let gpus = self.gpus(facts, spec.gpu_count());
         let part = share_of_price(spec, per_hour, request, gpus)?;
-        // Of accelerators no probe sees who computes on them.
+        // No probe observes which task uses an accelerator, so the task gets the whole price.
         Some(match spec.accelerators {
             Some(_) => per_hour,
             None => part,
         })
     }
 
-    /// GPUs that it takes of so many: all where nobody looked, because another step that
-    /// needs one may have found none.
+    /// Number of GPUs that the task uses. Without observation it is `all`, because other tasks may
+    /// have found no free GPU.
     fn gpus(&self, facts: &Facts<'_>, all: u32) -> u32 {
         let node = facts.state.nodes.get(&self.step.node);
         let latest = node.and_then(|node| node.latest.as_ref());
@@ -88,7 +88,7 @@ impl<'a> SeenRun<'a> {
         }
     }
 
-    /// Whom to ask about it.
+    /// Owner of the job, otherwise of the machine.
     pub(crate) fn owner(&self) -> Option<String> {
         self.job
             .and_then(ebb_model::inventory::batch::job::Job::owner)

@@ -1,4 +1,4 @@
-//! What a run of a step does, by the machine type that its runs were seen on.
+//! Work of a task of a step, by the machine type of its tasks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use ebb_telemetry::step::parallelism::{PARALLELISM_CLASSES, Parallelism};
 use ebb_telemetry::step::resource_usage::TaskState;
 use ebb_telemetry::units::{Bytes, MilliCores};
 
-/// What is left of a run's weight after each newer one on the same machine: half
-/// after 35, as sizing forgets.
+/// Factor on the weight of a task for each newer task on the same machine type. The weight halves
+/// after 35 tasks, the same as in sizing.
 const FADE: f64 = 0.98;
 
-/// Runs on one machine type, as one.
+/// Average of the tasks on one machine type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SeenWork<'a> {
     pub(crate) work: Work,
@@ -37,8 +37,8 @@ impl SeenWork<'_> {
     }
 }
 
-/// What runs do on average by machine type, recent ones counting more; `runs` are in
-/// order of time. Runs of unknown CPU time or machine are left out.
+/// Average work by machine type; recent tasks have more weight. `runs` are in order of time. Tasks
+/// with unknown CPU time or machine are left out.
 pub(crate) fn seen<'a>(runs: &[&Run], catalogue: &'a Catalogue) -> Vec<SeenWork<'a>> {
     let mut by_machine: BTreeMap<&InstanceType, Vec<&Run>> = BTreeMap::new();
     for run in runs {
@@ -52,8 +52,8 @@ pub(crate) fn seen<'a>(runs: &[&Run], catalogue: &'a Catalogue) -> Vec<SeenWork<
         .collect()
 }
 
-/// What one run does: its time by cores kept busy where that was sampled, else what
-/// its totals say. `None` when its CPU time is unknown or it has no length.
+/// Work of one task: time by number of busy cores from samples, otherwise from totals. `None` if
+/// the CPU time is unknown or the task has no duration.
 pub(crate) fn work(run: &Run) -> Option<Work> {
     let seen = &run.detail.parallelism;
     let mut work = match seen.wall().is_zero() {
@@ -67,8 +67,7 @@ pub(crate) fn work(run: &Run) -> Option<Work> {
     Some(work)
 }
 
-/// The share of a run's samples in which it did nothing but these; `None` where what
-/// it does cannot be seen.
+/// Share of the sampled time of a task in these states; `None` without samples.
 pub(crate) fn share_of_time(run: &Run, states: &[TaskState]) -> Option<f64> {
     let all: Duration = run.detail.states.values().map(|seen| seen.time).sum();
     let of = |state: &TaskState| run.detail.states.get(state).map(|seen| seen.time);
@@ -88,7 +87,7 @@ fn mean<'a>(runs: &[&Run], on: &'a TypeSpec) -> Option<SeenWork<'a>> {
     sum.mean(on)
 }
 
-/// Weighted sums over runs.
+/// Weighted sums over tasks.
 #[derive(Default)]
 struct Sum {
     /// Seconds and core seconds, by class of parallelism.
@@ -101,7 +100,7 @@ struct Sum {
     runs: u32,
 }
 
-/// A sum over the runs that tell.
+/// A sum over the tasks with a known value.
 #[derive(Default)]
 struct Known {
     sum: f64,

@@ -1,4 +1,4 @@
-//! Profiles: the laws of merging, and what is read from runs.
+//! Tests of profiles: laws of merging, and values read from tasks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,8 +32,8 @@ fn peak(mib: u64) -> Option<PeakMemory> {
     })
 }
 
-/// A run of 1,000 s that ended well at `seconds`, on an m5.4xlarge of which it asked
-/// for half, with two cores busy all the time.
+/// A successful task of 1,000 s that starts at `seconds`. It requests half of an m5.4xlarge and
+/// keeps two cores busy all the time.
 pub(crate) fn run(seconds: u64) -> Run {
     Run {
         observed_at: at(seconds + 1_000),
@@ -67,7 +67,7 @@ pub(crate) fn profile(runs: impl IntoIterator<Item = Run>) -> StepProfile {
 }
 
 fn some_profile() -> impl Strategy<Value = StepProfile> {
-    // Keys and times so close that runs meet, and more of them than are kept.
+    // Few keys and times, so that tasks collide, and more of them than the limit.
     let record = (0_u64..400, 0_u64..50);
     prop::collection::vec(record, 0..500).prop_map(|records| {
         let mut profile = StepProfile::default();
@@ -114,7 +114,7 @@ fn runs_that_were_killed_count_with_what_they_would_have_needed() {
         let need = crate::step_history::need::step_need(&profile, None, None, &Policy::default());
         assert_eq!(need.memory, Some(Bytes::mib(mib)));
     };
-    // Half as much again as the 8 GiB that were too little, and headroom.
+    // One and a half times the 8 GiB that were too little, and headroom.
     check(vec![run(10)], 14_848);
     let mut larger = run(10);
     larger.peak_memory = peak(9_000);
@@ -205,7 +205,7 @@ fn a_run_that_ended_well_tells_however_short_and_one_that_goes_on_only_after_a_w
 #[test]
 fn how_parallel_a_run_was_is_kept_and_replayed() {
     let mut seen = run(0);
-    // Two cores on average: four for half of the time, and nothing in the other.
+    // Two cores on average: four for half of the time, and none in the other half.
     let busy = &mut seen.detail.parallelism;
     busy.add(Duration::from_secs(500), CpuTime::from_millis(2_000_000));
     busy.add(Duration::from_secs(500), CpuTime(0));
@@ -216,7 +216,7 @@ fn how_parallel_a_run_was_is_kept_and_replayed() {
     };
     assert_eq!(phases(&seen), [(0, 500), (4_000, 500)]);
     assert_eq!(phases(&run(0)), [(2_000, 1_000)], "by totals");
-    // Waiting in the same samples is told apart from computing.
+    // Waiting and computing are separate even in the same samples.
     let bound = crate::advice::step::bottleneck::find_bottleneck(
         &profile([seen]),
         &Policy::default(),

@@ -6,7 +6,7 @@ use crate::step_history::tests::{profile, run};
 
 use super::*;
 
-/// An attempt of a task of a pipeline run, which asked for so many GiB and ended so.
+/// An attempt of a task in a pipeline run; it requests `gib` GiB and ends with `failure`.
 fn attempt(run_name: &str, task: u32, number: u32, gib: u64, failure: Option<FailureKind>) -> Run {
     let mut attempt = run(u64::from(task) * 10 + u64::from(number));
     attempt.requested.memory = Some(Bytes::gib(gib));
@@ -40,7 +40,7 @@ fn the_present_request_is_that_of_first_attempts_of_the_newest_run() {
         assert_eq!(present.tasks(), tasks);
     };
     let well = |run_name: &str, task, gib| attempt(run_name, task, 1, gib, None);
-    // An older run asked for less, and a retry for more.
+    // An older task requests less, and a retry more.
     let killed = Some(FailureKind::OutOfMemory);
     check(
         vec![
@@ -81,7 +81,7 @@ fn a_task_counts_once_with_what_it_needed_in_the_end() {
         vec![attempt("a", 1, 1, 2, killed), attempt("a", 1, 2, 8, None)],
         &[Some(4_000)],
     );
-    // It died with more than it held in the end: at least that is needed.
+    // The killed attempt held more than the final peak, so the need is at least that.
     check(
         vec![attempt("a", 1, 1, 8, killed), attempt("a", 1, 2, 16, None)],
         &[Some(12_288)],

@@ -1,4 +1,4 @@
-//! Findings followed through several sweeps.
+//! Tests that follow findings through several sweeps.
 
 use ebb_catalog::catalog::Catalogue;
 use ebb_model::decision::{Decision, Decisions, Verb};
@@ -19,7 +19,7 @@ use crate::testing::{World, instance, old_snapshot, region, volume};
 
 use super::*;
 
-/// Node 1 idle for an hour, swept once.
+/// Node 1, idle for an hour, after one sweep.
 struct Followed {
     world: World,
     lives: Lives,
@@ -59,7 +59,7 @@ impl Followed {
         report
     }
 
-    /// Where the finding stands after one more sweep.
+    /// Stage of the finding after one more sweep.
     fn stage(&mut self) -> Option<Stage> {
         stage(&self.swept())
     }
@@ -342,7 +342,7 @@ fn what_was_not_looked_at_is_not_resolved_and_old_ones_are_forgotten() {
     check("us-east-1: inventory", 0);
     check(ALL_REGIONS, 0);
     check("us-east-11: inventory", 1);
-    // Its own account, one that was never told, and another than its own.
+    // The account of the machine, an account that is never named, and another account.
     check("account 000000000001 us-east-1: inventory", 0);
     check("account 000000000001: sts:AssumeRole", 0);
     check("accounts of the organization", 0);

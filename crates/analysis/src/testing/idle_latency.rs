@@ -1,5 +1,5 @@
-//! How long it takes from a node's last activity to the verdict, on a clock that is
-//! made up: heartbeats, pushes and sweeps each at their own phase.
+//! Tests of the time from the last activity of a node to its idle finding, on a simulated clock.
+//! Heartbeats, pushes and sweeps have independent phases.
 
 use ebb_model::finding_kind::FindingKind;
 use ebb_telemetry::testing::{at, clock, heartbeat, node};
@@ -7,16 +7,15 @@ use ebb_telemetry::units::CpuTime;
 
 use crate::testing::{World, instance};
 
-/// Seconds of a heartbeat, of five of them (one message), and of a sweep to the next
-/// as the Terraform module sets it.
+/// Seconds between heartbeats, between pushes of five heartbeats, and between sweeps. The Terraform
+/// module sets the interval of sweeps.
 const INTERVAL: u64 = 60;
 
 const PUSH: u64 = 300;
 
 const SWEEP: u64 = 600;
 
-/// Where the phases of a trial lie, evenly spread (the R3 sequence, by the root of
-/// x^4 = x + 1).
+/// Phases of a trial, evenly distributed (the R3 sequence, by the root of x^4 = x + 1).
 fn phases(trial: u64) -> [u64; 3] {
     const G: f64 = 1.220_744_084_605_759_6;
     let part = |power: i32| (0.5 + trial as f64 / G.powi(power)).fract();
@@ -24,14 +23,14 @@ fn phases(trial: u64) -> [u64; 3] {
         .map(|(power, period)| (part(power) * period as f64) as u64)
 }
 
-/// Seconds from the last activity to the sweep that calls the node idle.
+/// Seconds from the last activity to the sweep that reports the node as idle.
 fn latency(trial: u64) -> u64 {
     let [into_interval, push, sweep] = phases(trial);
     let mut world = World::with([instance(1)]);
     let last_active = 20 * INTERVAL + into_interval;
     let (mut folded, mut sequence) = (0, 0);
     for sweep_at in (0..).map(|n| sweep + n * SWEEP) {
-        // What was pushed by then has arrived.
+        // All earlier pushes have arrived.
         let pushed = (sweep_at + PUSH - push) / PUSH * PUSH;
         let pushed = (pushed + push).saturating_sub(PUSH);
         while folded + INTERVAL <= pushed {

@@ -1,6 +1,5 @@
-//! Cases with names: data that is late or missing, clocks that differ, and a node that
-//! is renamed, started anew, reuses an id or has its probe upgraded, from what arrives
-//! to what is said.
+//! Test cases from arriving data to findings. Data is late or missing, or clocks differ. Nodes are
+//! renamed or restarted, reuse an id, or get a new probe.
 
 use crate::explain;
 use std::collections::BTreeMap;
@@ -21,7 +20,7 @@ use jiff::Timestamp;
 
 use crate::testing::{World, asked, instance, region, volume};
 
-/// Minute `minute` of node 1: busy for the first twenty, quiet after.
+/// Minute `minute` of node 1: busy for the first twenty, then idle.
 fn minute(minute: u64) -> Heartbeat {
     let mut h = heartbeat(clock(minute * 60), clock(minute * 60 + 60));
     h.node = node(1);
@@ -32,8 +31,7 @@ fn minute(minute: u64) -> Heartbeat {
     h
 }
 
-/// Takes in a heartbeat that was sent `late_s` after its end, by a node whose wall
-/// clock is `wrong_s` ahead.
+/// Adds a heartbeat that was sent `late_s` after its end by a node whose clock is `wrong_s` ahead.
 fn arrive(world: &mut World, h: Heartbeat, late_s: u64, wrong_s: u64) {
     let ahead = Duration::from_secs(wrong_s);
     let boot_s = h.end.as_nanos() / 1_000_000_000 + late_s;
@@ -72,7 +70,7 @@ fn late_heartbeats_change_nothing_but_when_it_is_known() {
     assert_eq!(seconds(&in_time), (1_200, 3_600));
 
     let mut world = World::with([instance(1)]);
-    // An hour without network: half of them come an hour late, the newest first.
+    // An hour without network: half of the heartbeats arrive an hour late, the newest first.
     (0..60)
         .filter(|n| n % 2 == 0)
         .for_each(|n| arrive(&mut world, minute(n), 2, 0));
@@ -129,7 +127,7 @@ fn a_node_that_is_renamed_keeps_its_finding_under_its_new_name() {
     assert_eq!(after.resource.name.as_deref(), Some("renamed"));
 }
 
-/// The same from a new boot, whose clock begins at `from_s`, and a new probe.
+/// The same from a new boot, whose clock starts at `from_s`, and a new probe.
 fn rebooted(minutes: std::ops::Range<u64>, from_s: u64, world: &mut World) {
     for n in minutes {
         let mut h = minute(20 + n);
@@ -150,7 +148,7 @@ fn rebooted(minutes: std::ops::Range<u64>, from_s: u64, world: &mut World) {
 fn a_node_that_was_stopped_and_started_is_idle_since_its_start_at_most() {
     let mut world = World::with([instance(1)]);
     (0..20).for_each(|n| arrive(&mut world, minute(n), 2, 0));
-    // Off for a day, then on and quiet.
+    // Off for a day, then on and idle.
     let start = 86_400;
     let machine = world
         .inventory
@@ -168,7 +166,7 @@ fn a_node_that_was_stopped_and_started_is_idle_since_its_start_at_most() {
 
 #[test]
 fn what_ran_under_an_id_before_it_was_used_again_is_not_the_new_machines() {
-    // As on a floor of one's own, where a name is given to the next machine.
+    // For example in an on-premises data centre, where the next machine gets the same name.
     let mut world = World::with([instance(1)]);
     (0..60).for_each(|n| arrive(&mut world, minute(n), 2, 0));
     assert_eq!(seconds(&idle(&world)).0, 1_200);
@@ -186,7 +184,7 @@ fn what_ran_under_an_id_before_it_was_used_again_is_not_the_new_machines() {
 fn a_probe_that_was_upgraded_in_between_goes_on_where_the_old_one_was() {
     let mut world = World::with([instance(1)]);
     (0..30).for_each(|n| arrive(&mut world, minute(n), 2, 0));
-    // A minute is lost; the new one counts from 0 again and tells more.
+    // One minute is missing; the new probe restarts its sequence at 0 and sends more fields.
     for n in 31..60 {
         let mut h = minute(n);
         h.probe_start = ProbeStart::new("probe-2").expect("a probe");

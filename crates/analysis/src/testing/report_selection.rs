@@ -6,7 +6,7 @@ use crate::testing::{World, instance, volume};
 
 use super::*;
 
-/// An idle node of Ada's that saves $140.16 and a volume of nobody's that saves $40.
+/// A report with an idle node of Ada that saves $140.16, and a volume without owner that saves $40.
 fn report() -> Report {
     let mut world = World::with([instance(1)]);
     world.watch(1, 0, 60, |_, _| {});

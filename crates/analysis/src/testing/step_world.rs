@@ -1,4 +1,4 @@
-//! A node with one step under way and its earlier runs, for the tables of cases.
+//! A node with one running task and its earlier tasks, for test cases.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) fn peak(mib: u64, source: MemorySource) -> PeakMemory {
     }
 }
 
-/// A step of one core and 4 GiB that works, as of `observed_s`.
+/// A running task with one core and 4 GiB, observed at `observed_s`.
 pub(crate) fn usage(kind: StepKind, observed_s: u64) -> StepUsage {
     let mut usage = ebb_telemetry::testing::usage(1, clock(observed_s));
     usage.id.kind = kind;
@@ -33,7 +33,7 @@ pub(crate) fn usage(kind: StepKind, observed_s: u64) -> StepUsage {
     usage
 }
 
-/// States with samples and minutes.
+/// States with their number of samples and minutes.
 pub(crate) fn states(of: &[(TaskState, u64, u64)]) -> BTreeMap<TaskState, Sampled> {
     let seen = |samples: u64, minutes: u64| Sampled {
         samples,
@@ -44,12 +44,12 @@ pub(crate) fn states(of: &[(TaskState, u64, u64)]) -> BTreeMap<TaskState, Sample
         .collect()
 }
 
-/// A node that works, with no step on it.
+/// A node that works without tasks.
 pub(crate) fn no_run() -> World {
     of_steps(60, |_| Vec::new())
 }
 
-/// A Slurm job that has run for so many minutes.
+/// A Slurm job that has run for `minutes` minutes.
 pub(crate) fn run_for(minutes: u64, change: impl Fn(&mut StepUsage)) -> World {
     run_of(StepKind::SlurmJob, minutes, change)
 }
@@ -62,7 +62,7 @@ pub(crate) fn run_of(kind: StepKind, minutes: u64, change: impl Fn(&mut StepUsag
     })
 }
 
-/// The same beside another step that keeps so many cores busy.
+/// The same job next to another task that keeps `cores` cores busy.
 pub(crate) fn run_beside(minutes: u64, cores: u64, change: impl Fn(&mut StepUsage)) -> World {
     of_steps(minutes, |observed_s| {
         let mut mine = usage(StepKind::SlurmJob, observed_s);
@@ -83,7 +83,7 @@ fn of_steps(minutes: u64, steps: impl Fn(u64) -> Vec<StepUsage>) -> World {
     world
 }
 
-/// Adds the `n`th earlier run of `align`, which took so many minutes.
+/// Adds earlier task `n` of `align`, which took `minutes` minutes.
 pub(crate) fn ended(world: &mut World, n: u64, minutes: u64, change: impl Fn(&mut StepUsage)) {
     let mut usage = StepUsage {
         id: StepId {

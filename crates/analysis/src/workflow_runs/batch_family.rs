@@ -1,17 +1,16 @@
-//! Batch jobs that belong together: children of one array, and jobs that wait for each
-//! other.
+//! Related Batch jobs: children of one array, and jobs with dependencies between them.
 
 use std::collections::BTreeMap;
 
 use ebb_model::inventory::batch::job::{Job, JobId};
 use ebb_model::report::workflow_runs::JoinedBy;
 
-/// Jobs by their family, which goes by the least of its ids.
+/// Jobs by family; the smallest id identifies a family.
 pub(crate) struct Families<'a> {
     parents: BTreeMap<&'a str, &'a str>,
 }
 
-/// The array that a child is of, else the job itself: `UUID:index` is AWS Batch's form.
+/// The array of a child, otherwise the job itself. AWS Batch uses the form `UUID:index`.
 fn array(id: &JobId) -> &str {
     let id = id.as_str();
     id.split_once(':').map_or(id, |(parent, _)| parent)
@@ -36,7 +35,7 @@ impl<'a> Families<'a> {
         self.parents.insert(a.min(b), a.min(b));
     }
 
-    /// Shortens the way as it goes, so that a long chain is walked once.
+    /// Shortens the path on the way to the root, so that a long chain is walked only once.
     fn root(&mut self, of: &'a str) -> &'a str {
         let mut root = of;
         while let Some(next) = self.parents.get(root).filter(|next| **next != root) {
@@ -50,7 +49,7 @@ impl<'a> Families<'a> {
         root
     }
 
-    /// What joins a job to others, and the id that they go by.
+    /// Kind of relation between a job and its family, and the id of the family.
     pub(crate) fn run(&self, id: &JobId) -> Option<(JoinedBy, String)> {
         let own = array(id);
         let mut root = own;

@@ -1,4 +1,4 @@
-//! Which step goes to which run.
+//! Tests of the assignment of tasks to runs.
 
 use ebb_model::inventory::batch::job::{Attempt, Job, JobId, JobStatus};
 use ebb_model::policy::Policy;
@@ -11,7 +11,7 @@ use crate::testing::{World, instance, region};
 
 use super::*;
 
-/// A step of node 1, of a task of ECS called `t` and its number.
+/// A task on node 1 with the ECS task id `t` followed by its number.
 fn task(
     world: &mut World,
     n: u64,
@@ -77,7 +77,7 @@ fn steps_are_joined_by_what_names_their_run_and_never_by_a_guess() {
     ];
     task(&mut world, 3, |_| ());
     job(&mut world, 3, "j3", "a", &[], &session);
-    // A name of a run alone may be another project's.
+    // Another project may use the same run name.
     task(&mut world, 4, |_| ());
     job(&mut world, 4, "j4", "a", &[], &session[1..]);
     for (n, id) in [(5, "arr:0"), (6, "arr:1")] {

@@ -1,5 +1,5 @@
-//! Bills of several accounts. Every request costs, so that only those are asked whose
-//! nodes are not on the first one's bill, as a management account has everybody's.
+//! Bills of several accounts. Every request costs money, so an account is only read if its nodes
+//! are not on the first account's bill. The bill of a management account contains all accounts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::{Accounts, all_refused, gap};
 use crate::ports::{BillSource, CloudError, CloudResult};
 
 impl Accounts {
-    /// The accounts that have a bill, the first one first.
+    /// The accounts with a bill source, the first one first.
     fn with_bills(&self) -> impl Iterator<Item = (&AccountId, &Arc<dyn BillSource>)> {
         let members = self.members.iter();
         members.filter_map(|member| Some((&member.id, member.bill.as_ref()?)))
     }
 
-    /// Whether an account's nodes, of which there are some, are among these.
+    /// Whether any node of an account is in `costs`; `None` if the account has no known nodes.
     fn are_billed(&self, id: &AccountId, costs: &BTreeMap<NodeId, ResourceCost>) -> Option<bool> {
         let learnt = self.learnt();
         let owned = learnt.owner.iter().filter(|(_, owner)| *owner == id);
@@ -30,14 +30,14 @@ impl Accounts {
         Some(mine.any(|node| costs.contains_key(node)))
     }
 
-    /// Those whose Savings Plans the first does not tell of, and the first.
+    /// The first account, and the accounts whose Savings Plans it does not report.
     fn with_plans(&self) -> Vec<(AccountId, Arc<dyn BillSource>)> {
         let told: BTreeSet<AccountId> = self.learnt().on_the_first.clone();
         let asked = self.with_bills().filter(|(id, _)| !told.contains(*id));
         asked.map(|(id, bill)| (id.clone(), bill.clone())).collect()
     }
 
-    /// Says who refused where somebody answered.
+    /// Records a gap for each account that refused while another answered.
     fn not_billed<T>(
         &self,
         scope: &str,
@@ -55,8 +55,8 @@ impl Accounts {
 
 #[async_trait]
 impl BillSource for Accounts {
-    /// The first account's bill; the others' are asked for only where nodes were seen
-    /// in them and not one of those is on the first, because every request costs.
+    /// The first account's bill. Every request costs money, so the bill of another account is read
+    /// only in one case: it has nodes, and none of them is on the first bill.
     async fn by_resource(&self, to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
         let mut costs: Option<BTreeMap<NodeId, ResourceCost>> = None;
         let mut refusals = Vec::new();
@@ -88,14 +88,14 @@ impl BillSource for Accounts {
         }
     }
 
-    /// Of each account whose plans the first does not tell of; a management account tells
-    /// of everybody's.
+    /// Savings Plans of each account that the first one does not report; a management account
+    /// reports all.
     async fn plans(&self, to: Timestamp) -> CloudResult<Vec<Commitment>> {
         let (mut all, mut refusals) = (None, Vec::new());
         for (id, bill) in self.with_plans() {
             match bill.plans(to).await {
                 Ok(told) => all.get_or_insert_with(BTreeMap::new).extend(
-                    // One that two tell of is one.
+                    // Two accounts can report the same plan.
                     told.into_iter().map(|plan| (plan.id.clone(), plan)),
                 ),
                 Err(error) => refusals.push((id, error)),

@@ -1,6 +1,5 @@
-//! What machines are sold for, to several accounts. Prices are the same for all of them,
-//! so the first that answers is heard; zones are named as its own are. Reservations are
-//! each account's.
+//! Market data of several accounts. Prices are the same for all accounts, so the first answer is
+//! used; its zone names are those of the answering account. Reservations belong to each account.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -60,8 +59,8 @@ impl MarketSource for Accounts {
         first(self.with_markets(region), ask).await
     }
 
-    /// Of every account; one that refuses makes the answer a refusal, because the rest is
-    /// not what is paid for.
+    /// Reservations of every account. If one account refuses, the whole call fails, because a
+    /// partial list would be wrong.
     async fn reserved(&self, region: &Region) -> CloudResult<Vec<Commitment>> {
         let mut all = Vec::new();
         for (id, source) in self.with_markets(region) {

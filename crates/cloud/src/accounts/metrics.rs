@@ -1,4 +1,4 @@
-//! Metrics of several accounts: each is asked about its own nodes.
+//! Metrics of several accounts: each account is queried for its own nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::turns::{ACCOUNTS_AT_ONCE, in_turns_of};
 type Asked<T> = (AccountId, Arc<dyn MetricsSource>, T);
 
 impl Accounts {
-    /// What is told of each node, by the source of its account.
+    /// Groups nodes by the metrics source of their account.
     fn by_owner<N, T>(
         &self,
         nodes: impl Iterator<Item = N>,
@@ -40,8 +40,8 @@ impl Accounts {
         each.collect()
     }
 
-    /// What those that answered say together, and a gap for each that did not; nothing but a
-    /// refusal where none did.
+    /// Combines the answers, with a gap for each account that refused. If no account answered,
+    /// returns the first refusal.
     async fn together<K, T, F>(&self, scope: &str, calls: Vec<F>) -> CloudResult<BTreeMap<K, T>>
     where
         K: Ord + Send + 'static,
@@ -103,7 +103,7 @@ impl MetricsSource for Accounts {
         self.together(&scope, calls.collect()).await
     }
 
-    /// Each account about its own clusters.
+    /// Each account is queried for its own clusters.
     async fn of_tasks(
         &self,
         region: &Region,

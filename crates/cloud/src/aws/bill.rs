@@ -1,4 +1,4 @@
-//! The bill by resource, service and tag, from Cost Explorer. One request is 0.01 USD.
+//! The bill by resource, service and tag, from Cost Explorer. One request costs 0.01 USD.
 
 mod plans;
 
@@ -27,18 +27,18 @@ use crate::permissions::{GET_COST, GET_COST_WITH_RESOURCES};
 use crate::ports::{BillSource, CloudError, CloudResult};
 use crate::turns::in_turns_of;
 
-/// How far back Cost Explorer tells cost by resource.
+/// Days for which Cost Explorer provides cost by resource.
 const DAYS: i32 = 14;
 
 const SERVICE: &str = "Amazon Elastic Compute Cloud - Compute";
 const METRIC: &str = "NetAmortizedCost";
 
-/// More pages than this are a fault: each costs money. A hundred thousand machines for
-/// a fortnight are some hundreds.
+/// Maximum number of pages, because each costs money. A hundred thousand machines over 14 days need
+/// some hundreds.
 const MAX_PAGES: usize = 500;
 
-/// Days that are asked for at once where each has many pages; Cost Explorer bounds requests
-/// by account, and those that it throttles are tried again later.
+/// Number of days read in parallel if each has many pages. Cost Explorer limits requests by
+/// account, and throttled ones are retried.
 const DAYS_AT_ONCE: usize = 4;
 
 /// Cost Explorer of the account.
@@ -49,7 +49,7 @@ pub struct AwsBill {
 }
 
 impl AwsBill {
-    /// Of the account behind `config`.
+    /// For the account of `config`.
     pub fn new(config: &AwsConfig) -> Self {
         Self {
             client: Client::new(&config.sdk),
@@ -61,7 +61,7 @@ impl AwsBill {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What each machine cost on each of these days.
+    /// The cost of each machine on each of these days.
     async fn resources(self, first: Date, end: Date, walk: Walk) -> CloudResult<Walked> {
         let call = self.client.get_cost_and_usage_with_resources();
         let call = call
@@ -91,7 +91,7 @@ impl AwsBill {
         Err(failed("the bill has too many pages"))
     }
 
-    /// Every group of every day, in the order in which they come.
+    /// Every group of every day, in the order of the answer.
     async fn grouped(
         &self,
         days: DateInterval,
@@ -184,13 +184,13 @@ impl BillSource for AwsBill {
     }
 }
 
-/// How far pages are followed.
+/// How far pages are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Walk {
-    /// To the end.
+    /// To the last page.
     Whole,
-    /// Until the first page shows that one day alone has more than a page: to ask for each
-    /// day then takes hardly more pages, and they come side by side.
+    /// Until the first page shows that one day alone has more than a page. Reading each day
+    /// separately then takes hardly more pages, and the days are read in parallel.
     UntilLarge,
 }
 
@@ -199,7 +199,7 @@ enum Walked {
     Large,
 }
 
-/// True for a page that is not the last and holds nothing but one day.
+/// True for a page that is not the last one and contains only one day.
 fn is_large(days: &[ResultByTime], has_more: bool) -> bool {
     let filled = days.iter().filter(|day| !day.groups().is_empty());
     has_more && filled.count() == 1
@@ -239,7 +239,7 @@ fn of_services(told: &ResultByTime, days: &mut BTreeMap<String, BilledDay>) -> C
     Ok(())
 }
 
-/// A group's key is `Tag$value`, and `Tag$` for what has no such tag.
+/// The key of a group is `Tag$value`, or `Tag$` for resources without the tag.
 ///
 /// Source: Cost Explorer API reference, `GetCostAndUsage`, "GroupBy".
 fn of_tag(
@@ -260,7 +260,7 @@ fn of_tag(
     Ok(())
 }
 
-/// Each group's key and amount; those of nothing are left out.
+/// The key and amount of each group; zero amounts are left out.
 fn amounts(told: &ResultByTime) -> CloudResult<Vec<(String, Usd)>> {
     let mut all = Vec::new();
     for group in told.groups() {
@@ -290,7 +290,7 @@ fn of_compute() -> Expression {
     Expression::builder().dimensions(service).build()
 }
 
-/// Closed days alone: today's cost is not known yet. The end is exclusive.
+/// Only complete days: today's cost is not known yet. The end is exclusive.
 fn window(to: Timestamp) -> Option<(Date, Date)> {
     let today = to.to_zoned(TimeZone::UTC).date();
     let first = today.checked_sub(DAYS.days()).ok()?;
@@ -310,7 +310,7 @@ fn read(day: &ResultByTime, costs: &mut BTreeMap<NodeId, ResourceCost>) -> Cloud
     Ok(())
 }
 
-/// Cost Explorer writes small amounts as `1.2E-7`, which are less than is kept.
+/// Cost Explorer writes small amounts as `1.2E-7`, which is below the stored precision.
 fn dollars(text: &str) -> Option<Usd> {
     Usd::parse(text).or_else(|| Usd::from_f64(text.parse().ok()?))
 }

@@ -1,4 +1,4 @@
-//! What all clients share: region, retries, timeouts and transport.
+//! Settings that all clients share: region, retries, timeouts and HTTP client.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,32 +15,32 @@ use ebb_telemetry::identity::{AccountId, Region};
 
 use crate::http;
 
-/// How the names of our requests begin in the account's CloudTrail.
+/// The prefix of our request names in CloudTrail.
 const APP_NAME: &str = concat!("ebb-", env!("CARGO_PKG_VERSION"));
 
-/// Asked only where nothing names a region: any region lists all regions.
+/// Used only if no region is configured: any region can list all regions.
 const FALLBACK_REGION: &str = "us-east-1";
 
-/// Throttled calls are spread by the adaptive mode's token bucket; five attempts
-/// with back-off are about ten seconds.
+/// Maximum number of attempts. Adaptive mode spreads throttled calls by a token bucket; five
+/// attempts with back-off take about ten seconds.
 const MAX_ATTEMPTS: u32 = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// All attempts of one call together: a region that does not answer must not use up
+/// Time limit of all attempts of one call, so that a region that does not answer does not use up
 /// the time of a sweep.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Longer than SQS's longest poll, which is 20 s.
+/// Longer than the longest poll of SQS, which is 20 s.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// A credential that is given rather than found.
+/// Explicit credentials.
 #[derive(Clone)]
 pub struct Keys {
     /// `ASIA…` or `AKIA…`.
     pub access_key_id: String,
-    /// Its secret.
+    /// The secret access key.
     pub secret_access_key: String,
-    /// The session that it belongs to; `None` for a user's own.
+    /// The session token; `None` for a user's long-term key.
     pub session_token: Option<String>,
 }
 
@@ -50,23 +50,22 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// Where and as whom AWS is asked. Credentials, endpoints and profile come from
-/// the environment in the SDK's usual order, `AWS_ENDPOINT_URL_<SERVICE>` too.
+/// The AWS configuration: credentials, region and endpoint. By default they come from the
+/// environment in the default order of the SDK, including `AWS_ENDPOINT_URL_<SERVICE>`.
 #[derive(Clone)]
 pub struct AwsConfig {
     pub(super) sdk: SdkConfig,
-    /// Whose calls these are, where it is known.
+    /// The account of the credentials; `None` if unknown.
     pub(super) account: Option<AccountId>,
 }
 
 impl AwsConfig {
-    /// Loads it; `region` wins over what the environment says.
+    /// Loads the configuration; `region` takes precedence over the environment.
     pub async fn load(region: Option<&Region>) -> Self {
         Self::load_as(region, None).await
     }
 
-    /// Loads it as `profile` of the user's AWS configuration file, whatever keys the
-    /// environment has.
+    /// Loads `profile` of the user's AWS configuration file, regardless of keys in the environment.
     pub async fn load_as(region: Option<&Region>, profile: Option<&str>) -> Self {
         let asked = region.map(|r| aws_config::Region::new(r.as_str().to_owned()));
         let mut sdk = match asked {
@@ -74,11 +73,11 @@ impl AwsConfig {
             None => loader(profile).load().await,
         };
         if sdk.region().is_none() {
-            // Loaded anew, because roles are assumed in the region too.
+            // Loaded again, because roles are assumed in the region too.
             sdk = loader(profile).region(FALLBACK_REGION).load().await;
         }
         if let Some(profile) = profile {
-            // The usual chain takes the environment's keys before a profile's.
+            // The default chain prefers keys in the environment to those of a profile.
             let place = ProviderConfig::default()
                 .with_http_client(transport())
                 .with_region(sdk.region().cloned());
@@ -92,7 +91,7 @@ impl AwsConfig {
         Self { sdk, account: None }
     }
 
-    /// The same place, asked with `keys` instead of what the environment has.
+    /// The same configuration with `keys` as credentials.
     #[must_use]
     pub fn with_credentials(self, keys: Keys) -> Self {
         let credentials = Credentials::new(
@@ -120,7 +119,7 @@ impl AwsConfig {
         }
     }
 
-    /// The same place, where each call may take so long in all.
+    /// The same configuration with `patience` as the time limit of each call.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         let timeouts = TimeoutConfig::builder()
@@ -134,12 +133,12 @@ impl AwsConfig {
         }
     }
 
-    /// The region that is asked unless a call names another.
+    /// The default region of calls.
     pub fn region(&self) -> Option<Region> {
         Region::new(self.sdk.region()?.as_ref()).ok()
     }
 
-    /// What the retries of one service's calls go by.
+    /// The retry partition of one service's calls.
     #[cfg(any(
         feature = "inventory",
         feature = "metrics",

@@ -19,9 +19,9 @@ pub struct AwsMailer {
 }
 
 impl AwsMailer {
-    /// Of the account behind `config`. With a contact list SES adds the header by which
-    /// a mail program unsubscribes at one click, and sends no more to who did; without
-    /// one the header asks for an email to the sender.
+    /// For the account of `config`. With a contact list, SES adds the header for one-click
+    /// unsubscription and sends no more email to unsubscribed recipients. Without one, the header
+    /// contains an email address to unsubscribe.
     ///
     /// Source: SES developer guide, "Using subscription management"; RFC 2369, 8058.
     pub fn new(config: &AwsConfig, contact_list: Option<String>) -> Self {
@@ -75,7 +75,7 @@ fn content(email: &Email, unsubscribe_by_email: bool) -> EmailContent {
 }
 
 fn unsubscribe(from: &str) -> MessageHeader {
-    // The sender may stand with a name: `Ebb <ebb@example.com>`.
+    // The sender can include a name: `Ebb <ebb@example.com>`.
     let address = from.rsplit('<').next().unwrap_or(from);
     let address = address.trim_end_matches('>').trim();
     let address = format!("<mailto:{address}?subject=unsubscribe>");

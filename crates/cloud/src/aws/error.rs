@@ -1,4 +1,4 @@
-//! From the SDK's errors to ours, the same for every service.
+//! Converts SDK errors to port errors, in the same way for every service.
 
 use std::error::Error;
 
@@ -9,7 +9,7 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use crate::http::chain;
 use crate::ports::{CloudError, bounded};
 
-/// Why `operation` on `what` failed.
+/// The error of `operation` on `what`.
 pub(super) fn cloud_error<E>(
     operation: &str,
     what: &str,
@@ -48,7 +48,7 @@ enum Kind {
     Failed,
 }
 
-/// Each service has its own word for the same thing.
+/// Each service has its own code for the same error.
 ///
 /// Source: "Common error types" of the API references of EC2, S3, SQS, Batch,
 /// ECS, CloudWatch, Cost Explorer, Secrets Manager and SES.

@@ -1,4 +1,4 @@
-//! Who this machine is, and as whom AWS knows its credentials.
+//! The identity of this machine, and of its credentials in AWS.
 
 use aws_config::imds;
 use aws_config::provider_config::ProviderConfig;
@@ -11,19 +11,19 @@ use crate::http::chain;
 use crate::permissions::GET_CALLER_IDENTITY;
 use crate::ports::{CloudError, CloudResult, bounded};
 
-/// What the instance metadata service says; IAM has no action for it.
+/// The operation name for the instance metadata service; IAM has no action for it.
 const METADATA: &str = "instance metadata";
 
-/// An EC2 instance as it knows itself.
+/// An EC2 instance, from its instance metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
-    /// Its instance id.
+    /// The instance id.
     pub node: NodeId,
-    /// Where it is.
+    /// The region of the instance.
     pub region: Region,
 }
 
-/// Asks the instance metadata service (IMDSv2) of the machine it runs on.
+/// Reads the instance metadata service (IMDSv2) of this machine.
 pub async fn machine() -> CloudResult<Machine> {
     let provider = ProviderConfig::default().with_http_client(transport());
     let client = imds::Client::builder().configure(&provider).build();
@@ -50,18 +50,18 @@ fn unnamed(error: IdentityError) -> CloudError {
     }
 }
 
-/// As whom AWS knows the credentials in use.
+/// The identity of the credentials in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// `aws:userid`, which is what SQS attests as the sender too.
+    /// `aws:userid`, which is also the sender that SQS attests.
     pub user_id: String,
-    /// The account; `None` when the answer did not say.
+    /// The account; `None` if the answer does not contain it.
     pub account: Option<AccountId>,
-    /// The ARN, for showing; `None` when the answer did not say.
+    /// The ARN, for output; `None` if the answer does not contain it.
     pub arn: Option<String>,
 }
 
-/// Asks STS as whom AWS knows the credentials of `config`. Needs no permission.
+/// Requests the identity of the credentials of `config` from STS. Needs no permission.
 pub async fn caller(config: &AwsConfig) -> CloudResult<Caller> {
     let client = aws_sdk_sts::Client::new(&config.sdk);
     let answer = client.get_caller_identity().send().await;

@@ -1,7 +1,7 @@
-//! What is there: EC2 instances, volumes and addresses, and Batch with the ECS beneath it. A part that
-//! refuses becomes a gap that names the permission, and the rest goes on.
+//! The inventory: EC2 instances, volumes and addresses, and Batch with its ECS clusters. If a part
+//! refuses, a gap names the missing permission, and the other parts are still read.
 
-/// Reads page after page into a part, until there is none or one refuses.
+/// Reads pages into a part, until the last page or a refusal.
 macro_rules! paged {
     ($part:ident, $operation:expr, $what:expr, $pages:expr, |$page:ident| $read:block) => {{
         let mut pages = $pages;
@@ -43,14 +43,14 @@ use super::error::cloud_error;
 use crate::permissions::DESCRIBE_REGIONS;
 use crate::ports::{CloudError, CloudResult, InventorySource};
 
-/// The inventory of the account that the credentials belong to.
+/// The inventory of the account of the credentials.
 #[derive(Debug, Clone)]
 pub struct AwsInventory {
     config: AwsConfig,
 }
 
 impl AwsInventory {
-    /// Of the account behind `config`.
+    /// For the account of `config`.
     pub fn new(config: &AwsConfig) -> Self {
         Self {
             config: config.clone(),
@@ -66,7 +66,7 @@ impl InventorySource for AwsInventory {
             .send()
             .await
             .map_err(|e| cloud_error(DESCRIBE_REGIONS, "regions", &e))?;
-        // Without `AllRegions` the answer has the enabled ones alone.
+        // Without `AllRegions` the answer contains only enabled regions.
         let names = answer.regions().iter().filter_map(|r| r.region_name());
         let mut regions: Vec<_> = names.filter_map(|name| Region::new(name).ok()).collect();
         regions.sort_unstable();
@@ -141,7 +141,7 @@ impl InventorySource for AwsInventory {
     }
 }
 
-/// Nobody has an opinion of a region without machines.
+/// Without machines in a region there are no second opinions.
 #[cfg(feature = "second-opinion")]
 async fn second_opinions(
     config: &AwsConfig,
@@ -163,7 +163,7 @@ async fn second_opinions(
     Default::default()
 }
 
-/// The jobs of these queues, and who stands at the front of those where one waits.
+/// The jobs of these queues, and the jobs at the front of queues with waiting jobs.
 async fn jobs_and_fronts(
     clients: &Clients,
     queues: &[JobQueue],
@@ -187,8 +187,8 @@ fn by_id<T>(found: Vec<T>, id: impl Fn(&T) -> &String) -> BTreeMap<String, T> {
         .collect()
 }
 
-/// Batch is asked before the tags: its instances stand in an Auto Scaling group
-/// too, and who changes that group's size is fought by Batch.
+/// Batch takes precedence over tags: its instances are in an Auto Scaling group too, but Batch
+/// would revert a change of the group's size.
 fn name_controllers(inventory: &mut Inventory) {
     let batch = &inventory.batch;
     for instance in inventory.instances.values_mut() {

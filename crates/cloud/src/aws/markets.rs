@@ -1,5 +1,5 @@
-//! What machines are sold for: spot prices, the zones that sell a type, reservations, and
-//! the public file of the Spot Instance Advisor. None of it is charged for.
+//! Market data of machines: spot prices, the zones that offer a type, reservations, and the public
+//! file of the Spot Instance Advisor. All requests are free.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,24 +29,24 @@ use crate::permissions::{
 };
 use crate::ports::{CloudError, CloudResult, MarketSource, bounded};
 
-/// The most that one call describes.
+/// Maximum number of entries in one page.
 const PAGE: i32 = 1_000;
 
-/// Source: EC2 API reference, `SpotPrice`, "productDescription"; accounts from before
-/// 2013 are told the second.
+/// Source: EC2 API reference, `SpotPrice`, "productDescription"; accounts from before 2013 receive
+/// the second value.
 const LINUX: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 
 /// Source: EC2 API reference, `GetSpotPlacementScores`, "InstanceType.N".
 const LEAST_TYPES: usize = 3;
 
-/// Where the Spot Instance Advisor's page reads its figures.
+/// The URL of the data of the Spot Instance Advisor's page.
 pub const SPOT_ADVISOR: &str = "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json";
 
-/// The file has one now.
+/// Maximum size of the file, which currently has 1 MiB.
 const MAX_ADVISOR_BYTES: usize = 16 << 20;
 const ADVISOR_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The markets of the account that the credentials belong to.
+/// Market data of the account of the credentials.
 #[derive(Debug, Clone)]
 pub struct AwsMarkets {
     config: AwsConfig,
@@ -54,8 +54,8 @@ pub struct AwsMarkets {
 }
 
 impl AwsMarkets {
-    /// As the account behind `config` sees them, with the advisor's file at `advisor`,
-    /// which is [`SPOT_ADVISOR`] unless someone keeps a copy.
+    /// For the account of `config`, with the advisor's file at `advisor`, which is [`SPOT_ADVISOR`]
+    /// or a copy.
     pub fn new(config: &AwsConfig, advisor: &str) -> Self {
         Self {
             config: config.clone(),
@@ -70,7 +70,7 @@ impl AwsMarkets {
 
 #[async_trait]
 impl MarketSource for AwsMarkets {
-    /// Begin and end now: the answer is then the price that holds, of each type and zone.
+    /// The present price of each type and zone, because start and end are both now.
     async fn spot_prices(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, SpotTerms>> {
         let now = DateTime::from_millis(Timestamp::now().as_millisecond());
         let call = self.client(region).describe_spot_price_history();
@@ -115,8 +115,8 @@ impl MarketSource for AwsMarkets {
         Ok(all.filter_map(|told| commitment(told, region)).collect())
     }
 
-    /// Asked of the region itself, about it alone, so that the answer is one page. A single
-    /// zone is not asked for: a Batch environment has several.
+    /// Queries the region itself and only for itself, so that the answer is one page. The score is
+    /// not for a single zone, because a Batch environment has several.
     async fn spot_score(&self, wish: &SpotWish) -> CloudResult<Option<u8>> {
         let failed = |message: &str| CloudError::Failed {
             operation: GET_SPOT_PLACEMENT_SCORES.to_owned(),
@@ -150,7 +150,7 @@ impl MarketSource for AwsMarkets {
     }
 }
 
-/// The region's score; what is none from 1 to 10 is no score.
+/// The score of the region; `None` if it is not from 1 to 10.
 fn score(told: &[SpotPlacementScore], region: &Region) -> Option<u8> {
     let mut told = told.iter();
     let here = told.find(|one| one.region() == Some(region.as_str()))?;
@@ -187,8 +187,8 @@ fn offered(told: &InstanceTypeOffering) -> Option<(InstanceType, String)> {
     Some((kind, told.location()?.to_owned()))
 }
 
-/// What it costs an hour: the recurring charge, and what was paid ahead spread over its
-/// time, for each of its instances. One in a currency other than the dollar is left out.
+/// The hourly cost of each of its instances: the recurring charge, and the upfront payment divided
+/// by the term. Reservations in a currency other than the dollar are left out.
 ///
 /// Source: EC2 API reference, `ReservedInstances` (`fixedPrice`, `duration` in seconds,
 /// `recurringCharges` by the hour).
@@ -199,7 +199,7 @@ fn commitment(told: &ReservedInstances, region: &Region) -> Option<Commitment> {
     {
         return None;
     }
-    // What is reserved for another system does not pay for Linux.
+    // A reservation for another operating system does not cover Linux.
     let system = told.product_description().map(|system| system.as_str());
     if system.is_some_and(|system| !LINUX.contains(&system)) {
         return None;

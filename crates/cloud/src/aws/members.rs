@@ -1,5 +1,5 @@
-//! The accounts that a role may be assumed in: those of a list, or all of the
-//! organization. Whoever looks assumes one role of the same name in each.
+//! The accounts in which a role is assumed: those of a list, or all of the organization. The role
+//! has the same name in each account.
 
 #[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]
 use std::sync::Arc;
@@ -22,27 +22,28 @@ use crate::permissions::{ASSUME_ROLE, LIST_ACCOUNTS};
 use crate::ports::{CloudResult, bounded};
 use crate::turns::in_turns;
 
-/// How the sessions are called in the accounts' CloudTrail.
+/// The session name in the CloudTrail of the accounts.
 const SESSION: &str = "ebb";
 
-/// Which accounts are looked at beside the one that the credentials belong to.
+/// The accounts that are read in addition to the account of the credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Beside {
-    /// None.
+    /// No other account.
     #[default]
     Nobody,
-    /// These.
+    /// These accounts.
     Listed(Vec<AccountId>),
-    /// All active ones of the organization; only its management account and delegated
-    /// administrators may list them.
+    /// All active accounts of the organization. Only its management account and delegated
+    /// administrators can list them.
     Organization,
 }
 
 impl Beside {
-    /// Reads `organization`, or account ids parted by commas; nothing is nobody.
+    /// Parses `organization`, or account ids separated by commas; an empty text means no other
+    /// account.
     ///
     /// # Errors
-    /// Names what is no account id.
+    /// Names the part that is not an account id.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text.is_empty() {
@@ -64,25 +65,24 @@ impl Beside {
 /// The role that is assumed in each account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberRole {
-    /// Its name, or its path and name.
+    /// The name, or the path and name.
     pub name: String,
-    /// What the role wants to hear from whoever assumes it.
+    /// The external id that the role requires; `None` if it requires none.
     pub external_id: Option<String>,
 }
 
-/// The accounts as whom one may ask, home first, and those that refused.
+/// The accounts that were entered, the own account first, and those that refused.
 #[derive(Debug, Clone, Default)]
 pub struct Entered {
-    /// Each with a configuration of its own.
+    /// Each account with its own configuration.
     pub accounts: Vec<(AccountId, AwsConfig)>,
-    /// Which could not be entered, and why.
+    /// The accounts that could not be entered, with the reason.
     pub gaps: Vec<Gap>,
 }
 
 #[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]
 impl Entered {
-    /// All that can be asked of them, as one account, with the Spot Instance Advisor's
-    /// file at `advisor`.
+    /// All accounts combined as one, with the Spot Instance Advisor's file at `advisor`.
     pub fn together(self, advisor: &str) -> Accounts {
         let members = self.accounts.into_iter().map(|(id, config)| Member {
             id,
@@ -95,7 +95,7 @@ impl Entered {
     }
 }
 
-/// Finds and enters the accounts, as `who` the credentials of `home` are.
+/// Finds and enters the accounts; `who` is the identity of the credentials of `home`.
 pub async fn enter(home: &AwsConfig, who: &Caller, beside: &Beside, role: &MemberRole) -> Entered {
     let mut entered = Entered::default();
     let partition = who.arn.as_deref().and_then(|arn| arn.split(':').nth(1));
@@ -141,7 +141,7 @@ pub async fn enter(home: &AwsConfig, who: &Caller, beside: &Beside, role: &Membe
                 .push(Gap::new(Gap::not_entered(&id, ASSUME_ROLE), reason)),
         }
     }
-    // Home stays first.
+    // The own account stays first.
     let home = usize::from(!entered.accounts.is_empty());
     entered.accounts[home..].sort_by(|(a, _), (b, _)| a.cmp(b));
     entered.gaps.sort();
@@ -159,7 +159,7 @@ async fn organization(home: &AwsConfig) -> CloudResult<Vec<AccountId>> {
     Ok(ids)
 }
 
-/// `state` has replaced `status`; a closed account has nothing to look at.
+/// The id of an active account. `state` has replaced `status`.
 fn active(account: &Account) -> Option<AccountId> {
     let active = match (account.state(), account.status()) {
         (Some(state), _) => *state == AccountState::Active,
@@ -179,8 +179,8 @@ impl AwsConfig {
         }
     }
 
-    /// The same place as a role of another account. The role is assumed once here, so
-    /// that a refusal is known before anything is asked.
+    /// The same configuration with a role of another account. The role is assumed once here, so
+    /// that a refusal is known before any other call.
     async fn assuming(&self, arn: &str, external_id: Option<&str>) -> Result<Self, String> {
         let role = AssumeRoleProvider::builder(arn)
             .configure(&self.sdk)

@@ -30,23 +30,23 @@ use crate::ports::{
 };
 use crate::turns::in_turns_of;
 
-/// The most queries that one call takes.
+/// Maximum number of queries in one call.
 const QUERIES_A_CALL: usize = 500;
 
-/// Of an account and region. CloudWatch takes 50 a second, and each answers after some
-/// tenths of one.
+/// Number of parallel calls for an account and region. CloudWatch allows 50 calls a second, and
+/// each takes some tenths of a second.
 ///
 /// Source: "CloudWatch service quotas", `GetMetricData`.
 const CALLS_AT_ONCE: usize = 8;
 
-/// The most points that one page of an answer holds. A second page is paid for as if all its
-/// metrics were requested again.
+/// Maximum number of points in one page. A second page costs as much as another request of all its
+/// metrics.
 ///
 /// Source: API reference, `GetMetricData`, `MaxDatapoints`.
 const POINTS_A_PAGE: i64 = 100_800;
 
-/// What is asked about each node, and how a period is summed up. A maximum,
-/// because an average hides a short burst of work.
+/// The metrics of each node, with the statistic of a period. The maximum is used because an average
+/// hides a short burst of work.
 const ASKED: [(&str, &str); METRICS_PER_NODE as usize] = [
     ("CPUUtilization", "Maximum"),
     ("NetworkIn", "Sum"),
@@ -57,11 +57,11 @@ const ASKED: [(&str, &str); METRICS_PER_NODE as usize] = [
     ("DiskWriteBytes", "Sum"),
 ];
 
-/// A node, and what it has beside what all have.
+/// A node and its optional metrics.
 type Node = (NodeId, Vec<Stream>);
 
-/// What was told by the place of whom it is about, as in [`query_id`], and begin of period:
-/// in the order in which it was asked for.
+/// The values by the position of the node, as in [`query_id`], and the start of the period, in the
+/// order of the queries.
 type Periods = BTreeMap<(usize, Timestamp), Vec<Option<f64>>>;
 
 /// CloudWatch in every region of the account.
@@ -72,7 +72,7 @@ pub struct AwsMetrics {
 }
 
 impl AwsMetrics {
-    /// Of the account behind `config`.
+    /// For the account of `config`.
     pub fn new(config: &AwsConfig) -> Self {
         Self {
             config: config.clone(),
@@ -132,7 +132,7 @@ impl MetricsSource for AwsMetrics {
     }
 }
 
-/// How many queries one call takes whose answer is one page.
+/// Number of queries in one call such that the answer is one page.
 fn queries_a_call((from, to): (Timestamp, Timestamp)) -> usize {
     let period = i64::from(period_seconds(from, to));
     let points = (to.as_second() - from.as_second())
@@ -143,7 +143,8 @@ fn queries_a_call((from, to): (Timestamp, Timestamp)) -> usize {
     queries.clamp(1, QUERIES_A_CALL)
 }
 
-/// As many nodes in each as one call of so many queries takes, one at least.
+/// Divides the nodes into calls of at most `queries_a_call` queries, with at least one node in
+/// each.
 fn calls(nodes: &NodeMetrics, queries_a_call: usize) -> Vec<Vec<Node>> {
     let mut calls: Vec<Vec<Node>> = Vec::new();
     let mut left = 0;
@@ -161,7 +162,7 @@ fn calls(nodes: &NodeMetrics, queries_a_call: usize) -> Vec<Vec<Node>> {
     calls
 }
 
-/// What one call tells of these nodes, whatever number of pages it takes.
+/// The result of one call for these nodes, with all its pages.
 async fn ask(
     client: Client,
     nodes: Vec<Node>,
@@ -175,13 +176,12 @@ async fn ask(
     Ok(series(&nodes, &periods, period_seconds))
 }
 
-/// How many metrics are asked of a node: what all have, and then what it has beside.
+/// Number of metrics of a node: the common metrics and its optional ones.
 fn asked_of(nodes: &[Node], node: usize) -> Option<usize> {
     Some(ASKED.len() + nodes.get(node)?.1.len())
 }
 
-/// All pages of one call about `what`; `many` tells how many metrics are asked of the one
-/// at a place.
+/// All pages of one call about `what`; `many` returns the number of metrics at a position.
 async fn periods(
     client: &Client,
     (what, queries): (&str, Vec<MetricDataQuery>),
@@ -199,7 +199,7 @@ async fn periods(
         .into_paginator()
         .send();
     let mut periods = Periods::new();
-    // Each page asks for every metric again, and is counted as such.
+    // Each page requests every metric again, and counts as such.
     requested.fetch_add(asked, Ordering::Relaxed);
     while let Some(page) = pages.next().await {
         let page = page.map_err(|e| cloud_error(GET_METRIC_DATA, what, &e))?;
@@ -243,7 +243,7 @@ fn stat(
     stat.period(period_seconds.cast_signed()).build()
 }
 
-/// CloudWatch wants an id to begin with a small letter.
+/// CloudWatch requires an id that begins with a lower-case letter.
 fn query_id(node: usize, metric: usize) -> String {
     format!("n{node}m{metric}")
 }
@@ -253,7 +253,7 @@ fn of_query_id(id: &str) -> Option<(usize, usize)> {
     Some((node.parse().ok()?, metric.parse().ok()?))
 }
 
-/// Puts the values of one query in their places.
+/// Stores the values of one query in their positions.
 fn collect(
     result: &MetricDataResult,
     many: impl Fn(usize) -> Option<usize>,
@@ -302,8 +302,8 @@ fn series(
     by_node
 }
 
-/// A sum of which one half is missing is unknown, not that half. Instance
-/// storage is missing on most types, so it adds to EBS where it exists.
+/// If one part of a sum is missing, the sum is unknown. Instance storage is missing on most types,
+/// so it is added to EBS only if it exists.
 fn point(
     (begin, period_seconds): (Timestamp, u32),
     asked: &[Option<f64>; ASKED.len()],
@@ -394,7 +394,7 @@ mod tests {
         };
         check(12, 500);
         check(24, 348);
-        // 323 hours of a fortnight are left beside twelve of five minutes.
+        // 323 hours of 14 days remain, in addition to twelve with five-minute periods.
         check(323, 311);
         check(90 * 24, 46);
     }

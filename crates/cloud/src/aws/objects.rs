@@ -1,4 +1,4 @@
-//! A bucket of S3.
+//! A bucket in S3.
 
 use async_trait::async_trait;
 use aws_sdk_s3::Client;
@@ -16,7 +16,7 @@ use crate::ports::{
     CloudError, CloudResult, Etag, Listed, Object, Objects, PutIf, PutOptions, bounded, too_large,
 };
 
-/// The most that one call lists or deletes.
+/// Maximum number of objects in one list or delete call.
 const PAGE: usize = 1_000;
 
 /// One bucket.
@@ -27,7 +27,7 @@ pub struct AwsObjects {
 }
 
 impl AwsObjects {
-    /// The bucket of this name, in the region of `config`.
+    /// The bucket with this name, in the region of `config`.
     pub fn new(config: &AwsConfig, bucket: impl Into<String>) -> Self {
         let plain = Builder::from(&config.sdk);
         let settings = if has_own_endpoint(config) {
@@ -69,7 +69,7 @@ impl AwsObjects {
     }
 }
 
-/// Other stores than AWS seldom have a host name for each bucket.
+/// Stores other than AWS seldom have a host name for each bucket.
 fn has_own_endpoint(config: &AwsConfig) -> bool {
     let key = ServiceConfigKey::builder()
         .service_id("S3")
@@ -95,8 +95,8 @@ impl Objects for AwsObjects {
         read(key, answer, max_bytes).await
     }
 
-    /// A retried write may meet itself and be told as a conflict, so a caller
-    /// reads again before it decides that someone else was there.
+    /// A retried write can conflict with its own first attempt. So a caller must read again before
+    /// it assumes another writer.
     async fn put(&self, key: &str, bytes: Vec<u8>, options: PutOptions) -> CloudResult<Etag> {
         let plain = self
             .client
@@ -172,7 +172,7 @@ impl Objects for AwsObjects {
     }
 }
 
-/// The body is read piece by piece: what it claims to be long is a claim.
+/// The body is read in pieces, because the declared length is not trusted.
 async fn read(key: &str, answer: GetObjectOutput, max_bytes: u64) -> CloudResult<Object> {
     let told = answer.last_modified.as_ref().and_then(timestamp);
     let modified_at = told.ok_or_else(|| unsaid(GET_OBJECT, key, "when it was written"))?;
@@ -211,8 +211,8 @@ fn entry_of(entry: &Entry) -> CloudResult<Listed> {
     })
 }
 
-/// S3 answers a write that expects a version of an object that is gone with
-/// `NoSuchKey`; for the writer that is a conflict like any other.
+/// If a conditional write expects a version of a deleted object, S3 returns `NoSuchKey`; for the
+/// caller this is a conflict.
 fn conditional(told: CloudError, condition: &PutIf) -> CloudError {
     match (told, condition) {
         (CloudError::Missing { operation, what }, PutIf::Matches(_)) => {

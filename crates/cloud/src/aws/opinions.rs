@@ -1,5 +1,5 @@
-//! What AWS's own advisers say of machines, where they are switched on: Compute
-//! Optimizer and Cost Optimization Hub. Neither costs anything to ask.
+//! Recommendations of AWS's own advisers, if they are enabled: Compute Optimizer and Cost
+//! Optimization Hub. Requests are free.
 
 use aws_sdk_computeoptimizer::types::InstanceRecommendation;
 use aws_sdk_costoptimizationhub::types::{Filter, Recommendation, ResourceType};
@@ -12,19 +12,19 @@ use super::error::cloud_error;
 use crate::permissions::{GET_EC2_RECOMMENDATIONS, LIST_RECOMMENDATIONS};
 use crate::ports::{CloudError, CloudResult};
 
-/// The Hub answers in this region alone, for all of them.
+/// The Hub has an endpoint only in this region, which covers all regions.
 ///
 /// Source: AWS General Reference, "Cost Optimization Hub endpoints and quotas".
 const HUB_REGION: &str = "us-east-1";
 
-/// The most that one call tells.
+/// Maximum number of recommendations in one page.
 const PAGE: i32 = 1_000;
 
-/// More pages than this are a fault.
+/// Maximum number of pages; more indicate an error.
 const MAX_PAGES: usize = 1_000;
 
-/// What each adviser says of the machines of a region; one that is not switched on says
-/// nothing.
+/// The recommendations of each adviser for the machines of a region; empty for an adviser that is
+/// not enabled.
 pub(super) async fn of_region(
     config: &AwsConfig,
     region: &Region,
@@ -41,8 +41,8 @@ pub(super) async fn of_region(
     (said, refused)
 }
 
-/// Compute Optimizer says `OptInRequiredException`, the Hub that the account is not
-/// enrolled.
+/// Whether an adviser is not enabled: Compute Optimizer returns `OptInRequiredException`, and the
+/// Hub's error states that the account is not enrolled.
 fn is_switched_off(error: &CloudError) -> bool {
     let words = error.to_string();
     words.contains("OptInRequired") || words.to_lowercase().contains("enroll")
@@ -68,7 +68,7 @@ async fn optimizer(config: &AwsConfig, region: &Region) -> CloudResult<Vec<Secon
     Ok(said)
 }
 
-/// An instance that is well sized is no finding of theirs.
+/// `None` for an instance that is well sized.
 fn of_optimizer(told: &InstanceRecommendation) -> Option<SecondOpinion> {
     let finding = told.finding()?.as_str();
     if matches!(finding, "Optimized" | "OPTIMIZED") {

@@ -1,5 +1,5 @@
-//! On-demand prices from AWS's Price List, and what machine types have from EC2. Neither
-//! charges for answers.
+//! On-demand prices from AWS's Price List, and properties of machine types from EC2. All requests
+//! are free.
 
 mod fargate;
 mod storage;
@@ -21,7 +21,7 @@ use super::error::cloud_error;
 use crate::permissions::GET_PRODUCTS;
 use crate::ports::{CloudError, CloudResult, PriceSource, bounded};
 
-/// The Price List answers for all regions, and in few of them.
+/// The Price List covers all regions, but has endpoints in few regions.
 ///
 /// Source: AWS General Reference, "AWS Price List endpoints and quotas".
 const ANSWERS_IN: &str = "us-east-1";
@@ -29,11 +29,10 @@ const ANSWERS_IN: &str = "us-east-1";
 const EC2: &str = "AmazonEC2";
 const REGION: &str = "regionCode";
 
-/// More pages than this are a fault; a region has about ten, of 100 products each.
+/// Maximum number of pages; a region has about ten, with 100 products each.
 const MAX_PAGES: usize = 200;
 
-/// Linux in shared tenancy, without software that is paid for, and not the unused part of
-/// a reservation.
+/// Linux with shared tenancy, without paid software, and not the unused part of a reservation.
 ///
 /// Source: AWS Price List, attributes of the products of `AmazonEC2`.
 const WANTED: [(&str, &str); 4] = [
@@ -50,7 +49,7 @@ pub struct AwsPrices {
 }
 
 impl AwsPrices {
-    /// As the account behind `config` may ask it.
+    /// For the account of `config`.
     pub fn new(config: &AwsConfig) -> Self {
         Self {
             config: config.clone(),
@@ -103,7 +102,7 @@ impl PriceSource for AwsPrices {
 }
 
 impl AwsPrices {
-    /// Gives each product of a service that has these attributes, page by page.
+    /// Passes each product of a service with these attributes to `take`, page by page.
     async fn products(
         &self,
         (service, region): (&str, &Region),
@@ -138,8 +137,7 @@ impl AwsPrices {
     }
 }
 
-/// What an hour of a machine costs; `None` for a product that is not what was asked for, or
-/// is free.
+/// The hourly price of a machine type; `None` for a product that does not match or is free.
 fn price(told: &Value, region: &Region) -> Option<(InstanceType, UsdPerHour)> {
     let has = &told["product"]["attributes"];
     let of_region = [(REGION, region.as_str())];
@@ -151,9 +149,9 @@ fn price(told: &Value, region: &Region) -> Option<(InstanceType, UsdPerHour)> {
     Some((kind, usd(told, Some("Hrs"))?))
 }
 
-/// Whether a product is this usage of its region: `EUW1-EBS:SnapshotUsage`, and without the
-/// letters in us-east-1. Of what stands between, as in `EUW1-SpotUsage-Fargate-GB-Hours`, it is
-/// another.
+/// Whether a product has this usage type in its region: `EUW1-EBS:SnapshotUsage`, without the
+/// prefix in us-east-1. With a further part between them, as in `EUW1-SpotUsage-Fargate-GB-Hours`,
+/// it is another usage type.
 fn is_usage(product: &Value, usage: &str) -> bool {
     let told = product["product"]["attributes"]["usagetype"].as_str();
     let letters = told.and_then(|told| told.strip_suffix(usage));
@@ -163,8 +161,7 @@ fn is_usage(product: &Value, usage: &str) -> bool {
     })
 }
 
-/// What a unit of a product costs on demand; `None` where it is free, or has no price by
-/// this unit.
+/// The on-demand price of a unit of a product; `None` if it is free, or has no price for this unit.
 ///
 /// Source: Price List API reference, `GetProducts`, "PriceList", and AWS Billing user
 /// guide, "Reading the service price list files".
@@ -192,7 +189,7 @@ fn failed(message: &str) -> CloudError {
 mod testing {
     use serde_json::{Value, json};
 
-    /// A product of a usage type, as the Price List tells it.
+    /// A product with a usage type, in the format of the Price List.
     pub(super) fn product(usage: &str, unit: &str, usd: &str) -> Value {
         let rate = json!({"unit": unit, "pricePerUnit": {"USD": usd}});
         json!({

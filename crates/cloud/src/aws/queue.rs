@@ -1,4 +1,4 @@
-//! A queue of SQS.
+//! A queue in SQS.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::permissions::{DELETE_MESSAGE, RECEIVE_MESSAGE, SEND_MESSAGE};
 use crate::ports::{CloudError, CloudResult, Queue, Received, bounded};
 use crate::turns::{AT_ONCE, in_turns};
 
-/// The most that one call receives or deletes.
+/// Maximum number of messages in one receive or delete call.
 const BATCH: usize = 10;
 
-/// The longest that SQS lets a call wait.
+/// The longest wait of a receive call.
 const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// One queue, by URL.
@@ -30,7 +30,7 @@ pub struct AwsQueue {
 }
 
 impl AwsQueue {
-    /// The queue of this URL.
+    /// The queue with this URL.
     pub fn new(config: &AwsConfig, url: impl Into<String>) -> Self {
         Self {
             client: Client::new(&config.sdk),
@@ -58,7 +58,7 @@ impl AwsQueue {
             .collect())
     }
 
-    /// The reasons for which some of a batch stay.
+    /// The errors of messages that could not be deleted.
     async fn delete_batch(self, receipts: Vec<String>) -> CloudResult<Vec<String>> {
         let entries = receipts.into_iter().enumerate().map(|(n, receipt)| {
             DeleteMessageBatchRequestEntry::builder()
@@ -113,15 +113,15 @@ impl Queue for AwsQueue {
             .map_err(|e| cloud_error(SEND_MESSAGE, &self.url, &e))
     }
 
-    /// Waits with one call; once there is something, takes the rest with several
-    /// at once. Stops at the first round that is less than half full: little is left
-    /// then, and a queue that messages trickle into is never empty. A call that fails
-    /// after others brought messages ends the round: those are told, not lost.
+    /// Waits with one call. After the first message, several calls run in parallel. Receiving stops
+    /// at the first round that is less than half full, because few messages are left. A queue with
+    /// a slow stream of messages is never empty. If a call fails after others returned messages,
+    /// the round ends and the messages are returned.
     async fn receive(&self, limit: usize, wait: Duration) -> CloudResult<Vec<Received>> {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        // Without a wait SQS asks only some of its servers; a second asks all.
+        // Without a wait, SQS queries only some of its servers; with one second it queries all.
         let shortly = wait.min(Duration::from_secs(1));
         let mut messages = self.clone().receive_batch(limit, wait).await?;
         let mut news = messages.len();
@@ -184,7 +184,7 @@ impl Queue for AwsQueue {
     }
 }
 
-/// `None` without a receipt: such a message could never be deleted.
+/// `None` without a receipt, because such a message could not be deleted.
 fn received(message: Message) -> Option<Received> {
     let attributes = message.attributes.unwrap_or_default();
     let sent_at = attributes

@@ -15,7 +15,7 @@ pub struct AwsSecrets {
 }
 
 impl AwsSecrets {
-    /// Of the account behind `config`.
+    /// For the account of `config`.
     pub fn new(config: &AwsConfig) -> Self {
         Self {
             client: Client::new(&config.sdk),

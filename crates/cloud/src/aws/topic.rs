@@ -1,4 +1,4 @@
-//! Messages for other programs through SNS.
+//! Messages for other programs, through SNS.
 
 use async_trait::async_trait;
 use aws_sdk_sns::Client;
@@ -8,7 +8,7 @@ use super::error::cloud_error;
 use crate::permissions::PUBLISH;
 use crate::ports::{CloudResult, Topic};
 
-/// The longest subject that SNS takes, which is of ASCII only.
+/// Maximum length of a subject in SNS, which must be ASCII.
 const MAX_SUBJECT_CHARS: usize = 100;
 
 /// One topic.
@@ -19,7 +19,7 @@ pub struct AwsTopic {
 }
 
 impl AwsTopic {
-    /// The topic of this ARN, asked as `config` says.
+    /// The topic with this ARN, with the credentials of `config`.
     pub fn new(config: &AwsConfig, arn: &str) -> Self {
         Self {
             client: Client::new(&config.sdk),

@@ -1,47 +1,48 @@
-//! Where people's decisions about findings lie: one object of the bucket, read by
-//! every sweep and changed by the terminal and the API. A change is written on
-//! condition that nobody else wrote in the meantime, and made again where one did.
+//! The decisions of people about findings: one object in the bucket, which every sweep reads and
+//! the terminal and the API change. A change is a conditional write, and is repeated after a
+//! conflict.
 
 use ebb_model::decision::{DecisionError, Decisions};
 use thiserror::Error;
 
 use crate::ports::{CloudError, Objects, PutIf, PutOptions};
 
-/// The object's key.
+/// The key of the object.
 pub const KEY: &str = "decisions/v1/findings.json";
 
-/// What all decisions that fit take at most, escaped.
+/// Maximum size of the object.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// Two people rarely decide at the same moment, and never five times in a row.
+/// Maximum number of attempts. Two people rarely decide at the same time, and never five times in a
+/// row.
 const ATTEMPTS: u32 = 5;
 
-/// Why decisions were not read or changed.
+/// Why decisions could not be read or changed.
 #[derive(Debug, Error)]
 pub enum DecisionsError {
-    /// The bucket.
+    /// The bucket failed.
     #[error("the decisions {KEY}")]
     Cloud(#[source] CloudError),
-    /// The object is not what it should be.
+    /// The object is not valid.
     #[error(
         "the decisions {KEY} cannot be understood: restore an earlier version of the object, or delete it"
     )]
     Garbled(#[source] serde_json::Error),
-    /// The object is of another program.
+    /// The object has an unknown schema.
     #[error("the decisions {KEY} are of schema {0}: update Ebb")]
     Schema(String),
-    /// The decision itself.
+    /// The decision was refused.
     #[error(transparent)]
     Refused(#[from] DecisionError),
-    /// Others were faster each time.
+    /// Every attempt had a conflict.
     #[error("the decisions {KEY} were changed by others {ATTEMPTS} times in a row: try again")]
     Contended,
 }
 
-/// Reads them; none where nobody decided yet.
+/// Reads the decisions; empty if there are none.
 ///
 /// # Errors
-/// When the bucket does not answer, or with something else.
+/// If the bucket fails, or the object is not valid.
 pub async fn load(objects: &dyn Objects) -> Result<Decisions, DecisionsError> {
     Ok(read(objects).await?.0)
 }
@@ -60,10 +61,10 @@ async fn read(objects: &dyn Objects) -> Result<(Decisions, PutIf), DecisionsErro
     }
 }
 
-/// Changes them, and gives back what `change` does.
+/// Changes the decisions, and returns the result of `change`.
 ///
 /// # Errors
-/// As [`load`]; what `change` refuses; `Contended`.
+/// As for [`load`]; an error of `change`; `Contended`.
 pub async fn change<T>(
     objects: &dyn Objects,
     change: impl Fn(&mut Decisions) -> Result<T, DecisionError>,
@@ -121,7 +122,7 @@ mod tests {
         };
         let slow = |all: &mut Decisions| {
             if runs.fetch_add(1, Ordering::Relaxed) == 0 {
-                // Between this one's read and its write.
+                // Between the read and the write of this change.
                 futures::executor::block_on(other());
             }
             all.decide("a", dismissal("ana"))

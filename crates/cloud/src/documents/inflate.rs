@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-/// Unpacks at most `max` bytes; in words why not.
+/// Decompresses at most `max` bytes; the error is a text.
 pub fn inflate(packed: &[u8], max: u64) -> Result<Vec<u8>, String> {
     let mut plain = Vec::new();
     zstd::stream::read::Decoder::new(packed)

@@ -1,5 +1,5 @@
-//! Prices and machine types that AWS told later than the program was built: asked for, kept
-//! in the lake, and read from there by the sweep and the API.
+//! Prices and machine types from AWS that are newer than the program. The sweep stores them in the
+//! lake, and the sweep and the API read them.
 
 use ebb_catalog::catalog::Catalogue;
 use ebb_catalog::refreshed_prices::Refreshed;
@@ -7,21 +7,21 @@ use ebb_model::visibility_gap::Gap;
 
 use crate::ports::{CloudError, CloudResult, Objects, PutIf, PutOptions};
 
-/// Where they lie.
+/// The key of the object.
 pub const KEY: &str = "lake/catalogue/v1/prices.json";
 
-/// All regions together take about 5 MB, and all machine types half of one.
+/// Maximum size. All regions together take about 5 MB, and all machine types half a megabyte.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// What is kept; nothing where nobody has asked yet.
+/// The stored prices; empty if there are none yet.
 ///
 /// # Errors
-/// When it is there and cannot be read.
+/// If the object exists and cannot be read.
 pub async fn load(objects: &dyn Objects) -> CloudResult<Refreshed> {
     Ok(read(objects).await?.0)
 }
 
-/// What is kept, and on which condition it may be replaced by more.
+/// The stored prices, and the condition for replacing them.
 async fn read(objects: &dyn Objects) -> CloudResult<(Refreshed, PutIf)> {
     let object = match objects.get(KEY, MAX_BYTES).await {
         Ok(object) => object,
@@ -35,10 +35,10 @@ async fn read(objects: &dyn Objects) -> CloudResult<(Refreshed, PutIf)> {
     Ok((told?, PutIf::Matches(object.etag)))
 }
 
-/// Keeps it.
+/// Stores the prices.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If the object cannot be written.
 pub async fn save(objects: &dyn Objects, refreshed: &Refreshed) -> CloudResult<()> {
     put(objects, refreshed, PutIf::Always).await
 }
@@ -56,18 +56,19 @@ async fn put(objects: &dyn Objects, refreshed: &Refreshed, condition: PutIf) -> 
     objects.put(KEY, bytes, options).await.map(drop)
 }
 
-/// The catalogue as it is best known, with what more of it can be kept by.
+/// The catalogue with the newest known prices, and the state for storing more.
 #[derive(Debug)]
 pub struct BestKnown {
-    /// The built-in one, with what is kept.
+    /// The built-in catalogue with the stored prices.
     pub catalogue: Catalogue,
-    /// Why what is kept could not be read; the built-in prices hold then.
+    /// Why the stored prices could not be read; only the built-in prices are used then. `None` if
+    /// they were read.
     pub unread: Option<Gap>,
     kept: Option<(Refreshed, PutIf)>,
 }
 
 impl BestKnown {
-    /// Reads what is kept.
+    /// Reads the stored prices.
     pub async fn read(objects: &dyn Objects) -> Self {
         match read(objects).await {
             Ok((refreshed, condition)) => Self {
@@ -86,8 +87,9 @@ impl BestKnown {
         }
     }
 
-    /// Keeps what was told since. What could not be read is left as it is, for a later
-    /// program may read it; and where somebody wrote meanwhile, a later sweep asks again.
+    /// Stores prices read since. An object that could not be read is left unchanged, because a
+    /// later version may be able to read it. After a conflict nothing is stored, and a later sweep
+    /// requests the prices again.
     pub async fn keep(self, objects: &dyn Objects, told: Refreshed) {
         let Some((mut all, condition)) = self.kept.filter(|_| !told.is_empty()) else {
             return;

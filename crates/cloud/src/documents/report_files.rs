@@ -1,14 +1,15 @@
-//! Where the reports are stored.
+//! The keys of the reports.
 
 use ebb_model::report::Report;
 
-/// Where the newest report lies.
+/// The prefix of the newest report.
 pub const LATEST: &str = "reports/latest/";
 
-/// The newest report for programs.
+/// The newest report in JSON.
 pub const LATEST_JSON: &str = "reports/latest/report.json";
 
-/// Colons in a key are a nuisance in every shell and on every desktop.
+/// The prefix of a report by its time. It has no colons, which are inconvenient in shells and on
+/// desktops.
 pub fn dated(report: &Report) -> String {
     format!("reports/{}/", report.at.strftime("%Y-%m-%dT%H-%M-%SZ"))
 }

@@ -18,14 +18,14 @@ use crate::ports::{
     MetricsSource, NodeMetrics, period_seconds,
 };
 
-/// An inventory by region. A region set to an error refuses.
+/// An inventory by region. A region with an error refuses.
 #[derive(Debug, Clone, Default)]
 pub struct FakeInventory {
     by_region: Shared<BTreeMap<Region, CloudResult<Inventory>>>,
 }
 
 impl FakeInventory {
-    /// With these regions.
+    /// An inventory of these regions.
     pub fn new(by_region: BTreeMap<Region, Inventory>) -> Self {
         let answers = by_region.into_iter().map(|(region, i)| (region, Ok(i)));
         Self {
@@ -33,7 +33,7 @@ impl FakeInventory {
         }
     }
 
-    /// Sets what `region` answers from now on.
+    /// Sets the answer of `region`.
     pub fn set(&self, region: Region, answer: CloudResult<Inventory>) {
         self.by_region.lock().insert(region, answer);
     }
@@ -67,12 +67,12 @@ struct Metrics {
     requested: u64,
 }
 
-/// Utilization by node, and how much of it was asked for.
+/// Utilization by node, and a count of the requests.
 #[derive(Debug, Clone, Default)]
 pub struct FakeMetrics(Shared<Metrics>);
 
 impl FakeMetrics {
-    /// With these series.
+    /// Metrics with these series.
     pub fn new(series: BTreeMap<NodeId, MetricSeries>) -> Self {
         Self(Shared::new(Metrics {
             series,
@@ -80,14 +80,14 @@ impl FakeMetrics {
         }))
     }
 
-    /// With what Container Insights tells; a list of it is one page.
+    /// Adds Container Insights series; a list takes one page.
     #[must_use]
     pub fn with_insights(self, insights: BTreeMap<TaskFamily, MetricSeries>) -> Self {
         self.0.lock().insights = insights;
         self
     }
 
-    /// With what nodes have beside what all have; a list of it is one page.
+    /// Adds optional metrics of nodes; a list takes one page.
     #[must_use]
     pub fn with_beside(self, beside: NodeMetrics) -> Self {
         self.0.lock().beside = beside;
@@ -176,7 +176,7 @@ pub struct FakeBill {
 }
 
 impl FakeBill {
-    /// That answers so.
+    /// A bill with this answer.
     pub fn new(answer: CloudResult<BTreeMap<NodeId, ResourceCost>>) -> Self {
         Self {
             by_resource: answer,
@@ -186,13 +186,13 @@ impl FakeBill {
         }
     }
 
-    /// With these days in all.
+    /// Sets the total cost by day.
     #[must_use]
     pub fn with_days(self, by_day: Vec<BilledDay>) -> Self {
         Self { by_day, ..self }
     }
 
-    /// That answers so of Savings Plans.
+    /// Sets the answer about Savings Plans.
     #[must_use]
     pub fn with_plans(self, plans: CloudResult<Vec<Commitment>>) -> Self {
         Self { plans, ..self }

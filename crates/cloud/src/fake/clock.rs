@@ -1,4 +1,4 @@
-//! The clock of the fake cloud, moved by the test alone.
+//! The clock of the fake cloud, which only the test advances.
 
 use std::time::Duration;
 
@@ -6,27 +6,27 @@ use jiff::Timestamp;
 
 use super::shared::Shared;
 
-/// A clock that stands still until it is moved.
+/// A clock that stays constant until it is set.
 #[derive(Debug, Clone)]
 pub struct FakeClock(Shared<Timestamp>);
 
 impl FakeClock {
-    /// A clock that stands at `now`.
+    /// A clock with the time `now`.
     pub fn at(now: Timestamp) -> Self {
         Self(Shared::new(now))
     }
 
-    /// What it shows.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         *self.0.lock()
     }
 
-    /// Moves it to `now`, forwards or back.
+    /// Sets the time to `now`, forwards or backwards.
     pub fn set(&self, now: Timestamp) {
         *self.0.lock() = now;
     }
 
-    /// Moves it forwards, at most to the last timestamp there is.
+    /// Advances the time, at most to the last timestamp.
     pub fn advance(&self, by: Duration) {
         let mut now = self.0.lock();
         *now = now.saturating_add(by).unwrap_or(Timestamp::MAX);

@@ -1,4 +1,4 @@
-//! Markets in memory.
+//! Market data in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +16,8 @@ use ebb_telemetry::money::UsdPerHour;
 use super::shared::Shared;
 use crate::ports::{CloudError, CloudResult, MarketSource, PriceSource};
 
-/// A price list by region, and machine types that all of those regions know; a region that
-/// is not on it refuses. It counts what it is asked.
+/// A price list by region, and machine types that all these regions have. Other regions refuse. It
+/// records its requests.
 #[derive(Debug, Clone, Default)]
 pub struct FakePrices {
     by_region: BTreeMap<Region, BTreeMap<InstanceType, UsdPerHour>>,
@@ -26,7 +26,7 @@ pub struct FakePrices {
 }
 
 impl FakePrices {
-    /// With these.
+    /// A price list with these prices.
     pub fn new(by_region: BTreeMap<Region, BTreeMap<InstanceType, UsdPerHour>>) -> Self {
         Self {
             by_region,
@@ -34,12 +34,12 @@ impl FakePrices {
         }
     }
 
-    /// The same, and these types.
+    /// Adds these types.
     pub fn with_types(self, types: Vec<TypeSpec>) -> Self {
         Self { types, ..self }
     }
 
-    /// What was asked since this was last called, such as `eu-west-1 prices`.
+    /// The requests since the last call, such as `eu-west-1 prices`.
     pub fn take_asked(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock())
     }
@@ -98,12 +98,12 @@ struct Sold {
     asked: BTreeMap<&'static str, usize>,
 }
 
-/// What is sold where, and how often each question was asked.
+/// Market data, and the number of requests of each kind.
 #[derive(Debug, Clone, Default)]
 pub struct FakeMarkets(Shared<Sold>);
 
 impl FakeMarkets {
-    /// With these.
+    /// Market data with these answers.
     pub fn new(markets: Markets, advisor: Advisor) -> Self {
         Self(Shared::new(Sold {
             markets,
@@ -112,12 +112,12 @@ impl FakeMarkets {
         }))
     }
 
-    /// From now on every call is refused.
+    /// Refuses every call from now on.
     pub fn refuse(&self) {
         self.0.lock().refuses = true;
     }
 
-    /// How often each question was asked.
+    /// The number of requests of each kind.
     pub fn asked(&self) -> BTreeMap<&'static str, usize> {
         self.0.lock().asked.clone()
     }

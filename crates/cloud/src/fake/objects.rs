@@ -20,7 +20,7 @@ pub struct StoredObject {
     pub bytes: Vec<u8>,
     /// When it was written.
     pub modified_at: Timestamp,
-    /// What a browser is told it is.
+    /// The content type.
     pub content_type: Option<&'static str>,
     /// User metadata.
     pub metadata: BTreeMap<String, String>,
@@ -35,7 +35,7 @@ impl StoredObject {
     }
 }
 
-/// A bucket whose writes are stamped by a clock of the test's.
+/// A bucket with write times from a test clock.
 #[derive(Debug, Clone)]
 pub struct FakeObjects {
     clock: FakeClock,
@@ -51,7 +51,7 @@ impl FakeObjects {
         }
     }
 
-    /// Lets an object appear, stamped by the clock.
+    /// Adds an object with the time of the clock.
     pub fn insert(&self, key: impl Into<String>, bytes: impl Into<Vec<u8>>) {
         let object = StoredObject {
             bytes: bytes.into(),

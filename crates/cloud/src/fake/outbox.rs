@@ -1,11 +1,11 @@
-//! Where what would have been sent to people is kept.
+//! Stores messages instead of sending them.
 
 use async_trait::async_trait;
 
 use super::shared::Shared;
 use crate::ports::{Chat, ChatPost, ChatSearch, CloudResult, Email, Events, Mailer, Topic};
 
-/// Keeps every email.
+/// Stores every email.
 #[derive(Debug, Clone, Default)]
 pub struct FakeMailer {
     sent: Shared<Vec<Email>>,
@@ -13,12 +13,12 @@ pub struct FakeMailer {
 }
 
 impl FakeMailer {
-    /// What was sent, in order.
+    /// The emails, in order.
     pub fn sent(&self) -> Vec<Email> {
         self.sent.lock().clone()
     }
 
-    /// Puts it into the sandbox, or takes it out.
+    /// Enables or disables the sandbox.
     pub fn sandbox(&self, is_sandboxed: bool) {
         *self.is_sandboxed.lock() = is_sandboxed;
     }
@@ -36,12 +36,12 @@ impl Mailer for FakeMailer {
     }
 }
 
-/// Keeps every message, and numbers the threads from 1.
+/// Stores every message, and numbers the threads from 1.
 #[derive(Debug, Clone, Default)]
 pub struct FakeChat(Shared<Vec<ChatPost>>);
 
 impl FakeChat {
-    /// What was posted, in order.
+    /// The messages, in order.
     pub fn posted(&self) -> Vec<ChatPost> {
         self.0.lock().clone()
     }
@@ -64,12 +64,12 @@ impl Chat for FakeChat {
     }
 }
 
-/// Keeps every subject and body.
+/// Stores every subject and body.
 #[derive(Debug, Clone, Default)]
 pub struct FakeTopic(Shared<Vec<(String, String)>>);
 
 impl FakeTopic {
-    /// What was published, in order.
+    /// The messages, in order.
     pub fn published(&self) -> Vec<(String, String)> {
         self.0.lock().clone()
     }
@@ -84,12 +84,12 @@ impl Topic for FakeTopic {
     }
 }
 
-/// Keeps every id and body.
+/// Stores every id and body.
 #[derive(Debug, Clone, Default)]
 pub struct FakeEvents(Shared<Vec<(String, String)>>);
 
 impl FakeEvents {
-    /// What was sent, in order.
+    /// The events, in order.
     pub fn sent(&self) -> Vec<(String, String)> {
         self.0.lock().clone()
     }

@@ -13,17 +13,17 @@ use crate::ports::{CloudError, CloudResult, MAX_MESSAGE_BYTES, Queue, Received};
 /// A message in the fake queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FakeMessage {
-    /// Its id.
+    /// The message id.
     pub id: String,
-    /// Who sent it, as the fake attests.
+    /// The attested sender; `None` if there is none.
     pub sender: Option<String>,
-    /// When it arrived.
+    /// When the message arrived; `None` if unknown.
     pub sent_at: Option<Timestamp>,
     /// The body.
     pub body: String,
-    /// The attributes beside the body.
+    /// The message attributes.
     pub attributes: BTreeMap<String, String>,
-    /// How often it was received.
+    /// How often the message was received.
     pub receives: u64,
     visible: bool,
 }
@@ -52,8 +52,8 @@ struct Messages {
     waiting: Vec<FakeMessage>,
 }
 
-/// A queue whose messages stay until they are deleted. A received one is hidden
-/// until [`FakeQueue::make_visible`], which stands for the visibility timeout.
+/// A queue with messages that stay until they are deleted. A received message is hidden until
+/// [`FakeQueue::make_visible`], which replaces the visibility timeout.
 #[derive(Debug, Clone)]
 pub struct FakeQueue {
     clock: FakeClock,
@@ -62,7 +62,7 @@ pub struct FakeQueue {
 }
 
 impl FakeQueue {
-    /// An empty queue that stamps arrivals by `clock`.
+    /// An empty queue with arrival times from `clock`.
     pub fn new(clock: FakeClock) -> Self {
         Self {
             clock,
@@ -79,19 +79,19 @@ impl FakeQueue {
         }
     }
 
-    /// Lets a message arrive as given, past every limit.
+    /// Adds a message without any limits.
     pub fn arrive(&self, sender: Option<&str>, sent_at: Option<Timestamp>, body: &str) {
         self.add(sender.map(str::to_owned), sent_at, body, BTreeMap::new());
     }
 
-    /// Ends the visibility timeout: what was received and not deleted comes again.
+    /// Ends the visibility timeout: messages that were received and not deleted are received again.
     pub fn make_visible(&self) {
         for message in &mut self.messages.lock().waiting {
             message.visible = true;
         }
     }
 
-    /// All messages that were not deleted, hidden ones too, oldest first.
+    /// All messages that were not deleted, including hidden ones, oldest first.
     pub fn messages(&self) -> Vec<FakeMessage> {
         self.messages.lock().waiting.clone()
     }
@@ -145,7 +145,7 @@ impl Queue for FakeQueue {
     }
 
     async fn delete(&self, receipts: &[String]) -> CloudResult<()> {
-        // An outdated receipt deletes nothing and is no error, as in SQS.
+        // As in SQS, an outdated receipt deletes nothing and is no error.
         self.messages
             .lock()
             .waiting
@@ -154,8 +154,8 @@ impl Queue for FakeQueue {
     }
 }
 
-/// Source: SQS API reference, `SendMessage`: the size counts attributes, at most
-/// ten of them, none empty, and text is limited to XML's characters.
+/// Source: SQS API reference, `SendMessage`: the size includes attributes, there are at most ten,
+/// none is empty, and text is limited to XML characters.
 fn acceptable(body: &str, attributes: &BTreeMap<String, String>) -> Result<(), String> {
     let plain = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..);
     let pairs = || attributes.iter();

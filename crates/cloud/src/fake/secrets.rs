@@ -14,7 +14,7 @@ pub struct FakeSecrets {
 }
 
 impl FakeSecrets {
-    /// With these secrets.
+    /// Secrets with these values.
     pub fn new(by_arn: BTreeMap<String, String>) -> Self {
         Self { by_arn }
     }

@@ -11,7 +11,7 @@ impl<T> Shared<T> {
         Self(Arc::new(Mutex::new(value)))
     }
 
-    /// A test that panicked elsewhere must not hide what this one sees.
+    /// The state. A panic in another test thread does not poison it.
     pub(super) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

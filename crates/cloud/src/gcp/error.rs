@@ -1,4 +1,4 @@
-//! From Google's errors to the ports' own.
+//! Converts Google's errors to port errors.
 
 use google_cloud_gax::client_builder::Error as BuildError;
 use google_cloud_gax::error::Error;
@@ -8,7 +8,7 @@ use crate::ports::{CloudError, bounded};
 const LOG_IN: &str = "log in with `gcloud auth application-default login`, or name a key file by \
      GOOGLE_APPLICATION_CREDENTIALS";
 
-/// `permission` is what IAM calls the call, such as `compute.instances.list`.
+/// `permission` is the IAM name of the call, such as `compute.instances.list`.
 pub(super) fn cloud_error(permission: &str, about: &str, error: &Error) -> CloudError {
     let operation = permission.to_owned();
     let words = bounded(&words(error));
@@ -36,7 +36,7 @@ pub(super) fn cloud_error(permission: &str, about: &str, error: &Error) -> Cloud
     }
 }
 
-/// A client that cannot be made has, as far as is known, no credentials.
+/// The error if a client cannot be created, which is probably a lack of credentials.
 pub(super) fn not_built(error: &BuildError) -> CloudError {
     CloudError::Denied {
         operation: "Google's client".to_owned(),
@@ -44,7 +44,7 @@ pub(super) fn not_built(error: &BuildError) -> CloudError {
     }
 }
 
-/// The service's own words where it has some, else the client's with their causes.
+/// The message of the service, or else the message of the client with its causes.
 fn words(error: &Error) -> String {
     if let Some(status) = error.status() {
         return match error.http_status_code() {

@@ -1,4 +1,4 @@
-//! What runs in a project: instances of all zones, and what their machine types have.
+//! The inventory of a project: instances of all zones, and properties of their machine types.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,25 +22,25 @@ use crate::ports::{CloudError, CloudResult, InventorySource};
 const LIST: &str = "compute.instances.list";
 const TYPES: &str = "compute.machineTypes.get";
 
-/// The most that a page may have.
+/// Maximum number of instances in one page.
 ///
 /// Source: Compute Engine API, `instances.aggregatedList`, `maxResults`.
 const PAGE: u32 = 500;
 
-/// Half a million instances; a list without end is none.
+/// Maximum number of pages, which is half a million instances.
 const MAX_PAGES: usize = 1_000;
 
-/// All regions: one list has the instances of every zone.
+/// The region name for all regions, because one list contains the instances of every zone.
 const EVERYWHERE: &str = "global";
 
-/// Reads Compute Engine.
+/// The inventory of Compute Engine.
 #[derive(Debug, Clone)]
 pub struct GcpInventory {
     config: GcpConfig,
 }
 
 impl GcpInventory {
-    /// Of a project.
+    /// For a project.
     pub fn new(config: &GcpConfig) -> Self {
         Self {
             config: config.clone(),
@@ -104,11 +104,11 @@ impl InventorySource for GcpInventory {
     }
 }
 
-/// What was told so far.
+/// The results so far.
 struct Gathered<'a> {
     project: &'a str,
     inventory: Inventory,
-    /// A zone in which each machine type can be asked for.
+    /// A zone in which each machine type can be described.
     types: BTreeMap<InstanceType, String>,
     /// GPUs attached to machines whose type has none of its own.
     attached: BTreeMap<NodeId, u32>,
@@ -146,8 +146,8 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Adds what the machine types have. One that does not answer leaves its machines
-    /// without: whether they have GPUs is then not known.
+    /// Adds the properties of machine types. If a type cannot be read, it is unknown whether its
+    /// machines have GPUs.
     async fn with_types(mut self, config: &GcpConfig) -> CloudResult<Inventory> {
         if self.types.is_empty() {
             return Ok(self.inventory);
@@ -207,12 +207,12 @@ fn hardware(told: &MachineType) -> Option<Hardware> {
     })
 }
 
-/// One that is named without a count is one.
+/// The number of GPUs; 1 if the count is missing.
 fn count(told: Option<i32>) -> u32 {
     told.map_or(1, |count| u32::try_from(count).unwrap_or(0))
 }
 
-/// Why a machine is left out, in words, where it says less than is needed.
+/// Converts an instance; the error states which required value is missing.
 fn instance(project: &str, zone: &str, told: &Told) -> Result<Instance, String> {
     let name = told.name.as_deref().unwrap_or("an instance without a name");
     let about = |why: String| format!("{name}: {why}");
@@ -273,9 +273,8 @@ fn market(told: &Told) -> Market {
     }
 }
 
-/// Source: Compute Engine, "Getting information about managed instance groups": its
-/// instances carry the metadata `created-by`, the group's URL. What else metadata holds
-/// is dropped unread.
+/// Source: Compute Engine, "Getting information about managed instance groups". The instances of a
+/// group have the metadata `created-by`, the group's URL. Other metadata is not read.
 fn controller(told: &Told) -> Option<Controller> {
     let items = &told.metadata.as_ref()?.items;
     let created = items

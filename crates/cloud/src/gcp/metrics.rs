@@ -1,4 +1,4 @@
-//! Utilization of instances, as Cloud Monitoring aligns it to periods.
+//! Utilization of instances from Cloud Monitoring, aligned to periods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,27 +21,27 @@ use crate::ports::{CloudError, CloudResult, MetricsSource, NodeMetrics, period_s
 
 const LIST: &str = "monitoring.timeSeries.list";
 
-/// Points of a page; more of them take long to arrive.
+/// Number of points in a page; larger pages take long.
 const PAGE: i32 = 50_000;
 
-/// A list without end is none.
+/// Maximum number of pages.
 const MAX_PAGES: usize = 1_000;
 
 const INSTANCE: &str = "instance_id";
 
-/// One number of a period, and how it comes from a metric. The metrics of one instance's
-/// interfaces and disks are added up.
+/// One value of a period, and its metric. The values of all interfaces and disks of an instance are
+/// summed.
 struct Asked {
     metric: &'static str,
-    /// What else the series must be.
+    /// An additional filter for the series.
     only: &'static str,
     aligner: Aligner,
 }
 
 /// In the order of [`Period`].
 ///
-/// Source: "Google Cloud metrics: compute" and "Ops Agent metrics: agent/memory". Memory
-/// is told where the agent runs.
+/// Source: "Google Cloud metrics: compute" and "Ops Agent metrics: agent/memory". Memory is
+/// available only if the agent runs.
 static ASKED: [Asked; NUMBERS] = [
     of_instance(
         "compute.googleapis.com/instance/cpu/utilization",
@@ -78,12 +78,12 @@ const fn of_instance(metric: &'static str, aligner: Aligner) -> Asked {
     }
 }
 
-/// Numbers of a period.
+/// Number of values in a period.
 const NUMBERS: usize = 6;
 
 type Period = [Option<f64>; NUMBERS];
 
-/// Reads Cloud Monitoring.
+/// Metrics from Cloud Monitoring.
 #[derive(Debug)]
 pub struct GcpMetrics {
     config: GcpConfig,
@@ -91,7 +91,7 @@ pub struct GcpMetrics {
 }
 
 impl GcpMetrics {
-    /// Of a project.
+    /// For a project.
     pub fn new(config: &GcpConfig) -> Self {
         Self {
             config: config.clone(),
@@ -99,7 +99,7 @@ impl GcpMetrics {
         }
     }
 
-    /// Pages asked for so far.
+    /// Number of pages requested so far.
     pub fn pages_requested(&self) -> u64 {
         self.pages.load(Ordering::Relaxed)
     }
@@ -154,7 +154,7 @@ impl GcpMetrics {
     }
 }
 
-/// What is missing could be activity, so none of it is judged.
+/// The error of an incomplete answer. Missing data could be activity, so nothing is evaluated.
 fn incomplete(why: &str) -> CloudError {
     CloudError::Failed {
         operation: LIST.to_owned(),
@@ -194,8 +194,7 @@ impl MetricsSource for GcpMetrics {
         Ok(by_node)
     }
 
-    /// Nothing is charged by the metric: a project reads a million series a month free of
-    /// charge.
+    /// Metrics are not charged individually: a project can read a million series a month for free.
     ///
     /// Source: "Google Cloud Observability pricing", Monitoring API calls.
     fn metrics_requested(&self) -> u64 {
@@ -242,7 +241,7 @@ fn number(point: &Point) -> Option<(Timestamp, f64)> {
     real.then_some((end, value))
 }
 
-/// A sum of which one half is missing is unknown, not that half.
+/// If one part of a sum is missing, the sum is unknown.
 fn point((end, seconds): (Timestamp, u32), period: &Period) -> MetricPoint {
     let [cpu, received, sent, read, written, memory] = *period;
     let share = |whole: f64| move |value: f64| Share::from_ppm((value / whole * 1e6) as u32);

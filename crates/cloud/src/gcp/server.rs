@@ -1,4 +1,4 @@
-//! A server on this machine that answers as Google's documentation says, for tests.
+//! A local test server that answers as in Google's documentation.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::thread;
 
 use super::GcpConfig;
 
-/// What was asked, and what answers it.
+/// A server and its requests.
 pub(super) struct Server {
     address: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -17,7 +17,7 @@ pub(super) struct Server {
 pub(super) type Answer = (u16, String);
 
 impl Server {
-    /// Answers path and query by `answer`, until the test ends.
+    /// Answers each path and query with `answer`, until the test ends.
     pub(super) fn start(answer: impl Fn(&str) -> Answer + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = format!("http://{}", listener.local_addr().expect("an address"));
@@ -37,13 +37,13 @@ impl Server {
         Self { address, asked }
     }
 
-    /// The project `lab` there.
+    /// A configuration for the project `lab` on this server.
     pub(super) fn config(&self) -> GcpConfig {
         let config = GcpConfig::new("lab").expect("a project id");
         config.at(&self.address)
     }
 
-    /// Paths and queries asked for, in order.
+    /// Paths and queries of the requests, in order.
     pub(super) fn asked(&self) -> Vec<String> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.clone()
@@ -54,7 +54,7 @@ impl Server {
 fn target(stream: &TcpStream) -> Option<String> {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     let first = lines.next()?;
-    // The rest of the head is read, or the client would be cut off.
+    // Reads the whole head, because otherwise the client's connection would be reset.
     lines.take_while(|line| !line.is_empty()).for_each(drop);
     first.split(' ').nth(1).map(str::to_owned)
 }
@@ -65,12 +65,12 @@ fn reply(mut stream: TcpStream, status: u16, body: &str) {
          connection: close\r\n\r\n",
         body.len()
     );
-    // A client that has gone away has what it wanted.
+    // A client that closed the connection needs no answer.
     let _ = stream.write_all(head.as_bytes());
     let _ = stream.write_all(body.as_bytes());
 }
 
-/// The error that Google's services answer with.
+/// An error in the format of Google's services.
 ///
 /// Source: "Cloud APIs: Errors", HTTP mapping.
 pub(super) fn refusal(code: u16, status: &str, message: &str) -> Answer {

@@ -1,4 +1,4 @@
-//! The real clients against a server that answers as the documentation says.
+//! Tests of the real clients with a server that answers as documented.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn region(name: &str) -> Region {
     Region::new(name).expect("a region")
 }
 
-/// As in the reference of `instances.aggregatedList`, shortened to what matters.
+/// An instance as in the reference of `instances.aggregatedList`, shortened.
 fn instance(id: &str, name: &str, machine: &str) -> Value {
     let zone = "https://www.googleapis.com/compute/v1/projects/lab/zones/europe-west6-a";
     json!({
@@ -186,7 +186,7 @@ async fn one_region_is_a_part_of_the_project() {
     assert_eq!(told.instances.len(), 2);
 }
 
-/// What an error says: which kind it is, its operation, and its words.
+/// The kind, operation and message of an error.
 fn said(error: &CloudError) -> (&'static str, String) {
     let kind = match error {
         CloudError::Denied { .. } => "denied",
@@ -271,7 +271,7 @@ fn what_is_no_project_id_is_refused() {
     check("a b", false);
 }
 
-/// One series with points at these ends of periods, newest first, as the API has them.
+/// One series with points at these period ends, newest first as in the API.
 fn series(id: &str, values: &[(i64, Value)]) -> Value {
     let points = values.iter().rev().map(|(end, value)| {
         let end = Timestamp::from_second(*end).expect("a time").to_string();
@@ -348,7 +348,7 @@ async fn series_of_all_pages_are_joined_by_period_and_a_gap_stays_one() {
     let first = &asked[0];
     for part in [
         "/v3/projects/lab/timeSeries?",
-        // Enumerations travel as numbers: ALIGN_MAX and REDUCE_SUM.
+        // Enumerations are encoded as numbers: ALIGN_MAX and REDUCE_SUM.
         "perSeriesAligner=11&",
         "crossSeriesReducer=4&",
         "europe-west6-",

@@ -1,4 +1,4 @@
-//! The list against the calls that the adapters make, and against the policies.
+//! Checks the list against the calls of the adapters and against the policies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 
-/// Of the user's own these adapters read.
+/// The adapters that read the user's account.
 const READERS: [(&str, Adapter); 6] = [
     ("accounts", Adapter::Accounts),
     ("bill", Adapter::Bill),
@@ -43,8 +43,8 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// An operation of a fluent SDK is a method of no arguments that is called by the
-/// operation's name; these are the verbs of all operations that there are here.
+/// An SDK operation is a method without arguments and with the operation's name. These are the
+/// verbs of all operations in this crate.
 const VERBS: [&str; 14] = [
     "assume",
     "batch",
@@ -62,10 +62,10 @@ const VERBS: [&str; 14] = [
     "terminate",
 ];
 
-/// Operations of one word.
+/// Operations with one word.
 const ONE_WORD: [&str; 1] = ["publish"];
 
-/// Methods that look like an operation: builders' and answers' own.
+/// Methods of builders and answers that look like an operation.
 const NO_CALLS: [&str; 1] = ["start_time"];
 
 fn calls(source: &str) -> BTreeSet<String> {
@@ -85,7 +85,7 @@ fn calls(source: &str) -> BTreeSet<String> {
     calls
 }
 
-/// `DescribeJobs` as the SDK calls it.
+/// `DescribeJobs` as the method name in the SDK.
 fn snake(verb: &str) -> String {
     let mut name = String::new();
     for c in verb.chars() {
@@ -97,7 +97,7 @@ fn snake(verb: &str) -> String {
     name
 }
 
-/// What IAM calls otherwise than the API does.
+/// Calls whose IAM action has another name than the API operation.
 ///
 /// Source: "Actions, resources, and condition keys for AWS services".
 fn action_of(call: &str) -> &str {
@@ -134,7 +134,7 @@ fn every_call_of_an_adapter_is_on_the_list() {
             made.insert(action.to_owned());
         }
     }
-    // The credentials' provider assumes the role; no adapter does.
+    // The credentials provider assumes the role, not an adapter.
     made.insert("assume_role".to_owned());
     let unused: Vec<_> = listed.difference(&made).collect();
     assert!(unused.is_empty(), "listed and never called: {unused:?}");

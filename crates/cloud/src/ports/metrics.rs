@@ -12,27 +12,25 @@ use jiff::Timestamp;
 
 use super::CloudResult;
 
-/// Metrics that one node's utilization takes, so that a budget can be kept
-/// before asking: CPU, network in and out, and bytes read and written of EBS and
-/// of instance storage.
+/// Number of metrics for the utilization of one node, for keeping a budget: CPU, network in and
+/// out, and bytes read and written of EBS and of instance storage.
 pub const METRICS_PER_NODE: u64 = 7;
 
-/// Metrics that Container Insights takes for one family of tasks: CPU and memory in use and
-/// reserved, and network in and out.
+/// Number of Container Insights metrics of one task family: CPU and memory in use and reserved, and
+/// network in and out.
 pub const METRICS_PER_FAMILY: u64 = 6;
 
-/// What a metric costs that is read through `GetMetricData`, and a page of `ListMetrics`
-/// likewise.
+/// The price of one metric of `GetMetricData`, and of one page of `ListMetrics`.
 ///
 /// Source: "Amazon CloudWatch Pricing", 0.01 USD per 1,000 metrics requested, and per
 /// 1,000 requests.
 pub const PRICE_PER_METRIC: Usd = Usd::from_micros(10);
 
-/// Metrics of up to a day are told by five minutes, which EC2 publishes without detailed
-/// monitoring, and those of more by the hour: a fortnight of them is 336 points a metric.
+/// The period of metrics. For at most one day it is five minutes, which EC2 publishes without
+/// detailed monitoring. For a longer time it is one hour: 14 days are 336 points of each metric.
 ///
-/// Source: CloudWatch user guide, "Metrics retention": five minutes are kept for 63 days, an
-/// hour for 455. What is paid for is the metric, whatever its points.
+/// Source: CloudWatch user guide, "Metrics retention": five-minute data is kept for 63 days, hourly
+/// data for 455. The price is for the metric, for any number of points.
 pub fn period_seconds(from: Timestamp, to: Timestamp) -> u32 {
     const A_DAY: i64 = 24 * 3600;
     match to.as_second() - from.as_second() > A_DAY {
@@ -41,43 +39,43 @@ pub fn period_seconds(from: Timestamp, to: Timestamp) -> u32 {
     }
 }
 
-/// What a metric tells that not every node has.
+/// The kind of an optional metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tells {
-    /// CPU credits that are left.
+    /// CPU credit balance.
     CreditsLeft,
-    /// CPU credits that were spent beyond them.
+    /// Surplus CPU credits that were spent.
     CreditsOwed,
-    /// Memory in use, by an agent on the node.
+    /// Memory in use, from an agent on the node.
     Memory,
-    /// Utilization of a GPU, likewise.
+    /// Utilization of a GPU, from an agent on the node.
     Gpu,
-    /// Memory in use on a GPU, likewise.
+    /// Memory in use on a GPU, from an agent on the node.
     GpuMemory,
 }
 
-/// One such metric of one node.
+/// One optional metric of one node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stream {
-    /// What it tells.
+    /// The kind of the metric.
     pub tells: Tells,
-    /// Its dimensions, all of which it takes to ask for it.
+    /// All its dimensions, which a query must contain.
     pub dimensions: Vec<(String, String)>,
 }
 
-/// Nodes, and what each has beside the [`METRICS_PER_NODE`] that all of them have.
+/// Nodes, each with its metrics in addition to the [`METRICS_PER_NODE`] common ones.
 pub type NodeMetrics = BTreeMap<NodeId, Vec<Stream>>;
 
-/// Reads utilization metrics of nodes without a probe. Every call costs money,
-/// so the caller says which nodes and how far back.
+/// Reads utilization metrics of nodes without a probe. Every call costs money, so the caller
+/// selects the nodes and the time.
 #[async_trait]
 pub trait MetricsSource: Send + Sync {
-    /// What these nodes have beside what all have and told within the last hours; nodes
-    /// that have nothing may be left out. Nothing from a source that has no such metrics.
+    /// The optional metrics that these nodes sent within the last hours. Nodes without any may be
+    /// left out. Empty from a source without such metrics.
     async fn beside(&self, region: &Region, nodes: &[NodeId]) -> CloudResult<NodeMetrics>;
 
-    /// Series by node, from `from` to `to`, in periods of [`period_seconds`]; a node without
-    /// data is left out.
+    /// Series by node, from `from` to `to`, in periods of [`period_seconds`]; a node without data
+    /// is left out.
     async fn utilization(
         &self,
         region: &Region,
@@ -86,9 +84,9 @@ pub trait MetricsSource: Send + Sync {
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>>;
 
-    /// The same of tasks on Fargate, by their families, from Container Insights, and the
-    /// busiest of each; a family that it does not tell of is left out. Takes a page of a
-    /// list at the least. Nothing from a source that has no such metrics.
+    /// The same for Fargate tasks by family, from Container Insights, with the values of the
+    /// busiest task. A family without data is left out. Takes at least one page of a list. Empty
+    /// from a source without such metrics.
     async fn of_tasks(
         &self,
         region: &Region,
@@ -97,12 +95,13 @@ pub trait MetricsSource: Send + Sync {
         to: Timestamp,
     ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>>;
 
-    /// What refused while the rest of a call answered, since this was asked last.
+    /// Gaps for parts that refused while the rest of a call succeeded, since the last call of this
+    /// method.
     fn take_gaps(&self) -> Vec<Gap>;
 
-    /// Pages of lists that [`MetricsSource::beside`] takes of a region at the least.
+    /// The minimum number of list pages of [`MetricsSource::beside`] in a region.
     fn least_pages(&self) -> u64;
 
-    /// Metrics and pages of lists asked for so far, which is what is paid for.
+    /// Number of metrics and list pages requested so far, which are billed.
     fn metrics_requested(&self) -> u64;
 }

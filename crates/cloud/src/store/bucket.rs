@@ -1,5 +1,5 @@
-//! Buckets through `object_store`, configured as the clouds' own clients are: region,
-//! endpoint and credentials from the environment, else from the container or instance.
+//! Buckets through `object_store`, configured as for the clients of the cloud: region, endpoint and
+//! credentials from the environment, or else from the container or instance.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +8,8 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use object_store::client::SpawnedReqwestConnector;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
-// Names the client that the store uses, whose resolver in Rust is switched on by
-// a feature of this very crate: a static program must not load the host's
-// name-service libraries.
+// Depends on the HTTP client of the store, to enable its resolver in Rust by a feature of this
+// crate: a static program must not load the name-service libraries of the host.
 use reqwest as _;
 use tokio::runtime::Handle;
 use url::Url;
@@ -18,7 +17,7 @@ use url::Url;
 use super::StoreError;
 use crate::endpoint::{BadEndpoint, Endpoint};
 
-/// Well under the time that a sweep has left when it stops taking batches.
+/// Time limit of a request, well below the time that a sweep keeps for its end.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 pub(super) fn s3(base: &Url) -> Result<Arc<dyn ObjectStore>, StoreError> {
@@ -31,7 +30,7 @@ pub(super) fn s3(base: &Url) -> Result<Arc<dyn ObjectStore>, StoreError> {
         .with_conditional_put(S3ConditionalPut::ETagMatch)
         .with_client_options(options())
         .with_retry(retry())
-        // The log is read on short-lived runtimes; connections must outlive them.
+        // The log is read on short-lived runtimes, but connections must outlive them.
         .with_http_connector(SpawnedReqwestConnector::new(Handle::current()))
         .build();
     Ok(Arc::new(built.map_err(|error| client(base, error))?))
@@ -47,8 +46,8 @@ pub(super) fn google(base: &Url) -> Result<Arc<dyn ObjectStore>, StoreError> {
     Ok(Arc::new(built.map_err(|error| client(base, error))?))
 }
 
-/// Refuses an endpoint that is no URL or names a user. Plain http to a store in the user's
-/// own network is allowed: requests are signed, and the key is not in them.
+/// Refuses an endpoint that is not a URL or contains a user name. Plain http to a store in the
+/// user's own network is allowed, because requests are signed and do not contain the key.
 fn check_endpoint(endpoint: &str) -> Result<(), StoreError> {
     match Endpoint::parse(endpoint) {
         Ok(_) | Err(BadEndpoint::NotPrivate) => Ok(()),
@@ -72,9 +71,9 @@ fn client(base: &Url, source: object_store::Error) -> StoreError {
 
 fn options() -> ClientOptions {
     ClientOptions::new()
-        // Its shuffling resolver asks the C library.
+        // The shuffling resolver uses the C library.
         .with_config(ClientConfigKey::RandomizeAddresses, "false")
-        // Only an endpoint of the environment's can be plain HTTP.
+        // Only an endpoint from the environment can be plain HTTP.
         .with_allow_http(true)
         .with_connect_timeout(Duration::from_secs(5))
         .with_timeout(GIVE_UP_AFTER)

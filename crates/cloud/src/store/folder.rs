@@ -1,5 +1,5 @@
-//! A folder that others write to: no symbolic link is followed, only regular files are
-//! read, and one name that no object has does not stop the rest.
+//! A directory that other users can write to. Symbolic links are not followed, only regular files
+//! are read, and an invalid name does not stop the listing.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -11,20 +11,20 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 
 use crate::ports::Listed;
 
-/// Folders within each other; Ebb's own keys have at most eight.
+/// Maximum nesting of directories; Ebb's own keys have at most eight levels.
 const MAX_DEPTH: usize = 16;
 
-/// A folder whose contents are not trusted.
+/// A directory with untrusted contents.
 #[derive(Debug, Clone)]
 pub(super) struct Folder {
     root: PathBuf,
 }
 
-/// What a folder holds.
+/// The contents of a directory.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub(super) files: Vec<Listed>,
-    /// Links, devices, names that no object has, and what lies too deep.
+    /// Number of links, devices, invalid names, and entries beyond the maximum depth.
     pub(super) skipped: u64,
 }
 
@@ -37,12 +37,12 @@ impl Folder {
         &self.root
     }
 
-    /// A regular file to read.
+    /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// Also where the key leads through a symbolic link or to something else than a file.
+    /// Also if the key leads through a symbolic link or does not lead to a regular file.
     pub(super) fn open(&self, key: &str) -> io::Result<File> {
-        // Not blocking: a FIFO would wait for its writer.
+        // Non-blocking, because a FIFO would wait for its writer.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
         let root = openat(
             CWD,
@@ -80,10 +80,10 @@ impl Folder {
         Ok(())
     }
 
-    /// All files whose keys begin with `prefix`.
+    /// All files with keys that begin with `prefix`.
     ///
     /// # Errors
-    /// Where a folder cannot be read.
+    /// If a directory cannot be read.
     pub(super) fn list(&self, prefix: &str) -> io::Result<Listing> {
         let mut listing = Listing::default();
         let start = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -95,7 +95,7 @@ impl Folder {
         while let Some((folder, key)) = open.pop() {
             let entries = match fs::read_dir(&folder) {
                 Ok(entries) => entries,
-                // Gone since it was listed.
+                // Removed since it was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
@@ -127,7 +127,7 @@ impl Folder {
     }
 }
 
-/// A key below another; `None` for a name that no object has.
+/// A key below another; `None` for a name that is not valid for an object.
 fn joined(key: &str, name: &str) -> Option<String> {
     let is_legal = |b: u8| b.is_ascii_alphanumeric() || b"._:=@+-,#".contains(&b);
     if !name.bytes().all(is_legal) {
@@ -139,7 +139,7 @@ fn joined(key: &str, name: &str) -> Option<String> {
     })
 }
 
-/// `None` for a file that is gone since.
+/// `None` for a file that was removed meanwhile.
 fn listed(entry: &fs::DirEntry, key: String) -> Option<Listed> {
     let metadata = entry.metadata().ok()?;
     let nanos = i32::try_from(metadata.mtime_nsec()).unwrap_or(0);
@@ -150,13 +150,12 @@ fn listed(entry: &fs::DirEntry, key: String) -> Option<Listed> {
     })
 }
 
-/// The file that is locked while an object of a folder is replaced on condition. It is kept
-/// outside the folder, where no writer of the folder can hold or replace it: in the
-/// service's or the user's runtime directory, else in one of the user's own under the
-/// directory of temporary files.
+/// The file that is locked while an object of a directory is conditionally replaced. It is outside
+/// the directory, where other writers could lock or replace it. It is in the runtime directory of
+/// the service or user, or else in the user's own directory for temporary files.
 ///
 /// # Errors
-/// Also where that directory is somebody else's.
+/// Also if that directory belongs to another user.
 pub(super) fn lock_file(folder: &Path) -> io::Result<File> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let user = rustix::process::geteuid().as_raw();
@@ -176,7 +175,7 @@ pub(super) fn lock_file(folder: &Path) -> io::Result<File> {
         )));
     }
     let folder = fs::canonicalize(folder)?;
-    // FNV-1a, the same in every release.
+    // FNV-1a, which is stable across releases.
     let number = folder
         .as_os_str()
         .as_encoded_bytes()

@@ -1,5 +1,5 @@
-//! The port of objects over any store. A folder lacks what buckets have, conditional
-//! replacement and metadata, so they are made up for there.
+//! The `Objects` port over any store. A directory has no conditional replacement and no metadata,
+//! so this module adds them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -19,23 +19,23 @@ use crate::ports::{
     CloudError, CloudResult, Etag, Listed, Object, Objects, PutIf, PutOptions, bounded, too_large,
 };
 
-/// Beside an object of a folder: what a bucket would keep as its metadata.
+/// The suffix of the file with the metadata of an object in a directory.
 const METADATA: &str = ".metadata.json";
 
-/// The objects at one place.
+/// The objects of a store.
 #[derive(Debug, Clone)]
 pub struct StoreObjects {
     place: Place,
     base: Path,
-    /// The folder, where the place is one.
+    /// The directory; `None` for a bucket.
     folder: Option<Folder>,
 }
 
 impl StoreObjects {
-    /// Those at a URL; see [`open`].
+    /// The objects at a URL; see [`open`].
     ///
     /// # Errors
-    /// As [`open`].
+    /// As for [`open`].
     pub fn open(url: &str) -> Result<Self, StoreError> {
         let place = open(url)?;
         let base = Path::from_url_path(place.base.path()).map_err(|error| StoreError::Client {
@@ -66,7 +66,7 @@ impl StoreObjects {
         Some(rest.trim_start_matches('/'))
     }
 
-    /// Compares and puts under a lock: whoever does not keep to it is not Ebb.
+    /// Compares and writes under a lock, which all Ebb processes use.
     async fn replace_in_folder(
         &self,
         (folder, key): (&Folder, &str),
@@ -131,7 +131,7 @@ impl StoreObjects {
         })
     }
 
-    /// Refuses a key of a folder that leads through a symbolic link.
+    /// Refuses a key that leads through a symbolic link in a directory.
     fn refuse_links(&self, operation: &str, key: &str) -> CloudResult<()> {
         let Some(folder) = &self.folder else {
             return Ok(());
@@ -221,7 +221,7 @@ impl Objects for StoreObjects {
             Some(offset) => self.place.store.list_with_offset(Some(&path), offset),
             None => self.place.store.list(Some(&path)),
         };
-        // Buckets list in the order of their keys.
+        // Buckets list objects in the order of their keys.
         let mut first: BTreeMap<String, Listed> = BTreeMap::new();
         while let Some(meta) = found.next().await {
             let meta = meta.map_err(|error| failed("list", prefix, &error))?;
@@ -265,7 +265,7 @@ impl Objects for StoreObjects {
     }
 }
 
-/// A folder lists in no order, so all of it is looked at and the first keys are kept.
+/// A directory is not ordered, so all of it is read and the first keys are kept.
 fn list_folder(
     folder: &Folder,
     prefix: &str,
@@ -309,7 +309,7 @@ fn version(meta: &ObjectMeta) -> UpdateVersion {
     }
 }
 
-/// Google's writes are conditional on the version, S3's on the entity tag.
+/// Google's conditional writes use the version, S3's the entity tag.
 fn etag(version: UpdateVersion) -> Etag {
     let part = |text: Option<String>| text.unwrap_or_default();
     Etag(format!(
@@ -328,7 +328,7 @@ fn of_etag(etag: &Etag) -> UpdateVersion {
     }
 }
 
-/// A time before 1970 or beyond what a timestamp holds is none that a store has.
+/// The write time; 1970-01-01 if it is outside the range of a timestamp.
 fn modified_at(meta: &ObjectMeta) -> Timestamp {
     let at = meta.last_modified;
     let nanos = at.timestamp_subsec_nanos().min(999_999_999);

@@ -1,6 +1,6 @@
-//! A queue made of objects, for places that have no queue: one object a message, under
-//! the name of its sender. That nobody writes under another's name is the business of
-//! whoever grants writing there, as for objects of finished steps.
+//! A queue made of objects, for stores without a queue: one object for each message, under the name
+//! of its sender. The owner of the store must ensure that nobody writes under another sender's
+//! name, as for objects of finished tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use crate::ports::{
     CloudError, CloudResult, Listed, MAX_MESSAGE_BYTES, Objects, PutOptions, Queue, Received,
 };
 
-/// Objects read at once: enough to hide a store's latency.
+/// Number of objects read in parallel, to hide the latency of a store.
 const READS_AT_ONCE: usize = 16;
 
 /// Messages as `<prefix><sender>/<time>-<number>.msg`.
@@ -24,18 +24,18 @@ pub struct ObjectQueue<O> {
     prefix: &'static str,
     sender: String,
     sent: AtomicU64,
-    /// Received and not deleted: hidden from this client, as a queue hides them from all
-    /// for a while.
+    /// Messages that were received and not deleted. They are hidden from this client only, whereas
+    /// a queue hides them from all clients for a while.
     received: Mutex<BTreeSet<String>>,
 }
 
 impl<O: Objects> ObjectQueue<O> {
-    /// Where probes put heartbeats.
+    /// The queue for heartbeats.
     pub fn heartbeats(objects: O, sender: impl Into<String>) -> Self {
         Self::under("heartbeats/v1/", objects, sender)
     }
 
-    /// Where refused messages go.
+    /// The queue for refused messages.
     pub fn dead_letters(objects: O) -> Self {
         Self::under("dead-letter/", objects, "messages")
     }
@@ -62,7 +62,7 @@ impl<O: Objects> ObjectQueue<O> {
         {
             Ok(object) => String::from_utf8_lossy(&object.bytes).into_owned(),
             Err(CloudError::Missing { .. }) => return Ok(None),
-            // No probe writes such a thing; as an empty message it is refused.
+            // No probe writes such a large object; it is refused as an empty message.
             Err(_) if listed.bytes > MAX_MESSAGE_BYTES as u64 => String::new(),
             Err(error) => return Err(error),
         };
@@ -89,7 +89,7 @@ impl<O: Objects> Queue for ObjectQueue<O> {
         attributes: &BTreeMap<String, String>,
     ) -> CloudResult<()> {
         let number = self.sent.fetch_add(1, Ordering::Relaxed);
-        // The time keeps apart what two runs send; what it says is not believed.
+        // The time separates the messages of two runs; it is not trusted otherwise.
         let time = Timestamp::now().as_millisecond();
         let key = format!("{}{}/{time:015}-{number:06}.msg", self.prefix, self.sender);
         let options = PutOptions {

@@ -1,5 +1,5 @@
-//! Moves what is refused to the dead-letter place, with its reason: first there,
-//! then away from here, so that a crash in between keeps both.
+//! Moves refused arrivals to the dead-letter queue or prefix, with the reason. The copy is written
+//! before the original is deleted, so that a crash in between keeps both.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use ebb_cloud::ports::{CloudError, CloudResult, MAX_MESSAGE_BYTES, PutOptions};
 use crate::fold::folder::Folder;
 use crate::fold::receive::{BadMessage, BadObject};
 
-/// Where refused objects go, under their own keys.
+/// Prefix for refused objects; the rest of the key stays the same.
 const DEAD_LETTER_PREFIX: &str = "dead-letter/";
 
-/// Refused objects up to this size are moved whole; of larger ones, which no probe
-/// writes, only the reason and the size are kept.
+/// Refused objects up to this size are moved whole. Only the reason and the size are kept for
+/// larger objects, which no probe writes.
 const MAX_MOVED_BYTES: u64 = 64 << 20;
 
-/// The room that attributes may take beside a body.
+/// Maximum size of the attributes in addition to the body.
 const ATTRIBUTES_BYTES: usize = 4 << 10;
 
 const MAX_REASON_CHARS: usize = 1_000;
@@ -88,8 +88,7 @@ pub(crate) async fn object(folder: &Folder<'_>, bad: &BadObject) -> CloudResult<
     folder.objects.delete(std::slice::from_ref(key)).await
 }
 
-/// Neither a queue nor a header takes control characters, and an attribute must
-/// not be empty.
+/// Replaces control characters, which queues and headers reject. An attribute must not be empty.
 fn plain(text: &str, max_chars: usize) -> String {
     let plain: String = text
         .chars()

@@ -22,40 +22,40 @@ use crate::fold::{BATCHES_A_STATE, MAX_OTHERS_NODES, dead_letter, receive};
 use crate::refusal::Refusal;
 use crate::state_store::format::StoredError;
 
-/// Why a fold could not go on. What it had not finished comes again.
+/// Error that ends a fold. Unfinished arrivals arrive again.
 #[derive(Debug, Error)]
 pub enum FoldError {
-    /// Queue or bucket.
+    /// Error of the queue or the bucket.
     #[error("taking what arrived")]
     Cloud(#[from] CloudError),
-    /// The lake.
+    /// Error of the lake.
     #[error("the lake")]
     Lake(#[from] LakeError),
-    /// The state.
+    /// Error of the state.
     #[error("remembering")]
     Stored(#[from] StoredError),
-    /// Other sweeps were faster every time.
+    /// Other sweeps won the race in every attempt.
     #[error("gave up after {attempts} attempts: another sweep wrote {what} first each time")]
     Contended {
-        /// What was to be written.
+        /// The data that was to be written.
         what: &'static str,
-        /// How often.
+        /// Number of attempts.
         attempts: usize,
     },
 }
 
-/// Bounds on one batch, and so on memory.
+/// Limits on one batch, and thereby on memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Messages. A queue lets 120,000 be in flight; of the largest kind, 5,000
-    /// take 320 MB.
+    /// Maximum number of messages. A queue allows 120,000 messages in flight; 5,000 of the largest
+    /// size take 320 MB.
     pub messages: usize,
-    /// Objects of finished steps.
+    /// Maximum number of objects of finished tasks.
     pub objects: usize,
-    /// Memory that its rows may take once decoded, give or take one arrival a core. A
-    /// quarter of it is what 5,000 messages of one heartbeat take.
+    /// Maximum memory of decoded rows, plus at most one arrival for each core. 5,000 messages with
+    /// one heartbeat each take a quarter of this limit.
     pub batch_bytes: usize,
-    /// Bounds on each sender in one sweep.
+    /// Limits on each sender in one sweep.
     pub quotas: Quotas,
 }
 
@@ -70,53 +70,53 @@ impl Default for Limits {
     }
 }
 
-/// What a fold works on.
+/// Resources of a fold.
 #[derive(Clone, Copy)]
 pub struct Folder<'a> {
-    /// Where heartbeats arrive.
+    /// Queue of heartbeats.
     pub queue: &'a dyn Queue,
-    /// Where refused messages go.
+    /// Queue for refused messages.
     pub dead_letters: &'a dyn Queue,
     /// The bucket.
     pub objects: &'a dyn Objects,
     /// The lake.
     pub truth: &'a dyn Truth,
-    /// What tells active from idle.
+    /// Thresholds between active and idle.
     pub activity: &'a ActivityPolicy,
-    /// Which shard of the nodes.
+    /// Shard of the nodes.
     pub shard: Shard,
-    /// Bounds on one batch.
+    /// Limits on one batch.
     pub limits: Limits,
 }
 
-/// What a fold did.
+/// Result of a fold.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Folding {
-    /// Batches that brought something.
+    /// Batches with new data.
     pub batches: u64,
-    /// Messages taken.
+    /// Processed messages.
     pub messages: u64,
-    /// Objects taken.
+    /// Processed objects.
     pub objects: u64,
-    /// Heartbeats accepted.
+    /// Accepted heartbeats.
     pub heartbeats: u64,
-    /// Finished steps accepted.
+    /// Accepted finished tasks.
     pub steps: u64,
-    /// Heartbeats and objects that had been accepted before.
+    /// Heartbeats and objects that were accepted before.
     pub duplicates: u64,
-    /// Messages and objects moved to the dead-letter place, by reason.
+    /// Messages and objects moved to the dead-letter queue or prefix, by reason.
     pub refused: BTreeMap<&'static str, u64>,
-    /// Steps that were left out of messages and objects because a field of theirs was wrong.
+    /// Tasks with an invalid field that were removed from messages and objects.
     pub refused_steps: u64,
-    /// What senders sent beyond their quotas.
+    /// Arrivals above the quotas of their senders.
     pub over_quota: Excesses,
-    /// Nodes that the state had no room for, those heard of longest ago.
+    /// Nodes for which the state had no room; those with the oldest heartbeats are left out.
     pub left_out_nodes: u64,
-    /// Messages and objects that could not be read or moved, and stay.
+    /// Messages and objects that could not be read or moved; they stay in place.
     pub left: u64,
-    /// Why the state was folded anew from the lake, where it was.
+    /// Reason why the state was rebuilt from the lake; `None` if it was not.
     pub rebuilt_because: Option<String>,
-    /// True when time ran out before everything was taken; the next goes on.
+    /// Whether time ran out before all arrivals were read; the next sweep continues.
     pub stopped_early: bool,
 }
 
@@ -125,13 +125,13 @@ impl Folding {
         *self.refused.entry(refusal.kind()).or_default() += 1;
     }
 
-    /// Counts heartbeats of which some were new.
+    /// Counts heartbeats, of which `new` were new.
     fn count(&mut self, heartbeats: usize, new: usize) {
         self.heartbeats += new as u64;
         self.duplicates += (heartbeats - new) as u64;
     }
 
-    /// What arrived and is not in the report.
+    /// Arrivals that the report does not include.
     pub fn gaps(&self) -> Vec<Gap> {
         let mut gaps = self.over_quota.gaps();
         let crashed = self.refused.get(Refusal::Crashes.kind());
@@ -155,11 +155,11 @@ impl Folding {
 }
 
 impl Folder<'_> {
-    /// Takes and folds everything that waits, or what the time allows. What
-    /// arrives meanwhile is the next sweep's: a fleet is never silent.
+    /// Reads and folds all waiting arrivals, as far as time allows. Arrivals after the start belong
+    /// to the next sweep, because new heartbeats never stop.
     ///
     /// # Errors
-    /// See [`FoldError`]; all that was taken and not folded comes again.
+    /// See [`FoldError`]; all arrivals that were read and not folded arrive again.
     pub async fn fold(
         &self,
         deadline: &Deadline,
@@ -175,7 +175,7 @@ impl Folder<'_> {
         let is_over = || deadline.has_passed(now());
         let all = self.fold_all(&mut work, (&mut intake, &mut folding), (began, &is_over));
         let result = all.await;
-        // An error is no crash: it names its cause, and the next sweep tries all again.
+        // An error is not a crash: it has a known cause, and the next sweep tries everything again.
         intake.guard.end(self.objects).await;
         result?;
         work.stored.roles.forget(began);
@@ -216,9 +216,10 @@ impl Folder<'_> {
         }
     }
 
-    /// Takes messages of another shard's nodes by its state, and commits what is new as its
-    /// own sweep would: whoever of the two is first, the other knows it then. The state is
-    /// only looked at: that shard's next sweep folds from the lake what it lacks.
+    /// Reads messages for nodes of another shard and compares them with its state. New messages are
+    /// committed as the sweep of that shard would commit them, so each sweep sees the commits of
+    /// the other. The state of that shard is only read; its next sweep folds the missing commits
+    /// from the lake.
     async fn take_for(
         &self,
         (shard, messages): (Shard, Vec<(Received, Opened)>),
@@ -286,7 +287,7 @@ impl Folder<'_> {
     }
 }
 
-/// One arrival that cannot be dealt with must not hold up the others.
+/// Skips an arrival after an error, so that the error does not block other arrivals.
 pub(crate) fn left(folding: &mut Folding, what: &str, error: &CloudError) {
     folding.left += 1;
     tracing::warn!(what, %error, "it stays where it is");

@@ -1,7 +1,7 @@
-//! Finds the arrival that stops a sweep. Before a batch is opened, its names are written to
-//! the bucket; a sweep that ends in order deletes them. A sweep that finds names there knows
-//! that the one before it crashed: it opens those last and in smaller batches, until one
-//! arrival is alone in its batch and can be refused by name.
+//! Finds the arrival that crashes a sweep. A sweep writes the names of a batch to the bucket before
+//! it opens the batch, and deletes them when it ends normally. Names found at the start show that
+//! the previous sweep crashed. The sweep then opens these arrivals last and in smaller batches.
+//! Finally one arrival is alone in its batch and can be refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,32 +9,33 @@ use ebb_cloud::ports::{CloudError, Objects, PutOptions};
 use ebb_telemetry::shard::Shard;
 use serde::{Deserialize, Serialize};
 
-/// A crash divides the size of the batch by this: of 5,000 arrivals one is found after five.
+/// Each crash divides the batch size by this; among 5,000 arrivals one is found after five crashes.
 const DIVISOR: usize = 8;
 
-/// Suspects that are remembered: four full batches.
+/// Limit on stored suspects: four full batches.
 const MAX_SUSPECTS: usize = 20_000;
 
 const MAX_BYTES: u64 = 16 << 20;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
-    /// Names of the batch that is being opened.
+    /// Names in the current batch.
     in_flight: BTreeSet<String>,
-    /// Names that were in flight when a sweep crashed, each with the largest batch that it
-    /// may be opened in.
+    /// Names that were in flight during a crash, each with the largest batch in which it may be
+    /// opened.
     suspects: BTreeMap<String, usize>,
 }
 
 impl Record {
-    /// What follows from a crash with this record: the names to refuse.
+    /// Updates the record after a crash and returns the names to refuse.
     fn after_crash(&mut self) -> BTreeSet<String> {
         let in_flight = std::mem::take(&mut self.in_flight);
         let is_alone = in_flight.len() == 1;
         let mut refused = BTreeSet::new();
         for name in in_flight {
             let before = self.suspects.remove(&name);
-            // Twice alone: a sweep may also be killed for another reason, once.
+            // A name is refused after two crashes alone, because a sweep may once be killed for
+            // another reason.
             if is_alone && before == Some(1) {
                 refused.insert(name);
                 continue;
@@ -47,7 +48,7 @@ impl Record {
     }
 }
 
-/// The names of what is being opened, in the bucket.
+/// Names of the current batch, stored in the bucket.
 #[derive(Debug)]
 pub(crate) struct Guard {
     key: String,
@@ -57,8 +58,8 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Reads what the last sweep left. A record that cannot be read is ignored: the guard
-    /// must not stop a sweep.
+    /// Reads the record of the last sweep. An unreadable record is ignored, because the guard must
+    /// not stop a sweep.
     pub(crate) async fn load(objects: &dyn Objects, shard: Shard) -> Self {
         let key = format!(
             "state/opening/of={:02}/shard={:02}.json",
@@ -97,35 +98,35 @@ impl Guard {
         }
     }
 
-    /// The largest batch that a suspect may be opened in; `None` for any other.
+    /// Largest batch in which a suspect may be opened; `None` if the arrival is not a suspect.
     pub(crate) fn limit_of(&self, name: &str) -> Option<usize> {
         self.record.suspects.get(name).copied()
     }
 
-    /// Whether a sweep crashed on this arrival alone, more than once.
+    /// Whether sweeps crashed more than once on this arrival alone.
     pub(crate) fn refuses(&self, name: &str) -> bool {
         self.refused.contains(name)
     }
 
-    /// Notes what is about to be opened.
+    /// Stores the names of the next batch.
     pub(crate) async fn opening(&mut self, objects: &dyn Objects, names: BTreeSet<String>) {
         self.record.in_flight = names;
         self.store(objects).await;
     }
 
-    /// An arrival that the batch had no room for.
+    /// Removes an arrival for which the batch had no room.
     pub(crate) fn put_back(&mut self, name: &str) {
         self.record.in_flight.remove(name);
     }
 
-    /// The batch in flight is folded; none of it is suspect any longer.
+    /// Marks the current batch as folded; its arrivals are no longer suspects.
     pub(crate) fn folded(&mut self) {
         for name in std::mem::take(&mut self.record.in_flight) {
             self.record.suspects.remove(&name);
         }
     }
 
-    /// Ends in order: what is stored names only suspects that this sweep had no time for.
+    /// Ends normally: the stored record contains only suspects that were not opened yet.
     pub(crate) async fn end(&mut self, objects: &dyn Objects) {
         self.record.in_flight.clear();
         if !self.record.suspects.is_empty() {
@@ -158,7 +159,7 @@ mod tests {
         range.map(|n| format!("message-{n:05}")).collect()
     }
 
-    /// Sweeps that crash whenever `culprit` is opened, until it is refused.
+    /// Number of crashes until `culprit` is refused, if each attempt to open it crashes.
     fn crashes_until_refused(batch: usize, culprit: &str) -> usize {
         let mut record = None;
         for crashes in 0.. {

@@ -1,5 +1,5 @@
-//! What one sweep takes in: batches bounded by memory, in turns of the senders, with quotas
-//! for each. After a crash, the arrivals that were being opened come last; see [`Guard`].
+//! Arrivals of one sweep: batches with a memory limit, taking turns between senders, with a quota
+//! for each sender. After a crash the arrivals of the crashed batch come last; see [`Guard`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,40 +14,39 @@ use crate::fold::guard::Guard;
 use crate::fold::working_state::Work;
 use crate::object_key::{INGEST_PREFIX, StepKey};
 
-/// With a wait the queue asks all its servers, and so does not call itself empty
-/// while something waits.
+/// With a wait the queue queries all its servers, so it does not report an empty queue while
+/// messages wait.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// Messages requested at a time, and the bytes of bodies after which no more are: of the
-/// largest kind a portion takes 32 MB.
+/// Number of messages in one request, and the total size of bodies after which requests stop. One
+/// request of the largest messages takes 32 MB.
 const PORTION: usize = 500;
 
 const MAX_WAITING_BYTES: usize = 64 << 20;
 
-/// Entries requested at a time, and pages read in one fold at the most.
+/// Entries in one request, and the maximum number of pages in one fold.
 const PAGE: usize = 1_000;
 
 const MAX_PAGES: usize = 1_000;
 
-/// Senders whose excess is counted by name; of more, only the sum is known.
+/// Limit on senders whose excess is counted by name; further senders are summed up.
 const MAX_NAMED_SENDERS: usize = 100;
 
-/// Bounds on what one sender may have opened in one sweep. A fortnight of heartbeats, after
-/// which nothing more is accepted, is 4,032 messages of five minutes and takes about 150 MB
-/// once decoded.
+/// Limits on the arrivals of one sender in one sweep. No heartbeat older than 14 days is accepted.
+/// Heartbeats of 14 days are 4,032 messages of five minutes, which take about 150 MB once decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quotas {
-    /// Messages.
+    /// Maximum number of messages.
     pub messages: u64,
-    /// Memory of their heartbeats once decoded.
+    /// Maximum memory of decoded heartbeats.
     pub decoded_bytes: u64,
-    /// Objects of finished steps.
+    /// Maximum number of objects of finished tasks.
     pub objects: u64,
-    /// Rows of finished steps, give or take one object. The busiest nodes finish about a
-    /// thousand in ten minutes.
+    /// Maximum number of rows of finished tasks, plus at most one object. The busiest nodes finish
+    /// about a thousand tasks in ten minutes.
     pub step_rows: u64,
-    /// Messages beyond the quota that stay in the queue for the next sweep. A queue that holds
-    /// more of one sender has no room for others, so these are dropped.
+    /// Maximum number of messages above the quota that stay in the queue for the next sweep.
+    /// Further messages are dropped, because they would leave no room for other senders.
     pub left_messages: u64,
 }
 
@@ -63,7 +62,7 @@ impl Default for Quotas {
     }
 }
 
-/// What a sender sent beyond its quotas.
+/// Arrivals of a sender above its quotas.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Excess {
     /// Messages and listings of objects that wait for the next sweep.
@@ -75,9 +74,9 @@ pub struct Excess {
 /// The senders that exceeded their quotas.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Excesses {
-    /// By node; all senders that are no node count as one.
+    /// Excess by node; all senders that are not nodes count as one.
     pub by_sender: BTreeMap<String, Excess>,
-    /// Of senders beyond those named.
+    /// Total of the senders without a name.
     pub others: Excess,
 }
 
@@ -93,7 +92,7 @@ impl Excesses {
 }
 
 impl Excesses {
-    /// The senders, for the report.
+    /// The senders as gaps of the report.
     pub(crate) fn gaps(&self) -> Vec<Gap> {
         let mut gaps: Vec<Gap> = self
             .by_sender
@@ -119,7 +118,7 @@ impl Excess {
     }
 }
 
-/// What one sender has used of its quotas.
+/// Used quotas of one sender.
 #[derive(Debug, Default)]
 struct Used {
     messages: u64,
@@ -129,14 +128,14 @@ struct Used {
     left_messages: u64,
 }
 
-/// What happens to a message.
+/// Decision about a message.
 enum Admission {
     Open,
     Leave,
     Drop,
 }
 
-/// Arrivals to open together.
+/// Arrivals of one batch.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     pub(crate) messages: Vec<Received>,
@@ -155,7 +154,7 @@ impl Arrivals {
     }
 }
 
-/// One arrival that was being opened when a sweep crashed.
+/// One arrival of a crashed batch.
 enum Suspect {
     Message(Received),
     Object(Listed),
@@ -170,7 +169,7 @@ impl Suspect {
     }
 }
 
-/// What arrived and waits to be opened.
+/// Arrivals that wait to be opened.
 pub(crate) struct Intake {
     pub(crate) guard: Guard,
     quotas: Quotas,
@@ -178,7 +177,7 @@ pub(crate) struct Intake {
     messages: VecDeque<Received>,
     objects: VecDeque<Listed>,
     suspects: Vec<Suspect>,
-    /// The last key that was listed.
+    /// Last listed key; `None` before the first page.
     cursor: Option<String>,
     pages: usize,
     is_queue_empty: bool,
@@ -201,17 +200,17 @@ impl Intake {
         }
     }
 
-    /// Whether arrivals were taken from queue or bucket and not opened yet.
+    /// Whether arrivals were received and not opened yet.
     pub(crate) fn has_waiting(&self) -> bool {
         !(self.messages.is_empty() && self.objects.is_empty() && self.suspects.is_empty())
     }
 
-    /// Whether nothing is left to open.
+    /// Whether all arrivals were opened.
     pub(crate) fn is_done(&self) -> bool {
         self.has_only_suspects() && self.suspects.is_empty()
     }
 
-    /// The arrivals to open next; none when all were opened, left or dropped.
+    /// Next arrivals to open; empty if all were opened, left or dropped.
     pub(crate) async fn next(
         &mut self,
         folder: &Folder<'_>,
@@ -240,7 +239,7 @@ impl Intake {
         self.is_queue_empty && self.is_listed && self.messages.is_empty() && self.objects.is_empty()
     }
 
-    /// Receives what there is room for where nothing waits.
+    /// Receives messages up to the limit, if none wait.
     async fn receive(&mut self, folder: &Folder<'_>, folding: &mut Folding) -> CloudResult<()> {
         if self.is_queue_empty || !self.messages.is_empty() {
             return Ok(());
@@ -262,8 +261,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Moves messages that may be opened to `open`; returns the receipts of those to delete
-    /// unread.
+    /// Moves admitted messages to `open`; returns the receipts of messages to delete unread.
     fn admit(
         &mut self,
         limit: usize,
@@ -300,7 +298,7 @@ impl Intake {
         }
     }
 
-    /// Puts back messages that the batch had no room for.
+    /// Returns messages for which the batch had no room.
     pub(crate) fn put_back_messages(&mut self, messages: Vec<Received>) {
         for message in messages.into_iter().rev() {
             self.guard.put_back(&message.id);
@@ -315,7 +313,7 @@ impl Intake {
         }
     }
 
-    /// Puts back objects that the batch had no room for.
+    /// Returns objects for which the batch had no room.
     pub(crate) fn put_back_objects(&mut self, objects: Vec<Listed>) {
         for object in objects.into_iter().rev() {
             self.guard.put_back(&object.key);
@@ -326,14 +324,14 @@ impl Intake {
         }
     }
 
-    /// Counts the rows of an object against its sender's quota.
+    /// Adds the rows of an object to the used quota of its sender.
     pub(crate) fn opened_object(&mut self, key: &str, rows: usize) {
         if let Some(used) = self.used.get_mut(user_of(key)) {
             used.step_rows = used.step_rows.saturating_add(rows as u64);
         }
     }
 
-    /// Whether the sender of an object has used up its rows.
+    /// Whether the sender of an object has used its quota of rows.
     pub(crate) fn has_no_rows_left(&self, key: &str, folding: &mut Folding) -> bool {
         let user = user_of(key);
         let rows = self.used.get(user).map_or(0, |used| used.step_rows);
@@ -344,15 +342,15 @@ impl Intake {
         is_over
     }
 
-    /// Counts the memory that a message took against its sender's quota.
+    /// Adds the memory of a message to the used quota of its sender.
     pub(crate) fn opened(&mut self, message: &Received, bytes: usize) {
         if let Some(used) = self.used.get_mut(sender(message)) {
             used.decoded_bytes = used.decoded_bytes.saturating_add(bytes as u64);
         }
     }
 
-    /// Lists objects of this shard's nodes where none wait. All shards' objects are under one
-    /// prefix, so pages may hold none of this shard.
+    /// Lists objects of this shard, if none wait. All shards share one prefix, so a page may
+    /// contain no object of this shard.
     async fn list(
         &mut self,
         folder: &Folder<'_>,
@@ -382,7 +380,7 @@ impl Intake {
                     continue;
                 }
                 folding.over_quota.of(user).left += 1;
-                // `0` follows `/`: no other key of this sender is listed.
+                // `0` follows `/` in ASCII, so the listing skips the other keys of this sender.
                 self.cursor = Some(format!("{INGEST_PREFIX}{user}0"));
                 self.is_listed = false;
                 break;
@@ -405,7 +403,7 @@ impl Intake {
         self.suspects.extend(objects);
     }
 
-    /// Suspects that may be opened together: those with the largest limit first, because the
+    /// Suspects that may be opened together. Those with the largest limit come first, because the
     /// culprit is less likely among them.
     fn suspects(&mut self) -> Arrivals {
         let guard = &self.guard;
@@ -429,7 +427,8 @@ impl Intake {
     }
 }
 
-/// One message of each sender after the other, so that a flood of one delays no other.
+/// Orders messages in turns of the senders, so that many messages of one sender do not delay
+/// others.
 fn in_turns(received: Vec<Received>) -> VecDeque<Received> {
     let mut by_sender: BTreeMap<String, VecDeque<Received>> = BTreeMap::new();
     for message in received {
@@ -446,12 +445,12 @@ fn in_turns(received: Vec<Received>) -> VecDeque<Received> {
     turns
 }
 
-/// Role and session that sent a message; empty where the cloud did not say.
+/// Role and session of the sender; empty if the cloud did not report them.
 fn sender(message: &Received) -> &str {
     message.sender.as_deref().unwrap_or_default()
 }
 
-/// How a sender is named in reports.
+/// Name of a sender in reports.
 fn display_name(user: &str) -> String {
     let node = attested(user).map(|attested| attested.node.to_string());
     node.unwrap_or_else(|_| "senders that are no node".to_owned())

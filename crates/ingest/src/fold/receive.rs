@@ -1,4 +1,4 @@
-//! Opens a bounded batch of what arrived.
+//! Opens a batch of arrivals with a size limit.
 
 use std::collections::BTreeMap;
 
@@ -24,41 +24,41 @@ use crate::refusal::Refusal;
 use crate::state_store::format::Stored;
 use crate::state_store::roles::Roles;
 
-/// Objects read at once: enough to hide a store's latency, few enough to bound
+/// Concurrent reads of objects: enough to hide the latency of the store, and few enough to limit
 /// memory.
 const READS_AT_ONCE: usize = 8;
 
-/// A message that is refused.
+/// A refused message.
 pub(crate) struct BadMessage {
     pub(crate) received: Received,
     pub(crate) refusal: Refusal,
 }
 
-/// An object that is refused.
+/// A refused object.
 pub(crate) struct BadObject {
     pub(crate) listed: Listed,
     pub(crate) refusal: Refusal,
 }
 
-/// One batch, opened and not yet believed to be news.
+/// One opened batch, before duplicates are removed.
 #[derive(Default)]
 pub(crate) struct Taken {
-    /// When the oldest of it arrived; `None` when it is empty.
+    /// Arrival time of the oldest message; `None` if the batch is empty.
     pub(crate) oldest: Option<Timestamp>,
     pub(crate) heartbeats: Vec<Placed>,
-    /// Messages of other shards' nodes, to be checked against those shards' states: a probe
-    /// that does not yet know of a new number of shards sends to the queue that was its own.
+    /// Messages for nodes of other shards, which are compared with the states of those shards. A
+    /// probe that does not know a new number of shards still uses its old queue.
     pub(crate) elsewhere: BTreeMap<Shard, Vec<(Received, Opened)>>,
     pub(crate) steps: Vec<Vec<PlacedStep>>,
-    /// What deletes the messages that were good.
+    /// Receipts for the deletion of accepted messages.
     pub(crate) receipts: Vec<String>,
-    /// The objects that were good, old ones too.
+    /// Keys of accepted objects, including those accepted before.
     pub(crate) keys: Vec<String>,
-    /// Objects that had been accepted before.
+    /// Number of objects that were accepted before.
     pub(crate) old_objects: u64,
     pub(crate) bad_messages: Vec<BadMessage>,
     pub(crate) bad_objects: Vec<BadObject>,
-    /// Memory that its rows take.
+    /// Memory of the rows in bytes.
     bytes: usize,
 }
 
@@ -75,14 +75,14 @@ impl Taken {
         self.oldest = Some(self.oldest.map_or(at, |oldest| oldest.min(at)));
     }
 
-    /// Whether another object may exceed what one commit or the memory holds.
+    /// Whether another object may exceed the limit of one commit or of memory.
     fn is_full(&self, max_bytes: usize) -> bool {
         let rows: usize = self.steps.iter().map(Vec::len).sum();
         self.bytes >= max_bytes || rows + MAX_STEPS_AN_OBJECT > MAX_BATCH_ROWS
     }
 }
 
-/// Opens the next arrivals, as many as the memory of one batch holds.
+/// Opens the next arrivals up to the memory limit of a batch.
 pub(crate) async fn take(
     folder: &Folder<'_>,
     work: &mut Work,
@@ -134,12 +134,12 @@ fn take_messages(
     }
 }
 
-/// One that does not say when it arrived may have waited for long.
+/// A message without an arrival time counts as very old.
 fn arrival(received: &Received) -> Timestamp {
     received.sent_at.unwrap_or(Timestamp::MIN)
 }
 
-/// Accepts or refuses a message by the state of its node's shard.
+/// Accepts or refuses a message by the state of the shard of its node.
 pub(crate) fn take_message(
     received: Received,
     opened: Opened,
@@ -157,7 +157,7 @@ pub(crate) fn take_message(
     let fleet = &stored.fleet;
     for placed in rows {
         let fits = check_heartbeat(&placed).map_err(|row| Refusal::Unstorable(Box::new(row)));
-        // What was accepted before is a repeat, however old it is.
+        // A heartbeat that was accepted before is a duplicate, regardless of its age.
         let is_late = |()| match fleet.accepted_heartbeat(&placed) {
             true => Ok(()),
             false => Ok(fleet.check_age(&placed.node, placed.end)?),
@@ -173,7 +173,7 @@ pub(crate) fn take_message(
     }
 }
 
-/// What became of an object.
+/// Result of reading an object.
 enum Outcome {
     Read(StepKey, Object),
     Old,
@@ -201,7 +201,7 @@ async fn take_objects(
         };
         (entry, outcome)
     });
-    // Only bytes are read ahead: decoded they may take eight times as much memory.
+    // Only bytes are read ahead, because decoded data may take eight times as much memory.
     let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
     let mut unread = Vec::new();
     let mut rest = Vec::new();
@@ -282,7 +282,7 @@ async fn read((folder, fleet): (&Folder<'_>, &FleetState), entry: &Listed) -> Ou
     }
 }
 
-/// Opens an object and checks that its steps may be accepted.
+/// Opens an object and checks whether its tasks may be accepted.
 fn decode(
     (fleet, roles): (&FleetState, &mut Roles),
     key: &StepKey,

@@ -1,10 +1,10 @@
-//! The state while a sweep works on it: how far the lake is folded, which batch
-//! comes next, and whether the bucket has it as it is.
+//! The state during a sweep: the folded version of the lake, the next batch number, and whether the
+//! bucket has the same state.
 //!
-//! A batch number is what two sweeps race for: who wants to commit the next number
-//! has folded every batch before it, so what it calls news is news. Sweeps of two numbers of
-//! shards do not share numbers: such a commit is refused while the lake has one of the other
-//! number that is not folded.
+//! Two sweeps compete for a batch number. A sweep that commits the next number has folded every
+//! earlier batch, so its new rows are really new. Sweeps with different numbers of shards do not
+//! share batch numbers. Such a commit is refused while the lake has an unfolded commit of the other
+//! number.
 
 use std::collections::BTreeSet;
 
@@ -25,17 +25,17 @@ use crate::state_store::fold_batch::{fold_heartbeats, keep_new};
 use crate::state_store::format::Stored;
 use crate::state_store::hourly_activity::Hours;
 
-/// Sweeps overlap at most by accident; losing this often in a row is a fault.
+/// Sweeps overlap only by accident; more lost races in a row are a fault.
 const ATTEMPTS: usize = 5;
 
-/// The state while a sweep works on it.
+/// The state during a sweep.
 #[derive(Debug)]
 pub struct Work {
     /// The state.
     pub stored: Stored,
-    /// The nodes' hours, folded as far as the state.
+    /// Hourly activity of the nodes, folded as far as the state.
     pub hours: Hours,
-    /// Why a state that was there was not used.
+    /// Reason why an existing state was not used; `None` if it was used.
     pub(crate) unusable: Option<String>,
     replaces: PutIf,
     is_dirty: bool,
@@ -47,7 +47,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Loads the state and folds what the lake has beyond it.
+    /// Loads the state and folds later commits of the lake.
     pub async fn open(folder: &Folder<'_>) -> Result<Self, FoldError> {
         let loaded = state_store::load(folder.objects, folder.shard, folder.activity).await?;
         if let Some(why) = &loaded.unusable {
@@ -69,12 +69,12 @@ impl Work {
         Ok(work)
     }
 
-    /// Nodes that it knows.
+    /// Number of nodes in the state.
     pub(crate) fn nodes(&self) -> usize {
         self.stored.fleet.nodes.len()
     }
 
-    /// Nodes that were left out of state or hours for want of room.
+    /// Number of nodes that were left out of the state or the hourly activity for lack of room.
     pub fn left_out(&self) -> usize {
         self.left_out.max(self.hours.left_out())
     }
@@ -87,8 +87,8 @@ impl Work {
         self.skipped.contains(key)
     }
 
-    /// The number is read first: whatever is committed after that takes a later
-    /// one, and a commit under `next` then fails.
+    /// Reads the batch number first. A commit of another sweep after that takes this number, and
+    /// the commit under `next_heartbeats` then fails.
     async fn catch_up_heartbeats(&mut self, folder: &Folder<'_>) -> Result<(), FoldError> {
         let last = folder
             .truth
@@ -98,7 +98,7 @@ impl Work {
         self.read_heartbeats(None, folder).await
     }
 
-    /// Folds what the lake has beyond, up to but not with the commit `before`.
+    /// Folds later commits of the lake, up to but not including the commit `before`.
     async fn read_heartbeats(
         &mut self,
         before: Option<u64>,
@@ -106,7 +106,7 @@ impl Work {
     ) -> Result<(), FoldError> {
         loop {
             let commits = Commits {
-                // What one of the two has folded before changes nothing in it.
+                // Folding the same commit again does not change the state or the hourly activity.
                 after: self.stored.folded.heartbeats.min(self.hours.folded()),
                 before,
                 shard: folder.shard,
@@ -124,7 +124,7 @@ impl Work {
         }
     }
 
-    /// Folds rows with which all up to version `through` is folded.
+    /// Folds rows; afterwards all commits up to version `through` are folded.
     fn fold(&mut self, rows: &[Placed], through: Option<u64>, folder: &Folder<'_>) {
         let hours = self.hours.folding(through);
         fold_heartbeats(rows, (&mut self.stored.fleet, hours), folder.activity);
@@ -139,7 +139,7 @@ impl Work {
         self.read_steps(None, folder).await
     }
 
-    /// As [`Work::read_heartbeats`].
+    /// Same as [`Work::read_heartbeats`], for finished tasks.
     async fn read_steps(
         &mut self,
         before: Option<u64>,
@@ -167,8 +167,8 @@ impl Work {
         }
     }
 
-    /// Keeps what is folded so far, so that a lake too large for one sweep is folded
-    /// by several. Where another sweep was faster, the end of catching up tells.
+    /// Stores the progress, so that several sweeps can fold a lake that is too large for one. If
+    /// another sweep was faster, the end of the catch-up detects it.
     async fn checkpoint(&mut self, folder: &Folder<'_>) -> Result<(), FoldError> {
         let saved = state_store::save(
             folder.objects,
@@ -184,9 +184,9 @@ impl Work {
         Ok(())
     }
 
-    /// After a lost race: what another sweep committed may have made the state forget what
-    /// it accepted, so that one of these new rows may be in the lake already. The arrivals
-    /// come again, and the next sweep refuses those that are too late.
+    /// Check after a lost race. Commits of another sweep may have removed old entries from the
+    /// state, so a new row may already be in the lake. The arrivals arrive again, and the next
+    /// sweep refuses those that are too late.
     fn check_still_in_time<'a>(
         &self,
         mut new: impl Iterator<Item = (&'a NodeId, Timestamp)>,
@@ -199,7 +199,7 @@ impl Work {
         }
     }
 
-    /// Steps of objects that the state does not have.
+    /// Tasks of objects that the state does not have.
     fn new_steps(&self, objects: &[Vec<PlacedStep>]) -> Vec<PlacedStep> {
         let mut seen = BTreeSet::new();
         let mut new = Vec::new();
@@ -221,7 +221,7 @@ impl Work {
 }
 
 impl Folder<'_> {
-    /// Commits what is new among `rows` and folds it; tells how many were new.
+    /// Commits and folds the new rows; returns their number.
     pub(crate) async fn commit_heartbeats(
         &self,
         work: &mut Work,
@@ -255,8 +255,7 @@ impl Folder<'_> {
         Err(contended("heartbeats"))
     }
 
-    /// Commits the steps of those objects that are new and folds them; tells how
-    /// many steps that were.
+    /// Commits and folds the tasks of new objects; returns the number of tasks.
     pub(crate) async fn commit_steps(
         &self,
         work: &mut Work,
@@ -294,8 +293,8 @@ impl Folder<'_> {
         Err(contended("steps"))
     }
 
-    /// Sees to it that the bucket has all that `work` folded: writes it, or takes
-    /// over what another sweep wrote and folds what is missing there.
+    /// Ensures that the bucket has everything that `work` folded. It writes the state, or loads the
+    /// state of another sweep and folds what is missing there.
     pub(crate) async fn settle(&self, work: &mut Work) -> Result<(), FoldError> {
         for _ in 0..ATTEMPTS {
             if !work.is_dirty {
@@ -314,10 +313,10 @@ impl Folder<'_> {
         }
     }
 
-    /// Remembers what concerns the next sweep and is not in the lake.
+    /// Stores data for the next sweep that is not in the lake.
     ///
     /// # Errors
-    /// As a fold does; people are then told again.
+    /// Same as a fold; users are then notified again.
     pub async fn remember(&self, work: &mut Work, memory: Memory) -> Result<(), FoldError> {
         for _ in 0..ATTEMPTS {
             if work.stored.memory == memory && !work.is_dirty {

@@ -1,5 +1,5 @@
-//! What is done with many heartbeats at once: what is not new is left out, and the rest
-//! is folded into state and hours side by side.
+//! Folds many heartbeats at once: removes duplicates, and folds new heartbeats into the state and
+//! the hourly activity in parallel.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
 use ebb_wire::MAX_HEARTBEATS;
 
-/// Leaves those heartbeats that neither the state nor an earlier one of these has.
+/// Removes heartbeats that the state or an earlier row already contains.
 pub fn keep_new(fleet: &FleetState, rows: &mut Vec<Placed>) {
     fn run(placed: &Placed) -> (&NodeId, &BootId, &ProbeStart) {
         let h = &placed.heartbeat;
@@ -36,11 +36,11 @@ pub fn keep_new(fleet: &FleetState, rows: &mut Vec<Placed>) {
     rows.retain(|_| is_new.next().unwrap_or(false));
 }
 
-/// Fewer heartbeats than this are folded sooner than a thread starts.
+/// Below this number of heartbeats a thread takes longer to start than the work takes.
 const ROWS_A_THREAD: usize = 200;
 
-/// Folds heartbeats into state and hours, each on a core of its own: neither asks for
-/// the other.
+/// Folds heartbeats into the state and the hourly activity. Both run on separate cores, because
+/// neither depends on the other.
 pub fn fold_heartbeats(
     rows: &[Placed],
     (fleet, hours): (&mut FleetState, &mut FleetHours),

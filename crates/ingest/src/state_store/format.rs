@@ -12,76 +12,77 @@ use thiserror::Error;
 
 use crate::state_store::roles::Roles;
 
-/// The schema line; another one is read by another program, or never again.
+/// Schema of the state; this program does not read any other schema.
 pub(crate) const SCHEMA: &str = "ebb.state/12";
 
-/// Where states and hours lie.
+/// Folder of states and hourly activity.
 pub(crate) const FOLDER: &str = "state/v1/";
 
-/// 100,000 nodes take about 25 MB. Beyond this the fleet needs more shards, and those
-/// nodes are left out that were heard of longest ago.
+/// 100,000 nodes take about 25 MB. A larger state needs more shards; until then the nodes with the
+/// oldest heartbeats are left out.
 pub(crate) const MAX_PACKED_BYTES: u64 = 64 << 20;
 
-/// What a packed state may unpack to: half the memory of the smallest sweeper.
+/// Maximum decompressed size: half the memory of the smallest sweeper.
 const MAX_UNPACKED_BYTES: u64 = 512 << 20;
 
-/// Level 3 is zstd's own default; the network is not what a sweep waits for.
+/// Level 3 is the default of zstd; the network is not the bottleneck of a sweep.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Why the state was not read or written.
+/// Reason why the state was not read or written.
 #[derive(Debug, Error)]
 pub enum StoredError {
-    /// The bucket.
+    /// Error of the bucket.
     #[error("the state {key}")]
     Cloud {
-        /// Its key.
+        /// Key of the state.
         key: String,
-        /// Why.
+        /// Cause.
         source: CloudError,
     },
-    /// It outgrew one object without any node in it.
+    /// The state is too large for one object even without nodes.
     #[error("without any node the state takes {bytes} bytes, at most {max} are stored")]
     TooLarge {
-        /// What it would take.
+        /// Size of the state.
         bytes: u64,
-        /// The bound.
+        /// Maximum size.
         max: u64,
     },
-    /// It could not be expressed.
+    /// The state could not be serialized.
     #[error("encoding the state")]
     Encode(#[source] postcard::Error),
-    /// The compressor failed.
+    /// Compression failed.
     #[error("compressing the state")]
     Compress(#[source] std::io::Error),
 }
 
-/// Versions of the lake's tables that the state holds; `None` for nothing yet.
+/// Versions of the tables in the lake that the state includes; `None` before the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Folded {
-    /// Of the heartbeats.
+    /// Version of the heartbeats.
     pub heartbeats: Option<u64>,
-    /// Of the finished steps.
+    /// Version of the finished tasks.
     pub steps: Option<u64>,
 }
 
-/// What is remembered between sweeps.
+/// Data that is stored between sweeps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
-    /// The policy that told active from idle; another one needs another fold.
+    /// Thresholds between active and idle; other thresholds require a rebuild.
     pub activity: ActivityPolicy,
-    /// How far the lake was folded.
+    /// Folded versions of the lake.
     pub folded: Folded,
-    /// What is not in the lake. Lost with a state that cannot be used: waits then begin
-    /// anew.
+    /// Data that is not in the lake. It is lost with an unusable state; waiting periods then start
+    /// again.
     pub memory: Memory,
-    /// Which role speaks for each node. Not in the lake either: lost, it is learned again.
+    /// The role that sends data for each node. It is not in the lake either; after a loss it is
+    /// learned again.
     pub roles: Roles,
-    /// The nodes.
+    /// State of the nodes.
     pub fleet: FleetState,
 }
 
 impl Stored {
-    /// Nothing yet.
+    /// A state without data.
     pub fn empty(activity: &ActivityPolicy) -> Self {
         Self {
             activity: activity.clone(),
@@ -92,20 +93,20 @@ impl Stored {
         }
     }
 
-    /// As it is stored, and how many nodes were left out of it for want of room.
+    /// Returns the stored form and the number of nodes that were left out for lack of room.
     ///
     /// # Errors
-    /// `TooLarge` where that is not enough.
+    /// `TooLarge` if the state does not fit even without nodes.
     pub fn pack(&mut self) -> Result<(Vec<u8>, usize), StoredError> {
         pack_what_fits(SCHEMA, self, MAX_PACKED_BYTES)
     }
 }
 
-/// What can do with fewer nodes.
+/// Data by node from which nodes can be removed.
 pub(crate) trait OfNodes {
     fn nodes(&self) -> usize;
 
-    /// Leaves out all but those heard of last; tells how many that were.
+    /// Keeps the `max` nodes with the newest heartbeats; returns the number of removed nodes.
     fn keep_newest(&mut self, max: usize) -> usize;
 }
 
@@ -122,8 +123,8 @@ impl OfNodes for Stored {
     }
 }
 
-/// Packs it. A fleet that outgrew its object is swept all the same, without the nodes
-/// that were heard of longest ago: who is gone goes first.
+/// Serializes and compresses the value. If the value does not fit, the nodes with the oldest
+/// heartbeats are removed, because terminated nodes are among them.
 pub(crate) fn pack_what_fits<T: Serialize + OfNodes>(
     schema: &str,
     value: &mut T,
@@ -145,7 +146,7 @@ pub(crate) fn pack_what_fits<T: Serialize + OfNodes>(
         if value.nodes() == 0 {
             return Err(StoredError::TooLarge { bytes, max });
         }
-        // A tenth less than would fit, so that the next sweep does not do it again.
+        // Keeps a tenth less than fits, so that the next sweep does not remove nodes again.
         let fit = u128::from(max) * value.nodes() as u128 * 9 / (u128::from(bytes) * 10);
         left_out += value.keep_newest(usize::try_from(fit).unwrap_or(0));
         tracing::warn!(
@@ -165,7 +166,7 @@ pub(crate) fn unpack<T: DeserializeOwned>(schema: &str, bytes: &[u8]) -> Result<
     postcard::from_bytes(&plain).map_err(|e| format!("it cannot be decoded: {e}"))
 }
 
-/// The only shard has no folder of its own.
+/// A single shard has no folder of its own.
 pub(crate) fn in_folder(Shard { index, of }: Shard, prefix: &str) -> String {
     match of {
         1 => format!("{FOLDER}{prefix}shard={index:02}.zst"),

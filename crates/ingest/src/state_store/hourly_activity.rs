@@ -1,6 +1,6 @@
-//! The hours of the nodes between sweeps, as an object of their own beside the state.
-//! They are a cache of the lake as the state is: what is missing in them is folded
-//! again from there, so losing them or a race for them is no error.
+//! Hourly activity of the nodes between sweeps, stored as an object next to the state. It is a
+//! cache of the lake: missing data is folded from the lake again. Therefore neither its loss nor a
+//! lost race for it is an error.
 
 use ebb_cloud::ports::{CloudError, Objects, PutIf, PutOptions};
 use ebb_node_state::hourly_activity::FleetHours;
@@ -18,15 +18,15 @@ const SCHEMA: &str = "ebb.hours/2";
 
 const PREFIX: &str = "hours.";
 
-/// Sweeps overlap at most by accident.
+/// Sweeps overlap only by accident.
 const ATTEMPTS: usize = 5;
 
-/// What the object holds.
+/// Content of the object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Packed {
-    /// The policy that told active from idle; another one needs another fold.
+    /// Thresholds between active and idle; other thresholds require a rebuild.
     activity: ActivityPolicy,
-    /// The version of the lake's heartbeats that is folded; `None` for nothing yet.
+    /// Folded version of the heartbeats in the lake; `None` before the first.
     folded: Option<u64>,
     fleet: FleetHours,
 }
@@ -62,7 +62,7 @@ impl Part for Packed {
     }
 }
 
-/// The hours while a sweep works on them.
+/// Hourly activity during a sweep.
 #[derive(Debug)]
 pub struct Hours {
     kept: Packed,
@@ -71,16 +71,16 @@ pub struct Hours {
     left_out: usize,
 }
 
-/// Where the hours of a shard lie.
+/// Key of the hourly activity of a shard.
 pub fn key(shard: Shard) -> String {
     in_folder(shard, PREFIX)
 }
 
 impl Hours {
-    /// Reads the hours of a shard; none where there are none that can be used.
+    /// Reads the hourly activity of a shard; empty if no usable object exists.
     ///
     /// # Errors
-    /// When the bucket does not answer.
+    /// If the bucket does not respond.
     pub async fn load(
         objects: &dyn Objects,
         shard: Shard,
@@ -114,37 +114,37 @@ impl Hours {
         })
     }
 
-    /// What they tell.
+    /// Hourly activity of all nodes.
     pub fn fleet(&self) -> &FleetHours {
         &self.kept.fleet
     }
 
-    /// The same, of one that nothing more is folded into.
+    /// Consumes the value and returns the hourly activity of all nodes.
     pub fn into_fleet(self) -> FleetHours {
         self.kept.fleet
     }
 
-    /// Nodes that there was no room for.
+    /// Number of nodes for which there was no room.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// The version of the lake's heartbeats that is folded.
+    /// Folded version of the heartbeats in the lake; `None` before the first.
     pub fn folded(&self) -> Option<u64> {
         self.kept.folded
     }
 
-    /// To fold into; `folded` is what they then hold.
+    /// Returns the hourly activity for a fold up to version `folded`.
     pub fn folding(&mut self, folded: Option<u64>) -> &mut FleetHours {
         self.is_dirty |= folded > self.kept.folded;
         self.kept.folded = self.kept.folded.max(folded);
         &mut self.kept.fleet
     }
 
-    /// Writes what is new, together with what another sweep wrote meanwhile.
+    /// Writes new data, merged with the data that another sweep wrote in the meantime.
     ///
     /// # Errors
-    /// When they are too large or the bucket does not take them.
+    /// If the data is too large or the bucket rejects it.
     pub async fn keep(&mut self, objects: &dyn Objects, shard: Shard) -> Result<(), StoredError> {
         for _ in 0..ATTEMPTS {
             if !self.is_dirty {

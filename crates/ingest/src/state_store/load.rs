@@ -1,4 +1,4 @@
-//! What is kept a shard, as it lies in the bucket: read in one way, whatever it is.
+//! Reads the stored parts of a shard (state and hourly activity) in the same way.
 
 use ebb_cloud::ports::{CloudError, Objects, PutIf};
 use ebb_telemetry::activity::ActivityPolicy;
@@ -7,38 +7,38 @@ use serde::de::DeserializeOwned;
 
 use crate::state_store::format::{MAX_PACKED_BYTES, StoredError, unpack};
 
-/// What is kept a shard.
+/// A stored part of a shard.
 pub(crate) trait Part: DeserializeOwned {
     const SCHEMA: &str;
-    /// What its name begins with.
+    /// Prefix of its object name.
     const PREFIX: &str;
 
     fn activity(&self) -> &ActivityPolicy;
 
-    /// Both, folded as far as both are.
+    /// Merges two parts; the result is folded only as far as both.
     fn join(self, other: Self) -> Self;
 
     fn keep_shard(&mut self, shard: Shard);
 }
 
-/// One that is there.
+/// An existing part.
 pub(crate) struct Found<T> {
-    /// What its replacement must name.
+    /// Condition of the next write.
     pub(crate) replaces: PutIf,
     pub(crate) part: Result<T, Unusable<T>>,
 }
 
-/// One that must be folded anew.
+/// A part that must be rebuilt.
 pub(crate) struct Unusable<T> {
     pub(crate) why: String,
-    /// What it says all the same, where another policy told active from idle.
+    /// The decoded part, if only its thresholds between active and idle differ.
     pub(crate) other: Option<T>,
 }
 
-/// Reads one; `None` where nothing lies.
+/// Reads a part; `None` if it does not exist.
 ///
 /// # Errors
-/// When the bucket does not answer. What it answers is never an error.
+/// If the bucket does not respond. Invalid content is never an error.
 pub(crate) async fn find<T: Part>(
     objects: &dyn Objects,
     key: &str,

@@ -1,6 +1,6 @@
-//! What a shard begins with when the number of shards was changed: the states that
-//! another number of them left, joined by the same merge, as far as they are of its
-//! nodes. What they miss is folded from the lake as ever.
+//! Initial state of a shard after a change of the number of shards. It merges the states of the
+//! previous number, restricted to the nodes of the shard. Missing data is folded from the lake as
+//! usual.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ use crate::state_store::format::{FOLDER, Folded, SCHEMA, Stored, StoredError, in
 use crate::state_store::load;
 use crate::state_store::load::{Part, Unusable};
 
-/// States and hours of a few numbers of shards, and what is told of findings.
+/// Limit on listed objects: states and hourly activity for a few numbers of shards, and notified
+/// findings.
 const MAX_LISTED: usize = 1_000;
 
 impl Part for Stored {
@@ -50,15 +51,15 @@ impl Part for Stored {
     fn keep_shard(&mut self, shard: Shard) {
         self.fleet.keep_shard(shard);
         self.roles.keep_shard(shard);
-        // It is asked for where all is judged.
+        // Only the shard that evaluates and reports needs the memory.
         if !shard.reports() {
             self.memory = Memory::default();
         }
     }
 }
 
-/// The part of `shard` in what another number of shards left last; `None` where none
-/// is whole.
+/// Part of `shard` from the states that another number of shards wrote last; `None` if no set of
+/// states is complete.
 pub(crate) async fn others<T: Part>(
     objects: &dyn Objects,
     shard: Shard,
@@ -111,7 +112,7 @@ pub(crate) async fn others<T: Part>(
     Ok(joined)
 }
 
-/// When the last of them was written; `None` unless all are there.
+/// Time of the last write of all shards; `None` unless all of them exist.
 fn last_written(written: &BTreeMap<String, Timestamp>, of: u16, prefix: &str) -> Option<Timestamp> {
     let all = (Shard { index: 0, of }).all();
     let times = all.map(|shard| written.get(&in_folder(shard, prefix)).copied());

@@ -1,6 +1,6 @@
-//! Which role's credentials each node uses. AWS names a session after the instance only for
-//! an instance profile; whoever else may assume a probe's role chooses the name. So the first
-//! role that speaks for a node keeps it for as long as it goes on speaking.
+//! The role of each node. AWS derives a session name from the instance only for an instance
+//! profile; any other principal that assumes the role chooses the name. Therefore the first role
+//! that sends data for a node keeps the node while it continues to send.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use ebb_telemetry::shard::Shard;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// A role that was silent for so long may be replaced by another: a probe sends every few
-/// minutes, and an instance may get another profile.
+/// Another role may replace a role that was silent for this time. A probe sends every few minutes,
+/// and an instance may get another profile.
 const HELD_FOR: SignedDuration = SignedDuration::from_hours(1);
 
-/// Roles of nodes that were silent for so long are forgotten.
+/// Roles of nodes that were silent for this time are removed.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(14 * 24);
 
-/// Nodes whose role is remembered; of more, each role is accepted.
+/// Limit on stored nodes; for further nodes every role is accepted.
 const MAX_NODES: usize = 200_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct RoleOfNode {
     role: RoleId,
-    /// In seconds since 1970, on the cloud's clock.
+    /// Seconds since 1970, on the clock of the cloud.
     last_arrival: i64,
 }
 
@@ -31,11 +31,10 @@ struct RoleOfNode {
 pub struct Roles(BTreeMap<NodeId, RoleOfNode>);
 
 impl Roles {
-    /// Whether `role` may speak for `node` in what arrived at `at`; the role that holds the
-    /// node where it may not.
+    /// Checks whether `role` may send data for `node` in an arrival at `at`.
     ///
     /// # Errors
-    /// The role that spoke for the node less than an hour before.
+    /// The role that sent data for the node less than an hour before.
     pub(crate) fn claim(
         &mut self,
         node: &NodeId,
@@ -64,7 +63,7 @@ impl Roles {
         Ok(())
     }
 
-    /// Forgets nodes that were silent for a fortnight before `now`.
+    /// Removes nodes that were silent for 14 days before `now`.
     pub(crate) fn forget(&mut self, now: Timestamp) {
         let oldest = now.as_second() - KEPT_FOR.as_secs();
         self.0.retain(|_, known| known.last_arrival >= oldest);

@@ -31,11 +31,16 @@ impl From<Requested> for SizedRequest {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Risk {
     /// The chance that a task needs more than the size, in parts per million. `None` with fewer
-    /// than 20 tasks, and where the range [`Risk::oom_between`] is wider than the chance.
+    /// tasks than [`SizingPolicy::confident_samples`] (default 20), and where the range
+    /// [`Risk::oom_between`] is wider than the chance.
+    ///
+    /// [`SizingPolicy::confident_samples`]: crate::policy::sizing::SizingPolicy::confident_samples
     pub oom_ppm: Option<u32>,
     /// The memory to request after an OOM kill, one entry for each further attempt.
     pub attempts: Vec<Bytes>,
     /// Tasks missing to the number that [`SizingPolicy::confident_samples`] requires.
+    ///
+    /// [`SizingPolicy::confident_samples`]: crate::policy::sizing::SizingPolicy::confident_samples
     pub samples_needed: u32,
     /// The 90 % bounds of that chance for a task of a new run; `None` when no peak is known.
     #[serde(default)]

@@ -47,8 +47,8 @@ impl fmt::Display for Market {
     }
 }
 
-/// The service that starts and stops an instance. Advice is about the controller, and never about terminating a
-/// machine that the controller would replace.
+/// The service that starts and stops an instance. Advice is about the controller, and never about
+/// terminating a machine that the controller would replace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "name")]
 pub enum Controller {

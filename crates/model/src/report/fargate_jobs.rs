@@ -18,7 +18,7 @@ use crate::inventory::instance::Market;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FargateJobs {
-    /// The newest first, at most [`ebb_analysis::evaluate::fargate_jobs::MAX_FARGATE_JOBS`].
+    /// The newest first, at most `ebb_analysis::evaluate::fargate_jobs::MAX_FARGATE_JOBS`.
     pub jobs: Vec<FargateJob>,
     /// Number of jobs beyond those.
     pub left_out: usize,

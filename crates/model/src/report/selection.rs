@@ -19,7 +19,8 @@ pub struct Selection {
     pub kinds: Vec<FindingKind>,
     /// Tags of the resource or its machine.
     pub tags: Vec<TagFilter>,
-    /// Minimum saving in a month. Findings with an unknown saving do not match.
+    /// Minimum saving in a month. Findings without a price do not match; for a price that is an
+    /// upper bound, the bound of the saving counts.
     pub min_saving: Option<Usd>,
 }
 

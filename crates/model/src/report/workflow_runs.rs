@@ -52,11 +52,13 @@ pub struct Runs {
     pub steps: usize,
     /// Number of assigned tasks, by how they were assigned.
     pub joined: BTreeMap<JoinedBy, usize>,
-    /// The newest runs, at most [`MAX_RUNS`]; [`UNASSIGNED`] is the last.
+    /// The newest runs, at most `ebb_analysis::workflow_runs::MAX_RUNS`; [`UNASSIGNED`] is the
+    /// last.
     pub runs: Vec<RunSeen>,
     /// Number of runs beyond those.
     pub left_out: usize,
-    /// Tasks with a trace id or labels from a scheduler, the newest, at most [`MAX_HANDED`].
+    /// Tasks with a trace id or labels from a scheduler, the newest, at most
+    /// `ebb_analysis::workflow_runs::MAX_HANDED`.
     pub handed: Vec<HandedStep>,
     /// Number of such tasks beyond those.
     pub handed_left_out: usize,

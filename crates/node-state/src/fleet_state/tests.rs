@@ -1,4 +1,4 @@
-//! Merging, forgetting, and what is known as accepted.
+//! Tests of merging, forgetting, and accepted sequence numbers.
 
 use ebb_telemetry::testing;
 use ebb_telemetry::testing::{placed, placed_step};
@@ -25,7 +25,7 @@ fn accepted(state: &FleetState, placed: &Placed) -> bool {
 type Arrivals = Vec<(u8, u64)>;
 
 fn arrivals() -> impl Strategy<Value = Arrivals> {
-    // Some of the time far apart, so that a node has lives before a silence.
+    // Some of the times are far apart, so that a node has several lives.
     let minute = prop_oneof![0u64..3_000, 0u64..90_000];
     proptest::collection::vec((0u8..3, minute), 0..40)
 }
@@ -95,7 +95,7 @@ fn every_node_is_held_by_the_same_one_shard_and_together_they_are_the_whole() {
 
 const DAY_MINUTES: u64 = 24 * 60;
 
-/// Minutes at which nodes were heard of with how late each arrives, in order of arrival.
+/// The minutes with data of nodes, with the delay of each arrival, in order of arrival.
 fn history() -> impl Strategy<Value = Arrivals> {
     let heard = (0u8..4, 0u64..150 * DAY_MINUTES, 0u64..14 * DAY_MINUTES);
     let now = (0u8..4, 0u64..150 * DAY_MINUTES, Just(0));
@@ -206,8 +206,8 @@ fn for_want_of_room_those_heard_of_longest_ago_go_first() {
     assert_eq!(left, [testing::node(0), testing::node(2)]);
 }
 
-/// Of 5,000 new nodes a day, each heard of on the day that it lives, those of four
-/// weeks at most are held.
+/// With 5,000 new nodes a day, each with data on one day only, at most the nodes of four weeks are
+/// stored.
 #[test]
 fn a_fleet_of_5000_new_nodes_a_day_does_not_grow_for_ever() {
     let mut state = FleetState::default();
@@ -224,7 +224,7 @@ fn a_fleet_of_5000_new_nodes_a_day_does_not_grow_for_ever() {
     assert!((22 * 5_000..=29 * 5_000).contains(&most), "{most}");
 }
 
-/// A heartbeat of so manieth probe start of a node, an hour after the one before.
+/// A heartbeat of the probe start with the given number, an hour after the previous start.
 fn of_start(start: u64) -> Placed {
     let mut placed = placed(1, start * 60);
     let name = format!("start-{start}");
@@ -240,7 +240,7 @@ fn nothing_of_a_forgotten_probe_start_is_ever_accepted_again() {
         let all: Vec<Placed> = (0..starts).map(of_start).collect();
         state.fold_heartbeats(&all, &policy);
         for (number, placed) in (0..starts).zip(&all) {
-            // Sent again, it may be placed some seconds later.
+            // A repeat may be placed some seconds later.
             let again = placed.end + jiff::SignedDuration::from_secs(90);
             let refused = state.check_age(&placed.node, again).is_err();
             assert!(

@@ -3,31 +3,31 @@
 use ebb_telemetry::units::Share;
 use serde::{Deserialize, Serialize};
 
-/// An hour is looked at in slots of five minutes.
+/// Number of five-minute slots in an hour.
 pub(crate) const SLOTS: u32 = 12;
 
 const SLOT_MASK: u32 = (1 << SLOTS) - 1;
 
-/// What the busiest interval of an hour is rounded up to, in percent: seven classes
-/// take a tenth of the room that exact values would.
+/// Classes to which the peak CPU of an hour is rounded up, in percent. Seven classes need a tenth
+/// of the space of exact values.
 pub(crate) const PEAK_PERCENT: [u32; 7] = [1, 2, 5, 10, 20, 50, 100];
 
 const PEAK_SHIFT: u32 = 2 * SLOTS;
 
-/// One hour of one node. A slot of five minutes counts by the intervals whose middle
-/// lies in it, so that a minute's work is one slot's and not two's.
+/// One hour of one node: observed and active slots of five minutes, and the class of the peak CPU.
+/// An interval marks the slots whose middle it contains, so that a minute of work marks one slot
+/// only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Hour(pub u32);
 
 impl Hour {
-    /// The share of its slots in which the probe saw what it is there to see.
+    /// The share of its slots in which the probe observed the required signals.
     pub fn seen(self) -> Share {
         part(self.seen_slots().count_ones(), SLOTS).unwrap_or(Share::NONE)
     }
 
-    /// The share of its seen slots in which the workload was active; `None` when
-    /// nothing was seen.
+    /// The active share of its observed slots; `None` without observation.
     pub fn active(self) -> Option<Share> {
         part(
             self.active_slots().count_ones(),
@@ -35,8 +35,8 @@ impl Hour {
         )
     }
 
-    /// An upper bound of the CPU that its busiest interval used, background
-    /// included, as a share of all cores; `None` when unknown.
+    /// An upper bound of the peak CPU of its intervals, including background processes, as a share
+    /// of all cores. `None` when unknown.
     pub fn peak_cpu(self) -> Option<Share> {
         let class = (self.0 >> PEAK_SHIFT).checked_sub(1)?;
         let percent = PEAK_PERCENT.get(usize::try_from(class).ok()?)?;

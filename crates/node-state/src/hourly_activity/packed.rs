@@ -1,5 +1,5 @@
-//! Hours as they travel: numbers where people may read them, and four bytes each where
-//! not, for a hundred thousand nodes have 336 each.
+//! Serialization of hours: numbers in formats for people, and four bytes each in other formats. A
+//! hundred thousand nodes have 336 hours each.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -15,7 +15,7 @@ pub(crate) fn serialize<S: Serializer>(hours: &[Hour], out: S) -> Result<S::Ok, 
     out.serialize_bytes(&bytes)
 }
 
-/// Refuses an hour that is no time, so that no sum with it overflows.
+/// Refuses an hour that is outside the range of a timestamp, so that no sum with it overflows.
 pub(crate) fn hour_number<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
     let number = i64::deserialize(from)?;
     let hours = [Timestamp::MIN, Timestamp::MAX].map(|at| hour_of(at.as_second()));

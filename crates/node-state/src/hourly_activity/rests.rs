@@ -1,4 +1,4 @@
-//! When a node rested between two times of work, on the grain of five minutes.
+//! The idle periods of a node between two periods of work, in steps of five minutes.
 
 use ebb_telemetry::units::Share;
 use jiff::Timestamp;
@@ -6,26 +6,26 @@ use jiff::Timestamp;
 use crate::hourly_activity::hour::SLOTS;
 use crate::hourly_activity::{NodeHours, SLOT_SECONDS};
 
-/// A time without work, with work before and after it.
+/// An idle period, with work before and after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rest {
     /// Its begin.
     pub from: Timestamp,
     /// Its end.
     pub to: Timestamp,
-    /// The share of it that was seen.
+    /// The share of it that was observed.
     pub seen: Share,
 }
 
 impl Rest {
-    /// Its length in seconds.
+    /// The length in seconds.
     pub fn seconds(&self) -> i64 {
         self.to.as_second() - self.from.as_second()
     }
 }
 
 impl NodeHours {
-    /// Its rests, oldest first; the one that goes on now is none of them.
+    /// The idle periods, oldest first; a period that has not ended is not included.
     pub fn rests(&self) -> impl Iterator<Item = Rest> {
         let slots = self.numbered().flat_map(|(number, hour)| {
             (0..SLOTS).map(move |slot| {

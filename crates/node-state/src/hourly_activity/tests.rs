@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A minute of work by so many milliseconds of four cores, `minute` after a full hour.
+/// A minute with CPU time in milliseconds on four cores, `minute` minutes after a full hour.
 fn worked(minute: u64, cpu_ms: u64) -> Placed {
     let mut placed = placed(0, minute);
     // The clock of the tests begins 14 minutes after a full hour.
@@ -38,7 +38,7 @@ fn an_hour_tells_what_was_seen_what_was_active_and_its_busiest_minute() {
     };
     let quiet = || (0..60).map(|minute| (minute, 0));
     check(quiet().collect(), 100, Some(0), Some(1));
-    // Of 4 cores 30 s a minute are an eighth.
+    // 30 s of CPU in a minute are an eighth of 4 cores.
     check(
         quiet().chain([(7, 30_000)]).collect(),
         100,

@@ -1,4 +1,4 @@
-//! What is told of one report after another.
+//! Tests of the changes between consecutive reports.
 
 use ebb_catalog::catalog::Catalogue;
 use ebb_model::decision::{Decision, Decisions, Verb};
@@ -10,7 +10,7 @@ use ebb_telemetry::money::{Usd, UsdPerHour};
 
 use super::*;
 
-/// A channel, and what sweeps remember.
+/// A channel with the history of sweeps.
 #[derive(Default)]
 struct Channel {
     told: BTreeMap<String, Price>,
@@ -19,7 +19,7 @@ struct Channel {
 }
 
 impl Channel {
-    /// What it is told of a report.
+    /// The changes in a report for the channel.
     fn hears(&mut self, mut report: Report) -> String {
         let inventory = Inventory::default();
         let known = (&inventory, Catalogue::built_in());
@@ -31,7 +31,7 @@ impl Channel {
     }
 }
 
-/// What is told of a report that differs from one that was told by `change`.
+/// The changes in a report that differs from the notified one by `change`.
 fn check(name: &str, change: impl FnOnce(&mut Report), expect: &str) {
     let mut channel = Channel::default();
     let mut report = testing::small();
@@ -63,7 +63,7 @@ fn what_is_held_back_is_told_later_as_if_it_came_then() {
     );
     let (later, _) = since(&knows, &report, &lives);
     assert_eq!(later.new.len(), 3 - of_kind(urgent));
-    // Told, and over by now: the channel goes on knowing it until it is told that.
+    // Notified, and now resolved: the channel keeps the finding until it is notified of this.
     let (_, knows) = since(&told, &report, &lives);
     report.findings.clear();
     lives.advance(&mut report, (&none.0, Catalogue::built_in()), &none.1);

@@ -19,16 +19,16 @@ use serde_json::json;
 use crate::csv::{decimal, maybe, slug, text};
 use crate::focus::service::{About, Provider, Service, UNKNOWN};
 
-/// What a row tells of, as `x_RowKind` has it.
+/// Kind of a row, for `x_RowKind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A machine on a day.
+    /// Cost of a machine on a day.
     Machine,
-    /// What else a service cost on a day.
+    /// Remaining cost of a service on a day.
     Service,
-    /// What else a day cost.
+    /// Remaining cost of a day.
     Rest,
-    /// No charge: what is wasted.
+    /// Waste without a charge.
     Finding,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Line<'a> {
     kind: Kind,
     period: Window,
     pub(crate) billed: Usd,
-    /// What it is at the list price; what is billed where that is not known.
+    /// Cost at the list price; the billed cost if no list price is known.
     list: Usd,
     pub(crate) provider: Option<Provider>,
     service: Service<'a>,
@@ -65,7 +65,7 @@ struct Subject<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// `None` where it was not billed that day.
+    /// `None` if the machine was not billed on that day.
     pub(crate) fn of_machine(
         one: &'a BilledResource,
         day: &'a LedgerDay,
@@ -261,7 +261,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// Money that comes back without a name of its own is an adjustment, as is no charge.
+    /// A credit without its own name is an adjustment, and so is a row without a charge.
     fn category(&self) -> &'static str {
         match self.kind {
             Kind::Service if self.service.name == "Tax" => "Tax",
@@ -286,7 +286,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Bills are of calendar months, in UTC.
+    /// Billing period: a calendar month in UTC.
     fn month(&self) -> Window {
         let last = match self.kind {
             Kind::Finding => self.period.to,
@@ -324,7 +324,7 @@ fn rest_counted_by(cost: &Cost) -> Option<&str> {
     counted.rest_counted_by.as_deref()
 }
 
-/// A day, in UTC; of what names none, the begin of time, which a reader notices.
+/// A day in UTC. An invalid date gives year 0, so that a reader notices it.
 fn whole(day: &str) -> Window {
     let date: Date = day.parse().unwrap_or(Date::ZERO);
     Window {

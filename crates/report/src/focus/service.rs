@@ -1,8 +1,8 @@
-//! What the bill calls a service, as FOCUS sorts it.
+//! Categories of FOCUS for the services of a bill.
 
 use ebb_model::finding::Finding;
 
-/// A service, by the bill's name.
+/// A service, by its name on the bill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Service<'a> {
     pub(crate) name: &'a str,
@@ -10,20 +10,20 @@ pub(crate) struct Service<'a> {
     pub(crate) subcategory: &'static str,
 }
 
-/// Who sends the bill.
+/// Sender of the bill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Provider {
     Aws,
     Google,
 }
 
-/// As the bills of AWS and of Google name what has the machines.
+/// Names of the services with machines on the bills of AWS and Google.
 const MACHINES: [&str; 2] = ["Amazon Elastic Compute Cloud - Compute", "Compute Engine"];
 
-/// Name of the bill, category, subcategory. What is not here is `Other`.
+/// Name on the bill, category and subcategory. Other services have the category `Other`.
 ///
-/// Source: FOCUS 1.2, "Service Category" and "Service Subcategory"; names as Cost Explorer's
-/// dimension `SERVICE` and Google's billing export have them.
+/// Source: FOCUS 1.2, "Service Category" and "Service Subcategory". The names are from the
+/// dimension `SERVICE` of Cost Explorer and from the billing export of Google.
 const SERVICES: [(&str, &str, &str); 38] = [
     ("AWS Backup", "Storage", "Backup Storage"),
     ("AWS Batch", "Compute", "Other (Compute)"),
@@ -144,12 +144,12 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// True of the one whose bill the machines are on.
+    /// Whether the machines are billed under this service.
     pub(crate) fn has_machines(name: &str) -> bool {
         MACHINES.contains(&name)
     }
 
-    /// What the machines of a provider are billed as.
+    /// The service under which a provider bills machines.
     pub(crate) fn of_machines(provider: Option<Provider>) -> Self {
         match provider {
             Some(Provider::Aws) => Self::named(MACHINES[0]),
@@ -163,7 +163,7 @@ impl<'a> Service<'a> {
     }
 }
 
-/// What is not known where FOCUS has no null.
+/// Value for unknown columns for which FOCUS allows no null.
 pub(crate) const UNKNOWN: &str = "unknown";
 
 impl Provider {
@@ -174,7 +174,7 @@ impl Provider {
         }
     }
 
-    /// What it calls an account.
+    /// Term of the provider for an account.
     pub(crate) fn account(self) -> &'static str {
         match self {
             Self::Aws => "Account",
@@ -182,8 +182,8 @@ impl Provider {
         }
     }
 
-    /// Regions of AWS end with a number of their own, as in `eu-central-1`; those of Google
-    /// end with one of their last word's, as in `europe-west3`.
+    /// Regions of AWS end with a separate number, as in `eu-central-1`. Regions of Google end with
+    /// a word and a digit, as in `europe-west3`.
     pub(crate) fn of_region(region: &str) -> Option<Self> {
         let (_, last) = region.rsplit_once('-')?;
         let letters = last.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -196,8 +196,8 @@ impl Provider {
         }
     }
 
-    /// Names of AWS begin with its own; of Google's no service is known by its name alone,
-    /// except what has the machines.
+    /// Names of AWS services start with the name of the provider. A Google service is not
+    /// recognizable by name, except the one with machines.
     pub(crate) fn of_service(name: &str) -> Option<Self> {
         let of_aws = ["Amazon", "AWS", "EC2 - Other"];
         if of_aws.iter().any(|start| name.starts_with(start)) {
@@ -207,7 +207,7 @@ impl Provider {
     }
 }
 
-/// What a finding is about, and the service that bills it.
+/// Type of the resource of a finding, and the service that bills it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct About {
     pub(crate) service: Service<'static>,
@@ -231,7 +231,7 @@ impl About {
                 service: Service::of_machines(provider),
                 resource: match resource.instance_type.is_some() && resource.node.is_none() {
                     true => "Instance",
-                    // Jobs, steps and what runs them: billed by way of machines.
+                    // Jobs, steps and their controllers, which are billed through machines.
                     false => "Workload",
                 },
             },

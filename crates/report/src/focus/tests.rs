@@ -7,7 +7,7 @@ use crate::testing;
 
 use super::*;
 
-/// The rows, by column, without what is null.
+/// The rows by column, without null cells.
 fn rows(report: &Report) -> Vec<BTreeMap<String, String>> {
     let text = focus(report);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
@@ -31,7 +31,7 @@ fn usd(dollars: f64) -> Usd {
     Usd::from_f64(dollars).expect("an amount")
 }
 
-/// A day of a week's bill with a machine that is there, one that is gone, and services.
+/// A day from the bill of a week, with an existing machine, a terminated machine and services.
 fn billed() -> Report {
     let mut report = testing::small();
     let machine = |id: &str, dollars: f64| BilledResource {

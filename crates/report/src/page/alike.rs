@@ -1,4 +1,4 @@
-//! Findings that say the same about different resources, told together: "70 idle nodes".
+//! Similar findings about different resources, reported together: "70 idle nodes".
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use ebb_telemetry::money::{Usd, grouped};
 use crate::page::card::Card;
 use crate::page::money::bounded;
 
-/// So few are told one by one.
+/// Minimum number of similar findings for a group.
 const LEAST: usize = 3;
 
-/// One finding, or several that are alike.
+/// One finding, or several similar findings.
 #[derive(Debug)]
 pub struct Alike<'a> {
     cards: Vec<&'a Card>,
 }
 
-/// What findings that are told together have in common.
+/// Common values of the findings in a group.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Common<'a> {
     kind: &'a str,
@@ -36,7 +36,7 @@ struct Common<'a> {
 }
 
 impl<'a> Alike<'a> {
-    /// All findings, those that are alike together, the greatest saving first.
+    /// Groups similar findings; the greatest saving is first.
     pub fn of(cards: impl IntoIterator<Item = &'a Card>) -> Vec<Self> {
         let mut order: Vec<Self> = Vec::new();
         let mut places: BTreeMap<Common<'a>, usize> = BTreeMap::new();
@@ -63,22 +63,22 @@ impl<'a> Alike<'a> {
                 false => all.push(alike),
             }
         }
-        // Stable: of equal sums the order of the report holds.
+        // A stable sort: findings with equal savings keep the order of the report.
         all.sort_by_key(|alike| std::cmp::Reverse(alike.sum(|card| card.saving())));
         all
     }
 
-    /// The first of them, which stands for the others.
+    /// The first finding, which represents the others.
     pub fn first(&self) -> &'a Card {
         self.cards[0]
     }
 
-    /// How many there are.
+    /// Number of findings.
     pub fn count(&self) -> usize {
         self.cards.len()
     }
 
-    /// The title of several: `70 idle nodes`.
+    /// Title of several findings, such as `70 idle nodes`; `None` for one finding.
     pub fn title(&self) -> Option<String> {
         (self.count() > 1).then(|| {
             let many = grouped(self.count() as u64);
@@ -86,22 +86,22 @@ impl<'a> Alike<'a> {
         })
     }
 
-    /// The name, or what several are.
+    /// Name of the resource, or the title of several.
     pub fn resource(&self) -> String {
         self.title().unwrap_or_else(|| self.first().resource())
     }
 
-    /// What is saved a month; `None` without a price.
+    /// Saving in a month; `None` without a price.
     pub fn saving(&self) -> Option<String> {
         self.amount(|card| card.saving())
     }
 
-    /// What was spent so far; `None` without a price.
+    /// Waste so far; `None` without a price.
     pub fn spent(&self) -> Option<String> {
         self.amount(|card| card.spent())
     }
 
-    /// Whether its amounts are upper bounds.
+    /// Whether the amounts are upper bounds.
     pub fn is_bound(&self) -> bool {
         self.first()
             .cost
@@ -109,7 +109,7 @@ impl<'a> Alike<'a> {
             .is_some_and(|cost| cost.basis.is_bound())
     }
 
-    /// Their names, so many at most; of one alone its own.
+    /// Names of the resources, at most `most` of them.
     pub fn names(&self, most: usize) -> String {
         let named = self.cards.iter().take(most);
         let mut names: Vec<String> = named.map(|card| card.resource()).collect();
@@ -133,7 +133,7 @@ impl<'a> Alike<'a> {
 
 fn common(card: &Card) -> Common<'_> {
     let mut advice = card.advice.clone();
-    // What names the resource itself is no difference.
+    // Removes the name of the resource, so that it makes no difference.
     let own = [card.id.as_ref(), Some(&card.title), card.node.as_ref()];
     for name in own.into_iter().flatten().filter(|name| name.len() > 3) {
         advice = advice.replace(name.as_str(), "…");
@@ -154,7 +154,7 @@ fn common(card: &Card) -> Common<'_> {
     }
 }
 
-/// What several findings of a kind are about.
+/// Plural of a kind of finding.
 fn several(kind: FindingKind) -> String {
     let words = match kind {
         FindingKind::StuckBatchJob => "stuck Batch jobs or workers",

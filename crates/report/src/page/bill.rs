@@ -1,5 +1,4 @@
-//! Where each day of the bill went: in words for all days together, and as parts of a bar
-//! for a page.
+//! Cost allocation of the bill by day: as text for all days together, and as bars for a page.
 
 use std::{array, iter};
 
@@ -9,11 +8,11 @@ use ebb_telemetry::safe_text::one_line;
 use jiff::civil::Date;
 use serde::Serialize;
 
-/// Days that are drawn, the newest; a bill is asked for by resource for as many.
+/// Number of drawn days, the newest; Ebb requests the bill by resource for the same number of days.
 const MAX_DAYS: usize = 14;
 
-/// What a day's bill is divided into, as [`LedgerDay::parts`] has it: its class on a page
-/// and its words. Money that bought work comes first.
+/// Parts of the bill of a day, in the order of [`LedgerDay::parts`]: class on a page and text.
+/// Money for work is first.
 const PARTS: [(&str, &str); 5] = [
     ("steps", "steps"),
     ("other", "other work"),
@@ -25,7 +24,7 @@ const PARTS: [(&str, &str); 5] = [
 /// Days as bars.
 #[derive(Debug, Serialize)]
 pub struct Bars {
-    /// Class and words of each part that a bar may have.
+    /// Class and text of each part of a bar.
     key: [(&'static str, &'static str); 5],
     days: Vec<BillDay>,
 }
@@ -33,17 +32,17 @@ pub struct Bars {
 /// One day as a bar.
 #[derive(Debug, Serialize)]
 pub struct BillDay {
-    /// The day, as `Mon 2 Mar`, and whether the cloud may still change it.
+    /// The day, such as `Mon 2 Mar`, and whether the cloud may still change its bill.
     label: String,
-    /// All of it in words.
+    /// All parts as text.
     words: String,
-    /// What was billed.
+    /// Billed amount.
     billed: String,
-    /// Class, begin and length of each part, in thousandths of the dearest day.
+    /// Class, start and length of each part, in thousandths of the most expensive day.
     parts: Vec<(&'static str, i64, i64)>,
 }
 
-/// Closed days together, and those that the cloud still changes together.
+/// One line for all complete days, and one for all estimated days.
 pub fn lines(days: &[LedgerDay]) -> Vec<String> {
     let together = |open: bool| {
         let of_it = || days.iter().filter(move |day| day.estimated == open);
@@ -81,7 +80,8 @@ fn divided(days: impl Iterator<Item = [Usd; 5]>) -> String {
     parts.join(" + ")
 }
 
-/// The newest days, each as long as it was dear; none of a single day, which its line says.
+/// The newest days with bars in proportion to their cost; `None` for a single day, because a line
+/// is enough.
 pub fn bars(days: &[LedgerDay]) -> Option<Bars> {
     let days = &days[days.len().saturating_sub(MAX_DAYS)..];
     let dearest = days.iter().map(|day| day.billed.micros()).max();
@@ -112,7 +112,7 @@ fn drawn(day: &LedgerDay, dearest: i64) -> BillDay {
     let open = if day.estimated { ", estimated" } else { "" };
     let label = label.unwrap_or_else(|| one_line(&day.day));
     BillDay {
-        // Beside the sum it would take the width of every bar on a phone.
+        // Next to the amount it would take the width of every bar on a phone.
         label: format!("{label}{open}"),
         words: divided(iter::once(day.parts())),
         billed: day.billed.to_string(),

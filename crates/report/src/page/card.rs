@@ -1,4 +1,4 @@
-//! One finding as words.
+//! One finding as text.
 
 use ebb_model::advice::sized_request::SizedRequest;
 use ebb_model::finding::{Finding, Recommendation, Resource, StepLink};
@@ -18,84 +18,84 @@ use crate::page::money::{CostWords, age};
 use crate::page::wording::{LINE_CHARS, SIMULATED};
 use crate::zone::Zone;
 
-/// One finding as words.
+/// One finding as text.
 #[derive(Debug, Serialize)]
 pub struct Card {
-    /// The finding's id.
+    /// Id of the finding.
     pub finding: String,
-    /// What is new about it; `None` when nothing is.
+    /// Change of the finding; `None` if there is none.
     pub change: Option<&'static str>,
-    /// When it was first found; `None` where no earlier sweep is known.
+    /// Time of the first sweep with this finding; `None` if no earlier sweep is known.
     pub first_seen: Option<String>,
-    /// The name, or the id when there is none.
+    /// Name of the resource, or its id if it has no name.
     pub title: String,
-    /// The id, when the title is not it.
+    /// Id of the resource; `None` if the title is the id.
     pub id: Option<String>,
-    /// What kind of waste.
+    /// Kind of waste.
     pub kind: String,
-    /// The kind itself.
+    /// The kind as a value.
     #[serde(skip)]
     pub kind_of: FindingKind,
-    /// The kind's name that travels.
+    /// Stable identifier of the kind.
     pub slug: &'static str,
-    /// Machine type and how it is bought.
+    /// Machine type and market.
     pub machine: Option<String>,
-    /// The node, when that is not the resource itself.
+    /// The node; `None` if it is the resource itself.
     pub node: Option<String>,
-    /// Whom to ask.
+    /// Owner of the resource.
     pub owner: Option<String>,
-    /// Where.
+    /// Region of the resource.
     pub region: String,
-    /// In whose account.
+    /// Account of the resource.
     pub account: Option<String>,
-    /// The steps concerned.
+    /// Tasks of the finding.
     pub steps: Vec<String>,
-    /// What starts and stops it.
+    /// The service that starts and stops the resource.
     pub controller: Option<String>,
-    /// Says that its evidence was made by a generator.
+    /// Label of simulated evidence; `None` for measured evidence.
     pub simulated: Option<&'static str>,
-    /// Its money; `None` when no price is known.
+    /// Cost; `None` if no price is known.
     pub cost: Option<CostWords>,
-    /// Its share of the greatest saving, in thousandths.
+    /// Share of the greatest saving in thousandths.
     pub bar: i64,
-    /// What shows it.
+    /// Evidence.
     pub evidence: String,
-    /// The time observed.
+    /// Observed time.
     pub window: String,
-    /// The share of it that was seen.
+    /// Coverage of the observed time.
     pub coverage: Option<String>,
-    /// How sure it is.
+    /// Level of confidence.
     pub confidence: String,
-    /// Why.
+    /// Reason for the level of confidence.
     pub because: String,
-    /// The action.
+    /// Recommended action.
     pub action: String,
-    /// One sentence.
+    /// Advice in one sentence.
     pub advice: String,
-    /// What to start from.
+    /// Command or link for the first step of the fix.
     pub command: Option<String>,
-    /// Whether that is a page of the console.
+    /// Whether the command is a link to a page of the console.
     pub is_link: bool,
-    /// What to run on instead.
+    /// Recommended request and type.
     pub instead: Option<Advice>,
 }
 
-/// A recommendation as words.
+/// A recommendation as text.
 #[derive(Debug, Serialize)]
 pub struct Advice {
-    /// What it asks for now.
+    /// Current request.
     pub now: String,
-    /// What to ask for.
+    /// Recommended request.
     pub ask_for: String,
-    /// The cheapest fitting machine, with its price.
+    /// The cheapest suitable machine, with its price.
     pub machine: Option<String>,
-    /// What an hour costs now.
+    /// Current cost in an hour.
     pub per_hour_now: Option<String>,
-    /// What it would cost.
+    /// Projected cost in an hour.
     pub per_hour_then: Option<String>,
-    /// What it rests on.
+    /// Observations behind the recommendation.
     pub seen: String,
-    /// What was taken for granted.
+    /// Assumptions.
     pub assumptions: Vec<String>,
 }
 
@@ -151,12 +151,12 @@ impl Card {
         }
     }
 
-    /// What fixing it saves a month; `None` without a price.
+    /// Saving in a month if the finding is fixed; `None` without a price.
     pub fn saving(&self) -> Option<Usd> {
         self.cost.as_ref().map(|cost| cost.whole.saving_a_month)
     }
 
-    /// What it wasted so far; `None` without a price.
+    /// Waste so far; `None` without a price.
     pub fn spent(&self) -> Option<Usd> {
         self.cost.as_ref().map(|cost| cost.whole.spent)
     }
@@ -197,7 +197,7 @@ impl Advice {
         }
     }
 
-    /// All of it on one line; what is asked for now stands in the evidence.
+    /// The recommendation on one line; the evidence contains the current request.
     pub fn line(&self) -> String {
         let machine = self.machine.as_deref();
         let machine = machine.map(|m| format!("; that fits {m}"));
@@ -205,10 +205,10 @@ impl Advice {
     }
 }
 
-/// The longest name shown; the JSON has the whole of it.
+/// Maximum length of a shown name in characters; the JSON contains the full name.
 const NAME_CHARS: usize = 160;
 
-/// The longest command shown: half a command is none.
+/// Maximum length of a shown command in characters; a truncated command is useless.
 const COMMAND_CHARS: usize = 1_000;
 
 fn name(text: &str) -> String {
@@ -223,7 +223,7 @@ fn command(text: &str) -> Option<String> {
     (text.chars().count() <= COMMAND_CHARS).then(|| one_line(text))
 }
 
-/// True for a page of AWS's console, which no name from outside is a part of.
+/// Whether a command is a page of the AWS console without any external text in its host.
 fn is_link(command: &str) -> bool {
     let is_of_url = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#=&@%+,".contains(c);
     let url = Url::parse(command).ok().filter(|url| {
@@ -234,7 +234,7 @@ fn is_link(command: &str) -> bool {
         && command.chars().all(is_of_url)
 }
 
-/// Where a step is found.
+/// Name, id, node and job of a task.
 fn step(step: &StepLink) -> String {
     let job = step
         .job
@@ -270,7 +270,7 @@ fn window(window: &Window, zone: &Zone) -> String {
     format!("{} ({})", zone.span(window), Spoken(window.length()))
 }
 
-/// `part` of `whole` in thousandths, between none and all.
+/// `part` of `whole` in thousandths, from 0 to 1,000.
 pub fn thousandths(part: Usd, whole: Usd) -> i64 {
     let (part, whole) = (i128::from(part.micros()), i128::from(whole.micros()));
     if whole <= 0 {

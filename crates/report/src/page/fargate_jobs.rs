@@ -1,4 +1,4 @@
-//! Jobs on Fargate: what they cost together, and the dearest of them, a line each.
+//! Jobs on Fargate: their total cost, and one line for each of the most expensive.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::page::money::age;
 use crate::page::wording::LINE_CHARS;
 
-/// Jobs that are shown; the report as JSON has more.
+/// Number of shown jobs; the JSON report contains more.
 const NAMED: usize = 5;
 
 pub fn lines(report: &Report) -> Vec<String> {
@@ -47,7 +47,7 @@ pub fn lines(report: &Report) -> Vec<String> {
     [sum].into_iter().chain(each).collect()
 }
 
-/// Of when the oldest of the prices is; `None` where one does not say.
+/// Date of the oldest price; `None` if one price has no date.
 fn oldest(jobs: &[&FargateJob]) -> Option<Timestamp> {
     let priced = jobs.iter().filter(|job| job.cost.is_some());
     priced.map(|job| job.price_as_of).min().flatten()

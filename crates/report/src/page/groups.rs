@@ -1,4 +1,4 @@
-//! Findings by owner and price basis, and what was not judged by reason.
+//! Findings by owner and price basis, and resources that were not evaluated by reason.
 
 use std::collections::BTreeMap;
 
@@ -14,51 +14,51 @@ use crate::page::card::thousandths;
 use crate::page::money::{age, bounded, sum};
 use crate::page::wording::LINE_CHARS;
 
-/// Owners shown by name; the rest are summed up.
+/// Number of owners with a name; the others are summed up.
 const OWNERS: usize = 8;
 
-/// The longest name in a list.
+/// Maximum length of a name in a list, in characters.
 const NAME_CHARS: usize = 80;
 
-/// Groups told; reasons may hold numbers, and then each is its own.
+/// Limit on groups. Reasons may contain numbers, and then each reason is a group.
 const GROUPS: usize = 60;
 
-/// Resources named in a group; the rest are counted.
+/// Number of named resources in a group; the others are counted.
 const NAMED: usize = 12;
 
-/// What one owner's findings would save.
+/// Saving of the findings of one owner.
 #[derive(Debug, Serialize)]
 pub struct Bar {
-    /// Whose.
+    /// Name of the owner.
     pub owner: String,
-    /// How many.
+    /// Number of findings.
     pub findings: String,
-    /// Saving a month.
+    /// Saving in a month.
     pub saving: String,
-    /// Its share of the greatest, in thousandths.
+    /// Share of the greatest saving in thousandths.
     pub bar: i64,
 }
 
-/// Resources that were not judged for one reason.
+/// Resources that were not evaluated for one reason.
 #[derive(Debug, Serialize)]
 pub struct Group {
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// The rule.
+    /// Rule.
     pub rule: String,
-    /// How many.
+    /// Number of resources.
     pub count: usize,
-    /// Some of them.
+    /// Names of some of the resources.
     pub named: Vec<String>,
-    /// How many more there are.
+    /// Number of further resources; `None` if all are named.
     pub more: Option<usize>,
 }
 
-/// The findings of one owner.
+/// Totals for the findings of one owner.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     findings: usize,
-    /// Findings with a price.
+    /// Number of findings with a price.
     priced: usize,
     known: Usd,
     at_most: Usd,
@@ -91,7 +91,7 @@ impl Sum {
     }
 }
 
-/// What each owner's findings would save; the sums add up to the total.
+/// Saving by owner; the amounts add up to the total.
 pub fn owners(findings: &[Finding]) -> Vec<Bar> {
     let mut by_owner: BTreeMap<Option<&str>, Sum> = BTreeMap::new();
     for finding in findings {
@@ -127,8 +127,8 @@ pub fn owners(findings: &[Finding]) -> Vec<Bar> {
         .collect()
 }
 
-/// Where the prices come from and of when they are, with the saving and the findings that
-/// each stands for; `None` without any. The sums add up to the total.
+/// Sources and dates of the prices, each with its saving and number of findings; `None` without
+/// findings. The amounts add up to the total.
 pub fn basis(report: &Report) -> Option<String> {
     let mut sums: BTreeMap<PriceBasis, (usize, Usd, Option<Timestamp>)> = BTreeMap::new();
     let costs = report.findings.iter().filter_map(|f| f.cost.as_ref());
@@ -137,7 +137,7 @@ pub fn basis(report: &Report) -> Option<String> {
         let (findings, saving, oldest) = sums.entry(cost.basis).or_insert(first);
         *findings += 1;
         *saving = *saving + cost.in_totals().saving_a_month;
-        // Nothing is older than what has no date.
+        // A price without a date counts as the oldest.
         *oldest = (*oldest).min(cost.price_as_of);
     }
     let parts: Vec<_> = sums

@@ -1,4 +1,4 @@
-//! What earlier sweeps and people's decisions add, as words.
+//! History of earlier sweeps and decisions of users, as text.
 
 use ebb_model::decision::Verb;
 use ebb_model::finding_history::ending::Ending;
@@ -13,25 +13,25 @@ use serde::Serialize;
 use crate::page::wording::SIMULATED;
 use crate::zone::Zone;
 
-/// Resolved ones named; the rest are in the JSON.
+/// Number of named resolved findings; the JSON contains the others.
 const RESOLVED: usize = 50;
 
-/// Ones set aside that are named; the rest are counted.
+/// Number of named findings that are set aside; the others are counted.
 const SET_ASIDE: usize = 50;
 
-/// The longest name in a line.
+/// Maximum length of a name in a line, in characters.
 pub const NAME_CHARS: usize = 120;
 
-/// What a day and a week make of the sums.
+/// Trend of the totals.
 #[derive(Debug, Serialize)]
 pub struct TrendWords {
     /// Points of a line in a box of 1000 by 100, the newest at its right end.
     pub line: String,
     /// The greatest saving, at the top of the box.
     pub top: String,
-    /// Since when.
+    /// Time of the first report.
     pub from: String,
-    /// What was a day and a week ago.
+    /// Totals a day and a week ago.
     pub then: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ fn aside(one: &SetAside, zone: &Zone) -> String {
     )
 }
 
-/// `None` before there are two reports.
+/// `None` with fewer than two reports.
 pub fn trend(report: &Report, zone: &Zone) -> Option<TrendWords> {
     let past = &report.history.trend;
     let (first, last) = (past.first()?, past.last()?);

@@ -1,4 +1,4 @@
-//! The hours of nodes as days of cells, drawn and in words.
+//! Hourly activity of nodes by day, as cells and as text.
 
 use ebb_model::report::Report;
 use ebb_model::report::timeline::NodeHours;
@@ -8,31 +8,31 @@ use serde::Serialize;
 
 use crate::page::history::NAME_CHARS;
 
-/// Hours of a day.
+/// Hours in a day.
 const DAY: usize = 24;
 
-/// The classes of cells in the style sheet: not seen, at rest, and four levels of work.
+/// Classes of cells in the style sheet: not observed, idle, and four levels of activity.
 const CLASSES: [&str; 6] = ["u", "a0", "a1", "a2", "a3", "a4"];
 
-/// A node's hours.
+/// Hourly activity of a node.
 #[derive(Debug, Serialize)]
 pub struct HoursRow {
     /// Name or id.
     pub name: String,
-    /// All of it in words.
+    /// All days as text.
     pub words: String,
-    /// One after the other.
+    /// Days in order of time.
     pub days: Vec<Day>,
 }
 
 /// One day of a node, in UTC.
 #[derive(Debug, Serialize)]
 pub struct Day {
-    /// Which.
+    /// Name of the day.
     pub label: String,
-    /// Its hours in words, for who does not see the cells.
+    /// The hours as text, for screen readers.
     pub words: String,
-    /// Its cells in a box of 24 by 1: a path for each class that occurs.
+    /// The cells in a box of 24 by 1: a path for each class that occurs.
     pub paths: Vec<(&'static str, String)>,
 }
 
@@ -106,7 +106,7 @@ fn day(hours: &[Option<u8>], from: Timestamp, n: i64) -> Day {
     }
 }
 
-/// The class of an hour, by the share of it in which something worked.
+/// Class of an hour, by its share of activity in percent; `None` is not observed.
 fn class(hour: Option<u8>) -> usize {
     match hour {
         None => 0,

@@ -1,4 +1,4 @@
-//! Money as words: what is saved, at which price, and of when that price is.
+//! Amounts as text: the saving, the price and the date of the price.
 
 #[cfg(test)]
 mod tests;
@@ -14,24 +14,24 @@ use serde::Serialize;
 
 use crate::zone::Zone;
 
-/// The money of a finding as words.
+/// Cost of a finding as text.
 #[derive(Debug, Serialize)]
 pub struct CostWords {
-    /// A month of it; begins with "at most" where only an upper bound is known.
+    /// Saving in a month; starts with "at most" if the price is only an upper bound.
     pub saving: String,
-    /// So far, likewise.
+    /// Waste so far, in the same form.
     pub spent: String,
-    /// What is wasted an hour, and the one price that this rests on, with its age.
+    /// Waste in an hour, and its price with the age of the price.
     pub price: String,
-    /// The list price next to that; `None` where the price is the list price.
+    /// List price; `None` if the price is the list price.
     pub list: Option<String>,
-    /// What of it the totals contain, and which finding counts the rest; `None` where they
-    /// contain all of it.
+    /// Part of the cost that the totals contain, and the finding that contains the other part.
+    /// `None` if the totals contain all of it.
     pub counted: Option<String>,
-    /// The amounts, for sums.
+    /// Amounts for sums.
     #[serde(skip)]
     pub whole: Sums,
-    /// Where the price comes from.
+    /// Source of the price.
     #[serde(skip)]
     pub basis: PriceBasis,
 }
@@ -71,7 +71,7 @@ impl CostWords {
     }
 }
 
-/// An amount, or that it is at most that.
+/// An amount, with "at most" for an upper bound.
 pub fn bounded(usd: Usd, is_bound: bool) -> String {
     match is_bound {
         true => format!("at most {usd}"),
@@ -91,7 +91,7 @@ fn not_counted(cost: &Cost) -> Option<String> {
     })
 }
 
-/// A sum that may have a part of which only an upper bound is known.
+/// A sum of known amounts and upper bounds.
 pub fn sum(known: Usd, at_most: Usd) -> String {
     match (known, at_most) {
         (known, Usd::ZERO) => known.to_string(),
@@ -100,7 +100,7 @@ pub fn sum(known: Usd, at_most: Usd) -> String {
     }
 }
 
-/// The first line of every form.
+/// First line of every form.
 pub fn headline(totals: &Totals, findings: &str) -> String {
     let (known, at_most) = (totals.saving_a_month, totals.at_most.saving_a_month);
     match (known, at_most) {
@@ -110,7 +110,7 @@ pub fn headline(totals: &Totals, findings: &str) -> String {
     }
 }
 
-/// What the savings are a part of; `None` for a part of a report.
+/// Total cost of which the saving is a part; `None` for a part of a report.
 pub fn evaluated(totals: &Totals) -> Option<String> {
     let known = totals.cost_a_month?;
     let at_most = totals.cost_at_most_a_month.unwrap_or_default();
@@ -120,14 +120,14 @@ pub fn evaluated(totals: &Totals) -> Option<String> {
     })
 }
 
-/// Of when a price is, and how old where that is too old to be believed without a word.
+/// Date of a price, and its age if the price is stale.
 pub fn age(at: Option<Timestamp>, now: Timestamp) -> String {
     let Some(at) = at else {
         return "of unknown date".to_owned();
     };
     let days = now.duration_since(at).as_hours() / 24;
     let stale = PricedBy::BuiltIn.stale_after().as_secs() / 86_400;
-    // A list is of a day, whatever the reader's zone.
+    // A price list has a date in UTC, regardless of the time zone of the reader.
     let day = Zone::utc().day(at);
     match usize::try_from(days) {
         Ok(days) if days as u64 >= stale => {

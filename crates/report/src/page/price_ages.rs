@@ -1,4 +1,4 @@
-//! Of when the prices are, a line each source, and plainly where that is too long ago.
+//! Age of the prices, one line for each source, with a warning for stale prices.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use ebb_telemetry::units::Spoken;
 
 use crate::zone::Zone;
 
-/// Regions that a line names.
+/// Number of regions that a line names.
 const NAMED: usize = 3;
 
-/// Seconds of an age say nothing, nor do hours of days.
+/// Units to which an age is rounded: an age of minutes needs no seconds, and one of days no hours.
 const MINUTE: u64 = 60;
 
 const DAY: u64 = 24 * 3600;

@@ -1,5 +1,5 @@
-//! What stands beside the findings, a line each: where the bill went, of which runs the
-//! steps are, what the cloud's own advisers say of the same machines, and of when prices are.
+//! Sections in addition to the findings, one line for each entry. They contain the bill, the runs,
+//! the advice of the cloud about the same machines, and the age of prices.
 
 use ebb_model::inventory::second_opinion::SecondOpinion;
 use ebb_model::report::Report;
@@ -12,20 +12,20 @@ use crate::page::wording::LINE_CHARS;
 use crate::page::{bill, fargate_jobs, price_ages};
 use crate::zone::Zone;
 
-/// Opinions that are shown; the report as JSON has all.
+/// Number of shown opinions; the JSON report contains all.
 const MAX_OPINIONS: usize = 20;
 
-/// Runs that are shown, and as many steps with labels.
+/// Number of shown runs, and of shown tasks with labels.
 const MAX_RUNS: usize = 5;
 
 /// A small section.
 #[derive(Debug, Serialize)]
 pub struct Beside {
-    /// Its title.
+    /// Title.
     pub title: &'static str,
-    /// Its lines.
+    /// Lines.
     pub lines: Vec<String>,
-    /// What a page draws above them; the other forms have the lines alone.
+    /// Bars above the lines on a page; other forms show only the lines.
     pub drawn: Option<Bars>,
 }
 
@@ -39,7 +39,7 @@ impl Beside {
     }
 }
 
-/// The sections that there is something to say in.
+/// Sections that are not empty.
 pub fn of(report: &Report, zone: &Zone) -> Vec<Beside> {
     let mut opinions: Vec<_> = report
         .second_opinions
@@ -69,7 +69,7 @@ pub fn of(report: &Report, zone: &Zone) -> Vec<Beside> {
         .collect()
 }
 
-/// The share of steps that is joined to a run, and the newest runs.
+/// Share of tasks that are assigned to a run, and the newest runs.
 fn runs(told: &Runs, zone: &Zone) -> Vec<String> {
     let Some(ppm) = told.joined_ppm() else {
         return Vec::new();
@@ -119,7 +119,7 @@ fn run(run: &RunSeen, zone: &Zone) -> String {
     line
 }
 
-/// What schedulers handed to the newest steps.
+/// Labels that schedulers passed to the newest tasks.
 fn handed(told: &Runs) -> Vec<String> {
     let shown = told.handed.iter().take(MAX_RUNS).map(labels);
     let more = (told.handed.len() + told.handed_left_out).saturating_sub(MAX_RUNS);

@@ -1,7 +1,7 @@
-//! Wording that every form of a report uses.
+//! Text that every form of a report uses.
 
-/// What every form says of input that nobody measured.
+/// Label of input that was not measured.
 pub const SIMULATED: &str = "SIMULATED";
 
-/// The longest line of text from outside; the JSON has the whole of it.
+/// Maximum length of external text on a line, in characters; the JSON contains the full text.
 pub const LINE_CHARS: usize = 500;

@@ -1,4 +1,4 @@
-//! The table, with names that anyone may have written.
+//! Tests of the table with hostile names.
 
 use ebb_model::advice::sized_request::{ChanceRange, EstimateBasis, Risk, SizedRequest};
 use ebb_model::step_profile::failure::{FailureCount, FailureKind};

@@ -1,16 +1,16 @@
-//! Widths of the table's columns, and the line of one row in them.
+//! Column widths of the table, and the line of one row.
 
 use ebb_telemetry::safe_text::clip;
 
 use crate::page::alike::Alike;
 
-/// Under evidence and advice, so that the money stands alone at the left.
+/// Indent of evidence and advice, so that only amounts are on the left.
 pub(crate) const INDENT: usize = 14;
 
-/// The least that a name is cut to.
+/// Minimum width of a name.
 const NARROWEST_NAME: usize = 12;
 
-/// The most that an owner takes of a terminal's line.
+/// Maximum width of an owner on a terminal.
 const WIDEST_OWNER: usize = 16;
 
 /// Widths of the columns before the region, which is the last.
@@ -21,7 +21,7 @@ pub(crate) struct Columns {
     owner: usize,
 }
 
-/// What a row says of money.
+/// Amounts of a row.
 struct Money {
     saving: String,
     spent: String,
@@ -37,13 +37,13 @@ impl Money {
     }
 }
 
-/// As a column has room for.
+/// Shortens an amount for a column.
 fn short(amount: &str) -> String {
     amount.replace("at most ", "≤ ")
 }
 
 impl Columns {
-    /// As wide as their values, and on a terminal no wider than it.
+    /// Column widths from their values, limited by the width of a terminal.
     pub(crate) fn of(rows: &[Alike<'_>], terminal: Option<usize>) -> Self {
         let widest = |least: usize, width: &dyn Fn(&Alike<'_>) -> usize| {
             rows.iter().map(width).max().unwrap_or(0).max(least)
@@ -76,13 +76,13 @@ impl Columns {
         }
     }
 
-    /// The line above all findings.
+    /// The header line.
     pub(crate) fn head(&self) -> String {
         self.line(["SAVING/MONTH", "WASTED", "RESOURCE", "OWNER", "REGION"])
     }
 
-    /// The line of one finding, or of several that are alike. An id that does not fit is
-    /// given back, for half an id is none.
+    /// The line of one finding or of several similar findings. An id that does not fit is returned
+    /// separately, because a truncated id is useless.
     pub(crate) fn row<'a>(&self, row: &Alike<'a>) -> (String, Option<&'a str>) {
         let card = row.first();
         let whole = row.resource();

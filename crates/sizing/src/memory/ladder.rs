@@ -1,21 +1,20 @@
-//! The sizes to ask for one after the other.
+//! The sequence of memory sizes for successive attempts.
 
 use crate::memory::run::Sample;
 
-/// Rungs that are weighed against each other. Finer steps than a sixty-fourth of
-/// the runs change the cost by less than the runs themselves tell.
+/// Maximum number of candidate rungs. Finer steps than a sixty-fourth of the tasks change the cost
+/// by less than the noise of the tasks.
 const MAX_GROUPS: usize = 64;
 
-/// Sizes in bytes, least first; at least one.
+/// Sizes in bytes in ascending order; at least one.
 #[derive(Debug, Clone)]
 pub(crate) struct Ladder(Vec<f64>);
 
 impl Ladder {
-    /// The ladder with the least expected cost: every attempt costs its size for
-    /// as long as the run takes, whether it fails or not. Dynamic programming from
-    /// the greatest need down: the cost from `k` on, where all needs below `k` are
-    /// known to be exceeded, is the best next size for all that is left, and the
-    /// best cost from there.
+    /// The ladder with the least expected cost. Every attempt costs its size for the duration of
+    /// the task, whether it fails or not. The method is dynamic programming from the largest need
+    /// down. The cost from `k` assumes that the need exceeds all sizes below `k`. It is the cost of
+    /// the best next size for all remaining tasks, plus the least cost from there.
     pub(crate) fn cheapest(sample: &Sample) -> Self {
         let groups = groups(sample.needs());
         let n = groups.len();
@@ -43,13 +42,13 @@ impl Ladder {
         Self(rungs)
     }
 
-    /// All sizes by a factor.
+    /// Multiplies all sizes by a factor.
     pub(crate) fn scaled(mut self, by: f64) -> Self {
         self.0.iter_mut().for_each(|size| *size *= by);
         self
     }
 
-    /// Leaves out what is less than `size`, and begins with it.
+    /// Removes the sizes below `size`, and begins with `size`.
     pub(crate) fn start_at(&mut self, size: f64) {
         if self.first() >= size {
             return;
@@ -66,7 +65,7 @@ impl Ladder {
         self.0.iter().copied()
     }
 
-    /// The sizes, and then ever greater ones.
+    /// The sizes, followed by sizes that grow without end.
     pub(crate) fn then_growing(&self, by: f64) -> impl Iterator<Item = f64> + '_ {
         let last = self.0.last().copied().unwrap_or(1.0);
         let further = std::iter::successors(Some(last * by), move |size| Some(size * by));
@@ -74,8 +73,8 @@ impl Ladder {
     }
 }
 
-/// Neighbours put together: the greatest need of each group, and how long all of
-/// it was held.
+/// Groups adjacent needs: the largest need of each group, and the total time for which the needs
+/// were held.
 fn groups(needs: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let size = needs.len().div_ceil(MAX_GROUPS).max(1);
     let group = |part: &[(f64, f64)]| {

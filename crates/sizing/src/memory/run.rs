@@ -1,4 +1,4 @@
-//! What a run with a given input would have needed, as a sample.
+//! The memory needs of a task with a given input, as a sample from past tasks.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,44 +6,45 @@ use std::time::Duration;
 use ebb_telemetry::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// What one finished run tells.
+/// The memory need of one ended task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// Bytes it read in; `None` when unknown.
+    /// Bytes of input; `None` when unknown.
     pub input: Option<Bytes>,
-    /// The least memory it would have lived with.
+    /// The least memory with which it would have succeeded.
     pub peak: Bytes,
-    /// How long it held that memory.
+    /// The time for which it held that memory.
     pub wall: Duration,
 }
 
-/// Runs with the nearest inputs that [`Shape::Near`] looks at.
+/// Number of tasks with the nearest inputs that [`Shape::Near`] uses.
 const NEAREST: usize = 20;
 
 /// The share of a sample that its tail is fitted to.
 const TAIL: f64 = 0.2;
 
-/// How a past run's need is carried over to another input.
+/// How the need of a past task is transferred to another input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
-    /// As it is: the input explains nothing.
+    /// Unchanged: the input explains nothing.
     Same,
-    /// Along a straight line through all runs.
+    /// Along a straight line through all tasks.
     Linear,
     /// Along a power of the input.
     Power,
-    /// As it is, from the runs with the nearest inputs only.
+    /// Unchanged, but only from the tasks with the nearest inputs.
     Near,
 }
 
-/// Needs in bytes, least first, with how long each would have been held.
+/// Needs in bytes in ascending order, each with the time in seconds for which it would have been
+/// held.
 pub(crate) struct Sample {
     needs: Vec<(f64, f64)>,
 }
 
 impl Sample {
-    /// `None` where the shape needs inputs and they are unknown.
+    /// `None` if the shape needs inputs and they are unknown.
     pub(crate) fn of(runs: &VecDeque<Run>, shape: Shape, input: Option<Bytes>) -> Option<Self> {
         let plain = runs.iter().map(|run| (run.peak.0 as f64, seconds(run)));
         let mut needs: Vec<(f64, f64)> = match shape {
@@ -64,10 +65,10 @@ impl Sample {
         self.needs.last().map_or(1.0, |need| need.0)
     }
 
-    /// The tail above its threshold: the share of needs in it, the logarithm of
-    /// the threshold, and the mean excess over it. Exceedances of a high threshold
-    /// are near exponential (Pickands, 1975) where no moment is unbounded; in
-    /// logarithms, because needs spread by factors.
+    /// The tail above its threshold: the share of needs in the tail, the logarithm of the
+    /// threshold, and the mean excess over it. Exceedances of a high threshold are nearly
+    /// exponential (Pickands, 1975) if no moment is unbounded. The tail uses logarithms, because
+    /// needs spread by factors.
     fn tail(&self) -> (f64, f64, f64) {
         let n = self.needs.len();
         let above = ((n as f64 * TAIL).ceil() as usize).clamp(2.min(n - 1), n - 1);
@@ -77,8 +78,8 @@ impl Sample {
         (above as f64 / n as f64, threshold, excess / above as f64)
     }
 
-    /// The size that only `share` of runs exceed; never below what was seen, as
-    /// long as fewer runs were seen than it takes to see that share.
+    /// The size that only `share` of the tasks exceed. With fewer than `1 / share` tasks, the size
+    /// is at least the largest observed need.
     pub(crate) fn exceeded_by(&self, share: f64) -> f64 {
         let (above, threshold, excess) = self.tail();
         let size = (threshold + excess * (above / share).ln().max(0.0)).exp();
@@ -88,7 +89,7 @@ impl Sample {
         size
     }
 
-    /// The chance that a run needs more than `size`.
+    /// The chance that a task needs more than `size`.
     pub(crate) fn chance_above(&self, size: f64) -> f64 {
         let n = self.needs.len() as f64;
         let (above, threshold, excess) = self.tail();
@@ -112,8 +113,7 @@ fn size(input: Option<Bytes>) -> Option<f64> {
     input.map(|bytes| bytes.0.max(1) as f64)
 }
 
-/// Moves each need along the least-squares line of needs over inputs, both as
-/// `read` shows them.
+/// Moves each need along the least-squares line of needs over inputs, both transformed by `read`.
 fn along(
     runs: &VecDeque<Run>,
     at: f64,

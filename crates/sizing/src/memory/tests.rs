@@ -1,4 +1,4 @@
-//! What sizing of memory promises.
+//! Guarantees of memory sizing.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn history(oom_ppm: u32, runs: impl IntoIterator<Item = Run>) -> MemoryHistory {
     history
 }
 
-/// Numbers between 0 and 1 that look random and are the same each time.
+/// Pseudo-random numbers between 0 and 1 from a fixed seed.
 fn numbers(seed: u64) -> impl Iterator<Item = f64> {
     let mut state = seed;
     std::iter::repeat_with(move || {
@@ -35,7 +35,7 @@ fn numbers(seed: u64) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Needs between 2 GiB and, seldom, much more: exponential above.
+/// Needs from 2 GiB upwards with an exponential tail.
 fn needs(seed: u64) -> impl Iterator<Item = f64> {
     numbers(seed).map(|u| 2.0 - (1.0 - u).max(1e-9).ln() * 0.5)
 }

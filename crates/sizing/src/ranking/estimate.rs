@@ -1,4 +1,4 @@
-//! How long a run takes on a type, from where the step was seen.
+//! The expected run time of a task on a type, from the types on which the step was observed.
 
 use ebb_catalog::machine_type::TypeSpec;
 use ebb_telemetry::units::Bytes;
@@ -10,22 +10,22 @@ use crate::ranking::misfit::Misfit;
 use crate::ranking::offer::{Basis, Bound, Limits, Seen, Step};
 use crate::run_time;
 
-/// How much a run on a processor of the same maker tells beside one on another's:
-/// makers differ in what their cores are good at.
+/// The weight of an observation on a processor of the same vendor, relative to one of another
+/// vendor. Vendors differ in the strengths of their cores.
 const SAME_MAKER: f64 = 4.0;
 
-/// What does not depend on where and how a machine is bought.
+/// The part of an estimate that does not depend on the region and the purchase option.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Estimate {
     pub(crate) seconds: f64,
     pub(crate) runs: u32,
     pub(crate) bound: Bound,
     pub(crate) basis: Basis,
-    /// Runs that it rests on.
+    /// Number of tasks that it is based on.
     pub(crate) samples: u32,
 }
 
-/// What one machine's runs say of another.
+/// The prediction for one machine from the tasks on another.
 struct Predicted {
     seconds: f64,
     bound: Bound,
@@ -35,8 +35,9 @@ struct Predicted {
 }
 
 impl Estimate {
-    /// From the runs on the very family where there are any, else from all, the
-    /// nearer ones counting more; the mean is that of ratios.
+    /// An estimate from the tasks on the same family, if there are any. Otherwise an estimate from
+    /// all tasks, with a larger weight for processors of the same vendor. The mean is a geometric
+    /// one.
     pub(crate) fn of(
         step: &Step<'_>,
         spec: &TypeSpec,
@@ -83,7 +84,7 @@ impl Predicted {
             Some(bytes?.0 as f64 * 8.0 * f64::from(runs) / (f64::from(mbps) * 1e6))
         };
         let disk = needs(seen.work.disk, spec.ebs_baseline_mbps, runs);
-        // What waited for its disk waits longer where that sustains less.
+        // A task that waits for its disk waits longer if the sustained bandwidth is lower.
         let grown = match seen.work.disk_wait {
             Some(wait) if !wait.is_zero() => {
                 let here = needs(seen.work.disk, seen.on.ebs_baseline_mbps, 1);
@@ -113,7 +114,7 @@ impl Predicted {
     }
 }
 
-/// Seconds of the work alone, by what the cores of both machines get done.
+/// Seconds of the work alone, by the throughput of the cores of both machines.
 fn replayed(seen: &Seen<'_>, spec: &TypeSpec, runs: u32, speeds: &Speeds) -> Option<f64> {
     let from = speeds.cores(seen.on)?;
     let cores = speeds.cores(spec)?;

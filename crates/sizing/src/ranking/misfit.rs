@@ -1,4 +1,4 @@
-//! What a machine must have, and why an offer is not ranked.
+//! Requirements on a machine, and the reasons why an offer is not ranked.
 
 use std::fmt;
 
@@ -9,39 +9,39 @@ use crate::cheapest_type::usable;
 use crate::core_speed::Family;
 use crate::ranking::offer::{Limits, Offer, Step};
 
-/// Why an offer is not ranked.
+/// The reason why an offer is not ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Misfit {
-    /// Fewer vCPUs than the step asks for.
+    /// Fewer vCPUs than the step requests.
     Cores,
-    /// Too little memory beside what the system keeps.
+    /// Too little memory without the part that the system keeps.
     Memory,
-    /// A program of the step is not known to exist for it.
+    /// A program of the step is not known to exist for its architecture.
     Architecture,
-    /// Not the GPU that is needed, or one where none is.
+    /// Not the required GPU, or a GPU that is not required.
     Gpu,
     /// Too little local disk.
     LocalDisk,
-    /// It sustains less network than is needed.
+    /// Less sustained network bandwidth than required.
     Network,
-    /// It sustains less EBS bandwidth than is needed.
+    /// Less sustained EBS bandwidth than required.
     Ebs,
-    /// The policy leaves it out: family, region or market.
+    /// The policy excludes the family, region or market.
     Policy,
-    /// It is not sold in a zone that may be used, or in which it is sold is not known.
+    /// Not offered in an allowed zone, or its zones are unknown.
     Zone,
-    /// A licence holds the step to what it runs on.
+    /// A licence restricts the step to other types.
     Licence,
-    /// Its vCPUs are whole only while it mostly idles.
+    /// Its vCPUs deliver full performance only while it is mostly idle.
     Burstable,
     /// Bare metal, or an accelerator that no step here uses.
     Special,
-    /// Nothing is known of how fast it is.
+    /// Its speed is unknown.
     SpeedUnknown,
-    /// What moving the data there would cost is not known.
+    /// The price of the data transfer is unknown.
     TransferUnknown,
-    /// How often it is taken away is not known.
+    /// Its interruption rate is unknown.
     InterruptionsUnknown,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for Misfit {
 }
 
 impl Misfit {
-    /// The name that travels.
+    /// The stable name.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Cores => "cores",
@@ -90,7 +90,7 @@ impl Misfit {
     }
 }
 
-/// Whether a type has what is asked of it, whatever it costs and where.
+/// Whether a type meets the requirements, independent of price and region.
 pub(crate) fn fits(step: &Step<'_>, spec: &TypeSpec, limits: &Limits) -> Result<(), Misfit> {
     let has_gpu = |wanted: &Devices| {
         let gpus = spec.gpus.as_ref();
@@ -122,7 +122,7 @@ pub(crate) fn fits(step: &Step<'_>, spec: &TypeSpec, limits: &Limits) -> Result<
         (Misfit::Cores, u64::from(spec.vcpus) * 1000 >= step.cores.0),
         (Misfit::Memory, usable(spec.memory) >= step.memory),
         (Misfit::LocalDisk, spec.local_disk >= limits.local_disk),
-        // What is not known does not reach what is asked for.
+        // An unknown value does not meet a requirement.
         (
             Misfit::Network,
             spec.network_baseline_mbps >= limits.network_mbps,
@@ -135,7 +135,7 @@ pub(crate) fn fits(step: &Step<'_>, spec: &TypeSpec, limits: &Limits) -> Result<
     }
 }
 
-/// Whether an offer may be taken where it is sold.
+/// Whether an offer is allowed by its region and zones.
 pub(crate) fn may_be_taken(offer: &Offer<'_>, limits: &Limits) -> Result<(), Misfit> {
     let regions = limits.regions.as_ref();
     if !regions.is_none_or(|all| all.contains(offer.region)) {

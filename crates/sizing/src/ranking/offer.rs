@@ -1,4 +1,4 @@
-//! Machine types and markets to choose from.
+//! Instance types and markets to choose from.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,51 +16,50 @@ use crate::work::Work;
 /// A step to place.
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
-    /// Where it was seen and what a run did there; at least one.
+    /// The observed tasks by instance type; at least one entry.
     pub seen: &'a [Seen<'a>],
-    /// The cores it asks for.
+    /// The requested cores.
     pub cores: MilliCores,
-    /// The memory it asks for.
+    /// The requested memory.
     pub memory: Bytes,
-    /// Runs of it that wait for a place at once, so that a machine can be filled.
+    /// Number of its tasks that run at the same time and can fill a machine.
     pub at_once: u32,
-    /// Where its data is.
+    /// The region of its data.
     pub home: &'a Region,
-    /// Bytes a run moves to and from there; `None` when unknown, and then no other
+    /// Bytes that a task transfers to and from that region. `None` when unknown; then no other
     /// region is offered.
     pub moved: Option<Bytes>,
-    /// What is paid for its machine whether or not it is used; `None` without a
-    /// commitment.
+    /// The commitment that pays for its machine whether used or not; `None` without a commitment.
     pub committed: Option<Committed<'a>>,
 }
 
-/// Runs on one machine type.
+/// Tasks on one instance type.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// What one run does.
+    /// The mean work of one task.
     pub work: &'a Work,
-    /// The machine type.
+    /// The instance type.
     pub on: &'a TypeSpec,
-    /// Whether other work kept that machine's other vCPUs busy.
+    /// Whether other work kept the other vCPUs of that machine busy.
     pub among_others: bool,
-    /// How many runs that is the mean of.
+    /// Number of tasks of which the work is the mean.
     pub runs: u32,
 }
 
 /// A commitment that pays for a step's machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Committed<'a> {
-    /// What of it a run takes up.
+    /// The part of the commitment that a task uses, in dollars.
     pub usd_a_run: f64,
-    /// Where it holds; `None` for everywhere.
+    /// The region that it applies to; `None` for all regions.
     pub region: Option<&'a Region>,
-    /// The family that it holds for; `None` for all.
+    /// The family that it applies to; `None` for all.
     pub family: Option<&'a Family>,
 }
 
 impl Committed<'_> {
-    /// What is paid in all for something that costs `usd` for itself: what is committed
-    /// is paid whether or not it is used.
+    /// The total cost with an offer that costs `usd` by itself. The commitment is paid whether used
+    /// or not.
     pub fn with(&self, usd: f64, offer: &Offer<'_>) -> f64 {
         match self.covers(offer) {
             true => usd.max(self.usd_a_run),
@@ -68,8 +67,8 @@ impl Committed<'_> {
         }
     }
 
-    /// Whether it pays for an offer too, so that moving there leaves nothing unused.
-    /// No commitment pays for spot.
+    /// Whether the commitment pays for an offer too, so that a change leaves nothing unused. No
+    /// commitment pays for spot.
     pub fn covers(&self, offer: &Offer<'_>) -> bool {
         offer.market == Market::OnDemand
             && self.region.is_none_or(|region| region == offer.region)
@@ -79,104 +78,102 @@ impl Committed<'_> {
     }
 }
 
-/// What a machine must and may be. By default nothing may be: what the programs exist
-/// for is to be said.
+/// Requirements on a machine. The default allows no machine, because the architectures must be set.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Limits {
-    /// What the step's programs are known to exist for.
+    /// The architectures for which the step's programs are known to exist.
     pub architectures: BTreeSet<Architecture>,
-    /// Families that may be used; `None` for all.
+    /// Allowed families; `None` for all.
     pub families: Option<BTreeSet<Family>>,
-    /// Regions that may be used; `None` for all.
+    /// Allowed regions; `None` for all.
     pub regions: Option<BTreeSet<Region>>,
-    /// Zones of which one must sell it; `None` for any.
+    /// Allowed zones, of which at least one must offer the type; `None` for all.
     pub zones: Option<BTreeSet<String>>,
-    /// Types that a licence of the step holds for; `None` without one.
+    /// Types that a licence of the step allows; `None` without a licence.
     pub licensed_for: Option<BTreeSet<InstanceType>>,
-    /// Local disk that it must have.
+    /// Minimum local disk.
     pub local_disk: Option<Bytes>,
-    /// Network that it must sustain, in Mbit/s.
+    /// Minimum sustained network bandwidth, in Mbit/s.
     pub network_mbps: Option<u32>,
-    /// EBS bandwidth that it must sustain, in Mbit/s.
+    /// Minimum sustained EBS bandwidth, in Mbit/s.
     pub ebs_mbps: Option<u32>,
-    /// The GPU that it must have, of the model and with as much memory at the least: a part
-    /// of one has less. Without it, types with one are left out.
+    /// The required GPU model with its minimum memory; fractions of a GPU have less memory. `None`
+    /// excludes types with a GPU.
     pub gpu: Option<Devices>,
-    /// Whether it may be taken away.
+    /// Whether spot is allowed.
     pub spot: bool,
-    /// How often a run keeps what it has done, so that it goes on from there when its
-    /// machine is taken away; `None` where that is not declared.
+    /// The interval of checkpoints, from which a task continues after an interruption; `None` when
+    /// not declared.
     pub checkpoint: Option<Duration>,
 }
 
-/// A machine type at a price.
+/// An instance type at a price.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Offer<'a> {
-    /// What it has.
+    /// The hardware of the type.
     pub spec: &'a TypeSpec,
-    /// Where.
+    /// The region.
     pub region: &'a Region,
-    /// Whether, and how often, it is taken away.
+    /// The market, with the interruption rate of spot.
     pub market: Market,
-    /// Its price.
+    /// The price.
     pub per_hour: UsdPerHour,
-    /// The zones that sell it; `None` when unknown.
+    /// The zones that offer it; `None` when unknown.
     pub zones: Option<&'a BTreeSet<String>>,
 }
 
 /// How a machine is bought.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Market {
-    /// It stays.
+    /// Without interruptions.
     OnDemand,
-    /// It is taken away now and then.
+    /// With occasional interruptions.
     Spot(Interruptions),
 }
 
-/// What holds a run up most.
+/// The resource that limits a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// Cores, or what it waits for.
+    /// Cores, or waiting.
     Work,
-    /// The disk's sustained bandwidth.
+    /// The sustained bandwidth of the disk.
     Disk,
-    /// The network's sustained bandwidth.
+    /// The sustained bandwidth of the network.
     Network,
 }
 
-/// What an estimate of speed rests on.
+/// The basis of a speed estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Basis {
-    /// The step ran on that very family.
+    /// The step ran on the same family.
     SameFamily,
     /// Other steps ran on both families.
     Learned,
-    /// Published facts only.
+    /// Published data only.
     Published,
 }
 
-/// An offer with what a run on it is expected to take.
+/// An offer with the expected time and cost of a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ranked<'a> {
     /// The offer.
     pub offer: Offer<'a>,
-    /// How long a run takes that is not interrupted.
+    /// The expected run time of a task without interruptions.
     pub wall: Duration,
-    /// Runs that share a machine.
+    /// Number of tasks that share a machine.
     pub runs_a_machine: u32,
-    /// Expected dollars of a run that ends: its part of the machine for as long as
-    /// it takes, interrupted attempts, moving its data and what stays paid for
-    /// counted.
+    /// The expected cost of a completed task in dollars: its share of the machine time, interrupted
+    /// attempts, data transfer, and commitments that stay paid for.
     pub usd: f64,
-    /// Of that, moving its data.
+    /// The part of that cost that is data transfer, in dollars.
     pub moving: f64,
-    /// Whether a commitment that pays for the step now would be left unused.
+    /// Whether the offer would leave a commitment unused that pays for the step now.
     pub leaves_commitment: bool,
-    /// What holds it up most.
+    /// The resource that limits the task.
     pub bound: Bound,
-    /// What the time rests on.
+    /// The basis of the expected run time.
     pub basis: Basis,
-    /// Runs that it rests on.
+    /// Number of tasks that it is based on.
     pub samples: u32,
 }
 

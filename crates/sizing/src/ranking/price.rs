@@ -1,4 +1,4 @@
-//! What a run costs on an offer.
+//! The cost of a task on an offer.
 
 use std::time::Duration;
 
@@ -49,12 +49,12 @@ pub(crate) fn place<'a>(
     })
 }
 
-/// What moving a run's data between two regions costs, at the dearer one's price
-/// for data that leaves it, because how much goes which way is not told apart.
-/// `None` where bytes or price are not known.
+/// The cost in dollars of transferring a task's data between two regions. The price is that of the
+/// more expensive direction, because the bytes of each direction are unknown. `None` when bytes or
+/// price are unknown.
 ///
-/// Source: "Amazon EC2 On-Demand Pricing", data transfer out to other regions:
-/// 0.02 USD a GB from the United States, Canada and Europe.
+/// Source: "Amazon EC2 On-Demand Pricing", data transfer out to other regions: 0.02 USD a GB from
+/// the United States, Canada and Europe.
 fn transfer(home: &Region, other: &Region, moved: Option<Bytes>) -> Option<f64> {
     const USD_PER_GB: f64 = 0.02;
     let known = |region: &Region| {

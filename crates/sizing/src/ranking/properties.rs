@@ -1,4 +1,4 @@
-//! What a ranking promises for all steps, limits and prices there may be.
+//! Guarantees of a ranking for arbitrary steps, limits and prices.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::work::{Phase, Work};
 
 use super::*;
 
-/// A step by its cores, memory in GiB, seconds, runs at once and bytes to disk.
+/// A step by its cores, memory in GiB, seconds, tasks at once and bytes to disk.
 type Made = (u64, u64, u64, u32, u64);
 
 fn made() -> impl Strategy<Value = Made> {

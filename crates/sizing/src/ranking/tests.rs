@@ -1,4 +1,4 @@
-//! What a ranking promises, on the whole built-in catalogue.
+//! Guarantees of a ranking, on the whole built-in catalogue.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

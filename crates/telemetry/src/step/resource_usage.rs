@@ -188,7 +188,8 @@ pub struct Opened {
     /// Number of files that were open, by path cut to the configured depth; empty unless
     /// `files_depth` is set.
     pub files: BTreeMap<String, u64>,
-    /// Number of files that were left out because the limit was reached.
+    /// How often an open file was left out because a limit was reached. A file that stays open
+    /// counts at each scan.
     pub files_left_out: u64,
 }
 

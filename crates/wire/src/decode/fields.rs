@@ -1,17 +1,16 @@
-//! The fields of a protobuf message one after the other, each where it lies. What a
-//! field means, its reader knows, and which tags there are; it takes them in their order.
+//! Reads the fields of a protobuf message in place, one after the other. The caller knows the tags
+//! and their meaning, and reads them in ascending order.
 
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use crate::contents::allowed;
 use crate::error::DecodeError;
 
-/// A message's fields, taken one after the other in the order of their tags. Each is looked
-/// for where writers have it, which takes a comparison; `order` puts right what has another
-/// order.
+/// The fields of a message, read in the order of their tags. Each field is expected at the current
+/// position, which takes one comparison. The module `order` handles messages with another order.
 pub(super) struct Fields<'a> {
     bytes: &'a [u8],
-    /// Where the next one begins; past all bytes where none does.
+    /// Position of the next field; beyond the end of the bytes after a malformed field.
     at: usize,
 }
 
@@ -21,8 +20,8 @@ impl<'a> Fields<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// To be asked when all are taken; `last` is the last tag that is known here. What has a
-    /// later one is of a later version, and passed over.
+    /// Call this after the last field; `last` is the last known tag. Fields with a later tag belong
+    /// to a later version and are skipped.
     #[inline(always)]
     pub(super) fn end(self, last: u32) -> Result<(), DecodeError> {
         match self.at == self.bytes.len() {
@@ -45,7 +44,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Whether a field with this tag and kind comes next; what follows is its value.
+    /// Whether the next field has this tag and wire type; if so, advances to its value.
     #[inline(always)]
     fn comes(&mut self, tag: u32, kind: WireType) -> bool {
         let key = tag << 3 | kind as u32;
@@ -63,7 +62,7 @@ impl<'a> Fields<'a> {
         is_next
     }
 
-    /// The number of a field, where it is there.
+    /// The value of an integer field; `None` if it is absent.
     #[inline(always)]
     pub(super) fn get(&mut self, tag: u32) -> Option<u64> {
         self.comes(tag, WireType::Varint).then(|| {
@@ -73,19 +72,19 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The same of 32 bits; as protobuf has it, the others are left out.
+    /// The value of a 32-bit integer field; as in protobuf, higher bits are dropped.
     #[inline(always)]
     pub(super) fn small(&mut self, tag: u32) -> Option<u32> {
         self.get(tag).map(|number| number as u32)
     }
 
-    /// The number of a field; as protobuf has it, one that is not there is 0.
+    /// The value of an integer field; as in protobuf, an absent field is 0.
     #[inline(always)]
     pub(super) fn or_zero(&mut self, tag: u32) -> u64 {
         self.get(tag).unwrap_or_default()
     }
 
-    /// A text or message, where it is there.
+    /// A text or message field; `None` if it is absent.
     #[inline(always)]
     pub(super) fn part(&mut self, tag: u32) -> Option<&'a [u8]> {
         if !self.comes(tag, WireType::LengthDelimited) {
@@ -99,7 +98,7 @@ impl<'a> Fields<'a> {
         part
     }
 
-    /// Each text or message with this tag.
+    /// Calls `take` for each text or message with this tag.
     #[inline(always)]
     pub(super) fn each(
         &mut self,
@@ -112,7 +111,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// The last text or message with this tag, where there is one.
+    /// The last text or message with this tag; `None` if there is none.
     #[inline(always)]
     pub(super) fn last<T>(
         &mut self,
@@ -127,7 +126,7 @@ impl<'a> Fields<'a> {
         Ok(last)
     }
 
-    /// The bytes of a text; one that is not there is empty.
+    /// The bytes of a text field; empty if it is absent.
     #[inline(always)]
     pub(super) fn text(&mut self, tag: u32) -> &'a [u8] {
         let mut last = Default::default();
@@ -138,15 +137,15 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What a field holds.
+/// The value of a field.
 pub(super) enum Value<'a> {
     Number(u64),
     Part(&'a [u8]),
-    /// Of a kind that none of ours is.
+    /// A wire type that the schema does not use.
     Foreign,
 }
 
-/// Takes the next field, whatever its tag.
+/// Reads the next field with any tag.
 pub(super) fn any_field<'a>(rest: &mut &'a [u8]) -> Result<(u32, Value<'a>), DecodeError> {
     let (tag, kind) = decode_key(rest)?;
     let value = match kind {
@@ -167,7 +166,7 @@ pub(super) fn any_field<'a>(rest: &mut &'a [u8]) -> Result<(u32, Value<'a>), Dec
     Ok((tag, value))
 }
 
-/// A number, and where it ends; past all bytes where it is none.
+/// A varint and its end; the end is beyond the bytes if the varint is malformed.
 #[inline(always)]
 fn number_at(bytes: &[u8], at: usize) -> (u64, usize) {
     match bytes.get(at) {
@@ -176,7 +175,7 @@ fn number_at(bytes: &[u8], at: usize) -> (u64, usize) {
     }
 }
 
-/// Answers by value, so that both stay in registers.
+/// Returns by value, so that both numbers stay in registers.
 #[inline(never)]
 fn long_number_at(bytes: &[u8], at: usize) -> (u64, usize) {
     let begin = bytes.get(at..).unwrap_or_default();
@@ -193,10 +192,9 @@ fn any_number_at(bytes: &[u8], at: usize) -> (u64, usize) {
     number.map_or((0, usize::MAX), |number| (number, bytes.len() - rest.len()))
 }
 
-/// A number of up to eight bytes, read as one word, for lengths that change from one to
-/// the next are what a loop is slow at: where it ends is told by the first byte without
-/// its highest bit, and the seven bits of all bytes are moved together in pairs. `None`
-/// where it is longer or cut off.
+/// Reads a varint of up to eight bytes as one word, because a loop is slow if lengths vary. The
+/// first byte without its highest bit is the end, and the seven bits of all bytes are combined in
+/// pairs. `None` if the varint is longer or cut off.
 #[inline]
 fn of_up_to_eight_bytes(bytes: &[u8]) -> Option<(u64, usize)> {
     let word = match bytes.first_chunk() {
@@ -208,7 +206,7 @@ fn of_up_to_eight_bytes(bytes: &[u8]) -> Option<(u64, usize)> {
     if length > bytes.len().min(8) {
         return None;
     }
-    // Up to where the first one ends, with that bit itself.
+    // All bits up to the end of the first varint.
     let bits = word & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
     let pairs = bits - ((bits & 0x7f00_7f00_7f00_7f00) >> 1);
     let fours = pairs - 3 * ((pairs & 0x3fff_0000_3fff_0000) >> 2);
@@ -216,8 +214,8 @@ fn of_up_to_eight_bytes(bytes: &[u8]) -> Option<(u64, usize)> {
     Some((number, length))
 }
 
-/// What is left where it is less than a word. Of a byte that is not there the highest bit
-/// is set: no number ends there.
+/// The remaining bytes if they are fewer than a word. Missing bytes have the highest bit set, so
+/// that no varint ends there.
 #[inline]
 fn of_fewer_bytes(bytes: &[u8]) -> u64 {
     let bits = 8 * bytes.len() as u32;
@@ -233,8 +231,8 @@ fn of_fewer_bytes(bytes: &[u8]) -> u64 {
     }
 }
 
-/// A list with a bound. What lies beyond is not read but counted, so that a refusal
-/// says how many there are.
+/// A list with a limit. Entries beyond the limit are counted but not decoded, so that the error
+/// contains their number.
 pub(super) struct List<T> {
     what: &'static str,
     max: usize,
@@ -243,7 +241,7 @@ pub(super) struct List<T> {
 }
 
 impl<T> List<T> {
-    /// An empty one, with room for as many as are expected.
+    /// An empty list with capacity for the expected number of entries.
     #[inline]
     pub(super) fn of(what: &'static str, max: usize, expected: usize) -> Self {
         Self {
@@ -270,7 +268,7 @@ impl<T> List<T> {
         Ok(())
     }
 
-    /// All of them.
+    /// All entries.
     #[inline]
     pub(super) fn all(self) -> Result<Vec<T>, DecodeError> {
         allowed(self.what, self.count, self.max)?;
@@ -278,8 +276,8 @@ impl<T> List<T> {
     }
 }
 
-/// A part that most heartbeats of a message say alike: bytes that are those of before mean
-/// what they meant there.
+/// A part that is usually equal in all heartbeats of a message. If its bytes equal the previous
+/// ones, the decoded value is reused.
 pub(super) struct Again<'a, T> {
     bytes: &'a [u8],
     read: Option<T>,

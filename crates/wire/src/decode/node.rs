@@ -1,4 +1,4 @@
-//! What a heartbeat says of its node.
+//! Decodes the node-level fields of a heartbeat.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ pub(super) fn probe_cost(bytes: &[u8]) -> Result<ProbeCost, DecodeError> {
     Ok(told)
 }
 
-/// What version 1.2 added, and later ones in the last three fields.
+/// Fields of version 1.2; the last three fields are from later versions.
 #[inline]
 pub(super) fn detail(bytes: &[u8], detail: &mut NodeDetail) -> Result<(), DecodeError> {
     let mut said = Fields::of(bytes);

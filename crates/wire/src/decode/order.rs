@@ -1,5 +1,5 @@
-//! Messages whose fields are not in the order of their tags, or that say a number twice. No
-//! writer of ours makes such, and protobuf allows them: they are put in order and read again.
+//! Handles messages with fields that are not in tag order or that repeat a number. Our encoder
+//! writes no such messages, but protobuf allows them. They are sorted and decoded again.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use crate::decode::fields::{Value, any_field};
 use crate::error::DecodeError;
 
-/// What a message is made of.
+/// The structure of a message.
 pub(super) struct Shape {
-    /// The last tag that is known here, below 32.
+    /// The last known tag, below 32.
     last: u32,
-    /// The tags of texts; what is neither here nor below is a number.
+    /// The tags of texts; a tag that is in neither list is a number.
     texts: &'static [u32],
-    /// The tags of messages.
+    /// The tags of nested messages.
     messages: &'static [(u32, &'static Shape)],
 }
 
@@ -34,9 +34,9 @@ const fn numbers(last: u32) -> Shape {
     shape(last, &[], &[])
 }
 
-/// What a queue message holds.
+/// The structure of a queue message.
 pub(super) static HEARTBEATS: Shape = shape(2, &[], &[(1, &SENT), (2, &HEARTBEAT)]);
-/// What an object holds.
+/// The structure of an object.
 pub(super) static STEPS: Shape = shape(7, &[2, 3, 4], &[(1, &SENT), (7, &STEP)]);
 
 static SENT: Shape = shape(3, &[1], &[]);
@@ -79,7 +79,7 @@ static LABEL: Shape = shape(2, &[1, 2], &[]);
 static OPENED: Shape = shape(3, &[1], &[(2, &FILES)]);
 static FILES: Shape = shape(2, &[1], &[]);
 
-/// Reads a message that was refused once more, if its fields only had another order.
+/// Decodes a refused message again, if its fields were only in another order.
 #[cold]
 pub(super) fn again<T>(
     bytes: &[u8],
@@ -95,8 +95,8 @@ pub(super) fn again<T>(
 }
 
 impl Shape {
-    /// The fields that are known, by their tags, and of each number the last. It takes a few
-    /// times the room of the message, whose parts lie in one another at most five deep.
+    /// The known fields in tag order, with the last value of each number. This takes a few times
+    /// the memory of the message, which nests at most five levels.
     fn in_order(&self, bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
         let mut by_tag = vec![Vec::new(); self.last as usize + 1];
         let mut rest = bytes;
@@ -173,7 +173,7 @@ mod tests {
         check(b"\x1a\x02a", None);
     }
 
-    /// The same with the tags the other way round in every message.
+    /// The same message with reversed tags in every nested message.
     fn backwards(bytes: &[u8], shape: &Shape) -> Vec<u8> {
         let mut by_tag = vec![Vec::new(); 32];
         let mut rest = bytes;

@@ -1,4 +1,4 @@
-//! What is known of a step next to its totals.
+//! Decodes the further observations of a task.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::decode::values::{text, text_of};
 use crate::error::DecodeError;
 use crate::proto;
 
-/// A state that a later version may have added is taken for `Other`: it is one of
-/// several facts, and no reason to refuse them all.
+/// An unknown state, which a later version may have added, becomes `Other`. It is one of several
+/// values, and so no reason to refuse the task.
 #[inline]
 pub(super) fn read(bytes: &[u8], detail: &mut StepDetail) -> Result<(), DecodeError> {
     let mut said = Fields::of(bytes);

@@ -1,4 +1,4 @@
-//! What is said of a step, and whole objects of finished ones.
+//! Decodes tasks, and whole objects of finished tasks.
 
 use ebb_telemetry::step::{
     MemorySource, PeakMemory, Requested, StepBatch, StepDetail, StepEnd, StepId, StepKind,
@@ -60,8 +60,8 @@ pub(super) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
     })
 }
 
-/// Reads one step; `before` is the one in its place in the heartbeat before, which is
-/// the same step as a rule.
+/// Decodes one task; `before` is the task at the same position in the previous heartbeat, which is
+/// usually the same task.
 pub(super) fn usage(bytes: &[u8], before: Option<&StepUsage>) -> Result<StepUsage, DecodeError> {
     let mut said = Fields::of(bytes);
     let kind = step_kind(said.or_zero(1) as u32)?;

@@ -1,4 +1,4 @@
-//! Values of fields, checked.
+//! Checks the values of fields.
 
 use std::str::FromStr;
 
@@ -29,8 +29,8 @@ pub(crate) fn named<T: FromStr<Err = IdentityError>>(
         .map_err(|error: IdentityError| wrong(field, error.to_string()))
 }
 
-/// A name of at most so many bytes. Writers clean and cut names; what another wrote is
-/// refused, and with it the step that it names, but nothing else.
+/// A name of at most `max_bytes` bytes. Our encoder cleans and cuts names. If another encoder wrote
+/// an invalid name, only the task with this name is refused.
 pub(crate) fn text_of(
     field: &'static str,
     value: &[u8],
@@ -51,7 +51,7 @@ pub(crate) fn text(field: &'static str, value: &[u8]) -> Result<String, DecodeEr
     text_of(field, value, MAX_TEXT_BYTES)
 }
 
-/// The same text as in the heartbeat before was found good there.
+/// Skips the check if the text equals the one in the previous heartbeat.
 pub(crate) fn text_again(
     field: &'static str,
     value: &[u8],
@@ -86,7 +86,7 @@ pub(crate) fn sent(bytes: &[u8]) -> Result<Sent, DecodeError> {
     Ok(told)
 }
 
-/// Memory that is left for what is read.
+/// Remaining memory for decoded data.
 pub(crate) struct Room {
     max: usize,
     left: usize,

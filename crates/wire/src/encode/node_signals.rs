@@ -1,4 +1,4 @@
-//! GPUs, network, pressure and state of the node.
+//! Encodes the node-level fields: GPUs, network, pressure and state.
 
 use ebb_telemetry::heartbeat::{GpuUse, NetworkDetail, NodeDetail, Pressure};
 use ebb_telemetry::units::Share;
@@ -6,7 +6,7 @@ use ebb_telemetry::units::Share;
 use crate::encode::values::{name, nanos, number};
 use crate::proto;
 
-/// `None` when nothing more is known, as before 1.2.
+/// `None` if there are no further observations, as before version 1.2.
 pub(super) fn out(detail: &NodeDetail) -> Option<proto::NodeDetail> {
     if *detail == NodeDetail::default() {
         return None;

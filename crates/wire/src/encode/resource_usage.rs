@@ -1,4 +1,4 @@
-//! What is known of a step next to its totals.
+//! Encodes the further observations of a task.
 
 use ebb_telemetry::safe_text::clean;
 use ebb_telemetry::step::{
@@ -9,7 +9,7 @@ use ebb_telemetry::step::{
 use crate::encode::values::{name, nanos, number};
 use crate::proto;
 
-/// `None` for a step of which nothing more is known, as before 1.1.
+/// `None` if there are no further observations, as before version 1.1.
 pub(super) fn out(detail: &StepDetail) -> Option<Box<proto::Detail>> {
     if *detail == StepDetail::default() {
         return None;

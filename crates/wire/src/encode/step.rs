@@ -1,4 +1,4 @@
-//! Steps for the wire.
+//! Encodes tasks.
 
 use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::step::{MemorySource, StepBatch, StepEnd, StepKind, StepUsage, ToolUsage};

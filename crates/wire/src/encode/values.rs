@@ -1,4 +1,4 @@
-//! Values of fields as the contract writes them.
+//! Encodes single values.
 
 use std::time::Duration;
 
@@ -13,13 +13,12 @@ pub(crate) fn number(number: u64) -> u64 {
     number.min(LARGEST)
 }
 
-/// More than 292 years are as many.
+/// In nanoseconds; more than 292 years become the largest value.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).map_or(LARGEST, number)
 }
 
-/// A name as readers take it: nothing of a node may be refused for what its users call
-/// their programs.
+/// Cleans a name, so that the decoder does not refuse a task because of the name of a program.
 pub(crate) fn name(name: &str) -> String {
     clean(name, MAX_TEXT_BYTES).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Passes that were left out, because next to nothing ran since the last.
+//! Tests of scans that are skipped because the node is idle.
 
 use ebb_telemetry::step::{Busy, Sampled, TaskState};
 
@@ -13,7 +13,7 @@ fn waits(process: Process, cpu_ms: u64) -> TaskSample {
     }
 }
 
-/// A step that waits at a pass at 11 s, and again at 21 s.
+/// A task that waits at a scan at 11 s and at 21 s.
 fn waiting() -> (Fold, Process) {
     let mut fold = fold();
     let bwa = run_in_task(&mut fold, 60, 2_000);
@@ -37,7 +37,7 @@ fn the_time_of_passes_left_out_is_covered_and_waited_for_what_the_last_one_saw()
     for second in [31, 41, 51] {
         fold.leave_out(at(second * 1_000));
     }
-    // Busy again: eight seconds of its own in the last ten.
+    // Busy again: the task used eight of the last ten seconds.
     let working = TaskSample {
         state: Some(TaskState::Running),
         ..sample(bwa, 8_150, 1)
@@ -56,7 +56,7 @@ fn the_time_of_passes_left_out_is_covered_and_waited_for_what_the_last_one_saw()
     let earlier = before.running[0].detail.states[&TaskState::Network];
     let expect = [
         (TaskState::Running, seen(1, 10)),
-        // It is three passes that saw nothing; a look is what was looked at.
+        // Three skipped scans add time, but no samples.
         (
             TaskState::Network,
             seen(
@@ -70,7 +70,7 @@ fn the_time_of_passes_left_out_is_covered_and_waited_for_what_the_last_one_saw()
         wall: SECOND * seconds,
         cpu: CpuTime::from_millis(ms),
     };
-    // 8.01 s in ten at most, and so 40 ms before.
+    // At most 8.01 s are in the last ten, so 40 ms are before.
     assert_eq!(
         step.detail.parallelism.classes(),
         [busy(40, 40), busy(10, 8_010)]
@@ -93,7 +93,7 @@ fn next_to_nothing_over_passes_left_out_is_no_progress() {
         assert_eq!(step.last_progress, at(expect_s * 1_000), "{from_s}");
     };
     let start = fold.close(at(21_000), 0, None).running[0].last_progress;
-    // 0.59 s in a minute are less than a hundredth of a core, 0.61 s are more.
+    // 0.59 s in a minute is less than a hundredth of a core, 0.61 s is more.
     check(&mut fold, 21, 690, start.as_nanos() / 1_000_000_000);
     check(&mut fold, 81, 1_300, 141);
 }
@@ -102,7 +102,7 @@ fn next_to_nothing_over_passes_left_out_is_no_progress() {
 fn a_step_that_begins_or_ends_wants_a_pass() {
     let (mut fold, bwa) = waiting();
     assert!(!fold.awaits_pass());
-    // What a step starts is told of by events, and seen by the next pass.
+    // Events report the children of a task, and the next scan contains them.
     let child = process(61, 22_000, 60, TASK_CGROUP, "bwa");
     fold.event(ProcessEvent::Forked(child));
     assert!(!fold.awaits_pass());
@@ -111,7 +111,7 @@ fn a_step_that_begins_or_ends_wants_a_pass() {
         fold.event(end);
     }
     assert!(fold.awaits_pass());
-    // Its last totals are awaited.
+    // Its last totals have not arrived yet.
     pass(&mut fold, 32_000, &[sample(daemon(), 500, 1)]);
     assert!(fold.take_ended().is_empty() && fold.awaits_pass());
     pass(&mut fold, 42_000, &[sample(daemon(), 500, 1)]);

@@ -1,4 +1,4 @@
-//! Has the kernel name its addresses that stacks showed, and decides when.
+//! Requests the names of kernel addresses on stacks, and decides when.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use super::{KernelError, iterate};
 pub(super) const PROGRAM: &str = "name_addresses";
 const MAP: &str = "asked";
 
-/// Asks the kernel for names.
+/// Requests names from the kernel.
 pub(super) struct Naming {
     asked: Array<MapData, u64>,
-    /// Addresses that were asked for last.
+    /// Number of addresses in the last request.
     before: usize,
     times: u32,
     last: Option<Instant>,
@@ -21,12 +21,11 @@ pub(super) struct Naming {
 }
 
 impl Naming {
-    /// The first few passes ask for all that is usual, and a minute is soon enough for
-    /// the rest.
+    /// The first few scans request all common names; after that, one request a minute is enough.
     const AT_ONCE: u32 = 5;
     const LATER: Duration = Duration::from_secs(60);
 
-    /// Asks through this map, or never where stacks are not told.
+    /// Requests names through this map, or never if stacks are not reported.
     pub(super) const fn of(asked: Array<MapData, u64>, tells_stacks: bool) -> Self {
         Self {
             asked,
@@ -51,8 +50,8 @@ impl Naming {
         due
     }
 
-    /// Lines of an address and its name, of as many of these as the map has room for and
-    /// the machine has tasks; the others may be asked for again.
+    /// Lines with an address and its name. Their number is limited by the size of the map and the
+    /// number of tasks; the remaining addresses can be requested again.
     pub(super) fn ask(
         &mut self,
         ebpf: &mut Ebpf,

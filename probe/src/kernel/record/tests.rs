@@ -1,4 +1,4 @@
-//! The layouts are those of the kernel half, and what crosses is read as it was meant.
+//! Tests that the layouts match the eBPF programs and that records are read correctly.
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -7,7 +7,7 @@ use super::*;
 
 const EVENT_H: &str = include_str!("../../../../ebpf/event.h");
 
-/// What `event.h` asserts about its structs, as `(struct.field, number)`.
+/// The assertions in `event.h` about its structs, as `(struct.field, number)`.
 fn asserted() -> BTreeMap<String, usize> {
     let claim = |line: &str| {
         let inner = line.strip_prefix("_Static_assert(")?;
@@ -116,7 +116,7 @@ fn a_task_that_rested_is_named_or_told_as_before_where_that_was_kept() {
         &[1],
     );
     check(&[Err(5), Ok(task(7, 1)), Err(3)], &[(5, 50), (7, 1)], &[3]);
-    // A container numbers its tasks its own way.
+    // A container has its own task numbers.
     check(&[Err(5), Err(2), Err(3)], &[(5, 50), (2, 20)], &[3]);
 }
 

@@ -1,4 +1,4 @@
-//! What a heartbeat and a step are as metrics. Pure.
+//! Converts heartbeats and tasks to metrics. Pure.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::Sums;
 
-/// Whose a number is.
+/// The owner of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
     Workload,
@@ -23,16 +23,16 @@ pub(super) enum Side {
     Probe,
 }
 
-/// How a metric's numbers go on.
+/// The instrument kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Gauge,
-    /// Up only.
+    /// A monotonic sum.
     Counter,
     UpDown,
 }
 
-/// When a number holds, and since when it counts.
+/// The time of a value, and the start of its sum.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: Timestamp,
@@ -41,7 +41,7 @@ struct Span {
 
 type Attribute<'a> = (&'a str, &'a str);
 
-/// Metrics by name, unit and kind, with their points.
+/// Metrics by name, unit and kind, with their data points.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     points: BTreeMap<(&'static str, &'static str, Kind), Vec<Value>>,
@@ -69,7 +69,7 @@ impl Gathered {
             .push(point);
     }
 
-    /// The node in one interval; `sums` is what came before it.
+    /// Adds one interval of the node; `sums` contains the earlier intervals.
     pub(super) fn node(&mut self, h: &Heartbeat, sums: &mut Sums) {
         let start = before(h.wall_at_end, h.end, h.start);
         let span = Span {
@@ -89,7 +89,7 @@ impl Gathered {
         let own_cpu = sums.add("process.cpu.time", Side::Probe, h.probe.cpu.as_secs_f64());
         for (metric, unit, sum) in [
             ("process.cpu.time", "s", own_cpu),
-            // These count since the probe's start already.
+            // These counters already start at the start of the probe.
             (
                 "ebb.probe.events.lost",
                 "{event}",
@@ -174,7 +174,7 @@ impl Gathered {
         }
     }
 
-    /// A step so far. The boot-time clock stood at `clock` when the wall clock said `wall`.
+    /// Adds a task so far. The boot-time clock was `clock` when the wall clock was `wall`.
     pub(super) fn step(&mut self, step: &StepUsage, wall: Timestamp, clock: BootClock) {
         let span = Span {
             start: before(wall, clock, step.started),
@@ -237,7 +237,7 @@ impl Gathered {
         }
     }
 
-    /// All of it, as one resource.
+    /// All metrics as one resource.
     pub(super) fn resource(self, node: &NodeId, origin: Origin) -> Value {
         let metrics: Vec<Value> = self.points.into_iter().map(metric).collect();
         let version = env!("CARGO_PKG_VERSION");
@@ -270,7 +270,7 @@ fn metric(((name, unit, kind), points): ((&str, &str, Kind), Vec<Value>)) -> Val
     json!({ "name": name, "unit": unit, "sum": sum })
 }
 
-/// Names of a step's metrics, and of the attribute that its key is.
+/// Names of a task's metrics, and of the attribute for its key.
 struct Names {
     id: Option<&'static str>,
     cpu: &'static str,
@@ -309,7 +309,7 @@ impl Names {
     }
 }
 
-/// The word that a variant travels by elsewhere, too.
+/// The serialized name of a variant.
 fn word(variant: impl Serialize) -> String {
     match serde_json::to_value(variant) {
         Ok(Value::String(word)) => word,
@@ -317,7 +317,7 @@ fn word(variant: impl Serialize) -> String {
     }
 }
 
-/// What one side used: metric, unit and how much; nothing of what is unknown.
+/// The resource use of one side: metric, unit and value. Unknown values are left out.
 fn used(usage: &Usage) -> impl Iterator<Item = (&'static str, &'static str, f64)> {
     let started = usage.processes_started as f64;
     [
@@ -330,7 +330,7 @@ fn used(usage: &Usage) -> impl Iterator<Item = (&'static str, &'static str, f64)
     .filter_map(|(metric, unit, value)| Some((metric, unit, value?)))
 }
 
-/// 64-bit numbers are strings in the JSON form.
+/// 64-bit integers are strings in the JSON encoding.
 fn nanos(at: Timestamp) -> Value {
     Value::String(at.as_nanosecond().max(0).to_string())
 }

@@ -1,4 +1,4 @@
-//! Against a small server on this machine that keeps what it is sent.
+//! Tests with a local server that stores the requests.
 
 use ebb_telemetry::heartbeat::Usage;
 use ebb_telemetry::step::{
@@ -15,7 +15,7 @@ use super::*;
 const TAKEN: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
 
-/// Takes one request and answers it: the request's head and body.
+/// Reads one request, answers it, and returns the head and body of the request.
 async fn answer(listener: &TcpListener, answer: &str) -> (String, Value) {
     let (mut stream, _) = listener.accept().await.expect("a connection");
     let mut asked = Vec::new();
@@ -41,7 +41,7 @@ async fn collector() -> (TcpListener, Collector) {
     (listener, collector)
 }
 
-/// A metric of the first resource, by its name.
+/// The metric of the first resource with this name.
 fn metric<'a>(body: &'a Value, name: &str) -> &'a Value {
     let metrics = &body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
     let all = metrics.as_array().expect("metrics");
@@ -93,7 +93,7 @@ fn step() -> StepUsage {
     }
 }
 
-/// Field names and forms are those of the JSON mapping of OpenTelemetry's protocol.
+/// Field names and formats follow the JSON mapping of the OpenTelemetry protocol.
 #[tokio::test]
 async fn a_heartbeat_arrives_in_the_documented_form() {
     let (listener, collector) = collector().await;
@@ -124,7 +124,7 @@ async fn a_heartbeat_arrives_in_the_documented_form() {
             }],
         },
     });
-    // Of the background's CPU nothing is known, and unknown is not zero.
+    // The CPU time of the background is unknown, which differs from zero.
     assert_eq!(cpu, &expect);
     let coverage = &metric(&body, "ebb.coverage")["gauge"]["dataPoints"];
     assert_eq!(coverage.as_array().map(Vec::len), Some(1), "{coverage:#}");

@@ -228,8 +228,8 @@ fn by_probe(
     }))
 }
 
-/// What keeps a node alive that was idle for at least its patience; the outer `None` is a shorter
-/// idle time. Errors: the node waits on purpose, or was not observed for long enough.
+/// Returns the cause that keeps a node alive, once it was idle for its patience. The outer `None`
+/// is a shorter idle time. Errors: the node waits on purpose, or was not observed for long enough.
 fn rests_long(
     facts: &Facts<'_>,
     instance: &Instance,

@@ -21,10 +21,10 @@ pub(crate) fn is_a_fortnight(
     let Some((first, _)) = history.hours.hours().next() else {
         return false;
     };
-    // What ran before it was started anew, or under its id before, is not its own.
+    // Activity before the last start belongs to another life of the node.
     let is_its_own = match (instance.launched_at, history.seen_by) {
         (Some(at), _) => at <= first,
-        // Whoever exports metrics of a machine knows which one it is.
+        // An exporter of metrics identifies the machine itself.
         (None, SeenBy::Metrics) => true,
         (None, SeenBy::Probe) => false,
     };
@@ -33,7 +33,7 @@ pub(crate) fn is_a_fortnight(
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// A history that is shorter has no hour of the week twice in nearly all of them.
+/// A shorter history contains too few hours of the week twice.
 pub(crate) const ALMOST_A_FORTNIGHT: jiff::SignedDuration =
     jiff::SignedDuration::from_hours(13 * 24);
 
@@ -41,25 +41,25 @@ pub(crate) fn many(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-/// The hours of the week in which a node could be off.
+/// Hours of the week in which a node could be off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Schedule {
     off: BTreeSet<usize>,
 }
 
-/// A schedule for what recurs; `None` where too little was seen, or its use does not
-/// recur, or it spares too little.
+/// Schedule of a recurring use; `None` if too little was observed, the use does not recur, or the
+/// schedule saves too little.
 pub(crate) fn schedule(week: &[WeekHour; WEEK_HOURS], policy: &HoursPolicy) -> Option<Schedule> {
     let at = |hour: usize| week[hour % WEEK_HOURS];
-    // An hour that was seen in one week only cannot show whether its use recurs.
+    // An hour that was observed in only one week cannot show whether its use recurs.
     let seen: Vec<usize> = (0..WEEK_HOURS).filter(|h| at(*h).weeks_seen >= 2).collect();
     let is_used = |hour: &&usize| at(**hour).weeks_active > 0;
-    // Nobody comes and goes by the minute: an hour next to one that recurs recurs too.
+    // Start and end of use vary, so an hour next to a recurring hour recurs too.
     let is_near = |hour: usize| {
         let near = [hour, hour + 1, hour + WEEK_HOURS - 1];
         near.into_iter().any(|hour| at(hour).weeks_active >= 2)
     };
-    // So does that of a day that was missed once, if other days have it.
+    // An hour of a day that was missed once also recurs, if other days contain it.
     let other_days = |hour: usize| (1..7).filter(move |day| is_near(hour + day * 24)).count();
     let recurs = |hour: &&usize| is_near(**hour) || other_days(**hour) >= 2;
     let used = seen.iter().filter(is_used).count();
@@ -69,7 +69,7 @@ pub(crate) fn schedule(week: &[WeekHour; WEEK_HOURS], policy: &HoursPolicy) -> O
     if !enough || !recurs {
         return None;
     }
-    // What was not seen may be used.
+    // An unobserved hour counts as used.
     let is_off = |hour: usize| at(hour).weeks_active == 0 && at(hour).weeks_seen > 0;
     let first_used = (0..WEEK_HOURS).find(|hour| !is_off(*hour))?;
     let (mut off, mut stretch) = (BTreeSet::new(), Vec::new());
@@ -78,7 +78,7 @@ pub(crate) fn schedule(week: &[WeekHour; WEEK_HOURS], policy: &HoursPolicy) -> O
             stretch.push(hour % WEEK_HOURS);
             continue;
         }
-        // The hour before it is used it starts.
+        // The node starts in the hour before its use.
         stretch.pop();
         if many(stretch.len()) >= policy.least_off.into() {
             off.extend(stretch.drain(..));
@@ -89,7 +89,7 @@ pub(crate) fn schedule(week: &[WeekHour; WEEK_HOURS], policy: &HoursPolicy) -> O
 }
 
 impl Schedule {
-    /// When it is on, days with the same hours together: `Mon-Fri 7-18`.
+    /// The hours of use; days with the same hours are combined: `Mon-Fri 7-18`.
     pub(crate) fn used(&self) -> String {
         let of_day = |day: usize| -> String {
             let on: Vec<usize> = (0..24)
@@ -116,8 +116,8 @@ impl Schedule {
     }
 }
 
-/// The schedule of a node whose use recurs. Batch starts and stops its machines by
-/// itself.
+/// The schedule of a node with recurring use; `None` for machines of Batch, which starts and stops
+/// them itself.
 pub(crate) fn of(
     facts: &Facts<'_>,
     instance: &Instance,
@@ -134,8 +134,8 @@ pub(crate) fn of(
     (!is_batchs).then_some(schedule)
 }
 
-/// True when a node that rests since then does so as its schedule says: for no longer
-/// than it was ever off.
+/// Whether an idle time since `since` matches the schedule, and is no longer than the longest off
+/// time.
 pub(crate) fn is_resting(
     facts: &Facts<'_>,
     instance: &Instance,
@@ -145,8 +145,8 @@ pub(crate) fn is_resting(
     let Some(schedule) = of(facts, instance, history) else {
         return false;
     };
-    // Every hour since its last activity must be one of those off, but for the hour of
-    // that activity and the one in which it would start.
+    // All hours since the last activity must be off hours. The exceptions are the hour of that
+    // activity and the hour of the start.
     let mut at = since.as_second() + 3600;
     let mut misses = 0;
     while at < facts.now.as_second() {

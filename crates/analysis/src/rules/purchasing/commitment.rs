@@ -1,5 +1,5 @@
-//! Commitment unused: the bill says so of a Savings Plan, or more is paid for a family than
-//! its machines would cost on demand.
+//! Unused commitment: the bill shows unused hours of a Savings Plan, or the commitment costs more
+//! than its machines at the on-demand price.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::UnusedCommitment;
 
-/// What was stopped later than this may be back in the morning.
+/// A machine that stopped less than a day ago may start again in the morning.
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Judges every commitment.
+/// Evaluates every commitment.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let commitments = facts.inventory.markets.commitments.iter();
     commitments
@@ -34,7 +34,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// The questions about one commitment.
+/// Questions about one commitment.
 pub(crate) fn explain(facts: &Facts<'_>, paid: &Commitment) -> Vec<Check> {
     Questions::written(KIND, |q| judge_one(facts, paid, q))
 }
@@ -56,7 +56,7 @@ fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Option<
     }
 }
 
-/// The bill tells of all that a Savings Plan paid for, Fargate and Lambda too.
+/// The bill contains everything that a Savings Plan covers, including Fargate and Lambda.
 fn by_bill(
     facts: &Facts<'_>,
     paid: &Commitment,
@@ -123,7 +123,7 @@ fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Optio
         return undetermined(why);
     };
     let mut unread = facts.inventory.gaps.iter();
-    // Machines of any account may use it up.
+    // Machines of any account may use the commitment up.
     let all_read = !unread.any(|gap| gap.may_hide(None, region.as_str()));
     if !q.holds(
         "could all of its region be read?",
@@ -135,7 +135,7 @@ fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Optio
     let used = UsdPerHour(used);
     let waste = Unused {
         per_hour: UsdPerHour(paid.per_hour.0 - used.0),
-        // What is there is seen at each sweep, and not what was there before.
+        // Each sweep observes only the current machines, so the window has no length.
         window: Window {
             from: facts.now,
             to: facts.now,
@@ -167,7 +167,7 @@ fn ends(paid: &Commitment) -> String {
         .unwrap_or_default()
 }
 
-/// What an hour of its machines lists at; `None` where one has no known price.
+/// Hourly list price of the machines that it covers; `None` if one of them has no known price.
 fn used(facts: &Facts<'_>, paid: &Commitment) -> Option<Usd> {
     let mut used = Usd::ZERO;
     let machines = facts.inventory.instances.values();
@@ -182,7 +182,7 @@ fn used(facts: &Facts<'_>, paid: &Commitment) -> Option<Usd> {
     Some(used)
 }
 
-/// True for what draws on a commitment, or did a day ago.
+/// Whether a machine uses a commitment, or did less than a day ago.
 fn runs(facts: &Facts<'_>, machine: &Instance) -> bool {
     let stopped = machine.stopped_since();
     let ago = stopped.map(|since| facts.now.duration_since(since));
@@ -192,19 +192,19 @@ fn runs(facts: &Facts<'_>, machine: &Instance) -> bool {
     machine.market != Market::Spot && (machine.state == InstanceState::Running || lately)
 }
 
-/// What of a commitment is not used, and how that is known.
+/// Unused part of a commitment, with its evidence.
 struct Unused {
     per_hour: UsdPerHour,
     window: Window,
     evidence: Bought,
     confidence: Confidence,
     advice: String,
-    /// The page of the console that shows it.
+    /// Page of the console that shows the commitment.
     console: &'static str,
 }
 
 fn found(paid: &Commitment, unused: Unused) -> Verdict {
-    // One that holds everywhere stands where the bill does.
+    // A commitment for all regions is reported in the region of the bill.
     let region = paid.region.clone().unwrap_or_else(Region::global);
     Verdict::Waste(Box::new(Finding {
         id: Finding::id_of(KIND, &region, &paid.id),

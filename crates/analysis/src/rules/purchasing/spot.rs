@@ -1,5 +1,5 @@
-//! On demand that spot would carry: the machines of a Batch environment whose runs are
-//! so short that an interruption now and then costs less than spot saves.
+//! Spot candidates: on-demand machines of a Batch environment with short tasks. The saving of spot
+//! must exceed the cost of interruptions.
 
 #[cfg(test)]
 mod tests;
@@ -34,21 +34,20 @@ use crate::step_history::observed_task::SeenRun;
 
 const KIND: FindingKind = FindingKind::SpotWouldCarry;
 
-/// A day of runs at least: its hours differ.
+/// Minimum observation of one day, because its hours differ.
 const LEAST_SEEN: Duration = Duration::from_secs(24 * 3600);
 
-/// Where an environment is, its name, and in whose account.
+/// Region, name and account of an environment.
 type Environment = (Region, String, Option<AccountId>);
 
-/// What an environment has on demand, and what ran there.
+/// On-demand machines of an environment, and the tasks that ran there.
 #[derive(Default)]
 struct OnDemand<'a> {
     machines: Vec<&'a Instance>,
     runs: Vec<&'a SeenRun<'a>>,
 }
 
-/// Judges every Batch environment. Other controllers do not start again what was
-/// interrupted, as far as is known.
+/// Evaluates every Batch environment. No other controller is known to restart interrupted tasks.
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     environments(facts, profiles)
         .iter()
@@ -56,8 +55,8 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
         .collect()
 }
 
-/// Adds what AWS said of the spot machines that each environment is advised to have, which
-/// would hold its steps; where that is low, the finding is hardly to be trusted.
+/// Adds the spot placement score of AWS for the machines that the advice recommends for each
+/// environment. A low score gives low confidence.
 pub(crate) fn take_scores(findings: &mut [Finding], environments: &[GroupAdvice]) {
     for finding in findings {
         let Evidence::Bought(Bought::OnDemand { score, .. }) = &mut finding.evidence else {
@@ -78,7 +77,7 @@ pub(crate) fn take_scores(findings: &mut [Finding], environments: &[GroupAdvice]
     }
 }
 
-/// The questions about the environments of an id.
+/// Questions about the environments with an id.
 pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> Vec<Check> {
     let Some(name) = id.strip_prefix("environment/") else {
         return Vec::new();
@@ -207,7 +206,7 @@ fn judge_one(
             runs,
             longest,
             interrupted: sums.interrupted?,
-            // Of the machines that are advised, which are found later.
+            // The score of the recommended machines is added later.
             score: None,
         }),
         confidence: Confidence {
@@ -250,8 +249,8 @@ fn judge_one(
     })))
 }
 
-/// The part of a window in which a machine was there; none where that is not known. What
-/// Batch started an hour ago is no saving of a month.
+/// Part of a window in which a machine existed; 0 if unknown. A machine that Batch started an hour
+/// ago is no saving for a month.
 fn there(machine: &Instance, window: Window) -> Share {
     let lived = machine.launched_at.map(|launched| Window {
         from: launched.max(window.from),
@@ -262,7 +261,7 @@ fn there(machine: &Instance, window: Window) -> Share {
     share.unwrap_or(Share::NONE)
 }
 
-/// What the machines of an environment cost together, on the average of the window.
+/// Average cost of all machines of an environment in the window.
 #[derive(Default)]
 struct Sums {
     now: UsdPerHour,
@@ -285,8 +284,8 @@ impl Sums {
     }
 }
 
-/// What a machine costs now and would on spot, each run as long as the longest; or why
-/// that is not known.
+/// Current and spot price of a machine, if each task takes as long as the longest. The error is the
+/// reason why a price is unknown.
 fn on_spot(
     facts: &Facts<'_>,
     machine: &Instance,

@@ -1,4 +1,4 @@
-//! What the rules about steps share.
+//! Code that the rules about steps share.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::step_history::by_step::Profiled;
 use crate::step_history::observed_task::SeenRun;
 use crate::{coverage, shell};
 
-/// A step with all its runs.
+/// A step with all its tasks.
 #[derive(Clone, Copy)]
 pub(crate) struct Step<'a> {
     pub(crate) name: &'a str,
@@ -37,19 +37,19 @@ pub(crate) struct Step<'a> {
     pub(crate) past: Past,
 }
 
-/// A run that is under way, with the step that it is one of.
+/// A running task with its step.
 pub(crate) struct UnderWay<'a> {
     pub(crate) step: Step<'a>,
     pub(crate) run: &'a SeenRun<'a>,
 }
 
 impl<'a> Step<'a> {
-    /// Earlier runs that ended well, of which a history is made.
+    /// Earlier successful tasks, which form the history.
     pub(crate) fn history(&self) -> impl Iterator<Item = &'a SeenRun<'a>> {
         earlier_runs::well_ended(self.profiled)
     }
 
-    /// A finding about the step as a whole, from the runs that show it; `None` of none.
+    /// A finding about the whole step from its tasks; `None` without tasks.
     pub(crate) fn found(
         &self,
         facts: &Facts<'_>,
@@ -77,7 +77,7 @@ impl<'a> Step<'a> {
 }
 
 impl UnderWay<'_> {
-    /// The Batch job, or the step on its node.
+    /// Id of the Batch job; without a job, the node and the id of the task.
     pub(crate) fn id(&self) -> String {
         match self.run.job {
             Some(job) => job.id.as_str().to_owned(),
@@ -85,8 +85,8 @@ impl UnderWay<'_> {
         }
     }
 
-    /// Of a pipeline, whose steps are there to end. Sessions, services, pods and
-    /// containers may be servers, whose rest is no fault.
+    /// Whether the task belongs to a pipeline, whose tasks end. Sessions, services, pods and
+    /// containers may be servers, which are idle without a fault.
     pub(crate) fn is_there_to_end(&self) -> bool {
         let kind = self.run.step.usage.id.kind;
         self.run.job.is_some()
@@ -96,8 +96,8 @@ impl UnderWay<'_> {
             )
     }
 
-    /// For how long its node was watched while it ran: what a long run did before the
-    /// probe came was not seen, and is not judged.
+    /// Time for which the probe observed the task. A long task may have started before the probe,
+    /// and this part is not evaluated.
     pub(crate) fn watched(&self, facts: &Facts<'_>) -> Duration {
         let seen = self
             .run
@@ -108,7 +108,7 @@ impl UnderWay<'_> {
         wall.min(Duration::try_from(seen).unwrap_or_default())
     }
 
-    /// Asks whether it is [there to end](Self::is_there_to_end).
+    /// Asks whether the task [must end](Self::is_there_to_end).
     pub(crate) fn ends(&self, q: &mut Questions) -> bool {
         let ends = self.is_there_to_end();
         q.holds(
@@ -118,12 +118,12 @@ impl UnderWay<'_> {
         )
     }
 
-    /// A finding about the run, from when it was first seen.
+    /// A finding about the task since its first observation.
     pub(crate) fn found(&self, facts: &Facts<'_>, wrong: Wrong) -> Verdict {
         self.found_since(facts, watched_from(facts, self.run), wrong)
     }
 
-    /// A finding about the run, from a time on, if it was seen by then.
+    /// A finding about the task since `from`, or since its first observation if that is later.
     pub(crate) fn found_since(&self, facts: &Facts<'_>, from: Timestamp, wrong: Wrong) -> Verdict {
         let from = from.max(watched_from(facts, self.run));
         let to = self.run.step.observed_at;
@@ -142,36 +142,36 @@ impl UnderWay<'_> {
     }
 }
 
-/// When a run was first seen: at its start, or when the probe came to its node.
+/// First observation of a task: its start, or the first heartbeat of its node if that is later.
 pub(crate) fn watched_from(facts: &Facts<'_>, run: &SeenRun<'_>) -> Timestamp {
     let node = facts.state.nodes.get(&run.step.node);
     let came = node.and_then(|node| node.first_seen);
     came.map_or(run.step.started_at, |came| came.max(run.step.started_at))
 }
 
-/// What is wrong with a step or a run of it.
+/// The problem of a step or a task.
 pub(crate) struct Wrong {
     pub(crate) kind: FindingKind,
     pub(crate) trouble: Trouble,
     pub(crate) causes: Option<Causes>,
     pub(crate) confidence: Confidence,
-    /// The time of the machine that was lost.
+    /// Lost time of the machine.
     pub(crate) lost: Duration,
     pub(crate) action: Action,
     pub(crate) advice: String,
 }
 
-/// Whom a finding is about.
+/// Subject of a finding.
 struct About<'a> {
     id: String,
-    /// In whose account, where the id is but a name.
+    /// Account, if the id is only a name.
     account: Option<&'a AccountId>,
-    /// The run that it is about, or the newest.
+    /// The task of the finding, or the newest task.
     run: &'a SeenRun<'a>,
-    /// The runs concerned.
+    /// All tasks that show the problem.
     runs: Vec<&'a SeenRun<'a>>,
     window: Window,
-    /// How much of that was seen of its node.
+    /// Coverage of the node in the window.
     coverage: Option<Share>,
 }
 
@@ -219,7 +219,7 @@ fn found(facts: &Facts<'_>, step: &Step<'_>, about: About<'_>, it: Wrong) -> Ver
     }))
 }
 
-/// What the part of its machine costs that a run asked for, or held at most.
+/// Price of the part of the machine that a task requests, or of its peak use without a request.
 fn price(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<Price> {
     let whole = facts.price_of(run.instance)?;
     let (asked, used) = (run.requested(), &run.step.usage);
@@ -231,10 +231,10 @@ fn price(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<Price> {
     Some(whole.scaled(part, whole.per_hour))
 }
 
-/// A day at least, or one lost hour would be told as a month of such hours.
+/// Minimum window of a day; otherwise one lost hour would be extrapolated to a month of lost hours.
 const LEAST_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
-/// What the time lost costs, and a month with as much of it as the window had.
+/// Cost of the lost time, and of a month with the same share of lost time as the window.
 fn lost(price: Price, time: Duration, window: Window) -> Cost {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let of = millis(window.length().max(LEAST_WINDOW));
@@ -252,7 +252,7 @@ fn lost(price: Price, time: Duration, window: Window) -> Cost {
     }
 }
 
-/// The advice with the command that shows the run, where Batch ran it.
+/// The advice with a command that shows the task, if it is a Batch job.
 fn remedy(run: &SeenRun<'_>, action: Action, advice: String) -> Remedy {
     let region = &run.instance.region;
     Remedy {
@@ -271,9 +271,9 @@ fn remedy(run: &SeenRun<'_>, action: Action, advice: String) -> Remedy {
     }
 }
 
-/// The executables that held the most memory, where that is the trouble, or else used the
-/// most CPU. Of a run that goes on the state keeps the one of the most CPU; where that says
-/// nothing, those of the newest run that ended stand in.
+/// The executables with the most memory for a memory problem, otherwise those with the most CPU
+/// time. For a running task the state contains only the executable with the most CPU time. If that
+/// does not help, the executables of the newest ended task are used.
 pub(crate) fn greatest_tools(
     step: &Step<'_>,
     run: &SeenRun<'_>,

@@ -1,4 +1,4 @@
-//! What a step's history comes to: asked once a step, for all its runs under way.
+//! Summary of the history of a step, computed once for all its running tasks.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use crate::facts::Facts;
 use crate::step_history::by_step::Profiled;
 use crate::step_history::observed_task::SeenRun;
 
-/// A count as findings tell it.
+/// A count in the integer type of findings.
 pub(crate) fn many(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct Past {
-    /// Runs that ended well.
+    /// Number of successful tasks.
     pub(crate) runs: u32,
-    /// What the middle one of them took.
+    /// Median duration of these tasks.
     pub(crate) usual: Duration,
-    /// What the longest of them took.
+    /// Longest duration of these tasks.
     pub(crate) longest: Duration,
-    /// The longest time in which one of them computed and nothing came of it, and how many
-    /// tell that.
+    /// Longest time in which one of these tasks computed without observable progress, and the
+    /// number of tasks with this value.
     pub(crate) unmoved: (Duration, u32),
-    /// The share of its time that the middle one waited; `None` where too few tell.
+    /// Median share of time that these tasks waited; `None` if too few tasks have this value.
     pub(crate) waits: Option<Share>,
 }
 
@@ -51,14 +51,15 @@ fn unmoved(profiled: &Profiled<'_>) -> (Duration, u32) {
     })
 }
 
-/// Runs that ended well, of which a history is made.
+/// Successful tasks, which form the history.
 pub(crate) fn well_ended<'a>(profiled: &'a Profiled<'a>) -> impl Iterator<Item = &'a SeenRun<'a>> {
     let ended = |end| matches!(end, StepEnd::Exited(0) | StepEnd::Unknown);
     let runs = profiled.runs.iter();
     runs.filter(move |run| ended(run.step.usage.end))
 }
 
-/// The share of its samples' time in which it waited for something outside of it.
+/// Share of the sampled time in which the task waited for disk, page faults or network; `None`
+/// without samples.
 pub(crate) fn waits(run: &SeenRun<'_>) -> Option<Share> {
     let states = &run.step.usage.detail.states;
     let outside = |state: &TaskState| {
@@ -74,7 +75,7 @@ pub(crate) fn waits(run: &SeenRun<'_>) -> Option<Share> {
     Share::of(millis(waited), millis(all))
 }
 
-/// The same of the middle one of earlier runs; `None` of fewer than `runs`.
+/// Median of this share in earlier tasks; `None` with fewer than `runs` tasks.
 pub(crate) fn usual<'a>(
     earlier: impl Iterator<Item = &'a SeenRun<'a>>,
     runs: u32,

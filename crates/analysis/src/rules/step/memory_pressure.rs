@@ -1,5 +1,4 @@
-//! Memory pressure: a step under way has all but filled its memory; the kernel kills
-//! it next.
+//! Memory pressure: a running task has almost filled its memory, and the kernel will kill it next.
 
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::Action;
@@ -18,7 +17,7 @@ const KIND: FindingKind = FindingKind::MemoryPressure;
 pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
     let run = it.run;
     let held = run.step.usage.peak_memory;
-    // What a cgroup's own peak and `maxrss` tell holds what can be taken back.
+    // The peak of a cgroup and `maxrss` include reclaimable memory.
     let exact = |source| {
         matches!(
             source,
@@ -57,7 +56,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
                 level: Level::Medium,
                 reason: "its memory was sampled; it may yet end before it needs more".into(),
             },
-            // Nothing is lost yet.
+            // No time is lost yet.
             lost: std::time::Duration::ZERO,
             action: Action::Reconfigure,
             advice,

@@ -1,4 +1,4 @@
-//! Out of memory: the kernel killed runs of a step, which began anew or was lost.
+//! Out of memory: the kernel killed tasks of a step, which were restarted or lost.
 
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::Action;
@@ -26,7 +26,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
     let killed = |run: &&&SeenRun<'_>| run.step.usage.end == StepEnd::OutOfMemory;
     let kills: Vec<&SeenRun<'_>> = recent.iter().filter(killed).copied().collect();
     let newest = kills.iter().max_by_key(|run| run.step.observed_at).copied();
-    // Who gave it more, and saw it end well, knows.
+    // A later successful task with a larger request shows that the problem is fixed.
     let healed = newest.is_some_and(|newest| {
         let asked = newest.requested().memory;
         step.history().any(|run| {
@@ -72,7 +72,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
     step.found(facts, kills, wrong)
 }
 
-/// What to do where no limit but the machine's own memory was reached.
+/// Advice for a task that reached only the memory of the machine, not a limit.
 fn of_machine(facts: &Facts<'_>, instance: &Instance) -> String {
     let spec = facts.catalogue.spec(&instance.instance_type);
     let larger = spec.and_then(|spec| {
@@ -118,7 +118,7 @@ mod tests {
         };
         check(&[(well, 4), (killed, 4)], Some(&said(1, 2)));
         check(&[(killed, 4), (well, 4), (killed, 4)], Some(&said(2, 3)));
-        // The same request ended well by luck, or on less input.
+        // The same request was enough by luck or with smaller input.
         check(&[(killed, 4), (well, 4)], Some(&said(1, 2)));
         check(&[(killed, 4), (well, 8)], None);
         check(&[(StepEnd::Exited(137), 4)], None);

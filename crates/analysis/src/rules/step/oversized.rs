@@ -1,4 +1,4 @@
-//! Overprovisioned step: it asked for far more than its runs ever used.
+//! Overprovisioned step: its request is far larger than the use of all its tasks.
 
 #[cfg(test)]
 mod tests;
@@ -39,15 +39,14 @@ use crate::step_history::observed_task::SeenRun as Run;
 
 const KIND: FindingKind = FindingKind::OverprovisionedStep;
 
-/// Judges every step that asked for something, its runs taken together by
-/// region and name.
+/// Evaluates every step with a request; its tasks are grouped by region and name.
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     steps(facts, profiles)
         .filter_map(|step| judge_one(facts, &step, &mut Questions::unwritten(KIND)))
         .collect()
 }
 
-/// The questions about the steps of one name.
+/// Questions about the steps with a name.
 pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, name: &str) -> Vec<Check> {
     let named = steps(facts, profiles).filter(|step| step.name == name);
     named
@@ -70,7 +69,7 @@ fn steps<'a>(facts: &Facts<'a>, profiles: &'a Profiles<'a>) -> impl Iterator<Ite
     })
 }
 
-/// A step with its runs that tell what it needs.
+/// A step with the tasks that show its need.
 struct Step<'a> {
     name: &'a str,
     runs: Vec<&'a Run<'a>>,
@@ -152,8 +151,8 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
     ))))
 }
 
-/// True when both cores and memory needed are a small enough part of what was
-/// asked for: only then does a machine hold more of such steps.
+/// Whether both the needed cores and the needed memory are small compared with the request. Only
+/// then do more such tasks fit on a machine.
 fn far_less(bound: Share, asked: SizedRequest, needed: SizedRequest) -> bool {
     let small = |needed: Option<u64>, asked: Option<u64>| match (needed, asked) {
         (Some(needed), Some(asked)) => Share::of(needed, asked).map(|share| share <= bound),
@@ -171,8 +170,8 @@ fn worded(request: SizedRequest) -> String {
     format!("{cores} and {memory}")
 }
 
-/// The cheapest type that holds it; not told of a step from a machine with GPUs, which it
-/// may need.
+/// The cheapest suitable type; `None` for a task from a machine with GPUs, because it may need
+/// them.
 fn place(
     facts: &Facts<'_>,
     instance: &Instance,
@@ -205,7 +204,7 @@ fn best(facts: &Facts<'_>, offers: &Offers) -> Option<placement::Placement> {
     })
 }
 
-/// What all runs together show.
+/// Summary of all tasks.
 struct Seen {
     window: Window,
     coverage: Option<Share>,
@@ -215,7 +214,7 @@ struct Seen {
     peak_cores: Option<MilliCores>,
     peak_memory: Option<PeakMemory>,
     origin: Origin,
-    /// The newest.
+    /// The newest tasks.
     links: Vec<StepLink>,
 }
 
@@ -244,8 +243,8 @@ impl Seen {
         })
     }
 
-    /// What was wasted while the runs lasted, and what goes on being wasted if they come
-    /// as often as since the first: a step that ran once does not run 730 hours a month.
+    /// Cost of the waste during the tasks, and in a month if tasks recur at the same rate as since
+    /// the first. A step that ran once does not run 730 hours a month.
     fn cost(&self, saving: Price, now: Timestamp) -> Cost {
         let known = Window {
             from: self.window.from,
@@ -269,7 +268,7 @@ impl Seen {
     }
 }
 
-/// As many as a finding points to.
+/// The newest tasks, up to the limit of a finding.
 fn newest<'r, 'a>(runs: &[&'r Run<'a>]) -> impl Iterator<Item = &'r Run<'a>> {
     let mut runs = runs.to_vec();
     runs.sort_unstable_by_key(|run| Reverse((run.step.observed_at, &run.step.usage.id)));

@@ -1,4 +1,4 @@
-//! Retry storm: a step fails again and again, and each time its machine is paid for.
+//! Retry storm: a step fails repeatedly, and each attempt costs machine time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What was seen of a step's runs: how much of their time, and what they were made of.
+//! Coverage of the tasks of a step.
 
 use ebb_telemetry::time::Window;
 use ebb_telemetry::units::Share;
@@ -7,7 +7,7 @@ use crate::coverage;
 use crate::facts::Facts;
 use crate::step_history::observed_task::SeenRun;
 
-/// How much was seen of the nodes of runs while they lasted.
+/// Coverage of the nodes of all tasks while the tasks ran.
 pub(crate) fn coverage(facts: &Facts<'_>, runs: &[&SeenRun<'_>]) -> Option<Share> {
     let window = |run: &SeenRun<'_>| Window {
         from: run.step.started_at,
@@ -17,7 +17,7 @@ pub(crate) fn coverage(facts: &Facts<'_>, runs: &[&SeenRun<'_>]) -> Option<Share
     coverage::of_runs(facts, windows)
 }
 
-/// Why a finding about runs that ended tells no coverage.
+/// Reason why a finding about ended tasks has no coverage.
 pub(crate) const NOT_KNOWN: &str =
     "; how much of their time was seen is not known of all of them, but each tells its own sums";
 
@@ -51,7 +51,7 @@ mod tests {
             watched(&[0..10, 20..60]),
             Some(666_666),
         );
-        // Of what is older than a day the hours tell, by five minutes.
+        // Data older than a day has slots of five minutes.
         let day = 24 * 60;
         check("yesterday", watched(&[0..5, 15..day + 15]), Some(800_000));
         check("its node is not known", World::with([instance(1)]), None);

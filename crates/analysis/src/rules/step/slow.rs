@@ -1,4 +1,5 @@
-//! Slow step: it takes far longer than its own history, by how much, and for what.
+//! Slow step: a task takes far longer than earlier tasks; the finding shows the difference and the
+//! cause.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -81,7 +82,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     ))
 }
 
-/// What the earlier runs spent on average in each state.
+/// Average time of earlier tasks in each state.
 fn usual_states(it: &UnderWay<'_>) -> BTreeMap<TaskState, Duration> {
     let (mut runs, mut sums) = (0, BTreeMap::<TaskState, Duration>::new());
     for run in it.step.history() {
@@ -123,7 +124,7 @@ mod tests {
                     samples (mostly bwa with 20 min of CPU; by an earlier run)";
         check(100, &[30, 40, 40, 35, 50], Some(slow));
         check(70, &[30, 40, 40, 35, 50], None);
-        // One of them took as long.
+        // One earlier task took as long.
         check(100, &[30, 40, 40, 35, 95], None);
         check(100, &[30, 40, 40, 35], None);
     }

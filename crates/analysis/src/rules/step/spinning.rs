@@ -1,6 +1,6 @@
-//! Spinning step: it computes, and for far longer than in any earlier run nothing comes
-//! of it that the kernel sees. From outside nothing tells endless work from long work, so
-//! it is never more than "may be".
+//! Spinning step: a task computes for far longer than any earlier task without progress that the
+//! kernel can observe. Outside observation cannot distinguish endless work from long work, so the
+//! finding states only a possibility.
 
 use std::time::Duration;
 
@@ -104,10 +104,10 @@ mod tests {
         let past = [1, 0, 40, 5, 2];
         check(StepKind::SlurmJob, 90, &past, Some(spins));
         check(StepKind::SlurmJob, 79, &past, None);
-        // An hour at least.
+        // The minimum is an hour.
         check(StepKind::SlurmJob, 59, &[1, 1, 1, 1, 1], None);
         check(StepKind::SlurmJob, 90, &past[1..], None);
-        // A service has no end to come to.
+        // A service is not expected to end.
         check(StepKind::Service, 90, &past, None);
     }
 

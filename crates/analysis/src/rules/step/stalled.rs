@@ -1,6 +1,6 @@
-//! Stalled step: outside Batch, on a node where others work, a step makes no
-//! progress. What it waits for is the cause. (Of a Batch job the Batch rule speaks,
-//! and where the whole node rests the idle rule does.)
+//! Stalled step: a task outside Batch makes no progress on a node where other tasks work. The
+//! finding shows the state in which the task waits. The rule about Batch covers Batch jobs, and the
+//! idle rule covers idle nodes.
 
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::Action;
@@ -21,7 +21,7 @@ const KIND: FindingKind = FindingKind::StalledStep;
 pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
     let run = it.run;
     let causes = Causes::of_waiting(&run.step.usage.detail.states);
-    // No server rests in these.
+    // An idle server does not wait in these states.
     let on_disk = |causes: &Causes| {
         matches!(
             causes.main.state,
@@ -99,7 +99,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     ))
 }
 
-/// Where to look, by what it waits for.
+/// Advice for the state in which the task waits.
 pub(crate) fn advice(causes: Option<Causes>) -> String {
     let look = match causes.map(|causes| causes.main.state) {
         Some(TaskState::Network) => {
@@ -141,7 +141,7 @@ mod tests {
                      from 252 samples";
         check(StepKind::NextflowTask, TaskState::Network, 40, Some(waits));
         check(StepKind::NextflowTask, TaskState::Network, 20, None);
-        // A server waits for requests; nothing waits for a disk in rest.
+        // A server waits for requests; an idle process does not wait for a disk.
         check(StepKind::Container, TaskState::Poll, 40, None);
         let disk = "no CPU, no byte and no new process for 40 min: 42 min waiting for disk, from \
                     252 samples";

@@ -1,5 +1,4 @@
-//! Starved of CPU: a step is ready to work and waits for cores that its neighbours on
-//! the machine keep busy.
+//! Starved of CPU: a task is runnable and waits for cores that its neighbours on the machine use.
 
 use std::time::Duration;
 
@@ -39,7 +38,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
         share.map(|share| share >= bound),
     );
     let (share, waited) = share.zip(waited).filter(|_| waits)?;
-    // Neighbours are looked for only now: there are as many as runs.
+    // The search for neighbours is last, because it reads all tasks of the node.
     let neighbours = neighbours(facts, run);
     let theirs = neighbours.and_then(|(used, of)| Share::of(used.0, of.0));
     let blamed = Share::from_ppm(policy.neighbours_ppm);
@@ -74,8 +73,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     ))
 }
 
-/// The cores that other steps of its node keep busy on average, and those that the
-/// node has.
+/// Cores that other tasks of the node use on average, and the cores of the node.
 fn neighbours(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<(MilliCores, MilliCores)> {
     let state = facts.state.nodes.get(&run.step.node)?;
     let others = state
@@ -101,7 +99,7 @@ mod tests {
     #[test]
     fn a_step_is_starved_when_it_waits_for_cores_that_its_neighbours_have() {
         let check = |minutes: u64, waited_min: Option<u64>, theirs: u64, expect: Option<&str>| {
-            // An hour of one core, beside a neighbour with so many.
+            // An hour of CPU time on one core, next to a neighbour with `theirs` busy cores.
             let world = run_beside(minutes, theirs, |s| {
                 s.cpu = CpuTime::from_millis(3_600_000);
                 s.detail.run_queue = waited_min.map(|min| Duration::from_secs(min * 60));
@@ -114,7 +112,7 @@ mod tests {
         check(60, Some(30), 3, Some(starved));
         check(60, Some(10), 3, None);
         check(60, None, 3, None);
-        // It competes with its own threads only.
+        // The task competes only with its own threads.
         check(60, Some(30), 0, None);
         check(20, Some(30), 3, None);
     }

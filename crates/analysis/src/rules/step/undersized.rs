@@ -1,5 +1,4 @@
-//! Underprovisioned step: it asks for less memory than its runs need, and lives at its
-//! limit.
+//! Underprovisioned step: it requests less memory than its tasks need, so they run at the limit.
 
 use std::time::Duration;
 
@@ -68,7 +67,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
             level: Level::Medium,
             reason: "its memory was sampled in every run; none was killed yet".into(),
         },
-        // It costs more, not less, to mend; what it spares are kills to come.
+        // The fix increases the cost, so no time counts as lost; the benefit is fewer OOM kills.
         lost: Duration::ZERO,
         action: Action::Rightsize,
         advice,
@@ -102,7 +101,7 @@ mod tests {
         check(&[4_000, 3_950, 2_000], Some(short));
         check(&[4_000, 2_000, 2_000], None);
         check(&[4_000, 4_000], None);
-        // What a fitting step holds.
+        // Peaks of a step with a suitable request.
         check(&[3_600, 3_700, 3_500], None);
     }
 }

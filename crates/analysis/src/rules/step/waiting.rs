@@ -1,5 +1,5 @@
-//! Waiting step: most of its time it waits for disk, pages or network, unusually long
-//! by its own history or, without one, by any measure.
+//! Waiting step: a task waits most of its time for disk, pages or network. The share is compared
+//! with earlier tasks or, without them, with a fixed limit.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
         Some(usual) => Share::from_ppm(usual.ppm().saturating_add(policy.waiting_more_ppm)),
         None => Share::from_ppm(policy.waiting_ppm),
     };
-    // It may wait for all of its time, and no more than that is all of it.
+    // If the usual share is 100 %, no larger share exists.
     let is_unusual = part.map(|part| part >= bound && usual != Some(Share::ALL));
     let shown = part.map_or_else(|| "unknown".to_owned(), |part| part.to_string());
     let goes_on = it.ends(q)

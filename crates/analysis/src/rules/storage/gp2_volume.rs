@@ -1,4 +1,4 @@
-//! A gp2 volume that gp3 would carry for less, at the same IOPS and throughput.
+//! A gp2 volume for which gp3 is cheaper at the same IOPS and throughput.
 
 use ebb_catalog::storage_prices::StoragePrices;
 use ebb_model::confidence::{Confidence, Level};
@@ -17,7 +17,7 @@ use crate::shell;
 
 const KIND: FindingKind = FindingKind::OldVolumeType;
 
-/// Judges every volume.
+/// Evaluates every volume.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
     volumes
@@ -25,25 +25,25 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// The questions about one volume.
+/// Questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
     Questions::written(KIND, |q| judge_one(facts, volume, q))
 }
 
-/// What gp3 has to be told to do what gp2 does by its size.
+/// IOPS and MiB/s of a gp2 volume with this size, which gp3 must provide.
 ///
-/// Source: EBS user guide, "General Purpose SSD volumes": gp2 gives 3 IOPS a GiB,
-/// at most 16,000, and bursts to 3,000; 128 MiB/s up to 170 GiB and 250 MiB/s from
-/// 334 GiB on. gp3 gives 3,000 IOPS and 125 MiB/s and sells more.
+/// Source: EBS user guide, "General Purpose SSD volumes". A gp2 volume has 3 IOPS a GiB, at most
+/// 16,000, and bursts to 3,000. Its throughput is 128 MiB/s up to 170 GiB and 250 MiB/s from 334
+/// GiB on. A gp3 volume has 3,000 IOPS and 125 MiB/s; more is sold separately.
 fn needed(size_gib: u64) -> (u64, u64) {
     let iops = (3 * size_gib).clamp(3_000, 16_000);
     let mibps = if size_gib <= 170 { 125 } else { 250 };
     (iops, mibps)
 }
 
-/// What gp3 costs a month that does what gp2 of this size does. Where AWS did not tell what
-/// it costs beyond its size, that is taken as parts of the price of a GiB, which is the same
-/// ratio in every region: an IOPS a sixteenth, a MiB/s a half.
+/// Cost in a month of a gp3 volume that replaces a gp2 volume of this size. If AWS reports no price
+/// for IOPS and throughput, they are derived from the price of a GiB. The ratio is the same in
+/// every region: an IOPS a sixteenth, a MiB/s a half.
 ///
 /// Source: aws.amazon.com/ebs/pricing (us-east-1: 0.08, 0.005 and 0.04 USD).
 fn as_gp3(facts: &Facts<'_>, region: &Region, size_gib: u64) -> Option<Usd> {
@@ -62,7 +62,7 @@ fn as_gp3(facts: &Facts<'_>, region: &Region, size_gib: u64) -> Option<Usd> {
 }
 
 fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Verdict> {
-    // Of those that no machine has another rule speaks.
+    // Another rule covers volumes without a machine.
     let machines = volume.attached_to.len();
     let is_asked = q.holds(
         "of which type is it?",
@@ -145,9 +145,9 @@ mod tests {
         };
         check("gp2", 100, Some(2_000_000));
         check("gp3", 100, None);
-        // A saving of 16 cents is not worth a change.
+        // A saving of 16 cents does not justify a change.
         check("gp2", 8, None);
-        // Its 250 MiB/s have to be bought: 8 USD less 5.04.
+        // Its 250 MiB/s cost extra: 8 USD less 5.04.
         check("gp2", 400, Some(2_960_000));
         // 6,000 IOPS and 250 MiB/s: 40 USD less 15.04 and 5.04.
         check("gp2", 2_000, Some(19_920_000));

@@ -1,4 +1,4 @@
-//! Idle address: an Elastic address that is associated with nothing.
+//! Idle address: an Elastic IP address without an association.
 
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::Unused;
@@ -15,7 +15,7 @@ use crate::shell;
 
 const KIND: FindingKind = FindingKind::IdleAddress;
 
-/// Judges every address.
+/// Evaluates every address.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let addresses = facts.inventory.storage.addresses.values();
     addresses
@@ -23,7 +23,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// The questions about one address.
+/// Questions about one address.
 pub(crate) fn explain(facts: &Facts<'_>, address: &Address) -> Vec<Check> {
     Questions::written(KIND, |q| judge_one(facts, address, q))
 }
@@ -50,7 +50,7 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut Questions) -> Option<
             region: &address.region,
             tags: &address.tags,
             node: None,
-            // Nobody says when it was allocated or let go.
+            // EC2 reports neither the allocation nor the disassociation time.
             since: facts.now,
             evidence: Unused::Address {
                 public_ip: address.public_ip.clone(),

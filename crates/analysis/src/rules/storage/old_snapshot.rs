@@ -1,5 +1,4 @@
-//! Old snapshot of nothing: its volume is gone, no image is made of it, and no policy
-//! of backups will ever delete it.
+//! Old snapshot: its volume no longer exists, no image uses it, and no backup policy deletes it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,10 +19,10 @@ use crate::shell;
 
 const KIND: FindingKind = FindingKind::OldSnapshot;
 
-/// Tags by which AWS Backup and Data Lifecycle Manager mark what they will delete.
+/// Tags of snapshots that AWS Backup or Data Lifecycle Manager deletes.
 const KEPT_BY_POLICY: [&str; 2] = ["aws:backup:source-resource", "aws:dlm:lifecycle-policy-id"];
 
-/// Judges every snapshot.
+/// Evaluates every snapshot.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let snapshots = facts.inventory.storage.snapshots.values();
     snapshots
@@ -31,7 +30,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// The questions about one snapshot.
+/// Questions about one snapshot.
 pub(crate) fn explain(facts: &Facts<'_>, snapshot: &Snapshot) -> Vec<Check> {
     Questions::written(KIND, |q| judge_one(facts, snapshot, q))
 }
@@ -41,7 +40,7 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Optio
     let has_volume = |id: &String| storage.volumes.contains_key(id);
     let is_kept =
         |tags: &BTreeMap<String, String>| KEPT_BY_POLICY.iter().any(|tag| tags.contains_key(*tag));
-    // Volumes must be known, or none of them would be there.
+    // The list of volumes must be complete; otherwise every volume would seem deleted.
     let volumes_told = !facts.inventory.gaps.iter().any(|gap| {
         gap.may_hide(snapshot.account.as_ref(), snapshot.region.as_str())
             && !gap.scope.contains("batch")
@@ -87,7 +86,7 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Optio
             region,
             tags: &snapshot.tags,
             node: None,
-            // Nobody says when its volume went.
+            // EC2 does not report when the volume was deleted.
             since: facts.now,
             evidence: Unused::Snapshot {
                 what: format!(

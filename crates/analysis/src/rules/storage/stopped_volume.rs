@@ -1,4 +1,4 @@
-//! Volume of a stopped machine: the machine costs nothing, its volumes go on.
+//! Volume of a stopped machine: the machine costs nothing, but its volumes are still billed.
 
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::Unused;
@@ -15,7 +15,7 @@ use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::StoppedMachinesVolume;
 
-/// Judges every volume whose machines have all been stopped for long.
+/// Evaluates every volume whose machines have all been stopped for a long time.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
     volumes
@@ -23,7 +23,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// The questions about one volume.
+/// Questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
     Questions::written(KIND, |q| judge_one(facts, volume, q))
 }
@@ -56,7 +56,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
     if !storage_cost::is_worth_it(facts, saving, q) {
         return None;
     }
-    // Whom to ask stands at the machine more often than at its volumes.
+    // A machine has an owner tag more often than its volumes.
     let tags = if volume.tags.is_empty() {
         &machine.tags
     } else {

@@ -1,5 +1,4 @@
-//! What the rules about volumes and addresses share: list prices and the shape of
-//! a finding.
+//! Code that the rules about volumes and addresses share: list prices and the form of a finding.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,8 +22,7 @@ use crate::facts::Facts;
 use crate::rules::trace::Questions;
 use crate::rules::verdict::Verdict;
 
-/// What a volume of a type and size costs a month by the list; `None` when that is
-/// not known.
+/// List price of a volume in a month; `None` if unknown.
 pub(crate) fn a_month(facts: &Facts<'_>, volume: &Volume) -> Option<Usd> {
     let a_gib = |prices: &StoragePrices| prices.volumes.get(&volume.volume_type).copied();
     of_gib(
@@ -38,8 +36,8 @@ pub(crate) fn of_gib(a_gib: Option<Usd>, size_gib: u64) -> Option<Usd> {
     a_gib?.micros().checked_mul(size).map(Usd::from_micros)
 }
 
-/// The list price of a month, spread over its hours and over `window`; as of when that was
-/// told, if it was.
+/// Cost from the list price of a month, per hour and for `window`. `as_of` is the date of the
+/// price; `None` if unknown.
 fn cost(a_month: Usd, window: Window, as_of: Option<Timestamp>) -> Cost {
     let per_hour = UsdPerHour(a_month).part(1, UsdPerHour::HOURS_A_MONTH);
     Cost {
@@ -54,7 +52,7 @@ fn cost(a_month: Usd, window: Window, as_of: Option<Timestamp>) -> Cost {
     }
 }
 
-/// What a finding about storage is made of.
+/// Parts of a finding about storage.
 pub(crate) struct Found<'a> {
     pub(crate) kind: FindingKind,
     pub(crate) id: &'a str,
@@ -79,7 +77,7 @@ pub(crate) fn found(facts: &Facts<'_>, it: Found<'_>) -> Verdict {
         let reason = confidence.reason;
         confidence.reason = format!("{reason}; by list prices as remembered");
     }
-    // What is remembered has no day.
+    // A built-in price has no date.
     let as_of = facts.catalogue.storage_told_at(it.region);
     Verdict::Waste(Box::new(Finding {
         id: Finding::id_of(it.kind, it.region, it.id),
@@ -108,7 +106,7 @@ pub(crate) fn found(facts: &Facts<'_>, it: Found<'_>) -> Verdict {
     }))
 }
 
-/// Since when something lies unused, if that is as long as `bound`.
+/// Start of the unused time, if it is at least `bound` ago.
 pub(crate) fn long_since(
     facts: &Facts<'_>,
     since: Option<Timestamp>,
@@ -123,7 +121,7 @@ pub(crate) fn long_since(
     since.filter(|_| is_long)
 }
 
-/// False when the saving is known to be too small to bother anyone.
+/// False if the saving is known to be too small for a finding.
 pub(crate) fn is_worth_it(facts: &Facts<'_>, saving: Option<Usd>, q: &mut Questions) -> bool {
     let least = facts.policy.storage.min_saving();
     let shown = saving.map_or("not known".to_owned(), |saving| saving.to_string());
@@ -134,12 +132,12 @@ pub(crate) fn is_worth_it(facts: &Facts<'_>, saving: Option<Usd>, q: &mut Questi
     )
 }
 
-/// When something was made, in words.
+/// Creation date in words.
 pub(crate) fn made(at: Timestamp) -> String {
     format!("of {}", at.strftime("%Y-%m-%d"))
 }
 
-/// How a volume is called in words.
+/// Size and type of a volume in words.
 pub(crate) fn described(volume: &Volume) -> String {
     format!("{} GiB {}", volume.size_gib, volume.volume_type)
 }

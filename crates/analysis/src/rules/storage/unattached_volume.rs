@@ -1,4 +1,4 @@
-//! Unattached volume: no machine has it, and it is billed as if one had.
+//! Unattached volume: no machine uses it, but it is still billed.
 
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::Unused;
@@ -14,7 +14,7 @@ use crate::shell;
 
 const KIND: FindingKind = FindingKind::UnattachedVolume;
 
-/// Judges every volume.
+/// Evaluates every volume.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
     volumes
@@ -22,7 +22,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// The questions about one volume.
+/// Questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
     Questions::written(KIND, |q| judge_one(facts, volume, q))
 }
@@ -47,8 +47,8 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
             region: &volume.region,
             tags: &volume.tags,
             node: None,
-            // EC2 does not say when it was detached, so it may have been in use
-            // until a moment ago.
+            // EC2 does not report when the volume was detached, so it may have been in use until
+            // now.
             since: facts.now,
             evidence: Unused::Volume {
                 what: format!(

@@ -1,4 +1,4 @@
-//! Savings Plans and how much of them was used, from Cost Explorer.
+//! Savings Plans and their utilization, from Cost Explorer.
 
 use std::collections::HashMap;
 
@@ -18,17 +18,17 @@ use crate::aws::error::cloud_error;
 use crate::permissions::GET_PLANS;
 use crate::ports::{CloudError, CloudResult};
 
-/// A week: each weekday once, and few enough days to tell of now.
+/// One week: it contains each weekday once and is recent.
 const DAYS: i32 = 7;
 
-/// A page has 20 plans, and each costs money.
+/// A page has 20 plans, and each page costs money.
 const MAX_PAGES: usize = 50;
 
-/// The kinds that pay for machines; others pay for other services.
+/// The plan types that cover machines; other types cover other services.
 const COMPUTE: &str = "ComputeSavingsPlans";
 const OF_A_FAMILY: &str = "EC2InstanceSavingsPlans";
 
-/// All plans of the days before `to`; `count` is told of each request.
+/// All plans in the days before `to`; `count` is called for each request.
 pub(super) async fn read(
     client: &Client,
     to: Timestamp,
@@ -47,7 +47,7 @@ pub(super) async fn read(
         count();
         let page = match call.clone().set_next_token(next).send().await {
             Ok(page) => page,
-            // So it answers where there is no plan.
+            // Cost Explorer returns this error if there is no plan.
             Err(error)
                 if error
                     .as_service_error()
@@ -74,15 +74,15 @@ fn failed(message: &str) -> CloudError {
     }
 }
 
-/// The first day and the end, which is exclusive.
+/// The first day and the exclusive end.
 fn window(to: Timestamp) -> Option<(Date, Date)> {
     let today = to.to_zoned(TimeZone::UTC).date();
     Some((today.checked_sub(DAYS.days()).ok()?, today))
 }
 
-/// The reference names the map of attributes and not its keys; those here are what Cost
-/// Explorer shows as columns. What is not there is unknown: of a plan without a kind it is
-/// not known that it pays for machines, and one without its figures is not judged.
+/// The API reference names the map of attributes but not its keys. The keys here are the columns
+/// that Cost Explorer shows. A missing value is unknown: without a type it is not known that the
+/// plan covers machines, and a plan without its figures is not evaluated.
 fn commitment(told: &SavingsPlansUtilizationDetail, days: (Date, Date)) -> Option<Commitment> {
     let none = HashMap::new();
     let attributes = told.attributes().unwrap_or(&none);
@@ -110,8 +110,8 @@ fn commitment(told: &SavingsPlansUtilizationDetail, days: (Date, Date)) -> Optio
     })
 }
 
-/// The share of the days' commitment that was used, of what is committed to an hour: a plan
-/// that began in those days had fewer hours.
+/// The share of the commitment in these days that was used, from the hourly commitment. A plan that
+/// began in these days had fewer hours.
 fn used(
     told: &SavingsPlansUtilizationDetail,
     per_hour: Usd,

@@ -1,4 +1,4 @@
-//! Compute environments and job queues of Batch.
+//! Batch compute environments and job queues.
 
 use aws_sdk_batch::types::{
     CeState, ComputeEnvironmentDetail, FrontOfQueueJobSummary, JobQueueDetail, JqState,
@@ -42,7 +42,7 @@ pub(super) async fn queues(clients: &Clients) -> Part<JobQueue> {
     part
 }
 
-/// Who stands at the front of each of these queues, by the queue's name.
+/// The jobs at the front of each of these queues, by the queue's name.
 pub(super) async fn fronts(
     clients: &Clients,
     queues: impl IntoIterator<Item = String>,

@@ -1,5 +1,4 @@
-//! Container instances and tasks of ECS: which node is beneath a Batch job, and what
-//! its cgroup there is called.
+//! ECS container instances and tasks: the node of a Batch job, and the id in its cgroup path.
 
 use std::collections::BTreeSet;
 
@@ -21,10 +20,10 @@ use crate::permissions::{
 };
 use crate::turns::in_turns;
 
-/// The most that one call describes.
+/// Maximum number of entries in one describe call.
 const PAGE: usize = 100;
 
-/// ECS's word for something that is not there, or no more.
+/// The failure reason of ECS for a resource that does not exist.
 ///
 /// Source: ECS developer guide, "API failure reasons".
 const MISSING: &str = "MISSING";
@@ -84,7 +83,7 @@ async fn describe(
         let read = container_instance(told, cluster, &clients.region);
         part.take(DESCRIBE_CONTAINER_INSTANCES, read);
     }
-    // One that has left between the two calls is no loss.
+    // An instance that left between the two calls is no error.
     let failures = answer.failures().iter();
     for failure in failures.filter(|failure| failure.reason() != Some(MISSING)) {
         let what = failure.arn().unwrap_or("a container instance");
@@ -110,7 +109,7 @@ fn container_instance(
     let health = told.health_status();
     let details = health.map_or(&[][..], |health| health.details());
     let health = health.and_then(|health| health.overall_status());
-    // Of several checks that say the same, it has been so since the first did.
+    // If several checks have the same status, the earliest change counts.
     let same = details.iter().filter(|check| check.status() == health);
     let changed = same.filter_map(|check| timestamp(check.last_status_change()?));
     let instance = ContainerInstance {
@@ -131,8 +130,8 @@ fn container_instance(
     Ok((arn.to_owned(), instance))
 }
 
-/// The tasks of these clusters, each with its ARN: those that run, and those that end
-/// or ended within the hour for which ECS remembers them.
+/// The tasks of these clusters, each with its ARN: running tasks, stopping tasks, and tasks that
+/// stopped within the last hour, for which ECS keeps them.
 pub(super) async fn tasks(clients: &Clients, clusters: BTreeSet<String>) -> Part<(String, Task)> {
     let calls = clusters.into_iter().flat_map(|cluster| {
         let wanted = [DesiredStatus::Running, DesiredStatus::Stopped];
@@ -145,7 +144,8 @@ pub(super) async fn tasks(clients: &Clients, clusters: BTreeSet<String>) -> Part
     all
 }
 
-/// What runs on Fargate in all clusters but these, which Batch has and are asked above.
+/// Fargate tasks in all clusters except the known ones, which belong to Batch and are read
+/// separately.
 pub(super) async fn fargate(clients: &Clients, known: &BTreeSet<String>) -> Part<(String, Task)> {
     let mut all = Part::default();
     let mut clusters: Vec<String> = Vec::new();
@@ -182,7 +182,7 @@ async fn tasks_of(
     });
     for some in arns.chunks(PAGE) {
         let call = clients.ecs.describe_tasks().cluster(&cluster);
-        // One that has gone between the two calls is among the failures, and no loss.
+        // A task that ended between the two calls is in the failures, and is no error.
         match call.set_tasks(Some(some.to_vec())).send().await {
             Ok(answer) => {
                 for told in answer.tasks() {
@@ -232,7 +232,7 @@ fn task(told: &ToldTask, region: &Region) -> Result<(String, Task), String> {
     Ok((arn.to_owned(), task))
 }
 
-/// 1,024 units are a vCPU.
+/// 1,024 units are one vCPU.
 ///
 /// Source: ECS API reference, `Task`, "cpu".
 fn cores(units: &str) -> Option<MilliCores> {

@@ -10,7 +10,7 @@ use super::super::time::timestamp;
 use super::region_part::{Clients, Part};
 use crate::permissions::DESCRIBE_INSTANCES;
 
-/// The most that one call describes.
+/// Maximum number of instances in one page.
 const PAGE: i32 = 1_000;
 
 /// All instances of the region, in every state.
@@ -63,8 +63,8 @@ fn instance(told: &Told, account: Option<AccountId>, region: &Region) -> Result<
     })
 }
 
-/// Every other lifecycle, and an instance in a reservation, is capacity that is paid
-/// for whether it is used or not.
+/// The purchase option. Every other lifecycle, and an instance in a reservation, is capacity that
+/// is paid for even if it is not used.
 fn market(told: &Told) -> Market {
     let reserved = [told.capacity_reservation_id(), told.capacity_block_id()];
     match told.instance_lifecycle() {
@@ -75,8 +75,8 @@ fn market(told: &Told) -> Market {
     }
 }
 
-/// EC2 tells it in words: `User initiated (2026-11-01 10:00:00 GMT)`; a simulator
-/// says UTC.
+/// When an instance stopped. EC2 returns it in a text: `User initiated (2026-11-01 10:00:00 GMT)`;
+/// a simulator uses UTC.
 fn state_since(told: &Told) -> Option<Timestamp> {
     let ended = [InstanceStateName::Stopped, InstanceStateName::Terminated];
     let ended = ended.contains(told.state()?.name()?);

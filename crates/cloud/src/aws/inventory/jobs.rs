@@ -1,4 +1,4 @@
-//! Jobs of Batch: listed by queue and status, then described in hundreds.
+//! Batch jobs: listed by queue and status, then described in pages.
 
 mod detail;
 
@@ -14,16 +14,16 @@ use super::region_part::{Clients, Part, unreadable};
 use crate::permissions::{DESCRIBE_JOBS, LIST_JOBS};
 use crate::turns::in_turns;
 
-/// The most that one call lists or describes.
+/// Maximum number of jobs in one list or describe call.
 const PAGE: usize = 100;
 
-/// The most jobs that are read of one queue and status; beyond that a gap says so.
+/// Maximum number of jobs for one queue and status; a gap reports further jobs.
 const MAX_LISTED: usize = 5_000;
 
-/// Ended jobs are of interest for a day; Batch keeps them for a week.
+/// Ended jobs are reported for one day; Batch keeps them for a week.
 const ENDED_WITHIN: Duration = Duration::from_secs(24 * 3_600);
 
-/// `ListJobs` tells RUNNING alone unless it is asked for each.
+/// Without a status, `ListJobs` returns only RUNNING jobs.
 const STATUSES: [Status; 7] = [
     Status::Submitted,
     Status::Pending,
@@ -34,14 +34,14 @@ const STATUSES: [Status; 7] = [
     Status::Failed,
 ];
 
-/// What jobs are listed of.
+/// The parent of a list of jobs.
 #[derive(Debug, Clone)]
 enum Of {
     Queue(String),
     Array(String),
 }
 
-/// A job that was listed and is not yet described.
+/// A job that was listed but not described.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     id: String,
@@ -54,8 +54,8 @@ enum Array {
     No,
 }
 
-/// The ids of all live jobs and of those that ended within a day before `now`,
-/// the children of live array jobs among them.
+/// The ids of all live jobs and of jobs that ended within a day before `now`, including the
+/// children of live array jobs.
 pub(super) async fn list(clients: &Clients, queues: &[JobQueue], now: Timestamp) -> Part<String> {
     let of_queues = queues.iter().map(|queue| Of::Queue(queue.name.clone()));
     let mut all = list_each(clients, of_queues.collect(), now).await;
@@ -134,7 +134,7 @@ fn seen(job: &JobSummary, now: Timestamp) -> Option<Seen> {
     })
 }
 
-/// The jobs of these ids. One that Batch has forgotten meanwhile is left out.
+/// The jobs with these ids. Jobs that Batch has deleted meanwhile are left out.
 pub(super) async fn describe(clients: &Clients, ids: Vec<String>) -> Part<Job> {
     let calls = ids
         .chunks(PAGE)

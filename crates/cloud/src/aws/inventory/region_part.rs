@@ -1,4 +1,4 @@
-//! The clients of one region, and the part of an inventory that one kind of call answers.
+//! The clients of one region, and the result of one kind of call.
 
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::Region;
@@ -26,7 +26,7 @@ impl Clients {
     }
 }
 
-/// What one kind of call answered, and what it did not.
+/// The results of one kind of call, and its refusals.
 #[derive(Debug)]
 pub(super) struct Part<T> {
     pub(super) found: Vec<T>,
@@ -48,7 +48,7 @@ impl<T> Part<T> {
         self.refused.extend(other.refused);
     }
 
-    /// Takes in what was understood; what was not is a gap of its own.
+    /// Adds a converted result; a conversion error becomes a gap.
     pub(super) fn take(&mut self, operation: &str, read: Result<T, String>) {
         match read {
             Ok(found) => self.found.push(found),
@@ -56,7 +56,7 @@ impl<T> Part<T> {
         }
     }
 
-    /// The refusal, when there was nothing but that.
+    /// The refusal, if there are no results.
     pub(super) fn silent(&self) -> Option<&CloudError> {
         self.refused.first().filter(|_| self.found.is_empty())
     }

@@ -1,4 +1,4 @@
-//! Volumes and snapshots of EBS, and Elastic addresses.
+//! EBS volumes and snapshots, and Elastic IP addresses.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::permissions::{
     DESCRIBE_ADDRESSES, DESCRIBE_IMAGES, DESCRIBE_SNAPSHOTS, DESCRIBE_VOLUMES,
 };
 
-/// The most that one call describes.
+/// Maximum number of entries in one page.
 const PAGE: i32 = 1_000;
 
-/// Without it EC2 tells every public snapshot and image there is.
+/// Without this owner, EC2 returns all public snapshots and images.
 const OWN: &str = "self";
 
-/// What EC2 names as the volume of a copy.
+/// The volume id of a snapshot that was copied.
 ///
 /// Source: EC2 API reference, `Snapshot`, `volumeId`: "Snapshots created by a copy
 /// snapshot operation have an arbitrary volume ID that you should not use".
@@ -40,8 +40,8 @@ pub(super) async fn volumes(clients: &Clients) -> Part<Volume> {
     part
 }
 
-/// The account's own snapshots, each with the images that are made of it. Where the
-/// images could not be read, nothing tells that a snapshot is of no use.
+/// The account's own snapshots, each with the images that use it. If images could not be read, no
+/// snapshot can be reported as unused.
 pub(super) async fn snapshots(clients: &Clients) -> Part<Snapshot> {
     let mut part = Part::default();
     let call = clients.ec2.describe_snapshots().owner_ids(OWN);
@@ -68,7 +68,7 @@ pub(super) async fn snapshots(clients: &Clients) -> Part<Snapshot> {
     part
 }
 
-/// The snapshots that the account's own images are made of, each with an image.
+/// The snapshots that the account's own images use, each with an image.
 async fn images(clients: &Clients) -> Part<(String, String)> {
     let mut part = Part::default();
     let call = clients.ec2.describe_images().owners(OWN);
@@ -86,7 +86,7 @@ fn made_of(image: &Image) -> impl Iterator<Item = (String, String)> {
     snapshots.map(move |snapshot| (snapshot.to_owned(), id.to_owned()))
 }
 
-/// All addresses of the region; they come on one page.
+/// All addresses of the region, which are on one page.
 pub(super) async fn addresses(clients: &Clients) -> Part<Address> {
     let mut part = Part::default();
     match clients.ec2.describe_addresses().send().await {

@@ -1,6 +1,5 @@
-//! What only some nodes tell CloudWatch: CPU credits of burstable types, and what the
-//! CloudWatch agent sends of memory and GPUs. Such metrics have dimensions that only a list
-//! tells.
+//! Metrics that only some nodes have: CPU credits of burstable types, and memory and GPU metrics of
+//! the CloudWatch agent. Their dimensions are only known from a list of metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use crate::permissions::LIST_METRICS;
 use crate::ports::{CloudError, CloudResult, NodeMetrics, Stream, Tells};
 use crate::turns::in_turns_of;
 
-/// What is listed: the namespace and name of each metric, and how a period is summed up.
+/// The listed metrics: namespace, name, and statistic of a period.
 ///
 /// Sources: EC2 user guide, "CPU credit metrics"; CloudWatch user guide, "Metrics collected
 /// by the CloudWatch agent on Linux and macOS instances" and "Collect NVIDIA GPU metrics";
@@ -48,16 +47,16 @@ pub(super) const LISTED: [(Tells, &str, &str, &str); 5] = [
 
 pub(super) const INSTANCE: &str = "InstanceId";
 
-/// Which GPU it is about.
+/// The dimension with the number of a GPU.
 const INDEX: &str = "index";
 
-/// No machine has more GPUs; more streams than this are a fault, and each costs money.
+/// Maximum number of GPUs of a machine; each stream costs money.
 const MAX_GPUS: usize = 16;
 
 /// 100,000 streams of each metric; each page costs money.
 const MAX_PAGES: usize = 200;
 
-/// Lists what was told of these nodes within three hours.
+/// Lists the metrics that these nodes sent within three hours.
 pub(super) async fn list(
     client: &Client,
     nodes: &[NodeId],
@@ -90,8 +89,8 @@ async fn list_one(
     list_metrics(client, asked, (name, MAX_PAGES), requested, read).await
 }
 
-/// Those metrics of this namespace and name that have this dimension and told something
-/// within three hours; what `read` makes nothing of is left out. Errors are about `what`.
+/// The metrics with this namespace, name and dimension that were sent within three hours; metrics
+/// that `read` rejects are left out. Errors are about `what`.
 pub(super) async fn list_metrics<T>(
     client: &Client,
     (namespace, name, dimension): (&str, &str, &str),
@@ -130,9 +129,9 @@ fn stream(tells: Tells, told: &Metric) -> Option<(NodeId, Stream)> {
     Some((node, Stream { tells, dimensions }))
 }
 
-/// An agent may send the same figure under several sets of dimensions: the smallest is
-/// asked for. GPUs are told one by one where they can be, because only so it is known that
-/// all of them are told of.
+/// Selects the streams to query. An agent can send the same metric under several sets of
+/// dimensions; the smallest set is used. If possible, each GPU is queried separately, because only
+/// then it is known that all GPUs are included.
 fn chosen(mut found: Vec<Stream>) -> Vec<Stream> {
     found.sort_by_key(|stream| (stream.tells, stream.dimensions.len()));
     let mut kept: BTreeMap<(Tells, Option<String>), Stream> = BTreeMap::new();
@@ -163,7 +162,7 @@ fn index(stream: &Stream) -> Option<&str> {
     Some(&index.1)
 }
 
-/// How one is asked for.
+/// The query for a stream.
 pub(super) fn stat(stream: &Stream, period_seconds: u32) -> MetricStat {
     let on = stream.dimensions.iter().map(|(name, value)| {
         let on = Dimension::builder().name(name);
@@ -174,11 +173,11 @@ pub(super) fn stat(stream: &Stream, period_seconds: u32) -> MetricStat {
     super::stat((namespace, name, statistic), on.collect(), period_seconds)
 }
 
-/// What one period tells beside what all nodes tell.
+/// The optional values of one period.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Beside {
     pub(super) memory: Option<Share>,
-    /// Of the busiest; `None` unless all of them told.
+    /// Utilization of the busiest GPU; `None` unless all GPUs reported it.
     pub(super) gpu: Option<Share>,
     gpus: Option<u32>,
     held: Option<Bytes>,
@@ -212,7 +211,7 @@ impl Beside {
         }
     }
 
-    /// What is known of the last period that told it.
+    /// Stores the values of the last period that has them.
     pub(super) fn last_into(&self, series: &mut MetricSeries) {
         let millis = |credits: f64| bytes(credits * 1_000.0);
         series.gpus = self.gpus.or(series.gpus);

@@ -1,5 +1,5 @@
-//! What Container Insights tells of tasks on Fargate, family by family: it is sent only for
-//! clusters where it is switched on, so that it is listed before it is asked for.
+//! Container Insights metrics of Fargate tasks, by task family. They exist only for clusters that
+//! enable them, so they are listed before they are queried.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
@@ -18,9 +18,9 @@ const NAMESPACE: &str = "ECS/ContainerInsights";
 const CLUSTER: &str = "ClusterName";
 const FAMILY: &str = "TaskDefinitionFamily";
 
-/// What is asked about each family. Each task sends a sample, so that the greatest is the
-/// busiest task's; what is reserved is the least, so that a share is never too small.
-/// Network is in bytes a second.
+/// The metrics of each family. Each task sends a sample, so the maximum is that of the busiest
+/// task. For reserved resources the minimum is used, so that a share is never too small. Network is
+/// in bytes a second.
 ///
 /// Source: CloudWatch user guide, "Amazon ECS Container Insights metrics".
 const ASKED: [(&str, &str); METRICS_PER_FAMILY as usize] = [
@@ -38,7 +38,7 @@ const MAX_PAGES: usize = 20;
 /// One period of one family, in the order of [`ASKED`].
 type Period = [Option<f64>; ASKED.len()];
 
-/// Series of those of these families that it tells of.
+/// The series of these families, as far as Container Insights has them.
 pub(super) async fn of(
     client: &Client,
     families: &BTreeSet<TaskFamily>,
@@ -63,8 +63,8 @@ pub(super) async fn of(
     Ok(all)
 }
 
-/// Cluster and family of each that told something. The same figures are sent under more
-/// dimensions too, which are others' sums.
+/// Cluster and family of each stream. The same metrics also exist under other dimensions, which are
+/// sums over other groups.
 async fn list(client: &Client, requested: &AtomicU64) -> CloudResult<BTreeSet<(String, String)>> {
     let what = (NAMESPACE, ASKED[0].0, FAMILY);
     let pages = (NAMESPACE, MAX_PAGES);
@@ -115,8 +115,8 @@ fn series(
     all
 }
 
-/// A share of what is not known to be reserved is unknown, and so is a sum of which one half
-/// is missing.
+/// A share is unknown if the reserved amount is unknown, and a sum is unknown if one part is
+/// missing.
 fn point((begin, period_seconds): (Timestamp, u32), asked: &Period) -> Option<MetricPoint> {
     let [cpu, of_cpu, memory, of_memory, received, sent] = *asked;
     let share = |used: Option<f64>, of: Option<f64>| {

@@ -1,4 +1,4 @@
-//! What Fargate charges, from the Price List.
+//! Fargate prices, from the Price List.
 
 use ebb_catalog::fargate_prices::{FargatePrices, FargateRates};
 use ebb_telemetry::money::UsdPerHour;
@@ -8,13 +8,13 @@ use super::{is_usage, usd};
 
 pub(super) const SERVICE: &str = "AmazonECS";
 
-/// What stands at the end of the usage types of Linux, after the region's own letters.
+/// The suffix of the Linux usage types, after the prefix of the region.
 ///
 /// Source: AWS Price List, attribute `usagetype` of the products of `AmazonECS`.
 const X86_64: [&str; 2] = ["Fargate-vCPU-Hours:perCPU", "Fargate-GB-Hours"];
 const ARM64: [&str; 2] = ["Fargate-ARM-vCPU-Hours:perCPU", "Fargate-ARM-GB-Hours"];
 
-/// The prices among the products of one region; those that are not told are unknown.
+/// The prices in the products of one region; missing prices are unknown.
 pub(super) fn prices(products: &[Value]) -> FargatePrices {
     let price = |ending: &str| -> Option<UsdPerHour> {
         let mut products = products.iter();

@@ -1,4 +1,4 @@
-//! What volumes, snapshots and public addresses cost, from the Price List.
+//! Prices of volumes, snapshots and public addresses, from the Price List.
 
 use ebb_catalog::storage_prices::StoragePrices;
 use ebb_telemetry::money::{Usd, UsdPerHour};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{is_usage, usd};
 
-/// The families of `AmazonEC2`'s products that are asked for, a question each.
+/// The product families of `AmazonEC2`, with one request for each.
 pub(super) const FAMILIES: [&str; 4] = [
     "Storage",
     "System Operation",
@@ -14,11 +14,11 @@ pub(super) const FAMILIES: [&str; 4] = [
     "Storage Snapshot",
 ];
 
-/// Addresses are another service's.
+/// Addresses belong to another service.
 pub(super) const VPC: &str = "AmazonVPC";
 pub(super) const ADDRESSES: (&str, &str) = ("group", "VPCPublicIPv4Address");
 
-/// The prices among the products of one region; those that are not told are unknown.
+/// The prices in the products of one region; missing prices are unknown.
 ///
 /// Source of the usage types: EBS user guide, "Understand codes for Amazon EBS in billing and
 /// usage reports", and VPC user guide, "Public IPv4 address charges".
@@ -45,7 +45,7 @@ pub(super) fn prices(products: &[Value]) -> StoragePrices {
     }
 }
 
-/// It is listed by the GiB a second, and billed by the MiB.
+/// The price of throughput in MiB/s, which is listed per GiB/s.
 fn throughput(price: &impl Fn(&str, Option<&str>) -> Option<UsdPerHour>) -> Option<Usd> {
     let usage = "EBS:VolumeP-Throughput.gp3";
     let by_gib = price(usage, Some("GiBps-mo")).map(|price| price.part(1, 1_024));
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(micros(found.snapshot), Some(50_000));
         assert_eq!(found.archived_snapshot, None);
         assert_eq!(found.address, Some(UsdPerHour::from_micros(5_000)));
-        // us-east-1 has no letters.
+        // us-east-1 has no prefix.
         let there = [product("EBS:VolumeUsage.gp2", "GB-Mo", "0.1000000000")];
         assert_eq!(
             micros(prices(&there).volumes.get("gp2").copied()),

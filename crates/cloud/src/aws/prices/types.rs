@@ -1,4 +1,4 @@
-//! What machine types have, as EC2 describes them.
+//! Properties of machine types, as EC2 describes them.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +14,13 @@ use crate::aws::error::cloud_error;
 use crate::permissions::DESCRIBE_INSTANCE_TYPES;
 use crate::ports::CloudResult;
 
-/// The most that one call describes, and few enough values for one filter.
+/// Maximum number of types in one page, and of values in one filter.
 ///
 /// Source: EC2 API reference, `DescribeInstanceTypes`, "MaxResults"; a filter takes 200.
 const PAGE: usize = 100;
 
-/// By a filter and not by the list of names: of a name that a region does not know a filter
-/// finds nothing, where a list makes it refuse all of them.
+/// Describes machine types. It uses a filter, because a filter ignores an unknown name, whereas the
+/// list of names makes the region refuse all of them.
 pub(super) async fn described(
     client: &Client,
     named: Option<&BTreeSet<String>>,
@@ -46,7 +46,7 @@ pub(super) async fn described(
     Ok(found)
 }
 
-/// One type; `None` where the answer does not say how large it is or what runs on it.
+/// One type; `None` if the answer does not contain its size or architecture.
 ///
 /// Source: EC2 API reference, `InstanceTypeInfo`; `scripts/catalogue` reads the same for the
 /// built-in catalogue.
@@ -77,7 +77,7 @@ fn spec(told: &InstanceTypeInfo) -> Option<TypeSpec> {
         ebs_burst_mbps: ebs
             .and_then(|ebs| ebs.maximum_bandwidth_in_mbps())
             .and_then(number),
-        // Disks are sold in powers of ten.
+        // Disk sizes are in powers of ten.
         local_disk: disks_gb.and_then(|gb| gb.checked_mul(1_000_000_000).map(Bytes)),
         processor: processor.manufacturer().map(str::to_owned),
         burstable: told.burstable_performance_supported()?,
@@ -99,7 +99,7 @@ fn hypervisor(told: &InstanceTypeInfo) -> Option<Hypervisor> {
     }
 }
 
-/// The 64 bits of one that may run 32 bits too.
+/// The 64-bit architecture of a type that may also support 32 bits.
 fn architecture(told: &[ArchitectureType]) -> Option<Architecture> {
     told.iter().find_map(|one| match one {
         ArchitectureType::Arm64 | ArchitectureType::Arm64Mac => Some(Architecture::Arm64),
@@ -108,7 +108,7 @@ fn architecture(told: &[ArchitectureType]) -> Option<Architecture> {
     })
 }
 
-/// A device's name, and how many of it there are.
+/// The name of a device, and its number.
 type Named<'a> = (Option<&'a str>, Option<i32>);
 
 fn gpus(told: &GpuInfo) -> Option<Devices> {
@@ -117,7 +117,7 @@ fn gpus(told: &GpuInfo) -> Option<Devices> {
     devices(each.collect(), mib.map(|mib| Bytes::mib(mib.into())))
 }
 
-/// Of the first of its kinds; nothing is decided by their memory.
+/// The first kind of accelerator, without its memory, which is not used for decisions.
 fn accelerators(told: &InstanceTypeInfo) -> Option<Devices> {
     let neuron = told.neuron_info().into_iter().flat_map(|all| {
         let each = all.neuron_devices().iter();
@@ -145,7 +145,7 @@ fn accelerators(told: &InstanceTypeInfo) -> Option<Devices> {
     kinds.into_iter().find_map(|each| devices(each, None))
 }
 
-/// Devices of one kind; one that does not say how many it is counts once.
+/// Devices of one kind; a device without a count counts once.
 fn devices(each: Vec<Named<'_>>, memory: Option<Bytes>) -> Option<Devices> {
     let name = each.first()?.0.unwrap_or("unknown").to_owned();
     let counts = each
@@ -158,7 +158,7 @@ fn devices(each: Vec<Named<'_>>, memory: Option<Bytes>) -> Option<Devices> {
     })
 }
 
-/// What all cards reach together; `None` as soon as one does not say.
+/// The sum over all network cards; `None` if a card has no value.
 fn together(
     cards: &[NetworkCardInfo],
     gbps: impl Fn(&NetworkCardInfo) -> Option<f64>,
@@ -167,7 +167,7 @@ fn together(
     sum.and_then(thousands)
 }
 
-/// Of GHz or Gbit/s; nothing is not told as 0.
+/// Thousandths of GHz or Gbit/s; `None` for zero.
 fn thousands(value: f64) -> Option<u32> {
     let thousands = (value * 1000.0).round();
     (1.0..=f64::from(u32::MAX))

@@ -1,4 +1,4 @@
-//! The table of cases: prices, interruptions, runs and commitments.
+//! Test cases: prices, interruptions, tasks and commitments.
 
 use crate::explain;
 use ebb_catalog::spot_terms::SpotTerms;
@@ -14,8 +14,8 @@ use crate::testing::{World, asked, instance, region};
 
 use super::*;
 
-/// An environment with one machine on demand at 0.192 USD, on which so many runs of so
-/// many minutes ended within two days.
+/// An environment with one on-demand machine at 0.192 USD. `runs` tasks of `minutes` minutes ended
+/// on this machine within two days.
 fn world(runs: u64, minutes: u64, spot_micros: i64, taken_back_ppm: u32) -> World {
     let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(1, 1));
     world.now = at(2 * 86_400);
@@ -66,9 +66,9 @@ fn spot_carries_what_runs_for_shorter_than_it_is_taken_back() {
             _ => assert_eq!(got.as_ref().map_err(String::as_str).copied(), expect),
         }
     };
-    // An hour's run is hardly ever interrupted: 0.192 less 0.07.
+    // A task of one hour is rarely interrupted: 0.192 less 0.07.
     check(world(30, 60, 70_000, 100_000), Ok(122_000));
-    // At the price of on demand there is nothing to save.
+    // At the on-demand price spot saves nothing.
     check(world(30, 60, 192_000, 100_000), Err("well"));
     check(world(19, 60, 70_000, 100_000), Err("well"));
     let mut unpriced = world(30, 60, 70_000, 100_000);
@@ -118,7 +118,7 @@ fn a_machine_counts_for_as_long_as_it_was_there() {
 #[test]
 fn long_runs_that_are_often_interrupted_stay_on_demand() {
     let mut hard = world(30, 60, 150_000, 990_000);
-    // A run of forty hours, of which a quarter would begin anew.
+    // A task of 40 hours, a quarter of which would start again.
     let longest = &mut hard.finished[29];
     longest.usage.started = clock(8 * 3600);
     longest.started_at = at(8 * 3600);

@@ -1,4 +1,4 @@
-//! The table of cases of the overprovisioned rule.
+//! Test cases of the overprovisioned rule.
 
 use crate::explain;
 use ebb_model::confidence::Level;
@@ -19,8 +19,8 @@ fn peak(mib: u64) -> Option<PeakMemory> {
     })
 }
 
-/// A world whose jobs asked for `requested` on an m5.4xlarge: one that has run for half an
-/// hour, and two of its definition that ended before.
+/// A world whose jobs request `requested` on an m5.4xlarge. One job has run for half an hour; two
+/// jobs of the same definition ended before.
 fn world(requested: Requested, change: impl Fn(&mut StepUsage)) -> World {
     let mut machine = instance(1);
     machine.instance_type =
@@ -37,7 +37,7 @@ fn world(requested: Requested, change: impl Fn(&mut StepUsage)) -> World {
     world
 }
 
-/// Two tasks of the same definition that ended well after a minute.
+/// Two successful tasks of the same definition, each of one minute.
 fn add_ended(world: &mut World, requested: Requested, change: impl Fn(&mut StepUsage)) {
     for n in 0..2 {
         let mut ended = placed_step(1, 100 + 10 * n);
@@ -99,8 +99,8 @@ fn the_saving_is_the_part_of_the_machine_that_is_freed() {
         .verdict()
         .expect("it is overprovisioned");
     let cost = finding.cost.expect("m5.4xlarge has a price");
-    // 16 of 16 vCPU before, 2 of 16 after: 14/16 of 0.768 USD/h for 32 minutes, of one day
-    // as far as is known.
+    // 16 of 16 vCPU before, 2 of 16 after: 14/16 of 0.768 USD/h for 32 minutes, in a known time of
+    // one day.
     assert_eq!(cost.per_hour.to_string(), "$0.0149/h");
     assert_eq!(cost.spent.to_string(), "$0.36");
     let advice = finding.recommendation.expect("it says what to ask for");
@@ -117,7 +117,7 @@ fn the_saving_is_the_part_of_the_machine_that_is_freed() {
 fn a_month_is_as_the_time_since_the_first_run_and_never_as_less_than_a_day() {
     let check = |hours: i64, expect: &str| {
         let mut world = world(asked(16, 32), |_| ());
-        // What runs lasted is the same; only the time since is longer.
+        // The duration of the tasks is the same; only the time since the first is longer.
         world.now = at(0) + jiff::SignedDuration::from_hours(hours);
         let found = world.judge().findings;
         let mut costs = found

@@ -1,4 +1,4 @@
-//! One job as Batch describes it.
+//! Converts the description of a Batch job.
 
 use aws_sdk_batch::types::{
     AttemptDetail, ContainerDetail, JobDetail, JobStatus as Status, ResourceRequirement,
@@ -70,7 +70,7 @@ pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {
     })
 }
 
-/// What is not said is Linux on x86.
+/// The platform; by default Linux on x86.
 ///
 /// Source: Batch API reference, `RuntimePlatform`.
 fn platform(told: &RuntimePlatform) -> Platform {
@@ -97,7 +97,7 @@ fn attempt(told: &AttemptDetail) -> Attempt {
     }
 }
 
-/// A time of zero is one that has not come.
+/// Zero means that the event has not happened.
 fn happened(millis: i64) -> Option<Timestamp> {
     (millis > 0)
         .then(|| Timestamp::from_millisecond(millis).ok())
@@ -127,7 +127,7 @@ fn definition(arn: &str) -> String {
     named.to_owned()
 }
 
-/// The fields `vcpus` and `memory` are the older form of the same wish.
+/// The fields `vcpus` and `memory` are the older form of a resource request.
 fn of_container(container: &ContainerDetail) -> Requested {
     let newer = asked(container.resource_requirements());
     let whole = |n: Option<i32>| n.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
@@ -141,7 +141,7 @@ fn of_container(container: &ContainerDetail) -> Requested {
     }
 }
 
-/// Sums what several containers of one task ask for.
+/// The sum of the requests of all containers in a task.
 ///
 /// Source: Batch API reference, `ResourceRequirement`: VCPU may be a fraction,
 /// MEMORY is in MiB.
@@ -168,7 +168,7 @@ fn asked<'a>(wishes: impl IntoIterator<Item = &'a ResourceRequirement>) -> Reque
     sum
 }
 
-/// GPUs that several containers of one task ask for; each has its own.
+/// The GPUs that the containers of a task request; each container has its own.
 ///
 /// Source: Batch API reference, `ResourceRequirement`: GPU is a whole number.
 fn gpus<'a>(wishes: impl Iterator<Item = &'a ResourceRequirement>) -> Option<u32> {
