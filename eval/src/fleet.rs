@@ -1,9 +1,9 @@
-//! Makes a fleet of machines up, with metrics as `ebb scan --metrics` reads them and a file
-//! of labels: what `eval metrics` scores. SIMULATED throughout, and labelled so.
+//! Simulates a fleet of machines. It writes metrics in the format of `ebb scan --metrics` and a
+//! file of labels, the input of `eval metrics`. All of it is SIMULATED and labelled so.
 //!
-//! The kinds, their rhythms and their noise were written from what is known of such machines
-//! (office hours, time zones, clock changes, holidays, nightly and weekly jobs, updates, agents,
-//! scans), not from a data set.
+//! The kinds, their rhythms and their noise come from general knowledge of such machines (office
+//! hours, time zones, clock changes, holidays, nightly and weekly jobs, updates, agents, scans),
+//! not from a data set.
 
 mod machine;
 
@@ -20,21 +20,21 @@ use crate::metrics::labels::{Label, LabelRow};
 use crate::metrics::rows::Row;
 use machine::Machine;
 
-/// The first of November 2026 and the nine days after it: a fortnight that ends there contains
-/// the end of a month from a day before it on and, for some, a change of the clocks.
+/// The first of November 2026 and the nine days after it. Two weeks that end there contain the end
+/// of a month, the day before it and, for some, a change of the clocks.
 const END: Timestamp = Timestamp::constant(1_793_491_200, 0);
 const ENDS: u64 = 10;
 
 /// A fleet to make.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Plan {
-    /// What the fleet is made from: the same seed makes the same fleet
+    /// Seed of the fleet: the same seed makes the same fleet
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How many machines
+    /// Number of machines
     #[arg(long, default_value_t = 200)]
     pub(crate) machines: usize,
-    /// How many days of metrics
+    /// Days of metrics
     #[arg(long, default_value_t = 14)]
     pub(crate) days: u32,
     /// Minutes of a row: a multiple of 5 up to 60
@@ -42,18 +42,18 @@ pub(crate) struct Plan {
     pub(crate) minutes: u32,
 }
 
-/// What the fleet did, machine by machine.
+/// The data of the fleet by machine.
 pub(crate) struct Fleet {
     pub(crate) labels: Vec<LabelRow>,
-    /// By machine in the order of labels, oldest first.
+    /// Rows by machine in the order of the labels, oldest first.
     pub(crate) rows: Vec<Vec<Row>>,
 }
 
 impl Fleet {
-    /// Makes it up.
+    /// Simulates the fleet.
     ///
     /// # Errors
-    /// When there is no machine, or there are too few days for a rhythm.
+    /// If there are no machines, or too few days for a rhythm.
     pub(crate) fn make(plan: Plan) -> Result<Self> {
         ensure!(plan.machines > 0, "--machines must be at least 1");
         ensure!((3..=366).contains(&plan.days), "--days must be 3 to 366");
@@ -84,7 +84,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// How many machines have each label.
+    /// The number of machines with each label.
     pub(crate) fn counts(&self) -> Vec<(Label, usize)> {
         let count = |label| self.labels.iter().filter(|row| row.label == label).count();
         let all = Label::ALL.iter().map(|label| (*label, count(*label)));

@@ -1,5 +1,5 @@
-//! Rules for idle machines on CPU alone: each sees the first half of a day, and what
-//! it flags is wrong where the machine is busy in the second half.
+//! Rules for idle machines by CPU alone. Each rule sees the first half of a day; a flagged machine
+//! is wrong if it is busy in the second half.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,14 +15,14 @@ use serde::Serialize;
 
 use crate::table;
 
-/// Samples of a day, and what each is the mean of.
+/// Samples of a day, and the seconds that each averages.
 const SAMPLES: usize = 288;
 const PERIOD_SECONDS: u32 = 300;
 
 /// CPU per cent from which a machine counts as busy.
 const BUSY: u32 = 20;
 
-/// Shares flagged at which the score is read, beside those of the rules.
+/// Shares of flagged machines at which the score is evaluated, in addition to those of the rules.
 const SHARES: [f64; 3] = [0.05, 0.15, 0.4];
 
 /// One machine's day.
@@ -31,24 +31,24 @@ struct Day {
     is_busy_later: bool,
 }
 
-/// A rule, or the score at a share.
+/// A rule, or the score at one share.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Flagging {
     rule: String,
     flagged: usize,
     wrong: usize,
-    /// What the score flags wrongly when it flags as many.
+    /// Wrong flags of the score if it flags the same number of machines.
     score_wrong: usize,
 }
 
-/// A day of all machines.
+/// One day of all machines.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct DayScore {
     day: String,
     machines: usize,
     busy_later: usize,
-    /// Which machine by the score, the quietest first, is the first that was busy later:
-    /// whoever flags by quiet alone and goes so far is wrong at least once.
+    /// Position of the first machine that was busy later, sorted by the score with the least active
+    /// first. A method that flags by activity alone up to this position is wrong at least once.
     first_wrong: Option<usize>,
     rules: Vec<Flagging>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct DayScore {
 /// Scores every day in the archives of a folder.
 ///
 /// # Errors
-/// Names the file that is not as it must be.
+/// Names the file that is not valid.
 pub(crate) fn score_all(folder: &Path) -> Result<Vec<DayScore>> {
     let mut days: BTreeMap<String, Vec<Day>> = BTreeMap::new();
     let entries =
@@ -131,8 +131,8 @@ fn peak(day: &Day) -> u32 {
 
 type Rule = (&'static str, fn(&Day) -> bool);
 
-/// Published rules as far as CPU tells them; their windows of days are cut to the
-/// half day there is, and the parts that ask for network, memory or GPU left out.
+/// The CPU parts of published rules. Their windows of days are shortened to the available half day;
+/// the parts about network, memory or GPU are left out.
 const RULES: [Rule; 6] = [
     ("Compute Optimizer: peak < 5 %", |day| peak(day) < 5),
     ("Trusted Advisor: mean <= 10 %", |day| mean(day) <= 10.0),
@@ -148,8 +148,7 @@ const RULES: [Rule; 6] = [
     }),
 ];
 
-/// What Ebb orders machines by that only metrics tell of; see
-/// [`MetricSeries::hourly_peak`].
+/// The score that Ebb uses to sort machines with metrics only; see [`MetricSeries::hourly_peak`].
 fn score_of(day: &Day) -> Share {
     let end = |i: usize| {
         let seconds = (i as i64 + 1) * i64::from(PERIOD_SECONDS);
@@ -208,7 +207,7 @@ fn score(day: String, machines: &[Day]) -> DayScore {
     }
 }
 
-/// One table a day.
+/// One table for each day.
 pub(crate) fn tables(days: &[DayScore]) -> String {
     let mut text = String::from(
         "Idle by CPU alone: flagged on the first half of a day, wrong where a sample of the second\n\

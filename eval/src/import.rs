@@ -1,10 +1,10 @@
-//! What requests advised from one run of a pipeline do to another run of it: how many tasks
-//! exceed them next to the risk that was stated, and what they save.
+//! Applies the recommended requests of one run of a pipeline to another run. It counts the tasks
+//! that exceed them, compares this with the stated risk, and computes the saving.
 //!
-//! Protocol: a folder holds traces `NAME.trace.txt[.gz]`; `PIPELINE-…` in front of the first
-//! hyphen names the pipeline. Each trace trains alone, and its advice is applied to each
-//! other trace of its pipeline. A task is exceeded when its peak is greater than the memory
-//! advised. Tasks of steps that the training run did not have are left out and counted.
+//! Protocol: a folder contains traces `NAME.trace.txt[.gz]`; the part of the name before the first
+//! hyphen is the pipeline. Each trace trains alone, and its recommendations are applied to each
+//! other trace of its pipeline. A task exceeds its request if its peak is greater than the
+//! recommended memory. Tasks of steps that the training run did not have are left out and counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -20,12 +20,12 @@ use crate::table;
 
 const ENDINGS: [&str; 2] = [".trace.txt.gz", ".trace.txt"];
 
-/// A step with this many tasks is scored alone.
+/// A step with at least this many tasks is scored alone.
 const SCORED: usize = 20;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// Advice of one run on another.
+/// The recommendations of one run, applied to another.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Applied {
     pipeline: String,
@@ -40,11 +40,11 @@ pub(crate) struct Applied {
     reserved: Reserved,
 }
 
-/// Tasks that exceed what was advised.
+/// Tasks that exceed the recommendation.
 #[derive(Debug, Clone, Default, Serialize)]
 struct Score {
     steps: usize,
-    /// Of those, steps of which no more tasks exceed than the upper bound stated.
+    /// Steps in which the number of such tasks does not exceed the stated upper bound.
     kept: usize,
     tasks: usize,
     exceeded: usize,
@@ -56,7 +56,7 @@ struct StepScore {
     step: String,
     tasks: usize,
     exceeded: usize,
-    /// The upper bound stated, in parts per million; `None` where none was.
+    /// The stated upper bound, in parts per million; `None` if there was none.
     stated_ppm: Option<u32>,
     shrinks: bool,
 }
@@ -72,10 +72,10 @@ struct Reserved {
     used_core_hours: f64,
 }
 
-/// Applies each run's advice to the others of its pipeline.
+/// Applies the recommendations of each run to the other runs of its pipeline.
 ///
 /// # Errors
-/// Names what cannot be read.
+/// Names the file that cannot be read.
 pub(crate) fn apply_all(folder: &Path) -> Result<Vec<Applied>> {
     let runs = traces(folder)?;
     let mut applied = Vec::new();
@@ -213,7 +213,7 @@ impl Applied {
 }
 
 impl Reserved {
-    /// Advice that is unknown leaves the request as it is.
+    /// Without a recommendation the request stays.
     fn add(&mut self, advice: &StepAdvice, task: &ebb_model::step_profile::Run) {
         let hours = task.wall.as_secs_f64() / 3600.0;
         if let (Some(asked), Some(peak)) = (task.requested.memory, task.peak_memory) {
@@ -231,7 +231,7 @@ impl Reserved {
     }
 }
 
-/// Exceedance, the steps in which it was more than stated, and hours.
+/// Exceedances, steps with more exceedances than stated, and hours.
 pub(crate) fn tables(applied: &[Applied]) -> String {
     let mut text = String::from(
         "Requests advised from one run, applied to another run of the same pipeline. A step\n\
@@ -305,7 +305,7 @@ fn reserved_row(one: &Applied) -> Vec<String> {
     ]
 }
 
-/// Steps of which tasks exceed the advice, with what was stated.
+/// Steps with tasks that exceed the recommendation, with the stated risk.
 fn exceeding(one: &Applied) -> String {
     let exceeded: Vec<Vec<String>> = one
         .steps

@@ -1,5 +1,5 @@
-//! Measures the advice on recorded traces, by fixed protocols, beside what others
-//! published. Nothing here is part of what runs in an account.
+//! Measures the recommendations on recorded traces with fixed protocols, and compares them with
+//! published results. Nothing here runs in an account.
 
 mod fleet;
 mod idle;
@@ -36,26 +36,26 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Study {
-    /// Memory requests, task by task, in the order of the trace: what is wasted and
-    /// how often a request was too small.
+    /// Memory requests, task by task, in the order of the trace: wasted memory and the share of
+    /// requests that were too small.
     MemorySizing(Input),
-    /// Wall time on a machine that a task was never seen on.
+    /// Wall time on a machine on which a task has not run before.
     RuntimeTransfer(Input),
-    /// Requests advised from one run of a pipeline, applied to another run of it.
+    /// Recommended requests from one run of a pipeline, applied to another run of it.
     Import(Input),
-    /// Idle machines by CPU alone, beside published rules.
+    /// Idle machines by CPU alone, compared with published rules.
     Idle(Input),
-    /// The built-in list prices of us-east-1 and the Spot Instance Advisor's reader, on
-    /// public tables.
+    /// The built-in list prices of us-east-1 and the Spot Instance Advisor's reader, on public
+    /// tables.
     Prices(Tables),
-    /// Idle or in use, on labelled histories of nodes, beside published rules.
+    /// Idle or in use, on labelled histories of nodes, compared with published rules.
     Verdicts(Input),
-    /// Machine types, regions and markets, on made-up worlds whose truth is known.
+    /// Machine types, regions and markets, in simulated worlds whose true costs are known.
     Placement(Worlds),
-    /// Findings by metrics alone, on a labelled fleet: precision and recall at each hour of
-    /// the last day.
+    /// Findings by metrics alone, on a labelled fleet: precision and recall at each hour of the
+    /// last day.
     Metrics(Labelled),
-    /// Makes a labelled fleet up, for `metrics`; its README.txt says that it is simulated.
+    /// Simulates a labelled fleet for `metrics`; its README.txt states that it is simulated.
     MakeFleet(MakeFleet),
 }
 
@@ -91,7 +91,7 @@ struct Labelled {
 struct MakeFleet {
     #[command(flatten)]
     plan: fleet::Plan,
-    /// The folder to write metrics.csv and labels.csv to
+    /// Folder for metrics.csv and labels.csv
     #[arg(long)]
     out: PathBuf,
 }
@@ -109,10 +109,10 @@ struct Tables {
 
 #[derive(clap::Args)]
 struct Worlds {
-    /// What the first world is made from; the next ones take the numbers after it.
+    /// Seed of the first world; each next world uses the next number.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many worlds.
+    /// Number of worlds.
     #[arg(long, default_value_t = 10)]
     worlds: u64,
     /// Prints JSON instead of tables.
@@ -122,10 +122,10 @@ struct Worlds {
 
 #[derive(clap::Args)]
 struct Input {
-    /// Folder of gzipped CSV files; each file is one workflow, or one workflow and
-    /// machine as WORKFLOW-MACHINE.csv.gz. For idle machines, archives *.tar.gz with
-    /// a folder a day and a file a machine: 288 percentages, one every 5 minutes. For
-    /// import, traces PIPELINE-RUN.trace.txt.gz of Nextflow. For verdicts, what eval/histories/README.md says.
+    /// Folder of gzipped CSV files; each file is one workflow, or one workflow and machine as
+    /// WORKFLOW-MACHINE.csv.gz. For idle machines: archives *.tar.gz with a folder for each day and
+    /// a file for each machine of 288 percentages, one every 5 minutes. For import: Nextflow traces
+    /// PIPELINE-RUN.trace.txt.gz. For verdicts: see eval/histories/README.md.
     #[arg(long)]
     data: PathBuf,
     /// Prints JSON instead of tables.

@@ -1,5 +1,5 @@
-//! The replay of a trace: each task is sized from what was seen before it, and then
-//! learned from.
+//! The replay of a trace: each task gets a request from the tasks before it, and is then added to
+//! them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use crate::published::{self, Figure};
 use crate::{read, table};
 
-/// A process with this many samples is one whose first ask should hold.
+/// Number of samples from which the first request of a process should be sufficient.
 const SETTLED: usize = 20;
 
-/// A trace cannot need more attempts than this; more means that it is not finite.
+/// The most attempts of a task; more show an error in the replay.
 const MAX_ATTEMPTS: usize = 200;
 
 const BYTES_PER_GB: f64 = 1e9;
@@ -42,7 +42,7 @@ enum Part {
     Replay,
 }
 
-/// What one policy did.
+/// The result of one policy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Outcome {
     policy: &'static str,
@@ -51,16 +51,16 @@ pub(crate) struct Outcome {
     failures: usize,
     /// Tasks of which at least one attempt failed.
     failed_tasks: usize,
-    /// Tasks of processes with at least [`SETTLED`] samples, how many of their
-    /// first asks failed, and how many were said to fail.
+    /// Tasks of processes with at least [`SETTLED`] samples, the number of their failed first
+    /// requests, and the number of failures that was predicted.
     settled: usize,
     settled_failed: usize,
     settled_stated: f64,
-    /// Tasks sized by the user's own request, for want of samples.
+    /// Tasks with the user's own request, for lack of samples.
     not_advised: usize,
 }
 
-/// What all did on one workflow.
+/// The results of all policies on one workflow.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Replay {
     workflow: String,
@@ -74,7 +74,7 @@ pub(crate) struct Replay {
 /// Replays every workflow of a folder.
 ///
 /// # Errors
-/// Names what cannot be read.
+/// Names the file that cannot be read.
 pub(crate) fn replay_all(folder: &Path) -> Result<Vec<Replay>> {
     let files = read::folder(folder)?;
     files
@@ -108,7 +108,7 @@ fn replay(workflow: String, mut tasks: Vec<Task>) -> Result<Replay> {
     })
 }
 
-/// Without a policy every task gets what its user asked for.
+/// Without a policy every task gets the request of its user.
 fn outcome(name: &'static str, tasks: &[Task], policy: Option<&SizingPolicy>) -> Result<Outcome> {
     let mut result = Outcome {
         policy: name,
@@ -201,7 +201,7 @@ impl Outcome {
     }
 }
 
-/// One table a workflow.
+/// One table for each workflow.
 pub(crate) fn tables(replays: &[Replay]) -> String {
     let head = [
         "",

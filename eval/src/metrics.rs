@@ -1,6 +1,5 @@
-//! What findings by metrics alone are worth: a labelled fleet is judged as `ebb scan
-//! --metrics` would at each of the last hours of its metrics, and each finding compared with
-//! the label.
+//! Scores the findings from metrics alone. A labelled fleet is evaluated as by `ebb scan --metrics`
+//! at each of the last hours of its metrics, and each finding is compared with the label.
 
 pub(crate) mod labels;
 pub(crate) mod rows;
@@ -30,7 +29,7 @@ use crate::table;
 use labels::{LabelRow, Wanted};
 use rows::Machines;
 
-/// The kinds of findings that metrics alone may give about a machine.
+/// The kinds of findings about a machine that metrics alone can give.
 const KINDS: [FindingKind; 5] = [
     FindingKind::IdleNode,
     FindingKind::OffHoursNode,
@@ -39,8 +38,8 @@ const KINDS: [FindingKind; 5] = [
     FindingKind::LowDutyNode,
 ];
 
-/// Compute Optimizer's rule for idle machines, on the same metrics: CPU below 5 % at its peak
-/// and less than 5 MB a day over the network, over all that the metrics cover.
+/// Compute Optimizer's rule for idle machines, on the same metrics: peak CPU below 5 % and less
+/// than 5 MB of network traffic a day, over all metrics.
 ///
 /// Source: AWS Compute Optimizer user guide, "Idle resources".
 const COMPUTE_OPTIMIZER: &str = "idle by Compute Optimizer's rule";
@@ -56,11 +55,11 @@ pub(crate) struct Score {
     pub(crate) at: Timestamp,
     /// Findings that are right.
     pub(crate) right: usize,
-    /// Those that are wrong.
+    /// Findings that are wrong.
     pub(crate) wrong: usize,
     /// Machines without a finding that they should have.
     pub(crate) missed: usize,
-    /// Findings that labels say nothing about.
+    /// Findings without a label that decides.
     pub(crate) unscored: usize,
     /// Machines with a wrong finding, by label.
     pub(crate) wrong_ids: BTreeMap<String, Vec<String>>,
@@ -69,12 +68,12 @@ pub(crate) struct Score {
 }
 
 impl Score {
-    /// `None` without a finding that labels say something about.
+    /// `None` without a finding that a label decides.
     pub(crate) fn precision(&self) -> Option<f64> {
         part(self.right, self.right + self.wrong)
     }
 
-    /// `None` where no machine should have one.
+    /// `None` if no machine should have one.
     pub(crate) fn recall(&self) -> Option<f64> {
         part(self.right, self.right + self.missed)
     }
@@ -87,7 +86,7 @@ fn part(part: usize, whole: usize) -> Option<f64> {
 /// Scores the fleet of a folder at the end of its metrics and at each full hour before it.
 ///
 /// # Errors
-/// Names the file and line that is not as it must be, or a label without metrics.
+/// Names the file and line that is not valid, or a label without metrics.
 pub(crate) fn score_folder(folder: &Path) -> Result<Vec<Score>> {
     let labels = labels::read(folder)?;
     let machines = rows::read(folder)?;
@@ -198,7 +197,7 @@ impl Score {
     }
 }
 
-/// What is found about each machine when the newest row is of this time.
+/// The findings about each machine if the newest row is of this time.
 fn findings(
     machines: &Machines,
     metrics: &BTreeMap<NodeId, MetricSeries>,
@@ -243,7 +242,7 @@ impl rows::Machine {
     }
 }
 
-/// One table a kind, and which labels were mistaken.
+/// One table for each kind, and the labels with wrong or missed findings.
 pub(crate) fn tables(scores: &[Score]) -> String {
     let mut text = String::from(
         "Findings by metrics alone, at each hour of the last day of a labelled fleet.\n",
@@ -286,7 +285,7 @@ fn least(what: &str, shares: impl Iterator<Item = Option<f64>>) -> String {
     }
 }
 
-/// The most of each label at any hour.
+/// The largest number for each label at any hour.
 fn mistaken<'a>(
     what: &str,
     hours: impl Iterator<Item = &'a BTreeMap<String, Vec<String>>>,

@@ -1,12 +1,11 @@
-//! Placement on a made-up world whose truth is known. SIMULATED throughout.
+//! Placement in a simulated world whose true costs are known. All of it is SIMULATED.
 //!
-//! What the world has and the estimator does not know: each family's speed differs
-//! from what is published; each step likes one maker's cores more than another's;
-//! the second thread of a core adds more for one step than for another; runs that
-//! share a machine slow each other down; interruptions are not as often as the
-//! band says; every observed run is noisy. All of it was fixed before the
-//! estimator was run on it. Of a step that ran on two families the estimator sees the
-//! runs on both, as it does in an account.
+//! The world has properties that the estimator does not know. The speed of each family differs from
+//! the published one. Each step runs better on the cores of one vendor. The second thread of a core
+//! adds more for some steps than for others. Runs that share a machine slow each other down.
+//! Interruptions differ from the rate of the band. Every observed run is noisy. All of this was
+//! fixed before the estimator was run on it. If a step ran on two families, the estimator sees the
+//! runs on both, as in a real account.
 
 mod world;
 
@@ -20,7 +19,7 @@ use world::{Task, World};
 /// Steps of a world.
 pub(crate) const STEPS: usize = 300;
 
-/// How far a choice was from the best that there was to choose, over all steps of all worlds.
+/// The difference to the best choice, over all steps of all worlds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Regret {
     method: &'static str,
@@ -30,7 +29,7 @@ pub(crate) struct Regret {
     mean: f64,
     p50: f64,
     p95: f64,
-    /// Steps for which the method named nothing that fits.
+    /// Steps for which the method found no suitable offer.
     no_answer: usize,
 }
 
@@ -77,10 +76,10 @@ fn regret(method: &'static str, choice: Choice, mut all: Vec<f64>, no_answer: us
     }
 }
 
-/// What a run costs in truth where a method puts it.
+/// The true cost of a run on the offer that a method chooses; `None` if it finds none.
 type Method = fn(&World, &Task) -> Option<f64>;
 
-/// What a method chooses from, and so what its choice is compared with.
+/// The offers that a method chooses from, and that its choice is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Choice {
@@ -126,8 +125,8 @@ fn ebb_at_home(world: &World, task: &Task) -> Option<f64> {
     at_home(world, task, task)
 }
 
-/// As if no step had been seen on two families itself; what those of others taught of
-/// families stays known.
+/// As if the step had been observed on one family only; the speeds of families from other steps
+/// stay known.
 fn ebb_from_one(world: &World, task: &Task) -> Option<f64> {
     at_home(world, task, &task.seen_once())
 }
@@ -145,15 +144,13 @@ fn as_it_is(world: &World, task: &Task) -> Option<f64> {
     Some(world.truth(task, &offer))
 }
 
-/// AWS Compute Optimizer's defaults: the 99.5th percentile of CPU and of memory
-/// with 20 % on top, and the cheapest type that has as much; speeds, packing and
-/// spot are not looked at.
+/// AWS Compute Optimizer's defaults: the cheapest type with the 99.5th percentile of CPU and of
+/// memory plus 20 %. Speeds, packing and spot are ignored.
 fn compute_optimizer(world: &World, task: &Task) -> Option<f64> {
     cheapest_fit(world, task, 1.2, |_| true)
 }
 
-/// HealthOmics' Run Analyzer: the greatest use with 25 % on top, and the cheapest
-/// of its families.
+/// HealthOmics' Run Analyzer: the cheapest type of its families with the peak use plus 25 %.
 fn health_omics(world: &World, task: &Task) -> Option<f64> {
     cheapest_fit(world, task, 1.25, |name| {
         [
@@ -194,7 +191,7 @@ fn one_size_down(world: &World, task: &Task) -> Option<f64> {
     }
 }
 
-/// One table a choice.
+/// One table for each set of offers.
 pub(crate) fn tables(regrets: &[Regret]) -> String {
     let mut text = String::from(
         "SIMULATED: placement on made-up worlds whose truth is known. Regret: how much more a run\n\

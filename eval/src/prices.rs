@@ -1,5 +1,5 @@
-//! The built-in list prices of us-east-1 beside a table of another day, and the reader of
-//! the Spot Instance Advisor's file on the whole of it.
+//! Compares the built-in list prices of us-east-1 with a table of another day. It also tests the
+//! reader of the Spot Instance Advisor's file on the whole file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,7 +22,7 @@ const LIST: &str = "ec2-on-demand-us-east-1.csv";
 const ADVISOR: &str = "spot-advisor-data.json.gz";
 const REGION: &str = "us-east-1";
 
-/// What differs by more is explained, in per cent.
+/// Larger differences, in per cent, are explained.
 const TOLERATED: f64 = 1.0;
 
 /// Premiums of dedicated tenancy, as `scripts/catalogue` measured them.
@@ -38,14 +38,14 @@ struct Row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Why {
-    /// The other table has the type dearer by the premium of dedicated tenancy than
-    /// another of its family with as many vCPUs, and ours is that one's price.
+    /// The other price is that of dedicated tenancy: it exceeds the price of a type in its family
+    /// with the same vCPUs by the premium. Our price equals the price of that type.
     TheirsIsDedicated,
-    /// Ours is dearer by that premium, and nothing in our list could show it.
+    /// Our price is higher by that premium, and our list has no price to detect it.
     OursIsDedicated,
-    /// Ours is dearer by another part: the price fell after the day of our list.
+    /// Our price is higher by another ratio: the price fell after the day of our list.
     FellSince,
-    /// Ours is cheaper by another part.
+    /// Our price is lower by another ratio: the price rose after the day of our list.
     RoseSince,
 }
 
@@ -70,7 +70,7 @@ struct Differs {
     why: Why,
 }
 
-/// What was compared.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Compared {
     source: String,
@@ -79,21 +79,21 @@ pub(crate) struct Compared {
     in_both: usize,
     alike: usize,
     differ: Vec<Differs>,
-    /// Only in the other table: types that our list had not heard of, and those whose
-    /// specs we know and price not.
+    /// Types that only the other table has: unknown types, and types with known specs but without a
+    /// price.
     without_specs: usize,
     without_price: usize,
     advisor_regions: usize,
     advisor_types: usize,
     advisor_unread: usize,
-    /// Types of the advisor by band.
+    /// The number of types in the advisor's file by band.
     advisor_bands: BTreeMap<String, usize>,
 }
 
-/// Compares what is built in with the tables of a folder.
+/// Compares the built-in data with the tables of a folder.
 ///
 /// # Errors
-/// Names the file that is not as it must be.
+/// Names the file that is not valid.
 pub(crate) fn compare(folder: &Path) -> Result<Vec<Compared>> {
     let theirs = theirs(&folder.join(LIST))?;
     let advisor = advisor(&folder.join(ADVISOR))?;
@@ -213,7 +213,7 @@ fn bands(advisor: &Advisor) -> BTreeMap<String, usize> {
     counted
 }
 
-/// As tables.
+/// The results as tables.
 pub(crate) fn tables(results: &[Compared]) -> String {
     let mut out = String::new();
     for compared in results {

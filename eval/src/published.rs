@@ -1,12 +1,12 @@
-//! Figures of published memory sizing methods on the replay of three workflows.
+//! Results of published memory sizing methods on the replay of three workflows.
 //!
-//! Source: the code of "Sizey: Memory-Efficient Execution of Scientific Workflow
-//! Tasks" (Bader et al., 2024), run on its own data set with seed 1996; what was
-//! wasted in GB hours and how many attempts failed.
+//! Source: the code of "Sizey: Memory-Efficient Execution of Scientific Workflow Tasks" (Bader et
+//! al., 2024), run on its own data set with seed 1996. The results are the wasted GB hours and the
+//! number of failed attempts.
 
 use serde::Serialize;
 
-/// A method on one workflow.
+/// The result of a method on one workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Figure {
     /// Its name.
@@ -45,8 +45,7 @@ const TABLE: [Row; 3] = [
     ),
 ];
 
-/// The figures for a workflow; none where another replay was published under that
-/// name, or none at all.
+/// The results for a workflow; empty if none were published, or only for a replay of another size.
 pub(crate) fn figures(workflow: &str, tasks: usize) -> Vec<Figure> {
     let known = TABLE.iter().find(|row| row.0 == workflow && row.1 == tasks);
     let of = |row: &Row| {

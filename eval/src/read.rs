@@ -1,4 +1,4 @@
-//! Gzipped CSV files of a folder, each row with the place it stands at.
+//! Reads gzipped CSV files of a folder, with the file and line of each row.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 const ENDING: &str = ".csv.gz";
 
-/// A file's name without its ending, and its rows.
+/// A file's name without its extension, and its rows.
 pub(crate) type Named<T> = (String, Vec<T>);
 
 /// All files of a folder by name.

@@ -1,5 +1,5 @@
-//! Having seen a task on one machine only, and other tasks on both: how long will it
-//! take on the other?
+//! Predicts the duration of a task on a machine on which it has not run. The task is known from one
+//! other machine, and other tasks are known on both machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,16 +26,16 @@ struct Row {
     /// Milliseconds.
     #[serde(rename = "Realtime")]
     realtime: f64,
-    /// Of one core.
+    /// Per cent of one core.
     #[serde(rename = "%cpu")]
     cpu_percent: f64,
 }
 
-/// The same work, whatever it ran on.
+/// Identifies the same work on any machine.
 type Work = (String, String, String, String);
 type Machine = BTreeMap<Work, Seen>;
 
-/// Relative errors of one way to predict.
+/// Relative errors of one method.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Errors {
     method: &'static str,
@@ -49,16 +49,16 @@ pub(crate) struct Errors {
 pub(crate) struct Score {
     pipeline: String,
     machines: usize,
-    /// The task was never seen on the target.
+    /// The task was never observed on the target.
     task_held_out: Vec<Errors>,
-    /// The task was seen on the target with other inputs.
+    /// The task was observed on the target with other inputs.
     input_held_out: Vec<Errors>,
 }
 
 /// Scores every pipeline of a folder.
 ///
 /// # Errors
-/// Names what cannot be read.
+/// Names the file that cannot be read.
 pub(crate) fn score_all(folder: &Path) -> Result<Vec<Score>> {
     let mut pipelines: BTreeMap<String, Vec<Machine>> = BTreeMap::new();
     for (name, rows) in read::folder::<Row>(folder)? {
@@ -76,7 +76,7 @@ pub(crate) fn score_all(folder: &Path) -> Result<Vec<Score>> {
         .collect()
 }
 
-/// Repeats of the same work count once, with their means.
+/// Repetitions of the same work count once, with their means.
 fn machine(rows: Vec<Row>) -> Machine {
     let mut sums: BTreeMap<Work, (f64, f64, f64)> = BTreeMap::new();
     for row in rows {
@@ -140,7 +140,7 @@ fn score_pair(from: &Machine, to: &Machine, held_out: &mut Tally, seen: &mut Tal
     }
 }
 
-/// What the pairs that may be used say.
+/// The known ratios from the allowed pairs.
 struct Known {
     mean_ratio: Option<f64>,
     transfer: Option<Transfer>,
@@ -201,7 +201,7 @@ impl Tally {
     }
 }
 
-/// Two tables a pipeline.
+/// Two tables for each pipeline.
 pub(crate) fn tables(scores: &[Score]) -> String {
     let mut text = String::from(
         "Wall time on another machine: relative error, over all ordered pairs of machines.\n",

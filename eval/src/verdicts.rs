@@ -1,5 +1,5 @@
-//! Verdicts about idle nodes on labelled histories of a fortnight, beside published
-//! rules on the same histories. What the files hold: `eval/histories/README.md`.
+//! Results for idle nodes on labelled histories of two weeks, compared with published rules on the
+//! same histories. `eval/histories/README.md` describes the files.
 
 mod ebb;
 mod history;
@@ -14,25 +14,25 @@ use serde::Serialize;
 use crate::table;
 use history::{History, Set};
 
-/// What a rule says of a history.
+/// The result of a rule for a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Says {
     Idle,
     Used,
-    /// It does not say, and says so.
+    /// The rule has no result.
     Undetermined,
 }
 
-/// What a rule said of histories, by what was so.
+/// Results of a rule, counted by the label of the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub(crate) struct Counts {
-    /// Idle, and called so.
+    /// Idle, and evaluated as idle.
     right: usize,
-    /// In use, and called idle.
+    /// In use, but evaluated as idle.
     wrong: usize,
-    /// Idle, and not called so.
+    /// Idle, but not evaluated as idle.
     missed: usize,
-    /// In use, and not called idle.
+    /// In use, and not evaluated as idle.
     quiet: usize,
     undetermined: usize,
 }
@@ -64,18 +64,18 @@ impl Counts {
     }
 }
 
-/// What a rule said of the histories of one kind.
+/// Results of a rule for the histories of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct OfKind {
     rule: &'static str,
     kind: String,
     used: bool,
-    /// False where a threshold was chosen by looking at its like.
+    /// False if a threshold was chosen with such histories.
     scored: bool,
     simulated: bool,
-    /// All the histories of it.
+    /// All histories of the kind.
     counts: Counts,
-    /// Those that were idle for all of the fortnight.
+    /// Histories that were idle for all of the two weeks.
     idle_all_along: Counts,
 }
 
@@ -83,7 +83,7 @@ type Rule = (&'static str, fn(&Set, &History) -> Says);
 
 const EBB: &str = "Ebb, by its probe";
 
-/// Each looks at what it would see at the end of the fortnight.
+/// Each rule uses the data that it would have at the end of the two weeks.
 const RULES: [Rule; 5] = [
     (EBB, ebb::says),
     ("Compute Optimizer, 14 days", peers::compute_optimizer),
@@ -95,7 +95,7 @@ const RULES: [Rule; 5] = [
 /// Scores the histories of a folder.
 ///
 /// # Errors
-/// Names the file and line that is not as it must be.
+/// Names the file and line that is not valid.
 pub(crate) fn score_all(folder: &Path) -> Result<Vec<OfKind>> {
     let set = Set::read(folder)?;
     let halves = set.histories.len().div_ceil(2);
@@ -142,9 +142,8 @@ fn judged(set: &Set, history: &History) -> [Says; RULES.len()] {
     RULES.map(|(_, says)| says(set, history))
 }
 
-/// The bounds of a share at 95 % by Wilson's score.
-/// Source: Wilson, "Probable inference, the law of succession, and statistical
-/// inference", 1927.
+/// The bounds of a share at 95 % by Wilson's score. Source: Wilson, "Probable inference, the law of
+/// succession, and statistical inference", 1927.
 fn wilson(part: usize, whole: usize) -> Option<(f64, f64)> {
     const Z: f64 = 1.96;
     if whole == 0 {

@@ -1,6 +1,6 @@
-//! The demo: the main job end to end in a simulated account, in the open. It
-//! starts the product's own programs as a deployment would; what is special
-//! about it stands here, in its policy file and in `tests/sim`.
+//! The demo: the main job of the product, end to end in a simulated account. It starts the
+//! product's own programs as in a deployment. Its special settings are in this module, in its
+//! policy file and in `tests/sim`.
 
 mod account;
 mod cgroup;
@@ -39,31 +39,31 @@ use deploy::{Deploying, Deployment, EMAIL};
 use places::Places;
 use probe::RealNode;
 
-/// How much of their past the simulated nodes tell: twice what a verdict takes.
+/// The length of the past that the simulated nodes send: twice the time that a result requires.
 const PAST: Duration = Duration::from_secs(60);
 
-/// On a machine with more to do than it can, a message of five heartbeats may come
-/// later than a verdict that takes 15 s allows. A schedule would sweep again, too.
+/// The most additional sweeps. On a busy machine a message of five heartbeats may arrive too late
+/// for a result that requires 15 s. A schedule would also sweep again.
 const MORE_SWEEPS: usize = 3;
 
-/// What is to be played.
+/// The settings of a demo.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Varies which waste is planted, where, and how much.
+    /// Varies the kind, place and amount of planted waste.
     pub seed: u64,
-    /// Whether any is.
+    /// Whether waste is planted.
     pub waste: Waste,
     /// How the product is deployed.
     pub means: Means,
     /// Whether to try the real probe.
     pub probe: RealProbe,
-    /// Queues and sweeps among which the nodes are divided.
+    /// The number of queues and sweeps among which the nodes are divided.
     pub shards: u8,
-    /// Where to write; `None` for a folder beside the programs.
+    /// The folder for output; `None` for a folder next to the programs.
     pub work: Option<PathBuf>,
 }
 
-/// A demo that is being played; [`Demo::end`] takes it down.
+/// A running demo; [`Demo::end`] takes it down.
 #[derive(Debug)]
 pub struct Demo {
     options: Options,
@@ -75,7 +75,7 @@ pub struct Demo {
     stage: Option<Stage>,
 }
 
-/// What the demo needs of the account once all stands.
+/// The part of the account that the demo uses after the deployment.
 #[derive(Debug, Clone)]
 struct Stage {
     account: Account,
@@ -84,10 +84,10 @@ struct Stage {
 }
 
 impl Demo {
-    /// Makes the run's folder, and nothing yet.
+    /// Creates the folder of the run and starts nothing.
     ///
     /// # Errors
-    /// Says what is missing here and what brings it.
+    /// Names a missing program and how to install it.
     pub fn new(options: Options, console: Console) -> Result<Self> {
         let places = Places::find(options.work.clone(), options.seed)?;
         places.clear_work()?;
@@ -104,10 +104,10 @@ impl Demo {
         })
     }
 
-    /// Plays all of it and says what came of it.
+    /// Runs all parts and returns the comparison with the planted waste.
     ///
     /// # Errors
-    /// When a part of it could not be played.
+    /// If a part could not be run.
     pub async fn play(&mut self) -> Result<Verdict> {
         let console = self.console;
         console.say(format_args!(
@@ -126,7 +126,7 @@ impl Demo {
         Ok(verdict)
     }
 
-    /// Parts 1 and 2: the account, and the product in it.
+    /// Parts 1 and 2: creates the account and deploys the product.
     async fn deploy(&mut self) -> Result<Stage> {
         let (console, places) = (self.console, self.places.clone());
         let children = &mut self.children;
@@ -176,7 +176,7 @@ impl Demo {
         })
     }
 
-    /// Part 3: what the nodes do.
+    /// Part 3: runs the nodes.
     async fn run_nodes(&mut self, stage: &Stage) -> Result<RealProbe> {
         let console = self.console;
         console.part(3, "Nodes: one real, the others simulated");
@@ -215,7 +215,7 @@ impl Demo {
         let stands_for = world
             .probe()
             .context("the world has no node for the probe")?;
-        // Kept from here on, so that what has started is ended whatever comes.
+        // Stored from here on, so that every started program is ended in any case.
         let node = self.node.insert(node);
         node.start(&self.places, &mut self.children, stands_for)
             .await?;
@@ -257,8 +257,8 @@ impl Demo {
         Ok(())
     }
 
-    /// As long as the hanging step must be watched, with the time that a message
-    /// of five heartbeats may take.
+    /// Waits until the hanging step has been observed long enough, and for a message of five
+    /// heartbeats.
     async fn wait_for_pipeline(&mut self, began: Instant) -> Result<()> {
         let watch = self.policy.batch.no_progress() + BEAT * 8;
         let until = began + watch;
@@ -274,7 +274,7 @@ impl Demo {
         Ok(())
     }
 
-    /// Part 4: sweeps until all that needs a second look has had one.
+    /// Part 4: sweeps until every finding that requires two sweeps is reported.
     async fn sweep(&mut self, stage: &Stage) -> Result<Report> {
         let console = self.console;
         console.part(4, "Sweep, and ask the API");
@@ -309,7 +309,7 @@ impl Demo {
         Ok(report)
     }
 
-    /// What a step could run on at the simulator's spot prices, which are made up.
+    /// Shows the spot recommendations of a step at the simulator's spot prices.
     fn tell_spot(&self, report: &Report) {
         let with_spot = report
             .steps
@@ -343,7 +343,7 @@ impl Demo {
         Ok(())
     }
 
-    /// Ends all that was started.
+    /// Ends all started programs.
     pub async fn end(&mut self) {
         if let Some(mut node) = self.node.take() {
             node.end(&mut self.children).await;
@@ -352,14 +352,14 @@ impl Demo {
     }
 }
 
-/// How much was not judged for want of heartbeats.
+/// The number of nodes that were not evaluated for lack of heartbeats.
 fn undetermined(report: &Report) -> usize {
     let reasons = report.not_judged.iter().map(|n| n.reason.as_str());
     let for_want = |r: &&str| r.starts_with("undetermined") || r.contains("fell silent");
     reasons.filter(for_want).count()
 }
 
-/// The step that the real probe watched, or else the dearest.
+/// The step that the real probe observed, otherwise the most expensive one.
 fn step_to_ask_for(report: &Report, world: &World) -> Option<String> {
     use ebb_model::finding_kind::FindingKind::OverprovisionedStep;
     let steps = || {

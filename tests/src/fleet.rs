@@ -1,6 +1,5 @@
-//! The fleet generator: plays the nodes of a world as their probes would tell
-//! of them, through the real wire code and with each node's own credential. All
-//! it sends is labelled simulated.
+//! The fleet generator. It sends the data of the nodes' probes through the real wire code, with the
+//! credential of each node. All data is labelled as simulated.
 
 mod act;
 mod clock;

@@ -1,5 +1,5 @@
-//! End to end: the demo and the generator of its fleet, as a library, so that
-//! tests play parts of them.
+//! End to end tests: the demo and its fleet generator as a library, so that tests can run parts of
+//! them.
 
 pub mod demo;
 pub mod fleet;
@@ -8,14 +8,14 @@ pub mod world;
 
 use std::path::PathBuf;
 
-/// Where `scripts/setup` keeps what it makes: `EBB_CACHE`, or `.cache/ebb` of the home
-/// folder; `None` where there is neither.
+/// The folder of `scripts/setup`: `EBB_CACHE`, or `.cache/ebb` in the home folder; `None` without
+/// both.
 pub fn cache() -> Option<PathBuf> {
     let told = std::env::var_os("EBB_CACHE").map(PathBuf::from);
     told.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/ebb")))
 }
 
-/// Python with the simulators, as `scripts/setup` makes it.
+/// The Python with the simulators that `scripts/setup` installs.
 pub fn python() -> Option<PathBuf> {
     Some(cache()?.join("venv/bin/python"))
 }

@@ -1,5 +1,5 @@
-//! The simulators as a test starts them: a Python program that fills them, tells what
-//! it made in one line of JSON, and ends when its input does.
+//! Simulators for a test: a Python program that fills them, prints its result as one line of JSON,
+//! and ends with its standard input.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -14,16 +14,16 @@ use serde_json::Value;
 #[derive(Debug)]
 pub struct Simulated {
     child: Child,
-    /// What the program told.
+    /// The result of the program.
     pub told: Value,
 }
 
 impl Simulated {
-    /// Starts `tests/sim/NAME` and waits until it has filled its simulators. Skips the test
-    /// where there is no Python for it.
+    /// Starts `tests/sim/NAME` and waits until it has filled its simulators. Skips the test if its
+    /// Python is not installed.
     ///
     /// # Errors
-    /// When it does not start, or ends without a word.
+    /// If it does not start, or ends without a result.
     pub fn start(name: &str) -> Result<Self> {
         let python = crate::python().context("no HOME")?;
         if !python.exists() {
@@ -49,15 +49,15 @@ impl Simulated {
         Ok(Self { child, told })
     }
 
-    /// The text under a key of what was told.
+    /// The text with this key in the result.
     pub fn text(&self, key: &str) -> &str {
         self.told[key].as_str().unwrap_or_default()
     }
 
-    /// Asks one of the endpoints of `tests/sim/extensions`.
+    /// Calls one of the endpoints of `tests/sim/extensions`.
     ///
     /// # Errors
-    /// When it does not answer with a success.
+    /// If the answer is not a success.
     pub fn extension(&self, path: &str, body: &impl Serialize) -> Result<Value> {
         let place = self.text("moto").trim_start_matches("http://");
         let body = serde_json::to_string(body)?;

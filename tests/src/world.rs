@@ -1,5 +1,5 @@
-//! The files that the seed of the simulated account writes (`tests/sim/seed.py`):
-//! what its nodes do, and apart from that which of it is waste.
+//! The files that the seed of the simulated account writes (`tests/sim/seed.py`): the activity of
+//! its nodes and, in a separate file, the planted waste.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +9,14 @@ use ebb_model::finding_kind::FindingKind;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// `world.json`: what is there and what it does; not what is waste.
+/// `world.json`: the nodes and their activity, without the planted waste.
 #[derive(Debug, Clone, Deserialize)]
 pub struct World {
-    /// What it was made from.
+    /// The seed.
     pub seed: u64,
     /// Regions with instances.
     pub regions: Vec<String>,
-    /// The node that this machine stands for.
+    /// The node that this machine represents.
     pub probe_node: String,
     /// Every running node.
     pub nodes: Vec<Node>,
@@ -33,8 +33,7 @@ pub struct Node {
     pub name: String,
     /// How it behaves.
     pub profile: Profile,
-    /// The second of the generator's clock from which a quiet node has only
-    /// background.
+    /// The second of the generator's clock from which an idle node has only background activity.
     pub quiet_after_seconds: u64,
     /// Its cores.
     pub vcpus: u64,
@@ -48,7 +47,7 @@ pub struct Node {
     pub steps: Vec<Step>,
     /// Jobs that ended on it.
     pub finished_steps: Vec<Step>,
-    /// Its role's session; none where no probe is installed.
+    /// Session of its role; `None` if no probe is installed.
     pub credentials: Option<Credentials>,
 }
 
@@ -56,15 +55,15 @@ pub struct Node {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// Most cores at work.
+    /// Most cores work.
     Busy,
-    /// A little at work all the time.
+    /// A little work all the time.
     Light,
-    /// Short work, short pauses.
+    /// Short work with short pauses.
     Bursty,
-    /// Background only, from a time on.
+    /// Only background activity from a time on.
     Quiet,
-    /// Background only, and heartbeats that get lost.
+    /// Only background activity, and lost heartbeats.
     Gappy,
     /// No probe.
     Silent,
@@ -72,8 +71,8 @@ pub enum Profile {
     Probe,
 }
 
-/// One job as its node sees it. What it uses is not known of those on the node
-/// with the real probe: that is measured.
+/// One job on its node. The usage is `None` for jobs on the node with the real probe, which
+/// measures it.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Step {
     /// The ECS task, which names the cgroup.
@@ -82,19 +81,19 @@ pub struct Step {
     pub job_id: String,
     /// The Batch job's name.
     pub job_name: String,
-    /// What its cgroup allows.
+    /// The memory limit of its cgroup.
     pub requested_memory_bytes: u64,
     /// Cores in use.
     pub cpu_cores: Option<f64>,
-    /// Memory held.
+    /// Used memory.
     pub memory_bytes: Option<u64>,
     /// Disk traffic.
     pub disk_bytes_per_second: Option<u64>,
-    /// How long ago it started.
+    /// Seconds since it started.
     pub started_age_seconds: u64,
-    /// How long ago it ended.
+    /// Seconds since it ended.
     pub stopped_age_seconds: Option<u64>,
-    /// How it ended.
+    /// Its exit code.
     pub exit_code: Option<u8>,
 }
 
@@ -107,16 +106,16 @@ pub struct Credentials {
     pub secret_access_key: String,
     /// Its token.
     pub session_token: String,
-    /// What AWS attests: `AROA…:i-…`.
+    /// The identity that AWS attests: `AROA…:i-…`.
     pub user_id: String,
 }
 
-/// One piece of waste that was planted.
+/// One planted waste.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct Planted {
-    /// Which rule must find it.
+    /// The rule that must find it.
     pub kind: FindingKind,
-    /// In which way, where a rule knows several.
+    /// The variant, if a rule has several.
     pub variant: Option<String>,
     /// Instance id, job id or job name.
     pub resource: String,
@@ -126,12 +125,12 @@ impl World {
     /// Reads `world.json` of a folder.
     ///
     /// # Errors
-    /// When it is not there or not understood.
+    /// If the file does not exist or is not valid.
     pub fn read(folder: &Path) -> Result<Self> {
         read(&folder.join("world.json"))
     }
 
-    /// The node that this machine stands for.
+    /// The node that this machine represents.
     pub fn probe(&self) -> Option<&Node> {
         self.nodes.iter().find(|n| n.instance_id == self.probe_node)
     }
@@ -141,7 +140,7 @@ impl Planted {
     /// Reads `planted.json` of a folder.
     ///
     /// # Errors
-    /// When it is not there or not understood.
+    /// If the file does not exist or is not valid.
     pub fn read(folder: &Path) -> Result<Vec<Self>> {
         read(&folder.join("planted.json"))
     }

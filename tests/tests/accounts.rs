@@ -1,5 +1,5 @@
-//! Two accounts in five regions over the real SDKs: one region refuses, one throttles,
-//! one does not answer; everything comes in small pages; a machine leaves meanwhile.
+//! Two accounts in five regions over the real SDKs. One region refuses, one throttles, and one does
+//! not answer. All answers come in small pages, and one machine disappears meanwhile.
 
 #[path = "accounts/examples.rs"]
 mod examples;
@@ -39,10 +39,10 @@ use ebb_tests::simulated::Simulated;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// How long a call may take in all; the hanging region takes longer.
+/// The time limit of a call; the hanging region takes longer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Calls that tell in pages, all of which must have been seen to.
+/// Paged calls, all of whose pages must have been read.
 const PAGED: [&str; 14] = [
     "GetProducts",
     "DescribeSpotPriceHistory",
@@ -108,7 +108,7 @@ async fn gathered(account: &Simulated, all: &Accounts) -> Result<Inventory> {
     Ok(inventory::inventory(&asked).await)
 }
 
-/// The instances of the second account by region.
+/// The number of instances of the second account by region.
 fn of_the_second(account: &Simulated, found: &Inventory) -> Result<BTreeMap<String, usize>> {
     let second = AccountId::new(account.text("second"))?;
     let mut count = BTreeMap::new();
@@ -204,8 +204,8 @@ async fn refused_and_whole() -> Result<()> {
     money::of_many_machines_is_read_day_by_day(&account).await
 }
 
-/// ECS still has a machine that EC2 knows no more: nothing is said of it as a machine, and
-/// what ran there is not called well.
+/// ECS still lists a machine that EC2 no longer knows. The report does not contain it as a machine,
+/// and its task does not count as successful.
 async fn one_that_vanishes_is_no_waste(
     account: &Simulated,
     all: &Accounts,
@@ -250,7 +250,7 @@ async fn one_that_vanishes_is_no_waste(
     Ok(())
 }
 
-/// What AWS's two advisers say of one machine.
+/// The recommendations of AWS's two advisers for one machine.
 fn advice(account: &str, instance: &str) -> Value {
     let saving = json!({"estimatedMonthlySavings": {"currency": "USD", "value": 9.5}});
     let best = json!({"instanceType": "t3.medium", "rank": 1, "savingsOpportunity": saving});
@@ -264,7 +264,8 @@ fn advice(account: &str, instance: &str) -> Value {
     })
 }
 
-/// Job, task, container instance and machine are one; the worker that left is none.
+/// Job, task, container instance and machine are assigned to each other; the deleted worker is not
+/// included.
 fn joined(account: &Simulated, found: &Inventory) -> Result<()> {
     let batch = &found.batch;
     let lost = 1;

@@ -1,13 +1,13 @@
-//! Which crate may depend on which, as `ARCHITECTURE.md` says; a new edge is a
-//! line there and a line here.
+//! The allowed dependencies between crates, as in `ARCHITECTURE.md`. A new dependency requires a
+//! line in both files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Each crate with those of ours that it may name; see "Who may depend on whom".
-/// [`ANY`] may name any.
+/// Each crate with the workspace crates that it may depend on; see "Who may depend on whom".
+/// [`ANY`] may depend on any.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("ebb-telemetry", &[]),
     ("ebb-wire", &["ebb-telemetry"]),
@@ -118,7 +118,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 const ANY: [&str; 3] = ["ebb-tests", "eval", "ebb-fuzz"];
 
-/// What only tests may name.
+/// Dependencies that only tests may have.
 const FOR_TESTS: &[(&str, &str)] = &[
     ("ebb-probe", "ebb-node-state"),
     ("ebb-report", "ebb-workflows"),
@@ -127,17 +127,17 @@ const FOR_TESTS: &[(&str, &str)] = &[
     ("ebb-sweep", "ebb-wire"),
 ];
 
-/// The harness, which the tests of every crate may use.
+/// The test harness, which the tests of every crate may use.
 const HARNESS: &str = "ebb-test-support";
 
-/// The one crate that may name a cloud SDK.
+/// The one crate that may depend on a cloud SDK.
 const CLOUD: &str = "ebb-cloud";
 
-/// The features of [`CLOUD`] that the probe may ask for: it has no business with
-/// inventory, metrics, bill, secrets or mail.
+/// The features of [`CLOUD`] that the probe may enable. It does not use inventory, metrics, bill,
+/// secrets or mail.
 const PROBES_FEATURES: [&str; 5] = ["queue", "objects", "identity", "stores", "webhook"];
 
-/// One dependency as a manifest names it, for whatever purpose.
+/// One dependency in a manifest, of any kind.
 #[derive(Debug, Clone)]
 struct Edge {
     from: String,
@@ -146,7 +146,7 @@ struct Edge {
     is_for_tests: bool,
 }
 
-/// What is wrong with the edges of the packages, in words.
+/// Errors in the dependencies of the packages, as text.
 fn wrong(packages: &BTreeSet<String>, edges: &[Edge]) -> Vec<String> {
     let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
     let unknown = packages
@@ -211,7 +211,8 @@ fn metadata() -> (BTreeSet<String>, Vec<Edge>) {
     let mut edges = Vec::new();
     for package in list(&metadata["packages"]) {
         names.insert(text(&package["name"]));
-        // What a feature of the package asks of the other, as `other/feature`.
+        // The features of the other crate that a feature of the package enables, as
+        // `other/feature`.
         let own = package["features"].as_object().into_iter().flatten();
         let own: Vec<String> = own
             .flat_map(|(_, asks)| list(asks))

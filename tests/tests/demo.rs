@@ -1,5 +1,5 @@
-//! The main job end to end, as the demo plays it: three seeds, an account
-//! without waste, a manifest that does not fit, and an end before its time.
+//! The main job end to end in the demo: three seeds, an account without waste, a wrong manifest,
+//! and an early end.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,8 +12,8 @@ use ebb_test_support::{run, skip, tests};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// One after the other: each starts two simulators and, some, a probe that
-/// measures this very machine.
+/// One test at a time: each starts two simulators and, in some tests, a probe that measures this
+/// machine.
 static ALONE: Mutex<()> = Mutex::new(());
 
 const TERRAFORM: &[&str] = &[];
@@ -21,7 +21,7 @@ const CALLS: &[&str] = &["--skip-terraform"];
 const CALLS_WITHOUT_PROBE: &[&str] = &["--skip-terraform", "--skip-probe"];
 const TWO_SHARDS_WITHOUT_PROBE: &[&str] = &["--shards", "2", "--skip-probe"];
 
-/// The demo with `arguments`. Skips the test where this machine cannot run it.
+/// The demo with `arguments`. Skips the test if this machine cannot run the demo.
 fn demo(arguments: &[&str]) -> Command {
     let cache = ebb_tests::cache().unwrap_or_default();
     if !ebb_tests::python().is_some_and(|python| python.exists()) {
@@ -39,7 +39,7 @@ fn demo(arguments: &[&str]) -> Command {
     command
 }
 
-/// What a finished run said, and the folder that it left.
+/// The output of a finished run, and its folder.
 struct Played {
     said: String,
     status: Option<i32>,
@@ -74,7 +74,7 @@ fn words(ended: &Output) -> String {
     format!("{out}{err}")
 }
 
-/// The ports of the simulators, by what the demo says.
+/// The ports of the simulators in the demo's output.
 fn ports(said: &str) -> Vec<u16> {
     let lines = said
         .lines()
@@ -127,7 +127,7 @@ fn all_that_was_planted_is_found_with_the_real_provider_and_the_real_probe() {
         .says("overprovisioned_step: demo-overasked");
 }
 
-/// A run's own manifest is good; one with a line more, or a line less, is not.
+/// The manifest of a run matches; a manifest with one line more or less does not.
 fn a_manifest_that_does_not_fit_is_told(played: &Played) {
     let manifest = played.file("planted.json");
     let text = fs::read_to_string(&manifest).expect("a manifest");

@@ -1,5 +1,5 @@
-//! The documents agree with the code: each kind of finding has a page, and the code map
-//! names paths that exist.
+//! The documents agree with the code: each kind of finding has a page, and the code map contains
+//! only existing paths.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The structure inside the crates: files that import each other in a circle can only be
-//! read together, so circles stay small; and a type has one name in its crate.
+//! The structure inside the crates. Files that import each other in a circle can only be read
+//! together, so circles stay small. A type has one name in its crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree};
 
-/// Files of the largest circle of imports.
+/// The most files in a circle of imports.
 const MAX_CIRCLE: usize = 5;
 
 fn root() -> PathBuf {
@@ -27,7 +27,7 @@ fn sources() -> Vec<PathBuf> {
 
 type Module = Vec<String>;
 
-/// The modules of one crate by their paths, with what each file holds.
+/// The modules of one crate by their paths, with the content of each file.
 fn modules(source: &Path) -> BTreeMap<Module, syn::File> {
     fn walk(folder: &Path, at: &Module, all: &mut BTreeMap<Module, syn::File>) {
         for entry in fs::read_dir(folder).into_iter().flatten() {
@@ -47,7 +47,7 @@ fn modules(source: &Path) -> BTreeMap<Module, syn::File> {
     without_tests(all)
 }
 
-/// Leaves out the modules that only tests compile.
+/// Removes the modules that only tests compile.
 fn without_tests(all: BTreeMap<Module, syn::File>) -> BTreeMap<Module, syn::File> {
     let mut for_tests = BTreeSet::new();
     for (module, file) in &all {
@@ -174,7 +174,7 @@ fn imports(modules: &BTreeMap<Module, syn::File>) -> BTreeMap<Module, BTreeSet<M
         .collect()
 }
 
-/// What can be reached from a module, itself only if it is in a circle.
+/// The modules that can be reached from a module; itself only if it is in a circle.
 fn reached<'a>(
     imports: &'a BTreeMap<Module, BTreeSet<Module>>,
     from: &'a Module,
@@ -189,7 +189,7 @@ fn reached<'a>(
     seen
 }
 
-/// Sets of modules of which each reaches each other.
+/// Sets of modules that can all reach each other.
 fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<&Module>> {
     let reach: BTreeMap<&Module, BTreeSet<&Module>> = imports
         .keys()

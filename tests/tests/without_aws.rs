@@ -1,5 +1,5 @@
-//! Without AWS: the real probe pushes to an object store, and `ebb sweep --lake` judges from
-//! there; a folder, S3 as a simulator speaks it, and Google's as a mock of ours does.
+//! Without AWS: the real probe writes to an object store, and `ebb sweep --lake` evaluates its
+//! data. The stores are a folder, a simulator of S3 and a mock of Google Cloud Storage.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,14 +15,14 @@ use ebb_telemetry::origin::Origin;
 use ebb_test_support::{run, skip, tests};
 use serde_json::Value;
 
-/// Five heartbeats are a message; what is left is pushed at the end.
+/// Seconds of an interval. Five heartbeats are one message; the rest is sent at the end.
 const INTERVAL: u64 = 1;
-/// On a machine with more to do than it can, a probe takes seconds to start.
+/// On a busy machine a probe takes seconds to start.
 const WATCHED: Duration = Duration::from_secs(20);
 
 const REPORT: &str = "reports/latest/report.json";
 
-/// Credentials that a simulator takes.
+/// Credentials that the simulators accept.
 const KEYS: [(&str, &str); 4] = [
     ("AWS_ACCESS_KEY_ID", "test"),
     ("AWS_SECRET_ACCESS_KEY", "test"),
@@ -30,7 +30,7 @@ const KEYS: [(&str, &str); 4] = [
     ("AWS_EC2_METADATA_DISABLED", "true"),
 ];
 
-/// A program of the workspace, beside the one that this package builds.
+/// A program of the workspace, next to the program of this package.
 fn program(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_ebb-demo")).with_file_name(name);
     if !path.exists() {
@@ -39,7 +39,7 @@ fn program(name: &str) -> PathBuf {
     path
 }
 
-/// Ended with its test.
+/// A program that ends with its test.
 struct Running(Child);
 
 impl Running {
@@ -59,7 +59,7 @@ impl Drop for Running {
     }
 }
 
-/// A place, and the environment by which programs reach it.
+/// A place, and the environment variables that programs need to reach it.
 struct Place {
     url: String,
     environment: Vec<(&'static str, String)>,
@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-/// The probe watches for some seconds; two sweeps judge what it told, once.
+/// The probe observes for some seconds. Two sweeps evaluate its data, each heartbeat once.
 fn watched_and_swept(place: &Place, report: impl Fn() -> Result<Vec<u8>>) -> Result<()> {
     let (probe, ebb) = (program("ebb-probe"), program("ebb"));
     let folder = tempfile::tempdir()?;
@@ -136,11 +136,11 @@ fn a_host_that_pushes_to_a_folder_is_judged_from_there() -> Result<()> {
     watched_and_swept(&place, || Ok(fs::read(folder.path().join(REPORT))?))
 }
 
-/// The simulator of S3 asks whether a request is signed, not by whom.
+/// The simulator of S3 requires a signature but does not check it.
 const SIGNED: &str = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, \
      SignedHeaders=host, Signature=0";
 
-/// One request to the simulator; its answer's body.
+/// Sends one request to the simulator; returns the body of the answer.
 fn asked(port: u16, line: &str) -> Result<Vec<u8>> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     write!(
@@ -156,7 +156,7 @@ fn asked(port: u16, line: &str) -> Result<Vec<u8>> {
     Ok(answer.split_off(end + 4))
 }
 
-/// Started, and with an empty bucket.
+/// The simulator with an empty bucket.
 fn with_bucket(script: &str) -> Result<(Running, u16)> {
     let python = ebb_tests::python().context("no HOME")?;
     if !python.exists() {

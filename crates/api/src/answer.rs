@@ -1,4 +1,4 @@
-//! Answers as JSON, with pages of results.
+//! JSON answers with pages of results.
 
 use std::borrow::Cow;
 
@@ -13,24 +13,24 @@ use serde::Serialize;
 use crate::problem::Problem;
 use crate::query::{Only, Page};
 
-/// What every answer says of the report that it is from.
+/// The part of the report that every answer contains.
 #[derive(Serialize)]
 pub(crate) struct Head<'a> {
     schema: &'static str,
-    /// When the sweep judged.
+    /// The time of the evaluation.
     at: Timestamp,
-    /// Simulated as soon as any of its input is.
+    /// Simulated if any input is simulated.
     origin: Origin,
-    /// Of the findings that the filters let through.
+    /// The totals of the findings that match the filters.
     totals: Cow<'a, Totals>,
-    /// Resources that a rule did not judge; the report says which and why.
+    /// The number of resources that a rule did not evaluate; the report lists them with the reason.
     not_judged: usize,
-    /// Parts of the account that could not be seen; the report says which and why.
+    /// The number of gaps; the report lists them with the reason.
     gaps: usize,
-    /// Steps, nodes, pipelines, environments and runs that the report had no room for.
+    /// The number of steps, nodes, pipelines, environments and runs that did not fit into the
+    /// report.
     left_out: usize,
-    /// The share of steps that is joined to a run, in parts per million; `None` without
-    /// steps.
+    /// The share of tasks that are assigned to a run, in parts per million; `None` without tasks.
     joined_ppm: Option<u32>,
 }
 
@@ -40,12 +40,12 @@ pub(crate) struct Paged<T> {
     /// Entries on all pages.
     total: usize,
     items: Vec<T>,
-    /// What to ask for with `?after=` to go on; `None` on the last page.
+    /// The value of `?after=` for the next page; `None` on the last page.
     next: Option<String>,
 }
 
 impl<'a> Head<'a> {
-    /// The same with other sums.
+    /// The same with other totals.
     pub(crate) fn with_totals(self, totals: Cow<'a, Totals>) -> Self {
         Self { totals, ..self }
     }
@@ -72,13 +72,13 @@ pub(crate) fn is_there(step: &StepAdvice, only: &Only) -> bool {
         && only.lets("account", step.account.as_ref().map(AccountId::as_str))
 }
 
-/// The name that a value travels by.
+/// The name of a value in JSON.
 pub(crate) fn slug(value: &impl Serialize) -> Option<String> {
     let value = serde_json::to_value(value).ok()?;
     value.as_str().map(str::to_owned)
 }
 
-/// The part of a list that a page is.
+/// One page of a list.
 pub(crate) fn cut<T>(
     page: &Page,
     all: Vec<T>,
@@ -99,7 +99,7 @@ pub(crate) fn cut<T>(
 }
 
 impl<T> Paged<T> {
-    /// The same page of what its entries become.
+    /// The same page with each entry converted.
     pub(crate) fn map<U>(self, told: impl Fn(T) -> U) -> Paged<U> {
         Paged {
             total: self.total,

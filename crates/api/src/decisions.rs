@@ -1,5 +1,5 @@
-//! What people decide about findings over the API: dismiss, snooze, reopen. It holds
-//! from the next sweep on.
+//! Decisions of people about findings over the API: dismiss, snooze, reopen. A decision takes
+//! effect in the next sweep.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -19,24 +19,24 @@ use crate::list::List;
 use crate::problem::Problem;
 use crate::query::Page;
 
-/// A reason of 500 characters, escaped.
+/// Enough for a reason of 500 escaped characters.
 const MAX_BYTES: usize = 16 << 10;
 
-/// What is to be done about a finding.
+/// An action on a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// Nobody is to hear of it again.
+    /// No further notifications about it.
     Dismiss,
-    /// Nobody is to hear of it until some day.
+    /// No notifications about it until a date.
     Snooze,
-    /// The decision is taken back.
+    /// The decision is withdrawn.
     Reopen,
 }
 
 impl Act {
     pub(crate) const ALL: [Self; 3] = [Self::Dismiss, Self::Snooze, Self::Reopen];
 
-    /// As it stands at the end of the path.
+    /// The last part of its path.
     pub(crate) const fn slug(self) -> &'static str {
         match self {
             Self::Dismiss => "dismiss",
@@ -46,7 +46,7 @@ impl Act {
     }
 }
 
-/// What is sent along.
+/// The body of a request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Said {
@@ -59,16 +59,16 @@ struct Decided<'a> {
     schema: &'static str,
     /// The finding's id.
     finding: &'a str,
-    /// The decision that holds now, or was taken back.
+    /// The decision that is in force, or the withdrawn one.
     decision: Decision,
-    /// Whether it holds.
+    /// Whether it is in force.
     holds: bool,
 }
 
 /// A page of all decisions.
 pub(crate) struct Listed {
     pub(crate) text: String,
-    /// Changes with what it is from.
+    /// Changes with the content.
     pub(crate) version: String,
 }
 
@@ -84,11 +84,11 @@ struct DecisionList<'a> {
 struct Entry<'a> {
     finding: &'a str,
     decision: &'a Decision,
-    /// Whether it holds; one that ended is kept for a month.
+    /// Whether it is in force; an ended decision is kept for a month.
     holds: bool,
 }
 
-/// What was decided, by the finding's id.
+/// All decisions by the finding's id.
 pub(crate) async fn list(
     objects: &dyn Objects,
     page: &Page,
@@ -120,7 +120,7 @@ pub(crate) async fn list(
     Ok(Listed { text, version })
 }
 
-/// Keeps a decision about a finding of the report, and says which.
+/// Stores a decision about a finding of the report and returns it.
 pub(crate) async fn decide(
     objects: &dyn Objects,
     report: &Report,
@@ -164,7 +164,7 @@ fn told(finding: &str, decision: Decision, holds: bool) -> Result<String, Proble
     })
 }
 
-/// Only JSON, which no page of another site can send without being asked about it.
+/// Accepts only JSON: a browser asks before another site may send it.
 fn said(request: &Request) -> Result<Said, Problem> {
     let kind = request.header("content-type").unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();

@@ -1,8 +1,8 @@
-//! What an HTTP API sends to a function and takes from it: payload format 2.0, as
-//! much of it as is used here.
+//! Requests and responses between an HTTP API and a Lambda function: the used part of payload
+//! format 2.0.
 //!
-//! Source: "Working with AWS Lambda proxy integrations for HTTP APIs", Amazon API
-//! Gateway developer guide.
+//! Source: "Working with AWS Lambda proxy integrations for HTTP APIs", Amazon API Gateway developer
+//! guide.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
-    /// Its escapes are undone, but for `%25`.
+    /// Its escapes are decoded, except `%25`.
     #[serde(rename = "rawPath")]
     pub path: String,
     #[serde(default, rename = "rawQueryString")]
-    /// What stands after the `?`.
+    /// The text after the `?`.
     pub query: String,
     #[serde(default)]
     headers: BTreeMap<String, String>,
@@ -27,7 +27,7 @@ pub struct Request {
     body: Option<String>,
     #[serde(default)]
     is_base64_encoded: bool,
-    /// The body, where a server of its own read it.
+    /// The body, if the program's own server read it.
     #[serde(skip)]
     bytes: Option<Vec<u8>>,
     request_context: RequestContext,
@@ -40,7 +40,7 @@ struct RequestContext {
     authorizer: Option<Authorizer>,
 }
 
-/// Who calls, as the gateway made sure of.
+/// The caller, as the gateway verified it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Authorizer {
@@ -66,7 +66,7 @@ struct Http {
 }
 
 impl Request {
-    /// As a server of its own reads it; `target` is path and query.
+    /// A request to the program's own server; `target` is path and query.
     pub fn new(method: &str, target: &str, headers: BTreeMap<String, String>) -> Self {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         Self {
@@ -85,14 +85,14 @@ impl Request {
         }
     }
 
-    /// With a body.
+    /// The same request with a body.
     #[must_use]
     pub fn with_body(mut self, body: Vec<u8>) -> Self {
         self.bytes = Some(body);
         self
     }
 
-    /// Its body; `None` where it is not what it is said to be.
+    /// Its body; `None` if it is not the Base64 that the request announces.
     pub(crate) fn body(&self) -> Option<Cow<'_, [u8]>> {
         let text = self.body.as_deref().unwrap_or_default();
         match (&self.bytes, self.is_base64_encoded) {
@@ -102,7 +102,7 @@ impl Request {
         }
     }
 
-    /// Who calls, as the gateway made sure of.
+    /// The caller, as the gateway verified it.
     pub(crate) fn caller(&self) -> &str {
         let authorizer = self.request_context.authorizer.as_ref();
         let iam = authorizer.and_then(|by| by.iam.as_ref()?.user_arn.as_deref());
@@ -112,12 +112,12 @@ impl Request {
             .unwrap_or("somebody over the API")
     }
 
-    /// Its method, in capitals.
+    /// Its method in upper case.
     pub(crate) fn method(&self) -> &str {
         &self.request_context.http.method
     }
 
-    /// A header, whatever the case of its name.
+    /// A header; upper and lower case do not differ.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         let found = headers.find(|(given, _)| given.eq_ignore_ascii_case(name));
@@ -125,19 +125,19 @@ impl Request {
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Answer {
     #[serde(rename = "statusCode")]
-    /// Its status.
+    /// Its HTTP status.
     pub status: u16,
-    /// Its headers, in small letters.
+    /// Its headers, with names in lower case.
     pub headers: BTreeMap<&'static str, String>,
-    /// Its body; empty where there is none.
+    /// Its body; empty without one.
     pub body: String,
 }
 
-/// Undoes what escapes are left; those that are none stay.
+/// Decodes the remaining escapes; invalid ones stay.
 pub(crate) fn unescape(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());

@@ -1,4 +1,4 @@
-//! The lists of the API: where each stands and by what it is filtered.
+//! The lists of the API: the path and the filters of each.
 
 use ebb_model::decision::Verb;
 use ebb_model::finding_kind::FindingKind;
@@ -9,35 +9,35 @@ use ebb_telemetry::step::StepKind;
 use crate::problem::Problem;
 use crate::variants::variants;
 
-/// A list.
+/// A list of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
     /// Findings of every kind.
     Findings,
-    /// The same as recommendations, those of which there is something to do.
+    /// The same as recommendations; findings without a remedy are left out.
     Recommendations,
     /// All nodes.
     Nodes,
-    /// All steps with what they ask for and should ask for.
+    /// All steps with their present and recommended requests.
     Steps,
-    /// Pipelines with what their steps cost together.
+    /// Pipelines with the cost of all their steps.
     Pipelines,
-    /// Compute environments with what they run.
+    /// Compute environments with the steps that they run.
     Environments,
-    /// Runs with their steps' labels.
+    /// Runs with the labels of their steps.
     Runs,
-    /// What people decided about findings.
+    /// Decisions of people about findings.
     Decisions,
     /// List prices of machine types.
     Prices,
 }
 
-/// By what a list is filtered.
+/// A filter of a list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Filter {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
-    /// The values that it takes; empty for any.
+    /// The allowed values; empty for any value.
     pub(crate) values: &'static [&'static str],
 }
 
@@ -78,7 +78,7 @@ impl List {
         }
     }
 
-    /// What holds it in the answer.
+    /// The name of the schema of its entries.
     pub(crate) const fn schema(self) -> &'static str {
         match self {
             Self::Findings => "ebb.findings/2",
@@ -144,14 +144,14 @@ impl List {
         }
     }
 
-    /// By its path.
+    /// The list with this path; `None` if there is none.
     pub(crate) fn at(path: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|list| list.path() == path)
     }
 }
 
 impl Filter {
-    /// Refuses a value that the filter knows to be none.
+    /// Refuses a value that is not allowed.
     pub(crate) fn check(&self, value: &str) -> Result<(), Problem> {
         match self.values.is_empty() || self.values.contains(&value) {
             true => Ok(()),

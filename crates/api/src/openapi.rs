@@ -1,5 +1,5 @@
-//! The document that describes the API, OpenAPI 3.1, from the same lists, filters,
-//! bounds and forms that the router reads.
+//! The OpenAPI 3.1 document of the API. It is built from the same lists, filters, bounds and forms
+//! that the router uses.
 
 pub mod schemas;
 pub mod write;
@@ -52,7 +52,7 @@ pub(crate) fn document() -> Value {
     })
 }
 
-/// What a good answer is.
+/// A successful response.
 struct Said {
     summary: &'static str,
     content: Value,
@@ -67,7 +67,7 @@ impl Said {
     }
 }
 
-/// What can go wrong wherever a report is read.
+/// The error statuses of every path that reads a report.
 const OF_REPORT: [u16; 5] = [400, 404, 500, 502, 503];
 
 fn list(list: List) -> Value {
@@ -277,7 +277,7 @@ fn decide(act: Act) -> Value {
     })
 }
 
-/// What is answered, with what can go wrong.
+/// All responses of a path, with its errors.
 fn responses(mut all: Value, errors: &[u16]) -> Value {
     for status in errors.iter().chain(&[405]) {
         all[status.to_string()] = json!({

@@ -1,4 +1,4 @@
-//! List prices of the catalogue as it is best known, with what each type has.
+//! The newest known list prices, with the specs of each type.
 
 use ebb_catalog::catalog::Catalogue;
 use ebb_catalog::list_price::{ListPrice, PriceBasis};
@@ -17,7 +17,7 @@ use crate::query::Page;
 #[derive(Serialize)]
 struct Prices<'a> {
     schema: &'static str,
-    /// Where the prices come from and of which day.
+    /// The source and date of the prices.
     as_of: String,
     #[serde(flatten)]
     page: Paged<Price<'a>>,
@@ -44,7 +44,7 @@ struct Entry<'a> {
     listed: ListPrice,
 }
 
-/// A page of them, by type and region.
+/// A page of the prices, by type and region.
 pub(crate) fn list(page: &Page, catalogue: &Catalogue) -> Result<String, Problem> {
     let only = &page.only;
     let types = catalogue.types().iter().filter(|spec| {
@@ -73,7 +73,7 @@ fn id(entry: &Entry<'_>) -> String {
     format!("{}/{}", entry.spec.name, entry.region)
 }
 
-/// What stands before the size.
+/// The part of the name before the size.
 fn family(spec: &TypeSpec) -> &str {
     let name = spec.name.as_str();
     name.split_once('.').map_or(name, |(family, _)| family)

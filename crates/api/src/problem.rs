@@ -1,4 +1,4 @@
-//! What went wrong, as problem details (RFC 9457).
+//! Errors as problem details (RFC 9457).
 
 use std::collections::BTreeMap;
 
@@ -6,42 +6,42 @@ use serde_json::json;
 
 use crate::http::Answer;
 
-/// Why there is no answer.
+/// Why a request fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Problem {
     /// Only these methods are offered.
     Method(&'static str),
-    /// No such path.
+    /// The path does not exist.
     Path(String),
     /// A query parameter is wrong.
     Query(String),
-    /// The entry that a page is to follow is in no report any more.
+    /// The entry before the page is no longer in the report.
     Cursor(String),
-    /// No step of this name is in the report.
+    /// The report has no step of this name.
     Step(String),
-    /// No finding of this id is in the report.
+    /// The report has no finding with this id.
     Finding(String),
-    /// No decision about it holds that could be taken back.
+    /// No decision about the finding is in force.
     NoDecision(String),
-    /// Others decided at the same moment, again and again.
+    /// Others changed the decisions at the same time on every attempt.
     Contended,
-    /// What is asked for is well said, and cannot hold as things are.
+    /// The request is valid, but the state of the finding does not allow it.
     Undecidable(String),
-    /// A body that is not said to be JSON.
+    /// The content type of the body is not JSON.
     MediaType,
-    /// There are several of this name.
+    /// Several entries have this name.
     Ambiguous { what: String, ids: Vec<String> },
-    /// Too few runs of a step tell what it needs.
+    /// The step has too few runs for a recommendation.
     Samples { step: String, needed: u32 },
-    /// No pipeline, environment or node of this name is told of.
+    /// The report has no pipeline, environment or node of this name.
     Target { what: &'static str, detail: String },
-    /// No sweep has ended yet.
+    /// No sweep has finished yet.
     NoReport,
-    /// The bucket did not answer; the log says why.
+    /// The bucket did not answer; the log contains the reason.
     Unreachable,
-    /// The report is not one that this program reads.
+    /// This program does not support the format of the report.
     Report(String),
-    /// The answer would be larger than a gateway takes.
+    /// The answer is larger than the limit of the gateway.
     TooLarge,
 }
 
@@ -139,7 +139,7 @@ impl Problem {
         }
     }
 
-    /// As it is sent.
+    /// The response with this problem.
     pub(crate) fn answer(&self) -> Answer {
         let (status, kind, title, detail) = self.parts();
         let body = json!({

@@ -9,40 +9,41 @@ use crate::problem::Problem;
 
 pub(crate) const DEFAULT_LIMIT: usize = 100;
 
-/// A finding takes a few kilobytes, and a gateway takes six megabytes.
+/// The most entries of a page: a finding takes a few kilobytes, and the gateway allows six
+/// megabytes.
 pub(crate) const MAX_LIMIT: usize = 500;
 
-/// What tells apart those of one name.
+/// The parameters that distinguish entries of the same name.
 pub(crate) const PLACE: [&str; 2] = ["region", "account"];
 
-/// Which part of a list.
+/// The requested part of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// Entries at most.
+    /// The most entries.
     pub(crate) limit: usize,
-    /// The entry that the page before ended with.
+    /// The last entry of the page before; `None` for the first page.
     pub(crate) after: Option<String>,
-    /// What it is filtered by.
+    /// The filters.
     pub(crate) only: Only,
 }
 
-/// What entries must have.
+/// Filters by name and value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Only(Vec<(&'static str, String)>);
 
 impl Only {
-    /// True where nothing is asked of entries.
+    /// True without filters.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What is asked of entries under `name`.
+    /// The value of the filter `name`; `None` without this filter.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(asked, _)| *asked == name);
         found.map(|(_, wanted)| wanted.as_str())
     }
 
-    /// Whether an entry has what is asked of it under `name`.
+    /// Whether an entry with this value passes the filter `name`.
     pub(crate) fn lets(&self, name: &str, value: Option<&str>) -> bool {
         let mut asked = self.0.iter().filter(|(asked, _)| *asked == name);
         asked.all(|(_, wanted)| value == Some(wanted))
@@ -57,7 +58,7 @@ impl Query {
         Self(pairs.into_owned().collect())
     }
 
-    /// A misspelt parameter must not pass for one that holds, nor one of two.
+    /// Refuses unknown and repeated parameters: a misspelt filter must not be ignored.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), Problem> {
         for (at, (name, _)) in self.0.iter().enumerate() {
             if !known.contains(&name.as_str()) {
@@ -121,5 +122,5 @@ impl Query {
     }
 }
 
-/// Whether a text for Nextflow replaces the pipeline's own retry policy.
+/// Whether a Nextflow configuration replaces the pipeline's own retry policy.
 pub(crate) const WITH_RETRY: &str = "with_retry";

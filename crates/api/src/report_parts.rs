@@ -1,4 +1,4 @@
-//! What is answered: the very values of the report, or a part of them.
+//! Parts of the report, with its unchanged values.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -26,10 +26,10 @@ use crate::list::List;
 use crate::problem::Problem;
 use crate::query::{Only, Page};
 
-/// The findings that a decision sets aside, by id.
+/// The ids of findings that a decision sets aside.
 pub(crate) type SetAside = BTreeSet<String>;
 
-/// What to do, and why.
+/// A finding as a recommendation with its reasons.
 #[derive(Serialize)]
 struct Advice<'a> {
     #[serde(flatten)]
@@ -38,19 +38,19 @@ struct Advice<'a> {
     finding: &'a str,
     kind: FindingKind,
     resource: &'a Resource,
-    /// What shows it, in one line.
+    /// The evidence in one line.
     evidence: String,
     confidence: &'a Confidence,
     cost: Option<&'a Cost>,
     advice: &'a str,
-    /// What to ask for and run on instead; `None` where that is not the remedy.
+    /// The recommended request and machine; `None` if the remedy is another.
     recommendation: Option<&'a Recommendation>,
-    /// Why, of a step.
+    /// The reasons, if it is about a step.
     reasons: Option<Reasons>,
 }
 
-/// A page of a list that is of a report. Findings that a decision sets aside are left out,
-/// also where it is younger than the report.
+/// A page of a list from a report. Findings that a decision sets aside are left out, also if the
+/// decision is newer than the report.
 pub(crate) fn list(
     list: List,
     page: &Page,
@@ -106,12 +106,12 @@ pub(crate) fn list(
             let part = paged.map(told);
             json(&OfReport { head, part })
         }
-        // They are of the catalogue, or lie beside the report.
+        // They come from the catalogue or from their own file.
         List::Prices | List::Decisions => crate::prices::list(page, Catalogue::built_in()),
     }
 }
 
-/// One run, with those of its steps that a scheduler handed something.
+/// One run with those of its steps that have tasks of a scheduler.
 #[derive(Serialize)]
 struct OneRun<'a> {
     #[serde(flatten)]
@@ -129,7 +129,7 @@ impl<'a> OneRun<'a> {
     }
 }
 
-/// One step: its finding as a recommendation, where there is one, and what it needs.
+/// One step: its finding as a recommendation, if there is one, and its need.
 #[derive(Serialize)]
 struct OneStep<'a> {
     #[serde(flatten)]
@@ -137,7 +137,7 @@ struct OneStep<'a> {
     step: Reasoned<'a>,
 }
 
-/// What is advised for one step, whether or not there is anything to change.
+/// The recommendation for one step, also if nothing is to change.
 pub(crate) fn recommendation(step: &str, only: &Only, report: &Report) -> Result<String, Problem> {
     let steps = step_advice::steps(report);
     let there = |advice: &&StepAdvice| is_there(advice, only);
@@ -150,7 +150,7 @@ pub(crate) fn recommendation(step: &str, only: &Only, report: &Report) -> Result
         .filter(there)
         .filter(|advice| advice.step == step)
         .collect();
-    // A definition's own id goes before a name that jobs of others share.
+    // The id of a job definition takes precedence over a name that several jobs share.
     if wanted.is_empty() {
         let is_named = |advice: &&StepAdvice| {
             let named = finding(advice).and_then(|finding| finding.resource.name.as_deref());
@@ -192,7 +192,7 @@ fn one_step<'a>(
     })
 }
 
-/// What is to change about steps, as text.
+/// The changes of steps as text.
 pub(crate) fn text(
     form: Form,
     only: &Only,
@@ -210,14 +210,14 @@ pub(crate) fn text(
     }
 }
 
-/// The findings that filters and decisions let through.
+/// The findings that pass the filters and are not set aside.
 fn wanted<'a>(report: &'a Report, only: &Only, set_aside: &SetAside) -> Vec<&'a Finding> {
     let findings = report.findings.iter();
     let open = findings.filter(|finding| !set_aside.contains(&finding.id));
     open.filter(|finding| is_wanted(finding, only)).collect()
 }
 
-/// The sums over the findings of a list; those of the report where it has all of them.
+/// The totals of a list of findings; those of the report if the list is complete.
 fn totals<'a>(
     report: &'a Report,
     wanted: &[&Finding],
@@ -232,7 +232,7 @@ fn totals<'a>(
     }
 }
 
-/// The sums over an owner's findings, where a list is filtered by owner.
+/// The totals of an owner's findings, if a list is filtered by owner.
 pub(crate) fn owner_totals<'a>(report: &'a Report, only: &Only) -> Cow<'a, Totals> {
     let Some(owner) = only.value("owner") else {
         return Cow::Borrowed(&report.totals);
@@ -256,7 +256,7 @@ fn is_wanted_step(step: &StepAdvice, only: &Only) -> bool {
     is_there(step, only) && only.lets("owner", step.owner.as_deref())
 }
 
-/// A step's place in the list.
+/// The cursor of a step in its list.
 fn id_of(step: &&StepAdvice) -> String {
     let region = step.region.as_ref().map_or("-", Region::as_str);
     match &step.account {
@@ -265,7 +265,7 @@ fn id_of(step: &&StepAdvice) -> String {
     }
 }
 
-/// Steps by the finding about them.
+/// Steps by the id of their finding.
 type ByFinding<'a> = HashMap<&'a str, &'a StepAdvice>;
 
 fn by_finding(steps: &[StepAdvice]) -> ByFinding<'_> {

@@ -1,6 +1,5 @@
-//! The recommendation API: which path answers with what part of a report. The same
-//! router serves in the Lambda and on loopback. Reading the report is the only I/O,
-//! and [`Service`]'s; the rest is pure.
+//! The recommendation API: each path returns a part of a report. The same router runs in the Lambda
+//! function and on loopback. Only [`Service`] does I/O, to read the report.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +12,13 @@ use ebb_report::report_file::ReportFileError;
 use crate::http::{Answer, Request};
 use crate::problem::Problem;
 
-/// A function may answer with 6 MB, in which the body is escaped once more.
+/// A Lambda function may return 6 MB, in which the body is escaped once more.
 ///
 /// Source: "Lambda quotas", AWS Lambda developer guide.
 pub(crate) const MAX_BODY_BYTES: usize = 4 << 20;
 
-/// A sweep runs every few minutes, so a minute-old answer is as good as a new one.
-/// Private, because only who signs may see it.
+/// A sweep runs every few minutes, so an answer may be a minute old. It is private, because only
+/// signed requests may see it.
 const CACHE: &str = "private, max-age=60";
 
 pub(crate) const JSON: &str = "application/json";
@@ -61,13 +60,13 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Report, Problem> {
     })
 }
 
-/// What is answered changes with the report and with the program.
+/// The answer changes with the report and with the program.
 pub(crate) fn etag(of_report: &str) -> String {
     let bare = of_report.trim_matches('"');
     format!("\"{bare}-{}\"", env!("CARGO_PKG_VERSION"))
 }
 
-/// The weak comparison, which `If-None-Match` asks for.
+/// The weak comparison that `If-None-Match` requires.
 fn matches(known: &str, etag: &str) -> bool {
     let mut listed = known.split(',').map(str::trim);
     listed.any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == etag)

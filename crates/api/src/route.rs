@@ -1,4 +1,4 @@
-//! From path and query to what is asked for.
+//! Parses path and query of a request.
 
 use ebb_workflows::export::{Form, TextOptions};
 
@@ -11,7 +11,7 @@ use crate::targets::Target;
 
 pub(crate) const OPENAPI: &str = "/v1/openapi.json";
 
-/// What the path of advice on one thing ends with.
+/// The last part of the path of a recommendation.
 pub(crate) const ADVICE: &str = "/recommendation";
 
 pub(crate) const RECOMMENDATION: &str = "/v1/steps/{step}/recommendation";
@@ -20,37 +20,37 @@ pub(crate) const TEXT: &str = "/v1/texts/{form}";
 
 pub(crate) const FINDING: &str = "/v1/findings/{finding}";
 
-/// What is asked for.
+/// A parsed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
     /// The document that describes the API.
     OpenApi,
     /// A page of a list.
     List(List, Page),
-    /// What one step should ask for and run on.
+    /// The recommended request and machine of one step.
     Recommendation {
-        /// Job definition, job or step name.
+        /// Name of the job definition, job or step.
         step: String,
-        /// Where and whose it is, for a step that is in several regions or accounts.
+        /// Region and account, for a step that several regions or accounts have.
         only: Only,
     },
-    /// What is advised for a pipeline, an environment or a node.
+    /// The recommendation for a pipeline, an environment or a node.
     Target {
-        /// Which kind of thing.
+        /// The kind of target.
         target: Target,
         /// Its name or id.
         name: String,
-        /// Where and whose it is, for one that is in several regions or accounts.
+        /// Region and account, for a name that several regions or accounts have.
         only: Only,
     },
-    /// What is to change about steps, as text that can be pasted.
+    /// Changes of steps as text to paste.
     Text(Form, Only, TextOptions),
-    /// What is decided about a finding.
+    /// A decision about a finding.
     Decide(String, Act),
 }
 
 impl Route {
-    /// Reads a request.
+    /// Parses a request.
     pub(crate) fn of(request: &Request) -> Result<Self, Problem> {
         let path = request.path.as_str();
         let query = Query::of(&request.query);

@@ -1,5 +1,5 @@
-//! The API over a bucket. The report is kept from one request to the next, because
-//! reading it takes longer than all that is answered from it.
+//! The API over a bucket. The report is kept in memory between requests, because reading it takes
+//! longer than any answer.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,11 +27,11 @@ use crate::{decisions, openapi, prices, report_parts, targets};
 /// 10,000 steps, nodes and findings take about 60 MB.
 const MAX_REPORT_BYTES: u64 = 96 << 20;
 
-/// How old what is known of the bucket may be. Answers may be held for a minute, so
-/// that nobody sees anything later than a minute and a half.
+/// How long a report or decision is used without looking for a newer one. Clients may keep an
+/// answer for a minute, so nobody sees data that is out of date by more than a minute and a half.
 const TRUSTED: Duration = Duration::from_secs(30);
 
-/// List prices change by the week.
+/// The same for list prices, which change from week to week.
 const PRICES_TRUSTED: Duration = Duration::from_secs(3600);
 
 /// The API over a bucket.
@@ -39,11 +39,11 @@ pub struct Service<'a> {
     objects: &'a dyn Objects,
     held: Mutex<Option<Held>>,
     prices: Mutex<Option<(Arc<Catalogue>, Instant)>>,
-    /// The findings that decisions set aside, and when that was read.
+    /// The findings that decisions set aside, and when they were read.
     decided: Mutex<Option<(Arc<SetAside>, Instant)>>,
 }
 
-/// The newest report, as it was when last looked for.
+/// The newest report as of the last check.
 #[derive(Clone)]
 struct Held {
     report: Arc<Report>,
@@ -53,7 +53,7 @@ struct Held {
 }
 
 impl<'a> Service<'a> {
-    /// Over this bucket.
+    /// The API over this bucket.
     pub fn new(objects: &'a dyn Objects) -> Self {
         Self {
             objects,
@@ -63,8 +63,7 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Answers one request, `now` on a clock that never goes back and `at` on that of
-    /// the world.
+    /// Answers one request; `now` is on a monotonic clock and `at` on the wall clock.
     pub async fn answer(&self, request: &Request, now: Instant, at: Timestamp) -> Answer {
         let answered = self.answered(request, now, at).await;
         answered.unwrap_or_else(|problem| problem.answer())
@@ -76,7 +75,7 @@ impl<'a> Service<'a> {
         now: Instant,
         at: Timestamp,
     ) -> Result<Answer, Problem> {
-        // What needs no report changes with the program only.
+        // An answer without a report changes only with the program.
         let of_program = |body| told(JSON, body, etag("program"), request);
         match Route::of(request)? {
             Route::OpenApi => of_program(openapi::document().to_string()),
@@ -91,7 +90,7 @@ impl<'a> Service<'a> {
             Route::List(List::Decisions, page) => {
                 let body = decisions::list(self.objects, &page, at).await?;
                 let mut answer = told(JSON, body.text, etag(&body.version), request)?;
-                // Whoever decides wants to see it.
+                // A person who decides wants to see the result at once.
                 answer
                     .headers
                     .insert("cache-control", "no-cache".to_owned());
@@ -126,14 +125,14 @@ impl<'a> Service<'a> {
                 let held = self.newest(now).await?;
                 let decided = (finding.as_str(), act);
                 let said = decide(self.objects, &held.report, decided, (request, at)).await?;
-                // Whoever decided sees it with the next request.
+                // The next request sees the decision.
                 *self.decided.lock().await = None;
                 Ok(kept(said))
             }
         }
     }
 
-    /// The findings that decisions set aside at `at`; none where they cannot be read.
+    /// The findings that decisions set aside at `at`; empty if they cannot be read.
     async fn set_aside(&self, now: Instant, at: Timestamp) -> Arc<SetAside> {
         let mut held = self.decided.lock().await;
         if let Some((set_aside, looked_at)) = held.as_ref()
@@ -157,7 +156,7 @@ impl<'a> Service<'a> {
         set_aside
     }
 
-    /// The catalogue as it is best known, as it was when last looked for.
+    /// The newest known catalogue as of the last check.
     async fn catalogue(&self, now: Instant) -> Arc<Catalogue> {
         let mut held = self.prices.lock().await;
         if let Some((catalogue, looked_at)) = held.as_ref()
@@ -185,13 +184,13 @@ impl<'a> Service<'a> {
                 return Ok(held.clone());
             }
         }
-        // What is held goes before the next comes: there is no memory for two.
+        // The old report is freed first: there is no memory for two.
         *held = None;
         let fetched = self.fetch(now).await?;
         Ok(held.insert(fetched).clone())
     }
 
-    /// When the newest report was written; `None` where there is none.
+    /// When the newest report was written; `None` without a report.
     async fn modified_at(&self) -> Result<Option<Timestamp>, Problem> {
         let listed = self
             .objects
@@ -214,7 +213,7 @@ impl<'a> Service<'a> {
     }
 }
 
-/// What is answered of findings changes with the report and with decisions.
+/// Answers about findings change with the report and with decisions.
 fn with_decisions(of_report: &str, set_aside: &SetAside) -> String {
     if set_aside.is_empty() {
         return of_report.to_owned();
@@ -224,7 +223,7 @@ fn with_decisions(of_report: &str, set_aside: &SetAside) -> String {
     format!("{}-{:016x}", of_report.trim_matches('"'), hasher.finish())
 }
 
-/// Nobody is to hold what was answered to a change.
+/// The answer to a change must not be cached.
 fn kept(body: String) -> Answer {
     Answer {
         status: 200,

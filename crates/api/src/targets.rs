@@ -1,4 +1,4 @@
-//! Answers about a pipeline, a compute environment and a node.
+//! Recommendations for a pipeline, a compute environment and a node.
 
 use ebb_model::advice::group::{GroupAdvice, MAX_GROUPS};
 use ebb_model::advice::node::{MAX_NODES, NodeAdvice};
@@ -15,7 +15,7 @@ use crate::problem::Problem;
 use crate::query::{Only, PLACE, Page};
 use crate::report_parts::owner_totals;
 
-/// What is asked about.
+/// The kind of target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Pipeline,
@@ -26,7 +26,7 @@ pub(crate) enum Target {
 impl Target {
     pub(crate) const ALL: [Self; 3] = [Self::Pipeline, Self::Environment, Self::Node];
 
-    /// What the path names it by.
+    /// The name of its path parameter.
     pub(crate) const fn parameter(self) -> &'static str {
         match self {
             Self::Pipeline => "pipeline",
@@ -35,7 +35,7 @@ impl Target {
         }
     }
 
-    /// What its path begins with.
+    /// The first part of its path.
     pub(crate) const fn head(self) -> &'static str {
         match self {
             Self::Pipeline => "/v1/pipelines/",
@@ -44,7 +44,8 @@ impl Target {
         }
     }
 
-    /// What tells apart those of one name; a node's id is its own.
+    /// The parameters that distinguish targets of the same name; empty for a node, whose id is
+    /// unique.
     pub(crate) const fn place(self) -> &'static [&'static str] {
         match self {
             Self::Pipeline | Self::Environment => &PLACE,
@@ -52,7 +53,7 @@ impl Target {
         }
     }
 
-    /// Why there is none of a name.
+    /// The problem for a name that does not exist.
     fn none(self, name: &str) -> Problem {
         let why = match self {
             Self::Pipeline => format!(
@@ -74,13 +75,13 @@ impl Target {
     }
 }
 
-/// What is advised for a group, and how it is done.
+/// The recommendation for a group, and how to apply it.
 #[derive(Serialize)]
 struct Told<'a> {
     #[serde(flatten)]
     advice: &'a GroupAdvice,
-    /// For an environment, input of `aws batch update-compute-environment
-    /// --cli-input-json`; `None` where nothing is to change.
+    /// For an environment, input of `aws batch update-compute-environment --cli-input-json`; `None`
+    /// if nothing is to change.
     update: Option<Value>,
 }
 
@@ -99,7 +100,7 @@ pub(crate) fn groups(list: List, page: &Page, report: &Report) -> Result<String,
     json(&OfReport { head, part })
 }
 
-/// The answer about one.
+/// The recommendation for one target.
 pub(crate) fn answer(
     target: Target,
     (name, only): (&str, &Only),
@@ -134,7 +135,7 @@ fn is_there(group: &GroupAdvice, only: &Only) -> bool {
         && only.lets("account", group.account.as_ref().map(AccountId::as_str))
 }
 
-/// A group's place in the list.
+/// The cursor of a group in its list.
 fn id_of(group: &&GroupAdvice) -> String {
     let (region, name) = (&group.region, &group.name);
     match &group.account {

@@ -151,7 +151,7 @@ fn bucket(report: &Report) -> FakeObjects {
     bucket
 }
 
-/// Asks as the gateway does: the path's escapes undone, but for `%25`.
+/// Asks as the gateway does: the escapes of the path are decoded, except `%25`.
 async fn ask(objects: &dyn Objects, event: Value) -> (Answer, Value) {
     let request: Request = serde_json::from_value(event).expect("an event");
     let answer = Service::new(objects)
@@ -353,7 +353,7 @@ async fn lists_are_filtered_by_region_kind_and_owner() {
     check("region=us-east-1&kind=overprovisioned_step", 3).await;
 }
 
-/// A cost of so many dollars a month, of which the totals contain a part.
+/// A monthly cost in dollars; the totals contain `counted` of it.
 fn cost(dollars: i64, counted: i64, basis: PriceBasis) -> Cost {
     let usd = |dollars: i64| Usd::from_micros(dollars * 1_000_000);
     Cost {
@@ -374,7 +374,7 @@ fn cost(dollars: i64, counted: i64, basis: PriceBasis) -> Cost {
     }
 }
 
-/// Ana's finding, Ben's, of which a part is hers, and one of a spot machine of Ben's.
+/// One finding of Ana, one of Ben that is partly hers, and one of Ben's spot machine.
 fn of_two_owners() -> Report {
     let mut report = report();
     let costs = [

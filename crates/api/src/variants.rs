@@ -1,13 +1,12 @@
-//! The names that an enum's variants and a struct's fields travel by, from how they are
-//! read: a list kept by hand would lack the next one.
+//! The names of an enum's variants and a struct's fields in JSON, derived from their
+//! deserialization. A list in the source would lack new ones.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::{de, forward_to_deserialize_any};
 
-/// The names of the variants of `T`, or of its fields; none where `T` is neither an enum
-/// nor a struct.
+/// The names of the variants or fields of `T`; empty if `T` is neither an enum nor a struct.
 pub(crate) fn variants<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
     match T::deserialize(Asked) {
         Err(Told(names)) => names,
@@ -15,7 +14,7 @@ pub(crate) fn variants<T: for<'de> Deserialize<'de>>() -> &'static [&'static str
     }
 }
 
-/// Asks a type what it is, and gives it nothing.
+/// A deserializer that records the requested names and returns no value.
 struct Asked;
 
 #[derive(Debug)]

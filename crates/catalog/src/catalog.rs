@@ -1,8 +1,8 @@
-//! The catalogue of machine types and list prices: built into the program, and renewed by
-//! what AWS told of either later. Spot and what an account really pays live elsewhere.
+//! The catalogue of machine types and list prices. It is built into the program and refreshed with
+//! later answers of AWS. Spot prices and the account's own costs are not part of it.
 //!
-//! `scripts/catalogue` makes the files under `catalogue/data` and says how the
-//! prices were checked; what it refused stands in `data/dropped.csv`.
+//! `scripts/catalogue` makes the files under `catalogue/data` and describes how the prices were
+//! checked. Refused prices are listed in `data/dropped.csv`.
 
 #[cfg(test)]
 mod tests;
@@ -23,26 +23,25 @@ use crate::storage_prices::{self, StoragePrices};
 use ebb_telemetry::identity::{InstanceType, Region};
 use ebb_telemetry::money::{Usd, UsdPerHour};
 
-/// Machine types with what they have, and their on-demand prices by region.
+/// Machine types with their specs, and their on-demand prices by region.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Catalogue {
     source: String,
-    /// The day of the list that prices of [`PriceBasis::Earlier`] are of.
+    /// The date of the list that [`PriceBasis::Earlier`] prices are from.
     earlier: Option<Date>,
     /// Sorted by name.
     types: Vec<TypeSpec>,
-    /// Each sorted by the index of its type, and so by the type's name.
+    /// Sorted by the index of the type in each region, and so by its name.
     prices: BTreeMap<Region, Vec<Priced>>,
-    /// Regions whose prices AWS told later, and when.
+    /// Regions whose prices AWS returned later, with the time.
     told: BTreeMap<Region, Timestamp>,
-    /// Types that EC2 described later, and when.
+    /// Types that EC2 described later, with the time.
     described: BTreeMap<InstanceType, Timestamp>,
-    /// What was told of types whose specs are not known: they have a price, and nothing is
-    /// placed on them.
+    /// Prices of types whose specs are unknown; no task is placed on such a type.
     beyond: BTreeMap<Region, BTreeMap<InstanceType, UsdPerHour>>,
-    /// What Fargate charges where AWS told it later.
+    /// Fargate prices that AWS returned later.
     fargate: BTreeMap<Region, FargatePrices>,
-    /// What volumes, snapshots and addresses cost where AWS told it later.
+    /// Prices of volumes, snapshots and addresses that AWS returned later.
     storage: BTreeMap<Region, StoragePrices>,
 }
 
@@ -55,13 +54,13 @@ static BUILT_IN: LazyLock<Catalogue> = LazyLock::new(|| {
 });
 
 impl Catalogue {
-    /// The catalogue in the program. It is parsed at first use and then kept.
+    /// The built-in catalogue. It is parsed at first use and then kept.
     pub fn built_in() -> &'static Self {
         &BUILT_IN
     }
 
-    /// Reads a catalogue from the text of `types.csv` and `prices.csv`; errs
-    /// with file and line at the first thing that is not as it must be.
+    /// Reads a catalogue from the text of `types.csv` and `prices.csv`. An error contains the file
+    /// and line of the first invalid entry.
     pub fn parse(types: &str, prices: &str) -> Result<Self, CatalogueError> {
         let types = parse::types(types)?;
         let prices = parse::prices(prices, &types)?;
@@ -78,18 +77,17 @@ impl Catalogue {
         })
     }
 
-    /// What a type has; `None` for one that the catalogue does not know.
+    /// The specs of a type; `None` if the catalogue does not know it.
     pub fn spec(&self, name: &InstanceType) -> Option<&TypeSpec> {
         self.types.get(self.index(name)?)
     }
 
-    /// The on-demand price; `None` where the catalogue has none it trusts.
+    /// The on-demand price; `None` if the catalogue has no reliable price.
     pub fn on_demand(&self, region: &Region, name: &InstanceType) -> Option<UsdPerHour> {
         Some(self.list_price(region, name)?.usd_per_hour)
     }
 
-    /// The on-demand price with its basis; `None` where the catalogue has none
-    /// it trusts.
+    /// The on-demand price with its basis; `None` if the catalogue has no reliable price.
     pub fn list_price(&self, region: &Region, name: &InstanceType) -> Option<ListPrice> {
         let Some(index) = self.index(name) else {
             let told = self.beyond.get(region)?.get(name)?;
@@ -103,8 +101,8 @@ impl Catalogue {
         Some(priced[at].price)
     }
 
-    /// When the list price of a type was asked for, or of which day the built-in one is;
-    /// `None` without a price, or where its source names no day.
+    /// When the list price of a type was requested, or the date of the built-in price. `None`
+    /// without a price, or if its source contains no date.
     pub fn price_as_of(&self, region: &Region, name: &InstanceType) -> Option<Timestamp> {
         match self.list_price(region, name)?.basis {
             PriceBasis::Told => self.told_at(region),
@@ -113,12 +111,12 @@ impl Catalogue {
         }
     }
 
-    /// Of when most list prices of a region are.
+    /// The time of most list prices of a region.
     pub fn prices_as_of(&self, region: &Region) -> Option<Timestamp> {
         self.told_at(region).or_else(|| self.built_at())
     }
 
-    /// The begin of the day that the built-in prices are of.
+    /// The start of the day of the built-in prices.
     fn built_at(&self) -> Option<Timestamp> {
         begin_of(self.day()?)
     }
@@ -128,12 +126,12 @@ impl Catalogue {
         &self.types
     }
 
-    /// Whether any type of a family is known, such as `m5`.
+    /// Whether any type of a family such as `m5` is known.
     pub fn knows_family(&self, family: &str) -> bool {
         let at = self
             .types
             .partition_point(|spec| spec.name.as_str() < family);
-        // Names of longer families may stand before its own: `m7i-flex.` before `m7i.`.
+        // Types of a family with a longer name may come first: `m7i-flex.` before `m7i.`.
         let mut from = self.types[at..]
             .iter()
             .map_while(|spec| spec.name.as_str().strip_prefix(family));
@@ -151,7 +149,7 @@ impl Catalogue {
         self.prices.keys()
     }
 
-    /// Where the built-in prices come from and of which day, in one line.
+    /// The source and date of the built-in prices, in one line.
     pub fn as_of(&self) -> &str {
         &self.source
     }
@@ -167,7 +165,7 @@ fn begin_of(day: Date) -> Option<Timestamp> {
 }
 
 impl Catalogue {
-    /// What Fargate charges in a region, on demand; `None` where nobody told.
+    /// The on-demand prices of Fargate in a region; `None` if they are unknown.
     pub fn fargate(&self, region: &Region, architecture: Architecture) -> Option<FargateRates> {
         let built_in = Some(fargate_prices::BUILT_IN.1)
             .filter(|_| region.as_str() == fargate_prices::BUILT_IN.0);
@@ -179,16 +177,16 @@ impl Catalogue {
         told.and_then(of).or(built_in.and_then(of))
     }
 
-    /// When AWS told what Fargate charges in a region; `None` where it told nothing, for the
-    /// built-in price has no day.
+    /// When AWS returned the Fargate prices of a region. `None` if it did not: the built-in price
+    /// has no date.
     pub fn fargate_told_at(&self, region: &Region) -> Option<Timestamp> {
         self.fargate.get(region).and_then(|_| self.told_at(region))
     }
 }
 
 impl Catalogue {
-    /// A price of storage or addresses in a region: as AWS told it, and what it did not tell
-    /// as it is remembered. Unknown where neither is.
+    /// A price of storage or addresses in a region: AWS's answer, or otherwise the built-in price.
+    /// `None` without both.
     pub fn storage<T>(
         &self,
         region: &Region,
@@ -203,12 +201,12 @@ impl Catalogue {
         told.or_else(|| of(remembered()))
     }
 
-    /// When AWS told prices of storage or addresses in a region; `None` where it told none.
+    /// When AWS returned prices of storage or addresses in a region; `None` if it did not.
     pub fn storage_told_at(&self, region: &Region) -> Option<Timestamp> {
         self.storage.get(region).and_then(|_| self.told_at(region))
     }
 
-    /// Whether AWS told what volumes and snapshots cost in a region, all of it.
+    /// Whether AWS returned all prices of volumes and snapshots in a region.
     pub fn tells_storage(&self, region: &Region) -> bool {
         let told = self.storage.get(region);
         told.is_some_and(StoragePrices::is_whole)
@@ -216,14 +214,14 @@ impl Catalogue {
 }
 
 impl Catalogue {
-    /// The day that the built-in prices are of; `None` where the source names none.
+    /// The date of the built-in prices; `None` if the source contains no date.
     pub fn day(&self) -> Option<Date> {
         super::parse::day_of(&self.source)
     }
 
-    /// The same with the machine types that were described and with prices that are younger
-    /// than its own. Types whose specs are not known have a price and are never offered,
-    /// because nothing could be placed on them.
+    /// The catalogue with the described machine types, and with prices that are newer than its own.
+    /// A type without specs has a price and is never recommended, because no task could be placed
+    /// on it.
     #[must_use]
     pub fn with(&self, refreshed: &Refreshed) -> Self {
         let mut all = self.with_types(&refreshed.types);
@@ -261,7 +259,7 @@ impl Catalogue {
         all
     }
 
-    /// The same with these types, in the place of what it had of the same names.
+    /// The catalogue with these types, which replace its types of the same names.
     fn with_types(&self, told: &BTreeMap<InstanceType, ToldType>) -> Self {
         if told.is_empty() {
             return self.clone();
@@ -271,7 +269,7 @@ impl Catalogue {
             own.map(|spec| (&spec.name, spec)).collect();
         by_name.extend(told.values().map(|told| (&told.spec.name, &told.spec)));
         let place: BTreeMap<&InstanceType, usize> = by_name.keys().copied().zip(0..).collect();
-        // Both are sorted by name, so that what moves stays in order.
+        // Both are sorted by name, so the order is kept.
         let moved = |priced: &Priced| {
             let name = &self.types.get(priced.type_index)?.name;
             Some(Priced {
@@ -294,17 +292,17 @@ impl Catalogue {
         }
     }
 
-    /// When EC2 described a type; `None` where what is built in holds, or nothing.
+    /// When EC2 described a type; `None` if only the built-in specs exist, or none.
     pub fn described_at(&self, name: &InstanceType) -> Option<Timestamp> {
         self.described.get(name).copied()
     }
 
-    /// When AWS told prices last; `None` where only the built-in ones hold.
+    /// The latest time at which AWS returned prices; `None` if all prices are built in.
     pub fn told_last(&self) -> Option<Timestamp> {
         self.told.values().max().copied()
     }
 
-    /// Where all the prices come from and of when, in one line.
+    /// The source and time of all prices, in one line.
     pub fn sources(&self) -> String {
         let mut all = self.source.clone();
         let day = |at: &Timestamp| at.strftime("%Y-%m-%d").to_string();
@@ -319,7 +317,7 @@ impl Catalogue {
         all
     }
 
-    /// When AWS told the prices of a region; `None` where the built-in ones hold.
+    /// When AWS returned the prices of a region; `None` if the built-in prices are used.
     pub fn told_at(&self, region: &Region) -> Option<Timestamp> {
         self.told.get(region).copied()
     }

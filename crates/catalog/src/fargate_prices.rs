@@ -1,11 +1,11 @@
-//! What Fargate charges an hour, for Linux.
+//! Hourly prices of Fargate on Linux.
 
 use serde::{Deserialize, Serialize};
 
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::units::{Bytes, MilliCores};
 
-/// Prices of one region by architecture; what is not told is unknown.
+/// Prices of one region by architecture; `None` if the price is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FargatePrices {
@@ -15,13 +15,13 @@ pub struct FargatePrices {
     pub arm64: Option<FargateRates>,
 }
 
-/// What is paid for each part of a task.
+/// The prices of the parts of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FargateRates {
-    /// For a vCPU.
+    /// One vCPU.
     pub per_vcpu: UsdPerHour,
-    /// For a GiB of memory.
+    /// One GiB of memory.
     pub per_gib: UsdPerHour,
 }
 
@@ -42,7 +42,7 @@ pub(crate) const BUILT_IN: (&str, FargatePrices) = (
 );
 
 impl FargateRates {
-    /// What an hour of a task costs that asks for so much.
+    /// The hourly cost of a task with this request.
     pub fn of(self, cores: MilliCores, memory: Bytes) -> UsdPerHour {
         let memory = self.per_gib.part(memory.0, Bytes::gib(1).0);
         UsdPerHour(self.per_vcpu.part(cores.0, 1_000).0 + memory.0)

@@ -1,4 +1,4 @@
-//! Machine types and their prices: built in, and renewed by what AWS answers later.
+//! Machine types and their prices: built in, and refreshed with later answers of AWS.
 
 pub mod catalog;
 pub mod fargate_prices;

@@ -1,29 +1,29 @@
-//! A list price and what it rests on.
+//! A list price and its basis.
 
 use ebb_telemetry::money::UsdPerHour;
 
-/// An on-demand price and how sure it is.
+/// An on-demand price and its basis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListPrice {
     /// The price.
     pub usd_per_hour: UsdPerHour,
-    /// Where it comes from.
+    /// Its source.
     pub basis: PriceBasis,
 }
 
-/// Where a price of the catalogue comes from.
+/// The source of a price in the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PriceBasis {
-    /// From the list, and it agrees with its family.
+    /// The price list; the price is consistent with its family.
     Listed,
-    /// From the list, with nothing in that region to check it against.
+    /// The price list; no other price in that region can confirm it.
     Unchecked,
-    /// Size times the family's price in that region, or that of a region which charges
-    /// the same: the list has none for this type there, or that of dedicated tenancy.
+    /// Size times the family's price in that region, or in a region with the same prices. The list
+    /// has no price for this type in the region, or only one for dedicated tenancy.
     FromFamily,
-    /// From an earlier list, because the newest has none that can be used.
+    /// An earlier price list, because the newest has no usable price.
     Earlier,
-    /// As AWS's Price List told it after the program was built.
+    /// AWS's Price List, read after the program was built.
     Told,
 }
 

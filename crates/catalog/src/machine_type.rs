@@ -1,60 +1,56 @@
-//! What a machine type has.
+//! Specs of a machine type.
 
 use serde::{Deserialize, Serialize};
 
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::units::Bytes;
 
-/// What a machine type has.
+/// Specs of a machine type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TypeSpec {
     /// Its name, such as `m5.xlarge`.
     pub name: InstanceType,
-    /// Virtual processors: hardware threads.
+    /// Hardware threads.
     pub vcpus: u32,
-    /// Physical cores; `None` when the source does not tell.
+    /// Physical cores; `None` if the source does not contain them.
     pub cores: Option<u32>,
-    /// Memory as advertised; the kernel sees a little less.
+    /// Memory as advertised; the kernel reports a little less.
     pub memory: Bytes,
-    /// What its programs are compiled for.
+    /// The instruction set of its programs.
     pub architecture: Architecture,
-    /// Sustained clock in MHz; `None` when the source does not tell.
+    /// Sustained clock in MHz; `None` if the source does not contain it.
     pub clock_mhz: Option<u32>,
-    /// Its GPUs; `None` when it has none.
+    /// Its GPUs; `None` without a GPU.
     pub gpus: Option<Devices>,
-    /// Accelerators that are not GPUs (Inferentia, Trainium, FPGA, media);
-    /// `None` when it has none.
+    /// Accelerators that are not GPUs (Inferentia, Trainium, FPGA, media); `None` without one.
     pub accelerators: Option<Devices>,
-    /// Network that it can sustain, in Mbit/s; `None` when the source does not tell.
+    /// Sustained network bandwidth in Mbit/s; `None` if the source does not contain it.
     pub network_baseline_mbps: Option<u32>,
-    /// Network that it can reach for a while, in Mbit/s; `None` when the source does not
-    /// tell.
+    /// Burst network bandwidth in Mbit/s; `None` if the source does not contain it.
     pub network_burst_mbps: Option<u32>,
-    /// EBS bandwidth that it can sustain, in Mbit/s; `None` when the source does not tell.
+    /// Sustained EBS bandwidth in Mbit/s; `None` if the source does not contain it.
     pub ebs_baseline_mbps: Option<u32>,
-    /// EBS bandwidth that it can reach for a while, in Mbit/s; `None` when the source
-    /// does not tell.
+    /// Burst EBS bandwidth in Mbit/s; `None` if the source does not contain it.
     pub ebs_burst_mbps: Option<u32>,
-    /// Local disks together; `None` when it has none.
+    /// Total size of the local disks; `None` without a local disk.
     pub local_disk: Option<Bytes>,
-    /// Who makes its processor: `Intel`, `AMD` or `AWS`; `None` when the source does not
-    /// tell.
+    /// Vendor of its processor: `Intel`, `AMD` or `AWS`; `None` if the source does not contain it.
     pub processor: Option<String>,
-    /// Earns and spends CPU credits, so that its vCPUs are not whole for long.
+    /// Whether it earns and spends CPU credits, so that its vCPUs are not fully available for long.
     pub burstable: bool,
-    /// Bare metal.
+    /// Whether it is bare metal.
     pub metal: bool,
-    /// Belongs to what AWS calls the current generation.
+    /// Whether AWS calls it current generation.
     pub current_generation: bool,
-    /// Is sold on the spot market.
+    /// Whether it is offered on the spot market.
     pub spot: bool,
-    /// What it is built on; `None` when the source does not tell.
+    /// The hypervisor; `None` if the source does not contain it.
     #[serde(default)]
     pub hypervisor: Option<Hypervisor>,
 }
 
-/// What a machine is built on.
+/// The hypervisor of a machine.
 ///
 /// Source: EC2 User Guide, "Instances built on the AWS Nitro System".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -62,12 +58,12 @@ pub struct TypeSpec {
 pub enum Hypervisor {
     /// The Nitro System, bare metal included.
     Nitro,
-    /// What came before it.
+    /// The hypervisor before Nitro.
     Xen,
 }
 
 impl TypeSpec {
-    /// How many GPUs it has.
+    /// The number of GPUs; 0 without a GPU.
     pub fn gpu_count(&self) -> u32 {
         self.gpus.as_ref().map_or(0, |gpus| gpus.count)
     }
@@ -77,23 +73,23 @@ impl TypeSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Devices {
-    /// How many. A type with a part of a GPU counts as one, with less memory.
+    /// The number of devices. A type with a part of a GPU counts as one, with less memory.
     pub count: u32,
     /// The model, such as `T4`.
     pub name: String,
-    /// Memory of all of them together; `None` when the source does not tell.
+    /// Total memory of the devices; `None` if the source does not contain it.
     pub memory: Option<Bytes>,
 }
 
 impl Devices {
-    /// Memory of one of them; `None` when the source does not tell.
+    /// Memory of one device; `None` if the source does not contain it.
     pub fn memory_each(&self) -> Option<Bytes> {
         let all = self.memory?.0;
         all.checked_div(self.count.into()).map(Bytes)
     }
 }
 
-/// What a machine's programs are compiled for.
+/// The instruction set of a machine's programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Architecture {
     /// Intel and AMD, 64 bits.

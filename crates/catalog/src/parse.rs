@@ -1,4 +1,4 @@
-//! Reads the catalogue's files. Every error names its file and line.
+//! Reads the files of the catalogue. Every error contains the file and line.
 
 use std::collections::BTreeMap;
 
@@ -43,18 +43,18 @@ pub struct CatalogueError {
     pub file: &'static str,
     /// The line, counted from one.
     pub line: usize,
-    /// What is wrong there.
+    /// The problem in that line.
     #[source]
     pub problem: Problem,
 }
 
-/// What is wrong with a line of the catalogue.
+/// A problem in a line of the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
     /// The file has no comment that names its source, or no header.
     #[error("{0} is missing")]
     Missing(&'static str),
-    /// The header is not the one that this version reads.
+    /// This version does not support the header.
     #[error("the header is not '{}…'", .0)]
     Header(String),
     /// More or fewer fields than the header has.
@@ -65,24 +65,24 @@ pub enum Problem {
         /// Fields in this line.
         found: usize,
     },
-    /// A field does not read as what it should be.
+    /// The value of a field is not valid.
     #[error("{column} '{field}' cannot be read")]
     Field {
         /// The column's name.
         column: &'static str,
-        /// The field as it stands.
+        /// The text of the field.
         field: String,
     },
-    /// A name that no type or region has.
+    /// The name is not a valid type or region.
     #[error("the name is refused")]
     Name(#[from] IdentityError),
-    /// The type repeats or stands before the one above it.
+    /// The type is a duplicate or sorts before the type above it.
     #[error("'{0}' is not after the line above")]
     Order(String),
-    /// A type has a price and no specs.
+    /// A type has a price but no specs.
     #[error("'{0}' has no specs")]
     NoSpecs(String),
-    /// A price of nothing or less.
+    /// A price is zero or negative.
     #[error("'{0}' has a price that is not above zero")]
     NoPrice(String),
 }
@@ -105,17 +105,17 @@ pub(crate) fn types(text: &str) -> Result<Vec<TypeSpec>, CatalogueError> {
     Ok(out)
 }
 
-/// What `prices.csv` holds.
+/// The content of `prices.csv`.
 pub(crate) struct Prices {
-    /// Where its prices come from, and of which day.
+    /// The source of the prices with its date.
     pub(crate) source: String,
-    /// The day of the earlier list that some are of; `None` where none is.
+    /// The date of the earlier list of some prices; `None` if all are from the newest list.
     pub(crate) earlier: Option<Date>,
     /// Prices by region, sorted by type.
     pub(crate) by_region: BTreeMap<Region, Vec<Priced>>,
 }
 
-/// The prices of types that are known.
+/// The prices of known types.
 pub(crate) fn prices(text: &str, types: &[TypeSpec]) -> Result<Prices, CatalogueError> {
     let lines = table(PRICES, text)?;
     let (at, header) = lines.header;
@@ -139,7 +139,7 @@ pub(crate) fn prices(text: &str, types: &[TypeSpec]) -> Result<Prices, Catalogue
     })
 }
 
-/// The day that ends the description of a source.
+/// The date at the end of a source's description.
 pub(crate) fn day_of(source: &str) -> Option<Date> {
     source.rsplit(' ').next()?.parse().ok()
 }
@@ -228,7 +228,7 @@ fn type_spec(line: &str) -> Result<TypeSpec, Problem> {
         network_burst_mbps: number("network_burst_mbps", network_burst)?,
         ebs_baseline_mbps: number("ebs_baseline_mbps", ebs)?,
         ebs_burst_mbps: number("ebs_burst_mbps", ebs_burst)?,
-        // Disks are sold in powers of ten.
+        // Disk sizes are in powers of ten.
         local_disk: number("local_disk_gb", disk)?.map(|gb| Bytes(u64::from(gb) * 1_000_000_000)),
         processor: (!processor.is_empty()).then(|| processor.to_owned()),
         burstable: told.burstable,

@@ -1,5 +1,4 @@
-//! Prices and machine types as they were told after the program was built, and how they go
-//! into the catalogue.
+//! Prices and machine types that AWS returned after the program was built.
 
 use std::collections::BTreeMap;
 
@@ -13,67 +12,66 @@ use crate::storage_prices::StoragePrices;
 use ebb_telemetry::identity::{InstanceType, Region};
 use ebb_telemetry::money::UsdPerHour;
 
-/// What AWS told at one time or another: prices for Linux in shared tenancy, and what
-/// machine types have.
+/// Answers of AWS over time: prices for Linux with shared tenancy, and specs of machine types.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Refreshed {
-    /// Each region as it was told last.
+    /// The newest answer about each region.
     pub regions: BTreeMap<Region, RegionPrices>,
-    /// Each machine type as EC2 described it last, by its name.
+    /// The newest specs of each machine type.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub types: BTreeMap<InstanceType, ToldType>,
 }
 
-/// What EC2 told of one machine type.
+/// Specs of one machine type from EC2.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToldType {
-    /// When.
+    /// The time of the answer.
     pub at: Timestamp,
-    /// What it has.
+    /// The specs.
     pub spec: TypeSpec,
 }
 
-/// What one region told.
+/// Prices of one region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RegionPrices {
-    /// When.
+    /// The time of the answer.
     pub at: Timestamp,
-    /// On demand, by AWS's Price List.
+    /// On-demand prices from AWS's Price List.
     pub on_demand: BTreeMap<InstanceType, UsdPerHour>,
-    /// Spot, of the cheapest zone.
+    /// Spot prices of the cheapest zone.
     #[serde(default)]
     pub spot: BTreeMap<InstanceType, SpotTerms>,
-    /// What Fargate charges, for Linux; unknown where nobody told.
+    /// Fargate prices for Linux; each is `None` if it is unknown.
     #[serde(default)]
     pub fargate: FargatePrices,
-    /// What volumes, snapshots and public addresses cost; unknown where nobody told.
+    /// Prices of volumes, snapshots and public addresses; each is `None` if it is unknown.
     #[serde(default)]
     pub storage: StoragePrices,
 }
 
 impl Refreshed {
-    /// Takes in what was told later; a region or type that was not told stays as it was.
+    /// Adds later answers; regions and types without a later answer stay unchanged.
     pub fn absorb(&mut self, later: Self) {
         self.regions.extend(later.regions);
         self.types.extend(later.types);
     }
 
-    /// Takes in machine types that were described at a time.
+    /// Adds the specs of machine types.
     pub fn describe(&mut self, specs: impl IntoIterator<Item = TypeSpec>, at: Timestamp) {
         let told = specs.into_iter();
         self.types
             .extend(told.map(|spec| (spec.name.clone(), ToldType { at, spec })));
     }
 
-    /// True when nothing was told.
+    /// True if it contains no regions and no types.
     pub fn is_empty(&self) -> bool {
         self.regions.is_empty() && self.types.is_empty()
     }
 
-    /// When the region that was told longest ago was told; `None` for nothing at all.
+    /// The time of the oldest region; `None` without regions.
     pub fn oldest(&self) -> Option<Timestamp> {
         self.regions.values().map(|told| told.at).min()
     }
@@ -117,7 +115,7 @@ mod tests {
         check(told(now, &prices), ("m5.large", Some(99_000)));
         check(told(now, &prices), ("m5.xlarge", Some(214_000)));
         check(told(now, &prices), ("x99.large", Some(1)));
-        // Older than what is built in.
+        // Older than the built-in prices.
         check(
             told("2025-03-01T00:00:00Z", &prices),
             ("m5.large", Some(107_000)),
@@ -149,7 +147,8 @@ mod tests {
             name: kind(name),
             ..like.clone()
         };
-        // One before all that are built in, and one that they have by fewer cores.
+        // One type sorts before all built-in types; another replaces a built-in type and has fewer
+        // cores.
         let more = TypeSpec {
             vcpus: 3,
             ..named("m5.xlarge")

@@ -1,5 +1,5 @@
-//! The public file of the Spot Instance Advisor: how often machines of each type are
-//! taken back. It is published at `spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json`.
+//! The public file of the Spot Instance Advisor, which shows how often machines of each type are
+//! interrupted. It is published at `spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json`.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use ebb_telemetry::identity::{InstanceType, Region};
 /// Why the file was refused.
 #[derive(Debug, Error)]
 pub enum AdvisorError {
-    /// It is not the advisor's.
+    /// It is not JSON in the advisor's format.
     #[error("not the advisor's file")]
     Json(#[from] serde_json::Error),
-    /// A type names a band that the file does not have.
+    /// A type has the number of a band that the file does not contain.
     #[error("{instance_type} in {region} has band {band}, which the file does not tell of")]
     NoBand {
-        /// Which type.
+        /// The type.
         instance_type: String,
-        /// Where.
+        /// The region.
         region: String,
-        /// The band's number.
+        /// Number of the band.
         band: u32,
     },
-    /// A band's label says no range of per cents.
+    /// The label of a band is not a range in per cent.
     #[error("'{label}' is no range of per cents")]
     Label {
         /// The label.
@@ -32,26 +32,26 @@ pub enum AdvisorError {
     },
 }
 
-/// What the advisor says of Linux machines.
+/// The advisor's data about Linux machines.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Advisor {
     /// By region and type.
     pub bands: BTreeMap<Region, BTreeMap<InstanceType, Band>>,
-    /// Names in it that no region or type has.
+    /// Entries that were skipped because their name is not a valid region or type.
     pub unread: usize,
 }
 
-/// How often machines of a type were taken back within a month, and what spot saved.
+/// How often machines of a type were interrupted within a month, and what spot saved.
 ///
-/// Source: "Spot Instance Advisor": the rate at which AWS has reclaimed capacity during
-/// the trailing month, in ranges; savings over on demand, as an average of a month.
+/// Source: "Spot Instance Advisor": the rate at which AWS has reclaimed capacity during the
+/// trailing month, in ranges; savings over on demand, as an average of a month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Band {
-    /// Parts per million at least.
+    /// The lower end, in parts per million.
     pub from_ppm: u32,
-    /// Parts per million at most; `None` for the last band, which has no upper end.
+    /// The upper end, in parts per million; `None` for the last band, which has no upper end.
     pub to_ppm: Option<u32>,
-    /// What spot cost less than on demand, in per cent; below zero where it cost more.
+    /// The saving over on-demand in per cent; negative if spot cost more.
     pub saving_percent: i32,
 }
 
@@ -83,7 +83,7 @@ impl Advisor {
     /// Reads the file.
     ///
     /// # Errors
-    /// Where it is not of the advisor's form.
+    /// If it does not have the advisor's format.
     pub fn parse(text: &str) -> Result<Self, AdvisorError> {
         let file: File = serde_json::from_str(text)?;
         let mut ends = BTreeMap::new();
@@ -122,13 +122,13 @@ impl Advisor {
         Ok(advisor)
     }
 
-    /// What it says of a type in a region.
+    /// The band of a type in a region.
     pub fn band(&self, region: &Region, instance_type: &InstanceType) -> Option<Band> {
         self.bands.get(region)?.get(instance_type).copied()
     }
 }
 
-/// The ends of `<5%`, `5-10%` and `>20%`.
+/// The two ends in per cent of `<5%`, `5-10%` and `>20%`.
 fn per_cents(label: &str) -> Option<(u32, Option<u32>)> {
     let text = label.strip_suffix('%')?;
     let number = |text: &str| text.parse::<u32>().ok().filter(|n| *n <= 100);

@@ -1,4 +1,4 @@
-//! What volumes, snapshots and public addresses cost.
+//! Prices of volumes, snapshots and public addresses.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,30 +7,30 @@ use serde::{Deserialize, Serialize};
 
 use ebb_telemetry::money::{Usd, UsdPerHour};
 
-/// Prices of one region; what is not told is unknown.
+/// Prices of one region; `None` if the price is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoragePrices {
-    /// A GiB and month by the volume's type, such as `gp3`. Types that are billed by their
-    /// IOPS whatever they are (`io1`, `io2`) are left out.
+    /// Monthly price of a GiB by the volume's type, such as `gp3`. Types whose price always depends
+    /// on their IOPS (`io1`, `io2`) are left out.
     pub volumes: BTreeMap<String, Usd>,
-    /// An IOPS and month of gp3 beyond those that come with it.
+    /// Monthly price of each gp3 IOPS above the included ones.
     pub gp3_iops: Option<Usd>,
-    /// A MiB a second and month of gp3 beyond those that come with it.
+    /// Monthly price of each gp3 MiB/s above the included ones.
     pub gp3_mibps: Option<Usd>,
-    /// A GiB and month of a snapshot in the standard tier.
+    /// Monthly price of a GiB of a snapshot in the standard tier.
     pub snapshot: Option<Usd>,
-    /// The same in the archive tier.
+    /// Monthly price of a GiB of a snapshot in the archive tier.
     pub archived_snapshot: Option<Usd>,
-    /// An hour of a public IPv4 address that nothing has.
+    /// Hourly price of an unassigned public IPv4 address.
     pub address: Option<UsdPerHour>,
 }
 
 impl StoragePrices {
-    /// The types of volumes that are billed by their size.
+    /// The volume types that are billed by size.
     pub const VOLUME_TYPES: [&str; 5] = ["gp2", "gp3", "st1", "sc1", "standard"];
 
-    /// Whether AWS told all that volumes and snapshots cost.
+    /// Whether AWS returned all prices of volumes and snapshots.
     pub(crate) fn is_whole(&self) -> bool {
         let told = [self.snapshot, self.archived_snapshot];
         told.iter().all(Option::is_some)
@@ -38,18 +38,18 @@ impl StoragePrices {
     }
 }
 
-/// Dollars a GiB and month, in millionths: volumes as in [`StoragePrices::VOLUME_TYPES`], and
+/// Monthly price of a GiB in micro-dollars: volumes as in [`StoragePrices::VOLUME_TYPES`], and
 /// snapshots in the standard and the archive tier.
 ///
-/// Source: the list on aws.amazon.com/ebs/pricing as it is remembered; unlike the prices of
-/// machines it was checked against no file (`scripts/catalogue` has none of EBS).
+/// Source: aws.amazon.com/ebs/pricing, from memory. Unlike the prices of machines, these were
+/// checked against no file (`scripts/catalogue` has none of EBS).
 type Row = ([i64; 5], [i64; 2]);
 
 const UNITED_STATES: Row = ([100_000, 80_000, 45_000, 15_000, 50_000], [50_000, 12_500]);
 const IRELAND: Row = ([110_000, 88_000, 50_000, 16_800, 55_000], [50_000, 12_500]);
 const FRANKFURT: Row = ([119_000, 95_200, 54_000, 18_000, 59_000], [54_000, 13_500]);
 
-/// The same in every region where AWS told no other.
+/// The same in every region, unless AWS returned another price.
 ///
 /// Source: aws.amazon.com/vpc/pricing, "Public IPv4 addresses", since 2024-02-01.
 const ADDRESS: UsdPerHour = UsdPerHour::from_micros(5_000);

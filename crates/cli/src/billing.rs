@@ -1,5 +1,5 @@
-//! The bill as the user has it in a file: rows of Google's billing export. What is asked of
-//! it costs nothing, and nothing is kept of it between sweeps.
+//! The bill from a file of the user: rows of Google's billing export. Reading it is free, and
+//! nothing is stored between sweeps.
 
 mod read;
 mod row;
@@ -25,13 +25,13 @@ use jiff::{Timestamp, ToSpan};
 use crate::lines::file_name;
 use read::{Bill, Day};
 
-/// As far back as a bill of AWS goes.
+/// Number of days, the same as for a bill of AWS.
 const DAYS: i32 = 14;
 
-/// What a day cost is known about a day after its end.
+/// Time after the end of a day until its cost counts as complete.
 ///
-/// Source: Cloud Billing, "View your billing reports and cost trends": costs are there within
-/// a day as a rule, and may take longer; late rows come with the next export.
+/// Source: Cloud Billing, "View your billing reports and cost trends": costs are usually available
+/// within a day, and may take longer. The next export contains late rows.
 const CLOSES_AFTER: Duration = Duration::from_secs(86_400);
 
 /// A file of the billing export.
@@ -41,23 +41,22 @@ pub(crate) struct BillingExport {
     bill: Bill,
 }
 
-/// How far a day is known.
+/// How complete the cost of a day is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
-    /// Rows of the day before and of the next but one are there.
+    /// The file contains rows of the day before and of a later day than the next.
     Whole,
-    /// It ended less than a day ago.
+    /// The day ended less than 24 hours ago.
     Open,
-    /// The file begins with it, or is from before it was billed in whole.
+    /// The file begins on this day, or ends too soon after it.
     Part,
 }
 
 impl BillingExport {
-    /// Reads a file; `tags` are the labels by whose values days are told, too.
+    /// Reads a file; days are also summed by the values of the labels `tags`.
     ///
     /// # Errors
-    /// Where it cannot be read, or is no such export. Lines that cannot are named, and left
-    /// out.
+    /// If it cannot be read, or is not a billing export. Invalid lines are reported and left out.
     pub(crate) fn read(path: &Path, tags: &BTreeSet<String>) -> Result<Self> {
         let shown = path.display();
         let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
@@ -67,7 +66,7 @@ impl BillingExport {
         Ok(Self { path, bill })
     }
 
-    /// The fortnight before the day of `to`, which has not been billed yet.
+    /// The two weeks before the day of `to`, whose cost is not yet complete.
     fn days(&self, to: Timestamp) -> impl Iterator<Item = (&Date, &Day, Known)> {
         let today = to.to_zoned(TimeZone::UTC).date();
         let first = today.saturating_sub(DAYS.days());
@@ -171,7 +170,7 @@ fn in_dollars(sums: &BTreeMap<String, i128>) -> BTreeMap<String, Usd> {
     sums.filter(|(_, usd)| *usd != Usd::ZERO).collect()
 }
 
-/// To the nearest millionth.
+/// Rounded to the nearest millionth of a dollar.
 fn usd(nanos: i128) -> Usd {
     let micros = (nanos + nanos.signum() * 500) / 1_000;
     Usd::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))

@@ -1,4 +1,4 @@
-//! `ebb catalog`: machine types and their prices, and how both are renewed.
+//! `ebb catalog`: machine types and their prices, and their refresh.
 
 mod show;
 
@@ -16,7 +16,7 @@ use crate::output::{self, Outcome};
 use crate::scan;
 use crate::text_file;
 
-/// Prices of all regions and types take some mebibytes.
+/// The most bytes of a file. Prices of all regions and types take some mebibytes.
 const MAX_BYTES: u64 = 64 << 20;
 
 pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome> {
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// What was refreshed and is kept there; nothing where no place is named.
+/// The stored prices and types; empty if no place is given.
 async fn load(place: &Place) -> Result<Refreshed> {
     match (&place.file, &place.bucket) {
         (Some(file), _) => read(file),
@@ -43,7 +43,7 @@ async fn load(place: &Place) -> Result<Refreshed> {
     }
 }
 
-/// What `refresh --file` wrote.
+/// Reads the output of `refresh --file`.
 pub(crate) fn read(file: &Path) -> Result<Refreshed> {
     let text = text_file::read(file, MAX_BYTES).context("`refresh --file` writes the prices")?;
     serde_json::from_str(&text).with_context(|| {
@@ -134,7 +134,7 @@ mod of_bucket {
         if told.regions.is_empty() {
             bail!("no region told its prices, so nothing was changed");
         }
-        // What is there already stays where nothing newer was told.
+        // Stored values without a newer answer are kept.
         let mut all = match &place.file {
             Some(file) if !file.exists() => Refreshed::default(),
             _ => super::load(place).await?,

@@ -1,12 +1,12 @@
-//! Reads CSV of the user's, one record a line. The length of a line and the number of
-//! columns have bounds, and a quote that is not closed ends with its line.
+//! Reads CSV files of the user with one record a line. The length of a line and the number of
+//! columns are limited. A quote that is not closed ends with its line.
 
 use std::io::{self, Read};
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 use ebb_workflows::import::lines::{Line, Lines};
 
-/// No file of metrics or of a bill has more columns.
+/// The most columns of a file; no file of metrics or of a bill has more.
 const MAX_COLUMNS: usize = 1_000;
 
 /// The records of a file.
@@ -16,13 +16,13 @@ pub(crate) struct CsvFile<'a> {
     line: Vec<u8>,
 }
 
-/// One line as fields, without the blanks around them.
+/// One line as fields without surrounding blanks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// The number of its line, from 1.
+    /// The number of the line, from 1.
     pub(crate) line: u64,
     text: String,
-    /// Where each field ends in the text.
+    /// The end of each field in the text.
     ends: Vec<usize>,
 }
 
@@ -39,7 +39,7 @@ impl Record {
 }
 
 impl<'a> CsvFile<'a> {
-    /// A file that is plain or gzipped.
+    /// A plain or gzipped file.
     pub(crate) fn new(source: impl Read + 'a) -> io::Result<Self> {
         Ok(Self {
             lines: Lines::of(source)?,
@@ -50,11 +50,11 @@ impl<'a> CsvFile<'a> {
         })
     }
 
-    /// The next line that is not empty as a record; `None` at the end. A line that cannot
-    /// be used is `Err` with the reason, under its number in `record`.
+    /// Reads the next line that is not empty into `record`; `None` at the end. An invalid line is
+    /// `Err` with the reason, and `record` contains its number.
     ///
     /// # Errors
-    /// When the file cannot be read, is no text, or exceeds a bound.
+    /// If the file cannot be read, is not text, or exceeds a limit.
     pub(crate) fn read(&mut self, record: &mut Record) -> io::Result<Option<Result<(), String>>> {
         loop {
             let Some(Line { number, text }) = self.lines.read_line()? else {
@@ -75,11 +75,11 @@ impl<'a> CsvFile<'a> {
     }
 }
 
-/// Parses one line that has its end.
+/// Parses one line including its line ending.
 fn parse(parser: &mut Reader, line: &[u8], record: &mut Record) -> Result<(), String> {
     parser.reset();
     let mut text = std::mem::take(&mut record.text).into_bytes();
-    // No field is longer than what it is written as.
+    // A parsed field is never longer than its text in the line.
     text.resize(line.len(), 0);
     record.ends.resize(MAX_COLUMNS, 0);
     let (result, _, written, fields) = parser.read_record(line, &mut text, &mut record.ends);
@@ -90,7 +90,7 @@ fn parse(parser: &mut Reader, line: &[u8], record: &mut Record) -> Result<(), St
         ReadRecordResult::OutputEndsFull => {
             return Err(format!("more than {MAX_COLUMNS} columns"));
         }
-        // The end of the line was taken for a part of a quoted field.
+        // The line ending was parsed as a part of a quoted field.
         _ => return Err("a quote is not closed".to_owned()),
     }
     record.text = String::from_utf8(text).map_err(|_| "the line is not UTF-8".to_owned())?;

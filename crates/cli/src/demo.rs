@@ -1,6 +1,5 @@
-//! The account that is kept in the program. What its file says is turned into
-//! what a cloud and probes would say, and from there everything is the same
-//! code: the fold, the gathering, the rules.
+//! The built-in demo account. Its file is converted to answers of a cloud and data of probes. From
+//! there on the normal code runs: fold, collection and rules.
 
 mod account;
 mod batch;
@@ -21,9 +20,9 @@ use jiff::Timestamp;
 
 use account::Account;
 
-/// The account as its cloud and probes would tell it.
+/// The demo account as its cloud and probes present it.
 pub(crate) struct Demo {
-    /// When it is scanned, always.
+    /// The fixed time of every scan.
     pub(crate) now: Timestamp,
     /// Its inventory by region.
     pub(crate) inventory: FakeInventory,
@@ -31,11 +30,11 @@ pub(crate) struct Demo {
     pub(crate) metrics: FakeMetrics,
     /// Its bill.
     pub(crate) bill: FakeBill,
-    /// What its probes said.
+    /// Data of its probes.
     pub(crate) known: Known,
 }
 
-/// Reads the account and plays its probes' heartbeats.
+/// Reads the account and generates the heartbeats of its probes.
 pub(crate) fn load(policy: &Policy) -> Result<Demo> {
     let account: Account = toml::from_str(include_str!("demo/account.toml"))
         .context("the account kept in the program")?;

@@ -1,5 +1,5 @@
-//! `ebb doctor`: what a scan and the probe need, whether it is there, and the line
-//! that mends it. It changes nothing.
+//! `ebb doctor`: the requirements of a scan and of the probe, the result of each check, and a
+//! command to fix it. It changes nothing.
 
 #[cfg(feature = "aws")]
 mod account;

@@ -1,4 +1,4 @@
-//! `ebb findings`: what a deployment found, and people's decisions about it.
+//! `ebb findings`: the findings of a deployment, and the decisions about them.
 
 use anyhow::{Context, Result, bail};
 use ebb_cloud::ports::Objects;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &FindingsArgs, zone: &Zone) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The bucket, and who asks.
+/// Opens the bucket and returns the caller's name.
 #[cfg(feature = "aws")]
 async fn open(at: &BucketArgs) -> Result<(Box<dyn Objects>, String)> {
     let (config, who) = scan::connect(at.region.as_ref(), at.profile.as_deref()).await?;
@@ -83,7 +83,7 @@ async fn newest(objects: &dyn Objects) -> Result<Report> {
     report_file::read(&object.bytes).context("failed to read the newest report")
 }
 
-/// A misspelt id would set nothing aside, so it must be one of the newest report.
+/// The id must be in the newest report: a misspelt id would set nothing aside.
 async fn decide(
     objects: &dyn Objects,
     (verb, args): (Verb, &DecideArgs),
@@ -125,7 +125,7 @@ async fn decide(
     ))
 }
 
-/// A line each: where it stands, what mending saves, its id.
+/// One line for each finding: its stage, its saving and its id.
 fn list(report: &Report, zone: &Zone) -> String {
     let aside = report.history.set_aside.iter().map(|one| &one.finding);
     let mut out = format!("Report of {}\n", zone.minute(report.at));
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use crate::args::{Args, Command};
 
-    /// The demo's findings as a deployment would have reported them.
+    /// The demo's findings as a deployment would report them.
     async fn swept(objects: &FakeObjects) -> Report {
         let policy = Policy::default();
         let demo = crate::demo::load(&policy).expect("the demo");

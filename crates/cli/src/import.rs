@@ -1,4 +1,4 @@
-//! `ebb import`: what steps should ask for, from files of workflow systems and schedulers.
+//! `ebb import`: recommended requests of steps, from files of workflow systems and schedulers.
 
 use std::env;
 use std::fs::File;
@@ -23,10 +23,10 @@ use crate::snakefile;
 use crate::tune;
 use ebb_report::step_summary;
 
-/// A person waits this long without asking how far it is.
+/// Time after which the progress is shown.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Bad lines of a file that are named one by one.
+/// The most bad lines of a file that are named.
 const NAMED_LINES: usize = 5;
 
 pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
     })
 }
 
-/// A profile for a rule that is not there would change nothing.
+/// Fails for a rule that the Snakefile does not have: its profile would change nothing.
 fn check_rules(snakefile: &Snakefile, steps: &[StepAdvice]) -> Result<()> {
     let unknown = changed_steps(steps).filter(|name| !snakefile.has_rule(name));
     let unknown: Vec<String> = unknown.take(20).map(one_line).collect();
@@ -158,7 +158,7 @@ fn read(
     Ok(())
 }
 
-/// Names the first lines that were skipped, and counts the others by their problem.
+/// Names the first skipped lines, and counts the others by problem.
 fn report_bad_lines(name: &str, bad: &BadLines) {
     for line in bad.first.iter().take(NAMED_LINES) {
         eprintln!("ebb: {name}:{line}; skipped");
@@ -192,7 +192,7 @@ impl From<StepOrder> for step_summary::Order {
     }
 }
 
-/// How far the reading is, on standard error, once it takes longer than a person waits.
+/// The progress on standard error, if the import takes long.
 struct Progress {
     begun: Instant,
     shown: Option<Instant>,

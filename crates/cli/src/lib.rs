@@ -1,8 +1,8 @@
-//! `ebb`, the terminal program: arguments in, exit status out. What it does is in
-//! the modules, one a command.
+//! `ebb`, the command line program, from its arguments to its exit status. Each command has its own
+//! module.
 
-/// Those of the standard library panic when nobody reads the pipe any more. All of this
-/// program uses these instead.
+/// The macros of the standard library panic if the reader of a pipe has ended. The whole program
+/// uses these macros instead.
 macro_rules! println {
     ($($text:tt)*) => { $crate::output::say(format_args!($($text)*)) };
 }

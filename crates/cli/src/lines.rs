@@ -1,25 +1,24 @@
-//! Lines of a user's file that cannot be read: named one by one, then counted, and the
-//! rest of the file goes on.
+//! Invalid lines of a user's file. The first are named, the others counted, and reading continues.
 
 use std::fmt;
 use std::path::Path;
 
 use ebb_model::visibility_gap::Gap;
 
-/// Lines that a report names one by one.
+/// The most lines that a report names.
 const NAMED: usize = 20;
 
-/// Lines of which more than their number is kept.
+/// The most lines of which more than their number is kept.
 const KEPT: usize = 1_000;
 
-/// A line that is left out.
+/// An invalid line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BadLine {
-    /// Its number, counted from one.
+    /// Its number, from 1.
     pub(crate) line: u64,
-    /// The field, as the file names it.
+    /// The name of the field in the file.
     pub(crate) field: &'static str,
-    /// What is wrong with it.
+    /// The problem.
     pub(crate) why: String,
 }
 
@@ -36,7 +35,7 @@ impl fmt::Display for BadLine {
     }
 }
 
-/// All of a file that are left out.
+/// All invalid lines of a file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BadLines {
     first: Vec<BadLine>,
@@ -51,19 +50,19 @@ impl BadLines {
         }
     }
 
-    /// How many there are.
+    /// The number of invalid lines.
     pub(crate) fn count(&self) -> u64 {
         self.first.len() as u64 + self.more
     }
 
-    /// Names the first of them to whoever called the program.
+    /// Writes the first of them to standard error.
     pub(crate) fn tell(&self, path: &Path) {
         for line in self.first.iter().take(NAMED) {
             eprintln!("{}:{line}", path.display());
         }
     }
 
-    /// The same as a report says it.
+    /// The same as gaps of a report.
     pub(crate) fn gaps(&self, path: &Path) -> Vec<Gap> {
         let file = file_name(path);
         let named = self.first.iter().take(NAMED);
@@ -80,13 +79,13 @@ impl BadLines {
     }
 }
 
-/// The file without the folders that it lies in.
+/// The file name without its folders.
 pub(crate) fn file_name(path: &Path) -> String {
     let file = path.file_name().unwrap_or(path.as_os_str());
     file.to_string_lossy().into_owned()
 }
 
-/// A piece of a field for a message, on one line.
+/// A part of a field for a message, on one line.
 pub(crate) fn shown(text: &str) -> String {
     text.escape_default().take(40).collect()
 }

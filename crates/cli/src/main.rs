@@ -1,4 +1,4 @@
-//! The program `ebb`. What it does is in the library of the same name.
+//! The program `ebb`. Its code is in the library of the same name.
 
 use std::process::ExitCode;
 

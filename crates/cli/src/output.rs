@@ -1,5 +1,4 @@
-//! Where text goes, how wide and coloured it is there, and with which status the
-//! program ends.
+//! The destination of text, its width and colour, and the exit status of the program.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,21 +13,21 @@ use ebb_telemetry::safe_text;
 use ebb_report::terminal_style::{Colour, Look};
 use ebb_report::zone::Zone;
 
-/// How the program ends. The numbers are part of its interface.
+/// How the program ends. The exit statuses are part of its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Done.
+    /// Success.
     Done,
-    /// An error, or a check that found something missing.
+    /// An error, or a failed check.
     Failed,
     /// The command line is wrong.
     Usage,
-    /// Waste was found, and the user wanted to hear of it in this way.
+    /// Waste was found, and the user asked for a separate status for it.
     Waste,
 }
 
 impl Outcome {
-    /// Of a command line that was not understood, or asked for help.
+    /// For an invalid command line or a request for help.
     pub(crate) fn of_usage(error: &clap::Error) -> Self {
         match error.use_stderr() {
             true => Self::Usage,
@@ -48,8 +47,8 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Writes to a file or to standard output. A reader that has gone away, such as
-/// `head`, has read enough.
+/// Writes to a file or to standard output. It is not an error if the reader of a pipe, such as
+/// `head`, ends early.
 pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<()> {
     if let Some(path) = file {
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -57,7 +56,7 @@ pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<()> {
         return Ok(());
     }
     let mut out = io::stdout().lock();
-    // Renderers clean what they write. A terminal gets nothing that one of them forgot.
+    // Renderers remove control characters. This protects a terminal if a renderer misses one.
     let text = match out.is_terminal() {
         true => safe_text::styled_lines(text),
         false => Cow::Borrowed(text),
@@ -70,48 +69,49 @@ pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<()> {
     }
 }
 
-/// Writes text that a person reads to standard output. Nothing in it acts on a terminal,
-/// even where a pipe leads there.
+/// Writes text for people to standard output. It removes terminal control sequences, also if
+/// standard output is a pipe.
 pub(crate) fn print(text: &str) -> Result<()> {
     write(&safe_text::styled_lines(text), None)
 }
 
-/// Whether `--output` names a folder: one that is there, or a name with a `/` at its end.
+/// Whether `--output` names a folder: an existing one, or a name with a `/` at its end.
 pub(crate) fn is_folder(path: &Path) -> bool {
     path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-/// Writes a line to standard output; what nobody reads is not written.
+/// Writes a line to standard output; a closed pipe is ignored.
 pub(crate) fn say(line: fmt::Arguments<'_>) {
     let mut out = io::stdout().lock();
     let line = line.to_string();
     let _ = writeln!(out, "{}", safe_text::lines(&line)).and_then(|()| out.flush());
 }
 
-/// Writes a line to standard error; what nobody reads is not written. Errors quote files,
-/// names and answers of clouds, so nothing in the line acts on a terminal.
+/// Writes a line to standard error; a closed pipe is ignored. Errors quote files, names and answers
+/// of clouds, so terminal control sequences are removed.
 pub(crate) fn note(line: fmt::Arguments<'_>) {
     let line = line.to_string();
     let _ = writeln!(io::stderr().lock(), "{}", safe_text::lines(&line));
 }
 
-/// Writes how far the program is over the last line of a terminal's standard error.
+/// Replaces the last line of a terminal's standard error with the progress.
 pub(crate) fn progress(text: &str) {
     let mut err = io::stderr().lock();
     let text = safe_text::one_line(text);
     let _ = write!(err, "\r\x1b[K{text}").and_then(|()| err.flush());
 }
 
-/// What clap says of a command line: help goes to standard output, errors quote arguments.
+/// Prints clap's message about a command line. Help goes to standard output; errors quote
+/// arguments.
 pub(crate) fn usage(error: &clap::Error) {
     match error.use_stderr() {
         true => note(format_args!("{}", error.render().to_string().trim_end())),
-        // A reader that has gone away is no reason to fail.
+        // A closed pipe is not an error.
         false => _ = error.print(),
     }
 }
 
-/// The time zone that the environment variable `TZ` names, else UTC.
+/// The time zone in the environment variable `TZ`, otherwise UTC.
 pub(crate) fn zone() -> Zone {
     let name = std::env::var("TZ").ok().filter(|name| !name.is_empty());
     let Some(name) = name else { return Zone::utc() };
@@ -121,7 +121,7 @@ pub(crate) fn zone() -> Zone {
     })
 }
 
-/// How text looks that goes to standard output.
+/// Width and colour of text on standard output.
 pub(crate) fn look() -> Look {
     let out = io::stdout();
     if !out.is_terminal() {
@@ -137,7 +137,7 @@ pub(crate) fn look() -> Look {
     }
 }
 
-/// Colour on a terminal, unless <https://no-color.org> or a dumb one says no.
+/// Colour on a terminal, unless <https://no-color.org> or a dumb terminal disables it.
 fn colour(no_color: bool, term: Option<&str>) -> Colour {
     match no_color || matches!(term, None | Some("dumb")) {
         true => Colour::Plain,

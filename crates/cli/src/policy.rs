@@ -1,5 +1,5 @@
-//! `ebb policy`: reads a policy file as the sweep does, says where it is wrong, and
-//! shows what holds. The thresholds themselves stand in `ebb_model::policy`.
+//! `ebb policy`: reads a policy file like the sweep, names its errors, and shows the effective
+//! values. `ebb_model::policy` contains the thresholds.
 
 mod diff;
 mod place;
@@ -16,7 +16,7 @@ use crate::args::{PolicyArgs, PolicyCommand};
 use crate::output::{self, Outcome};
 use crate::text_file;
 
-/// No policy is larger; the largest in use have some kilobytes.
+/// The most bytes of a policy; the largest ones in use have some kilobytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 pub(crate) fn run(args: &PolicyArgs) -> Result<Outcome> {
@@ -74,7 +74,7 @@ fn check(path: &Path) -> Result<String> {
     Ok(format!("{} can be used. {table}{exempt}", path.display()))
 }
 
-/// From the defaults to `old`, or from `old` to `new`.
+/// The differences from the defaults to `old`, or from `old` to `new`.
 fn differ(old: &Path, new: Option<&Path>) -> Result<String> {
     let (old, new) = match new {
         Some(new) => (read(old)?, read(new)?),

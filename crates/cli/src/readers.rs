@@ -19,19 +19,19 @@ use crate::{demo, scan};
 /// Evaluates a CSV file of metrics, as `ebb scan --metrics` does.
 ///
 /// # Errors
-/// If the file is not readable, or no row of it is.
+/// If the file cannot be read or contains no valid row.
 pub fn scan_metrics(path: &Path, policy: &Policy) -> Result<Report> {
     Ok(scan::scan_metrics(path, None, policy)?.0)
 }
 
-/// What a billing export contains.
+/// The content of a billing export.
 #[derive(Debug)]
 pub struct Bill {
     /// Cost by machine.
     pub by_resource: BTreeMap<NodeId, ResourceCost>,
     /// Cost by day.
     pub by_day: Vec<BilledDay>,
-    /// What could not be used.
+    /// The parts that could not be used.
     pub gaps: Vec<Gap>,
 }
 

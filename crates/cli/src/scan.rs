@@ -1,5 +1,5 @@
-//! `ebb scan`: gathers, judges, writes. Which account that is, the kept one or the
-//! user's, is all that differs.
+//! `ebb scan`: collects, evaluates and writes the report, for the built-in demo account or the
+//! user's account.
 
 #[cfg(feature = "aws")]
 mod aws;
@@ -36,7 +36,7 @@ use ebb_report::{csv, focus, html, json, markdown, sarif, table};
 
 pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
     let output = args.output.as_deref();
-    // A name that cannot be written to is refused before anything is asked.
+    // An invalid output name is refused before any request.
     let format = match format(args.format, output) {
         Ok(format) => format,
         Err(error) => {
@@ -78,13 +78,13 @@ pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
     })
 }
 
-/// One thread is enough for waiting.
+/// One thread is enough, because it mostly waits.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().build().context("cannot start")
 }
 
-/// A report, and how the verdict about the resource asked for came about.
+/// A report, and the explanation for the requested resource.
 type Scanned = (Report, Option<Explanation>);
 
 async fn of_demo(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
@@ -130,11 +130,11 @@ async fn of_account(_: &ScanArgs, _: &Policy) -> Result<Scanned> {
     )
 }
 
-/// How a program that knows AWS is built and run.
+/// The command to build and run the program with AWS support.
 #[cfg(not(feature = "aws"))]
 pub(crate) const BUILD_WITH_AWS: &str = "cargo run --release -p ebb-cli --features aws";
 
-/// The format that is asked for, else that of the file's extension.
+/// The requested format, otherwise the format of the file's extension.
 fn format(asked: Option<Format>, output: Option<&Path>) -> Result<Format> {
     if let Some(asked) = asked {
         return Ok(asked);

@@ -1,6 +1,6 @@
-//! `ebb serve`: the recommendation API on loopback, from a report at hand. The router
-//! is the one of the Lambda, over a bucket in memory, so that what is decided is kept
-//! until the program ends; here is only as much HTTP as it needs.
+//! `ebb serve`: the recommendation API on loopback for a given report. It uses the router of the
+//! Lambda function over a bucket in memory, so that decisions last until the program ends. This
+//! module contains only the required part of HTTP.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -19,20 +19,20 @@ use crate::args::ServeArgs;
 use crate::output::Outcome;
 use crate::tune;
 
-/// Connections at one time. A new one beyond that ends the oldest that still sends its
-/// request, so that slow clients cannot keep others out.
+/// The most open connections. Another one closes the oldest connection that is still sending its
+/// request, so that slow clients cannot block others.
 const MAX_CONNECTIONS: usize = 32;
 
-/// The length of a request without its body.
+/// The most bytes of a request without its body.
 const MAX_HEAD_BYTES: u64 = 64 << 10;
 
-/// The length of a body; no route takes more.
+/// The most bytes of a body; no route accepts more.
 const MAX_BODY_BYTES: u64 = 1 << 20;
 
-/// Time for all of a request to arrive, however its bytes are spread.
+/// Time limit to receive a whole request, however its bytes are spread.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 
-/// Time for all of an answer to be taken. A report may have 256 MiB.
+/// Time limit to send a whole answer. A report may have 256 MiB.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
@@ -54,13 +54,13 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Answers each connection on a thread of its own, until the listener ends.
+/// Answers each connection on its own thread, until the listener ends.
 fn accept(listener: &TcpListener, api: &(impl Fn(Request) -> Answer + Sync)) {
     let connections = &Connections::default();
     std::thread::scope(|scope| {
         for (number, stream) in (0..).zip(listener.incoming()) {
             let Ok(stream) = stream else {
-                // Out of file descriptors, most likely: wait until some are closed.
+                // Most likely there are no free file descriptors: wait until some are closed.
                 std::thread::sleep(Duration::from_millis(50));
                 continue;
             };
@@ -68,7 +68,7 @@ fn accept(listener: &TcpListener, api: &(impl Fn(Request) -> Answer + Sync)) {
                 continue;
             }
             scope.spawn(move || {
-                // A client that goes away needs no answer.
+                // A client that disconnects needs no answer.
                 let _ = serve(&stream, REQUEST_TIME, |request| {
                     connections.set_answering(number);
                     api(request)
@@ -79,12 +79,12 @@ fn accept(listener: &TcpListener, api: &(impl Fn(Request) -> Answer + Sync)) {
     });
 }
 
-/// The connections that are open, by number, the oldest first.
+/// The open connections by number, the oldest first.
 #[derive(Default)]
 struct Connections(Mutex<BTreeMap<u64, Connection>>);
 
 enum Connection {
-    /// Its request has not arrived in full; the stream is shut down to end it.
+    /// Its request is not complete; a shutdown of the stream ends it.
     Receiving(TcpStream),
     Answering,
 }
@@ -94,7 +94,7 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes room for a connection; false where all are being answered.
+    /// Makes room for a connection; false if all are being answered.
     fn admit(&self, number: u64, stream: &TcpStream) -> bool {
         let Ok(stream) = stream.try_clone() else {
             return false;
@@ -129,7 +129,7 @@ impl Connections {
     }
 }
 
-/// A stream with one time limit for all that is read of it or written to it.
+/// A stream with one time limit for all reads and writes.
 struct Timed<'a> {
     stream: &'a TcpStream,
     until: Instant,
@@ -141,7 +141,7 @@ impl Timed<'_> {
         Timed { stream, until }
     }
 
-    /// What is left of the time.
+    /// The remaining time.
     fn left(&self) -> std::io::Result<Option<Duration>> {
         let left = self.until.saturating_duration_since(Instant::now());
         match left.is_zero() {
@@ -177,7 +177,7 @@ fn serve(
     let answer = match request(&mut BufReader::new(Timed::new(stream, time))) {
         Ok(Ok(request)) => api(request),
         Ok(Err(status)) => plain(status),
-        // Its time is over: half a request gets an answer, too.
+        // The time is over: an incomplete request also gets an answer.
         Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
             plain(408)
         }
@@ -186,7 +186,7 @@ fn serve(
     write(Timed::new(stream, ANSWER_TIME), &answer)
 }
 
-/// Reads one request; a status where it is refused.
+/// Reads one request; the inner `Err` is the status of a refusal.
 fn request(reader: &mut impl BufRead) -> std::io::Result<Result<Request, u16>> {
     let (method, target, headers) = match head(reader)? {
         Head::Request {
@@ -205,7 +205,7 @@ enum Head {
         target: String,
         headers: BTreeMap<String, String>,
     },
-    /// With which status.
+    /// The status of a refusal.
     Refused(u16),
 }
 
@@ -241,7 +241,7 @@ fn head(reader: &mut impl BufRead) -> std::io::Result<Head> {
             headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
     }
-    // A page of another site may send requests here under its own name.
+    // A page of another site may send requests to this address under its own host name.
     let host = headers.get("host").map(|host| host.as_str());
     let name = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
     if !matches!(name, Some("127.0.0.1" | "localhost")) {
@@ -254,7 +254,7 @@ fn head(reader: &mut impl BufRead) -> std::io::Result<Head> {
     })
 }
 
-/// The body; a status where it is refused.
+/// The body, or the status of a refusal.
 fn body(
     reader: &mut impl Read,
     headers: &BTreeMap<String, String>,
@@ -318,7 +318,7 @@ mod tests {
         address
     }
 
-    /// What a client is answered that sends these bytes and waits.
+    /// The answer to a client that sends these bytes and waits.
     fn answer(address: std::net::SocketAddr, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).expect("a connection");
         stream.write_all(bytes).expect("it is sent");
@@ -360,7 +360,7 @@ mod tests {
             let slow = thread::spawn(move || {
                 let mut stream = TcpStream::connect(address).expect("a connection");
                 stream.write_all(begin).expect("it is sent");
-                // A byte now and then: each alone comes in time.
+                // A byte at intervals: each arrives within the limit of a single read.
                 while stream.write_all(b"x").is_ok() {
                     thread::sleep(Duration::from_millis(50));
                 }

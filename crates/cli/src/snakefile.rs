@@ -1,4 +1,4 @@
-//! Asks Snakemake for the rules of a Snakefile: in its own Python, within bounds.
+//! Asks Snakemake for the rules of a Snakefile, in its own Python and within limits.
 
 use std::env;
 use std::fs::{self, File};
@@ -13,19 +13,19 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use ebb_telemetry::safe_text::{clip, one_line};
 use ebb_workflows::import::snakefile::{PROGRAM, Snakefile};
 
-/// A large workflow with many modules takes a few seconds.
+/// Time limit of the Python program. A large workflow with many modules takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How much later than the program itself it is ended from here.
+/// Time after which this program kills the Python program, in addition to its own limit.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A workflow of a thousand rules takes 200 KB.
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
-/// What Snakemake says before it ends, of which the last lines name the error.
+/// The most bytes of Snakemake's messages that are kept; the last lines name the error.
 const MAX_SAID_BYTES: usize = 16 << 10;
 
-/// Lines of that which are shown, and characters of each.
+/// The most lines that are shown, and the most characters of each.
 const SHOWN_LINES: usize = 12;
 const SHOWN_CHARS: usize = 300;
 
@@ -49,7 +49,7 @@ pub(crate) fn read(snakefile: &Path, snakemake: Option<&Path>) -> Result<Snakefi
     Snakefile::read(&answer).with_context(|| format!("failed to read the rules of {shown}"))
 }
 
-/// What the program for Python writes.
+/// The output of the Python program.
 fn ask(python: &Path, snakefile: &Path) -> Result<Vec<u8>> {
     let started = Command::new(python)
         .arg("-c")
@@ -91,7 +91,8 @@ fn ask(python: &Path, snakefile: &Path) -> Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Waits for the end, which the program itself sees to; `None` where it had to be killed.
+/// Waits for the end of the Python program, which has its own time limit; `None` if it had to be
+/// killed.
 fn wait(child: &mut Child, begun: Instant) -> Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
@@ -106,8 +107,8 @@ fn wait(child: &mut Child, begun: Instant) -> Result<Option<ExitStatus>> {
     }
 }
 
-/// The last of what a program says on standard error. A program that it started may hold
-/// that open for ever, so nobody waits for its end.
+/// The last bytes that a program writes to standard error. A child process may keep standard error
+/// open, so nothing waits for its end.
 struct Tail(Arc<Mutex<Vec<u8>>>);
 
 impl Tail {
@@ -130,9 +131,9 @@ impl Tail {
         Self(kept)
     }
 
-    /// As lines under a message.
+    /// The kept bytes as lines under a message.
     fn shown(&self) -> String {
-        // The reader may still hold what came last.
+        // The reader may still receive the last bytes.
         thread::sleep(Duration::from_millis(100));
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         shown(&String::from_utf8_lossy(&kept))
@@ -140,7 +141,7 @@ impl Tail {
 }
 
 fn shown(said: &str) -> String {
-    // Of the program itself nothing is to be told.
+    // Lines about the Python program itself are left out.
     let is_told = |line: &&str| !line.trim().is_empty() && !line.contains("File \"<string>\"");
     let lines: Vec<&str> = said.lines().filter(is_told).collect();
     let begin = lines.len().saturating_sub(SHOWN_LINES);
@@ -149,7 +150,7 @@ fn shown(said: &str) -> String {
     lines.collect()
 }
 
-/// A program by its name.
+/// A program in the `PATH`.
 fn on_path(name: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH")?;
     let files = env::split_paths(&folders).map(|folder| folder.join(name));
@@ -162,8 +163,8 @@ fn is_program(file: &Path) -> bool {
     known.is_ok_and(|known| known.is_file() && known.permissions().mode() & 0o111 != 0)
 }
 
-/// The Python that a program runs in: that of its first lines, or one next to it. A Python
-/// is its own.
+/// The Python of a program: from its first lines, or next to it. If the program is a Python, it is
+/// used itself.
 fn interpreter(program: &Path) -> Result<PathBuf> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     if name.starts_with("python") {
@@ -185,18 +186,18 @@ fn interpreter(program: &Path) -> Result<PathBuf> {
     found.context("its first line names no Python, and there is none next to it")
 }
 
-/// What a script runs in.
+/// The interpreter of a script.
 #[derive(Debug, PartialEq, Eq)]
 enum Interpreter {
     Path(String),
-    /// To be found on the PATH.
+    /// A name to find in the `PATH`.
     Name(String),
 }
 
 impl Interpreter {
-    /// By the first lines: `#!/path/python3`, `#!/usr/bin/env python3`, or what installers
-    /// write where the path is too long for the kernel: `#!/bin/sh` and then
-    /// `'''exec' "/path/python3" "$0" "$@"`.
+    /// Reads the first lines: `#!/path/python3` or `#!/usr/bin/env python3`. If the path is too
+    /// long for the kernel, installers write `#!/bin/sh` and then `'''exec' "/path/python3" "$0"
+    /// "$@"`.
     fn of(head: &str) -> Option<Self> {
         let mut lines = head.lines();
         let mut words = lines.next()?.strip_prefix("#!")?.split_whitespace();

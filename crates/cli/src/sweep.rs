@@ -1,4 +1,4 @@
-//! `ebb sweep`: what the Lambda does in a deployment, at a place of any object store.
+//! `ebb sweep`: a sweep as in the Lambda function, for data in any object store.
 
 #[cfg(feature = "sweep")]
 mod at;

@@ -1,4 +1,4 @@
-//! Reads whole text files of the user's, up to a bound.
+//! Reads whole text files of the user, up to a limit.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-/// A file as text.
+/// The content of a text file.
 ///
 /// # Errors
-/// When the file cannot be read, has more than so many bytes, or is not UTF-8.
+/// If the file cannot be read, has more than `max_bytes` bytes, or is not UTF-8.
 pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<String> {
     let failed = || format!("failed to read {}", path.display());
     let mut bytes = Vec::new();

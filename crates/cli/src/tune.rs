@@ -1,5 +1,5 @@
-//! `ebb tune`: what each step asks for and should ask for, from a report; and what a
-//! pipeline, a compute environment or a node should run on.
+//! `ebb tune`: the present and recommended request of each step from a report, and the recommended
+//! machines of a pipeline, a compute environment or a node.
 
 mod target;
 
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &TuneArgs, zone: &Zone) -> Result<Outcome> {
     })
 }
 
-/// The report of a file, or of the built-in demo account; `None` where neither is asked for.
+/// The report from a file or of the built-in demo account; `None` if the arguments name neither.
 pub(crate) fn report(source: Source<'_>) -> Result<Option<Report>> {
     match source {
         Source::File(path) => read(path).map(Some),
@@ -65,7 +65,7 @@ pub(crate) fn report(source: Source<'_>) -> Result<Option<Report>> {
     }
 }
 
-/// Says what a command without a report needs.
+/// Prints the sources that a command requires if it has no report.
 pub(crate) fn needs_a_report(command: &str) -> Outcome {
     eprintln!(
         "ebb: {command} needs a report\n\nof your account:\n  ebb scan --output report.json\n  ebb \
@@ -74,12 +74,12 @@ pub(crate) fn needs_a_report(command: &str) -> Outcome {
     Outcome::Usage
 }
 
-/// Writes advice in the form wanted.
+/// Writes recommendations in the requested form.
 pub(crate) fn write(steps: &[StepAdvice], form: &Form) -> Result<()> {
     write_aged(steps, form, &[])
 }
 
-/// The same; a table ends with the age of the prices that it rests on.
+/// The same; a table ends with the age of its prices.
 fn write_aged(steps: &[StepAdvice], form: &Form, ages: &[String]) -> Result<()> {
     let output = form.output.as_deref();
     let terminal = match output {
@@ -104,7 +104,7 @@ fn write_aged(steps: &[StepAdvice], form: &Form, ages: &[String]) -> Result<()> 
     output::write(&written, output)
 }
 
-/// Steps on spot stay there, and so have no offers where spot prices are not known.
+/// Steps on spot stay on spot, so they have no recommended machines if spot prices are unknown.
 fn report_left_out(steps: &[StepAdvice]) {
     let offers = steps.iter().map(|step| &step.offers);
     let left_out = offers.filter(|offers| !offers.best.is_empty() && offers.offered().is_empty());
@@ -117,7 +117,7 @@ fn report_left_out(steps: &[StepAdvice]) {
     }
 }
 
-/// One file for each JSON input of the AWS CLI.
+/// Writes one file for each JSON input of the AWS CLI.
 fn write_documents(steps: &[StepAdvice], form: &Form, folder: &Path) -> Result<()> {
     let text = form.format.text();
     let documents = text.and_then(|text| text.documents(steps));
@@ -137,7 +137,7 @@ fn write_documents(steps: &[StepAdvice], form: &Form, folder: &Path) -> Result<(
     Ok(())
 }
 
-/// The age of prices as the end of a table.
+/// The age of prices as the last line of a table.
 pub(crate) fn aged(ages: &[String]) -> String {
     let lines = ages.iter().map(|line| format!("\nPrices: {line}\n"));
     lines.collect()

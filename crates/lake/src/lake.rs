@@ -1,5 +1,4 @@
-//! The lake as the rest of the program sees it: append a batch once, read what
-//! is new since a version, read some days.
+//! The interface of the lake: append a batch once, read new rows since a version, read some days.
 
 use std::collections::HashMap;
 
@@ -22,38 +21,38 @@ pub const MAX_READ_ROWS: u64 = 200_000;
 /// The most rows of one node that a read of days returns.
 pub(crate) const MAX_READ_ROWS_A_NODE: usize = 50_000;
 
-/// Why the lake did not do what was asked.
+/// Why an operation of the lake failed.
 #[derive(Debug, Error)]
 pub enum LakeError {
-    /// Its place cannot be opened.
+    /// The place cannot be opened.
     #[error("opening the lake")]
     Store(#[from] StoreError),
     /// One table failed.
     #[error("table {table} of {url}")]
     Table {
-        /// Which.
+        /// The table.
         table: Table,
-        /// The lake's place.
+        /// The URL of the lake.
         url: String,
-        /// Why.
+        /// The cause.
         source: Box<TableError>,
     },
-    /// A batch beyond the bound on memory.
+    /// A batch has more than [`MAX_BATCH_ROWS`] rows.
     #[error("a batch of {rows} rows for {table}, more than {MAX_BATCH_ROWS}")]
     TooManyRows {
-        /// For which table.
+        /// The table.
         table: Table,
-        /// How many.
+        /// The number of rows.
         rows: usize,
     },
 }
 
-/// What makes a batch itself and no other.
+/// The identity of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Batch {
-    /// The shard whose nodes' rows it holds, and no others.
+    /// The shard; the batch holds only rows of its nodes.
     pub shard: Shard,
-    /// Which batch of the shard. Numbers only grow; gaps are allowed.
+    /// The number of the batch within its shard. Numbers only grow; gaps are allowed.
     pub number: u64,
     /// The newest version whose rows the committer knows; `None` before the first. A later
     /// commit of another number of shards may hold rows of the same nodes.
@@ -69,16 +68,16 @@ impl Batch {
 /// Commits of a table to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Commits {
-    /// Those after this version; all if `None`.
+    /// The version before the first one to read; `None` to begin with the first commit.
     pub after: Option<Version>,
-    /// Those before this version, which is there; all if `None`.
+    /// The existing version at which to stop, which is not read; `None` to read to the end.
     pub before: Option<Version>,
-    /// Those that may hold rows of its nodes; others' are passed over unread.
+    /// The shard whose rows are wanted; commits without rows of its nodes are skipped.
     pub shard: Shard,
 }
 
 impl Commits {
-    /// All after a version.
+    /// All commits after a version.
     pub const fn after(version: Option<Version>) -> Self {
         Self {
             after: version,
@@ -88,7 +87,7 @@ impl Commits {
     }
 }
 
-/// The tables of one place.
+/// The tables at one place.
 pub struct Lake {
     url: String,
     heartbeats: TableLog,
@@ -97,8 +96,8 @@ pub struct Lake {
 }
 
 impl Lake {
-    /// Opens the tables at a URL; see [`store::open`]. Nothing is read or made yet but
-    /// a local folder. Must be called on a Tokio runtime that outlives the lake.
+    /// Opens the tables at a URL; see [`store::open`]. It reads and creates nothing yet except a
+    /// local folder. Call it on a Tokio runtime that outlives the lake.
     pub async fn open(url: &str) -> Result<Self, LakeError> {
         let place = store::open(url)?;
         let log = |table| {
@@ -116,7 +115,7 @@ impl Lake {
         })
     }
 
-    /// Appends heartbeats as one commit; at most [`MAX_BATCH_ROWS`].
+    /// Appends heartbeats as one commit of at most [`MAX_BATCH_ROWS`] rows.
     pub async fn append_heartbeats(
         &self,
         rows: &[Placed],
@@ -127,7 +126,7 @@ impl Lake {
             .await
     }
 
-    /// Appends steps that ended as one commit; at most [`MAX_BATCH_ROWS`].
+    /// Appends finished tasks as one commit of at most [`MAX_BATCH_ROWS`] rows.
     pub async fn append_steps(
         &self,
         rows: &[PlacedStep],
@@ -137,9 +136,9 @@ impl Lake {
         self.append(&self.steps, rows, (batch, unknown_from)).await
     }
 
-    /// Appends what a sweep found as one commit; also when it found nothing, so
-    /// that [`Lake::findings_latest`] tells so. What other numbers of shards committed makes
-    /// no difference.
+    /// Appends the findings of a sweep as one commit. A sweep without findings also commits, so
+    /// that [`Lake::findings_latest`] returns its empty result. Commits of other numbers of shards
+    /// are ignored.
     pub async fn append_findings(
         &self,
         rows: &[Judged],
@@ -160,21 +159,20 @@ impl Lake {
         last.map_err(|e| self.failed(log, e))
     }
 
-    /// The heartbeats of some commits; see [`Since`] for when there are more than
-    /// [`MAX_READ_ROWS`].
+    /// The heartbeats of some commits; see [`Since`] if there are more than [`MAX_READ_ROWS`].
     pub async fn heartbeats_since(&self, commits: Commits) -> Result<Since<Placed>, LakeError> {
         let since = self.heartbeats.since(commits, MAX_READ_ROWS).await;
         since.map_err(|e| self.failed(&self.heartbeats, e))
     }
 
-    /// The ended steps of some commits.
+    /// The finished tasks of some commits.
     pub async fn steps_since(&self, commits: Commits) -> Result<Since<PlacedStep>, LakeError> {
         let since = self.steps.since(commits, MAX_READ_ROWS).await;
         since.map_err(|e| self.failed(&self.steps, e))
     }
 
-    /// The steps that ended on the UTC days from `from` to `to`, both included; of one node
-    /// at most [`MAX_READ_ROWS_A_NODE`], so that it displaces no other.
+    /// The tasks that ended on the UTC days from `from` to `to`, both included. Each node has at
+    /// most [`MAX_READ_ROWS_A_NODE`] rows, so that it displaces no other.
     pub async fn steps_between(
         &self,
         from: Date,
@@ -191,7 +189,7 @@ impl Lake {
         window.map_err(|e| self.failed(&self.steps, e))
     }
 
-    /// What the newest sweep found; `None` when none has written yet.
+    /// The findings of the newest sweep; `None` before the first.
     pub async fn findings_latest(&self) -> Result<Option<Vec<Judged>>, LakeError> {
         let latest = self.findings.newest_batch().await;
         latest.map_err(|e| self.failed(&self.findings, e))
@@ -227,10 +225,10 @@ impl Lake {
     }
 }
 
-/// What the names of a sweep's transactions begin with.
+/// The prefix of the application ids of a sweep's transactions.
 const APP: &str = "ebb-sweep-";
 
-/// Whose transaction the batches of a shard are.
+/// The application id of a shard's batches.
 pub(crate) fn app(Shard { index, of }: Shard) -> String {
     match of {
         1 => format!("{APP}{index}"),
@@ -238,8 +236,8 @@ pub(crate) fn app(Shard { index, of }: Shard) -> String {
     }
 }
 
-/// Whose batch a transaction is. `None` where its name says no number of shards: of the
-/// only one, or of any of an earlier version of this program.
+/// The shard of a transaction. `None` if the id contains no number of shards: it is the only shard,
+/// or any shard of an earlier version of this program.
 pub(crate) fn shard_of(app: &str) -> Option<Shard> {
     let (index, of) = app.strip_prefix(APP)?.split_once("-of-")?;
     let (index, of) = (index.parse().ok()?, of.parse().ok()?);

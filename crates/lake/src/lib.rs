@@ -1,6 +1,5 @@
-//! The lake: what was observed, in Delta tables that Athena, DuckDB, Spark and
-//! pandas open. How tables are laid out and committed lives here; what the rows
-//! mean, and what is concluded from them, does not.
+//! The lake: observations in Delta tables that Athena, DuckDB, Spark and pandas can read. This
+//! crate defines the layout and the commits of the tables, but not the meaning of the rows.
 
 mod lake;
 mod rows;

@@ -1,6 +1,5 @@
-//! The columns of each table, and how domain values go in and come back whole.
-//! The columns are a contract with every reader of the lake; the domain's types
-//! may change freely beside them.
+//! The columns of each table, and the lossless conversion of domain values to and from them. The
+//! columns are a contract with every reader of the lake; the domain types may change independently.
 
 mod column;
 mod detail;
@@ -23,64 +22,64 @@ use serde_arrow::schema::{SchemaLike, TracingOptions};
 use serde_json::json;
 use thiserror::Error;
 
-/// The column that every table is partitioned by: the UTC date.
+/// The partition column of every table: the UTC date.
 pub(crate) const PARTITION: &str = "dt";
 
-/// Why a row cannot be stored, or was not understood when read.
+/// Why a row cannot be stored or read.
 #[derive(Debug, Error)]
 #[error("row {row}")]
 pub struct RowError {
-    /// Which row: `node/boot/probe start/sequence`, or a finding's id.
+    /// The row: `node/boot/probe start/sequence`, or a finding's id.
     pub row: String,
-    /// What is wrong with it.
+    /// The error in it.
     pub source: ColumnError,
 }
 
-/// Why rows did not become columns, or columns rows.
+/// Why rows or columns could not be converted.
 #[derive(Debug, Error)]
 pub enum RowsError {
-    /// One row is at fault.
+    /// One row is invalid.
     #[error(transparent)]
     Row(#[from] RowError),
-    /// A finding's JSON was not written or not understood.
+    /// A finding could not be written to or read from JSON.
     #[error("finding {id} as JSON")]
     Json {
-        /// The finding.
+        /// The id of the finding.
         id: String,
-        /// Why.
+        /// The cause.
         source: serde_json::Error,
     },
     /// The columns do not match the row type.
     #[error("columns do not match the rows")]
     Shape(#[from] serde_arrow::Error),
-    /// Columns of different lengths or types.
+    /// The columns have different lengths or types.
     #[error("columns do not make a batch")]
     Arrow(#[from] ArrowError),
 }
 
-/// What a table holds, as values of the rest of the program.
+/// A row of a table as a domain value.
 pub(crate) trait Record: Sized {
-    /// The columns, in order, the partition first.
+    /// The columns in order; the partition comes first.
     fn fields() -> Result<Vec<FieldRef>, serde_arrow::Error>;
-    /// Rows to columns.
+    /// Converts rows to columns.
     fn pack(rows: &[Self]) -> Result<RecordBatch, RowsError>;
-    /// Columns to rows. The partition may be absent: files do not carry it.
+    /// Converts columns to rows. The partition may be absent: data files do not contain it.
     fn unpack(batch: &RecordBatch) -> Result<Vec<Self>, RowsError>;
 }
 
-/// Tells whether a heartbeat fits the table, so that one that does not can be
-/// refused by name before it spoils a batch.
+/// Checks whether a heartbeat fits the table, so that an invalid one is refused by name and not
+/// with its batch.
 pub fn check_heartbeat(placed: &Placed) -> Result<(), RowError> {
     heartbeat::HeartbeatRow::new(placed).map(drop)
 }
 
-/// Tells whether a step fits the table.
+/// Checks whether a task fits the table.
 pub fn check_step(placed: &PlacedStep) -> Result<(), RowError> {
     step::row(placed).map(drop)
 }
 
-/// The columns of a row type. `instants` become UTC timestamps in microseconds,
-/// those of `maybe_instants` nullable.
+/// The columns of a row type. `instants` become UTC timestamps in microseconds; `maybe_instants`
+/// are also nullable.
 fn traced<R: DeserializeOwned>(
     instants: &[&str],
     maybe_instants: &[&str],
@@ -109,7 +108,7 @@ struct Day {
     dt: i32,
 }
 
-/// Puts columns that come from several row types side by side, the days first.
+/// Joins columns of several row types into one batch; the days come first.
 fn side_by_side(
     days: Vec<i32>,
     parts: Vec<(Vec<FieldRef>, Vec<ArrayRef>)>,

@@ -1,6 +1,5 @@
-//! One Delta table: its name, its place, and that it is created once. What a
-//! commit is stands in `append`, how it gets new columns in `columns`, what reading
-//! is in `read`.
+//! One Delta table: its name and place, and its creation. `append` defines a commit, `columns` adds
+//! new columns, and `read` defines reads.
 
 mod append;
 mod columns;
@@ -34,16 +33,16 @@ pub type Version = u64;
 /// The tables of the lake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
-    /// What each node did in each interval.
+    /// The activity of each node in each interval.
     Heartbeats,
-    /// Steps that ended.
+    /// Finished tasks.
     Steps,
-    /// What each sweep found.
+    /// Findings of each sweep.
     Findings,
 }
 
 impl Table {
-    /// The table's name and folder.
+    /// The table's name, which is also its folder.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Heartbeats => "heartbeats",
@@ -67,15 +66,15 @@ impl fmt::Display for Table {
     }
 }
 
-/// What went wrong with one table.
+/// An error of one table.
 #[derive(Debug, Error)]
 pub enum TableError {
-    /// The log or the store.
+    /// The log or the store failed.
     #[error("{doing}")]
     Delta {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// Why it failed.
+        /// The cause.
         source: Box<DeltaTableError>,
     },
     /// A data file could not be fetched.
@@ -83,15 +82,15 @@ pub enum TableError {
     Fetch {
         /// Its path within the table.
         path: String,
-        /// Why.
+        /// The cause.
         source: object_store::Error,
     },
-    /// A data file is not Parquet, or torn.
+    /// A data file is not Parquet or is incomplete.
     #[error("reading {path}")]
     Parquet {
         /// Its path within the table.
         path: String,
-        /// Why.
+        /// The cause.
         source: ParquetError,
     },
     /// A data file's columns cannot be decoded.
@@ -99,47 +98,47 @@ pub enum TableError {
     Decode {
         /// Its path within the table.
         path: String,
-        /// Why.
+        /// The cause.
         source: ArrowError,
     },
-    /// A data file's rows are not this table's.
+    /// The rows of a data file do not match this table.
     #[error("rows of {path}")]
     File {
         /// Its path within the table.
         path: String,
-        /// Why.
+        /// The cause.
         source: RowsError,
     },
     /// Rows to append cannot be stored.
     #[error("rows to append")]
     Rows(#[from] RowsError),
-    /// The columns of this program have no Delta type.
+    /// A column of this program has no Delta type.
     #[error("columns as a Delta schema")]
     Schema(#[from] ArrowError),
-    /// The table was created by someone else, or by a later version of this program.
+    /// Another program or a later version of this program created the table.
     #[error("the table differs in column {column}")]
     OtherSchema {
         /// The first column that differs.
         column: String,
     },
-    /// A commit that should be there is not: the log was cleaned up by someone.
+    /// A commit is missing: somebody cleaned up the log.
     #[error("commit {version} is gone from the log")]
     CommitGone {
-        /// Which.
+        /// The missing version.
         version: Version,
     },
-    /// A transaction number beyond what a Delta log holds.
+    /// A transaction number above the limit of a Delta log.
     #[error("transaction number {number} of {app} is too large")]
     Number {
-        /// Whose.
+        /// The application id of the transaction.
         app: String,
-        /// Which.
+        /// The number.
         number: u64,
     },
-    /// Others committed in between every time.
+    /// Other writers committed first on every attempt.
     #[error("gave up after {attempts} attempts, others committed first each time")]
     Contended {
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: usize,
     },
 }
@@ -179,7 +178,7 @@ impl TableLog {
         self.table
     }
 
-    /// The table at its newest version; `None` when nobody has created it.
+    /// The table at its newest version; `None` if it does not exist.
     async fn load(&self) -> Result<Option<DeltaTable>, TableError> {
         let exists = self.log.is_delta_table_location().await;
         if !exists.map_err(TableError::delta("looking for the log"))? {
@@ -205,10 +204,9 @@ impl TableLog {
             .with_columns(schema.fields().cloned())
             .with_partition_columns([PARTITION])
             .with_configuration_property(TableProperty::AppendOnly, Some("true"))
-            // Folding walks the log from the version it has folded, however old.
+            // Sweeps read the log from the last folded version, which may be old.
             .with_configuration_property(TableProperty::EnableExpiredLogCleanup, Some("false"))
-            // Every load reads the commits after the last checkpoint, one request
-            // each.
+            // Every load reads the commits after the last checkpoint, with one request each.
             .with_configuration_property(TableProperty::CheckpointInterval, Some("10"))
             // A second creator must not commit its schema again as version 1.
             .with_commit_properties(CommitProperties::default().with_max_retries(0))

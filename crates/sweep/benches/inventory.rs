@@ -1,6 +1,6 @@
-//! How long an inventory takes: accounts in regions behind the same port that AWS
-//! stands behind, made in memory and answered after the time that a call takes. Calls are
-//! counted as the real adapter makes them, page by page. Prints what it measured.
+//! Measures the duration of an inventory. The accounts and regions are in memory, behind the same
+//! port as AWS, and each call takes a fixed time. Calls are counted page by page, as the real
+//! adapter makes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,15 +46,15 @@ const REGIONS: [&str; 5] = [
 const INSTANCES: u64 = 100_000;
 const JOBS: u64 = 50_000;
 
-/// What one call takes, from the caller's side.
+/// Duration of one call, measured by the caller.
 const CALL: Duration = Duration::from_millis(100);
 
-/// Pages of the real calls, as `crates/cloud/src/aws/inventory` asks for them.
+/// Page sizes of the real calls in `crates/cloud/src/aws/inventory`.
 const INSTANCES_A_PAGE: u64 = 1_000;
 const JOBS_A_PAGE: u64 = 100;
 const TASKS_A_PAGE: u64 = 100;
 const GROUPS_A_BILL_PAGE: u64 = 5_000;
-/// As `cloud::aws::bill` asks.
+/// Same value as in `cloud::aws::bill`.
 const DAYS_AT_ONCE: u64 = 4;
 const QUERIES_A_CALL: u64 = 500;
 const METRIC_CALLS_AT_ONCE: u64 = 8;
@@ -62,7 +62,7 @@ const METRIC_CALLS_AT_ONCE: u64 = 8;
 const GOAL: Duration = Duration::from_secs(60);
 const GOAL_BYTES: u64 = 1_500_000_000;
 
-/// One account: an equal share of everything in each region.
+/// One account with an equal share of everything in each region.
 struct Made {
     number: u64,
     calls: Arc<AtomicU64>,
@@ -73,7 +73,7 @@ struct Made {
 impl Made {
     async fn call(&self, times: u64) {
         self.calls.fetch_add(times, Ordering::Relaxed);
-        // Pages come one after the other.
+        // Pages are read one after the other.
         let whole = u32::try_from(times).unwrap_or(u32::MAX);
         tokio::time::sleep(CALL * whole).await;
     }
@@ -252,7 +252,7 @@ impl BillSource for Made {
     async fn by_resource(&self, _: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
         let pages = (INSTANCES * 14).div_ceil(GROUPS_A_BILL_PAGE);
         self.pages.fetch_add(1 + pages, Ordering::Relaxed);
-        // The first page shows that days are to be asked for side by side.
+        // After the first page, days are requested at the same time.
         self.call(1 + pages.div_ceil(DAYS_AT_ONCE)).await;
         let days = (1..=14).map(|day| (format!("2026-03-{day:02}"), Usd::from_micros(4_608_000)));
         let cost = ResourceCost {
@@ -330,7 +330,7 @@ async fn measure() -> (Duration, usize, usize, u64, u64, u64) {
     let begun = Instant::now();
     let inventory = inventory::inventory(&account).await;
     let policy = MetricsPolicy {
-        // The bill of so many machines alone is more than the default dollar.
+        // The bill of so many machines costs more than the default budget of one dollar.
         paid_calls_usd_micros_a_day: 20_000_000,
         ..MetricsPolicy::default()
     };

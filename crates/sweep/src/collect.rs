@@ -1,4 +1,4 @@
-//! What a sweep reads from the account.
+//! Reads the data of a cloud account.
 
 pub mod account;
 pub mod cache;

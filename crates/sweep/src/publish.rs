@@ -1,5 +1,4 @@
-//! Says what a sweep found: files in the bucket, and a word to people and programs when
-//! something changed. A channel that fails is tried again and then reported; it
+//! Writes the files of a report to the bucket. A failed write is retried and then reported; it
 //! never stops a sweep.
 
 use ebb_cloud::documents::report_files::{LATEST, dated};
@@ -8,8 +7,8 @@ use ebb_model::report::Report;
 use ebb_notify::retry::{Failure, attempt};
 use ebb_report::{csv, html, json, zone};
 
-/// Writes the report in all its forms, under its time and as the newest; tells the
-/// keys that were written and what was not.
+/// Writes the report as HTML, CSV and JSON, once under its time and once as the latest. Returns the
+/// keys that were written and the writes that failed.
 pub async fn report(objects: &dyn Objects, report: &Report) -> (Vec<String>, Vec<Failure>) {
     let forms = [
         (

@@ -1,4 +1,4 @@
-//! One sweep, from what arrived to what people are told.
+//! One sweep: receive heartbeats, evaluate, publish the report and notify.
 
 use std::time::Duration;
 
@@ -37,113 +37,112 @@ use ebb_notify::digest::{Channels, News, Word};
 use ebb_notify::retry::Failure;
 use ebb_notify::{delivery_state, digest};
 
-/// How far back finished steps are looked at: what a bill by resource reaches back,
-/// and about as long as a pipeline stays the same.
+/// How far back finished tasks are read: as far back as a bill by resource, and about as long as a
+/// pipeline stays the same.
 const STEPS_LOOK_BACK: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Where what people were told lies, whatever the number of shards: with the first one,
-/// which reports for all.
+/// The shard that stores the delivery state. It is the first shard, which reports for all of them.
 const REPORTS: u16 = 0;
 
 const MAX_POLICY_BYTES: u64 = 1 << 20;
 
-/// Why a sweep did not end. Nothing is lost; the next one takes it up.
+/// Why a sweep failed. No data is lost; the next sweep processes it.
 #[derive(Debug, Error)]
 pub enum SweepError {
-    /// What arrived could not be folded.
+    /// The received data could not be processed.
     #[error("folding what arrived")]
     Fold(#[from] FoldError),
-    /// What people were told could not be read: nobody is told twice for that.
+    /// The delivery state could not be read. The sweep stops so that nobody is notified twice.
     #[error("what people were told")]
     Remembered(#[source] CloudError),
     /// The policy could not be read.
     #[error("the policy {key}")]
     Policy {
-        /// Its key.
+        /// Key of the policy file.
         key: String,
-        /// Why.
+        /// The cause.
         source: CloudError,
     },
-    /// The policy is not one.
+    /// The policy file is not valid.
     #[error("the policy {key} is refused")]
     BadPolicy {
-        /// Its key.
+        /// Key of the policy file.
         key: String,
-        /// Why.
+        /// The cause.
         source: PolicyError,
     },
-    /// The policy is not text.
+    /// The policy file is not UTF-8.
     #[error("the policy {key} is not UTF-8")]
     PolicyText {
-        /// Its key.
+        /// Key of the policy file.
         key: String,
     },
 }
 
-/// What a sweep works on.
+/// The services that a sweep uses.
 #[derive(Clone, Copy)]
 pub struct Ports<'a> {
-    /// The account that is looked at.
+    /// The account to scan.
     pub account: Account<'a>,
-    /// Where heartbeats arrive.
+    /// The queue of heartbeats.
     pub queue: &'a dyn Queue,
-    /// Where refused messages go.
+    /// The queue for refused messages.
     pub dead_letters: &'a dyn Queue,
     /// The bucket.
     pub objects: &'a dyn Objects,
     /// The lake.
     pub truth: &'a dyn Truth,
-    /// Where people are told.
+    /// Where notifications are sent.
     pub channels: Channels<'a>,
 }
 
-/// What a sweep is told.
+/// The settings of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The thresholds.
     pub policy: Policy,
-    /// Which shard of the nodes.
+    /// The shard of the nodes.
     pub shard: Shard,
-    /// Bounds on one batch.
+    /// Limits of one batch.
     pub limits: Limits,
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// When it judged.
+    /// The time of the evaluation.
     pub at: Timestamp,
-    /// What it took in.
+    /// Counts of received data.
     #[serde(flatten)]
     pub folding: Folding,
-    /// Findings.
+    /// The number of findings.
     pub findings: usize,
-    /// Of those, new ones.
+    /// How many of them are new.
     pub new: usize,
-    /// Of those, resolved before and back.
+    /// How many of them were resolved before and are back.
     pub reopened: usize,
-    /// Of those, dearer than before.
+    /// How many of them cost more than before.
     pub grown: usize,
-    /// Findings of before that were resolved by now.
+    /// Earlier findings that are resolved now.
     pub resolved: usize,
     /// Findings that decisions set aside.
     pub set_aside: usize,
-    /// What was not judged.
+    /// How many resources were not evaluated.
     pub not_judged: usize,
-    /// What could not be seen.
+    /// Data that could not be read.
     pub gaps: Vec<Gap>,
     /// Sums and counts.
     pub totals: Totals,
-    /// Keys of the report's files.
+    /// Keys of the report files that were written.
     pub published: Vec<String>,
-    /// Channels that told people.
+    /// Channels that sent notifications.
     pub told: Vec<String>,
-    /// Channels that failed.
+    /// Channels and writes that failed.
     pub failures: Vec<Failure>,
 }
 
 impl Summary {
-    /// Of a shard that leaves judging to the one that reports.
+    /// The summary of a shard that does not report.
     fn of_folding(at: Timestamp, folding: Folding) -> Self {
         Self {
             at,
@@ -164,11 +163,11 @@ impl Summary {
     }
 }
 
-/// Reads the policy file; the defaults where there is none.
+/// Reads the policy file; returns the defaults if there is none.
 ///
 /// # Errors
-/// A file that is there and cannot be read or understood stops the sweep: judging
-/// by other thresholds than were asked for is worse.
+/// If the file exists and cannot be read or parsed. An evaluation with other thresholds than the
+/// requested ones would be worse than none.
 pub async fn policy(objects: &dyn Objects, key: &str) -> Result<Policy, SweepError> {
     let key = key.to_owned();
     let object = match objects.get(&key, MAX_POLICY_BYTES).await {
@@ -185,10 +184,10 @@ pub async fn policy(objects: &dyn Objects, key: &str) -> Result<Policy, SweepErr
     Policy::parse(&text).map_err(|source| SweepError::BadPolicy { key, source })
 }
 
-/// One sweep. Of several shards the first reports for all, the others fold.
+/// Runs one sweep. The first of several shards reports for all; the others only process their data.
 ///
 /// # Errors
-/// See [`SweepError`]. What refuses to be seen or told is no error but part of the
+/// See [`SweepError`]. A refused read or a failed notification is not an error but part of the
 /// summary.
 pub async fn sweep(
     ports: &Ports<'_>,
@@ -232,7 +231,8 @@ pub async fn sweep(
         first_verdict: first_verdict(others.fleet(&work), &config.policy),
         remembered: &mut remembered,
     };
-    // What is about to be sent is stored first: after a crash it has the same identifiers.
+    // The notifications are stored before they are sent: after a crash they have the same
+    // identifiers.
     let stored = match digest::plan(&ports.channels, &mut news).await {
         true => {
             delivery_state::save(ports.objects, REPORTS, news.remembered, condition.clone()).await
@@ -278,8 +278,8 @@ pub async fn sweep(
     })
 }
 
-/// All shards together, where there are several: each as its own sweep left it, with
-/// what the lake has beyond that.
+/// All shards together, if there are several: the stored state of each shard, with the newer rows
+/// of the lake.
 struct Others {
     together: Option<(FleetState, FleetHours)>,
     left_out: usize,
@@ -314,14 +314,15 @@ impl Others {
     }
 }
 
-/// When the probe that has watched longest has watched for long enough.
+/// When the probe that has run longest has run for the idle time of the policy.
 fn first_verdict(fleet: &FleetState, policy: &Policy) -> Option<Timestamp> {
     let nodes = fleet.nodes.values();
     let first = nodes.filter_map(|node| node.first_seen).min()?;
     first.checked_add(policy.idle.after()).ok()
 }
 
-/// Gathers and judges, and says what is remembered of the findings.
+/// Collects and evaluates. Returns the report and what the next sweep needs to know of the
+/// findings.
 async fn look(
     ports: &Ports<'_>,
     config: &Config,
@@ -378,7 +379,7 @@ async fn look(
     Ok((seen.decided, seen.memory))
 }
 
-/// What the state had no room for.
+/// A gap for the nodes that did not fit into the state.
 fn no_room(left_out: usize) -> Option<Gap> {
     (left_out > 0).then(|| Gap::new("what is remembered of nodes", format!(
             "{left_out} that were heard of longest ago were left out for want of room: use more shards"
@@ -407,8 +408,8 @@ async fn finished(
     Ok((window.rows, gap))
 }
 
-/// The time of judging numbers the batch, so that a repeat of the same sweep adds
-/// nothing. They are of all nodes, whatever the number of shards.
+/// Appends the findings of all nodes to the lake. The time of the evaluation is the batch number,
+/// so a repeat of the same sweep adds nothing.
 async fn keep_findings(truth: &dyn Truth, report: &Report) -> Option<Failure> {
     let rows: Vec<Judged> = report
         .findings

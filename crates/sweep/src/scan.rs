@@ -1,6 +1,6 @@
-//! Looks at an account and judges what it sees. [`scan`] does it once, from a
-//! terminal: nothing is written anywhere, and no deployment or lake is needed.
-//! Without a probe's word the evidence is weaker, and the report says so.
+//! Scans an account and evaluates it. [`scan`] runs once, from a terminal: it writes nothing and
+//! needs neither a deployment nor a lake. Without a probe the evidence is weaker, and the report
+//! shows that.
 
 use ebb_analysis::evaluate::judge;
 use ebb_analysis::explain::Explanation;
@@ -24,27 +24,27 @@ use crate::collect::inventory;
 use crate::collect::metered_calls::budget::Wanted;
 use crate::collect::price_list::Renew;
 
-/// What is known beside what the account answers; by default nothing.
+/// Data in addition to the answers of the account; empty by default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Known {
-    /// What probes saw.
+    /// Data of probes.
     pub state: FleetState,
-    /// What they saw by the hour.
+    /// Data of probes by hour.
     pub hours: FleetHours,
-    /// Steps that ended.
+    /// Finished tasks.
     pub finished: Vec<PlacedStep>,
-    /// What earlier sweeps found.
+    /// Findings of earlier sweeps.
     pub memory: Memory,
-    /// Prices and machine types that AWS told after the program was built.
+    /// Prices and machine types that AWS returned after the program was built.
     pub prices: Refreshed,
 }
 
-/// Looks at an account once and judges what it sees.
+/// Scans an account once and evaluates it.
 pub async fn scan(account: &Account<'_>, known: &Known, policy: &Policy, now: Timestamp) -> Report {
     explained(account, known, (policy, now), None).await.0
 }
 
-/// The same, with how the verdict about one resource came about.
+/// The same, with an explanation of the result for one resource.
 pub async fn explained(
     account: &Account<'_>,
     known: &Known,
@@ -71,34 +71,34 @@ pub async fn explained(
         .decided
 }
 
-/// What is known before the account is asked.
+/// Data that is known before the account is asked.
 pub(crate) struct Before<'a> {
     pub(crate) state: &'a FleetState,
     pub(crate) hours: &'a FleetHours,
     pub(crate) finished: &'a [PlacedStep],
     pub(crate) memory: &'a Memory,
-    /// What of it could not be known.
+    /// Gaps in this data.
     pub(crate) gaps: Vec<Gap>,
-    /// Machine types and list prices as they are best known.
+    /// The newest known machine types and list prices.
     pub(crate) catalogue: &'a Catalogue,
-    /// Which of them are asked for anew.
+    /// Which prices and types are requested again.
     pub(crate) renew: Renew,
 }
 
-/// What was decided, and what is to be remembered.
+/// The decision, and what to store.
 #[cfg_attr(
     not(feature = "lake"),
     expect(dead_code, reason = "a single look remembers nothing")
 )]
 pub(crate) struct Seen<T> {
     pub(crate) decided: T,
-    /// What the next sweep is to know.
+    /// Data for the next sweep.
     pub(crate) memory: Memory,
-    /// Prices and machine types that were told anew.
+    /// Prices and machine types that were requested again.
     pub(crate) told: Refreshed,
 }
 
-/// Gathers and decides.
+/// Collects the inventory, metrics, bill and prices, and calls `decide` on them.
 pub(crate) async fn see<T>(
     account: &Account<'_>,
     before: Before<'_>,

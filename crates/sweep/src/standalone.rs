@@ -1,5 +1,5 @@
-//! A sweep without a deployment: what probes sent, the state, the lake and the reports
-//! all lie at one place of an object store.
+//! A sweep without a deployment: the data of probes, the state, the lake and the reports share one
+//! place of an object store.
 
 use async_trait::async_trait;
 use ebb_cloud::ports::{CloudError, CloudResult, InventorySource};
@@ -16,21 +16,21 @@ use thiserror::Error;
 use crate::collect::account::Account;
 use crate::run::Ports;
 
-/// The key of the policy file at such a place.
+/// The key of the policy file in such a place.
 pub const POLICY_KEY: &str = "config/policy.toml";
 
-/// Why the place cannot be swept.
+/// Why the place cannot be opened.
 #[derive(Debug, Error)]
 pub enum SiteError {
-    /// It cannot be opened.
+    /// The object store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Its tables cannot.
+    /// The lake cannot be opened.
     #[error(transparent)]
     Lake(#[from] LakeError),
 }
 
-/// One place, opened.
+/// An opened place.
 pub struct Site {
     objects: StoreObjects,
     queue: ObjectQueue<StoreObjects>,
@@ -42,7 +42,7 @@ impl Site {
     /// Opens `file:///…`, `s3://…` or `gs://…`; see [`ebb_cloud::store::open`].
     ///
     /// # Errors
-    /// Where the URL names no place that can be opened.
+    /// If the URL names no place that can be opened.
     pub async fn open(url: &str) -> Result<Self, SiteError> {
         let objects = StoreObjects::open(url)?;
         Ok(Self {
@@ -53,12 +53,12 @@ impl Site {
         })
     }
 
-    /// Its objects.
+    /// The objects of the place.
     pub fn objects(&self) -> &StoreObjects {
         &self.objects
     }
 
-    /// What a sweep of it works on.
+    /// The ports of a sweep over this place.
     pub fn ports<'a>(&'a self, account: Account<'a>, channels: Channels<'a>) -> Ports<'a> {
         Ports {
             account,
@@ -71,7 +71,7 @@ impl Site {
     }
 }
 
-/// No cloud: all that is there is what probes tell of.
+/// An account without a cloud: a sweep sees only the data of probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoCloud;
 

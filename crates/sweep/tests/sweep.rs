@@ -1,5 +1,5 @@
-//! Whole sweeps over ports in memory and a lake in a folder: killed at every call,
-//! raced by others, fed what no probe sends, and told to tell.
+//! Whole sweeps over ports in memory and a lake in a folder. Tests kill them at every call, run
+//! them at the same time, send invalid data and check the notifications.
 
 #[path = "sweep/again.rs"]
 mod again;

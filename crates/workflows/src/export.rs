@@ -1,5 +1,5 @@
-//! Advice as text that can be pasted into a workflow's or a platform's own
-//! configuration. Each form has its file, and escapes names for its own syntax.
+//! Recommendations as text to paste into the configuration of a workflow or platform. Each form has
+//! its own file, and escapes names for its own syntax.
 
 pub mod batch;
 pub mod environment;
@@ -30,7 +30,7 @@ pub enum Form {
     Snakemake,
     /// `#SBATCH` lines for job scripts.
     Slurm,
-    /// A shell script that registers job definitions again with other requests.
+    /// A shell script that registers job definitions again with new requests.
     Batch,
     /// Input of `aws batch create-compute-environment --cli-input-json`.
     BatchEnvironment,
@@ -58,7 +58,7 @@ impl Form {
         Self::TerraformGroup,
     ];
 
-    /// The name that it is asked for by.
+    /// Its name in arguments and paths.
     pub const fn slug(self) -> &'static str {
         match self {
             Self::Nextflow => "nextflow",
@@ -73,7 +73,7 @@ impl Form {
         }
     }
 
-    /// By that name; `None` where there is none of it.
+    /// The form with this name; `None` if there is none.
     pub fn of(slug: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|form| form.slug() == slug)
     }
@@ -91,7 +91,7 @@ impl Form {
         }
     }
 
-    /// Whether it is about machines only, and so needs offers of them.
+    /// Whether it contains only machines, and so requires recommended types.
     pub const fn is_of_machines(self) -> bool {
         matches!(
             self,
@@ -107,16 +107,16 @@ impl Form {
         self.content_type() == JSON
     }
 
-    /// What is to change about steps, in this form.
+    /// The changes of steps in this form.
     pub fn write(self, steps: &[StepAdvice], options: TextOptions) -> String {
         self.write_for(steps, &pools(steps), options)
     }
 
-    /// What is to change about a pipeline or an environment and its steps. All forms name
-    /// the same types, market and way to choose among them.
+    /// The changes of a pipeline or an environment and its steps. All forms contain the same types,
+    /// market and allocation strategy.
     ///
     /// # Errors
-    /// Where the form is about machines and there is nothing to change.
+    /// If the form contains only machines and there is nothing to change.
     pub fn write_group(
         self,
         group: GroupSubject<'_>,
@@ -160,8 +160,8 @@ impl Form {
         }
     }
 
-    /// The same as one document for each call of the AWS CLI; `None` for a form that is one
-    /// text whatever it holds.
+    /// The same as one document for each call of the AWS CLI; `None` for a form that is always one
+    /// text.
     pub fn documents(self, steps: &[StepAdvice]) -> Option<Vec<Document>> {
         self.is_json().then(|| self.documents_of(&pools(steps)))
     }
@@ -184,23 +184,23 @@ const JSON: &str = "application/json";
 /// Input of one call of the AWS CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// A name for a file: letters, digits, `-` and `_`.
+    /// A file name: letters, digits, `-` and `_`.
     pub name: String,
-    /// What the call takes.
+    /// The input.
     pub value: Value,
 }
 
 impl Document {
-    /// As a file holds it.
+    /// The text of the file.
     pub fn text(&self) -> String {
         format!("{:#}\n", self.value)
     }
 }
 
-/// What steps run in.
+/// The group that steps run in.
 #[derive(Debug, Clone, Copy)]
 pub enum GroupSubject<'a> {
-    /// A pipeline, for whose machines there is no present configuration.
+    /// A pipeline; the present configuration of its machines is unknown.
     Pipeline(&'a GroupAdvice),
     /// A compute environment of AWS Batch.
     Environment(&'a GroupAdvice),
@@ -214,19 +214,19 @@ impl<'a> GroupSubject<'a> {
     }
 }
 
-/// What a text holds beyond what every text of its form does.
+/// Options of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TextOptions {
     /// For [`Form::Nextflow`].
     pub retry: RetryPolicy,
 }
 
-/// The names of the steps that texts for workflow systems change.
+/// The names of the steps that the texts for workflow systems change.
 pub fn changed_steps(steps: &[StepAdvice]) -> impl Iterator<Item = &str> {
     changes(steps).into_iter().map(|change| change.name)
 }
 
-/// One value, or a list of them where there are several.
+/// A single value, or a list of several.
 fn one_or_all(all: Vec<Value>) -> String {
     match <[Value; 1]>::try_from(all) {
         Ok([one]) => as_text(one),

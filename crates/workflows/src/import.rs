@@ -1,9 +1,9 @@
-//! Tasks from files that engines and schedulers write, for people without a probe:
-//! Nextflow's trace, Snakemake's benchmark files, Slurm's accounting.
+//! Tasks from files of engines and schedulers, for users without a probe: Nextflow's trace,
+//! Snakemake's benchmark files, Slurm's accounting.
 //!
-//! These files state how many cores were busy on average only. A line that cannot be read
-//! is reported with its field, and the rest goes on. Reading is bounded: it keeps sums over
-//! all lines, and of each step the newest attempts.
+//! These files contain only the average number of busy cores. An invalid line is reported with its
+//! field, and the import continues. Memory is limited: the import keeps sums over all lines, and
+//! the newest attempts of each step.
 
 mod fold;
 mod job_name;
@@ -42,13 +42,13 @@ pub use self::fold::ImportedStep;
 pub use self::quantity::bytes as read_size;
 pub use self::record::BadLine;
 
-/// Bad lines that are kept of each file.
+/// The most bad lines that are kept of each file.
 const MAX_BAD_LINES: usize = 20;
 
 /// Lines between two reports of progress.
 const LINES_A_REPORT: u64 = 50_000;
 
-/// Who wrote a file.
+/// The program that wrote a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Nextflow's `trace.txt`.
@@ -60,7 +60,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// By a file's first line; `None` where it is nobody's.
+    /// The kind of a file by its first line; `None` if it is unknown.
     fn of(line: &str) -> Option<Self> {
         if sacct::Accounting::is_header(line) {
             Some(Self::Sacct)
@@ -88,34 +88,34 @@ pub enum ImportError {
     /// It has no line.
     #[error("the file is empty")]
     Empty,
-    /// It could not be read on.
+    /// The file could not be read to its end.
     #[error("cannot read it")]
     Io(#[from] io::Error),
-    /// Its first line is that of no known format.
+    /// Its first line matches no known format.
     #[error(
         "line 1 is neither a Nextflow trace nor a Snakemake benchmark nor sacct output; name \
          the format with --kind"
     )]
     Unknown,
-    /// A column without which a line says nothing.
+    /// A required column is missing.
     #[error("line 1: there is no column {column}: {remedy}")]
     MissingColumn {
         /// The column.
         column: &'static str,
-        /// Where it comes from.
+        /// How to add it.
         remedy: &'static str,
     },
-    /// sacct's form for people cuts names and numbers.
+    /// sacct's default format truncates names and numbers.
     #[error("line 1: aligned columns cut names: run sacct with --parsable2")]
     AlignedColumns,
-    /// A benchmark file does not hold the name of its rule, and no pattern matches it.
+    /// A benchmark file does not contain the name of its rule, and no pattern matches it.
     #[error(
         "the file does not hold the name of its rule, and no pattern matches its path: give \
          --snakefile Snakefile, or a pattern such as --benchmark-pattern \
          'benchmarks/{{sample}}.{{rule}}.txt', or run Snakemake with --benchmark-extended"
     )]
     NoRule,
-    /// No rule of the Snakefile writes such a benchmark file.
+    /// No rule of the Snakefile writes this benchmark file.
     #[error("no rule of the Snakefile has a benchmark file with such a path")]
     NoSuchBenchmark,
     /// Two rules of the Snakefile may have written a benchmark file.
@@ -124,9 +124,9 @@ pub enum ImportError {
          with --benchmark-extended"
     )]
     AmbiguousBenchmark {
-        /// The one.
+        /// The first rule.
         first: String,
-        /// The other.
+        /// The second rule.
         second: String,
     },
 }
@@ -145,9 +145,9 @@ impl From<Unnamed> for ImportError {
 pub struct Source<'a> {
     /// Its path, for messages and for patterns of benchmark files.
     pub path: &'a str,
-    /// Who wrote it; `None` to find out by its first line.
+    /// The program that wrote it; `None` to detect it from the first line.
     pub kind: Option<Kind>,
-    /// When it was written; benchmark files hold no time.
+    /// When it was written; benchmark files contain no time.
     pub modified: Option<Timestamp>,
 }
 
@@ -155,11 +155,11 @@ pub struct Source<'a> {
 trait Parser {
     fn line(&mut self, number: u64, line: &str, sink: &mut Sink<'_>);
     fn finish(&mut self, sink: &mut Sink<'_>);
-    /// What the file lacks, for the reader of the advice.
+    /// Notes about data that the file lacks, for readers of the recommendations.
     fn notes(&self) -> Vec<String>;
 }
 
-/// Where records of one file go.
+/// The destination of the records of one file.
 struct Sink<'a> {
     import: &'a mut Import,
     file: &'a str,
@@ -195,16 +195,16 @@ impl Sink<'_> {
 pub struct BadLines {
     /// The first of them, at most 20.
     pub first: Vec<BadLine>,
-    /// How many there were in all.
+    /// The number of all of them.
     pub count: u64,
-    /// How many of each problem.
+    /// The number of lines by problem.
     pub by_problem: BTreeMap<String, u64>,
 }
 
 impl BadLines {
     fn add(&mut self, bad: BadLine) {
         self.count += 1;
-        // What a value was is not part of the problem.
+        // The value is not part of the problem.
         let problem = bad.problem.split('\'').next().unwrap_or_default();
         let problem = format!("{}: {}", bad.field, problem.trim());
         if self.by_problem.len() < MAX_BAD_LINES || self.by_problem.contains_key(&problem) {
@@ -216,7 +216,7 @@ impl BadLines {
     }
 }
 
-/// Files as they are read.
+/// An import in progress.
 #[derive(Default)]
 pub struct Import {
     fold: Fold,
@@ -228,7 +228,7 @@ pub struct Import {
 }
 
 impl Import {
-    /// With how benchmark files are named.
+    /// An import with these patterns of benchmark files.
     pub fn new(naming: FileNaming) -> Self {
         Self {
             naming,
@@ -249,10 +249,11 @@ impl Import {
         self.records
     }
 
-    /// Reads one file, plain or gzipped. Calls `progress` now and then with the lines read.
+    /// Reads one file, plain or gzipped. Calls `progress` at intervals with the number of lines
+    /// read.
     ///
     /// # Errors
-    /// Where no line of it can be used.
+    /// If none of its lines can be used.
     pub fn read(
         &mut self,
         source: &Source<'_>,
@@ -314,7 +315,7 @@ impl Import {
         })
     }
 
-    /// All that was read.
+    /// Ends the import and returns its result.
     pub fn finish(self) -> Imported {
         let (steps, runs) = self.fold.finish();
         Imported {
@@ -338,16 +339,16 @@ fn first_line(lines: &mut Lines<'_>) -> Result<String, ImportError> {
     Err(ImportError::Empty)
 }
 
-/// What files state.
+/// The data of all files.
 #[derive(Debug)]
 pub struct Imported {
     /// Steps by name.
     pub steps: Vec<ImportedStep>,
-    /// The names of the pipeline runs, or of the days where no run is known.
+    /// The names of the pipeline runs, or the days if no run is known.
     pub runs: Vec<String>,
-    /// What the files lack.
+    /// Notes about missing data.
     pub notes: Vec<String>,
-    /// Records read, those of one attempt counted once.
+    /// Records read; those of the same attempt count once.
     pub records: u64,
     /// Lines that could not be used.
     pub skipped: u64,
@@ -361,16 +362,16 @@ impl Imported {
             .fold(StepTotals::default(), |sum, step| sum.plus(&step.totals))
     }
 
-    /// How attempts of all steps failed, the most time lost first.
+    /// Failures of all steps by kind; the kind with the most lost time comes first.
     pub fn failures(&self) -> Vec<FailureCount> {
         FailureCount::merge(self.steps.iter().flat_map(|step| &step.failures))
     }
 
-    /// What each step should ask for, by name; for an input of this size, where sizes are
-    /// known to explain the need.
+    /// The recommended request of each step, by name. `input` is the size of the input, which
+    /// counts if the need depends on it.
     pub fn advice(&self, input: Option<Bytes>) -> Vec<StepAdvice> {
         let mut policy = Policy::default();
-        // These files hold tasks that ended, and a short one is as whole as a long one.
+        // These files contain only ended tasks, so a short task is as complete as a long one.
         policy.overprovisioned.min_wall_seconds = 0;
         let advice = self.steps.iter().filter_map(|step| {
             let self_sizing = ebb_sizing::self_sizing::find_self_sizing(&step.name, []);

@@ -1,8 +1,8 @@
-//! Workflow engines and schedulers: reads what they record of tasks, and writes requests in
-//! the form of their configuration.
+//! Workflow engines and schedulers: reads their records of tasks, and writes requests in the form
+//! of their configuration.
 //!
-//! Here is what depends on an engine's formats and names. What a step needs is decided in
-//! `ebb-analysis`, and how advice is shown to people in `ebb-sweep`.
+//! This crate contains the formats and names of the engines. `ebb-analysis` computes the need of a
+//! step, and `ebb-report` shows recommendations to people.
 
 pub mod export;
 pub mod import;

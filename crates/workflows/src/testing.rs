@@ -1,4 +1,4 @@
-//! Steps and offers made by hand, for tests.
+//! Steps and offers for tests.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use ebb_telemetry::step::StepKind;
 use ebb_telemetry::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 
-/// A step that asks for 16 vCPU and 56 GiB, and should for 3 and 4.75 GiB.
+/// A step that requests 16 vCPU and 56 GiB, and should request 3 vCPU and 4.75 GiB.
 pub fn step(name: &str) -> StepAdvice {
     let request = |cores, mib| SizedRequest {
         cores: Some(MilliCores::cores(cores)),
@@ -63,7 +63,7 @@ pub fn step(name: &str) -> StepAdvice {
     }
 }
 
-/// The types a step would run on, the best first.
+/// Recommended types of a step, the best first.
 pub fn offers(types: &[&str]) -> Offers {
     let offered = |name: &&str| {
         serde_json::json!({
@@ -77,5 +77,5 @@ pub fn offers(types: &[&str]) -> Offers {
     serde_json::from_value(all).expect("offers")
 }
 
-/// What nobody calls a step, to break out of a string with.
+/// A name that no real step has; it tries to break out of strings.
 pub const HOSTILE: &str = "x'}\"; ${rm}\n\\ \u{1b}[31m\u{202e}<é>";

@@ -1,4 +1,4 @@
-//! One machine of a made-up fleet: when it works, how hard, and what it does meanwhile.
+//! One machine of a simulated fleet: when it works, how hard, and its activity at other times.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::metrics::rows::Row;
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
-/// Where its users are. Two of them change their clocks within the fortnight.
+/// Time zones of the users. Two of them change their clocks within the two weeks.
 const ZONES: [&str; 7] = [
     "UTC",
     "Europe/Berlin",
@@ -32,7 +32,7 @@ const TYPES: [&str; 5] = [
     "t3.large",
 ];
 
-/// What kinds there are, and how many of 100 machines are of each.
+/// The kinds, and how many of 100 machines have each.
 const MIX: [(Kind, usize); 23] = [
     (Kind::Dead(Noise::Plain), 7),
     (Kind::Dead(Noise::Housekeeping), 4),
@@ -77,19 +77,19 @@ pub(super) enum Kind {
     Undersized,
 }
 
-/// What a machine without work does nevertheless.
+/// The activity of a machine without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Noise {
     Plain,
     /// Updates and log rotation once a day.
     Housekeeping,
-    /// What was loaded stays in memory.
+    /// Loaded data stays in memory.
     MemoryHeld,
     /// Some hundred kilobytes over the network, several times a day.
     Trickle,
 }
 
-/// What a machine was before it was forgotten.
+/// The use of a machine before it was forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Before {
     Always,
@@ -113,7 +113,7 @@ pub(super) enum Nights {
 
 /// The kind of a machine by its number, so that a fleet of any size has the same mix.
 pub(super) fn kind(number: usize) -> Kind {
-    // 37 and 100 have no common divisor: each hundred takes every place once.
+    // 37 and 100 have no common divisor, so each hundred uses every place once.
     let mut place = number * 37 % 100;
     for (kind, share) in MIX {
         match place.checked_sub(share) {
@@ -124,13 +124,13 @@ pub(super) fn kind(number: usize) -> Kind {
     Kind::Always
 }
 
-/// How hard it works: per cent of CPU, and bytes in five minutes.
+/// The load of a machine: per cent of CPU, and bytes in five minutes.
 #[derive(Debug, Clone)]
 struct Load {
     cpu: Range<f64>,
     network: Range<f64>,
     disk: Range<f64>,
-    /// The share of samples in which it does.
+    /// The share of samples with this load.
     duty: f64,
 }
 
@@ -141,7 +141,7 @@ struct Interval {
     load: Load,
 }
 
-/// What it does between its work.
+/// The load between its work.
 #[derive(Debug, Clone)]
 struct Idle {
     cpu: f64,
@@ -176,7 +176,7 @@ fn exponential(rng: &mut Rng, mean: f64) -> f64 {
 
 impl Machine {
     pub(super) fn make(kind: Kind, span: Span, rng: &mut Rng) -> Self {
-        // There is none that is smaller than the last and has two vCPUs and as much memory.
+        // No type is smaller than the last one and has two vCPUs and as much memory.
         let types = if kind == Kind::Oversized {
             &TYPES[..4]
         } else {
@@ -209,8 +209,8 @@ impl Machine {
         machine
     }
 
-    /// Ends its work on a day that leaves both some work before it and some days after it:
-    /// for less than four days a long weekend looks the same.
+    /// Ends the work on a day that leaves some work before it and some days after it. Less than
+    /// four days would look like a long weekend.
     fn forget(&mut self, (begin, end): Span, rng: &mut Rng) {
         let (begin, end) = (begin.as_second(), end.as_second());
         let latest = (end - 5 * DAY).max(begin + DAY);
@@ -225,7 +225,8 @@ impl Machine {
         self.forgotten_from = Timestamp::from_second(from).ok();
     }
 
-    /// Rows of so many minutes; samples of five minutes are averaged and their bytes added up.
+    /// Rows of this number of minutes. Samples of five minutes are averaged, and their bytes are
+    /// summed.
     pub(super) fn rows(
         &self,
         id: &str,
@@ -259,7 +260,7 @@ impl Machine {
     }
 
     fn sample(&self, load: Option<&Load>, rng: &mut Rng) -> Sample {
-        // A trace of noise, with a higher sample now and then.
+        // Some noise, with a higher sample now and then.
         let spike = if rng.f64() < 0.01 { 3.0 } else { 1.0 };
         let noise = |rng: &mut Rng, value: f64| value * spike * (0.25 * normal(rng)).exp();
         let mut sample = Sample {
@@ -296,7 +297,7 @@ impl Machine {
     }
 }
 
-/// Five minutes: per cent, and bytes.
+/// Five minutes: CPU in per cent, and bytes.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     cpu: f64,
@@ -403,7 +404,7 @@ fn always((begin, end): Span, load: Load) -> Vec<Interval> {
     }]
 }
 
-/// Full for hours, and at work between.
+/// At full load for hours, and at work in between.
 fn saturated((begin, end): Span, rng: &mut Rng) -> Vec<Interval> {
     let mut all = Vec::new();
     let mut at = begin.as_second();
@@ -425,7 +426,7 @@ fn saturated((begin, end): Span, rng: &mut Rng) -> Vec<Interval> {
     all
 }
 
-/// The days of a span with one more on either side, for those of other time zones.
+/// The days of a span, and one more on either side for other time zones.
 fn days((begin, end): Span) -> Vec<Date> {
     let day = |at: Timestamp| at.to_zoned(TimeZone::UTC).date();
     let (first, last) = (
@@ -448,7 +449,7 @@ fn zone(rng: &mut Rng) -> TimeZone {
 fn clock(day: Date, hours: f64, zone: &TimeZone) -> i64 {
     let midnight = day.to_zoned(zone.clone());
     let midnight = midnight.map_or(0, |midnight| midnight.timestamp().as_second());
-    // Noon is on the same side of a change of the clocks as the working day.
+    // At noon the same clock offset applies as during the working day.
     let noon = day.at(12, 0, 0, 0).to_zoned(zone.clone());
     let noon = noon.map_or(midnight + DAY / 2, |noon| noon.timestamp().as_second());
     noon + ((hours - 12.0) * HOUR as f64) as i64
@@ -474,7 +475,7 @@ fn office(week: Week, span: Span, rng: &mut Rng) -> Vec<Interval> {
     let present = working.into_iter().filter(|day| Some(*day) != holiday);
     let mut all = Vec::new();
     for day in present {
-        // One day in fifty nobody comes.
+        // On one day in fifty nobody works.
         if rng.f64() < 0.02 {
             continue;
         }
@@ -537,7 +538,7 @@ fn month_end(span: Span, rng: &mut Rng) -> Vec<Interval> {
     all
 }
 
-/// Bursts of such a length in seconds, as many a day on average.
+/// Bursts of a length in seconds; `a_day` is their average number in a day.
 fn at_random((begin, end): Span, a_day: f64, length: Range<f64>, rng: &mut Rng) -> Vec<Interval> {
     let level = between(rng, &(20.0..60.0));
     let mut all = Vec::new();
@@ -565,7 +566,7 @@ fn hourly((begin, end): Span, rng: &mut Rng) -> Vec<Interval> {
     runs.collect()
 }
 
-/// Once a day for five to ten minutes, of little CPU.
+/// Once a day for five to ten minutes, with little CPU.
 fn housekeeping((begin, end): Span, rng: &mut Rng) -> Vec<Interval> {
     let (at, cpu) = (rng.i64(0..DAY), between(rng, &(4.0..5.0)));
     let days = (begin.as_second()..end.as_second()).step_by(DAY as usize);

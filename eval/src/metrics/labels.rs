@@ -1,4 +1,4 @@
-//! What a machine really is, and which findings about it are right.
+//! The true use of a machine, and which findings about it are right.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The file of labels in a folder.
 pub(crate) const FILE: &str = "labels.csv";
 
-/// What a machine is used for.
+/// The use of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Label {
@@ -32,12 +32,12 @@ pub(crate) enum Label {
     InUse,
 }
 
-/// What a finding of one kind about a machine is.
+/// How a finding of one kind about a machine is scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Right, and missed where it is not there.
+    /// Right; without the finding it counts as missed.
     Yes,
-    /// Neither counted as right nor as wrong.
+    /// Neither right nor wrong.
     Either,
     /// Wrong.
     No,
@@ -62,7 +62,7 @@ impl Label {
         Self::InUse,
     ];
 
-    /// As the file names it.
+    /// Its name in the file.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Dead => "dead",
@@ -83,7 +83,7 @@ impl Label {
         }
     }
 
-    /// What a finding of this kind about it is.
+    /// The score of a finding of this kind about it.
     fn wants(self, kind: FindingKind) -> Wanted {
         use ebb_model::finding_kind::FindingKind as Kind;
         let right = match self {
@@ -121,16 +121,16 @@ impl Label {
 pub(crate) struct LabelRow {
     pub(crate) resource_id: String,
     pub(crate) label: Label,
-    /// Since when a forgotten machine has not been used.
+    /// When a forgotten machine was used last.
     #[serde(default)]
     pub(crate) from: Option<Timestamp>,
 }
 
 impl LabelRow {
-    /// What a finding of this kind is at a time.
+    /// The score of a finding of this kind at a time.
     pub(crate) fn wants(&self, kind: FindingKind, at: Timestamp) -> Wanted {
         match self.from.is_some_and(|from| from > at) {
-            // What it was used for before is not in the file.
+            // The file does not contain the use before that.
             true if kind == FindingKind::IdleNode => Wanted::No,
             true => Wanted::Either,
             false => self.label.wants(kind),
@@ -138,10 +138,10 @@ impl LabelRow {
     }
 }
 
-/// Labels by machine.
+/// Reads the labels by machine.
 ///
 /// # Errors
-/// Names the line that is not as it must be.
+/// Names the invalid line.
 pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, LabelRow>> {
     let path = folder.join(FILE);
     let shown = || format!("the file {}", path.display());

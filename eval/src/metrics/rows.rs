@@ -1,5 +1,5 @@
-//! The CSV of metrics, strictly: `ebb scan --metrics` leaves out what it cannot read, and
-//! here that would change a score.
+//! Strict reader for CSV files of metrics. `ebb scan --metrics` skips invalid rows, which would
+//! change a score here.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,7 +14,7 @@ use flate2::read::GzDecoder;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A row; a field that is empty or not there is unknown.
+/// A row; an empty or missing field is unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     /// RFC 3339, or seconds since 1970.
@@ -40,7 +40,7 @@ pub(crate) struct Row {
     pub(crate) simulated: Option<bool>,
 }
 
-/// A machine as its file shows it.
+/// The data of a machine in its file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Machine {
     pub(crate) samples: BTreeMap<Timestamp, MetricSample>,
@@ -52,7 +52,7 @@ pub(crate) struct Machine {
 /// Machines by id.
 pub(crate) type Machines = BTreeMap<NodeId, Machine>;
 
-/// All files `*.csv` and `*.csv.gz` of a folder but that of labels.
+/// Reads all files `*.csv` and `*.csv.gz` of a folder except the labels.
 ///
 /// # Errors
 /// Names the file and line that cannot be read.

@@ -1,11 +1,11 @@
-//! Small made-up fleets: the goal at every hour, and what a folder must hold.
+//! Small simulated fleets: the goal at every hour, and invalid folders.
 
 use std::path::PathBuf;
 
 use super::*;
 use crate::fleet::{Fleet, Plan};
 
-/// A fleet in samples of a quarter of an hour, which take a third of the time.
+/// A fleet with samples of 15 minutes, which take a third of the time.
 fn made(seed: u64, machines: usize) -> Vec<Score> {
     let plan = Plan {
         seed,
@@ -23,8 +23,8 @@ fn made(seed: u64, machines: usize) -> Vec<Score> {
     score(&machines, &labels, HOURS).expect("it has metrics")
 }
 
-/// Three fleets that end on other days of the week: dead and forgotten machines, machines with
-/// hours, and sizes, whatever the hour of the last row.
+/// Three fleets that end on different days of the week. They contain dead and forgotten machines,
+/// machines with working hours, and different sizes, at any hour of the last row.
 #[test]
 fn of_made_up_fleets_each_finding_is_right_and_none_is_missing_at_every_hour() {
     let fleets = [1, 2, 3].map(|seed| made(seed, 100));
@@ -68,7 +68,7 @@ fn folder(files: &[(&str, &str)]) -> PathBuf {
     folder
 }
 
-/// A fortnight of one machine that does nothing, in samples of an hour.
+/// Two weeks of one machine that does nothing, with one sample an hour.
 fn quiet() -> String {
     let mut text = "timestamp,resource_id,cpu_pct,net_in_bytes,net_out_bytes\n".to_owned();
     for hour in 1..=14 * 24 {

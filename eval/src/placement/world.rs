@@ -1,4 +1,4 @@
-//! The made-up world: what is true in it, and what of that the estimator is shown.
+//! The simulated world: its true values, and the values that the estimator sees.
 
 mod spot;
 
@@ -21,12 +21,13 @@ use spot::{Spot, spot};
 
 const REGIONS: [&str; 3] = ["us-east-1", "us-west-2", "eu-west-1"];
 
-/// How far truth lies from what is told: standard deviations of logarithms.
+/// The spread of true values around the published ones: standard deviations of logarithms.
 const FAMILY_SPREAD: f64 = 0.08;
 const MAKER_SPREAD: f64 = 0.05;
 const RUN_NOISE: f64 = 0.05;
 
-/// Steps also seen on another family, and runs that an observation is the mean of.
+/// The share of steps that are also observed on another family, and the number of runs in the mean
+/// of an observation.
 const SEEN_TWICE: f64 = 0.4;
 const RUNS_SEEN: u32 = 5;
 
@@ -35,13 +36,13 @@ pub(crate) struct World {
     regions: Vec<Region>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) speeds: Speeds,
-    /// Types with a speed, and their true one.
+    /// Types with a known speed, and their true speed.
     types: Vec<(&'static TypeSpec, f64)>,
     speed_of: HashMap<&'static InstanceType, f64>,
     spot: BTreeMap<(Region, Family), Spot>,
 }
 
-/// A step, and what is true of it.
+/// A step and its true properties.
 #[derive(Clone)]
 pub(crate) struct Task {
     pub(crate) seen_on: &'static TypeSpec,
@@ -51,11 +52,11 @@ pub(crate) struct Task {
     at_once: u32,
     moved: Bytes,
     arm: bool,
-    /// As observed on `seen_on`.
+    /// The observation on `seen_on`.
     work: Work,
-    /// As observed on another family, where it was.
+    /// The observation on another family; `None` if there is none.
     seen_too: Option<(&'static TypeSpec, Work)>,
-    /// Seconds on one core of speed 1, by cores kept busy.
+    /// Seconds on one core of speed 1, by the number of busy cores.
     demand: Vec<(f64, f64)>,
     waiting: f64,
     disk: Bytes,
@@ -162,8 +163,7 @@ impl World {
         task
     }
 
-    /// What a probe would have seen: the phases as they were on that machine, the
-    /// machine full, with noise.
+    /// The observation of a probe, with noise: the phases on that machine while it is full.
     fn observe(&self, rng: &mut Rng, task: &Task) -> Work {
         let noise: f64 =
             (0..RUNS_SEEN).map(|_| spread(rng, RUN_NOISE)).sum::<f64>() / f64::from(RUNS_SEEN);
@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// What the user's own lake shows of steps that ran on two families.
+    /// Speeds from the user's own lake, learned from steps that ran on two families.
     fn lake(&mut self, rng: &mut Rng) -> Speeds {
         let mut observed = Vec::new();
         let mut seen_too = Vec::new();
@@ -233,7 +233,7 @@ impl World {
         Speeds::learned(&observed)
     }
 
-    /// What Ebb says of offers, knowing what was observed.
+    /// Ebb's ranking of offers from the observations.
     pub(crate) fn rank<'a>(
         &self,
         task: &Task,
@@ -260,7 +260,7 @@ impl World {
         rank(&step, offers, limits, &self.speeds)
     }
 
-    /// All offers, as they are told.
+    /// All offers with their published values.
     pub(crate) fn offers(&self) -> impl Iterator<Item = Offer<'_>> {
         let catalogue = Catalogue::built_in();
         self.regions.iter().flat_map(move |region| {
@@ -301,7 +301,7 @@ impl World {
             && usable(spec.memory) >= task.memory
     }
 
-    /// The least that a run costs in truth on any of some offers.
+    /// The lowest true cost of a run on any of these offers.
     pub(crate) fn best<'a>(&self, task: &Task, offers: impl Iterator<Item = Offer<'a>>) -> f64 {
         let known = |offer: &Offer<'_>| self.speed_of.contains_key(&offer.spec.name);
         offers
@@ -310,7 +310,7 @@ impl World {
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// What a run costs in truth.
+    /// The true cost of a run.
     pub(crate) fn truth(&self, task: &Task, offer: &Offer<'_>) -> f64 {
         let hours = self.seconds(task, offer.spec) / 3600.0;
         let family = (offer.region.clone(), Family::of(&offer.spec.name));
@@ -362,7 +362,7 @@ fn crowded(task: &Task, spec: &TypeSpec) -> f64 {
 }
 
 impl Task {
-    /// The same, known from its first machine only.
+    /// The same step, known only from its first machine.
     pub(crate) fn seen_once(&self) -> Self {
         Self {
             seen_too: None,

@@ -1,5 +1,5 @@
-//! What Ebb says of a history: its heartbeats folded and judged as a sweep does it,
-//! by the thresholds that it ships with.
+//! Ebb's result for a history: its heartbeats are folded and evaluated as in a sweep, with the
+//! default thresholds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use jiff::Timestamp;
 use super::Says;
 use super::history::{History, Interval, Set};
 
-/// Any time does: nothing asks for the day.
+/// An arbitrary time: no rule depends on the date.
 const BEGIN: Timestamp = Timestamp::UNIX_EPOCH;
 
 pub(super) fn says(set: &Set, history: &History) -> Says {
@@ -65,7 +65,7 @@ pub(super) fn says(set: &Set, history: &History) -> Says {
     }
 }
 
-/// A heartbeat of no length at the begin.
+/// An empty heartbeat at the start.
 fn before(node: &NodeId) -> Placed {
     let nothing = Coverage {
         cpu: None,
@@ -103,7 +103,7 @@ fn before(node: &NodeId) -> Placed {
     }
 }
 
-/// Makes the heartbeat of the next interval out of the last one.
+/// Changes the last heartbeat into that of the next interval.
 fn next(placed: &mut Placed, interval: Interval) {
     let length = Duration::from_secs(interval.seconds);
     let h = &mut placed.heartbeat;

@@ -1,4 +1,4 @@
-//! Reads kinds, their intervals and the histories made of them.
+//! Reads kinds of workloads, their intervals and the histories that consist of them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,7 @@ impl Kind {
     }
 }
 
-/// What one interval of a kind was; `None` is unknown.
+/// One interval of a kind; a value is `None` if it is unknown.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct Interval {
     pub(super) seconds: u64,
@@ -34,13 +34,13 @@ pub(super) struct Interval {
     pub(super) network_bytes: Option<u64>,
     pub(super) gpu_ppm: Option<u32>,
     pub(super) typed_ago_seconds: Option<u64>,
-    /// Agents included.
+    /// CPU time including agents.
     pub(super) all_cpu_ms: u64,
     pub(super) cores_milli: u64,
     pub(super) coverage_ppm: u32,
 }
 
-/// So many minutes of a kind.
+/// A number of minutes of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) kind: String,
@@ -57,19 +57,19 @@ struct Line {
     phase: usize,
 }
 
-/// A fortnight of a node.
+/// Two weeks of a node.
 #[derive(Debug, Clone)]
 pub(super) struct History {
-    /// What its label is about.
+    /// The kind that the label describes.
     pub(super) kind: String,
     pub(super) used: bool,
     pub(super) cycle: Vec<Segment>,
-    /// What it ends with instead.
+    /// Segments that replace the end.
     pub(super) tail: Vec<Segment>,
     pub(super) phase: usize,
 }
 
-/// All that a folder holds.
+/// The content of a folder.
 pub(super) struct Set {
     pub(super) kinds: BTreeMap<String, Kind>,
     intervals: BTreeMap<String, Vec<Interval>>,

@@ -1,23 +1,22 @@
-//! Published rules for idle machines, on five-minute means of the whole machine's
-//! CPU, as CloudWatch has them, and on bytes over the network.
+//! Published rules for idle machines. They use five-minute means of the whole machine's CPU, as in
+//! CloudWatch, and bytes over the network.
 //!
-//! Sources: AWS Compute Optimizer user guide, "Idle resources"; Trusted Advisor check
-//! reference, "Low Utilization Amazon EC2 Instances"; OptScale, "Abandoned
-//! instances"; awsspectre, README, "idle instances". Memory is not in the histories,
-//! and vetoes nothing here.
+//! Sources: AWS Compute Optimizer user guide, "Idle resources"; Trusted Advisor check reference,
+//! "Low Utilization Amazon EC2 Instances"; OptScale, "Abandoned instances"; awsspectre, README,
+//! "idle instances". The histories contain no memory, so conditions on memory are left out.
 
 use super::Says;
 use super::history::{History, Interval, Set};
 
 const DAY: usize = 24 * 60;
 
-/// A history as metrics tell it.
+/// The metrics of a history.
 struct Metrics {
     minutes: Vec<Interval>,
 }
 
 impl Metrics {
-    /// Of the last so many days.
+    /// The metrics of the last `days` days.
     fn of(set: &Set, history: &History, days: usize) -> Self {
         let mut minutes: Vec<_> = set.minutes(history).collect();
         minutes.drain(..minutes.len().saturating_sub(days * DAY));
@@ -28,7 +27,7 @@ impl Metrics {
         self.minutes.chunks(DAY)
     }
 
-    /// True where a GPU worked in so great a share of the time at least.
+    /// True if a GPU worked for at least this share of the time.
     fn gpu_busy(&self, share: f64) -> bool {
         let busy = self.minutes.iter().filter(|i| i.gpu_ppm > Some(0)).count();
         busy as f64 >= share * self.minutes.len() as f64
@@ -70,8 +69,8 @@ fn idle_if(is_idle: bool) -> Says {
     }
 }
 
-/// Peak CPU below 5 % and less than 5 MB a day over 14 days; with a GPU, that it was
-/// inactive for more than 99 % of the time.
+/// Peak CPU below 5 % and less than 5 MB a day over 14 days; a GPU must be inactive for more than
+/// 99 % of the time.
 pub(super) fn compute_optimizer(set: &Set, history: &History) -> Says {
     let metrics = Metrics::of(set, history, 14);
     if metrics.has_gpu() {
@@ -95,8 +94,8 @@ pub(super) fn optscale(set: &Set, history: &History) -> Says {
     idle_if(mean(&metrics.minutes) <= 0.05 && a_second <= 1_000.0)
 }
 
-/// A mean below 5 % over 7 days; a GPU at 50 % or 1 GB of network say that it is
-/// used, and 30 % on two days that somebody must look.
+/// Mean CPU below 5 % over 7 days. A GPU at 50 % or 1 GB of network traffic means in use. Peak CPU
+/// of 30 % on two days means undetermined.
 pub(super) fn awsspectre(set: &Set, history: &History) -> Says {
     let metrics = Metrics::of(set, history, 7);
     let busy = metrics.mean_gpu() >= 0.5 || network(&metrics.minutes) >= 1_000_000_000;

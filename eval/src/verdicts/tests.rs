@@ -1,4 +1,4 @@
-//! Small folders of histories, and the arithmetic.
+//! Small folders of histories, and the calculation.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use super::*;
 const HEAD: &str = "seconds,workload_cpu_ms,workload_disk_bytes,network_bytes,gpu_ppm,\
                     typed_ago_seconds,all_cpu_ms,cores_milli,coverage_ppm\n";
 
-/// A folder with a busy and a quiet kind and these histories.
+/// A folder with a busy and an idle kind and these histories.
 fn folder(name: &str, histories: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("ebb-verdicts-{}-{name}", std::process::id()));
     fs::create_dir_all(folder.join("intervals")).expect("a folder");

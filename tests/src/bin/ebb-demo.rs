@@ -1,4 +1,4 @@
-//! The demo: the main job in a simulated account.
+//! The demo: the main job of the product in a simulated account.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ Examples:
 Exit status: 0 all that was planted was found and nothing else; 1 not so;
 2 it could not be played; 130 interrupted.";
 
-/// Plays Ebb's main job in a simulated AWS account on this machine.
+/// Runs the main job of Ebb in a simulated AWS account on this machine.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 struct Arguments {
@@ -38,14 +38,14 @@ struct Arguments {
     /// Do not run the real probe
     #[arg(long)]
     skip_probe: bool,
-    /// Deploy by calls of the API, without terraform: a minute shorter
+    /// Deploy with API calls and without terraform; saves a minute
     #[arg(long)]
     skip_terraform: bool,
-    /// Queues and sweeps among which the nodes are divided; by terraform only
+    /// Number of queues and sweeps among which the nodes are divided; only with terraform
     #[arg(long, default_value_t = 1, conflicts_with = "skip_terraform",
           value_parser = clap::value_parser!(u8).range(1..=9))]
     shards: u8,
-    /// Write files here [default: demo/seed-N beside this program]
+    /// Write files here [default: demo/seed-N next to this program]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The fleet generator: plays the simulated nodes of the demo until it is ended.
+//! The fleet generator: sends the data of the demo's simulated nodes until it is ended.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,13 +23,13 @@ struct Options {
     /// Folder with the world.json of tests/sim/seed.py.
     #[arg(long)]
     world: PathBuf,
-    /// Queue for heartbeats; of several shards all with commas between.
+    /// Queue for heartbeats; several shards have several queues, separated by commas.
     #[arg(long)]
     queue_url: String,
     /// Bucket for finished steps.
     #[arg(long)]
     bucket: String,
-    /// Seconds of the past to tell at the start.
+    /// Seconds of the past to send at the start.
     #[arg(long, default_value_t = 60)]
     past: u64,
 }

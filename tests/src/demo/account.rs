@@ -1,5 +1,5 @@
-//! The simulated account: two simulators that together are AWS, a receiver in
-//! Slack's place, and what the seed fills them with.
+//! The simulated account: two simulators that together represent AWS, a receiver in place of Slack,
+//! and the data of the seed.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use super::http::Request;
 use super::places::Places;
 use crate::world::World;
 
-/// Python starts slowly on a machine that compiles beside it.
+/// Python starts slowly on a machine that also compiles.
 const START: Duration = Duration::from_secs(90);
 
-/// Where the deployment pretends to be.
+/// The region of the deployment.
 pub(super) const REGION: &str = "us-east-1";
 
-/// The role that the deployment makes for machines with a probe.
+/// The role that the deployment creates for machines with a probe.
 const NODE_ROLE: &str = "arn:aws:iam::123456789012:role/ebb-node";
 
-/// Where the account answers.
+/// The addresses of the account.
 #[derive(Debug, Clone)]
 pub(super) struct Account {
-    /// Storage, queues, programs, API, secrets and mail: MiniStack.
+    /// Storage, queues, Lambda functions, API, secrets and mail: MiniStack.
     pub(super) platform: String,
     /// Machines, jobs, metrics and the bill: moto.
     pub(super) inventory: String,
-    /// In the place of Slack's incoming webhook.
+    /// In place of Slack's incoming webhook.
     pub(super) webhook: String,
 }
 
@@ -37,7 +37,7 @@ impl Account {
     /// Starts the servers on free ports and waits until they answer.
     ///
     /// # Errors
-    /// When one does not come up, with its log.
+    /// If one does not start, with its log.
     pub(super) async fn start(places: &Places, children: &mut Children) -> Result<Self> {
         let [platform, inventory, slack] = free_ports()?;
         let url = |port: u16| format!("http://127.0.0.1:{port}");
@@ -72,10 +72,10 @@ impl Account {
         Ok(account)
     }
 
-    /// Fills it with the world of a seed.
+    /// Fills the account with the world of a seed.
     ///
     /// # Errors
-    /// When a simulator refuses.
+    /// If a simulator refuses.
     pub(super) async fn fill(
         &self,
         places: &Places,
@@ -84,7 +84,7 @@ impl Account {
         waste: Waste,
     ) -> Result<World> {
         let mut fill = places.python("seed.py");
-        // Their sessions become good with the role, which the deployment makes.
+        // Their sessions become valid with the role, which the deployment creates.
         fill.args(["--seed", &seed.to_string(), "--node-role", NODE_ROLE]);
         fill.args(["--moto", &self.inventory, "--ministack", &self.platform]);
         fill.arg("--out").arg(&places.work);
@@ -98,7 +98,7 @@ impl Account {
     /// Gives each node a session of the deployed role, and reads the world.
     ///
     /// # Errors
-    /// When the simulator refuses.
+    /// If the simulator refuses.
     pub(super) async fn hand_out_roles(
         &self,
         places: &Places,
@@ -112,22 +112,22 @@ impl Account {
         World::read(&places.work)
     }
 
-    /// Lets a program ask this account, and nothing else.
+    /// Sets the environment so that a program can reach only this account.
     pub(super) fn surround(&self, command: &mut Command) {
         command
             .env("AWS_ENDPOINT_URL", &self.platform)
             .env("AWS_REGION", REGION)
             .env("AWS_EC2_METADATA_DISABLED", "true")
-            // No profile of the user's must have a say.
+            // A profile of the user must have no effect.
             .env("AWS_CONFIG_FILE", "/dev/null")
             .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
             .env_remove("AWS_PROFILE");
     }
 
-    /// Makes an address one that SES lets send, as its owner would.
+    /// Verifies an address as a sender in SES, as its owner would do.
     ///
     /// # Errors
-    /// When the simulator refuses.
+    /// If the simulator refuses.
     pub(super) async fn verify_sender(&self, address: &str) -> Result<()> {
         let url = format!("{}/v2/email/identities", self.platform);
         let body = serde_json::json!({ "EmailIdentity": address }).to_string();
@@ -153,14 +153,13 @@ impl Account {
 /// Whether waste is planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waste {
-    /// Some of each kind.
+    /// Some waste of each kind.
     Planted,
-    /// None at all.
+    /// No waste.
     None,
 }
 
-/// By this header the simulator tells which service and account are meant; it
-/// checks no signature.
+/// The simulator reads the service and the account from this header; it checks no signature.
 pub(super) fn authorization(service: &str) -> String {
     format!(
         "AWS4-HMAC-SHA256 Credential=test/20260101/{REGION}/{service}/aws4_request, \
@@ -180,7 +179,7 @@ async fn answers(children: &mut Children, url: &str) -> Result<()> {
     bail!("{url} does not answer after {} s", START.as_secs())
 }
 
-/// Held together until all are known, so that they differ.
+/// All ports stay open until the last is found, so that they differ.
 fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let mut held = Vec::new();
     let mut ports = [0; N];

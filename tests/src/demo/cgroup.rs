@@ -1,5 +1,5 @@
-//! Cgroups as ECS makes them for a task's container: `/ecs/<task>/<container>`
-//! below the mount. Made for the pipeline, and removed with it.
+//! Cgroups for a task's container in the layout of ECS: `/ecs/<task>/<container>` below the mount.
+//! They are created for the pipeline and removed with it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,15 +13,15 @@ use ebb_probe::cgroup::{Hierarchy, Version};
 /// The cgroup of one container.
 #[derive(Debug)]
 pub(super) struct Container {
-    /// Below `ecs`, the innermost first: the container's, then the task's.
+    /// Folders below `ecs`, the innermost first: the container's, then the task's.
     folders: [PathBuf; 2],
 }
 
 impl Container {
-    /// Makes the cgroup of a task's only container.
+    /// Creates the cgroup of a task's only container.
     ///
     /// # Errors
-    /// When this is no cgroup tree that may be written to.
+    /// If there is no writable cgroup tree.
     pub(super) fn make(task: &str) -> Result<Self> {
         let tree = Hierarchy::find()?;
         let ecs = tree.mount.join("ecs");
@@ -30,7 +30,7 @@ impl Container {
         fs::create_dir_all(&container)
             .with_context(|| format!("making the cgroup {}", container.display()))?;
         if tree.version == Version::V2 {
-            // Where that is refused the probe sums up processes instead.
+            // If this is refused, the probe sums up processes instead.
             for folder in [&tree.mount, &ecs, &task] {
                 let _ = fs::write(folder.join("cgroup.subtree_control"), "+memory");
             }
@@ -40,7 +40,7 @@ impl Container {
         })
     }
 
-    /// The file that a process writes its id to in order to move here.
+    /// The file to which a process writes its id to move here.
     pub(super) fn door(&self) -> PathBuf {
         self.folders[0].join("cgroup.procs")
     }
@@ -53,12 +53,12 @@ impl Drop for Container {
                 eprintln!("the cgroup {} stays: {error}", folder.display());
             }
         }
-        // Another task's may still be in it.
+        // It may still contain the cgroup of another task.
         let _ = self.folders[1].parent().map(fs::remove_dir);
     }
 }
 
-/// What was killed leaves its cgroup a moment later.
+/// Removes a cgroup with retries: a killed process leaves its cgroup a moment later.
 fn remove(folder: &Path) -> std::io::Result<()> {
     for _ in 0..100 {
         match fs::remove_dir(folder) {
@@ -71,7 +71,7 @@ fn remove(folder: &Path) -> std::io::Result<()> {
     fs::remove_dir(folder)
 }
 
-/// Why no cgroup can be made here; `None` when one can.
+/// Why no cgroup can be created here; `None` if it can.
 pub(super) fn obstacle() -> Option<String> {
     match Container::make(&"0".repeat(32)) {
         Ok(container) => {

@@ -1,5 +1,5 @@
-//! The last word: what a report found against what was planted. Pure; the file
-//! with what was planted is read for this and for nothing else.
+//! Compares the findings of a report with the planted waste. Pure; only this module reads the file
+//! with the planted waste.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,7 +13,7 @@ use ebb_telemetry::origin::Origin;
 
 use crate::world::{Node, Planted, World};
 
-/// What came of it.
+/// The result of the comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Verdict {
     /// Planted and found.
@@ -22,24 +22,23 @@ pub struct Verdict {
     pub missing: Vec<Planted>,
     /// Found and not planted.
     pub extra: Vec<Planted>,
-    /// Planted where no probe could run here, and so not checked.
+    /// Planted on a node whose probe could not run here, and so not checked.
     pub skipped: Vec<Planted>,
-    /// Findings whose label says the wrong thing about where their evidence is
-    /// from.
+    /// Findings whose label does not match the origin of their evidence.
     pub mislabelled: Vec<String>,
 }
 
 /// Whether the real probe ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RealProbe {
-    /// It did.
+    /// The probe ran.
     Ran,
-    /// It could not.
+    /// The probe could not run.
     Skipped,
 }
 
 impl Verdict {
-    /// Compares.
+    /// Compares a report with the planted waste.
     pub fn of(report: &Report, planted: &[Planted], world: &World, probe: RealProbe) -> Self {
         let measured = world.probe();
         let (skipped, expected): (BTreeSet<Planted>, BTreeSet<Planted>) = planted
@@ -60,13 +59,13 @@ impl Verdict {
         }
     }
 
-    /// True when all that was planted was found, and nothing else.
+    /// True if all planted waste was found, nothing else, and all labels are right.
     pub fn is_good(&self) -> bool {
         self.missing.is_empty() && self.extra.is_empty() && self.mislabelled.is_empty()
     }
 }
 
-/// What a finding would be called had it been planted.
+/// The finding in the form of planted waste.
 fn as_planted(finding: &Finding) -> Planted {
     let variant = match &finding.evidence {
         Evidence::StuckJob(stuck) => Some(match &stuck.stuck {

@@ -1,5 +1,5 @@
-//! Programs that the demo starts: each in a process group of its own, its words
-//! in a log file, and all of them ended with the demo.
+//! Programs that the demo starts. Each has its own process group and log file, and all of them end
+//! with the demo.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,24 +11,24 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-/// How long a program may take to end by itself when it is asked to.
+/// How long a program may take to end after a signal.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long a program may take until it says what is waited for.
+/// How long a program may take to write the expected line.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// How often a log is looked at.
+/// How often a log is read.
 const POLL: Duration = Duration::from_millis(100);
 
 /// How much of a log an error shows.
 const SHOWN_LINES: usize = 25;
 
-/// Whether a program is to end by itself.
+/// Whether a program ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// It goes on until it is ended.
+    /// It runs until it is ended.
     Server,
-    /// It is waited for.
+    /// The demo waits for its end.
     Task,
 }
 
@@ -48,10 +48,10 @@ struct Running {
 }
 
 impl Children {
-    /// None yet; logs go to `logs`.
+    /// Without programs; logs are written to `logs`.
     ///
     /// # Errors
-    /// When that folder cannot be made.
+    /// If that folder cannot be created.
     pub(super) fn new(logs: PathBuf) -> Result<Self> {
         fs::create_dir_all(&logs).with_context(|| format!("making {}", logs.display()))?;
         let running = Vec::new();
@@ -63,18 +63,18 @@ impl Children {
         self.logs.join(format!("{name}.log"))
     }
 
-    /// Starts a program that goes on until it is ended.
+    /// Starts a program that runs until it is ended.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub(super) fn start(&mut self, name: &str, command: Command) -> Result<()> {
         self.spawn(name, Role::Server, command)
     }
 
-    /// Starts a program that is waited for later.
+    /// Starts a program whose end is awaited later.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub(super) fn begin(&mut self, name: &str, command: Command) -> Result<()> {
         self.spawn(name, Role::Task, command)
     }
@@ -101,15 +101,15 @@ impl Children {
         Ok(())
     }
 
-    /// Waits until a program that was begun has ended well; forgets it.
+    /// Waits until a program that was begun has ended, and removes it.
     ///
     /// # Errors
-    /// When it ended badly, with the end of its log.
+    /// If it failed, with the end of its log.
     pub(super) async fn wait(&mut self, name: &str) -> Result<()> {
         let at = self.running.iter().position(|one| one.name == name);
         let at = at.with_context(|| format!("{name} is not running"))?;
-        // Waited for where it stands, so that it is ended with the others when
-        // this future is dropped.
+        // It stays in the list during the wait, so that it is ended with the others if this future
+        // is dropped.
         let ended = self.running[at].child.wait().await?;
         self.running.remove(at);
         self.good(name, ended)
@@ -124,7 +124,7 @@ impl Children {
         self.wait(name).await
     }
 
-    /// Fails as soon as a program has ended that was to go on.
+    /// Fails if a program has ended that should still run.
     ///
     /// # Errors
     /// Its name with the end of its log.
@@ -141,11 +141,10 @@ impl Children {
         Ok(())
     }
 
-    /// Waits until a program that goes on has written a line with `words` in its
-    /// log; answers that line.
+    /// Waits until the log of a running program contains a line with `words`; returns that line.
     ///
     /// # Errors
-    /// When a program ends before, or nothing such is said in a minute.
+    /// If a program ends before, or no such line appears within a minute.
     pub(super) async fn says(&mut self, name: &str, words: &str) -> Result<String> {
         let log = self.log(name);
         let until = Instant::now() + SILENCE;
@@ -160,7 +159,7 @@ impl Children {
         bail!("{name} does not say '{words}'{}", self.tail(name))
     }
 
-    /// Ends one program and all that it started.
+    /// Ends a program and all its child processes.
     pub(super) async fn end(&mut self, name: &str) {
         if let Some(at) = self.running.iter().position(|one| one.name == name) {
             let mut one = self.running.remove(at);
@@ -168,7 +167,7 @@ impl Children {
         }
     }
 
-    /// Ends all, the last started first.
+    /// Ends all programs; the last started program ends first.
     pub(super) async fn end_all(&mut self) {
         while let Some(mut one) = self.running.pop() {
             one.end().await;
@@ -182,7 +181,7 @@ impl Children {
         Ok(())
     }
 
-    /// The end of a program's log, as it stands in an error.
+    /// The end of a program's log for an error.
     fn tail(&self, name: &str) -> String {
         let path = self.log(name);
         let text = fs::read_to_string(&path).unwrap_or_default();
@@ -206,13 +205,13 @@ impl Running {
             self.signal(Signal::KILL);
             let _ = self.child.wait().await;
         }
-        // What it started may have outlived it.
+        // Its child processes may still run.
         self.signal(Signal::KILL);
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // A group that is gone already is what was wanted.
+            // It is not an error if the group has already ended.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -251,7 +250,7 @@ mod tests {
         children.check().expect("it goes on");
         children.end_all().await;
         let id = fs::read_to_string(&pid).expect("the id");
-        // A process that is killed is there until it runs once more.
+        // A killed process exists until it is scheduled once more.
         let gone = async {
             let stat = PathBuf::from(format!("/proc/{}/stat", id.trim()));
             while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {

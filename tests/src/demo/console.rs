@@ -1,5 +1,5 @@
-//! What the demo says while it goes on: one line a fact, after the seconds that
-//! have passed; colour only for a terminal.
+//! The output of the demo while it runs. Each line starts with the seconds since the start; colour
+//! is used only on a terminal.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, stdout};
@@ -7,7 +7,7 @@ use std::io::{IsTerminal, stdout};
 use ebb_report::terminal_style::{Colour, Look};
 use tokio::time::Instant;
 
-/// Says things on standard output.
+/// Writes to standard output.
 #[derive(Debug, Clone, Copy)]
 pub struct Console {
     began: Instant,
@@ -24,7 +24,7 @@ impl Console {
         }
     }
 
-    /// How tables look here.
+    /// Width and colour of tables.
     pub fn look(&self) -> Look {
         Look {
             columns: None,
@@ -50,7 +50,7 @@ impl Console {
         );
     }
 
-    /// Text as it is, set in.
+    /// Indented text, otherwise unchanged.
     pub fn quote(&self, text: &str) {
         for line in text.trim_end().lines() {
             println!("{}", format!("            {line}").trim_end());
@@ -62,12 +62,12 @@ impl Console {
         self.dressed("1", text)
     }
 
-    /// Good news.
+    /// Colour of a success.
     pub fn green(&self, text: &str) -> String {
         self.dressed("32", text)
     }
 
-    /// Bad news.
+    /// Colour of a failure.
     pub fn red(&self, text: &str) -> String {
         self.dressed("31", text)
     }

@@ -1,6 +1,5 @@
-//! Puts the product into the simulated account: with the project's Terraform
-//! module and the real AWS provider, or, where a test has no minute for the
-//! provider's waits, with the same names by the API.
+//! Deploys the product to the simulated account. It uses the project's Terraform module and the
+//! real AWS provider. In tests that cannot wait for the provider, API calls create the same names.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,26 +14,26 @@ use super::children::Children;
 use super::console::Console;
 use super::places::Places;
 
-/// Who sends the digest, and who gets it.
+/// The sender and the recipient of the digest.
 pub(super) const EMAIL: (&str, &str) = ("ebb@example.org", "team@example.org");
 
-/// What stands after the deployment, as the module's outputs name it.
+/// The deployment, by the names of the module's outputs.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Deployment {
     /// The one bucket.
     pub(super) bucket: String,
-    /// Where heartbeats go; of several shards all queues with commas between.
+    /// The queue of heartbeats; several shards have several queues, separated by commas.
     pub(super) queue_url: String,
-    /// Where the API answers.
+    /// The URL of the API.
     pub(super) api_url: String,
     /// The role of a machine with a probe.
     pub(super) node_role_arn: String,
-    /// The Lambda of the sweep; of several shards the one that reports.
+    /// The Lambda function of the sweep; with several shards the one that reports.
     pub(super) sweeper_function_name: String,
 }
 
 impl Deployment {
-    /// The Lambdas of all shards; the one that reports for all comes last.
+    /// The Lambda functions of all shards; the one that reports comes last.
     pub(super) fn sweepers(&self) -> impl Iterator<Item = String> {
         let shards = self.queue_url.split(',').count();
         (0..shards).rev().map(|shard| match shard {
@@ -47,13 +46,13 @@ impl Deployment {
 /// How to deploy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Means {
-    /// The module, as a user would.
+    /// The Terraform module, as for a user.
     Terraform,
-    /// Calls of the API, for tests of what comes after.
+    /// API calls, for tests of later parts.
     Calls,
 }
 
-/// A deployment that is being made.
+/// A deployment in progress.
 #[derive(Debug)]
 pub(super) struct Deploying {
     means: Means,
@@ -62,10 +61,10 @@ pub(super) struct Deploying {
 
 const PROGRAMS: [(&str, &str); 2] = [("sweeper.zip", "ebb-sweeper"), ("tune.zip", "ebb-tune")];
 
-/// Starts to pack both programs for Lambda.
+/// Starts to package both programs for Lambda.
 ///
 /// # Errors
-/// When one is not built.
+/// If one is not built.
 pub(super) fn pack(places: &Places, children: &mut Children) -> Result<()> {
     for (package, program) in PROGRAMS {
         let mut pack = places.script("package");
@@ -77,10 +76,10 @@ pub(super) fn pack(places: &Places, children: &mut Children) -> Result<()> {
 }
 
 impl Deploying {
-    /// Begins, with the packages that [`pack`] makes.
+    /// Starts the deployment with the packages of [`pack`].
     ///
     /// # Errors
-    /// When a program could not be packed, or terraform is not there.
+    /// If a program could not be packaged, or terraform is not installed.
     pub(super) async fn begin(
         (means, shards): (Means, u8),
         places: &Places,
@@ -134,7 +133,7 @@ impl Deploying {
         children.begin("deploy", apply)
     }
 
-    /// Waits for the end, and says every now and then how far it is.
+    /// Waits for the end and shows the progress at intervals.
     ///
     /// # Errors
     /// With the end of terraform's log.
@@ -182,7 +181,7 @@ fn terraform(places: &Places) -> tokio::process::Command {
     let mut command = places.script("terraform");
     let example = places.repository.join("terraform/examples/simulated");
     command.arg(format!("-chdir={}", example.display()));
-    // Kept between runs, so that the provider is fetched or found once.
+    // Kept between runs, so that the provider is downloaded only once.
     command.env("TF_DATA_DIR", places.programs.join("demo/terraform"));
     command.env_remove("AWS_PROFILE");
     command
@@ -192,7 +191,7 @@ fn state(places: &Places) -> String {
     places.work.join("terraform.tfstate").display().to_string()
 }
 
-/// `{"name": {"value": …}}` as `{"name": …}`.
+/// Converts `{"name": {"value": …}}` to `{"name": …}`.
 fn plain(outputs: &[u8]) -> Result<Value> {
     let outputs: Value = serde_json::from_slice(outputs).context("terraform's outputs")?;
     let named = outputs

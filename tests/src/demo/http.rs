@@ -1,4 +1,4 @@
-//! HTTP to a server on this machine: one request a connection, no TLS.
+//! HTTP to a server on this machine: one request for each connection, no TLS.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// An answer holds at most this; a report of the demo has a hundredth of it.
+/// The most bytes of an answer; a report of the demo has a hundredth of it.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// What a server answered.
+/// The answer of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer {
-    /// 200 when all is well.
+    /// The status.
     pub(super) status: u16,
-    /// Head lines, as they came.
+    /// The headers as received.
     pub(super) head: String,
-    /// All of the body.
+    /// The whole body.
     pub(super) body: Vec<u8>,
 }
 
@@ -31,12 +31,12 @@ pub(super) struct Request<'a> {
     pub(super) headers: &'a [(&'a str, &'a str)],
     /// The body; empty for none.
     pub(super) body: &'a [u8],
-    /// The time that the answer may take.
+    /// The time limit of the answer.
     pub(super) patience: Duration,
 }
 
 impl<'a> Request<'a> {
-    /// A plain read.
+    /// A GET request.
     pub(super) const fn get(url: &'a str) -> Self {
         Self {
             method: "GET",
@@ -47,10 +47,10 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Sends it.
+    /// Sends the request.
     ///
     /// # Errors
-    /// When there is no answer; one with a bad status is an answer.
+    /// If there is no answer; an answer with an error status is not an error.
     pub(super) async fn send(self) -> Result<Answer> {
         let about = || format!("{} {}", self.method, self.url);
         tokio::time::timeout(self.patience, self.exchange())
@@ -86,10 +86,10 @@ impl<'a> Request<'a> {
 }
 
 impl Answer {
-    /// The body, when the status is a good one.
+    /// The body, if the status is a success.
     ///
     /// # Errors
-    /// The status with what the server said.
+    /// The status with the server's message.
     pub(super) fn good(self) -> Result<Vec<u8>> {
         if !(200..300).contains(&self.status) {
             let said = String::from_utf8_lossy(&self.body);
@@ -102,7 +102,7 @@ impl Answer {
         Ok(self.body)
     }
 
-    /// A header's value; its name is compared without regard to case.
+    /// The value of a header; upper and lower case of its name do not differ.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(':'));
         lines

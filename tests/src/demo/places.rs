@@ -1,4 +1,4 @@
-//! Where the demo finds what it starts, and where it writes.
+//! The programs that the demo starts, and the folders that it writes to.
 
 use std::env;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use tokio::process::Command;
 
-/// Tells a folder of the demo's own from any other.
+/// Marks a folder that the demo created.
 const MARKER: &str = ".ebb-demo";
 
 /// Folders and programs.
@@ -15,26 +15,26 @@ const MARKER: &str = ".ebb-demo";
 pub(super) struct Places {
     /// The repository.
     pub(super) repository: PathBuf,
-    /// Where the workspace's programs were built.
+    /// The folder with the workspace's programs.
     pub(super) programs: PathBuf,
     /// Python with the simulators.
     pub(super) python: PathBuf,
-    /// This run's own folder.
+    /// The folder of this run.
     pub(super) work: PathBuf,
 }
 
 impl Places {
-    /// Finds them; `work` stands beside the programs unless it is given.
+    /// Finds the programs; `work` is next to them unless it is given.
     ///
     /// # Errors
-    /// Says what is missing and what brings it.
+    /// Names a missing program and how to install it.
     pub(super) fn find(work: Option<PathBuf>, seed: u64) -> Result<Self> {
         let programs = env::current_exe().context("finding this program")?;
         let mut programs = programs
             .parent()
             .context("a program lies in a folder")?
             .to_owned();
-        // Tests lie one folder below the programs that they test.
+        // Test programs are one folder below the programs that they test.
         if programs.ends_with("deps") {
             programs.pop();
         }
@@ -54,10 +54,10 @@ impl Places {
         })
     }
 
-    /// Makes the run's folder anew.
+    /// Deletes and creates the run's folder.
     ///
     /// # Errors
-    /// When something else than an earlier run is in it.
+    /// If it contains anything but an earlier run.
     pub(super) fn clear_work(&self) -> Result<()> {
         let marker = self.work.join(MARKER);
         let is_empty = fs::read_dir(&self.work).map_or(true, |mut inside| inside.next().is_none());
@@ -79,7 +79,7 @@ impl Places {
     /// A program of the workspace.
     ///
     /// # Errors
-    /// When it is not built.
+    /// If it is not built.
     pub(super) fn program(&self, name: &str) -> Result<PathBuf> {
         let path = self.programs.join(name);
         if !path.exists() {
@@ -105,7 +105,7 @@ impl Places {
         command
     }
 
-    /// A file of the demo's own: policy, pipeline.
+    /// A file of the demo: policy or pipeline.
     pub(super) fn demo(&self, name: &str) -> PathBuf {
         self.repository.join("tests/demo").join(name)
     }

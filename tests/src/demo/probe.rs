@@ -1,5 +1,5 @@
-//! The real part: the real probe as one of the nodes, and on it a pipeline whose
-//! steps run in cgroups as ECS would make them.
+//! The real part: the real probe as one of the nodes, with a pipeline whose steps run in cgroups
+//! with the layout of ECS.
 
 use std::fs;
 use std::net::TcpListener;
@@ -17,10 +17,10 @@ use super::places::Places;
 use crate::fleet::BEAT;
 use crate::world::{Node, World};
 
-/// The length of an interval in seconds; the simulated nodes beat as fast.
+/// The length of an interval in seconds, the same as for simulated nodes.
 const BEAT_SECONDS: u64 = BEAT.as_secs();
 
-/// What `ebb-probe check` calls what belongs to this machine and not to the cloud.
+/// The names in `ebb-probe check` of the requirements on this machine, as opposed to the cloud.
 const OF_THE_MACHINE: [&str; 4] = ["rights", "kernel types", "cgroups", "kernel half"];
 
 /// The probe and its pipeline while they run.
@@ -31,11 +31,11 @@ pub(super) struct RealNode {
 }
 
 impl RealNode {
-    /// Writes the probe's configuration and lets it look at this machine: `Err`
-    /// holds what the machine lacks.
+    /// Writes the probe's configuration and lets it check this machine. The inner `Err` contains
+    /// the missing requirements of the machine.
     ///
     /// # Errors
-    /// When the machine is well and something else is wrong.
+    /// If the machine meets the requirements and something else fails.
     pub(super) async fn prepare(
         places: &Places,
         account: &Account,
@@ -73,10 +73,10 @@ impl RealNode {
         }))
     }
 
-    /// Starts the probe, and once it watches, the pipeline.
+    /// Starts the probe and, once it observes the node, the pipeline.
     ///
     /// # Errors
-    /// When one cannot be started.
+    /// If one cannot be started.
     pub(super) async fn start(
         &mut self,
         places: &Places,
@@ -92,8 +92,8 @@ impl RealNode {
             let container = Container::make(&step.step_id)?;
             let folder = places.work.join("pipeline").join(&step.job_name);
             fs::create_dir_all(&folder)?;
-            // Into its cgroup first, as a container runtime does; and behind the
-            // demo itself where cores are few.
+            // The process first moves to its cgroup, as a container runtime does it. It also has a
+            // lower priority than the demo, in case there are few cores.
             let mut run = Command::new("sh");
             run.args([
                 "-c",
@@ -108,7 +108,7 @@ impl RealNode {
         Ok(())
     }
 
-    /// Ends the pipeline, and then the probe, which sends what it still holds.
+    /// Ends the pipeline and then the probe, which sends its remaining data.
     pub(super) async fn end(&mut self, children: &mut Children) {
         for (name, container) in self.steps.drain(..) {
             children.end(&name).await;
@@ -128,7 +128,7 @@ fn configuration(places: &Places, deployed: &Deployment) -> String {
     )
 }
 
-/// The probe with the role of the node that this machine stands for.
+/// The probe with the role of the node that this machine represents.
 fn program(places: &Places, account: &Account, node: &Node) -> Result<Command> {
     let given = node.credentials.as_ref();
     let given = given.context("the probe's node has no credentials")?;
@@ -141,8 +141,8 @@ fn program(places: &Places, account: &Account, node: &Node) -> Result<Command> {
     Ok(command)
 }
 
-/// What a machine lacks by the words of `ebb-probe check`; `None` when what lacks
-/// is not the machine's.
+/// The missing requirements of a machine in the output of `ebb-probe check`; `None` if another
+/// requirement is missing.
 fn lacking(said: &str) -> Option<String> {
     let lines = said.lines().filter_map(|line| line.strip_prefix("LACKS"));
     let (machine, other): (Vec<&str>, Vec<&str>) = lines
@@ -151,7 +151,7 @@ fn lacking(said: &str) -> Option<String> {
     (!machine.is_empty() && other.is_empty()).then(|| machine.join("; "))
 }
 
-/// A server that takes connections and never says a word; it ends with the demo.
+/// A server that accepts connections and never answers; it ends with the demo.
 fn silent_socket() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("opening a silent socket")?;
     let port = listener.local_addr()?.port();

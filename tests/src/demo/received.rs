@@ -1,5 +1,4 @@
-//! What people would get: the digest as the receiver in Slack's place took it,
-//! and the email as SES would send it.
+//! The notifications: the digest in the receiver that replaces Slack, and the email from SES.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +12,7 @@ use super::http::Request;
 /// The messages to Slack so far, as text, oldest first.
 ///
 /// # Errors
-/// When a message cannot be read.
+/// If a message cannot be read.
 pub(super) fn slack(work: &Path) -> Result<Vec<String>> {
     let folder = work.join("slack");
     let mut paths = Vec::new();
@@ -28,10 +27,10 @@ pub(super) fn slack(work: &Path) -> Result<Vec<String>> {
     paths.iter().map(message).collect()
 }
 
-/// The emails so far, oldest first: head lines, then the text part.
+/// The emails so far, oldest first: headers, then the text part.
 ///
 /// # Errors
-/// When the simulator does not answer.
+/// If the simulator does not answer.
 pub(super) async fn emails(account: &Account) -> Result<Vec<String>> {
     let url = format!("{}/_ministack/ses/messages", account.platform);
     let answer: Value = serde_json::from_slice(&Request::get(&url).send().await?.good()?)?;
@@ -61,7 +60,7 @@ fn text_of_email(email: &Value) -> String {
     )
 }
 
-/// The words of a message's blocks, a line each.
+/// The text of a message's blocks, one line each.
 fn text_of_blocks(body: &Value) -> String {
     let mut lines = Vec::new();
     for block in body["blocks"].as_array().into_iter().flatten() {

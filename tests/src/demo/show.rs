@@ -1,5 +1,5 @@
-//! What the demo shows at its end: findings, page, digest, email, and what the
-//! check came to.
+//! The output at the end of the demo: findings, report page, digest, email, and the result of the
+//! check.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use super::account::REGION;
 use super::{Console, Demo, Stage, Verdict, received, sweep};
 
 impl Demo {
-    /// Part 5: what people see.
+    /// Part 5: the output for people.
     pub(super) async fn show(&mut self, stage: &Stage, report: &Report) -> Result<()> {
         let console = self.console;
         console.part(5, "Findings by dollars");
@@ -42,7 +42,7 @@ impl Demo {
         Ok(())
     }
 
-    /// Shows the begin of a long text, and keeps all of it in a file.
+    /// Shows the start of a long text, and writes all of it to a file.
     pub(super) fn quote_start(&self, name: &str, text: &str) -> Result<()> {
         const SHOWN: usize = 30;
         let lines: Vec<&str> = text.lines().collect();
@@ -60,7 +60,7 @@ impl Demo {
         Ok(())
     }
 
-    /// Commands that show what is running.
+    /// Commands that inspect the running demo.
     pub fn how_to_look(&self) -> String {
         let Some(Stage {
             account, deployed, ..
@@ -90,7 +90,7 @@ impl Demo {
     }
 }
 
-/// Says what the check came to.
+/// Prints the result of the check.
 pub fn tell(console: &Console, verdict: &Verdict) {
     for planted in &verdict.skipped {
         console.say(format_args!(

@@ -1,5 +1,4 @@
-//! Sweeps as the schedule would, asks the API as a user would, and reads what
-//! was published.
+//! Runs sweeps like the schedule, asks the API like a user, and reads the published files.
 
 use std::time::Duration;
 
@@ -11,14 +10,13 @@ use super::account::{Account, authorization};
 use super::deploy::Deployment;
 use super::http::Request;
 
-/// As long as the function itself may take.
+/// The time limit of the Lambda function.
 const SWEEP: Duration = Duration::from_secs(300);
 
-/// Invokes the sweeper of each shard and waits for the last one's answer, which tells
-/// of all.
+/// Invokes the sweeper of each shard and waits for the last answer, which covers all shards.
 ///
 /// # Errors
-/// When a function failed, with what it said.
+/// If a function failed, with its log.
 pub(super) async fn sweep(account: &Account, deployed: &Deployment) -> Result<Value> {
     let mut answer = Value::Null;
     for name in deployed.sweepers() {
@@ -50,7 +48,7 @@ async fn invoke(account: &Account, name: &str) -> Result<Value> {
     serde_json::from_slice(&body).with_context(|| format!("{name} answered something else"))
 }
 
-/// What a function wrote last.
+/// The last lines of a function's log.
 async fn logs(account: &Account, function: &str) -> Result<String> {
     let body = serde_json::json!({ "logGroupName": format!("/aws/lambda/{function}") }).to_string();
     let authorization = authorization("logs");
@@ -79,7 +77,7 @@ async fn logs(account: &Account, function: &str) -> Result<String> {
 /// One file of the newest report.
 ///
 /// # Errors
-/// When it is not there.
+/// If it does not exist.
 pub(super) async fn published(
     account: &Account,
     deployed: &Deployment,
@@ -99,16 +97,16 @@ pub(super) async fn published(
 /// The newest report.
 ///
 /// # Errors
-/// When it is not there or not understood.
+/// If it does not exist or is not valid.
 pub(super) async fn report(account: &Account, deployed: &Deployment) -> Result<Report> {
     let json = published(account, deployed, "report.json").await?;
     serde_json::from_slice(&json).context("reports/latest/report.json is not understood")
 }
 
-/// What the API recommends for a step: the URL that was asked, and the answer.
+/// The recommendation of the API for a step: the requested URL, and the answer.
 ///
 /// # Errors
-/// When the API refuses.
+/// If the API refuses.
 pub(super) async fn recommendation(deployed: &Deployment, step: &str) -> Result<(String, Value)> {
     let url = format!("{}/v1/steps/{step}/recommendation", deployed.api_url);
     let answer = Request::get(&url).send().await?;

@@ -1,4 +1,4 @@
-//! What a node's probe says of one interval: pure, and the same for ever.
+//! The data of a node's probe in one interval: pure, so the same input always gives the same data.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use super::clock::{NodeClock, Part};
 use crate::world::{Node, Profile, Step};
 
-/// What a workload does, a second.
+/// The load of a workload in each second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Load {
     cores: f64,
@@ -28,7 +28,7 @@ impl Load {
     const NONE: Self = Self {
         cores: 0.0,
         disk_bytes: 0.0,
-        // Time service and instance metadata: far below any floor.
+        // Time service and instance metadata: far below all floors.
         network_bytes: 300.0,
     };
 
@@ -47,7 +47,7 @@ impl Load {
 /// The heartbeat of one interval.
 ///
 /// # Errors
-/// When the node's name is none.
+/// If the node's name is not valid.
 pub fn heartbeat(
     node: &Node,
     clock: NodeClock,
@@ -93,15 +93,15 @@ pub fn heartbeat(
     })
 }
 
-/// Whether a heartbeat gets lost: one in four of a gappy node.
+/// Whether a heartbeat is lost: one in four of a node with gaps.
 pub fn is_lost(node: &Node, part: Part) -> bool {
     node.profile == Profile::Gappy && part.number % 4 == 1
 }
 
-/// The steps that ended before the play began; `None` when there are none.
+/// The tasks that ended before the generator's start; `None` if there are none.
 ///
 /// # Errors
-/// When the node's name is none.
+/// If the node's name is not valid.
 pub fn step_batch(
     node: &Node,
     clock: NodeClock,
@@ -122,7 +122,7 @@ pub fn step_batch(
     }))
 }
 
-/// Every signal there is but GPUs: those would need their maker's library.
+/// All signals except GPUs, which would require a vendor library.
 fn coverage() -> Coverage {
     let all = Some(Share::ALL);
     Coverage {
@@ -148,7 +148,7 @@ fn load(node: &Node, part: Part) -> Load {
     match node.profile {
         Profile::Busy => busy,
         Profile::Quiet if part.start.as_secs() < node.quiet_after_seconds => busy,
-        // Above the floors, and far below what averages over a machine show.
+        // Above the floors, and far below what an average of a machine shows.
         Profile::Light => Load {
             cores: 0.05,
             disk_bytes: 2e4,
@@ -173,7 +173,7 @@ fn running(step: &Step, clock: NodeClock, now: BootClock) -> StepUsage {
     if step.cpu_cores.is_some_and(|cores| cores > 0.0) {
         return usage;
     }
-    // It worked until the play began, and then no more.
+    // It worked until the generator's start and then stopped.
     StepUsage {
         last_progress: clock.boot_at(Duration::ZERO).max(usage.started),
         ..usage
@@ -247,7 +247,7 @@ fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// From 0 to 1, by FNV-1a of name and number: no two nodes beat alike.
+/// A value from 0 to 1, by FNV-1a of name and number, so that nodes differ.
 fn varied(name: &str, number: u64) -> f64 {
     let bytes = name.bytes().chain(number.to_le_bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

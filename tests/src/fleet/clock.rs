@@ -1,5 +1,5 @@
-//! Which time it is on a simulated node. The generator's clock starts some time
-//! before the generator does: what lies between is the nodes' past, told at once.
+//! The time on a simulated node. The generator's clock starts some time before the generator does.
+//! The time in between is the nodes' past, which is sent at once.
 
 use std::time::Duration;
 
@@ -30,25 +30,24 @@ pub struct Part {
 }
 
 impl NodeClock {
-    /// The clock of `node` in a play that tells of `past`.
+    /// The clock of `node` for a generator that also sends `past`.
     pub fn new(node: &Node, past: Duration) -> Self {
         let age = Duration::from_secs(node.age_seconds);
         Self { age, past }
     }
 
-    /// The node's boot-time clock at a time of the generator's. A time before
-    /// the launch reads zero.
+    /// The node's boot-time clock at a time of the generator's clock; zero before the launch.
     pub fn boot_at(&self, generator: Duration) -> BootClock {
         nanos((self.age + generator).saturating_sub(self.past))
     }
 
-    /// The boot-time clock as long ago as `age` before the generator started.
+    /// The boot-time clock at `age` before the generator's start.
     pub fn boot_before_start(&self, age: Duration) -> BootClock {
         nanos(self.age.saturating_sub(age))
     }
 
-    /// An interval. The first begins with the generator's clock, or at the
-    /// node's launch where that was later.
+    /// An interval. The first one starts with the generator's clock, or at the node's launch if
+    /// that is later.
     pub fn part(&self, number: u64) -> Part {
         let first = self.past.saturating_sub(self.age);
         let start = first + BEAT * u32::try_from(number).unwrap_or(u32::MAX);

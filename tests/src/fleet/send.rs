@@ -1,4 +1,4 @@
-//! Sends what the nodes say: their past at once, then beat by beat.
+//! Sends the data of the nodes: their past at once, then one interval after the other.
 
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ use super::act::{heartbeat, is_lost, step_batch};
 use super::clock::NodeClock;
 use crate::world::{Node, World};
 
-/// Where a fleet sends.
+/// The destination of a fleet.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Region, endpoints and transport; credentials are each node's own.
+    /// Region, endpoints and transport; each node has its own credentials.
     pub config: AwsConfig,
-    /// The heartbeats' queue; of several shards all with commas between.
+    /// The queue of heartbeats; several shards have several queues, separated by commas.
     pub queue_url: String,
     /// The bucket for finished steps.
     pub bucket: String,
 }
 
-/// One node with what it sends by.
+/// One node with its clients.
 struct Player {
     node: Node,
     clock: NodeClock,
@@ -41,12 +41,12 @@ struct Player {
     next: u64,
 }
 
-/// Plays every node with a credential, the probe's own left out: tells `past` at
-/// once, calls `told` with how many nodes and heartbeats that was, and goes on
-/// until the future is dropped.
+/// Runs every node with a credential except the real probe's node. It sends `past` at once and
+/// calls `told` with the number of nodes and heartbeats. Then it continues until the future is
+/// dropped.
 ///
 /// # Errors
-/// When a message cannot be sent: a demo with holes in it shows nothing.
+/// If a message cannot be sent: a demo with gaps would show nothing.
 pub async fn play(
     world: &World,
     target: &Target,
@@ -130,7 +130,7 @@ impl Player {
         Ok(())
     }
 
-    /// Sends all intervals that ended by now, as many a message as it takes.
+    /// Sends all intervals that have ended, in as many messages as necessary.
     async fn catch_up(&mut self, generator: Duration) -> Result<usize> {
         let sent = self.sent(generator);
         let mut beats = Vec::new();

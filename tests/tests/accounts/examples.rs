@@ -1,5 +1,5 @@
-//! The contract: AWS's own documented examples of each call, over the wire, read by our
-//! clients. What has no example is named, so that a new one is not overlooked.
+//! The contract: our clients read AWS's own documented examples of each call over the wire. A list
+//! names the calls without an example, so that a new one is not overlooked.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ use serde_json::json;
 
 use super::home;
 
-/// Calls of ours for which AWS documents no example that botocore carries; those that
-/// read them are tested on answers made by hand.
+/// Calls that have no documented example in botocore. Their clients are tested with handwritten
+/// answers.
 const WITHOUT: [&str; 12] = [
     "batch:GetJobQueueSnapshot",
     "ce:GetCostAndUsage",
@@ -57,7 +57,7 @@ async fn examples_understood() -> Result<()> {
             .map(|terms| terms.per_hour.0.micros())
             .collect();
         assert_eq!(cents, [80_000]);
-        // The example is of a volume, which is no machine and so has no price an hour.
+        // The example is about a volume, which is not a machine and has no hourly price.
         let prices = AwsPrices::new(&config).on_demand(&region).await?;
         assert!(prices.is_empty(), "{prices:?}");
     }

@@ -1,5 +1,5 @@
-//! What machines are sold for, over the real SDK: prices and zones page by page, bands of
-//! the advisor's file, a reservation of one account, placement scores.
+//! Spot prices and zones page by page, bands of the advisor's file, a reservation of one account,
+//! and placement scores, over the real SDK.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use ebb_tests::simulated::Simulated;
 use jiff::Timestamp;
 use serde_json::json;
 
-/// Two machines: 438 dollars ahead for 8,760 hours and a cent an hour, each.
+/// Two machines: 438 dollars upfront for 8,760 hours and one cent an hour, each.
 const RESERVED: i64 = 2 * (50_000 + 10_000);
 
-/// Asks for what is sold where the inventory has something running.
+/// Requests the market data of the regions where something runs.
 pub(crate) async fn are_known(
     account: &Simulated,
     all: &Accounts,
@@ -55,7 +55,7 @@ pub(crate) async fn are_known(
     let terms = markets.spot[&home]
         .get(&kind)
         .context("c6i.xlarge on spot")?;
-    // The simulator's list price less its discount, in the cheapest of its zones.
+    // The simulator's list price minus its discount, in the cheapest zone.
     assert_eq!(terms.per_hour.0.micros(), 61_200);
     assert!(terms.as_of.is_some());
     assert_eq!(terms.taken_back_ppm, Some(50_000));
@@ -69,8 +69,8 @@ pub(crate) async fn are_known(
     are_scored(account, all).await
 }
 
-/// Answers in the shape of the EC2 API reference, pages `GetSpotPlacementScores` and
-/// `SpotPlacementScore`, which document no example.
+/// Answers in the form of the EC2 API reference, pages `GetSpotPlacementScores` and
+/// `SpotPlacementScore`, which contain no example.
 async fn are_scored(account: &Simulated, all: &Accounts) -> Result<()> {
     let scores = json!({"scores": {"us-east-1": 7, "us-west-1": 5}});
     account.extension("ec2/spot-scores", &scores)?;

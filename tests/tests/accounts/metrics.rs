@@ -1,5 +1,5 @@
-//! CPU credits, what an agent sends to CloudWatch, and Container Insights, over the real
-//! SDK: listed page by page, asked for by all their dimensions, and counted.
+//! CPU credits, metrics of the CloudWatch agent, and Container Insights, over the real SDK. They
+//! are listed page by page, requested with all their dimensions, and counted.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::home;
 
-/// The simulator has one metric on a page: two of credits, and two sets of dimensions of
-/// memory and of each figure of the GPUs.
+/// The simulator returns one metric on a page: two of credits, and two sets of dimensions of memory
+/// and of each GPU metric.
 const PAGES: u64 = 8;
 
 pub(crate) async fn of_agents_are_found(account: &Simulated) -> Result<()> {
@@ -50,8 +50,8 @@ pub(crate) async fn of_agents_are_found(account: &Simulated) -> Result<()> {
     Ok(())
 }
 
-/// Dimensions and units as the CloudWatch user guide tells them, page "Amazon ECS Container
-/// Insights metrics"; what the cluster's tasks sum up to is no family's.
+/// Dimensions and units as in the CloudWatch user guide, page "Amazon ECS Container Insights
+/// metrics". The sums over a cluster's tasks belong to no family.
 pub(crate) async fn of_tasks_are_found(account: &Simulated) -> Result<()> {
     let region = account.told["watched"]["region"].as_str();
     let region = Region::new(region.context("a region")?)?;

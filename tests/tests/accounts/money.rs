@@ -1,4 +1,4 @@
-//! The parts of the seeded account's bill add up to it, to the cent.
+//! The parts of the simulated account's bill add up to its total, to the cent.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::home;
 
-/// What the seed bills beside machines each day: three services, and what belongs to none.
+/// The daily cost of other services in the bill: three services, and a cost without a service.
 const BESIDE_MACHINES: i64 = 3_141_593 + 800_000 + 1_250_000 + 70_000;
 
 const A_CENT: i64 = 10_000;
@@ -45,7 +45,7 @@ async fn scanned(account: &Simulated) -> Result<Report> {
     Ok(scan(&asked, &Known::default(), &policy, Timestamp::now()).await)
 }
 
-/// What each day was billed in all, by the bill's own sum.
+/// The total of each day from the bill's own sum.
 fn billed(account: &Simulated) -> Result<BTreeMap<String, (Usd, bool)>> {
     let days = account.told["billed"].as_array().context("days")?;
     let day = |told: &serde_json::Value| {
@@ -85,7 +85,8 @@ pub(crate) async fn adds_up(account: &Simulated) -> Result<()> {
     Ok(())
 }
 
-/// Without the opt-in the report says how to switch it on, and days are known in all.
+/// Without resource-level data the report explains how to enable it, and the totals of days are
+/// known.
 pub(crate) async fn without_the_opt_in(account: &Simulated) -> Result<()> {
     let refused = json!({"kind": "refuse", "action": "GetCostAndUsageWithResources"});
     account.extension("faults", &json!({"faults": [refused]}))?;
@@ -103,8 +104,8 @@ pub(crate) async fn without_the_opt_in(account: &Simulated) -> Result<()> {
     Ok(())
 }
 
-/// Where one day alone has more than a page (500 rows here), days are asked for one by one,
-/// and nothing is told twice.
+/// If one day has more than a page (500 rows here), days are requested one by one, and no cost
+/// counts twice.
 pub(crate) async fn of_many_machines_is_read_day_by_day(account: &Simulated) -> Result<()> {
     account.extension("faults", &json!({"faults": []}))?;
     let (days, machines) = (14_u64, 501_u64);

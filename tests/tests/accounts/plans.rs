@@ -1,4 +1,4 @@
-//! Savings Plans over the real SDK: none, and more than a page of them.
+//! Savings Plans over the real SDK: none, and more than one page.
 
 use anyhow::{Context, Result};
 use ebb_cloud::aws::AwsBill;
@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::home;
 
-/// An answer in the shape of the Cost Explorer API reference, page
-/// `SavingsPlansUtilizationDetail`, which documents no example.
+/// An answer in the form of the Cost Explorer API reference, page `SavingsPlansUtilizationDetail`,
+/// which contains no example.
 pub(crate) async fn are_read(account: &Simulated) -> Result<()> {
     account.extension("faults", &json!({"pages": 2, "faults": []}))?;
     let bill = AwsBill::new(&home(account).await?);

@@ -1,5 +1,5 @@
-//! The Price List, machine types and spot prices over the real SDK: page by page, kept in a
-//! bucket, and younger than what is built in.
+//! The Price List, machine types and spot prices over the real SDK: page by page, stored in a
+//! bucket, and newer than the built-in data.
 
 use anyhow::{Context, Result};
 use ebb_catalog::catalog::Catalogue;
@@ -18,7 +18,7 @@ use super::home;
 use ebb_cloud::documents::prices;
 use ebb_sweep::collect::catalog_refresh;
 
-/// Of two regions one has a price list.
+/// One of two regions has a price list.
 pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
     let listed = json!({"us-east-1": {
         "m5.large": 0.095, "m5.xlarge": 0.19, "c6i.xlarge": 0.171, "x99.large": 1.0,
@@ -63,7 +63,7 @@ pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
     are_as_built_in(&prices, &regions[0], told.collect()).await
 }
 
-/// What was not told is as remembered.
+/// Prices that AWS did not return are the built-in ones.
 fn storage_is_told_in_part(best: &Catalogue, region: &Region) {
     let volume = |name: &str| {
         let usd = best.storage(region, |all| all.volumes.get(name).copied());
@@ -89,8 +89,8 @@ fn storage_is_told_in_part(best: &Catalogue, region: &Region) {
     assert!(!best.tells_storage(region));
 }
 
-/// The simulator tells of the types that the built-in catalogue is made from, so that over
-/// the wire each must be read as it is there.
+/// The simulator has the types from which the built-in catalogue was made, so the client must read
+/// the same values.
 async fn are_as_built_in(prices: &AwsPrices, region: &Region, all: Vec<TypeSpec>) -> Result<()> {
     let built_in = Catalogue::built_in().types();
     assert_eq!(all.len(), built_in.len());

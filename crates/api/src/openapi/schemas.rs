@@ -1,5 +1,5 @@
-//! What each answer holds. The names of fields and variants are those that the program
-//! reads; a test holds the kept account's answers to all of it.
+//! The schemas of all answers. The names of fields and variants come from the types that the
+//! program reads. A test checks the answers of the built-in demo account against them.
 
 pub mod offers;
 pub mod targets;
@@ -24,7 +24,7 @@ use crate::openapi::write::{
     text, time,
 };
 
-/// All of them, by name.
+/// All schemas by name.
 pub(crate) fn schemas() -> Value {
     let mut all = Map::new();
     for (name, schema) in report()
@@ -225,7 +225,7 @@ fn resource() -> Value {
         ("controller", or_null(&controller())),
         ("origin", one_of::<Origin>()),
     ]);
-    // Left out where there are none.
+    // Omitted if there are none.
     resource["properties"]["tags"] = json!({"type": "object", "additionalProperties": text(), "maxProperties": Resource::MAX_TAGS});
     resource
 }
@@ -351,7 +351,7 @@ fn hub() -> Named {
         ("recommendation", or_null(&reference("Sizing"))),
         ("reasons", or_null(&reference("Reasons"))),
     ]);
-    // What has no finding has nothing but the step to tell.
+    // A step without a finding has only the field `step`.
     let mut of_step = recommendation.clone();
     of_step["required"] = json!(["step"]);
     of_step["properties"]["step"] = reference("Step");

@@ -1,4 +1,4 @@
-//! Schemas of JSON Schema in few words.
+//! Short functions to write JSON Schema.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ pub(crate) fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// An object all of whose fields named here are there.
+/// An object with these fields, all of which are required.
 pub(crate) fn object(fields: &[(&'static str, Value)]) -> Value {
     let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
     let properties: Map<String, Value> = fields
@@ -22,12 +22,11 @@ pub(crate) fn object(fields: &[(&'static str, Value)]) -> Value {
     json!({"type": "object", "required": names, "properties": properties})
 }
 
-/// The same of what the program reads as `T`; a field of which no more is told here is
-/// named at least.
+/// An object with these fields and all other fields of `T`, which have a name but no schema.
 pub(crate) fn object_of<T: for<'de> Deserialize<'de>>(fields: &[(&'static str, Value)]) -> Value {
     let mut object = object(fields);
     for name in variants::<T>() {
-        // The name that a field had before its unit was a part of it is read, not written.
+        // The program still reads the old name of a field, without its unit, but does not write it.
         let with_unit = ["_usd", "_per_hour_usd"].map(|unit| format!("{name}{unit}"));
         let mut with_unit = with_unit.iter();
         let is_old = with_unit.any(|name| object["properties"].get(name).is_some());

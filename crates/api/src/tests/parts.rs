@@ -180,7 +180,7 @@ async fn prices_are_of_the_catalogue_and_need_no_report() {
     assert_ne!(second["items"][0], body["items"][0]);
     let (_, none) = ask(&nothing, get("/v1/prices?region=mars")).await;
     assert_eq!(none["total"], 0);
-    // Prices that AWS told later hold, and others are another version.
+    // Newer prices of AWS replace the built-in ones, and other prices change the version.
     let told = json!({"regions": {"us-east-1": {
         "at": "2026-11-22T00:00:00Z", "on_demand": {"m5.large": 99_000},
     }}});

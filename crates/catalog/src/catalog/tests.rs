@@ -1,4 +1,4 @@
-//! What the built-in catalogue promises, checked over all of it.
+//! Checks over the whole built-in catalogue.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ fn price(in_region: &str, name: &str) -> Option<ListPrice> {
     Catalogue::built_in().list_price(&region(in_region), &machine(name))
 }
 
-/// What stands before the dot in a type's name.
+/// The part of a type's name before the dot.
 fn family(spec: &TypeSpec) -> &str {
     spec.name.as_str().split('.').next().unwrap_or_default()
 }
@@ -150,11 +150,11 @@ fn in_even_families_twice_the_size_costs_twice_the_money_in_every_region() {
             if !memory.contains_key(family(spec)) {
                 continue;
             }
-            // In billionths of a dollar per vCPU and hour, so that it stays whole.
+            // In billionths of a dollar per vCPU and hour, which is a whole number.
             let unit = usd.0.micros() * 1000 / i64::from(spec.vcpus);
             let (low, high) = lowest.entry(family(spec)).or_insert((unit, unit));
             (*low, *high) = (unit.min(*low), unit.max(*high));
-            // Prices are rounded to a tenth of a cent: up to 1.2 % of the smallest.
+            // Prices are rounded to a tenth of a cent: up to 1.2 % of the smallest price.
             assert!(
                 *high * 1000 <= *low * 1015,
                 "{} in {region}: {low} to {high}",

@@ -1,5 +1,5 @@
-//! Reads rows of the billing export and sums them by day. A row that cannot be read is named
-//! by its line and field, and the rest goes on. Decides nothing.
+//! Reads rows of the billing export and sums them by day. An invalid row is reported with its line
+//! and field, and reading continues.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, Read};
@@ -15,25 +15,25 @@ use super::row::{self, Columns, LINE, Row};
 use crate::csv_file::{CsvFile, Record};
 use crate::lines::{BadLine, BadLines};
 
-/// Sums that are kept, at about 100 bytes each; rows after that are refused and counted.
+/// The most sums, at about 100 bytes each; later rows are refused and counted.
 const MAX_SUMS: usize = 2_000_000;
 
-/// The sums of one day in thousand-millionths of a dollar.
+/// The sums of one day in billionths of a dollar.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Day {
     pub(super) by_service: BTreeMap<String, i128>,
     pub(super) by_node: BTreeMap<NodeId, i128>,
-    /// By the value of each tag asked for; `""` where a row has none.
+    /// By the value of each requested tag; `""` if a row has no value.
     pub(super) by_tag: BTreeMap<String, BTreeMap<String, i128>>,
 }
 
-/// What a file says.
+/// The content of a billing file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Bill {
     pub(super) days: BTreeMap<Date, Day>,
-    /// When the usage of each row began, the newest of them.
+    /// The latest start of usage in any row.
     pub(super) newest: Option<Timestamp>,
-    /// Lines that are left out.
+    /// Invalid lines.
     pub(super) bad_lines: BadLines,
     sums: usize,
 }
@@ -66,17 +66,17 @@ impl Bill {
     }
 }
 
-/// Adds to a sum; tells how many sums that made.
+/// Adds to a sum; returns the number of new sums, 0 or 1.
 fn add<K: Ord>(sums: &mut BTreeMap<K, i128>, key: K, nanos: i128) -> usize {
     let before = sums.len();
     *sums.entry(key).or_default() += nanos;
     sums.len() - before
 }
 
-/// Reads all of it: JSON of an object a line, or CSV.
+/// Reads the whole file: CSV, or one JSON object a line.
 ///
 /// # Errors
-/// Where the file ends in the middle, or is neither.
+/// If the file is truncated or has another format.
 pub(super) fn read(mut source: impl BufRead, tags: &BTreeSet<String>) -> Result<Bill> {
     let begin = source.fill_buf()?;
     let first = begin.iter().copied().find(|b| !b.is_ascii_whitespace());
@@ -122,7 +122,7 @@ fn of_csv(source: impl Read, tags: &BTreeSet<String>) -> Result<Bill> {
             .and_then(|()| columns.row(&record, line));
         bill.read(row, tags, line);
     }
-    // Labels are lists, which CSV has none of.
+    // CSV contains no lists, and so no labels.
     bill.days.values_mut().for_each(|day| day.by_tag.clear());
     Ok(bill)
 }

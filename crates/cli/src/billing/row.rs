@@ -1,7 +1,7 @@
-//! One row of the billing export, as JSON or as CSV tells it.
+//! One row of the billing export, from JSON or CSV.
 //!
-//! Source: Google Cloud, "Structure of Detailed data export" and "Structure of Standard
-//! data export".
+//! Source: Google Cloud, "Structure of Detailed data export" and "Structure of Standard data
+//! export".
 
 use std::collections::BTreeMap;
 
@@ -23,23 +23,22 @@ const CURRENCY: &str = "currency";
 const RATE: &str = "currency_conversion_rate";
 const GLOBAL_NAME: &str = "resource.global_name";
 
-/// What is read of a row.
+/// The used fields of a row.
 #[derive(Debug, PartialEq)]
 pub(super) struct Row {
     /// When the usage began.
     pub(super) start: Timestamp,
-    /// The service, as the bill names it.
+    /// The service, by its name in the bill.
     pub(super) service: String,
-    /// The instance that it is charged for; `None` for all else.
+    /// The instance that causes the cost; `None` for other resources.
     pub(super) node: Option<NodeId>,
-    /// Cost and credits, in thousand-millionths of a dollar: a row may be about less
-    /// than the millionth that is kept of a day.
+    /// Cost plus credits in billionths of a dollar: a row may be smaller than a millionth.
     pub(super) net_nanos: i128,
     /// Its labels.
     pub(super) labels: BTreeMap<String, String>,
 }
 
-/// A number that JSON tells as such, or as text where BigQuery has a decimal.
+/// A JSON number, or text, which BigQuery uses for decimals.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 enum Number {
@@ -47,7 +46,7 @@ enum Number {
     Text(String),
 }
 
-/// A row as it is told. What else a row has is not read.
+/// A row as the file contains it; other fields are ignored.
 #[derive(Debug, Default, Deserialize)]
 struct Told {
     service: Option<Service>,
@@ -81,7 +80,7 @@ struct Label {
     value: Option<String>,
 }
 
-/// A line of JSON.
+/// Parses a line of JSON.
 pub(super) fn of_json(text: &str, line: u64) -> Result<Row, BadLine> {
     let told: Told = serde_json::from_str(text)
         .map_err(|error| BadLine::new(line, LINE, format!("no row of the export: {error}")))?;
@@ -135,7 +134,7 @@ impl Told {
 }
 
 impl Number {
-    /// `None` where the field is empty.
+    /// `None` if the field is empty.
     fn value(&self) -> Result<Option<f64>, String> {
         let number = match self {
             Self::Plain(number) => Some(*number),
@@ -153,17 +152,17 @@ impl Number {
     }
 }
 
-/// Where each field stands in a row of CSV; CSV has no labels.
+/// The position of each field in a CSV row; CSV has no labels.
 #[derive(Debug)]
 pub(super) struct Columns(BTreeMap<&'static str, usize>);
 
 impl Columns {
-    /// The columns that are read, by the names of the export's fields; a query names them
-    /// with `_` where those have a point.
+    /// The columns that are read, by the export's field names. A query result has `_` in place of
+    /// the dot.
     pub(super) const READ: [&'static str; 7] =
         [SERVICE, START, GLOBAL_NAME, COST, CREDITS, CURRENCY, RATE];
 
-    /// `None` where one is missing that every row needs.
+    /// `None` if a required column is missing.
     pub(super) fn of(header: &Record) -> Option<Self> {
         let plain = |name: &str| name.trim_start_matches('\u{feff}').replace('.', "_");
         let names: Vec<String> = header.iter().map(plain).collect();
@@ -205,16 +204,15 @@ impl Columns {
     }
 }
 
-/// The id of an instance out of
-/// `//compute.googleapis.com/projects/1/zones/europe-west6-a/instances/11`.
+/// The instance id in `//compute.googleapis.com/projects/1/zones/europe-west6-a/instances/11`.
 fn instance(global_name: &str) -> Option<&str> {
     let path = global_name.strip_prefix("//compute.googleapis.com/")?;
     let (before, id) = path.rsplit_once('/')?;
     before.ends_with("/instances").then_some(id)
 }
 
-/// As BigQuery writes it (`2026-09-01 05:00:00 UTC`, or without the zone, which is UTC),
-/// as RFC 3339, or a day.
+/// Parses BigQuery's format (`2026-09-01 05:00:00 UTC`, or UTC without the zone), RFC 3339, or a
+/// date.
 fn time(text: &str) -> Result<Timestamp, String> {
     let plain = text.strip_suffix(" UTC").unwrap_or(text);
     let in_utc = || {
@@ -239,7 +237,7 @@ fn nanos(dollars: f64) -> Option<i128> {
 mod tests {
     use super::*;
 
-    /// A row as Google documents it, of these values.
+    /// A row in Google's documented format with these values.
     fn json(cost: &str, currency: &str, rate: &str, credits: &str, resource: &str) -> String {
         format!(
             r#"{{"billing_account_id":"0-0-0","service":{{"id":"6F81-5844-456A","description":"Compute Engine"}},

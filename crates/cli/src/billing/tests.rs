@@ -1,4 +1,4 @@
-//! From a file to prices and days, with a made-up project beneath.
+//! From a billing file to prices and days, for a simulated project.
 
 use std::io::Write;
 
@@ -16,8 +16,7 @@ use super::*;
 
 const NOW: &str = "2026-09-15T10:00:00Z";
 
-/// One instance of the project, and what it is billed by the hour beside a disk, in a file
-/// whose newest row is of this hour.
+/// A file with one instance, its hourly cost and a disk. The newest row is from this hour.
 fn file(newest: &str) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     let mut put = |line: &str| writeln!(file, "{line}").expect("written");
@@ -68,7 +67,7 @@ async fn report(newest: &str) -> Report {
         regions: &[],
     };
     let mut policy = Policy::default();
-    // What is free is asked for whatever the budget.
+    // Free sources are used whatever the budget.
     policy.metrics.paid_calls_usd_micros_a_day = 0;
     let now = NOW.parse().expect("a time");
     scan(&account, &Before::default(), &policy, now).await
@@ -100,7 +99,7 @@ async fn net_cost_by_hour_is_the_price_and_every_day_adds_up() {
     assert_eq!(days[12..], [("2026-09-13", false), ("2026-09-14", true)]);
     for day in &report.ledger {
         assert_eq!(day.parts().into_iter().sum::<Usd>(), day.billed, "{day:?}");
-        // 24 hours of all four, of which the second instance is not there.
+        // 24 hours of all four; the second instance is not in the inventory.
         assert_eq!(day.billed.micros(), 17_840_009, "{day:?}");
         assert_eq!(day.elsewhere.micros(), 12_240_010, "{day:?}");
         assert_eq!(day.by_service.values().copied().sum::<Usd>(), day.billed);

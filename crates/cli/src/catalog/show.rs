@@ -13,15 +13,15 @@ use serde::Serialize;
 
 use crate::args::{DoctorFormat, ShowArgs};
 
-/// Where prices are lowest and of most types.
+/// The region with the lowest prices and the most types.
 const USUAL_REGION: &str = "us-east-1";
 
 #[derive(Serialize)]
 struct Shown<'a> {
     schema: &'static str,
-    /// Where the prices come from, and of when.
+    /// The source and time of the prices.
     as_of: String,
-    /// Types that fit beyond those that are shown.
+    /// Types that match but are not shown.
     left_out: usize,
     types: Vec<Type<'a>>,
 }
@@ -46,7 +46,7 @@ struct Type<'a> {
     burstable: bool,
     metal: bool,
     current_generation: bool,
-    /// When EC2 described it; `None` for what is built in.
+    /// When EC2 described it; `None` for a built-in type.
     described_at: Option<Timestamp>,
     prices: Vec<Price<'a>>,
 }
@@ -57,20 +57,20 @@ struct Price<'a> {
     #[serde(rename = "on_demand_usd_per_hour")]
     on_demand: UsdPerHour,
     basis: &'static str,
-    /// Of when it is; `None` where that is not known.
+    /// The time of the price; `None` if it is unknown.
     as_of: Option<Timestamp>,
-    /// When AWS told it; `None` for one that is built in.
+    /// When AWS returned the price; `None` for a built-in price.
     told_at: Option<Timestamp>,
-    /// In the cheapest zone; `None` where AWS was not asked.
+    /// The price in the cheapest zone; `None` if AWS was not asked.
     #[serde(rename = "spot_usd_per_hour")]
     spot: Option<UsdPerHour>,
-    /// Of when that is.
+    /// The time of the spot price.
     spot_as_of: Option<Timestamp>,
-    /// Spot machines taken back in a month, in parts per million.
+    /// Spot machines interrupted in a month, in parts per million.
     taken_back_ppm: Option<u32>,
 }
 
-/// What was asked for, as text.
+/// The result of the query as text.
 pub(super) fn written(
     catalogue: &Catalogue,
     refreshed: &Refreshed,
@@ -236,7 +236,7 @@ fn of<'a>(
     }
 }
 
-/// The built-in prices' source and age, then those that were told.
+/// The source and age of the built-in prices, then of the refreshed ones.
 fn ages(catalogue: &Catalogue, now: Timestamp) -> String {
     let built_in = catalogue.day().and_then(|day| {
         let today = now.to_zoned(TimeZone::UTC).date();
@@ -394,7 +394,7 @@ fn several(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
     out + "\n" + &ages(catalogue, now)
 }
 
-/// Columns as wide as their widest cell; what begins with a digit stands to the right.
+/// Columns as wide as their widest cell; cells that begin with a digit are aligned to the right.
 fn aligned(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let width = |n: usize| {
         let cells = rows.iter().filter_map(|row| row.get(n));

@@ -1,4 +1,4 @@
-//! The form of the file that holds the account. Times are minutes before `now`.
+//! The format of the demo account's file. Times are minutes before `now`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -47,19 +47,19 @@ pub(super) struct Node {
     #[serde(default = "running")]
     pub(super) state: InstanceState,
     pub(super) age_hours: u64,
-    /// The Auto Scaling group that keeps it.
+    /// The Auto Scaling group that maintains it.
     pub(super) group: Option<String>,
-    /// The Batch environment whose worker it is.
+    /// The Batch environment that it belongs to.
     pub(super) environment: Option<String>,
-    /// The pipeline whose steps it runs, by its tag.
+    /// The pipeline of its steps, from its tag.
     pub(super) pipeline: Option<String>,
     #[serde(default)]
     pub(super) standby: bool,
-    /// Dollars a full day, on the bill.
+    /// Billed dollars of a full day.
     pub(super) bill_a_day: Option<String>,
     pub(super) probe: Option<ProbeSpec>,
     pub(super) metrics: Option<MetricsSpec>,
-    /// Since when its ECS agent has been disconnected.
+    /// When its ECS agent was disconnected.
     pub(super) agent_lost: Option<u64>,
 }
 
@@ -67,9 +67,9 @@ pub(super) struct Node {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BillSpec {
-    /// Of machines that are gone, by id.
+    /// Deleted machines by id.
     pub(super) past_machines: BTreeMap<NodeId, String>,
-    /// Of services other than the machines', by the bill's names.
+    /// Other services by their names in the bill.
     pub(super) services: BTreeMap<String, String>,
 }
 
@@ -85,22 +85,22 @@ fn running() -> InstanceState {
     InstanceState::Running
 }
 
-/// What its probe saw.
+/// Observations of its probe.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProbeSpec {
-    /// Since when it watches.
+    /// When the probe was started.
     pub(super) watched: u64,
-    /// Until when there was activity; `None` when there never was.
+    /// When activity ended; `None` if there was none.
     pub(super) active: Option<u64>,
-    /// One in so many heartbeats never arrived.
+    /// One in this many heartbeats is missing.
     pub(super) missed_every: Option<u64>,
-    /// Cores that it kept busy in its active minutes.
+    /// Busy cores in its active minutes.
     #[serde(default = "busy")]
     pub(super) busy: f64,
     #[serde(default)]
     pub(super) gpus: u32,
-    /// A step that is there all the time and does nothing.
+    /// A task that runs all the time and does nothing.
     pub(super) open: Option<OpenStep>,
 }
 
@@ -112,13 +112,13 @@ pub(super) struct OpenStep {
     pub(super) name: String,
 }
 
-/// What CloudWatch saw.
+/// Metrics of CloudWatch.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MetricsSpec {
-    /// Hours that they reach back.
+    /// How many hours the metrics cover.
     pub(super) hours: u64,
-    /// Hours ago that work ended; `None` when there never was any.
+    /// When work ended, in hours before `now`; `None` if there was none.
     pub(super) busy: Option<u64>,
 }
 
@@ -143,11 +143,11 @@ pub(super) struct JobSpec {
     pub(super) created: u64,
     pub(super) node: Option<NodeId>,
     pub(super) task: Option<String>,
-    /// The run and pipeline that its tags name.
+    /// The run and pipeline in its tags.
     pub(super) run_tag: Option<String>,
     pub(super) pipeline: Option<String>,
     pub(super) asked: Asked,
-    /// What the probe saw of it; `None` where there is no probe.
+    /// Observations of the probe; `None` without a probe.
     pub(super) run: Option<RunSpec>,
 }
 
@@ -169,11 +169,11 @@ pub(super) struct FargateJobSpec {
     pub(super) status: JobStatus,
     pub(super) created: u64,
     pub(super) started: u64,
-    /// When it ended; `None` while it runs.
+    /// When it ended; `None` if it still runs.
     pub(super) stopped: Option<u64>,
     pub(super) task: String,
     pub(super) asked: Asked,
-    /// What Container Insights tells of its family while it runs.
+    /// Container Insights of its family while it runs.
     pub(super) insights: Option<InsightsSpec>,
 }
 
@@ -211,7 +211,7 @@ pub(super) struct RunSpec {
     pub(super) peak_mib: u64,
 }
 
-/// Runs of one step that ended.
+/// Finished tasks of one step.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StepSpec {
@@ -221,18 +221,18 @@ pub(super) struct StepSpec {
     pub(super) every: u64,
     pub(super) minutes: u64,
     pub(super) ended: u64,
-    /// The run of Nextflow that began it, as its node tells; so many minutes long is
-    /// each, one after the other.
+    /// The Nextflow run that started it, from its node. Runs follow one another; each has this
+    /// length in minutes.
     pub(super) launched: Option<u64>,
     pub(super) asked: Asked,
     pub(super) peak_cores: f64,
     pub(super) peak_mib: u64,
-    /// What it did, in percent of its time; empty where that was not seen.
+    /// Its states in per cent of its time; empty if they were not observed.
     #[serde(default)]
     pub(super) doing: BTreeMap<TaskState, u64>,
 }
 
-/// Cores as the file writes them.
+/// Cores from the number in the file.
 pub(super) fn milli(cores: f64) -> MilliCores {
     MilliCores((cores * 1000.0).round() as u64)
 }

@@ -1,4 +1,4 @@
-//! The account's queue on Fargate: jobs without a machine, told by Batch, ECS and Container
+//! The account's Fargate queue: jobs without a machine, with data of Batch, ECS and Container
 //! Insights.
 
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ use ebb_telemetry::units::Share;
 use super::account::{Account, FargateJobSpec, InsightsSpec};
 use super::fleet::ACCOUNT;
 
-/// From one point of Container Insights to the next.
+/// Seconds between two points of Container Insights.
 const PERIOD: u32 = 300;
 
-/// Adds it, and gives what Container Insights tells.
+/// Adds the queue, and returns its data of Container Insights.
 pub(super) fn add(
     account: &Account,
     batch: &mut BatchFleet,
@@ -97,7 +97,7 @@ fn task(account: &Account, told: &FargateJobSpec) -> Result<Task> {
     })
 }
 
-/// The same in each period since it was started.
+/// The same values in each period since its start.
 fn series(account: &Account, told: &FargateJobSpec, seen: InsightsSpec) -> Result<MetricSeries> {
     let share = |percent: u32| Some(Share::from_ppm(percent * 10_000));
     let periods = told.started * 60 / u64::from(PERIOD);

@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use super::account::{Account, MetricsSpec, Node};
 
-/// Amazon's own number for examples.
+/// Amazon's account id for examples.
 pub(super) const ACCOUNT: &str = "111122223333";
 
 pub(super) fn instance(node: &Node, now: Timestamp) -> Result<Instance> {
@@ -52,7 +52,7 @@ pub(super) fn metrics(account: &Account) -> BTreeMap<NodeId, MetricSeries> {
         .collect()
 }
 
-/// Points of five minutes, as basic monitoring has them.
+/// Five-minute points, as in basic monitoring.
 fn series(now: Timestamp, spec: &MetricsSpec) -> MetricSeries {
     const PERIOD: u64 = 300;
     let periods = spec.hours * 3600 / PERIOD;
@@ -71,13 +71,13 @@ fn series(now: Timestamp, spec: &MetricsSpec) -> MetricSeries {
     points.collect()
 }
 
-/// What the bill says, by machine and in all.
+/// The bill by machine and in total.
 pub(super) struct Bill {
     pub(super) by_machine: BTreeMap<NodeId, ResourceCost>,
     pub(super) days: Vec<BilledDay>,
 }
 
-/// Of a week of days that are closed; a machine costs what it does since its launch.
+/// The bill of one week of closed days; a machine costs money since its launch.
 pub(super) fn bill(account: &Account) -> Result<Bill> {
     let mut bill = Bill {
         by_machine: BTreeMap::new(),
@@ -123,7 +123,7 @@ pub(super) fn bill(account: &Account) -> Result<Bill> {
     Ok(bill)
 }
 
-/// As the bill names the service that has the machines.
+/// The name of the service of the machines in the bill.
 const MACHINES: &str = "Amazon Elastic Compute Cloud - Compute";
 
 fn dollars(text: &str) -> Result<Usd> {

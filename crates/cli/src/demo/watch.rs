@@ -1,5 +1,5 @@
-//! Heartbeats and finished steps of the account's probes, placed and folded as
-//! those of real ones are.
+//! Heartbeats and finished tasks of the account's probes, placed and folded like those of real
+//! probes.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ use super::account::{Account, Node, ProbeSpec, RunSpec, StepSpec, milli};
 
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// From one look at what a step does to the next.
+/// Interval between two samples of a task's state.
 const SAMPLED_EACH: Duration = Duration::from_secs(10);
 
-/// From the end of an interval to its arrival.
+/// Time from the end of an interval to its arrival.
 const ON_THE_WAY: Duration = Duration::from_secs(2);
 
 pub(super) fn folded(account: &Account, policy: &Policy) -> Result<(FleetState, FleetHours)> {
@@ -158,8 +158,8 @@ pub(super) fn finished(account: &Account) -> Result<Vec<PlacedStep>> {
     Ok(steps)
 }
 
-/// Run number `run` counted back from the latest; runs differ a little, the
-/// latest used the most.
+/// The run with number `run`, counted back from the latest. Runs differ a little; the latest used
+/// the most.
 fn finished_run(account: &Account, spec: &StepSpec, node: &Node, run: u64) -> Result<PlacedStep> {
     let ended = spec.ended + run * spec.every;
     let (boot, probe_start) = run_of(node)?;
@@ -198,7 +198,7 @@ fn finished_run(account: &Account, spec: &StepSpec, node: &Node, run: u64) -> Re
     })
 }
 
-/// The run of Nextflow that was under way on a node, counted back from the latest.
+/// The Nextflow run on a node at this time, counted back from the latest.
 fn launched(node: &Node, back: u64) -> RunName {
     RunName {
         launcher: "nextflow".to_owned(),

@@ -1,5 +1,5 @@
-//! Which read calls of a scan AWS allows, by trying them. What they answer is apart
-//! from what that means.
+//! Tests which read calls of a scan AWS allows. The calls are separate from the evaluation of their
+//! answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,13 +20,14 @@ use super::check::Check;
 use crate::args::AccountArgs;
 use crate::scan;
 
-/// Regions asked at once.
+/// Regions that are asked at the same time.
 const REGIONS_AT_ONCE: usize = 4;
 
-/// Asked for where a region has no instance: the permission is the same.
+/// Used in a region without an instance: the call needs the same permission.
 const NO_INSTANCE: &str = "i-00000000000000000";
 
-/// Asked about in each region; one that does not have it says so without a refusal.
+/// The type that is requested in each region; a region without it returns an empty answer, not a
+/// refusal.
 const ONE_TYPE: &str = "m5.large";
 
 pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
@@ -130,7 +131,7 @@ async fn try_metrics(
     ]
 }
 
-/// An action, and why it was refused where it was.
+/// An action, and why it was refused; `None` if it was allowed.
 type Tried = (&'static str, Option<Refused>);
 
 async fn try_markets(markets: &AwsMarkets, region: &Region) -> [Tried; 3] {
@@ -155,7 +156,7 @@ async fn try_markets(markets: &AwsMarkets, region: &Region) -> [Tried; 3] {
     ]
 }
 
-/// Asked of Fargate's prices, which are few, and of one type.
+/// Requests the Fargate prices, which are few, and the specs of one type.
 async fn try_prices(prices: &AwsPrices, region: &Region) -> [Tried; 2] {
     let one = BTreeSet::from([ONE_TYPE.to_owned()]);
     let (listed, types) = futures::join!(prices.fargate(region), prices.types(region, Some(&one)));
@@ -186,7 +187,7 @@ fn paid(action: &'static str, what: &str, answer: CloudResult<usize>) -> Check {
     }
 }
 
-/// What each action answered, by region.
+/// The results of each action by region.
 #[derive(Debug, Default)]
 struct Answers {
     allowed: BTreeMap<String, BTreeSet<Region>>,
@@ -211,7 +212,7 @@ impl Answers {
         }
     }
 
-    /// A call is made only where the one before it found something.
+    /// A call is made only if the one before it returned something.
     fn inventory(&mut self, region: &Region, answer: &CloudResult<Inventory>) {
         let found = match answer {
             Ok(found) => found,
@@ -305,7 +306,7 @@ impl Answers {
     }
 }
 
-/// The first few by name, the rest by number.
+/// The first few regions by name, and the number of the others.
 fn named<'a>(mut regions: impl ExactSizeIterator<Item = &'a Region>) -> String {
     const NAMED: usize = 3;
     let names: Vec<&str> = regions.by_ref().take(NAMED).map(Region::as_str).collect();

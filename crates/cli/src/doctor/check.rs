@@ -1,30 +1,30 @@
-//! One check and how checks are shown.
+//! One check, and the output of checks.
 
 use ebb_report::terminal_style::Colour;
 use serde::Serialize;
 
-/// How a check ended.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {
-    /// It is there.
+    /// The requirement is met.
     Ok,
-    /// It is not.
+    /// The requirement is not met.
     Missing,
-    /// Nobody asked, and `detail` says why.
+    /// It was not checked; `detail` contains the reason.
     NotChecked,
 }
 
-/// One thing that is needed.
+/// One requirement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Check {
-    /// What is needed.
+    /// The requirement.
     pub(super) name: String,
-    /// Whether it is there.
+    /// The result.
     pub(super) state: State,
-    /// What was seen.
+    /// The observation.
     pub(super) detail: String,
-    /// The line that mends it; `None` where nothing has to be.
+    /// The command that fixes it; `None` if nothing is to fix.
     pub(super) mend: Option<String>,
 }
 
@@ -58,17 +58,16 @@ impl Check {
     }
 }
 
-/// Checks that belong together.
+/// Related checks.
 #[derive(Debug, Serialize)]
 pub(super) struct Section {
-    /// What they are about.
+    /// The title.
     pub(super) title: &'static str,
     /// The checks.
     pub(super) checks: Vec<Check>,
 }
 
-/// All checks in lines. They are not wrapped, so that a line that mends something
-/// can be copied whole.
+/// All checks as lines. The lines are not wrapped, so that a command can be copied whole.
 pub(super) fn table(sections: &[Section], colour: Colour) -> String {
     let checks = || sections.iter().flat_map(|section| &section.checks);
     let width = checks().map(|check| check.name.chars().count()).max();

@@ -1,4 +1,4 @@
-//! What the probe needs of the kernel it runs on. Reading is apart from judging.
+//! The requirements of the probe on its kernel. Reading is separate from evaluation.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,12 +6,12 @@ use std::path::Path;
 
 use super::check::Check;
 
-/// The oldest kernel that the probe was seen to run on.
+/// The oldest kernel on which the probe was tested.
 const OLDEST: (u32, u32) = (5, 10);
 
-/// Capabilities that the probe's unit grants, by their number in
-/// `linux/capability.h`: eBPF, tracing, other people's processes and files. The last part says
-/// whether `CAP_SYS_ADMIN` includes it, as before Linux 5.8; `ebb-probe check` decides alike.
+/// Capabilities that the probe's unit grants, by their number in `linux/capability.h`: eBPF,
+/// tracing, processes and files of other users. The last part is true if `CAP_SYS_ADMIN` includes
+/// the capability, as before Linux 5.8; `ebb-probe check` uses the same rule.
 const CAPABILITIES: [(u32, &str, bool); 4] = [
     (39, "CAP_BPF", true),
     (38, "CAP_PERFMON", true),
@@ -21,19 +21,19 @@ const CAPABILITIES: [(u32, &str, bool); 4] = [
 
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// What this machine says of itself; `None` where it could not be read.
+/// Properties of this machine; `None` if they could not be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Machine {
     /// The kernel's release.
     pub(super) release: Option<String>,
-    /// Whether the kernel describes its types.
+    /// Whether the kernel has BTF type information.
     pub(super) btf: bool,
     /// Effective capabilities of this program.
     pub(super) capabilities: Option<u64>,
-    /// Controllers of the unified hierarchy.
+    /// Controllers of cgroup v2.
     pub(super) cgroup_v2: Option<String>,
-    /// Whether the classic tracepoint of the memory killer is there; `None` where
-    /// this user may not look.
+    /// Whether the tracepoint of the out-of-memory killer exists; `None` if this user may not read
+    /// it.
     pub(super) tracefs: Option<bool>,
 }
 

@@ -1,13 +1,13 @@
-//! What differs between two policies, threshold by threshold.
+//! The differences between two policies by threshold.
 
 use toml::{Table, Value};
 
 use super::words::shown;
 
-/// Lines of what is no more (`-`), what is new (`+`) and what has another value.
+/// Lines with removed (`-`), added (`+`) and changed values.
 pub(super) fn between(old: &Table, new: &Table) -> String {
     let mut lines = Vec::new();
-    // Both are whole policies, so that every table stands in both, but for empty lists.
+    // Both are whole policies, so both contain every table except empty lists.
     let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     for name in names {
         match (old.get(name), new.get(name)) {

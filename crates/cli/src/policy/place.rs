@@ -1,4 +1,4 @@
-//! Where in a file something stands: its line and, where that shows, its key.
+//! The position of something in a file: its line and, if known, its key.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,7 +22,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Where `span` of the text is.
+/// The position of `span` in the text.
 pub(super) fn of_span(text: &str, span: &Range<usize>) -> Place {
     let holds = |entry: &Entry| entry.span.start <= span.start && span.end <= entry.span.end;
     let around = entries(text).into_iter().rev().find(holds);
@@ -32,7 +32,7 @@ pub(super) fn of_span(text: &str, span: &Range<usize>) -> Place {
     }
 }
 
-/// Where `key`, named with its table, is set.
+/// The position at which `key`, given with its table, is set.
 pub(super) fn of_key(text: &str, key: &str) -> Option<Place> {
     let entry = entries(text).into_iter().find(|entry| entry.key == key)?;
     Some(Place {
@@ -41,7 +41,7 @@ pub(super) fn of_key(text: &str, key: &str) -> Option<Place> {
     })
 }
 
-/// Where an entry of a list of tables is, such as the second `[[exempt]]`.
+/// The position of an entry in a list of tables, such as the second `[[exempt]]`.
 pub(super) fn of_entry(text: &str, list: &str, index: usize) -> Option<Place> {
     let document = DeTable::parse(text).ok()?;
     let all = document
@@ -62,13 +62,13 @@ fn line_of(text: &str, at: usize) -> usize {
     1 + before.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// A key with what it covers of the text, its value counted.
+/// A key and the text that it covers, including its value.
 struct Entry {
     key: String,
     span: Range<usize>,
 }
 
-/// Tables first, then what they hold; nothing when the text is no TOML.
+/// Tables first, then their content; empty if the text is not TOML.
 fn entries(text: &str) -> Vec<Entry> {
     let Ok(document) = DeTable::parse(text) else {
         return Vec::new();

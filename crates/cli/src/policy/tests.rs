@@ -1,4 +1,4 @@
-//! Good and bad policy files.
+//! Valid and invalid policy files.
 
 use super::*;
 use ebb_model::policy::bounds;
@@ -64,7 +64,7 @@ fn what_is_wrong_is_named_with_line_and_field() {
     );
 }
 
-/// A scan of the demo account, whose fleet meets each rule.
+/// A scan of the demo account, which contains a case for each rule.
 fn scan_demo(policy: &Policy) -> ebb_model::report::Report {
     let demo = crate::demo::load(policy).expect("the account is built in");
     let account = ebb_sweep::collect::account::Account {

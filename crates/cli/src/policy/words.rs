@@ -1,5 +1,5 @@
-//! Thresholds as people read them. The end of a key names its unit, so that a new
-//! threshold needs no line here.
+//! Thresholds in a form for people. The suffix of a key names its unit, so a new threshold needs no
+//! change here.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use ebb_telemetry::units::{Bytes, CpuTime, Spoken};
 use jiff::Timestamp;
 use toml::{Table, Value};
 
-/// Where the thresholds stand with their reasons.
+/// The source files that contain the thresholds with their reasons.
 const SOURCE: &str = concat!(
     include_str!("../../../telemetry/src/activity.rs"),
     include_str!("../../../model/src/policy.rs"),
@@ -25,7 +25,7 @@ const SOURCE: &str = concat!(
     include_str!("../../../model/src/policy/storage.rs"),
 );
 
-/// All thresholds in lines of key, value, meaning and, where it differs, default.
+/// All thresholds as lines of key, value, meaning and, if it differs, default.
 pub(super) fn as_table(held: &Table, defaults: &Table) -> String {
     let mut lines = Vec::new();
     let mut differ = 0;
@@ -61,7 +61,7 @@ pub(super) fn as_table(held: &Table, defaults: &Table) -> String {
     out
 }
 
-/// What each exemption takes out of the findings, and until when.
+/// The findings that each exemption leaves out, and its end.
 pub(super) fn exemptions(exempt: &[Exemption], now: Timestamp) -> String {
     if exempt.is_empty() {
         return String::new();
@@ -106,7 +106,7 @@ fn comment(out: &mut String, text: Option<&str>) {
     }
 }
 
-/// A value with its unit; `None` where the value says it all.
+/// A value with its unit; `None` if the value needs no explanation.
 fn meaning(key: &str, value: &Value) -> Option<String> {
     let amount = value.as_integer()?;
     let whole = u64::try_from(amount).ok();
@@ -123,7 +123,7 @@ fn meaning(key: &str, value: &Value) -> Option<String> {
         return Some(Bytes(whole?).to_string());
     }
     if key.ends_with("_ppm") {
-        // A share ends at one; what may be more is a factor.
+        // A share is at most one; a larger value is a factor.
         return Some(match u32::try_from(whole?).ok()? {
             times @ 1_000_001.. => format!("{} times", f64::from(times) / 1e6),
             ppm => percent(ppm),
@@ -132,13 +132,13 @@ fn meaning(key: &str, value: &Value) -> Option<String> {
     None
 }
 
-/// With all its decimals: 99.5 % is not 100 %.
+/// With all decimals: 99.5 % is not 100 %.
 fn percent(ppm: u32) -> String {
     let text = format!("{}.{:04}", ppm / 10_000, ppm % 10_000);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A value, with its unit where it has one.
+/// A value with its unit, if it has one.
 pub(super) fn shown(key: &str, value: &Value) -> String {
     match meaning(key, value) {
         Some(meaning) => format!("{value} ({meaning})"),
@@ -151,8 +151,8 @@ fn reason(table: &str) -> Option<String> {
     comment_above(&source_lines(), &format!("pub {table}: "))
 }
 
-/// The comment of a key in the source. Two tables may have a key of the same name, so only
-/// the struct of the table is searched.
+/// The comment of a key in the source. Two tables may have a key of the same name, so only the
+/// struct of the table is searched.
 fn reason_of(table: &str, key: &str) -> Option<String> {
     let lines = source_lines();
     let declared = format!("pub {table}: ");

@@ -1,4 +1,4 @@
-//! A scan of the user's own account, with the user's own credentials.
+//! A scan of the user's own account with the user's credentials.
 
 use anyhow::{Context, Result, anyhow, bail};
 use ebb_catalog::refreshed_prices::Refreshed;
@@ -20,12 +20,12 @@ use super::progress::Progress;
 use crate::args::{AccountArgs, ScanArgs};
 use crate::catalog;
 
-/// What helps when AWS knows nobody by these credentials.
+/// Help if AWS does not accept the credentials.
 const CREDENTIALS: &str = "\
 set them up with `aws configure`, name a profile with --profile, or with IAM Identity Center:
   eval \"$(aws configure export-credentials --format env)\"";
 
-/// The account of a profile, asked in a region unless a call names another, and who asks.
+/// The account of a profile, and the caller. Calls use this region unless they name another.
 pub(crate) async fn connect(
     region: Option<&Region>,
     profile: Option<&str>,
@@ -57,7 +57,7 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
         inventory: &progress,
         metrics: (!args.no_metrics).then_some(metrics),
         bill: (!args.account.no_bill).then_some(bill),
-        // Nothing that a single look judges rests on them.
+        // No result of a single scan depends on them.
         markets: None,
         prices: Some(&prices),
         regions: &args.account.region,
@@ -81,7 +81,7 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
     Ok(scanned)
 }
 
-/// The other accounts that the arguments name, and this one, as one.
+/// This account and the other accounts in the arguments, combined; `None` without others.
 async fn beside(args: &AccountArgs, config: &AwsConfig, who: &Caller) -> Result<Option<Accounts>> {
     let named = args.accounts.as_deref().unwrap_or_default();
     let beside = Beside::parse(named).map_err(|what| anyhow!("--accounts: {what}"))?;
@@ -96,7 +96,7 @@ async fn beside(args: &AccountArgs, config: &AwsConfig, who: &Caller) -> Result<
     Ok(Some(entered.together(SPOT_ADVISOR)))
 }
 
-/// Who asked, and what of it is charged for.
+/// The caller, and the calls that AWS charges for.
 fn asked(who: &Caller, args: &ScanArgs, metrics: u64) -> String {
     let account = who.account.as_ref().map(ToString::to_string);
     let price = i64::try_from(metrics)
@@ -121,7 +121,7 @@ fn asked(who: &Caller, args: &ScanArgs, metrics: u64) -> String {
     )
 }
 
-/// Fractions of a cent count here.
+/// A dollar amount with fractions of a cent.
 struct UsdExact(Usd);
 
 impl std::fmt::Display for UsdExact {

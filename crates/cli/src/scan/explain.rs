@@ -1,4 +1,4 @@
-//! How a verdict came about, as lines for people or as JSON.
+//! The explanation of a result, as lines for people or as JSON.
 
 use anyhow::{Context, Result, bail};
 use ebb_analysis::explain::Explanation;
@@ -88,7 +88,7 @@ fn lines(explanation: &Explanation) -> String {
     out
 }
 
-/// Names and reasons come from outside.
+/// Names and reasons may contain control characters.
 fn plain(text: &str) -> String {
     safe_text::one_line(text)
 }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::demo;
 
-    /// The demo account, scanned as often as is asked.
+    /// The demo account, scanned as often as requested.
     struct Scanned {
         demo: demo::Demo,
         policy: Policy,

@@ -1,4 +1,4 @@
-//! A scan of a project of Google Cloud, with the credentials that Google's tools find.
+//! A scan of a Google Cloud project with the credentials of Google's tools.
 
 use anyhow::{Result, bail};
 use ebb_cloud::gcp::{GcpConfig, GcpInventory, GcpMetrics};
@@ -14,7 +14,7 @@ use super::progress::Progress;
 use crate::args::ScanArgs;
 use crate::billing::BillingExport;
 
-/// How the price of an instance becomes known: Google's list is not read.
+/// How to get the price of an instance: Google's price list is not read.
 const NO_PRICE: &str = "not known without the bill: --billing FILE reads them from the billing \
      export (`ebb scan --help` says how), and --price-per-hour USD states one";
 

@@ -1,5 +1,5 @@
-//! A scan of metrics that the user has: no cloud is asked, and the machines are judged by
-//! the rules for nodes without a probe.
+//! A scan of metrics in a file. No cloud is asked, and the rules for nodes without a probe evaluate
+//! the machines.
 
 mod read;
 
@@ -24,13 +24,13 @@ use super::Scanned;
 use crate::lines::file_name;
 use read::Metrics;
 
-/// Machines that a report names one by one as not evaluated.
+/// The most machines that a report names as not evaluated.
 const NAMED_MACHINES: usize = 100;
 
-/// Columns without a use that a report names one by one.
+/// The most unused columns that a report names.
 const NAMED_COLUMNS: usize = 20;
 
-/// Reads the file and judges as of its newest row.
+/// Reads the file and evaluates it as of its newest row.
 pub(crate) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Result<Scanned> {
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
@@ -68,7 +68,7 @@ pub(crate) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Resu
     Ok((judge(&facts), explanation))
 }
 
-/// What of the file could not be used, as the report says it.
+/// The unused parts of the file as gaps.
 fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     let file = file_name(path);
     let mut gaps = read.bad_lines.gaps(path);
@@ -115,8 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// Twelve hours of one machine that does nothing and one that works, and lines that
-    /// cannot be read.
+    /// Twelve hours of one idle and one working machine, and invalid lines.
     fn file() -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         let mut put = |line: String| writeln!(file, "{line}").expect("written");

@@ -1,5 +1,4 @@
-//! How far a scan is, on standard error, once it takes longer than a person waits
-//! without asking.
+//! The progress of a scan on standard error, if the scan takes long.
 
 use std::io::{self, IsTerminal};
 use std::pin::pin;
@@ -18,10 +17,10 @@ use crate::output;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A terminal's line is written anew this often.
+/// Interval at which the line of a terminal is rewritten.
 const REWRITTEN: Duration = Duration::from_millis(500);
 
-/// Where lines stay, there are fewer of them.
+/// Interval of lines in a log, where they remain.
 const REPEATED: Duration = Duration::from_secs(10);
 
 /// An inventory that counts the regions that answered.
@@ -34,7 +33,7 @@ pub(super) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// `regions` are known beforehand; 0 when the account is to tell them.
+    /// `regions` is the number of regions, or 0 if the account lists them.
     pub(super) fn new(inventory: &'a dyn InventorySource, regions: usize) -> Self {
         Self {
             inventory,
@@ -45,7 +44,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Waits for `work`, and tells how far it is when that takes long.
+    /// Waits for `work`, and shows the progress if it takes long.
     pub(super) async fn show_during<T>(&self, work: impl Future<Output = T>) -> T {
         let line = io::stderr().is_terminal();
         let every = if line { REWRITTEN } else { REPEATED };
@@ -73,7 +72,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Why, when not a single region answered.
+    /// The reason if no region answered.
     pub(super) fn nothing_answered(&self) -> Option<String> {
         let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
         match self.answered.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! The kept account as people see it.
+//! The output for the built-in demo account.
 
 use clap::Parser;
 use ebb_model::finding::evidence::Evidence;

@@ -1,4 +1,4 @@
-//! The ports of such a sweep, from arguments and environment. Nothing is decided here.
+//! The ports of `ebb sweep`, from arguments and environment variables.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,8 +21,8 @@ use serde_json::Value;
 use crate::args::SweepArgs;
 use crate::billing::BillingExport;
 
-/// A sweep that takes longer than the time between two has fallen behind; what it leaves
-/// is the next one's.
+/// Time limit of a sweep, the interval between two sweeps. The next sweep processes the data that
+/// remains.
 const LONGEST: Duration = Duration::from_secs(300);
 
 pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
@@ -74,7 +74,7 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
     serde_json::to_value(summary).context("the summary as JSON")
 }
 
-/// What the environment says: who is told, and where the bill lies.
+/// Settings from the environment: the notification channels and the place of the bill.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     slack: Option<String>,

@@ -18,7 +18,7 @@ use crate::output::{self, Outcome};
 use ebb_report::{group_text, step_advice};
 use ebb_workflows::export;
 
-/// Names that are told where one is not there.
+/// The most names that an error lists if a name does not exist.
 const TOLD: usize = 20;
 
 pub(super) fn run(
@@ -71,7 +71,7 @@ fn groups(
     }
 }
 
-/// The text of a group; of several with one name, in different regions or accounts, one
+/// Writes the text of a group. Groups with the same name in several regions or accounts follow one
 /// after the other.
 fn write_texts(
     report: &Report,
@@ -103,7 +103,7 @@ fn write_texts(
     output::write(&written, form.output.as_deref())
 }
 
-/// What is told of the steps of groups.
+/// The steps of groups, for their recommendations.
 fn steps(report: &Report, groups: &[&GroupAdvice]) -> Vec<StepAdvice> {
     let all = step_advice::steps(report);
     let is_of = |step: &&StepAdvice| {

@@ -1,5 +1,5 @@
-//! Single values in columns: what has no signed 64-bit form is refused by name,
-//! and unknown stays null.
+//! Conversion of single values to and from columns. A value without a signed 64-bit form is refused
+//! by name; an unknown value is null.
 
 use std::time::Duration;
 
@@ -13,45 +13,45 @@ use ebb_telemetry::units::Share;
 use jiff::Timestamp;
 use thiserror::Error;
 
-/// What is wrong with one value.
+/// An error in one value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ColumnError {
     /// Delta has no unsigned 64-bit type.
     #[error("{column} is {value}, more than a signed 64-bit column holds")]
     TooLarge {
-        /// Where.
+        /// The column.
         column: &'static str,
-        /// What.
+        /// The value.
         value: u128,
     },
-    /// A stored number that no writer of this lake puts there.
+    /// A stored number that no version of this lake writes.
     #[error("{column} is {value}, which is outside its range")]
     OutOfRange {
-        /// Where.
+        /// The column.
         column: &'static str,
-        /// What.
+        /// The value.
         value: i64,
     },
-    /// A word from a later version, or from someone else.
+    /// A word of a later version or of another program.
     #[error("{column} is '{word}', a word that this version does not know")]
     UnknownWord {
-        /// Where.
+        /// The column.
         column: &'static str,
-        /// What.
+        /// The word.
         word: String,
     },
-    /// A value that another column says is there.
+    /// A value is missing although another column requires it.
     #[error("{column} is null beside a value that needs it")]
     Missing {
-        /// Where.
+        /// The column.
         column: &'static str,
     },
-    /// A name that the domain refuses.
+    /// An invalid name.
     #[error("{column} holds no name")]
     Name {
-        /// Where.
+        /// The column.
         column: &'static str,
-        /// Why.
+        /// The cause.
         source: IdentityError,
     },
 }
@@ -118,7 +118,7 @@ pub(super) fn get_share(column: &'static str, value: Option<i32>) -> Column<Opti
     value.map(share).transpose()
 }
 
-/// A number of few bits, from a column of more.
+/// A number of a small type, from a column of a larger one.
 pub(super) fn get_small<T, N>(column: &'static str, value: N) -> Column<T>
 where
     T: TryFrom<N>,
@@ -130,7 +130,7 @@ where
     })
 }
 
-/// An instant as lakes count it, and what a microsecond is too coarse for.
+/// A time in microseconds, as lakes store it, and the remaining nanoseconds.
 pub(super) struct Instant {
     pub(super) us: i64,
     pub(super) submicro_ns: i32,

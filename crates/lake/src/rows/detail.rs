@@ -1,5 +1,5 @@
-//! What a step did beside its totals, as columns: how its CPU time divides, what it
-//! waited for and how parallel it was.
+//! Details of a task in addition to its totals, as columns: how its CPU time divides, what it
+//! waited for and its parallelism.
 
 use ebb_telemetry::step::namespaces::Namespaces;
 use ebb_telemetry::step::parallelism::{Busy, PARALLELISM_CLASSES, Parallelism};
@@ -93,10 +93,10 @@ struct FilesRow {
     count: i64,
 }
 
-/// A class of parallelism that was seen; those that were not are left out.
+/// A class of parallelism that was observed; other classes are left out.
 #[derive(Debug, Serialize, Deserialize)]
 struct BusyRow {
-    /// By its number: the fewest cores are 0.
+    /// The number of the class; 0 has the fewest cores.
     class: i32,
     wall_ns: i64,
     cpu_ns: i64,

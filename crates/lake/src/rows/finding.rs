@@ -1,5 +1,5 @@
-//! `findings`: one row a finding and sweep. What people filter and sum by has a
-//! column; the whole finding stands beside it as the JSON of the report.
+//! `findings`: one row for each finding and sweep. Values to filter and sum by have their own
+//! columns. The last column contains the whole finding as the JSON of the report.
 
 use deltalake_core::arrow::array::RecordBatch;
 use deltalake_core::arrow::datatypes::FieldRef;
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use super::column::{Instant, put_origin, put_share};
 use super::{Record, RowError, RowsError, date_field, side_by_side, traced};
 
-/// A finding and the sweep that made it.
+/// A finding and the time of its sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// When that sweep judged.
+    /// The time of the evaluation.
     pub at: Timestamp,
-    /// What it found.
+    /// The finding.
     pub finding: Finding,
 }
 

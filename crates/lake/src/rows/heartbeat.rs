@@ -1,4 +1,4 @@
-//! `heartbeats`: one row a node and interval, placed on AWS's clock.
+//! `heartbeats`: one row for each node and interval, with times on AWS's clock.
 
 use deltalake_core::arrow::array::RecordBatch;
 use deltalake_core::arrow::datatypes::FieldRef;
@@ -216,7 +216,7 @@ impl HeartbeatRow {
             events_lost: get("probe_events_lost", self.probe_events_lost)?,
             records_dropped: get("probe_records_dropped", self.probe_records_dropped)?,
             spool_depth: Bytes(get("probe_spool_bytes", self.probe_spool_bytes)?),
-            // The table has no columns for the counters of schema 1.6, which are then unknown.
+            // The table has no columns for the counters of schema 1.6, so they are unknown.
             ..ProbeCost::default()
         })
     }

@@ -1,4 +1,4 @@
-//! `steps`: one row a step that ended, its times on AWS's clock.
+//! `steps`: one row for each finished task, with times on AWS's clock.
 
 use deltalake_core::arrow::array::RecordBatch;
 use deltalake_core::arrow::datatypes::FieldRef;
@@ -104,7 +104,7 @@ impl Record for PlacedStep {
     fn pack(steps: &[Self]) -> Result<RecordBatch, RowsError> {
         let rows = steps.iter().map(row).collect::<Result<Vec<_>, _>>()?;
         let (places, usages): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
-        // A step belongs to the day it ended on, as its totals do.
+        // A task belongs to the day on which it ended, like its totals.
         let days = steps.iter().map(|s| Instant::of(s.observed_at).day());
         let (place, usage) = (place_fields()?, traced::<UsageRow>(&[], &[])?);
         let place_arrays = serde_arrow::to_arrow(&place, &places)?;

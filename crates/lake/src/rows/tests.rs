@@ -1,4 +1,4 @@
-//! The columns as a contract: readers outside this project rely on every line.
+//! The columns are a contract: readers outside this project rely on every one.
 
 use deltalake_core::arrow::datatypes::DataType;
 use insta::assert_snapshot;

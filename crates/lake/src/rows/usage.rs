@@ -1,5 +1,5 @@
-//! What a step used, as the columns that stand in `steps` and in the list of
-//! running steps of a heartbeat.
+//! The resource use of a task, as the columns of `steps` and of the list of running tasks in a
+//! heartbeat.
 
 use ebb_telemetry::step::resource_usage::StepDetail;
 use ebb_telemetry::step::{PeakMemory, Requested, StepEnd, StepId, StepUsage, ToolUsage};
@@ -33,8 +33,8 @@ pub(super) struct UsageRow {
     requested_memory_bytes: Option<i64>,
     peak_millicores: Option<i64>,
     tools: Vec<ToolRow>,
-    /// Null where the probe told none of it. Columns are added at the end, because
-    /// tables that are there take new ones only there.
+    /// Null if the probe sent no details. Columns are added at the end, because existing tables
+    /// accept new ones only there.
     detail: Option<DetailRow>,
 }
 

@@ -1,5 +1,5 @@
-//! One batch of rows becomes one commit, once: the commit carries the batch's
-//! number as an application transaction, which the log keeps for good.
+//! Each batch of rows becomes exactly one commit. The commit contains the number of the batch as an
+//! application transaction, which the log keeps forever.
 
 use std::ops::RangeInclusive;
 
@@ -16,34 +16,33 @@ use super::{TableError, TableLog, Version};
 use crate::lake::{app, shard_of};
 use crate::rows::{PARTITION, Record, RowsError};
 
-/// Other shards commit a few times a minute; losing this often in a row is a
-/// fault, not a race.
+/// The most attempts of a commit. Other shards commit a few times a minute, so this many lost races
+/// in a row are a fault.
 pub(super) const ATTEMPTS: usize = 30;
 
-/// How an append ended.
+/// The result of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Appended {
-    /// This call made this version.
+    /// This call committed this version.
     Committed(Version),
-    /// Nothing is committed: the log, which was read up to this version, has a batch that
-    /// may hold the same rows. It is of this number or a later one, or of another number of
-    /// shards and not known to the committer. Only reading it tells.
+    /// Nothing was committed. The log up to this version has a batch that may hold the same rows.
+    /// That batch has this number or a later one, or is from another number of shards and unknown
+    /// to the committer. Only a read of the batch shows whether it holds the rows.
     AlreadyThere(Version),
 }
 
-/// A batch, and which commits its committer does not know.
+/// A batch, and the commits that its committer does not know.
 pub(crate) struct Batched {
     pub(crate) shard: Shard,
     pub(crate) number: u64,
-    /// From this version on, batches of other numbers of shards must not hold rows of the
-    /// same nodes; `None` where that makes no difference.
+    /// From this version on, batches of other numbers of shards must not hold rows of the same
+    /// nodes; `None` if they may.
     pub(crate) unknown_from: Option<Version>,
 }
 
 impl TableLog {
-    /// Appends `rows` in one commit that carries `batched`, unless one of that
-    /// number or a later one is there. No rows are a commit too: that there was
-    /// nothing is a fact.
+    /// Appends `rows` in one commit with `batched`, unless a batch of that number or a later one
+    /// exists. An append without rows is also committed, to record that there was nothing.
     pub(crate) async fn append<R: Record>(
         &self,
         rows: &[R],
@@ -60,8 +59,7 @@ impl TableLog {
             return Ok(Appended::AlreadyThere(version));
         }
         table = self.with_columns(table, &fields).await?;
-        // Files that no commit names are invisible, so a crash from here on
-        // leaves nothing but garbage.
+        // Files without a commit are invisible, so a crash from here on leaves only unused files.
         let files = write(&table, R::pack(rows)?).await?;
         let mut checked = batched.unknown_from;
         for _ in 0..ATTEMPTS {
@@ -77,8 +75,8 @@ impl TableLog {
             match self.commit(&table, files.clone(), transaction).await {
                 Ok(version) => return Ok(Appended::Committed(version)),
                 Err(error) => {
-                    // Even after an error the commit may stand: the answer of the
-                    // store was lost, or a checkpoint failed after it.
+                    // The commit may exist even after an error: the store's answer was lost, or a
+                    // checkpoint after it failed.
                     table
                         .load()
                         .await
@@ -95,8 +93,8 @@ impl TableLog {
         Err(TableError::Contended { attempts: ATTEMPTS })
     }
 
-    /// Whether one of these commits is a batch of another number of shards that may hold rows
-    /// of this shard's nodes.
+    /// Whether one of these commits is a batch of another number of shards that may hold rows of
+    /// this shard's nodes.
     async fn has_rows_of(
         &self,
         shard: Shard,
@@ -126,7 +124,7 @@ impl TableLog {
         Ok(newest.and_then(|number| u64::try_from(number).ok()))
     }
 
-    /// The version of `table` when it holds batch `number` of `app` or a later one.
+    /// The version of `table` if it holds batch `number` of `app` or a later one.
     async fn holding(
         &self,
         table: &DeltaTable,
@@ -140,7 +138,7 @@ impl TableLog {
         Ok(newest.filter(|n| *n >= number).map(|_| snapshot.version()))
     }
 
-    /// Commits the version after that of `table`, and no later one.
+    /// Commits exactly the version after that of `table`.
     async fn commit(
         &self,
         table: &DeltaTable,

@@ -1,6 +1,5 @@
-//! The columns of a table that is there already: a table of an earlier version of this
-//! program gets those that it lacks. Nothing is ever taken away or changed, so that
-//! every reader of the table goes on as before.
+//! Adds missing columns to a table that an earlier version of this program created. No column is
+//! removed or changed, so that every reader of the table still works.
 
 use deltalake_core::DeltaTable;
 use deltalake_core::arrow::datatypes::{DataType, FieldRef, Schema};
@@ -11,8 +10,7 @@ use super::append::ATTEMPTS;
 use super::{TableError, TableLog};
 
 impl TableLog {
-    /// The same table with all of `fields`: the writer drops columns that the table
-    /// lacks without a word.
+    /// The same table with all of `fields`: the writer silently drops columns that the table lacks.
     pub(super) async fn with_columns(
         &self,
         mut table: DeltaTable,
@@ -25,7 +23,7 @@ impl TableLog {
             let ours: StructType = (&Schema::new(fields.to_vec())).try_into_kernel()?;
             let fields: Vec<_> = ours.fields().cloned().collect();
             let added = table.add_columns().with_fields(fields).await;
-            // Another writer may have added them first; looking again tells.
+            // Another writer may have added them first; a second load shows whether it did.
             table = match (added, self.load().await?) {
                 (_, Some(table)) => table,
                 (Err(source), None) => return Err(TableError::delta("adding columns")(source)),
@@ -36,8 +34,7 @@ impl TableLog {
     }
 }
 
-/// Whether a table has all columns; errs where it differs in another way than that
-/// some are missing.
+/// Whether a table has all columns. Fails if the table differs in more than missing columns.
 fn has_all(table: &DeltaTable, fields: &[FieldRef]) -> Result<bool, TableError> {
     let snapshot = table
         .snapshot()
@@ -64,8 +61,7 @@ fn has_all(table: &DeltaTable, fields: &[FieldRef]) -> Result<bool, TableError> 
     Ok(all)
 }
 
-/// Whether `ours` is `theirs` with nothing but more columns that may be null, at the
-/// end of its structs.
+/// Whether `ours` is `theirs` plus nullable columns at the end of its structs.
 fn adds_to(theirs: &DataType, ours: &DataType) -> bool {
     match (theirs, ours) {
         (DataType::List(theirs), DataType::List(ours)) => {

@@ -1,5 +1,5 @@
-//! Reading rows back: by commit, for those who fold what is new, and by day.
-//! Files of one commit are read whole; they are bounded as batches are.
+//! Reads rows by commit, to fold new data, or by day. The files of a commit are read whole; their
+//! size is limited like that of batches.
 
 use std::collections::HashMap;
 
@@ -14,25 +14,25 @@ use super::{TableError, TableLog, Version};
 use crate::lake::{Commits, MAX_BATCH_ROWS, shard_of};
 use crate::rows::{PARTITION, Record};
 
-/// Files fetched at once: enough to hide the latency of a store, few enough to
-/// bound memory.
+/// Files that are fetched at the same time: enough to hide the latency of a store, and few enough
+/// to limit memory.
 const FILES_AT_ONCE: usize = 8;
 
-/// Rows of some commits in a row.
+/// Rows of consecutive commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Since<T> {
     /// The rows, oldest commit first.
     pub rows: Vec<T>,
-    /// The version that these rows lead to; `None` when there is no table yet.
-    /// What to ask from next time.
+    /// The version up to which these rows reach; the next read continues after it. `None` if there
+    /// is no table yet.
     pub through: Option<Version>,
-    /// The newest version that was asked for. While it is later than `through`, there
-    /// is more to read.
+    /// The newest version within the request. If it is later than `through`, there are more rows to
+    /// read.
     pub newest: Option<Version>,
 }
 
 impl<T> Since<T> {
-    /// Whether a further call would bring more.
+    /// Whether all requested rows were read.
     pub fn is_complete(&self) -> bool {
         self.through >= self.newest
     }
@@ -43,7 +43,7 @@ impl<T> Since<T> {
 pub struct Window<T> {
     /// The rows, newest day first.
     pub rows: Vec<T>,
-    /// Rows within the window that the bound kept out; the oldest ones.
+    /// Rows of the window that exceeded the limit; they are the oldest.
     pub left_out: u64,
 }
 
@@ -92,8 +92,7 @@ impl TableLog {
         })
     }
 
-    /// The rows of the newest commit that carries a batch; `None` when there is
-    /// none.
+    /// The rows of the newest commit with a batch; `None` if there is none.
     pub(crate) async fn newest_batch<R: Record>(&self) -> Result<Option<Vec<R>>, TableError> {
         let Some(newest) = self.newest(None).await? else {
             return Ok(None);
@@ -107,8 +106,8 @@ impl TableLog {
         Ok(None)
     }
 
-    /// The rows of the days from `from` to `to`, both included and written as the partition
-    /// is: the newest first, as far as `share` has room.
+    /// The rows of the days from `from` to `to`, both included and written like the partition. The
+    /// newest come first, as far as `share` has room.
     pub(crate) async fn between<R: Record>(
         &self,
         (from, to): (&str, &str),
@@ -171,7 +170,7 @@ impl TableLog {
         let mut commit = Commit::default();
         for action in get_actions(version, &bytes).map_err(TableError::delta(doing))? {
             match action {
-                // Compaction moves rows and adds none.
+                // Compaction moves rows but adds none.
                 Action::Add(add) if add.data_change => commit.files.push(DataFile::added(&add)),
                 Action::Txn(batch) => commit.batch = Some(batch.app_id),
                 _ => {}
@@ -219,18 +218,18 @@ impl TableLog {
     }
 }
 
-/// Rows read at the most where many are left out: of the largest kind about 10 s.
+/// The most rows that are read if many are left out: about 10 s for the largest kind.
 const MAX_SCANNED_ROWS: u64 = 2_000_000;
 
-/// How much of a window each sender may take up.
+/// The limits of a window for each sender.
 pub(crate) struct Share<'f, R> {
-    /// Rows in all.
+    /// The most rows in all.
     pub(crate) max_rows: usize,
-    /// Rows of one sender.
+    /// The most rows of one sender.
     pub(crate) max_rows_a_sender: usize,
-    /// Whose row it is.
+    /// The sender of a row.
     pub(crate) sender: &'f (dyn Fn(&R) -> &str + Send + Sync),
-    /// Rows admitted so far, by sender.
+    /// Accepted rows so far by sender.
     pub(crate) admitted: HashMap<String, usize>,
 }
 
@@ -246,19 +245,19 @@ impl<R> Share<'_, R> {
     }
 }
 
-/// What a commit brought.
+/// The content of a commit.
 #[derive(Default)]
 pub(super) struct Commit {
     files: Vec<DataFile>,
-    /// Whose transaction it is, where it carries a batch.
+    /// The application id of its transaction, if it contains a batch.
     pub(super) batch: Option<String>,
 }
 
-/// A file of rows, as the log tells of it.
+/// A data file, as the log describes it.
 struct DataFile {
     path: Path,
-    /// Its rows; a file that the log does not count is not one of ours, and is
-    /// taken for a full one.
+    /// Its number of rows. A file without a number in the log is not from this program and counts
+    /// as full.
     rows: u64,
     day: Option<String>,
     written_ms: i64,

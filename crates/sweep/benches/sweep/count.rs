@@ -1,5 +1,4 @@
-//! The sweeper's allocator, and a count of the bytes that live on the heap, as glibc
-//! would round them.
+//! The sweeper's allocator with a counter of live heap bytes, rounded as glibc rounds them.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -14,7 +13,7 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// From now on what is allocated counts; off by default, for it takes time.
+/// Starts the counter, which is off by default because it takes time.
 pub(crate) fn begin() {
     COUNTS.store(true, Ordering::Relaxed);
 }
@@ -36,7 +35,7 @@ fn add(bytes: i64) {
     }
 }
 
-// SAFETY: every call goes to the sweeper's allocator as it came.
+// SAFETY: every call is passed unchanged to the sweeper's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(chunk(layout));

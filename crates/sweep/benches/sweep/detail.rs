@@ -1,5 +1,6 @@
-//! What else a probe says of the made-up fleet's nodes and steps: all that it tells with
-//! its defaults on a kernel that tells everything, which is what a sweep reads most of.
+//! Details of the simulated nodes and tasks. They contain every field that a probe with default
+//! settings sends on a kernel that supports all of them. A sweep spends most of its reading on
+//! them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,11 +14,11 @@ use ebb_telemetry::step::resource_usage::{
 };
 use ebb_telemetry::units::{Bytes, CpuTime};
 
-/// A probe looks every ten seconds where nothing else is set.
+/// A probe samples every ten seconds by default.
 const PASSES_A_MINUTE: u64 = 6;
 const PASS_NS: u64 = crate::fleet::MINUTE_NS / PASSES_A_MINUTE;
 
-/// What a node's minute adds; `noise` below 1,000 makes one differ from the next.
+/// The details of a node's minute; `noise` below 1,000 makes one minute differ from the next.
 pub(crate) fn node(noise: u64) -> NodeDetail {
     let stalled = |part: u64| Duration::from_micros(noise * 37_123 / part);
     NodeDetail {
@@ -40,7 +41,7 @@ pub(crate) fn node(noise: u64) -> NodeDetail {
     }
 }
 
-/// What the probe itself took.
+/// The cost of the probe itself.
 pub(crate) fn probe(noise: u64) -> ProbeCost {
     ProbeCost {
         cpu: CpuTime(80_000_000 + noise * 12_347),
@@ -49,7 +50,7 @@ pub(crate) fn probe(noise: u64) -> ProbeCost {
     }
 }
 
-/// Of a step that used `cpu` in so many minutes, since its start.
+/// The details of a task some minutes after its start, with `cpu` of CPU time.
 pub(crate) fn step(minutes: u64, cpu: CpuTime, seed: u64) -> StepDetail {
     let passes = minutes * PASSES_A_MINUTE;
     let system = CpuTime(cpu.0 / (20 + seed % 30));
@@ -61,7 +62,7 @@ pub(crate) fn step(minutes: u64, cpu: CpuTime, seed: u64) -> StepDetail {
         involuntary_switches: Some(minutes * (50 + seed % 90)),
         minor_faults: Some(90_000 + minutes * (1_000 + seed % 7_000)),
         major_faults: Some(seed % 20),
-        // Known only where `kernel.task_delayacct` is on.
+        // Known only if `kernel.task_delayacct` is on.
         disk_delay: None,
         parallelism: parallelism(passes, cpu, seed),
         states: states(passes, seed),
@@ -93,7 +94,7 @@ pub(crate) fn step(minutes: u64, cpu: CpuTime, seed: u64) -> StepDetail {
     }
 }
 
-/// A step waits for its input at times, and computes on one core or two.
+/// A task that sometimes waits for input, and computes on one or two cores.
 fn parallelism(passes: u64, cpu: CpuTime, seed: u64) -> Parallelism {
     let mut seen = Parallelism::default();
     let (between, a_pass) = (passes - 1, cpu.0 / passes);

@@ -1,5 +1,5 @@
-//! A made-up fleet: of 100 nodes 80 work on one step, 10 on two, 5 have only quiet
-//! services, and 5 do nothing at all. All of it is marked as simulated.
+//! A simulated fleet. Of 100 nodes, 80 work on one task, 10 work on two, 5 have only idle services,
+//! and 5 do nothing. All data is marked as simulated.
 
 use std::collections::BTreeMap;
 
@@ -24,10 +24,10 @@ pub(crate) const MINUTE_NS: u64 = 60_000_000_000;
 pub(crate) const MINUTES: u64 = 10;
 /// When the measured heartbeats begin.
 pub(crate) const BEGIN_S: i64 = 1_795_000_000;
-/// A step takes so long; the next one follows.
+/// The duration of a task; the next one follows.
 const STEP_MINUTES: u64 = 40;
 
-/// What a node's kind is, by its number.
+/// The kind of a node, by its number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Working(u64),
@@ -44,8 +44,8 @@ fn kind(number: u32) -> Kind {
     }
 }
 
-/// Spreads a small number over 64 bits, so that ids do not compress better than
-/// real ones (the finalizer of SplitMix64).
+/// Spreads a small number over 64 bits, so that ids compress as badly as real ones (the finalizer
+/// of SplitMix64).
 fn mixed(number: u64) -> u64 {
     let a = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let b = (a ^ (a >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -87,7 +87,7 @@ fn after(minutes: u64) -> BootClock {
     BootClock::from_nanos(minutes * MINUTE_NS + mixed(minutes) % 1_000_000)
 }
 
-/// A clock that all nodes booted at, so that minute `m` of each is the same time.
+/// All nodes boot at the same time, so that minute `m` is the same time for each.
 pub(crate) fn at(minute: u64) -> Timestamp {
     let seconds = BEGIN_S + i64::try_from(minute * 60).expect("small");
     Timestamp::from_second(seconds).expect("a time")
@@ -101,7 +101,7 @@ pub(crate) fn sent(number: u32, minute: u64) -> Sent {
     }
 }
 
-/// What a node says about the minute that ends at `minute`.
+/// The heartbeat of a node for the minute that ends at `minute`.
 pub(crate) fn heartbeat(number: u32, minute: u64) -> Heartbeat {
     let all = Some(Share::ALL);
     let kind = kind(number);
@@ -208,7 +208,7 @@ fn service(minute: u64) -> StepUsage {
     }
 }
 
-/// All of it, as the cloud would tell: running machines, eight owners.
+/// The inventory of the fleet: running machines with eight owners.
 pub(crate) fn inventory(nodes: u32) -> BTreeMap<Region, Inventory> {
     let mut inventory = Inventory::default();
     for number in 0..nodes {
@@ -226,7 +226,7 @@ pub(crate) fn inventory(nodes: u32) -> BTreeMap<Region, Inventory> {
     BTreeMap::from([(region(), inventory)])
 }
 
-/// Ten minutes cannot show half an hour without work: five of them count here.
+/// Five idle minutes are enough here, because ten minutes cannot show half an hour.
 pub(crate) fn policy() -> Policy {
     let mut policy = Policy::default();
     policy.idle.after_seconds = 300;

@@ -1,4 +1,4 @@
-//! The hours of a fortnight before the measured minutes.
+//! The hourly activity of the two weeks before the measured minutes.
 
 use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_ingest::state_store::hourly_activity::Hours;
@@ -10,12 +10,12 @@ use futures::executor::block_on;
 
 use crate::fleet::{self, MINUTE_NS};
 
-/// Histories that differ; more nodes share these, which changes neither the time nor
-/// the memory that they take.
+/// The number of different histories. More nodes share them, which changes neither the time nor the
+/// memory.
 pub(crate) const HISTORIES: u32 = 200;
 
-/// One node's, of one heartbeat every five minutes; by day it works, and some nodes
-/// by night too.
+/// The hours of one node with a heartbeat every five minutes. It works by day, and some nodes also
+/// by night.
 pub(crate) fn hours(number: u32) -> NodeHours {
     let policy = fleet::policy().activity;
     let mut hours = NodeHours::default();
@@ -39,7 +39,7 @@ pub(crate) fn hours(number: u32) -> NodeHours {
     hours
 }
 
-/// A bucket that holds those of so many nodes.
+/// A bucket with the hours of this number of nodes.
 pub(crate) fn bucket(nodes: u32) -> FakeObjects {
     let histories: Vec<NodeHours> = (0..nodes.min(HISTORIES)).map(hours).collect();
     let bucket = FakeObjects::new(FakeClock::at(fleet::at(0)));

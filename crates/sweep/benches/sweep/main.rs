@@ -1,8 +1,8 @@
-//! What a sweep of 1,000, 10,000 and 100,000 nodes takes, from received bytes to a
-//! published report: `make bench-sweep`. Each fleet is measured in processes of its
-//! own, so that the peak of memory is that of one measurement. The network is left
-//! out: messages lie in a file. With the feature `lake` the whole sweep is measured
-//! too, the bucket in memory and the lake in a local folder.
+//! Measures sweeps of 1,000, 10,000 and 100,000 nodes, from received bytes to a published report:
+//! `make bench-sweep`. Each fleet is measured in its own processes, so that the peak memory belongs
+//! to one measurement. The network is left out: messages are read from a file. With the feature
+//! `lake` the whole sweep is measured too, with the bucket in memory and the lake in a local
+//! folder.
 
 mod count;
 mod detail;
@@ -82,7 +82,7 @@ fn read<T: DeserializeOwned>(arguments: &[&str]) -> T {
     serde_json::from_slice(&run(arguments)).expect("what `say` wrote")
 }
 
-/// The most memory that this process held at once, in bytes.
+/// Peak memory of this process, in bytes.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("a Linux kernel");
     let line = status

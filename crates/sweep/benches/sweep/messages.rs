@@ -1,5 +1,5 @@
-//! The fleet's messages in a file, so that those that wait take no memory of the
-//! process that is measured.
+//! The messages of the fleet in a file, so that waiting messages take no memory of the measured
+//! process.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -11,8 +11,8 @@ use ebb_wire::encode_heartbeats;
 
 use crate::fleet::{self, MINUTES};
 
-/// Writes ten minutes of every node, five heartbeats a message, as they would
-/// arrive: all first halves, then all second ones.
+/// Writes ten minutes of every node, five heartbeats in a message, in the order of arrival: all
+/// first halves, then all second halves.
 pub(crate) fn write(nodes: u32, file: &Path) {
     let mut out = BufWriter::new(File::create(file).expect("a file"));
     let a_message = MAX_HEARTBEATS as u64;

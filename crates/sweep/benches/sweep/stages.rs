@@ -1,5 +1,5 @@
-//! Each stage of a sweep by itself, without queue, bucket and lake: decode and
-//! place, fold, judge, render, pack.
+//! Each stage of a sweep without queue, bucket and lake: decode and place, fold, evaluate, render,
+//! compress.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -23,23 +23,22 @@ use crate::{fleet, fortnight};
 use ebb_ingest::authenticate;
 use ebb_report::{csv, html, json, zone};
 
-/// As many messages as a sweep takes at once.
+/// The number of messages that a sweep receives at once.
 const A_BATCH: usize = 5_000;
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Stages {
     pub(crate) heartbeats: u64,
     pub(crate) bytes: u64,
-    /// CPU time of decoding and placing on one thread, so that what else runs here
-    /// does not count.
+    /// CPU time to decode and place on one thread, so that other load does not count.
     pub(crate) decode_one_core: Duration,
-    /// The same as a sweep does it, on all cores.
+    /// The same on all cores, as a sweep does it.
     pub(crate) decode: Duration,
     pub(crate) fold: Duration,
     pub(crate) judge: Duration,
     pub(crate) render: Duration,
     pub(crate) pack: Duration,
-    /// Reading the nodes' hours of before and writing them.
+    /// Time to read the earlier hours of the nodes and to write them.
     pub(crate) hours: Duration,
     pub(crate) findings: usize,
     pub(crate) report_bytes: usize,
@@ -52,7 +51,7 @@ impl Stages {
     }
 }
 
-/// What this thread has used.
+/// CPU time of this thread.
 fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("a Linux kernel");
     let nanos = text.split(' ').next().and_then(|first| first.parse().ok());
@@ -92,7 +91,7 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         }
         one_core += cpu_time() - began;
         let opened = timed(&mut decode, || authenticate::messages(&batch, usize::MAX));
-        // As the fold does it: what was accepted before is left out.
+        // As in the fold: rows that were accepted before are left out.
         timed(&mut fold, || {
             let mut rows = Vec::with_capacity(opened.iter().map(|o| o.rows.len()).sum());
             rows.extend(opened.into_iter().flat_map(|o| o.rows));

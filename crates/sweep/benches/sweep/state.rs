@@ -1,5 +1,5 @@
-//! What the state of a node takes in memory and stored, after a whole day of
-//! heartbeats, which is what it remembers of a node's past.
+//! The size of a node's state in memory and in storage after a whole day of heartbeats. The state
+//! covers one day of a node's past.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,18 @@ use crate::{count, fleet, fortnight};
 
 const NODES: u32 = 1_000;
 const DAY_MINUTES: u64 = 24 * 60;
-/// Nodes that are packed together, as a whole fleet would be; the median is over
-/// such groups.
+/// Nodes that are compressed together, as in a whole fleet. The median is over such groups.
 const GROUP: usize = 100;
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) nodes: u32,
-    /// Median over the nodes, the map's own memory shared out among them.
+    /// Median over the nodes, in bytes, with a share of the map's own memory.
     pub(crate) memory: u64,
     pub(crate) memory_max: u64,
-    /// Median over groups of nodes.
+    /// Median over groups of nodes, in bytes.
     pub(crate) stored: u64,
-    /// Mean of the hours, packed together.
+    /// Mean of the hours in bytes, compressed together.
     pub(crate) hours_stored: u64,
 }
 
@@ -82,7 +81,7 @@ fn packed(stored: &Stored) -> u64 {
     median(sizes.map(|size| size as u64).collect())
 }
 
-/// What each node frees when it goes, and its part of what the map frees.
+/// The memory that each node frees when it is removed, and its share of the map's memory.
 fn in_memory(fleet: FleetState, before: i64) -> (u64, u64) {
     let all = count::live() - before;
     let count = i64::from(NODES);

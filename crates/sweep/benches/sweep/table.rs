@@ -1,4 +1,4 @@
-//! What was measured, beside the goals.
+//! Prints the measurements next to the goals.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ pub(crate) fn print(rows: &[(u32, Stages)], state: &State) {
     }
 }
 
-/// What the requests of a month cost that follow from the number of messages alone.
+/// The monthly cost of the requests whose number depends only on the number of messages.
 fn requests(rows: &[(u32, Stages)]) {
     println!(
         "\nRequests to SQS, ten messages a receive and a delete, at list prices of us-east-1:\n"
@@ -78,11 +78,11 @@ fn requests(rows: &[(u32, Stages)]) {
     }
 }
 
-/// A month of the quarters of an hour in which a node hands over finished steps at most.
+/// The most objects in a month: a node sends finished tasks at most every 15 minutes.
 const OBJECTS_A_MONTH: f64 = 30.0 * 24.0 * 4.0;
 
-/// What a million nodes come to: as many shards as the greatest fleet that was measured
-/// goes into them, each as it was measured. The report of all is not in it.
+/// An estimate for a million nodes: as many shards as the largest measured fleet requires, with the
+/// same cost each. The common report is not included.
 fn million(nodes: u32, s: &Stages) {
     const ALL: f64 = 1e6;
     let shards = (ALL / f64::from(nodes)).ceil();
@@ -109,7 +109,7 @@ fn million(nodes: u32, s: &Stages) {
     );
 }
 
-/// The whole sweep over its ports.
+/// Prints the measurements of the whole sweep.
 #[cfg(feature = "lake")]
 pub(crate) fn whole(rows: &[(u32, Whole)]) {
     println!("\nThe whole sweep, lake written to a local folder:\n");
@@ -180,7 +180,7 @@ fn goal(what: &str, is_met: bool) {
     println!("{word}  {what}");
 }
 
-/// A month of the sweeper's requests and compute.
+/// The monthly cost of the sweeper's requests and compute.
 #[cfg(feature = "lake")]
 fn dollars(w: &Whole) -> f64 {
     let gigabytes = w.peak_memory as f64 / f64::from(1 << 30);

@@ -1,4 +1,4 @@
-//! The whole sweep over its ports: the lake in a local folder, the rest in memory.
+//! The whole sweep over its ports: the lake in a local folder, the other ports in memory.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::fleet;
 use crate::messages::Messages;
 
-/// What one sweep cost and asked for.
+/// Duration and requests of one sweep.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Whole {
     pub(crate) time: Duration,
@@ -35,7 +35,7 @@ pub(crate) struct Whole {
     pub(crate) lake_files: u64,
 }
 
-/// A queue that hands out the file's messages once.
+/// A queue that delivers the messages of the file once.
 struct FileQueue {
     messages: Mutex<Messages>,
     requests: AtomicU64,
@@ -72,7 +72,7 @@ impl Queue for FileQueue {
     }
 }
 
-/// A bucket that counts.
+/// A bucket that counts its requests.
 struct Counted {
     inner: FakeObjects,
     puts: AtomicU64,

@@ -1,5 +1,4 @@
-//! Reads the account: inventory region by region, and what is paid for. What
-//! refuses to be seen becomes a gap of the report, never an error.
+//! The sources of a cloud account. A refused call becomes a gap of the report, never an error.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,25 +9,25 @@ use ebb_model::inventory::Inventory;
 use ebb_telemetry::identity::Region;
 use jiff::Timestamp;
 
-/// Regions asked at once; AWS bounds calls by region, so that they do not throttle each
-/// other. Within one, what several kinds of calls answer is paged side by side.
+/// Regions that are asked at the same time. AWS limits calls for each region, so regions do not
+/// throttle each other. Within a region, calls of several kinds are paged at the same time.
 pub(crate) const REGIONS_AT_ONCE: usize = 8;
 
-/// What can be asked of an account.
+/// The sources that a sweep may ask.
 #[derive(Clone, Copy)]
 pub struct Account<'a> {
-    /// What is there.
+    /// The inventory.
     pub inventory: &'a dyn InventorySource,
     /// Utilization; `None` to leave it out.
     pub metrics: Option<&'a dyn MetricsSource>,
     /// The bill; `None` to leave it out.
     pub bill: Option<&'a dyn BillSource>,
-    /// What machines are sold for beside the list price; `None` to leave it out.
+    /// Spot prices, zones and reservations; `None` to leave them out.
     pub markets: Option<&'a dyn MarketSource>,
-    /// List prices and machine types, asked for where the catalogue lacks them or is old;
-    /// `None` to leave it out.
+    /// List prices and machine types, requested where those of the catalogue are missing or old;
+    /// `None` to leave them out.
     pub prices: Option<&'a dyn PriceSource>,
-    /// The regions to look at; none means all that are enabled.
+    /// The regions to scan; empty for all enabled regions.
     pub regions: &'a [Region],
 }
 

@@ -1,5 +1,5 @@
-//! Keeps between sweeps what was paid for and what machines are sold for. Losing it costs
-//! a little money, never a sweep.
+//! Stores the answers of metered and slow calls between sweeps. If they are lost, a sweep costs a
+//! little more money but does not fail.
 
 use ebb_cloud::documents::inflate::inflate;
 use ebb_cloud::ports::{CloudError, Objects, PutOptions};
@@ -9,14 +9,14 @@ use crate::collect::metered_calls::Paid;
 use crate::collect::price_list::Listed;
 use crate::collect::spot_market::Sold;
 
-/// What is kept of earlier sweeps, because asking costs money or time.
+/// Answers of earlier sweeps that would cost money or time to request again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Kept {
-    /// What was paid for.
+    /// Answers of metered calls.
     pub paid: Paid,
-    /// What machines are sold for.
+    /// Answers about the spot market.
     pub sold: Sold,
-    /// Which lists were asked for.
+    /// When price lists were requested.
     pub listed: Listed,
 }
 
@@ -26,11 +26,11 @@ const SCHEMA: &str = "ebb.paid/12\n";
 
 const ZSTD_LEVEL: i32 = 3;
 
-/// 100,000 nodes with twelve hours of metrics take 400 MB before they are packed, and 20,000 of
-/// them with a fortnight by the hour 80 MB more.
+/// 100,000 nodes with twelve hours of metrics take 400 MB before compression. Two weeks of hourly
+/// metrics for 20,000 of them take 80 MB more.
 const MAX_BYTES: u64 = 512 << 20;
 
-/// Reads what earlier sweeps paid for; nothing when it cannot be read.
+/// Reads the stored answers; returns the default if they cannot be read.
 pub async fn load(objects: &dyn Objects) -> Kept {
     let object = match objects.get(KEY, MAX_BYTES).await {
         Ok(object) => object,
@@ -46,7 +46,7 @@ pub async fn load(objects: &dyn Objects) -> Kept {
     })
 }
 
-/// Keeps it for later sweeps.
+/// Stores the answers for later sweeps.
 pub async fn save(objects: &dyn Objects, kept: &Kept) {
     let bytes = match pack(kept) {
         Ok(bytes) => bytes,

@@ -1,4 +1,4 @@
-//! Refreshes prices from the account.
+//! Requests prices and machine types of whole regions.
 
 #[cfg(test)]
 mod tests;
@@ -10,19 +10,22 @@ use ebb_telemetry::identity::Region;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 
-/// Regions asked at once; the Price List answers for all of them in one place.
+/// Regions that are asked at the same time. The Price List API serves all regions from one
+/// endpoint.
 const AT_ONCE: usize = 4;
 
-/// Asks each region for its on-demand and, where there is who tells, spot prices, and for
-/// all machine types that it knows; tells what refused. A region whose list refuses is left
-/// out, and one whose spot prices do has none.
+/// Requests the on-demand prices, storage prices and machine types of each region. Spot prices are
+/// included if `markets` is given.
+///
+/// Returns a gap for each refusal. A region whose price list is refused is left out; a region whose
+/// spot prices are refused has none.
 pub async fn refresh(
     prices: &dyn PriceSource,
     markets: Option<&dyn MarketSource>,
     regions: &[Region],
     now: Timestamp,
 ) -> (Refreshed, Vec<Gap>) {
-    // Their own, so that what is asked may be awaited on any thread.
+    // An owned copy, so that the requests may be awaited on any thread.
     let own: Vec<Region> = regions.to_vec();
     let asked = own.into_iter().map(|region| async move {
         let spot = async {

@@ -6,8 +6,7 @@ use futures::{StreamExt, stream};
 
 use crate::collect::account::{Account, REGIONS_AT_ONCE};
 
-/// Everything in the regions asked for; the same answers give the same inventory,
-/// whatever their order.
+/// Everything in the requested regions. The same answers give the same inventory in any order.
 pub async fn inventory(account: &Account<'_>) -> Inventory {
     let mut all = Inventory::default();
     let mut regions = account.regions.to_vec();

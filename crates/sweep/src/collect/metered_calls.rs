@@ -1,5 +1,5 @@
-//! What every call is charged for: metrics and the bill. Answers are kept between
-//! sweeps, and a daily budget bounds what is asked; what was left out is said.
+//! Calls that AWS charges for: metrics and the bill. Answers are stored between sweeps, and a daily
+//! budget limits the calls. A gap reports each call that was left out.
 
 pub mod budget;
 pub mod history;
@@ -30,35 +30,35 @@ use crate::collect::metered_calls::budget::{
 use crate::collect::metered_calls::insights::Insights;
 use crate::collect::metered_calls::plans::Plans;
 
-/// Cost Explorer refreshes what it knows at least once a day.
+/// Age after which the bill is requested again: Cost Explorer refreshes its data at least once a
+/// day.
 const BILL_AGE: Duration = Duration::from_secs(6 * 3600);
 
-/// How the opt-in is switched on.
+/// How to enable cost data by resource.
 const OPT_IN: &str = "list prices are used; to see what each resource really costs, switch on \
      Resource-level data at daily granularity under Billing and Cost Management > Cost \
      Management preferences, and allow ce:GetCostAndUsageWithResources";
 
-/// What was paid for, and is kept between sweeps.
+/// Answers of metered calls, stored between sweeps.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Paid {
     /// The UTC day that `spent` counts.
     day: String,
     spent: Usd,
-    /// When each node's metrics were asked for last.
+    /// When the metrics of each node were requested last.
     asked: BTreeMap<NodeId, Timestamp>,
     metrics: BTreeMap<NodeId, MetricSeries>,
-    /// Nodes of which hourly metrics of the days before were requested: they are kept, and not
-    /// requested again.
+    /// Nodes whose hourly metrics of the days before were requested. These metrics are stored and
+    /// not requested again.
     with_history: BTreeSet<NodeId>,
-    /// What refused when metrics were asked for while the rest answered, and when: nothing
-    /// is asked for again at once.
+    /// Partial refusals of metrics, and when they happened: they are not requested again at once.
     refused: Vec<(Timestamp, Gap)>,
     bill: Option<Bill>,
     plans: Option<Plans>,
     insights: Option<Insights>,
 }
 
-/// Nothing more may be asked today.
+/// The reason for a gap when today's budget is spent.
 fn spent() -> Refused {
     Refused::because("today's budget for paid calls is spent")
 }
@@ -68,17 +68,17 @@ struct Bill {
     at: Timestamp,
     by_node: BTreeMap<NodeId, ResourceCost>,
     days: Vec<BilledDay>,
-    /// Why there is nothing by resource.
+    /// Why there are no costs by resource.
     refused: Option<Refused>,
-    /// Accounts whose bill refused where another's answered.
+    /// Accounts whose bill was refused while the bill of another account was read.
     others: Vec<Gap>,
-    /// Requests that it took, each of which was paid for.
+    /// Charged requests that this bill took.
     requests: u64,
 }
 
 impl Paid {
-    /// Asks for what is wanted, not fresh, and within the budget; tells what could
-    /// not be asked for.
+    /// Requests what is wanted and not fresh, within the budget. Returns a gap for everything that
+    /// it could not request.
     pub async fn refresh(&mut self, account: &Account<'_>, wanted: &Wanted<'_>) -> Vec<Gap> {
         let today = wanted.now.strftime("%Y-%m-%d").to_string();
         if self.day != today {
@@ -93,18 +93,18 @@ impl Paid {
         gaps
     }
 
-    /// Series of the nodes that were last asked about.
+    /// Metrics of the nodes that were requested last.
     pub fn series(&self) -> &BTreeMap<NodeId, MetricSeries> {
         &self.metrics
     }
 
-    /// Costs by resource; nothing without an opt-in.
+    /// Costs by resource; empty if resource-level data is not enabled.
     pub fn costs(&self) -> &BTreeMap<NodeId, ResourceCost> {
         static NOTHING: BTreeMap<NodeId, ResourceCost> = BTreeMap::new();
         self.bill.as_ref().map_or(&NOTHING, |bill| &bill.by_node)
     }
 
-    /// What whole days cost; nothing without a bill.
+    /// Costs by whole day; empty without a bill.
     pub fn days(&self) -> &[BilledDay] {
         self.bill.as_ref().map_or(&[], |bill| &bill.days)
     }
@@ -120,7 +120,7 @@ impl Paid {
         gaps: &mut Vec<Gap>,
     ) {
         let Some(source) = account.bill else {
-            // What is not told anew is no longer known.
+            // An earlier bill does not count as current.
             self.bill = None;
             return;
         };
@@ -128,7 +128,7 @@ impl Paid {
         let fresh = |bill: &Bill| paid && !is_older(bill.at, wanted.now, BILL_AGE);
         let mut gap = |scope: &str, refused: Refused| gaps.push(refused.gap(scope));
         if let Some(kept) = self.bill.as_ref().filter(|bill| fresh(bill)) {
-            // Asking again at every sweep would cost money for the same refusal.
+            // Each new request would cost money for the same refusal.
             if let Some(refused) = &kept.refused {
                 gap(ebb_model::visibility_gap::BY_RESOURCE, refused.clone());
             }
@@ -136,8 +136,8 @@ impl Paid {
             return;
         }
         let tags: Vec<String> = wanted.policy.cost_tags.iter().cloned().collect();
-        // By resource, by service and by each tag, a page each at least; as many as the
-        // last time where that is known.
+        // By resource, by service and by each tag, with at least one page each. The number of the
+        // last time is used if it is known and larger.
         let least = 2 + tags.len() as u64;
         let likely = self.bill.as_ref().map_or(0, |bill| bill.requests);
         if paid && self.left(wanted.policy) < requests_for(least.max(likely)) {
@@ -197,7 +197,7 @@ impl Paid {
                 asked.is_none_or(|at| is_older(*at, wanted.now, every))
             })
             .collect();
-        // Who has waited longest is asked about first.
+        // The node that has waited longest comes first.
         due.sort_by_key(|(region, node)| {
             let asked = self.asked.get(node).copied();
             (asked, region.clone(), node.clone())
@@ -236,8 +236,8 @@ impl Paid {
         self.spent = self.spent + Usd::from_micros(price);
     }
 
-    /// What these nodes have beside what all have: credits, and what an agent sends.
-    /// Without it they are judged on the rest.
+    /// Metrics that only some of these nodes have: CPU credits and those that an agent sends.
+    /// Without them a node is evaluated by the metrics that all nodes have.
     async fn beside(
         &self,
         source: &dyn MetricsSource,
@@ -272,8 +272,8 @@ impl Paid {
         all
     }
 
-    /// Regions side by side; the nodes that answered, with what they have beside what all
-    /// have.
+    /// Requests several regions at the same time. Returns the nodes that have data, with the
+    /// metrics that only some nodes have.
     async fn ask(
         &mut self,
         source: &dyn MetricsSource,
@@ -286,7 +286,7 @@ impl Paid {
         for answer in &mut answers {
             for node in answer.nodes.keys() {
                 self.asked.insert(node.clone(), wanted.now);
-                // What is not told again is no longer known.
+                // An earlier answer does not count as current.
                 let before = self.metrics.remove(node);
                 let told = answer
                     .series
@@ -310,14 +310,14 @@ impl Paid {
     }
 }
 
-/// What one region told of some nodes.
+/// The answer of one region about some nodes.
 struct Answer {
     region: Region,
     nodes: NodeMetrics,
     series: BTreeMap<NodeId, MetricSeries>,
 }
 
-/// Regions side by side; one that refuses is a gap.
+/// Requests several regions at the same time. A region that refuses becomes a gap.
 async fn utilization(
     source: &dyn MetricsSource,
     by_region: BTreeMap<Region, NodeMetrics>,

@@ -1,6 +1,6 @@
-//! List prices and machine types that the catalogue lacks, or that are old: what of them is
-//! due, asked for in turns and within a bound of time, and what refused. None of it is
-//! charged for.
+//! Requests list prices and machine types that the catalogue lacks, or whose age exceeds a limit.
+//! Each sweep asks some of the regions, with a timeout. Refusals become gaps. AWS does not charge
+//! for these calls.
 
 #[cfg(test)]
 mod tests;
@@ -25,48 +25,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::collect::account::{REGIONS_AT_ONCE, is_older, where_something_runs};
 
-/// After this a region's list is asked for anew. AWS changes a price a few times a year and
-/// adds types by the month (an estimate), so that a week is seldom wrong, and a region's ten
-/// pages a week are nothing.
+/// Age after which the price list of a region is requested again. AWS changes a price a few times a
+/// year and adds types each month (an estimate), so a list is seldom wrong within a week. Each
+/// region needs ten pages a week.
 const OLD: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Where something runs that the list had no price for: it may have come since.
+/// The same age for a region with a running machine that has no list price: AWS may have added one.
 const LACKING: Duration = Duration::from_secs(24 * 3600);
 
-/// What was asked for is not asked for again sooner, whatever came of it: no refusal is
-/// cured in minutes.
+/// Shortest time between two requests for the same list, whether or not the first succeeded: no
+/// refusal is resolved within minutes.
 const AGAIN: Duration = Duration::from_secs(3600);
 
-/// Regions whose lists one sweep asks for, those that lack something first: the next sweep
-/// asks the next, and a sweep's time is for judging.
+/// Regions whose price lists one sweep requests; regions that lack a price come first. The next
+/// sweep requests the next regions, because most of a sweep's time is needed for evaluation.
 const IN_TURN: usize = 4;
 
-/// What a single look waits for.
+/// Timeout of a request in a single scan.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Names that are asked about in one region at a time: what one call takes.
+/// The most machine types that are requested in one region at a time: the limit of one call.
 const NAMES: usize = 100;
 
-/// What is asked for anew.
+/// Which prices and types are requested again.
 #[derive(Debug, Clone, Copy)]
 pub struct Renew {
-    /// List prices of regions that lack none, from this age on; `None` for never.
+    /// Age from which the list of a region that lacks no price is requested again; `None` for
+    /// never.
     older_than: Option<Duration>,
-    /// Regions whose lists are asked for at the most.
+    /// The most regions whose lists are requested.
     regions: usize,
-    /// How long an answer is waited for.
+    /// Timeout of each request.
     within: Duration,
 }
 
 impl Renew {
-    /// Only what the catalogue lacks: a single look has nowhere to keep more.
+    /// Only what the catalogue lacks: a single scan has no place to store more.
     pub const MISSING: Self = Self {
         older_than: None,
         regions: usize::MAX,
         within: PATIENCE,
     };
 
-    /// That, and what is old, all of it within so much time.
+    /// Missing prices and types, and lists older than a week; each request has this timeout.
     pub fn old(within: Duration) -> Self {
         Self {
             older_than: Some(OLD),
@@ -76,7 +77,7 @@ impl Renew {
     }
 }
 
-/// When each region was asked, and what came of it.
+/// When each region was asked last, and why it refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Listed {
     prices: BTreeMap<Region, Tried>,
@@ -86,12 +87,13 @@ pub struct Listed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Tried {
     at: Timestamp,
-    /// Why something is still not known.
+    /// Why a price or type is still unknown; `None` after a complete answer.
     refused: Option<Refused>,
 }
 
 impl Listed {
-    /// Asks for what is due; tells what came and what is not known, and why.
+    /// Requests what is due. Returns the answers, and a gap for each list or type that is not
+    /// known.
     pub async fn refresh(
         &mut self,
         source: &dyn PriceSource,
@@ -139,8 +141,8 @@ impl Listed {
         (all, self.gaps().collect())
     }
 
-    /// Regions whose list is due, those that lack a price first, then those that were told
-    /// longest ago.
+    /// Regions whose list is due: regions that lack a price first, then by the age of their prices,
+    /// oldest first.
     fn old_lists(
         &self,
         catalogue: &Catalogue,
@@ -233,7 +235,7 @@ fn take_prices(
     let told = RegionPrices {
         at: now,
         on_demand,
-        // Asked for hourly beside it, and kept apart.
+        // Spot prices are requested every hour and stored separately.
         spot: BTreeMap::new(),
         fargate: fargate.unwrap_or_default(),
         storage: storage.unwrap_or_default(),
@@ -273,9 +275,9 @@ fn take_types(
     }
 }
 
-/// The machine types that are there, or that Batch may start, and that the catalogue does
-/// not know; by region, as EC2 is asked about them. Of a family that it does not know all are
-/// asked about.
+/// The machine types, by region, that the catalogue does not know and that run or that Batch may
+/// start. A family that the catalogue does not know is requested as `m8g.*`, at most [`NAMES`]
+/// names in a region.
 fn unknown(catalogue: &Catalogue, inventory: &Inventory) -> BTreeMap<Region, BTreeSet<String>> {
     let mut unknown: BTreeMap<Region, BTreeSet<String>> = BTreeMap::new();
     let mut ask = |region: &Region, name: String| {
@@ -306,7 +308,7 @@ fn unknown(catalogue: &Catalogue, inventory: &Inventory) -> BTreeMap<Region, BTr
     unknown
 }
 
-/// `m8g` is one; `optimal` and `default_x86_64` leave the choice to Batch.
+/// True for `m8g`; false for `optimal` and `default_x86_64`, which let Batch choose.
 fn is_family(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     name.chars().all(plain) && name.contains(|c: char| c.is_ascii_digit())

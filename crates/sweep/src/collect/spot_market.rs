@@ -1,7 +1,6 @@
-//! What machines are sold for in the regions where something runs: spot, zones,
-//! reservations. None of it is charged for, and most of it changes seldom, so it is asked
-//! for seldom and kept between sweeps; an answer that is refused later stands until it is
-//! too old to be true.
+//! Spot prices, zones and reservations in the regions where something runs. AWS does not charge for
+//! these calls, and most answers change seldom. Answers are therefore stored between sweeps and
+//! requested seldom. If a later request is refused, the last answer counts until it is too old.
 
 pub mod answer;
 pub mod own_interruptions;
@@ -33,8 +32,8 @@ use crate::collect::spot_market::answer::{Asked, DAILY, SPOT_AGE};
 use crate::collect::spot_market::own_interruptions::Own;
 use crate::collect::spot_market::placement_scores::Scores;
 
-/// A price of so long ago is no price, and a band, zone or reservation of ten times that
-/// none either.
+/// Age at which a spot price no longer counts. Interruption bands, zones and reservations count for
+/// ten times as long.
 const SPOT_HOLDS: Duration = Duration::from_secs(24 * 3600);
 
 const REST_HOLDS: Duration = Duration::from_secs(10 * 24 * 3600);
@@ -48,7 +47,7 @@ struct Place {
     reserved: Asked<Vec<Commitment>>,
 }
 
-/// What machines are sold for, as it was last told.
+/// The last answers about the spot market, zones and reservations.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sold {
     places: BTreeMap<Region, Place>,
@@ -58,7 +57,7 @@ pub struct Sold {
 }
 
 impl Sold {
-    /// Asks for what is due, and puts all that still holds into the inventory.
+    /// Requests what is due, and puts all answers that still count into the inventory.
     pub async fn refresh(
         &mut self,
         source: &dyn MarketSource,
@@ -86,8 +85,8 @@ impl Sold {
         inventory.gaps.extend(self.gaps());
     }
 
-    /// Takes up what a report offers on spot, so that the next refresh asks how likely it
-    /// is to be had: for whole environments first, and for steps.
+    /// Notes the spot recommendations of a report, so that the next refresh requests their
+    /// placement scores. Whole environments come first, then steps.
     pub fn want(&mut self, report: &Report) {
         let environments = report.targets.environments.iter();
         let environments = environments.filter_map(GroupAdvice::spot_wish);
@@ -99,9 +98,9 @@ impl Sold {
         self.scores.want(wishes, report.at);
     }
 
-    /// What still holds. Types that the catalogue does not know, or that AWS calls of an
-    /// earlier generation, are never offered, so that their prices are carried along only
-    /// where they are in use.
+    /// The answers that still count. Types that the catalogue does not know, or that AWS calls
+    /// previous generation, are never recommended. Their prices are therefore included only if they
+    /// are in use.
     fn markets(&self, inventory: &Inventory, (catalogue, now): (&Catalogue, Timestamp)) -> Markets {
         let in_use: BTreeSet<&InstanceType> = inventory
             .instances
@@ -127,7 +126,7 @@ impl Sold {
                 let spot = offered.map(|(kind, terms)| {
                     let band = advisor.and_then(|advisor| advisor.band(region, kind));
                     let terms = SpotTerms {
-                        // The last band has no upper end, so how often is not known.
+                        // The last band has no upper end, so its rate is unknown.
                         taken_back_ppm: band.and_then(|band| band.to_ppm),
                         own: self.own.of(region, kind),
                         ..terms.clone()

@@ -15,12 +15,12 @@ use crate::lake::{MemoryLake, Numbers};
 use crate::plan::Plan;
 use crate::probe::{at_hour, node_name};
 
-/// A node sends every second hour, so that it is evaluated after twice as long.
+/// A node sends every second hour, so it is evaluated after twice that time.
 const IDLE_AFTER_SECONDS: u64 = 4 * 3600;
 
 pub(crate) struct Cloud {
     pub(crate) clock: FakeClock,
-    /// One for each shard that there is.
+    /// One queue for each shard.
     pub(crate) queues: Vec<FakeQueue>,
     pub(crate) dead_letters: FakeQueue,
     pub(crate) objects: FakeObjects,
@@ -89,7 +89,7 @@ impl Cloud {
             .resize_with(of.into(), || FakeQueue::new(clock.clone()));
     }
 
-    /// The queue of a shard, which may be one of another number of shards.
+    /// The queue of a shard, which may belong to another number of shards.
     pub(crate) fn queue(&self, shard: Shard) -> &FakeQueue {
         &self.queues[usize::from(shard.index) % self.queues.len()]
     }
@@ -98,7 +98,7 @@ impl Cloud {
         self.queues.iter().for_each(FakeQueue::make_visible);
     }
 
-    /// What arrived and waits.
+    /// The number of waiting messages and objects.
     pub(crate) fn waiting(&self) -> usize {
         let keys = self.objects.keys();
         let objects = keys.iter().filter(|key| key.starts_with("ingest/"));

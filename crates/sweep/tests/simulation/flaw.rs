@@ -7,19 +7,19 @@ pub(crate) enum Flaw {
     None,
     /// Messages are deleted when they are received, before the commit.
     DeleteBeforeCommit,
-    /// The state of a shard is said to be written and is not.
+    /// The write of a shard's state reports success but does nothing.
     ForgetStateWrite,
     /// Two sweeps may commit the same batch number.
     IgnoreBatchNumbers,
-    /// A commit does not look at what sweeps of another number of shards committed.
+    /// A commit ignores commits of sweeps with another number of shards.
     IgnoreOtherShards,
-    /// What other sweeps committed is not folded before the next commit.
+    /// Commits of other sweeps are not folded before the next commit.
     SkipCatchUp,
-    /// A node's memory of what was accepted is dropped with each load of the state.
+    /// Each load of the state drops the record of what was accepted from a node.
     EvictEarly,
-    /// What people were notified of is not remembered.
+    /// The delivery state is not stored.
     ForgetNotifications,
-    /// A node counts as idle although most of the time was not seen.
+    /// A node counts as idle although most of the time was not observed.
     IgnoreCoverage,
     /// A refused message is deleted without a copy among the dead letters.
     DropRefused,

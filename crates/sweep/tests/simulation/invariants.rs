@@ -1,4 +1,4 @@
-//! What Ebb promises, checked after each sweep and at the end of each week.
+//! Ebb's promises, checked after each sweep and at the end of each week.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,17 +21,17 @@ use ebb_ingest::state_store;
 /// A promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// What was sent is in the lake or among the dead letters.
+    /// All sent data is in the lake or among the dead letters.
     NothingLost,
-    /// A heartbeat or a step is in the lake once.
+    /// The lake has each heartbeat and each finished task once.
     NothingDoubled,
-    /// The state is what the lake folds to.
+    /// The state equals the folded lake.
     StateIsFolded,
     /// A node that worked in a window is not idle in it.
     WorkIsNotIdle,
     /// One change of a finding is notified once.
     NotifiedOnce,
-    /// Sweeps without a fault take in all that waits.
+    /// Sweeps without a fault process all waiting data.
     Ends,
 }
 
@@ -60,14 +60,14 @@ impl fmt::Display for Violation {
 /// A delivery may be under way for two minutes on either side of a window.
 const EDGE_SECONDS: i64 = 240;
 
-/// Where less was seen, nothing is called idle.
+/// Coverage below which no node counts as idle.
 const MIN_COVERAGE_PPM: i64 = 950_000;
 
-/// Work may hide in what was not seen, to a few ticks.
+/// Unobserved work of this length, a few ticks, may be missing.
 const SLACK_SECONDS: i64 = 300;
 
-/// Checks a finding against what its node did; `worked` tells that by hour. Returns how many
-/// idle nodes were checked.
+/// Checks a finding against the real work of its node; `worked` holds it by hour. Returns the
+/// number of idle nodes that were checked.
 pub(crate) fn check_idle<'a>(
     judged: &Judged,
     worked: impl Fn(&str) -> &'a [bool],
@@ -105,8 +105,8 @@ pub(crate) fn check_idle<'a>(
     }
 }
 
-/// Checks that the lake has all that was sent and not refused, once. Returns how many
-/// heartbeats were refused.
+/// Checks that the lake has all data that was sent and not refused, once. Returns the number of
+/// refused heartbeats.
 pub(crate) fn check_rows(week: &Week) -> Result<u64, Violation> {
     let mut rows = BTreeSet::new();
     for placed in week.cloud.lake.heartbeats() {
@@ -164,7 +164,7 @@ fn check_steps(week: &Week) -> Result<(), Violation> {
     }
 }
 
-/// Which object of steps lies among the dead letters under this key.
+/// The object of finished tasks that is stored among the dead letters under this key.
 fn step_key(key: &str) -> Option<Key> {
     let rest = key.strip_prefix("dead-letter/ingest/v1/")?;
     let mut parts = rest.split('/');
@@ -179,7 +179,7 @@ fn step_key(key: &str) -> Option<Key> {
     })
 }
 
-/// Checks that all shards together remember what the lake folds to.
+/// Checks that the state of all shards together equals the folded lake.
 pub(crate) async fn check_state(cloud: &Cloud) -> Result<(), Violation> {
     let activity = &cloud.policy.activity;
     let (mut state, mut hours) = (FleetState::default(), FleetHours::default());
@@ -198,9 +198,9 @@ pub(crate) async fn check_state(cloud: &Cloud) -> Result<(), Violation> {
     for step in &steps {
         folded.fold_step(step);
     }
-    // A probe start that is heard of again after it was forgotten lacks its earlier numbers, in
-    // an order of folding that forgot it. What has such a number is refused by its age, so it
-    // counts as accepted in both.
+    // A probe start may be forgotten and then appear again. Its earlier numbers are then missing in
+    // one of the two orders. Data with such a number is refused because of its age, so it counts as
+    // accepted in both states.
     for fleet in [&mut state, &mut folded] {
         for row in &rows {
             if fleet.check_age(&row.node, row.end).is_err() {
@@ -224,7 +224,7 @@ pub(crate) async fn check_state(cloud: &Cloud) -> Result<(), Violation> {
     }
 }
 
-/// What was notified of a finding last.
+/// The last notification of a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Last {
     stage: String,
@@ -232,7 +232,7 @@ struct Last {
     is_remembered: bool,
 }
 
-/// What people and programs were notified of.
+/// The notifications to people and programs.
 #[derive(Debug, Default)]
 pub(crate) struct Notifications {
     /// By channel and finding. A crash before the sweep stores what it notified repeats a
@@ -243,7 +243,7 @@ pub(crate) struct Notifications {
     count: u64,
 }
 
-/// What had been sent before a sweep.
+/// The number of notifications before a sweep.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SentBefore {
     published: usize,
@@ -262,7 +262,7 @@ impl Notifications {
         self.count
     }
 
-    /// Takes in what a sweep sent; `is_remembered` if nothing kept it from storing that.
+    /// Adds what a sweep sent; `is_remembered` if no fault kept the sweep from storing it.
     pub(crate) fn end(
         &mut self,
         cloud: &Cloud,
@@ -309,8 +309,8 @@ impl Notifications {
     }
 }
 
-/// Whether a receiver that knows of `before` learns nothing by `now`. A finding that grew
-/// may grow again.
+/// Whether `now` contains nothing new for a receiver that knows `before`. A finding that grew may
+/// grow again.
 fn is_repeat(before: &str, now: &str) -> bool {
     let is_open = |stage: &str| stage != "resolved";
     match now {

@@ -39,8 +39,7 @@ impl<R: Clone> Log<R> {
         own.map(|batch| batch.number).next()
     }
 
-    /// Whether there may be rows of this shard's nodes in commits of other numbers of shards
-    /// after a version.
+    /// Whether later commits of another number of shards may contain rows of this shard's nodes.
     fn has_unknown(&self, batch: &Batch) -> bool {
         let first = batch.known.map_or(0, |known| known + 1);
         let commits = self.0.iter().skip(usize::try_from(first).expect("few"));
@@ -107,7 +106,7 @@ impl<R: Clone> Log<R> {
     }
 }
 
-/// Whether an append looks at the number of its batch, and at other numbers of shards.
+/// Whether an append checks its batch number and other numbers of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Numbers {
     Checked,

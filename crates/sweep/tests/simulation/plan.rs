@@ -1,4 +1,4 @@
-//! What happens in a week, drawn from a seed: how nodes work, when sweeps run, and the faults.
+//! The events of a week, drawn from a seed: how nodes work, when sweeps run, and the faults.
 
 use fastrand::Rng;
 
@@ -16,45 +16,46 @@ const MAX_SHARDS: u16 = 3;
 /// One sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SweepPlan {
-    /// Which shard, by the rest of a division by their number.
+    /// The shard; the remainder of a division by the number of shards counts.
     pub(crate) shard: u16,
     pub(crate) fault: Fault,
 }
 
-/// What happens besides work.
+/// Events in addition to work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
     /// Sweeps one after the other.
     Sweeps(Vec<SweepPlan>),
-    /// Sweeps at once; the seed chooses which goes on at each call.
+    /// Sweeps at the same time; the seed chooses which continues at each call.
     SweepsAtOnce {
         sweeps: Vec<SweepPlan>,
         seed: u64,
-        /// Every second of them works with this number of shards, which was or will be the
+        /// Every second sweep works with this number of shards, which is an earlier or later
         /// number.
         other_shards: Option<u16>,
     },
-    /// The probe starts again at each of these hours and loses what it was measuring.
+    /// The probe restarts at the end of each of these hours. The interval before the last restart
+    /// is lost.
     ProbeRestarts { node: u32, hours: u32 },
-    /// The machine is down for so many hours; its spool stays.
+    /// The machine is down for this number of hours; its spool stays.
     Reboot { node: u32, down_hours: u32 },
-    /// The node reaches nothing for so many hours.
+    /// The node has no network for this number of hours.
     Offline { node: u32, hours: u32 },
     /// The node's wall clock jumps.
     ClockJump { node: u32, seconds: i64 },
-    /// What it sends next is under way for so long.
+    /// The next message arrives after this delay.
     SlowNetwork { node: u32, seconds: u64 },
-    /// What it sends next arrives, and the probe does not learn of it.
+    /// The next message arrives, but the probe gets no answer.
     LostAnswer { node: u32 },
-    /// The queue shows what it sends next so many hours later.
+    /// The queue shows the next message this number of hours later.
     QueueDelay { node: u32, hours: u32 },
-    /// The queue shows what it sends next twice, the second time so many hours later.
+    /// The queue shows the next message twice, the second time this number of hours later.
     QueueRepeat { node: u32, hours: u32 },
     /// Half of the next object of steps is written, and the whole object later.
     TornUpload { node: u32 },
-    /// A message that no probe writes.
+    /// A message that no probe would write.
     Garbage { node: u32 },
-    /// The number of shards changes; probes learn of it so many hours later.
+    /// The number of shards changes; probes learn of it this number of hours later.
     Reshard { of: u16, known_after_hours: u32 },
 }
 
@@ -101,7 +102,7 @@ impl Plan {
         plan
     }
 
-    /// Sweeps of all shards several times a day, more than half of them without a fault.
+    /// Adds sweeps of all shards several times a day; more than half of them have no fault.
     fn add_sweeps(&mut self, rng: &mut Rng) {
         let mut hour = rng.u32(1..8);
         while hour < HOURS {
@@ -120,7 +121,7 @@ impl Plan {
                     other_shards: (rng.u32(0..3) == 0).then(|| rng.u16(1..=MAX_SHARDS)),
                 },
                 _ => {
-                    // More sweeps of the only shard are no more than a repeat.
+                    // With one shard, more sweeps only repeat the first.
                     sweeps.truncate(usize::from(self.shards.max(1)));
                     Event::Sweeps(sweeps)
                 }
@@ -180,7 +181,7 @@ impl Plan {
     }
 }
 
-/// Stretches of work and of rest.
+/// Stretches of work and of idle time.
 fn work_hours(rng: &mut Rng) -> Vec<bool> {
     let mut hours = Vec::new();
     let mut works = rng.bool();

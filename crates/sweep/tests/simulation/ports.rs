@@ -1,5 +1,5 @@
-//! Ports that crash, fail or pause a sweep at a chosen call. A crashed sweep is not told: its
-//! future never goes on and is dropped, as a killed process is.
+//! Ports that crash, fail or pause a sweep at a chosen call. A crashed sweep gets no error: its
+//! future is dropped like a killed process.
 
 use std::collections::BTreeMap;
 use std::future::{Future, pending, poll_fn};
@@ -35,13 +35,13 @@ use ebb_notify::delivery_state;
 pub(crate) enum Moment {
     /// Nothing was done.
     Before,
-    /// Half was done, where the outside may do half; otherwise nothing.
+    /// Half of the work was done if the service can do half; otherwise nothing.
     During,
     /// All was done.
     After,
 }
 
-/// What happens to a sweep.
+/// The fault of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -50,8 +50,8 @@ pub(crate) enum Fault {
         call: u32,
         moment: Moment,
     },
-    /// This call and those after it are refused, for so many calls; with
-    /// [`Moment::After`] the work was done although the answer is an error.
+    /// This number of calls is refused, from this call on. With [`Moment::After`] the work was done
+    /// although the answer is an error.
     Throttle {
         call: u32,
         calls: u32,
@@ -154,7 +154,7 @@ impl Control {
         unreachable!("a crashed sweep is dropped")
     }
 
-    /// `half` is what may be done of `work` before a crash during it.
+    /// `half` is the part of `work` that may be done before a crash in the middle.
     async fn around<T, E>(
         &self,
         kind: Kind,
@@ -263,8 +263,8 @@ impl Queue for Port<FakeQueue> {
     }
 }
 
-/// Whether a store that writes in place may leave half of an object. What people were
-/// notified of is not among them: it is stored where a write is whole or nothing.
+/// Whether a store that writes in place may leave half of an object. The delivery state is
+/// excluded: its store writes all or nothing.
 fn may_tear(key: &str) -> bool {
     key.starts_with("state/") && !is_notifications(key)
 }

@@ -1,4 +1,4 @@
-//! Probes of the simulated nodes, and what their nodes really did.
+//! Probes of the simulated nodes, and the real work of these nodes.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use ebb_wire::MAX_HEARTBEATS;
 use ebb_wire::{encode_heartbeats, encode_steps};
 use jiff::{SignedDuration, Timestamp};
 
-/// The begin of every simulated week.
+/// The start of every simulated week.
 pub(crate) const BEGIN_SECOND: i64 = 1_795_000_000;
 
 const HOUR_NS: u64 = 3_600_000_000_000;
@@ -25,7 +25,7 @@ const SPOOL: usize = 40;
 /// Hours between two objects of finished steps.
 const HOURS_A_STEP: u32 = 16;
 
-/// A heartbeat or an object of steps as the protocol tells one from another.
+/// Identifies a heartbeat or an object of finished tasks in the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) node: NodeId,
@@ -131,7 +131,7 @@ impl Probe {
     pub(crate) fn reboot(&mut self, up_at: Timestamp) {
         self.boots += 1;
         self.booted_at = up_at;
-        // Steps of an earlier boot cannot be placed in time; the probe counts them as dropped.
+        // Tasks of an earlier boot have no known time; the probe counts them as dropped.
         self.steps.clear();
         self.restart();
     }
@@ -200,12 +200,12 @@ impl Probe {
         Some((keys, body))
     }
 
-    /// The queue took so many heartbeats.
+    /// The queue accepted this number of heartbeats.
     pub(crate) fn acknowledged(&mut self, count: usize) {
         self.spool.drain(..count.min(self.spool.len()));
     }
 
-    /// All finished steps that wait, as one object.
+    /// All finished tasks that wait, as one object.
     pub(crate) fn step_object(&mut self, at: Timestamp) -> Option<StepObject> {
         if self.steps.is_empty() {
             return None;
@@ -239,7 +239,7 @@ impl Probe {
     }
 }
 
-/// The end of so many hours of the week.
+/// The time after this number of hours of the week.
 pub(crate) fn at_hour(hour: u32) -> Timestamp {
     Timestamp::from_second(BEGIN_SECOND + i64::from(hour) * 3_600).expect("a time")
 }

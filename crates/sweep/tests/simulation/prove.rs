@@ -12,8 +12,7 @@ use crate::invariants::Violation;
 use crate::plan::Plan;
 use crate::week::{self, Tally};
 
-/// Weeks that one thread runs in turns: one that waits before it tries a channel again holds
-/// up no other.
+/// Weeks that one thread runs in turns. A week that waits for a retry does not block the others.
 const WEEKS_A_THREAD: usize = 8;
 
 /// Weeks that are tried to find a shorter list of events.
@@ -36,7 +35,7 @@ struct Failure {
     violation: Violation,
 }
 
-/// What many threads share.
+/// Data that many threads share.
 struct Shared {
     next: AtomicU64,
     end: u64,
@@ -60,7 +59,7 @@ impl Shared {
             Err(violation) => {
                 self.is_over.store(true, Ordering::Relaxed);
                 let mut failure = self.failure.lock().expect("no thread panics");
-                // The least seed, so that a run on other cores names the same.
+                // The lowest seed, so that a run on another number of cores names the same one.
                 if failure.as_ref().is_none_or(|known| seed < known.seed) {
                     *failure = Some(Failure { seed, violation });
                 }
@@ -133,7 +132,7 @@ fn shortest(plan: &Plan, violation: &Violation, flaw: Flaw) -> (Plan, Violation)
     }
 }
 
-/// What a person needs to repeat and understand a failure.
+/// Instructions to repeat and understand a failure.
 fn describe(failure: &Failure, flaw: Flaw) -> String {
     let plan = Plan::new(failure.seed);
     let (short, violation) = shortest(&plan, &failure.violation, flaw);

@@ -27,14 +27,14 @@ struct Later {
     body: String,
 }
 
-/// A node, its probe and what was planned for it.
+/// A node, its probe and its plan.
 struct Node {
     probe: Probe,
     /// By hour, whether it really worked; a machine that is down does not.
     worked: Vec<bool>,
     /// The number of shards that the probe knows of.
     shards: u16,
-    /// What it will know of, and from which hour on.
+    /// The number that it will know of, and the hour from which it does.
     next_shards: Option<(u32, u16)>,
     offline_until: u32,
     down_until: u32,
@@ -44,7 +44,7 @@ struct Node {
     delay_hours: u32,
     repeat_hours: Option<u32>,
     upload_is_torn: bool,
-    /// What was half written and is written again.
+    /// An object that was half written and is written again.
     torn: Option<StepObject>,
 }
 
@@ -68,7 +68,7 @@ impl Node {
     }
 }
 
-/// What weeks did, summed up.
+/// Counts over many weeks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tally {
     pub(crate) weeks: u64,
@@ -102,7 +102,7 @@ pub(crate) struct Week {
     pub(crate) cloud: Cloud,
     nodes: Vec<Node>,
     later: Vec<Later>,
-    /// What a queue or the bucket took.
+    /// Data that a queue or the bucket accepted.
     pub(crate) sent: BTreeSet<Key>,
     pub(crate) sent_steps: BTreeSet<Key>,
     notifications: Notifications,
@@ -152,7 +152,7 @@ impl Week {
         }
     }
 
-    /// The hour is over; what was to be shown by now is shown.
+    /// Begins an hour: the messages that are due by now become visible.
     fn begin(&mut self, hour: u32) {
         self.cloud.clock.set(at_hour(hour + 1));
         let due: Vec<Later> = self
@@ -236,7 +236,7 @@ impl Week {
         Ok(())
     }
 
-    /// Shows at once all that the queues would have shown later.
+    /// Makes all delayed messages visible at once.
     fn begin_now(&mut self) {
         for later in std::mem::take(&mut self.later) {
             let queue = &self.cloud.queues[usize::from(later.shard.index)];
@@ -254,7 +254,7 @@ impl Week {
                 continue;
             }
             let restarts = hour < node.restarts_until;
-            // What the probe was measuring when it stopped first is lost.
+            // Only the interval before the last restart is lost.
             let is_lost = restarts && hour + 1 == node.restarts_until;
             if !is_lost {
                 node.probe.measure(hour, works);
@@ -403,7 +403,7 @@ impl Week {
                     return Err(Promise::Ends.broken(why));
                 }
             }
-            // What one shard committed for another is folded by the other's next sweep.
+            // The next sweep of the other shard processes rows that this shard committed for it.
             if self.cloud.waiting() == 0 && round > 0 {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! What one sweep alone cannot tell.
+//! Findings that need more than one sweep.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use ebb_model::report::Report;
 use crate::sample;
 use crate::world::World;
 
-/// The stuck container that a sweep found, a minute after the one before.
+/// The stuck container that a sweep finds one minute after the sweep before.
 async fn stuck(world: &World, sequence: u64) -> Option<Finding> {
     world.clock.advance(Duration::from_secs(60));
     world.send(1, &sample::running(1, sequence));

@@ -1,5 +1,5 @@
-//! A sweep that is killed, or whose call fails, anywhere: the next one loses nothing
-//! and counts nothing twice.
+//! A sweep that is killed, or whose call fails, at any call. The next sweep loses nothing and
+//! counts nothing twice.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::world::World;
 use ebb_ingest::state_store;
 use ebb_ingest::state_store::hourly_activity;
 
-/// Good arrivals, one message that is none, and one object that is none.
+/// Valid data, one invalid message and one invalid object.
 fn filled() -> World {
     let world = World::new();
     world.send(1, "no schema line");
@@ -28,7 +28,7 @@ async fn clean_run(world: &World, how: &str) {
     let summary = swept.unwrap_or_else(|error| panic!("{how}: {error:?}"));
     assert_eq!(summary.findings, 1, "{how}");
     world.holds_all_once(how).await;
-    // Moved, perhaps twice, but never lost.
+    // Moved, possibly twice, but never lost.
     assert!(!world.dead_letters.messages().is_empty(), "{how}");
     let moved = world.objects.stored("dead-letter/ingest/v1/notes.txt");
     assert!(moved.is_some(), "{how}");
@@ -56,11 +56,11 @@ async fn clean_run(world: &World, how: &str) {
     );
 }
 
-/// A channel that is down is tried again after a wait, in which others run.
+/// Sweeps that run at the same time: a channel that is down is retried after a pause, in which
+/// others run.
 const AT_ONCE: usize = 16;
 
-/// Fails each call of a sweep in turn; whether that sweep ends in an error is not
-/// the point here.
+/// Fails each call of a sweep in turn. The sweep itself may end with an error.
 async fn at_any_call(moment: Moment, then: Then) {
     let whole = Fault::never();
     filled().sweep(&whole).await.expect("nothing fails it");
@@ -161,8 +161,7 @@ async fn a_lake_too_large_for_one_sweep_is_folded_by_several() {
         .insert(state_store::key(Shard::ONLY), *b"garbage");
     let mut sweeps = 0;
     loop {
-        // Get state and hours, last batch, read, put state, read, put state: and no
-        // further.
+        // Get state and hours, last batch, read, put state, read, put state; then it is killed.
         let killed = Fault::at(7, Moment::Before, Then::StaysDead);
         let lake = TestLake::new(world.lake().await, &killed, None).reading(Reads::OneCommit);
         let _ = world.sweep_over(&lake, &killed).await;

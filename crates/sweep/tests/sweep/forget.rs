@@ -1,5 +1,5 @@
-//! Nodes that are gone, over weeks: they are forgotten, and what comes for them later
-//! is refused and counted.
+//! Nodes that have been gone for weeks. The state forgets them, and refuses and counts their later
+//! data.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use ebb_ingest::state_store;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// The finalizer of SplitMix64: ids that compress no better than real ones.
+/// The finalizer of SplitMix64: ids that compress as badly as real ones.
 fn mixed(number: u64) -> u64 {
     let a = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let b = (a ^ (a >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

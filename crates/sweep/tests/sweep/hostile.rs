@@ -1,4 +1,4 @@
-//! A sender that floods, or whose message makes the sweep crash, hurts no other.
+//! A sender that floods, or whose message crashes the sweep, does not affect other senders.
 
 use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::failing::Fault;
@@ -35,7 +35,7 @@ async fn a_flood_is_cut_at_its_senders_quota_and_reported() {
     let swept = world.sweep(&Fault::never()).await;
     let folding = swept.expect("nothing fails it").folding;
 
-    // Twelve of the good nodes and ten of the other.
+    // Twelve heartbeats of the good nodes and ten of the other.
     assert_eq!((folding.heartbeats, folding.steps), (22, 4 + 6));
     let excess = &folding.over_quota.by_sender[&sample::node(9).to_string()];
     let expected = Excess {
@@ -121,10 +121,10 @@ async fn a_batch_holds_what_its_memory_allows() {
 const GOOD_NODES: std::ops::RangeInclusive<u32> = 1..=100;
 const HOSTILE_NODE: u32 = 666;
 
-/// The most that the lake holds.
+/// The largest number that the lake can store.
 const MOST: u64 = i64::MAX as u64;
 
-/// As long ago as a boot clock may reach.
+/// The longest time since boot that a boot clock may report.
 const NINETEEN_YEARS_NS: u64 = 19 * 365 * 24 * 3600 * 1_000_000_000;
 
 fn hostile_step(key: &str, end: StepEnd) -> StepUsage {
@@ -197,7 +197,7 @@ fn attack(world: &World) {
     }
 }
 
-/// What the report says of the good nodes, as JSON.
+/// The part of the report about the good nodes, as JSON.
 async fn report_of_good_nodes(is_attacked: bool) -> String {
     let mut world = World::new();
     world.limits = Limits {

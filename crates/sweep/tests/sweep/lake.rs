@@ -1,5 +1,5 @@
-//! The lake of a test: a real one in a folder, that fails when told and lets another
-//! sweep run to its end in the middle of this one.
+//! A real lake in a folder. It fails on request, and can run another sweep in the middle of this
+//! one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,19 +19,19 @@ pub(crate) struct TestLake<'a> {
     lake: Lake,
     fault: Fault,
     calls: AtomicUsize,
-    /// Before which call another sweep runs, and where.
+    /// The call before which another sweep runs, and its world.
     intruder: Option<(usize, &'a World)>,
-    /// How much one read brings.
+    /// How many rows one read returns.
     reads: Reads,
-    /// Whose heartbeat kills a sweep that appends it.
+    /// The node whose heartbeat kills the sweep that appends it.
     killer: Option<NodeId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
-    /// All there is.
+    /// All rows.
     Whole,
-    /// One commit, as of a lake too large for one read.
+    /// One commit, as from a lake that is too large for one read.
     OneCommit,
 }
 
@@ -56,7 +56,7 @@ impl<'a> TestLake<'a> {
         Self { reads, ..self }
     }
 
-    /// All of these, or the first of them.
+    /// All of these commits, or the first one.
     async fn heartbeats(&self, commits: Commits) -> Result<Since<Placed>, LakeError> {
         let mut since = self.lake.heartbeats_since(commits).await?;
         let next = commits.after.map_or(0, |version| version + 1);

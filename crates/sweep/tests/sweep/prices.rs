@@ -1,4 +1,4 @@
-//! A sweep renews list prices by itself, keeps them in the lake, and does without them.
+//! A sweep refreshes list prices, stores them, and also works without them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -72,7 +72,7 @@ async fn what_arrives_during_a_sweep_is_left_to_the_next() {
     assert_eq!(world.queue.messages().len(), 4);
 }
 
-/// As many probe starts as make the state forget what it accepted of the first.
+/// The number of probe starts after which the state forgets what it accepted of the first.
 const MANY_STARTS: u64 = 70;
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn what_another_sweep_made_the_state_forget_is_not_committed_again() {
         let world = filled();
         let never = Fault::never();
         let lake = TestLake::new(world.lake().await, &never, Some((call, &world)));
-        // It may lose the race and end with an error: what it took comes again.
+        // It may lose the race and end with an error: its messages are received again.
         let _ = world.sweep_over(&lake, &never).await;
         world.queue.make_visible();
         world.sweep(&never).await.expect("nothing fails it");

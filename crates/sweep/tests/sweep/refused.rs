@@ -1,5 +1,5 @@
-//! What no probe sends ends in the dead-letter place with its reason, and the good
-//! ones beside it are folded.
+//! Invalid data is moved to the dead letters with its reason, and the valid data next to it is
+//! processed.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! What probes send: heartbeats of a minute each, idle or busy, and finished steps.
+//! Data of probes: heartbeats of one minute each, idle or busy, and finished tasks.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ fn after(minutes: u64) -> BootClock {
     BootClock::from_nanos(BOOTED_NS + minutes * MINUTE_NS)
 }
 
-/// The clocks of a send at the end of heartbeat `sequence`.
+/// The clocks of a message that is sent at the end of heartbeat `sequence`.
 pub(crate) fn sent(number: u32, sequence: u64) -> Sent {
     Sent {
         boot: boot(number),
@@ -99,14 +99,14 @@ pub(crate) fn heartbeat(number: u32, sequence: u64, work: Work) -> Heartbeat {
     }
 }
 
-/// A message with some heartbeats of a node.
+/// A message with heartbeats of a node.
 pub(crate) fn message(number: u32, sequences: std::ops::Range<u64>, work: Work) -> String {
     let last = sequences.end - 1;
     let heartbeats: Vec<_> = sequences.map(|s| heartbeat(number, s, work)).collect();
     encode_heartbeats(&sent(number, last), &heartbeats).expect("it fits")
 }
 
-/// A message of a node in whose heartbeat a container's task goes on.
+/// A message of a node whose heartbeat contains a running container task.
 pub(crate) fn running(number: u32, sequence: u64) -> String {
     let mut heartbeat = heartbeat(number, sequence, Work::Busy);
     heartbeat.steps = vec![StepUsage {
@@ -118,7 +118,7 @@ pub(crate) fn running(number: u32, sequence: u64) -> String {
     encode_heartbeats(&sent(number, sequence), &[heartbeat]).expect("it fits")
 }
 
-/// The only heartbeat of a probe start.
+/// The only heartbeat after a probe start.
 pub(crate) fn first_of_start(number: u32, start: u64) -> String {
     let heartbeat = Heartbeat {
         probe_start: ProbeStart::new(format!("start-{start:03}")).expect("a name"),
@@ -127,13 +127,13 @@ pub(crate) fn first_of_start(number: u32, start: u64) -> String {
     encode_heartbeats(&sent(number, start), &[heartbeat]).expect("it fits")
 }
 
-/// A heartbeat that lay in the spool for so many days.
+/// A heartbeat that was in the spool for this number of days.
 pub(crate) fn late_message(number: u32, days: u64) -> String {
     let sent = sent(number, days * 24 * 60);
     encode_heartbeats(&sent, &[heartbeat(number, 0, Work::Idle)]).expect("it fits")
 }
 
-/// A step of two minutes that ended.
+/// A finished task of two minutes.
 pub(crate) fn step(key: &str, sequence: u64) -> StepUsage {
     StepUsage {
         id: StepId {
@@ -157,7 +157,7 @@ pub(crate) fn step(key: &str, sequence: u64) -> StepUsage {
     }
 }
 
-/// Key and bytes of an object with two finished steps.
+/// Key and bytes of an object with two finished tasks.
 pub(crate) fn object(number: u32, sequence: u64) -> (String, Vec<u8>) {
     let batch = StepBatch {
         node: node(number),
@@ -179,7 +179,7 @@ pub(crate) fn object(number: u32, sequence: u64) -> (String, Vec<u8>) {
     )
 }
 
-/// Machines that run.
+/// Running machines.
 pub(crate) fn inventory(numbers: &[u32]) -> BTreeMap<Region, Inventory> {
     let mut inventory = Inventory::default();
     for number in numbers {

@@ -1,5 +1,5 @@
-//! Several sweeps that share the nodes: together they are as one, whatever dies and
-//! however many there are from one day to the next.
+//! Several sweeps that divide the nodes. Together they give the same result as one, even if a sweep
+//! dies or the number of shards changes.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use ebb_ingest::state_store;
 
 const NODES: std::ops::RangeInclusive<u32> = 1..=6;
 
-/// Six nodes, a queue a shard; what probes sent and none has yet.
+/// Six nodes, one queue for each shard, and the sent messages.
 struct Shards {
     world: World,
     queues: Vec<FakeQueue>,
@@ -40,7 +40,7 @@ impl Shards {
         u16::try_from(self.queues.len()).expect("a few")
     }
 
-    /// Three minutes of every node, sent as to so many shards; two objects.
+    /// Three minutes of every node, sent for this number of shards, and two objects.
     fn fill(&self, part: u64, as_of: u16) {
         self.world.clock.advance(Duration::from_secs(180));
         for number in NODES {
@@ -69,7 +69,7 @@ impl Shards {
         swept.is_ok()
     }
 
-    /// Every shard's sweep, the one that reports last.
+    /// Runs the sweep of every shard; the shard that reports is last.
     async fn sweep_all(&self) {
         self.queues.iter().for_each(FakeQueue::make_visible);
         let mut all: Vec<Shard> = self.all().collect();
@@ -84,7 +84,7 @@ impl Shards {
         String::from_utf8(report.expect("it is written").bytes).expect("text")
     }
 
-    /// What all shards remember, each of its own nodes only.
+    /// The state of all shards; each stores only its own nodes.
     async fn remembered(&self) -> (FleetState, FleetHours) {
         let activity = &self.world.policy.activity;
         let mut together = (FleetState::default(), FleetHours::default());
@@ -99,8 +99,8 @@ impl Shards {
         together
     }
 
-    /// The lake has all of so many parts once, and the shards what it folds to: of what
-    /// another one committed for a shard, its own next sweep hears.
+    /// Checks that the lake has all rows of this number of parts once, and that the shards store
+    /// the folded lake. A shard learns of rows that another shard committed in its next own sweep.
     async fn holds_all_once(&self, parts: usize, how: &str) {
         self.sweep_all().await;
         let heartbeats = self.world.heartbeats().await;
@@ -198,7 +198,7 @@ async fn from_four_shards_back_to_one_their_states_are_joined() {
 
 #[tokio::test]
 async fn a_shard_killed_at_any_call_loses_and_doubles_nothing() {
-    // The other shard's nodes are in its queue too, as when their number has changed.
+    // The nodes of the other shard are in its queue too, as after a change of the number of shards.
     let filled = || {
         let shards = Shards::new(2);
         shards.fill(0, 1);

@@ -1,4 +1,5 @@
-//! People hear of what is new, once, and files are written whatever becomes of that.
+//! A new finding is notified once. The report files are written whether or not the notification
+//! succeeds.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,13 +28,13 @@ async fn swept(world: &World) -> Summary {
         .expect("nothing fails it")
 }
 
-/// How many posts, emails and events there were so far.
+/// The number of posts, emails and events so far.
 fn words(world: &World) -> (usize, usize, usize) {
     let events = world.topic.published().len();
     (world.chat.posted().len(), world.mailer.sent().len(), events)
 }
 
-/// A world whose channels were greeted, and in which one finding waits to be found.
+/// A world that has sent its first messages, with one finding that the next sweep detects.
 async fn greeted() -> World {
     let world = World::new();
     swept(&world).await;
@@ -231,7 +232,7 @@ async fn what_cannot_be_seen_has_not_ended() {
     assert_eq!(words(&world), (2, 2, 1), "it was there all the time");
 }
 
-/// Every try of a channel fails in one sweep: it is down for a while.
+/// The channel is down: every attempt of one sweep fails.
 #[tokio::test]
 async fn a_channel_that_fails_is_told_the_next_time_and_the_others_not_again() {
     let check =
@@ -277,7 +278,7 @@ async fn a_call_that_fails_once_is_tried_again_at_once() {
     assert_eq!((summary.failures.len(), words(&world)), (0, (2, 2, 1)));
 }
 
-/// The identifiers in a body of JSON that name it.
+/// The identifiers in JSON bodies.
 fn ids(bodies: Vec<(String, String)>) -> Vec<String> {
     let read = |body: &str| -> serde_json::Value { serde_json::from_str(body).expect("JSON") };
     let id = |(_, body): &(String, String)| read(body)["id"].as_str().map(str::to_owned);
@@ -292,7 +293,7 @@ async fn after_a_crash_each_channel_gets_the_same_identifiers_and_the_chat_nothi
     rehearsal.sweep(&whole).await.expect("nothing fails it");
     let calls = whole.calls();
     let last = calls.iter().rposition(|call| *call == "events.send");
-    // All was sent, and the sweep ends before it notes that.
+    // All messages are sent, and the sweep ends before it stores that.
     let crash = Fault::at(last.expect("an event"), Moment::After, Then::StaysDead);
     let _ = world.sweep(&crash).await;
     assert_eq!(words(&world), (2, 2, 1));

@@ -40,7 +40,7 @@ pub(crate) struct World {
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
     pub(crate) mailer: FakeMailer,
-    /// `None` where nobody is asked for them.
+    /// `None` if no price source is configured.
     pub(crate) prices: Option<FakePrices>,
     folder: TempDir,
 }
@@ -71,14 +71,14 @@ impl World {
         }
     }
 
-    /// Lets a message of a node arrive.
+    /// Adds a message of a node to the queue.
     pub(crate) fn send(&self, number: u32, body: &str) {
         let sender = sample::sender(number);
         self.queue
             .arrive(Some(&sender), Some(self.clock.now()), body);
     }
 
-    /// Six idle minutes of node 1, six busy ones of node 2, two objects.
+    /// Six idle minutes of node 1, six busy minutes of node 2, and two objects.
     pub(crate) fn fill(&self) {
         for part in [0..3, 3..6] {
             self.clock.advance(Duration::from_secs(180));
@@ -105,7 +105,7 @@ impl World {
             .await
     }
 
-    /// The sweep of one shard with its own queue.
+    /// Runs the sweep of one shard with its own queue.
     pub(crate) async fn sweep_shard(
         &self,
         lake: &TestLake<'_>,
@@ -159,7 +159,7 @@ impl World {
         Lake::open(&url).await.expect("a lake")
     }
 
-    /// Heartbeats of the lake, each with how often it is there.
+    /// Heartbeats of the lake, each with its number of rows.
     pub(crate) async fn heartbeats(&self) -> BTreeMap<(String, u64), usize> {
         let since = self
             .lake()
@@ -174,7 +174,7 @@ impl World {
         counts
     }
 
-    /// Finished steps of the lake, each with how often it is there.
+    /// Finished tasks of the lake, each with its number of rows.
     pub(crate) async fn steps(&self) -> BTreeMap<(String, String), usize> {
         let since = self.lake().await.steps_since(Commits::after(None)).await;
         let mut counts = BTreeMap::new();
@@ -185,8 +185,8 @@ impl World {
         counts
     }
 
-    /// The lake holds all of [`World::fill`] once, the state is what the lake folds
-    /// to, and nothing waits.
+    /// Checks that the lake has all rows of [`World::fill`] once, that the state equals the folded
+    /// lake, and that no message waits.
     pub(crate) async fn holds_all_once(&self, how: &str) {
         let heartbeats = self.heartbeats().await;
         assert_eq!(heartbeats.len(), 12, "{how}: {heartbeats:?}");
@@ -205,14 +205,14 @@ impl World {
         assert_eq!(waiting.count(), 0, "{how}: {keys:?}");
     }
 
-    /// The state that the bucket has.
+    /// The state in the bucket.
     pub(crate) async fn state(&self) -> FleetState {
         let policy = self.policy.activity.clone();
         let loaded = state_store::load(&self.objects, Shard::ONLY, &policy).await;
         loaded.expect("the bucket answers").stored.fleet
     }
 
-    /// The nodes' hours that the bucket has.
+    /// The hourly activity in the bucket.
     pub(crate) async fn hours(&self) -> FleetHours {
         let policy = self.policy.activity.clone();
         let loaded = Hours::load(&self.objects, Shard::ONLY, &policy).await;

@@ -1,8 +1,8 @@
-//! AWS Batch: a shell script that registers job definitions again with other requests.
+//! AWS Batch: a shell script that registers job definitions again with new requests.
 //!
-//! A registration replaces the whole definition, and a report knows the name and the
-//! request only. So the script patches what `describe-job-definitions` returns: command,
-//! image, roles, volumes, environment, retry strategy and everything else stay.
+//! A registration replaces the whole definition, and a report contains only its name and request.
+//! So the script patches the output of `describe-job-definitions`. Command, image, roles, volumes,
+//! environment, retry strategy and all other fields stay.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -69,8 +69,8 @@ pub(super) fn batch(steps: &[StepAdvice]) -> String {
     out
 }
 
-/// Whether a step of this kind is called by its job definition. An engine's process or rule
-/// is not, whatever its tasks run on.
+/// Whether a step of this kind has the name of its job definition. A process or rule of an engine
+/// does not, even if its tasks run on Batch.
 fn may_be_of_batch(kind: StepKind) -> bool {
     match kind {
         StepKind::SlurmJob | StepKind::NextflowTask | StepKind::SnakemakeJob => false,
@@ -91,8 +91,8 @@ fn left_out(names: &[&str]) -> String {
     lines.collect()
 }
 
-/// Asks whose the credentials are, where the account of a definition is known. The AWS CLI
-/// wants a region for that, whichever it is.
+/// Lines that print the caller's account, if the account of a definition is known. The AWS CLI
+/// requires a region for this call; any region works.
 fn whose_credentials(changes: &[(Definition<'_>, Change<'_>)]) -> String {
     let mut known = changes.iter().filter(|(one, _)| one.account.is_some());
     let Some((first, _)) = known.next() else {
@@ -131,11 +131,10 @@ fn resize(out: &mut String, definition: &Definition<'_>, change: &Change<'_>) {
     );
 }
 
-/// The name of a job definition, without the ARN and the revision; `None` where the text
-/// is no such name.
+/// The name of a job definition without ARN and revision; `None` if the text is not such a name.
 ///
-/// Source: `jobDefinitionName` of `RegisterJobDefinition`: up to 128 letters, digits,
-/// hyphens and underscores, the first of them a letter or a digit.
+/// Source: `jobDefinitionName` of `RegisterJobDefinition`: up to 128 letters, digits, hyphens and
+/// underscores, the first of them a letter or a digit.
 fn definition_name(text: &str) -> Option<&str> {
     let name = match text.strip_prefix("arn:") {
         Some(arn) => arn.split_once(":job-definition/")?.1,
@@ -153,10 +152,10 @@ fn definition_name(text: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// What all scripts begin with.
+/// The beginning of all scripts.
 ///
-/// Source: `DescribeJobDefinitions` and `RegisterJobDefinition` in the API reference of AWS
-/// Batch. What the one returns and the other refuses is deleted; a test checks the list.
+/// Source: `DescribeJobDefinitions` and `RegisterJobDefinition` in the API reference of AWS Batch.
+/// The script deletes fields that the first returns and the second refuses; a test checks the list.
 const SCRIPT: &str = r#"# Registers a new revision of each job definition below, with another request for vCPU
 # and memory. Image, command, roles, volumes, environment, retry strategy, timeout,
 # platform and tags are copied from the newest active revision. Earlier revisions stay.

@@ -1,5 +1,5 @@
 //! AWS Batch: input of `aws batch create-compute-environment --cli-input-json`, and of
-//! `update-compute-environment` for one that is there.
+//! `update-compute-environment` for an existing environment.
 
 use ebb_model::advice::group::GroupAdvice;
 use ebb_model::inventory::instance::Market;
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::export::machines::Pool;
 use crate::export::request::{NoAdvice, cheaper};
 
-/// What the console offers for a new environment.
+/// The default of the console for a new environment.
 pub(super) const MAX_VCPUS: u64 = 256;
 
 /// The allocation strategy whose types Batch cannot update.
 ///
 /// Source: "Perform blue/green updates for compute environments": it does not support
-/// infrastructure updates, of which a change of types is one.
+/// infrastructure updates, which include a change of types.
 const BEST_FIT: &str = "BEST_FIT";
 
 /// A new environment.
@@ -26,7 +26,7 @@ pub(super) fn create(pool: &Pool<'_>) -> Value {
         "computeResources": {
             "type": kind(pool.market),
             "allocationStrategy": strategy(pool.market),
-            // Nothing runs, and is billed, while no job waits.
+            // No machine runs or is billed while no job waits.
             "minvCpus": 0,
             "maxvCpus": MAX_VCPUS,
             "instanceTypes": pool.types,
@@ -41,13 +41,13 @@ pub(super) fn create(pool: &Pool<'_>) -> Value {
     value
 }
 
-/// What an environment may start, and how it chooses.
+/// The types that an environment may start, and its allocation strategy.
 ///
-/// Source: "Update a compute environment in AWS Batch", an infrastructure update, which
-/// replaces machines as their jobs end.
+/// Source: "Update a compute environment in AWS Batch", an infrastructure update, which replaces
+/// machines as their jobs end.
 ///
 /// # Errors
-/// Where there is nothing to change, or Batch cannot change it.
+/// If there is nothing to change, or Batch cannot change it.
 pub fn update(group: &GroupAdvice) -> Result<Value, NoAdvice> {
     let pool = cheaper(group)?;
     if group.allocation.as_deref() == Some(BEST_FIT) {
@@ -70,8 +70,8 @@ pub(super) fn kind(market: Market) -> &'static str {
     }
 }
 
-/// What AWS advises for each: on spot the pools least likely to be interrupted among
-/// the cheap ones.
+/// The strategy that AWS recommends for each market. On spot it prefers cheap pools with the least
+/// risk of interruption.
 ///
 /// Source: "Instance type allocation strategies for AWS Batch".
 pub(super) fn strategy(market: Market) -> &'static str {

@@ -1,7 +1,7 @@
-//! EC2: a launch template's next version, and the Auto Scaling group that mixes types.
+//! EC2: the next version of a launch template, and an Auto Scaling group with mixed types.
 //!
-//! The market is set in the group only: an Auto Scaling group that mixes types refuses a
-//! launch template with market options.
+//! Only the group sets the market: an Auto Scaling group with mixed types refuses a launch template
+//! with market options.
 
 use ebb_telemetry::origin::Origin;
 use serde_json::{Value, json};
@@ -10,8 +10,8 @@ use crate::export::machines::Pool;
 
 const TEMPLATE: &str = "REPLACE-WITH-THE-LAUNCH-TEMPLATE";
 
-/// Input of `aws ec2 create-launch-template-version --cli-input-json`: the newest
-/// version with another type.
+/// Input of `aws ec2 create-launch-template-version --cli-input-json`: the newest version with
+/// another type.
 pub(super) fn launch_template(pool: &Pool<'_>) -> Value {
     let mut data = json!({"InstanceType": pool.types.first()});
     if let Some(architecture) = pool.new_architecture() {
@@ -58,7 +58,7 @@ fn distribution(pool: &Pool<'_>) -> Value {
     }
 }
 
-/// The only place for a label in this input.
+/// The name is the only field of this input that can hold a label.
 fn group_name(pool: &Pool<'_>) -> &'static str {
     match pool.origin {
         Origin::Simulated => "SIMULATED-REPLACE-WITH-THE-GROUP",
@@ -66,7 +66,7 @@ fn group_name(pool: &Pool<'_>) -> &'static str {
     }
 }
 
-/// Of at most 255 characters that a description may hold.
+/// At most 255 characters, the limit of a description.
 fn description(pool: &Pool<'_>) -> String {
     let simulated = match pool.origin {
         Origin::Simulated => "simulated ",

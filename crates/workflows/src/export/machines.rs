@@ -1,6 +1,6 @@
-//! The machine types that steps would run on, as a compute environment or an Auto
-//! Scaling group offers them: of one region, one architecture and one market. Each type
-//! holds every step that runs there, because the platform may start any of them.
+//! Pools of machine types for steps, as a compute environment or an Auto Scaling group uses them. A
+//! pool has one region, one architecture and one market. Each type is large enough for every step
+//! of the pool, because the platform may start any type.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,35 +17,35 @@ use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::units::{Bytes, MilliCores};
 
-/// Types that one group may name.
+/// The most types of one group.
 ///
 /// Source: "Auto Scaling groups with multiple instance types", at most 40 overrides.
 const MAX_TYPES: usize = 40;
 
-/// Machine types to offer together.
+/// Machine types of one group.
 #[derive(Debug)]
 pub(crate) struct Pool<'a> {
     pub(super) name: String,
     pub(super) architecture: Architecture,
     pub(super) market: Market,
-    /// The cheapest of each step first, then what stands in for it.
+    /// The cheapest type of each step first, then the alternatives.
     pub(super) types: Vec<&'a str>,
-    /// What those steps were seen on.
+    /// The present machine types of these steps.
     pub(super) now: BTreeSet<&'a str>,
-    /// Types and families that an environment may start now; empty where that is not known.
+    /// Types and families that an environment may start now; empty if they are unknown.
     pub(super) allowed: Vec<&'a str>,
     pub(super) steps: usize,
     pub(super) origin: Origin,
 }
 
 impl<'a> Pool<'a> {
-    /// For a pipeline or an environment; `None` where nothing is offered.
+    /// The pool of a pipeline or an environment; `None` without recommended types.
     pub(super) fn of_group(group: &'a GroupAdvice) -> Option<Self> {
         let offered = group.offered();
         let best = offered.first()?;
         let architecture = architecture_of(best)?;
         let types = offered.iter();
-        // One environment starts one kind of image.
+        // An environment starts one kind of image.
         let types = types.filter(|fleet| architecture_of(fleet) == Some(architecture));
         let now = group.now.iter().map(|now| now.instance_type.as_str());
         Some(Self {
@@ -64,7 +64,7 @@ impl<'a> Pool<'a> {
         self.market == Market::Spot
     }
 
-    /// The architecture where it is another than that of the present machines.
+    /// The architecture, if it differs from that of the present machines.
     pub(super) fn new_architecture(&self) -> Option<&'static str> {
         let known = self.now.iter().filter_map(|name| spec(name));
         let differs = known
@@ -73,7 +73,7 @@ impl<'a> Pool<'a> {
         differs.then(|| named(self.architecture))
     }
 
-    /// What it is for, in one line.
+    /// Its purpose in one line.
     pub(super) fn description(&self) -> String {
         match self.steps {
             1 => format!("{}: each type holds its step", self.name),
@@ -85,8 +85,8 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// All pools that steps have offers for. Architectures and markets are kept apart, and so
-/// are steps that no type in offer holds together.
+/// All pools for steps with recommended types. Architectures and markets have separate pools, and
+/// so do steps for which no common type is large enough.
 pub(super) fn pools(steps: &[StepAdvice]) -> Vec<Pool<'_>> {
     let mut by_key: BTreeMap<(&str, Architecture, Market), Vec<Member<'_>>> = BTreeMap::new();
     for member in steps.iter().filter_map(Member::new) {
@@ -117,11 +117,11 @@ pub(super) fn pools(steps: &[StepAdvice]) -> Vec<Pool<'_>> {
     pools
 }
 
-/// A step that offers were found for.
+/// A step with recommended types.
 struct Member<'a> {
     step: &'a StepAdvice,
     need: SizedRequest,
-    /// Of the architecture of the best one.
+    /// The types with the architecture of the best one.
     offers: Vec<SizedOffer<'a>>,
 }
 
@@ -134,7 +134,7 @@ struct SizedOffer<'a> {
 }
 
 impl<'a> SizedOffer<'a> {
-    /// Advice of before it told the size names built-in types only.
+    /// Reports of earlier versions contain no size and name only built-in types.
     fn new(offer: &'a Offered) -> Option<Self> {
         let built_in = spec(offer.instance_type.as_str());
         Some(Self {
@@ -167,10 +167,10 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Steps that types in offer hold together.
+/// Steps that share recommended types.
 struct Together<'a> {
     members: Vec<Member<'a>>,
-    /// The most cores and the most memory that one of them needs.
+    /// The largest need of cores and the largest need of memory.
     need: SizedRequest,
 }
 
@@ -182,7 +182,7 @@ impl<'a> Together<'a> {
         }
     }
 
-    /// Whether types in offer would hold them and another one.
+    /// Whether enough recommended types are large enough for these steps and another one.
     fn may_take(&self, member: &Member<'a>) -> bool {
         let need = self.need_with(member);
         let least = match member.offers[0].offer.market {
@@ -203,7 +203,8 @@ impl<'a> Together<'a> {
         self.members.push(member);
     }
 
-    /// Types that hold all, rank by rank, so that the bound cuts no step's best.
+    /// Types that are large enough for all steps. They are taken rank by rank, so that the limit
+    /// does not remove the best type of a step.
     fn types(&self) -> Vec<&'a str> {
         let ranks = self.members.iter().map(|member| member.offers.len()).max();
         let mut types = Vec::new();
@@ -235,7 +236,7 @@ impl<'a> Together<'a> {
     }
 }
 
-/// The largest steps come first; each joins the first group that may take it.
+/// The largest steps come first; each joins the first suitable group.
 fn grouped(members: Vec<Member<'_>>) -> Vec<Together<'_>> {
     let mut groups: Vec<Together<'_>> = Vec::new();
     for member in members {
@@ -254,7 +255,7 @@ fn spec(name: &str) -> Option<&'static TypeSpec> {
     Catalogue::built_in().spec(&InstanceType::new(name).ok()?)
 }
 
-/// Advice of before it told this names built-in types only.
+/// Reports of earlier versions contain no architecture and name only built-in types.
 fn architecture_of(fleet: &Fleet) -> Option<Architecture> {
     let built_in = || spec(fleet.instance_type.as_str());
     fleet

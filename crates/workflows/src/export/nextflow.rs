@@ -1,8 +1,8 @@
 //! Nextflow: `withName` selectors for `nextflow.config`.
 //!
-//! Source: "Configuration", Nextflow's documentation, and `matchesSelector` of 26.08: a
-//! selector is a regular expression of Java that must match the whole process name, for
-//! which the qualified name counts last and so wins.
+//! Source: "Configuration", Nextflow's documentation, and `matchesSelector` of 26.08. A selector is
+//! a Java regular expression that must match the whole process name. Selectors for the qualified
+//! name are applied last and so win.
 
 use std::fmt::Write;
 
@@ -10,13 +10,13 @@ use ebb_model::advice::step::{NameForm, StepAdvice};
 
 use crate::export::request::{Change, RetryPolicy, changes, mib, minutes, nothing, origin_note};
 
-/// Signals that end a task (128 and the signal's number), a reset connection and a failed
-/// file system.
+/// Exit statuses of signals that end a task (128 plus the signal's number), of a reset connection
+/// and of a failed file system.
 ///
 /// Source: `conf/base.config` of nf-core's pipeline template.
 const RETRIED: &str = "((130..145) + [104, 175])";
 
-/// A configuration to include with `-c`.
+/// A configuration for `-c`.
 pub(super) fn nextflow(steps: &[StepAdvice], retry: RetryPolicy) -> String {
     let changes = changes(steps);
     if changes.is_empty() {
@@ -82,8 +82,8 @@ fn selector(out: &mut String, change: &Change<'_>, retry: RetryPolicy) {
     out.push_str("    }\n");
 }
 
-/// A regular expression of Java in a string of Groovy; outside ASCII by code unit, as both
-/// read `\u`.
+/// A Java regular expression in a Groovy string. Characters outside ASCII become `\u` escapes by
+/// code unit, as both languages read them.
 fn pattern(change: &Change<'_>) -> String {
     let mut out = String::with_capacity(change.name.len());
     let mut units = [0; 2];

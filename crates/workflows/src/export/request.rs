@@ -1,4 +1,4 @@
-//! The requests to write, and text that several engines share.
+//! The requests to write, and text that several forms share.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use thiserror::Error;
 
 use crate::export::machines::Pool;
 
-/// Why no machines are advised.
+/// Why no machines are recommended.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoAdvice {
-    /// The advice gives a reason.
+    /// The reason in the recommendation.
     #[error("{0}")]
     Refused(String),
-    /// What it runs on is the cheapest.
+    /// The present machine is the cheapest.
     #[error("no cheaper machines are known")]
     NothingCheaper,
-    /// Batch cannot change the types of such an environment.
+    /// Batch cannot change the types of an environment with this strategy.
     #[error(
         "its allocation strategy is BEST_FIT, with which Batch cannot change the types: create \
          an environment with BEST_FIT_PROGRESSIVE or SPOT_PRICE_CAPACITY_OPTIMIZED"
@@ -31,7 +31,7 @@ pub enum NoAdvice {
     BestFit,
 }
 
-/// What a group should run on, where that is known to save anything.
+/// The recommended machines of a group, if they are known to save money.
 pub(crate) fn cheaper(group: &GroupAdvice) -> Result<Pool<'_>, NoAdvice> {
     let saves = group.saving_a_month;
     match (
@@ -46,40 +46,40 @@ pub(crate) fn cheaper(group: &GroupAdvice) -> Result<Pool<'_>, NoAdvice> {
     }
 }
 
-/// Whether a text sets which failures are tried again.
+/// Whether a text sets which failures are retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RetryPolicy {
-    /// The pipeline's own policy stays.
+    /// The pipeline keeps its own policy.
     #[default]
     Unchanged,
-    /// The exit statuses that nf-core pipelines retry, as often as there are sizes of memory.
+    /// The exit statuses that nf-core pipelines retry, once for each size of memory.
     Replaced,
 }
 
-/// What only the job definition itself knows.
+/// A placeholder: only the job definition contains the image.
 pub(crate) const IMAGE: &str = "REPLACE-WITH-THE-IMAGE-OF-THE-REVISION-BEFORE";
 
-/// A step whose configuration is to change.
+/// A step with a changed request.
 pub(crate) struct Change<'a> {
     pub(crate) name: &'a str,
     pub(crate) name_form: NameForm,
-    /// Whole cores; `None` leaves them.
+    /// Whole cores; `None` for no change.
     pub(crate) cores: Option<u64>,
-    /// What to ask for first and after each failure; empty leaves it.
+    /// The memory of the first attempt and after each failure; empty for no change.
     pub(crate) sizes: Vec<Bytes>,
-    /// How long a first attempt may run; `None` leaves it.
+    /// The time limit of a first attempt; `None` for no change.
     pub(crate) time: Option<Duration>,
     pub(crate) now: SizedRequest,
-    /// First attempts ask for different things, so that `now` is their median.
+    /// First attempts have different requests, so `now` is their median.
     pub(crate) is_median: bool,
     origin: Origin,
     pub(crate) samples: u32,
-    /// Tasks that a job of it runs in parallel, at the most.
+    /// The most tasks that a job of it runs in parallel.
     pub(crate) parallel_tasks: u32,
 }
 
 impl<'a> Change<'a> {
-    /// `None` where nothing is to change.
+    /// `None` if nothing is to change.
     pub(crate) fn new(step: &'a StepAdvice) -> Option<Self> {
         let limit = step.time_limit;
         let changes_time = limit.is_some_and(|limit| limit.should_ask != limit.asks);
@@ -87,8 +87,8 @@ impl<'a> Change<'a> {
             return None;
         }
         let is_median = step.present.basis == RequestBasis::Median;
-        // One value for all tasks would replace the pipeline's own, which differ. It is set
-        // only where it is enough for all and raises none.
+        // One value for all tasks would replace the different values of the pipeline. It is set
+        // only if it is enough for all tasks and raises no request.
         let counts = || step.present.counts.iter();
         let least_cores = counts().filter_map(|count| count.request.cores).min();
         let least_memory = counts().filter_map(|count| count.request.memory).min();
@@ -114,7 +114,7 @@ impl<'a> Change<'a> {
         })
     }
 
-    /// Whether cores or memory are to change, and not the time limit only.
+    /// Whether cores or memory change, and not only the time limit.
     pub(crate) fn is_of_request(&self) -> bool {
         let memory = self.sizes.first().copied();
         let cores = self.cores.is_some() && self.cores != self.now.cores.map(whole);
@@ -122,9 +122,8 @@ impl<'a> Change<'a> {
     }
 }
 
-/// The steps that are to change, by name. Where steps of one name differ by region or
-/// account, the one that needs more memory counts, changed or not, because these forms
-/// know neither.
+/// The steps to change, by name. These forms contain neither region nor account. If steps have the
+/// same name, the one that needs more memory counts, changed or not.
 pub(crate) fn changes(steps: &[StepAdvice]) -> Vec<Change<'_>> {
     let mut by_name: BTreeMap<&str, &StepAdvice> = BTreeMap::new();
     for step in steps {
@@ -148,7 +147,7 @@ pub(crate) fn minutes(time: Duration) -> u64 {
     time.as_secs().div_ceil(60).max(1)
 }
 
-/// A comment with the mark in front, where a generator made runs of the steps.
+/// A comment that begins with `mark`, if a generator made runs of the steps.
 pub(crate) fn origin_note(mark: &str, changes: &[Change<'_>]) -> String {
     let origins = changes.iter().map(|change| change.origin);
     simulated_note(mark, origins.max().unwrap_or(Origin::Measured))
@@ -161,13 +160,13 @@ pub(crate) fn simulated_note(mark: &str, origin: Origin) -> String {
     }
 }
 
-/// What is said where there is nothing to change.
+/// The text if nothing is to change.
 pub(crate) fn nothing(mark: &str) -> String {
     format!("{mark} No step's request is to be changed.\n")
 }
 
-/// As an identifier or a name of letters, digits, `-` and `_`: the part of a job
-/// definition that names it, without its ARN and revision.
+/// An identifier of letters, digits, `-` and `_`, made from the name of a job definition without
+/// its ARN and revision.
 pub(crate) fn plain_name(name: &str) -> String {
     let last = name.rsplit('/').next().unwrap_or(name);
     let bare = match last.rsplit_once(':') {

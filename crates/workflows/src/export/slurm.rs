@@ -1,7 +1,7 @@
-//! Slurm: options of sbatch as `#SBATCH` lines, for job scripts.
+//! Slurm: `#SBATCH` lines for job scripts.
 //!
-//! Source: "sbatch", Slurm's documentation: `M` counts mebibytes, `--mem` is for each node,
-//! and a time is `[days-]hours:minutes:seconds`.
+//! Source: "sbatch", Slurm's documentation: `M` means mebibytes, `--mem` applies to each node, and
+//! a time is `[days-]hours:minutes:seconds`.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use ebb_telemetry::safe_text::{counted, one_line};
 
 use crate::export::request::{Change, changes, mib, minutes, nothing, origin_note};
 
-/// The lines of each step, under a comment with its name.
+/// The lines of each step under a comment with its name.
 pub(super) fn slurm(steps: &[StepAdvice]) -> String {
     let changes = changes(steps);
     if changes.is_empty() {
@@ -61,7 +61,7 @@ fn step(out: &mut String, change: &Change<'_>) {
     }
 }
 
-/// Whole minutes, which is how Slurm counts.
+/// A time in whole minutes, the resolution of Slurm.
 fn clock(time: Duration) -> String {
     let minutes = minutes(time);
     let (hours, minutes) = (minutes / 60, minutes % 60);

@@ -6,7 +6,7 @@ use crate::export::request::{Change, changes, minutes, nothing, origin_note};
 use ebb_model::advice::step::StepAdvice;
 use ebb_telemetry::units::Bytes;
 
-/// A profile's `config.yaml`.
+/// The `config.yaml` of a profile.
 pub(super) fn snakemake(steps: &[StepAdvice]) -> String {
     let changes = changes(steps);
     if changes.is_empty() {
@@ -34,7 +34,7 @@ pub(super) fn snakemake(steps: &[StepAdvice]) -> String {
     out
 }
 
-/// The resources of one rule; `None` where they are left as they are.
+/// The resources of one rule; `None` if they stay unchanged.
 fn resources(change: &Change<'_>) -> Option<String> {
     let memory = (!change.sizes.is_empty()).then(|| format!("\n    mem_mb: \"{}\"", sizes(change)));
     let runtime = change
@@ -44,19 +44,19 @@ fn resources(change: &Change<'_>) -> Option<String> {
     (!lines.is_empty()).then(|| format!("  {}:{}", quoted(change.name), lines.concat()))
 }
 
-/// An expression that Snakemake evaluates at each attempt.
+/// An expression that Snakemake evaluates on each attempt.
 fn sizes(change: &Change<'_>) -> String {
     let sizes: Vec<String> = change.sizes.iter().map(|s| mb(*s).to_string()).collect();
     let many = sizes.len();
     format!("[{}][min(attempt, {many}) - 1]", sizes.join(", "))
 }
 
-/// Snakemake counts a megabyte as a million bytes.
+/// Megabytes of a million bytes, as Snakemake counts them.
 fn mb(bytes: Bytes) -> u64 {
     bytes.0.div_ceil(1_000_000)
 }
 
-/// A string of YAML in double quotes, all of it ASCII.
+/// A double-quoted YAML string in ASCII.
 fn quoted(name: &str) -> String {
     let mut out = String::from("\"");
     for c in name.chars() {

@@ -1,5 +1,5 @@
-//! Terraform: lines of a diff, `-` for what is there and `+` for what to write. Without the
-//! lines of `-` each block is a valid configuration.
+//! Terraform: a diff with `-` for present lines and `+` for new ones. Without the `-` lines each
+//! block is a valid configuration.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use ebb_model::advice::step::StepAdvice;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::one_line;
 
-/// Job definitions, and the compute environments for them.
+/// Job definitions and their compute environments.
 pub(super) fn batch(steps: &[StepAdvice], pools: &[Pool<'_>]) -> String {
     let mut changes = changes(steps);
     changes.retain(Change::is_of_request);
@@ -29,7 +29,7 @@ pub(super) fn batch(steps: &[StepAdvice], pools: &[Pool<'_>]) -> String {
     }
 }
 
-/// Launch templates and the Auto Scaling groups that start machines by them.
+/// Launch templates and the Auto Scaling groups that use them.
 pub(super) fn groups(steps: &[StepAdvice], pools: &[Pool<'_>]) -> String {
     let mut out = head(steps);
     for pool in pools {
@@ -160,7 +160,7 @@ fn list(types: &[&str]) -> String {
     quoted.join(", ")
 }
 
-/// A string of Terraform's language; names of types need no more than this.
+/// A string in Terraform's language, sufficient for names of types.
 fn text(name: &str) -> String {
     let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     format!("\"{}\"", name.chars().filter(plain).collect::<String>())

@@ -1,4 +1,4 @@
-//! The texts, with names that anyone may have written.
+//! The generated texts, also for hostile names.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn text(form: Form, steps: &[StepAdvice]) -> String {
     form.write(steps, TextOptions::default())
 }
 
-/// A step that asks for too much time, too.
+/// A step that also requests too much time.
 fn limited(name: &str, hours: (u64, u64)) -> StepAdvice {
     let limit = |hours| Duration::from_secs(3_600 * hours);
     StepAdvice {
@@ -78,7 +78,7 @@ fn requests_that_differ_by_sample_and_stay_are_left_alone() {
     assert!(!written.contains("memory ="), "{written}");
     assert!(written.contains("cpus = 3"), "{written}");
     assert!(written.contains("First attempts ask"), "{written}");
-    // What would raise the smaller requests is left to the pipeline.
+    // The pipeline keeps values that a common value would raise.
     fewer_cores.present.counts[1].request.cores = Some(MilliCores::cores(2));
     let written = text(Form::Nextflow, &[fewer_cores.clone()]);
     assert!(!written.contains("star"), "{written}");
@@ -108,7 +108,7 @@ fn slurm_text() {
     of_jobs.name_form = NameForm::NextflowJob;
     let steps = [limited("align", (48, 27)), step(HOSTILE), of_jobs];
     let written = text(Form::Slurm, &steps);
-    // A name is in a comment of its own line: no line of it is an option.
+    // A name is in its own comment line: no line of it is an option.
     let options = written.lines().filter(|line| line.starts_with("#SBATCH"));
     let known = ["--cpus-per-task=", "--mem=", "--time="];
     for option in options {
@@ -180,13 +180,13 @@ fn of_regions_and_accounts_the_one_that_needs_more_memory_counts() {
     let written = text(Form::Nextflow, &all);
     assert_eq!(written.matches("withName").count(), 1);
     assert!(written.contains("9000.MB"));
-    // What the other needs is not taken from it by what this one may give back.
+    // A step keeps the memory that it needs, even if another step of the same name needs less.
     more.asks = more.should_ask;
     let written = text(Form::Nextflow, &[step("star"), more]);
     assert_eq!(written.matches("withName").count(), 0, "{written}");
 }
 
-/// Two steps that ran on Intel, of which one may as well run on Arm.
+/// Two steps that ran on Intel; one of them could run on Arm.
 fn two_kinds() -> [StepAdvice; 2] {
     let mut x86 = step("align");
     x86.machines = vec![InstanceType::new("m5.4xlarge").expect("a type")];
@@ -226,13 +226,13 @@ fn each_type_holds_the_largest_step_that_runs_there() {
     };
     let small = || sized("small", 2, 3, &["c6a.large", "c7i.large", "m7i.4xlarge"]);
     check(&[small()], &[&["c6a.large", "c7i.large", "m7i.4xlarge"]]);
-    // The case of a group whose runs need 16 vCPU, to which a c6a.large was offered.
+    // A group whose steps need 16 vCPU was once offered a c6a.large.
     let large = || sized("large", 16, 50, &["m6a.4xlarge", "m7i.4xlarge"]);
     check(&[small(), large()], &[&["m6a.4xlarge", "m7i.4xlarge"]]);
-    // What the system keeps of 64 GiB does not leave 63.
+    // The memory that the system reserves from 64 GiB does not leave 63.
     let nearly = sized("nearly", 16, 63, &["m6a.4xlarge", "r6a.4xlarge"]);
     check(&[nearly, small()], &[&["r6a.4xlarge"]]);
-    // No type in offer holds both, so that they are kept apart.
+    // No offered type is large enough for both, so they get separate pools.
     let of_memory = sized("of memory", 2, 100, &["r6a.4xlarge"]);
     let of_cores = sized("of cores", 48, 60, &["c6a.12xlarge"]);
     check(
@@ -303,7 +303,7 @@ fn a_step_on_spot_is_not_moved_from_it() {
     assert_eq!(text(Form::BatchEnvironment, &[step]), "[]\n");
 }
 
-/// A group that would save by these types, which are bought as they are now.
+/// A group that saves money with these types, with the present market.
 fn group(types: &[&str], market: Market) -> GroupAdvice {
     let fleet = |name: &&str| Fleet {
         instance_type: InstanceType::new(name).expect("a type"),
@@ -350,10 +350,10 @@ fn group(types: &[&str], market: Market) -> GroupAdvice {
 #[test]
 fn all_forms_for_one_environment_agree() {
     let check = |market: Market, expect: [&str; 4]| {
-        // An Arm type has no place next to the others.
+        // An Arm type cannot be mixed with the others.
         let types = ["m6a.4xlarge", "m7g.4xlarge", "m7i.4xlarge", "m7a.4xlarge"];
         let group = group(&types, market);
-        // Its steps have offers of their own, which are not for the environment.
+        // Its steps have their own machine types, which the environment does not use.
         let mut member = step("align");
         member.offers = offers(&["c6a.xlarge"]);
         let forms = [
@@ -416,7 +416,7 @@ fn why_no_machines_are_advised_is_said() {
         |group| group.allocation = Some("BEST_FIT".to_owned()),
         Some(NoAdvice::BestFit),
     );
-    // It is on spot, and the types are known on demand only.
+    // It runs on spot, and only on-demand prices are known.
     check(
         |group| {
             if let Some(now) = &mut group.now {

@@ -1,5 +1,5 @@
-//! Records into steps: each attempt once, attempts of a task together, sums over all of
-//! them and the newest in full.
+//! Groups records by step. Each attempt counts once, attempts of a task are kept together, and each
+//! step has sums over all attempts and its newest attempts in full.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -16,27 +16,28 @@ use jiff::Timestamp;
 
 use super::record::{Ending, Record, identity_of};
 
-/// Names that are kept; a real pipeline has hundreds.
+/// The most step names; a real pipeline has hundreds.
 const MAX_STEPS: usize = 10_000;
 
-/// Runs that are told apart.
+/// The most runs that are distinguished.
 const MAX_RUNS_OF_PIPELINES: usize = 100_000;
 
-/// Attempts that are known again, at 16 bytes each: more than a year of a large pipeline.
+/// The most attempts that are recognized as duplicates, at 16 bytes each: more than a year of a
+/// large pipeline.
 const MAX_IDENTITIES: usize = 8_000_000;
 
-/// Failed attempts that wait for the next one of their task.
+/// The most failed attempts that wait for the next attempt of their task.
 const MAX_PENDING: usize = 100_000;
 
-/// A tool that failed by itself would have needed more memory where its next attempt held
-/// this share of what the failed one had.
+/// A share in per cent. A tool that failed by itself counts as short of memory if its next attempt
+/// used at least this share of the failed attempt's request.
 const NEARLY_ALL_PERCENT: u128 = 75;
 
-/// What did not fit.
+/// A limit was exceeded; the text names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full(pub(super) &'static str);
 
-/// Steps as they grow.
+/// Steps while records are added.
 #[derive(Debug, Default)]
 pub(super) struct Fold {
     steps: Vec<StepRecords>,
@@ -47,7 +48,7 @@ pub(super) struct Fold {
     tasks: u64,
 }
 
-/// What has in common what may be attempts of one task.
+/// The common properties of attempts that may belong to one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct TaskKey {
     step: u32,
@@ -55,7 +56,7 @@ struct TaskKey {
     task: u64,
 }
 
-/// Runs by name; a resumed run is the same as the one that it resumes.
+/// Runs by name; a resumed run is the same as the run that it resumes.
 #[derive(Debug, Default)]
 struct PipelineRuns {
     names: Vec<String>,
@@ -93,7 +94,7 @@ impl PipelineRuns {
     }
 }
 
-/// One step.
+/// The records of one step.
 #[derive(Debug)]
 struct StepRecords {
     name: String,
@@ -117,7 +118,7 @@ struct Sums {
     used_byte_millis: u128,
 }
 
-/// One attempt, in as little memory as it takes.
+/// One attempt in compact form.
 #[derive(Debug, Clone)]
 struct Attempt {
     observed_at: Timestamp,
@@ -143,25 +144,25 @@ struct Attempt {
     number: u32,
 }
 
-/// A step with all that its records state.
+/// A step with all data from its records.
 #[derive(Debug)]
 pub struct ImportedStep {
     /// The process, rule or job name.
     pub name: String,
-    /// How that name relates to the one in the engine's configuration.
+    /// How this name relates to the name in the engine's configuration.
     pub name_form: NameForm,
-    /// What kind of thing its tasks are.
+    /// The kind of its tasks.
     pub kind: StepKind,
     /// Its newest attempts.
     pub profile: StepProfile,
     /// Sums over all attempts.
     pub totals: StepTotals,
-    /// How attempts failed, the most time lost first.
+    /// Failures by kind; the kind with the most lost time comes first.
     pub failures: Vec<FailureCount>,
 }
 
 impl Fold {
-    /// Takes in a record of the file `file`, whose line is `line`.
+    /// Adds a record; `line` is its line in the file `file`.
     pub(super) fn take(
         &mut self,
         kind: StepKind,
@@ -172,7 +173,7 @@ impl Fold {
         let run = self.runs.number(record.run.as_deref().unwrap_or(file))?;
         if let Some(identity) = record.identity {
             if let Some(first) = self.known.get(&identity) {
-                // A resumed run lists what the run before it did.
+                // A resumed run lists the tasks of the run before it.
                 self.runs.join(*first, run);
                 return Ok(());
             }
@@ -220,7 +221,7 @@ impl Fold {
         Ok(number)
     }
 
-    /// A failed attempt waits for the next one of its task, which shows why it failed.
+    /// A failed attempt waits for the next attempt of its task, which shows why it failed.
     fn failed(&mut self, key: TaskKey, mut attempt: Attempt, number: Option<u32>) {
         if self.pending.len() >= MAX_PENDING {
             self.give_up_waiting();
@@ -244,7 +245,7 @@ impl Fold {
             let is_before = |one: &Attempt| match number {
                 // A resumed run counts its attempts from 1 again.
                 Some(number) => one.number < number || is_later(one),
-                // Submitted before the other ended, it cannot be its retry.
+                // It was submitted before the other ended, so it cannot be its retry.
                 None => attempt.submitted.is_none() || is_later(one),
             };
             attempts = earlier.extract_if(.., |one| is_before(one)).collect();
@@ -263,14 +264,14 @@ impl Fold {
         self.keep(key.step, attempts);
     }
 
-    /// Failed attempts that nothing followed are tasks that failed.
+    /// Failed attempts without a later attempt are failed tasks.
     fn give_up_waiting(&mut self) {
         for (key, attempts) in std::mem::take(&mut self.pending) {
             self.keep(key.step, attempts);
         }
     }
 
-    /// Takes in all attempts of one task.
+    /// Adds all attempts of one task.
     fn keep(&mut self, step: u32, attempts: Vec<Attempt>) {
         self.tasks += 1;
         let Some(records) = self.steps.get_mut(step as usize) else {
@@ -309,7 +310,7 @@ fn next_number(earlier: &[Attempt]) -> u32 {
     earlier.iter().map(|one| one.number).max().unwrap_or(0) + 1
 }
 
-/// Why an attempt failed, as the attempt shows that ended well.
+/// Why an attempt failed, derived from the successful attempt after it.
 fn after_retry(kind: FailureKind, failed: &Attempt, well: &Attempt) -> FailureKind {
     let (Some(had), Some(then)) = (failed.requested.memory, well.requested.memory) else {
         return kind;
@@ -325,7 +326,7 @@ fn after_retry(kind: FailureKind, failed: &Attempt, well: &Attempt) -> FailureKi
 }
 
 impl Attempt {
-    /// Files without times are in the order of time.
+    /// Files without times are assumed to be in chronological order.
     fn of(record: &Record, run: u32, line: u64) -> Self {
         let by_line = i64::try_from(line).ok();
         let by_line = by_line.and_then(|line| Timestamp::from_second(line).ok());
@@ -372,7 +373,7 @@ impl Attempt {
         match (self.failure, self.exit_status) {
             (None, _) => StepEnd::Exited(0),
             (Some(kind), _) if kind.is_out_of_memory() => StepEnd::OutOfMemory,
-            // It failed, whatever its own status was.
+            // It failed, even if its own exit status is 0.
             (Some(_), status) => {
                 let status = status.and_then(|status| u8::try_from(status).ok());
                 StepEnd::Exited(status.filter(|status| *status > 0).unwrap_or(u8::MAX))
@@ -431,7 +432,7 @@ impl StepRecords {
             sums.used_core_nanos += u128::from(cpu.0);
         }
         if let (Some(asked), Some(peak)) = (attempt.requested.memory, attempt.peak) {
-            // Both are of one node.
+            // Both values are for one node.
             let millis = millis * u128::from(attempt.nodes);
             sums.asked_byte_millis += millis * u128::from(asked.0);
             sums.used_byte_millis += millis * u128::from(peak.0);

@@ -1,28 +1,28 @@
-//! What engines put into the names and comments of Slurm jobs.
+//! The names and comments that engines give to Slurm jobs.
 //!
 //! Sources: nextflow `AbstractGridExecutor` (`nf-` and the task's name, in which blanks and
-//! `/:@*?=` are `_`); snakemake-executor-plugin-slurm (the run's UUID as name, rule and
-//! wildcards as comment); Snakemake 7 `--cluster` (`snakejob.RULE.ID.sh`); Cromwell
-//! (`cromwell_ID_TASK`); Toil (`toil_job_N_STEP`).
+//! `/:@*?=` are `_`); snakemake-executor-plugin-slurm (the run's UUID as name, rule and wildcards
+//! as comment); Snakemake 7 `--cluster` (`snakejob.RULE.ID.sh`); Cromwell (`cromwell_ID_TASK`);
+//! Toil (`toil_job_N_STEP`).
 
 use ebb_model::advice::step::NameForm;
 
-/// What a job is called.
+/// The parts of a job's name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct JobName {
     /// The process, rule or job name.
     pub(super) step: String,
     pub(super) form: NameForm,
-    /// The pipeline run.
+    /// The pipeline run; `None` if the name does not contain it.
     pub(super) run: Option<String>,
-    /// What the attempts of one task have in common; `None` where each job is its own.
+    /// The common property of the attempts of one task; `None` if each job is its own task.
     pub(super) task: Option<String>,
     pub(super) sample: Option<String>,
 }
 
 impl JobName {
-    /// By a job's name and comment; errs where the name is an engine's run and the comment
-    /// that would name the rule is not there.
+    /// Parses a job's name and comment. Fails if the name is only a run of an engine and the
+    /// comment with the rule is missing.
     pub(super) fn of(name: &str, comment: Option<&str>) -> Result<Self, String> {
         if let Some(rest) = name.strip_prefix("nf-") {
             return Ok(Self::of_nextflow(rest));
@@ -49,7 +49,7 @@ impl JobName {
         }
     }
 
-    /// `PROCESS_(tag)`, or `PROCESS_(3)` without a tag.
+    /// Parses `PROCESS_(tag)`, or `PROCESS_(3)` without a tag.
     fn of_nextflow(name: &str) -> Self {
         let form = NameForm::NextflowJob;
         let Some((process, tag)) = name.split_once("_(") else {
@@ -69,7 +69,7 @@ impl JobName {
         }
     }
 
-    /// `rule_NAME_wildcards_VALUES` as comment.
+    /// Parses the comment `rule_NAME_wildcards_VALUES`.
     fn of_snakemake(name: &str, comment: Option<&str>) -> Result<Self, String> {
         let rule = comment.and_then(|comment| comment.strip_prefix("rule_"));
         let Some(rule) = rule else {
@@ -93,7 +93,7 @@ impl JobName {
         })
     }
 
-    /// `ab12cd34_TASK`.
+    /// Parses `ab12cd34_TASK`.
     fn of_cromwell(rest: &str) -> Option<Self> {
         let (run, task) = rest.split_once('_')?;
         let is_id = run.len() == 8 && run.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -105,7 +105,7 @@ impl JobName {
     }
 }
 
-/// `RULE.ID.sh`.
+/// The rule in `RULE.ID.sh`.
 fn rule_of_script(rest: &str) -> Option<&str> {
     let (rule, id) = rest.strip_suffix(".sh")?.rsplit_once('.')?;
     id.bytes().all(|byte| byte.is_ascii_digit()).then_some(rule)
@@ -119,7 +119,7 @@ fn after_number(rest: &str) -> Option<&str> {
         .then_some(step)
 }
 
-/// `550e8400-e29b-41d4-a716-446655440000`, alone or behind a prefix.
+/// Whether the name is or ends with a UUID such as `550e8400-e29b-41d4-a716-446655440000`.
 fn ends_with_uuid(name: &str) -> bool {
     let Some(start) = name.len().checked_sub(36) else {
         return false;
@@ -137,7 +137,7 @@ fn ends_with_uuid(name: &str) -> bool {
             .all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// The folder of a project: Nextflow's task folders `work/ab/0123…` are all of one.
+/// The folder of a project: Nextflow's task folders `work/ab/0123…` all belong to one.
 pub(super) fn project_of(work_dir: &str) -> &str {
     let mut parts = work_dir.rsplitn(3, '/');
     let (task, group, rest) = (parts.next(), parts.next(), parts.next());

@@ -1,17 +1,18 @@
-//! Lines of a text file from outside: plain or gzipped, with bounds on the length of a line
-//! and of the file.
+//! Lines of an untrusted text file, plain or gzipped. The length of a line and of the file is
+//! limited.
 
 use std::io::{self, BufRead, BufReader, Read};
 
 use flate2::read::MultiGzDecoder;
 
-/// No record is longer; a longer line is skipped and counted.
+/// The most bytes of a line; no record is longer. A longer line is skipped and counted.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// A line that is longer than this ends the reading: no text file holds such a line.
+/// A line with more bytes stops the import: no text file has such a line.
 const MAX_SKIPPED_BYTES: u64 = 64 << 20;
 
-/// What a file may unpack to: about a hundred million rows. A larger file is an error.
+/// The most bytes of a file after decompression: about a hundred million rows. A larger file is an
+/// error.
 const MAX_UNPACKED_BYTES: u64 = 16 << 30;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -21,14 +22,14 @@ pub struct Lines<'a> {
     source: Box<dyn BufRead + 'a>,
     buffer: Vec<u8>,
     number: u64,
-    /// Bytes read so far, unpacked.
+    /// Bytes read so far, after decompression.
     bytes: u64,
 }
 
 /// Why a line cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unusable {
-    /// It has more than a mebibyte.
+    /// It is longer than one mebibyte.
     TooLong,
     /// It is not UTF-8.
     NotUtf8,
@@ -44,19 +45,19 @@ impl Unusable {
     }
 }
 
-/// A line with its number, from 1, without its end.
+/// A line and its number, without its line ending.
 pub struct Line<'a> {
-    /// Its number.
+    /// The number, from 1.
     pub number: u64,
-    /// What it holds.
+    /// Its text.
     pub text: Result<&'a str, Unusable>,
 }
 
 impl<'a> Lines<'a> {
-    /// Of a file that is plain or gzipped, by its first bytes.
+    /// The lines of a file; its first bytes show whether it is gzipped.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn of(source: impl Read + 'a) -> io::Result<Self> {
         let mut source = BufReader::with_capacity(1 << 16, source);
         let is_gzip = source.fill_buf()?.starts_with(&GZIP_MAGIC);
@@ -78,7 +79,7 @@ impl<'a> Lines<'a> {
     /// The next line; `None` at the end.
     ///
     /// # Errors
-    /// When the file cannot be read, is no text, or exceeds a bound.
+    /// If the file cannot be read, is not text, or exceeds a limit.
     pub fn read_line(&mut self) -> io::Result<Option<Line<'_>>> {
         self.buffer.clear();
         let mut limited = self.source.by_ref().take(MAX_LINE_BYTES as u64 + 1);

@@ -1,9 +1,9 @@
-//! Nextflow's trace: tab separated, amounts for people or, with `trace.raw`, in bytes and
+//! Nextflow's trace: tab-separated, with formatted amounts or, with `trace.raw`, in bytes and
 //! milliseconds. With `trace.sep` the separator may be a comma or a semicolon.
 //!
-//! Source: "Execution log and tracing", Nextflow's documentation. A process's name is
-//! `PROCESS (tag)`, or `PROCESS (index)` without a tag, so that a number in the brackets is
-//! no sample unless a column `tag` says so.
+//! Source: "Execution log and tracing", Nextflow's documentation. The name of a task is `PROCESS
+//! (tag)`, or `PROCESS (index)` without a tag. A number in brackets is therefore a sample only if
+//! the column `tag` confirms it.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) struct Trace {
     separator: char,
     header: String,
     columns: Columns,
-    /// Traces that were put one after the other into one file: how many headers came.
+    /// The number of headers so far: a file may consist of several traces.
     part: u32,
 }
 
@@ -164,7 +164,7 @@ impl Columns {
         let process = row.text(self.process).or(of_name);
         let process = process.ok_or_else(|| row.bad(self.name, "it is missing"))?;
         let tag = row.text(self.tag).or_else(|| {
-            // Without a tag the brackets hold the task's index.
+            // Without a tag the brackets contain the task's index.
             in_brackets.filter(|tag| !tag.bytes().all(|byte| byte.is_ascii_digit()))
         });
         let status = row.text(self.status);
@@ -177,7 +177,7 @@ impl Columns {
         };
         let wall = match (wall, ending) {
             (Some(wall), _) => wall,
-            // Of a task that was lost nobody knows how long it ran.
+            // The duration of a lost task is unknown.
             (None, Ending::Failed(_)) => Duration::ZERO,
             (None, Ending::Completed) => return Err(row.bad(self.realtime, "it is missing")),
         };
@@ -196,7 +196,7 @@ impl Columns {
             .and_then(|(from, to)| Duration::try_from(to.duration_since(from)).ok());
         let occupied = match held {
             Some(held) => Some(held.max(wall)),
-            // Counted from submission, so that it is too long where a task waited in a queue.
+            // The duration since submission, which is too long if a task waited in a queue.
             None => row
                 .get(self.duration, spoken)?
                 .map(|lasted| lasted.max(wall)),
@@ -219,11 +219,11 @@ impl Columns {
             exit_status,
             is_retried: row.text(self.error_action).map(|action| action == "RETRY"),
             cpu: cpu.map(|percent| busy(wall, percent)),
-            // A sampler that came too late finds nothing.
+            // A sampler that started too late reports 0.
             peak: peak.filter(|peak| peak.0 > 0),
             disk: read.zip(written).map(|(a, b)| a.saturating_add(b)),
-            // All that it read, from the page cache too; `read_bytes` is only what came
-            // from a disk.
+            // All reads, including those from the page cache; `read_bytes` contains only reads from
+            // a disk.
             input: row.get(self.rchar, bytes)?.or(read),
             requested: Requested {
                 cores: row.get(self.cpus, cores)?,
@@ -234,7 +234,8 @@ impl Columns {
         })
     }
 
-    /// When it completed; without that column by its duration, which begins at submission.
+    /// When it completed. Without that column it is computed from the duration, which begins at
+    /// submission.
     fn ended(&self, row: &Row<'_>) -> Result<Option<jiff::Timestamp>, BadLine> {
         if let Some(complete) = row.get(self.complete, time)? {
             return Ok(Some(complete));
@@ -246,8 +247,8 @@ impl Columns {
             .and_then(|(at, lasted)| at.checked_add(lasted).ok()))
     }
 
-    /// By the hash of the work folder, which a resumed run takes over; else by the id that
-    /// the executor gave it.
+    /// Derived from the hash of the work folder, which a resumed run keeps; otherwise from the id
+    /// that the executor assigned.
     fn identity(&self, row: &Row<'_>, process: &str) -> Option<u64> {
         if let Some(hash) = row.text(self.hash) {
             return Some(identity_of(&["hash", hash, process]));
@@ -259,7 +260,7 @@ impl Columns {
     }
 }
 
-/// `PROCESS (tag)` as process and tag.
+/// Splits `PROCESS (tag)` into process and tag.
 fn split_name(name: &str) -> (Option<&str>, Option<&str>) {
     match name.split_once(" (") {
         Some((process, tag)) => (Some(process), Some(tag.strip_suffix(')').unwrap_or(tag))),
@@ -273,9 +274,9 @@ fn ending(status: Option<&str>, exit_status: Option<i64>) -> Ending {
             Ending::Completed
         }
         (Some("ABORTED"), _) => Ending::Failed(FailureKind::Cancelled),
-        // Some pipelines accept other statuses of a tool.
+        // Some pipelines accept other exit statuses of a tool.
         (Some("COMPLETED" | "CACHED"), Some(_)) => Ending::Completed,
-        // It failed without a status: its machine was lost, or it never began.
+        // It failed without an exit status: its machine was lost, or it never began.
         (Some("FAILED"), None) => Ending::Failed(FailureKind::MachineLost),
         (_, exit_status) => Ending::Failed(FailureKind::of_exit_status(exit_status)),
     }

@@ -1,4 +1,4 @@
-//! Paths of files by patterns with wildcards, as Snakemake writes them:
+//! Patterns of file paths with wildcards, in Snakemake's syntax:
 //! `benchmarks/{sample}.bwa.benchmark.txt`, or `{sample,[A-Z]+}` with an expression.
 
 use std::collections::BTreeMap;
@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use thiserror::Error;
 
-/// The wildcard that names the rule, in a pattern that a person gives.
+/// The wildcard for the name of the rule, in a pattern from the user.
 const RULE: &str = "rule";
 
-/// What a wildcard without a constraint stands for.
+/// The expression of a wildcard without a constraint.
 const ANYTHING: &str = ".+";
 
-/// Whether the constraints of wildcards hold.
+/// Whether the constraints of wildcards are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Constraints {
     Checked,
@@ -24,35 +24,35 @@ enum Constraints {
 pub struct PathPattern {
     expression: Regex,
     wildcards: Vec<String>,
-    /// Characters outside wildcards: the more, the more a match says.
+    /// The number of characters outside wildcards; the pattern with the most wins.
     literal: usize,
 }
 
 /// Why a pattern cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PatternError {
-    /// A bracket has no partner.
+    /// A bracket is not closed or not opened.
     #[error("'{0}' has a bracket without its partner")]
     Bracket(String),
-    /// A wildcard's expression is none.
+    /// The expression of a wildcard is invalid.
     #[error("'{0}': the expression of a wildcard cannot be read")]
     Expression(String),
 }
 
 impl PathPattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// Where a bracket has no partner or a wildcard's expression cannot be read.
+    /// If brackets do not match, or the expression of a wildcard is invalid.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
         Self::with(pattern, Constraints::Checked)
     }
 
-    /// Reads the pattern of a rule. A constraint that this kind of expression cannot state,
-    /// such as one that looks ahead, is left out.
+    /// Parses the pattern of a rule. A constraint that this regular expression engine does not
+    /// support, such as a look-ahead, is ignored.
     ///
     /// # Errors
-    /// Where a bracket has no partner.
+    /// If brackets do not match.
     pub(super) fn of_snakefile(pattern: &str) -> Result<Self, PatternError> {
         Self::new(pattern).or_else(|_| Self::with(pattern, Constraints::LeftOut))
     }
@@ -76,8 +76,8 @@ impl PathPattern {
             };
             literal += before.chars().count();
             expression.push_str(&regex::escape(before));
-            // A name that comes again must match the same, which this kind of expression
-            // cannot ask for; it is compared afterwards.
+            // A repeated name must match the same text. This regular expression engine has no
+            // backreferences, so the values are compared later.
             let number = wildcards.len();
             expression.push_str(&format!("(?P<w{number}>{own})"));
             wildcards.push(name.to_owned());
@@ -95,12 +95,12 @@ impl PathPattern {
         })
     }
 
-    /// Whether it has a wildcard that names the rule.
+    /// Whether it contains the wildcard for the rule.
     pub fn names_rule(&self) -> bool {
         self.wildcards.iter().any(|name| name == RULE)
     }
 
-    /// What the wildcards stand for in a path that it matches at its end.
+    /// The values of the wildcards in a path whose end matches.
     fn matches(&self, path: &str) -> Option<PathMatch> {
         let found = self.expression.captures(path)?;
         let mut values: BTreeMap<String, String> = BTreeMap::new();
@@ -141,63 +141,63 @@ struct PathMatch {
     values: BTreeMap<String, String>,
 }
 
-/// What a path says of a benchmark file.
+/// The information in the path of a benchmark file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedFile {
     /// The rule.
     pub rule: String,
-    /// The folder in front of the pattern: that of the run.
+    /// The folder before the pattern: the folder of the run.
     pub folder: String,
     /// The wildcards other than the rule, as `name=value`.
     pub sample: Option<String>,
 }
 
-/// Why the rule of a file is not known by its path.
+/// Why the path of a file does not give its rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unnamed {
-    /// No pattern that a person gave matches, or none was given.
+    /// No pattern from the user matches, or the user gave none.
     NoPattern,
     /// No pattern of a rule matches.
     NoRule,
     /// The patterns of two rules match equally well.
     Ambiguous {
-        /// The one.
+        /// The first rule.
         first: String,
-        /// The other.
+        /// The second rule.
         second: String,
     },
 }
 
-/// How benchmark files are named, by rule or with the wildcard `{rule}`.
+/// Patterns of benchmark files, by rule or with the wildcard `{rule}`.
 #[derive(Debug, Clone, Default)]
 pub struct FileNaming {
     of_rules: Vec<(String, PathPattern)>,
     general: Option<PathPattern>,
-    /// What relative paths are relative to, for patterns that begin at the root.
+    /// The base of relative paths, for patterns that begin at the root.
     working_directory: Option<String>,
 }
 
 impl FileNaming {
-    /// Adds the pattern of a rule's `benchmark:`.
+    /// Adds the pattern in a rule's `benchmark:`.
     pub fn add_rule(&mut self, rule: &str, pattern: PathPattern) {
         self.of_rules.push((rule.to_owned(), pattern));
     }
 
-    /// Sets what relative paths are relative to.
+    /// Sets the base of relative paths.
     pub fn set_working_directory(&mut self, folder: &str) {
         self.working_directory = Some(folder.trim_end_matches('/').to_owned());
     }
 
-    /// Sets the pattern that holds `{rule}`.
+    /// Sets the pattern with `{rule}`.
     pub fn set_general(&mut self, pattern: PathPattern) {
         self.general = Some(pattern);
     }
 
-    /// The rule of a file by its path; of several patterns that match, the one with the
-    /// most text outside wildcards.
+    /// The rule of a file by its path. If several patterns match, the one with the most text
+    /// outside wildcards counts.
     ///
     /// # Errors
-    /// Where no pattern matches, or those of two rules do equally.
+    /// If no pattern matches, or those of two rules match equally well.
     pub fn name(&self, path: &str) -> Result<NamedFile, Unnamed> {
         let named = self.name_as_given(path);
         match (&named, &self.working_directory) {

@@ -1,10 +1,10 @@
-//! Dictionaries as Python's `str()` writes them, which Snakemake puts into extended
-//! benchmark files: `{'sample': 'A', 'threads': 4, 'tmpdir': <TBD>}`.
+//! Dictionaries in the format of Python's `str()`, which Snakemake writes into extended benchmark
+//! files: `{'sample': 'A', 'threads': 4, 'tmpdir': <TBD>}`.
 
 use std::collections::BTreeMap;
 
-/// The entries of a dictionary by their keys, strings without their quotes and all else as
-/// it is written; `None` where the text is no such dictionary.
+/// The entries of a dictionary by key. Strings lose their quotes; other values stay as written.
+/// `None` if the text is not such a dictionary.
 pub(super) fn dictionary(text: &str) -> Option<BTreeMap<String, String>> {
     let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
     let mut rest = Cursor {
@@ -31,7 +31,7 @@ impl Cursor<'_> {
         while self.text.next_if(|(_, c)| c.is_whitespace()).is_some() {}
     }
 
-    /// A value up to `end` on its own level, which is taken; the last one needs none.
+    /// A value up to `end` on its own level. `end` is consumed; the last value needs none.
     fn value(&mut self, end: char) -> Option<String> {
         self.skip_blanks();
         let quote = self.text.next_if(|(_, c)| matches!(c, '\'' | '"'));
@@ -66,7 +66,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// A character by its number, in so many hexadecimal digits.
+    /// A character by its code point, in this number of hexadecimal digits.
     fn code_point(&mut self, digits: usize) -> Option<char> {
         let mut number = 0;
         for _ in 0..digits {
@@ -75,7 +75,7 @@ impl Cursor<'_> {
         char::from_u32(number)
     }
 
-    /// A number, a name, a list or anything else, brackets and all.
+    /// A number, a name, a list or another value, including brackets.
     fn bare(&mut self, end: char) -> Option<String> {
         let mut out = String::new();
         let mut depth = 0_u32;
@@ -83,7 +83,7 @@ impl Cursor<'_> {
             match c {
                 '[' | '(' | '{' | '<' => depth += 1,
                 ']' | ')' | '}' | '>' => depth = depth.saturating_sub(1),
-                // Brackets in a string are no brackets.
+                // Brackets within a string do not count.
                 '\'' | '"' => {
                     out.push(c);
                     out.push_str(&self.string(c)?);

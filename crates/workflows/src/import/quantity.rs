@@ -1,4 +1,4 @@
-//! Quantities as the files of engines and schedulers write them.
+//! Quantities in the formats of engines and schedulers.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-/// Finite and not negative.
+/// A finite number that is not negative.
 pub(super) fn number(text: &str) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     (number.is_finite() && number >= 0.0).then_some(number)
@@ -18,18 +18,18 @@ pub(super) fn whole(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// `98.5%` or `98.5`.
+/// A percentage such as `98.5%` or `98.5`.
 pub(super) fn percent(text: &str) -> Option<f64> {
     number(text.trim_end_matches('%').trim())
 }
 
-/// `2` or `2.0`: cores.
+/// A number of cores such as `2` or `2.0`.
 pub(super) fn cores(text: &str) -> Option<MilliCores> {
     let cores = number(text)?;
     (cores > 0.0 && cores < 1e6).then(|| MilliCores((cores * 1000.0).round() as u64))
 }
 
-/// `1.2 GB`, `512M`, `1048576`: bytes, by factors of 1024.
+/// Bytes such as `1.2 GB`, `512M` or `1048576`, by factors of 1024.
 pub fn bytes(text: &str) -> Option<Bytes> {
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
     let (value, unit) = text.split_at(digits.unwrap_or(text.len()));
@@ -56,11 +56,11 @@ pub(super) fn mebibytes(text: &str) -> Option<Bytes> {
 
 fn scaled(value: f64, by: f64) -> Option<Bytes> {
     let bytes = value * by;
-    // Nobody has an exabyte of memory.
+    // No machine has an exabyte of memory.
     (bytes < 1e18).then(|| Bytes(bytes.round() as u64))
 }
 
-/// `1h 3m 2s`, `450ms`, or milliseconds as a number.
+/// A duration such as `1h 3m 2s` or `450ms`, or milliseconds as a number.
 pub(super) fn spoken(text: &str) -> Option<Duration> {
     if let Some(ms) = number(text) {
         return seconds(ms / 1000.0);
@@ -82,7 +82,7 @@ pub(super) fn spoken(text: &str) -> Option<Duration> {
     seconds(all)
 }
 
-/// `[days-][[hours:]minutes:]seconds`, as Slurm writes times.
+/// A duration in Slurm's format, `[days-][[hours:]minutes:]seconds`.
 pub(super) fn clock(text: &str) -> Option<Duration> {
     let (days, rest) = text.split_once('-').unwrap_or(("0", text));
     let mut all = number(days)? * 24.0;
@@ -103,17 +103,17 @@ pub(super) fn plain_seconds(text: &str) -> Option<Duration> {
 }
 
 fn seconds(seconds: f64) -> Option<Duration> {
-    // A thousand years; what is longer was not a run.
+    // A limit of about a thousand years.
     (seconds < 3e10).then(|| Duration::from_secs_f64(seconds))
 }
 
-/// So many per cent of a core for so long.
+/// CPU time for a percentage of a core and a duration.
 pub(super) fn busy(wall: Duration, percent: f64) -> CpuTime {
     CpuTime((wall.as_secs_f64() * percent / 100.0 * 1e9).round() as u64)
 }
 
-/// A point in time: milliseconds of the epoch, or a date and time, taken as UTC
-/// because the files do not say where their clock hangs.
+/// A point in time: milliseconds since the epoch, or a date and time. UTC is assumed, because the
+/// files contain no time zone.
 pub(super) fn time(text: &str) -> Option<Timestamp> {
     if let Ok(ms) = text.parse::<i64>() {
         return Timestamp::from_millisecond(ms).ok();
@@ -122,7 +122,7 @@ pub(super) fn time(text: &str) -> Option<Timestamp> {
     civil.to_zoned(TimeZone::UTC).ok().map(|at| at.timestamp())
 }
 
-/// The same as sacct writes it: with `SLURM_TIME_FORMAT=%s` in seconds of the epoch.
+/// A point in time as sacct writes it; with `SLURM_TIME_FORMAT=%s` in seconds since the epoch.
 pub(super) fn slurm_time(text: &str) -> Option<Timestamp> {
     match text.parse::<i64>() {
         Ok(seconds) => Timestamp::from_second(seconds).ok(),

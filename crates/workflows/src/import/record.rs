@@ -1,5 +1,4 @@
-//! A record: one attempt of one task, as a file states it. And rows of a file by the names
-//! of their columns.
+//! A record: one attempt of one task from a file. Also rows of a file with access by column name.
 
 use std::time::Duration;
 
@@ -15,11 +14,11 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{line}: {field}: {problem}")]
 pub struct BadLine {
-    /// The line, from 1.
+    /// The number of the line, from 1.
     pub line: u64,
     /// The field.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
@@ -31,36 +30,36 @@ pub(super) enum Ending {
     Failed(FailureKind),
 }
 
-/// One attempt of one task; what the file does not state is `None`.
+/// One attempt of one task; a value that the file does not contain is `None`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Record {
     /// The process, rule or job name.
     pub(super) step: String,
     pub(super) name_form: NameForm,
-    /// The pipeline run; `None` where it is the file's.
+    /// The pipeline run; `None` if the run of the whole file applies.
     pub(super) run: Option<String>,
-    /// What all attempts of the task have in common, in its step and run.
+    /// The common property of all attempts of the task, within its step and run.
     pub(super) task: String,
-    /// What tells the attempt from all others, in any file; `None` where nothing does.
+    /// Identifies the attempt in any file; `None` if nothing does.
     pub(super) identity: Option<u64>,
     /// The engine took its result from an earlier run.
     pub(super) is_cached: bool,
-    /// Counted from 1; `None` where the file does not say.
+    /// Counted from 1; `None` if the file does not contain it.
     pub(super) attempt: Option<u32>,
     pub(super) sample: Option<String>,
     pub(super) submitted: Option<Timestamp>,
     pub(super) started: Option<Timestamp>,
     pub(super) ended: Option<Timestamp>,
     pub(super) wall: Duration,
-    /// How long it held its place in the scheduler's eyes; `None` where the file does not say.
+    /// How long it occupied its resources in the scheduler; `None` if the file does not contain it.
     pub(super) occupied: Option<Duration>,
-    /// Tasks that it ran in parallel; 0 where that is not known.
+    /// The number of tasks that it ran in parallel; 0 if unknown.
     pub(super) parallel_tasks: u32,
-    /// Nodes that it ran on; 0 counts as one.
+    /// The number of nodes that it ran on; 0 counts as one.
     pub(super) nodes: u64,
     pub(super) ending: Ending,
     pub(super) exit_status: Option<i64>,
-    /// Whether the engine ran it again; `None` where the file does not say.
+    /// Whether the engine ran it again; `None` if the file does not contain it.
     pub(super) is_retried: Option<bool>,
     pub(super) cpu: Option<CpuTime>,
     pub(super) peak: Option<Bytes>,
@@ -99,7 +98,7 @@ impl Header {
         }
     }
 
-    /// How many there are.
+    /// The number of columns.
     pub(super) fn len(&self) -> usize {
         self.names.len()
     }
@@ -116,7 +115,7 @@ impl Header {
     }
 }
 
-/// A line by its columns.
+/// A line with access by column.
 pub(super) struct Row<'a> {
     pub(super) line: u64,
     values: Vec<&'a str>,
@@ -130,14 +129,15 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// A field; `None` where it is missing or the file says that it is not known.
+    /// A field; `None` if it is missing or marked as unknown.
     pub(super) fn text(&self, column: Column) -> Option<&'a str> {
         let value = self.values.get(column.index?)?.trim();
         let unknown = ["", "-", "NA", "null", "Unknown", "None"];
         (!unknown.contains(&value)).then_some(value)
     }
 
-    /// A field by a function of [`super::quantity`]; errs where it is there and unreadable.
+    /// A field, parsed by a function of [`super::quantity`]. Fails if the field is present and
+    /// invalid.
     pub(super) fn get<T>(
         &self,
         column: Column,
@@ -164,12 +164,12 @@ impl<'a> Row<'a> {
     }
 }
 
-/// As much of a value as a message needs, with nothing in it that moves a cursor.
+/// A short part of a value for a message, without control characters.
 pub(super) fn excerpt(text: &str) -> String {
     clip(&one_line(text), 40).into_owned()
 }
 
-/// A number for texts, the same in every run of the program. FNV-1a with a mark between.
+/// A hash of texts that is the same in every run of the program: FNV-1a with a separator.
 pub(super) fn identity_of(parts: &[&str]) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     parts.iter().fold(0xcbf2_9ce4_8422_2325, |hash, part| {

@@ -1,8 +1,8 @@
-//! Slurm's accounting, as `sacct --parsable2` or `--parsable` writes it. The line of a job
-//! states what it asked for, the lines of its steps (`7.batch`, `7.0`) what they held.
+//! Slurm's accounting in the format of `sacct --parsable2` or `--parsable`. The line of a job
+//! contains its request; the lines of its steps (`7.batch`, `7.0`) contain its usage.
 //!
-//! Source: "sacct", Slurm's manual. `MaxRSS` is the greatest of a step's tasks, so that a
-//! step holds at most that much times its tasks on the fullest node.
+//! Source: "sacct", Slurm's manual. `MaxRSS` is the largest of a step's tasks. A step therefore
+//! uses at most that value times its tasks on the fullest node.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use super::quantity::{bytes, clock, cores, slurm_time, whole};
 use super::record::{BadLine, Column, Ending, Header, Record, Row, excerpt, identity_of};
 use super::{ImportError, Parser, Sink};
 
-/// Slurm's status of a step that its cgroup killed for want of memory.
+/// Slurm's exit status of a step that its cgroup killed for lack of memory.
 const OUT_OF_MEMORY: i64 = 125;
 
-/// Reads one output of sacct.
+/// Reads the output of sacct.
 pub(super) struct Accounting {
     header: String,
     columns: Columns,
@@ -61,16 +61,16 @@ struct Columns {
 struct Job {
     id: String,
     line: u64,
-    /// `None` before the line of the job itself, or where it says nothing yet.
+    /// `None` before the line of the job itself, or if the job has not ended.
     record: Option<Result<Record, BadLine>>,
     steps: Vec<Step>,
     killed_for_memory: bool,
 }
 
-/// What a step of a job held.
+/// The memory of a step of a job.
 struct Step {
     kind: StepKind,
-    /// `None` where MaxRSS is blank, 0 or unreadable: accounting took no sample of it.
+    /// `None` if MaxRSS is blank, 0 or invalid: accounting took no sample of it.
     held: Option<Bytes>,
     /// `None` without NTasks.
     tasks: Option<u64>,
@@ -78,12 +78,12 @@ struct Step {
     ended: Option<Timestamp>,
 }
 
-/// What a step of a job is.
+/// The kind of a step of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StepKind {
-    /// `7.batch`, or another by name.
+    /// `7.batch` or another named step.
     Named,
-    /// `7.extern`: what nothing else accounts for.
+    /// `7.extern`: processes that belong to no other step.
     Extern,
     /// `7.0`: started by `srun`.
     Numbered,
@@ -100,7 +100,7 @@ impl StepKind {
 }
 
 impl Accounting {
-    /// Whether this first line is one of sacct, in whatever form.
+    /// Whether this first line is from sacct, in any of its formats.
     pub(super) fn is_header(line: &str) -> bool {
         Header::of(line, '|').has("JobID") || is_aligned(line)
     }
@@ -190,8 +190,8 @@ impl Accounting {
         sink.take(job.line, record);
     }
 
-    /// The most that the steps of a job held at one time on its fullest node; `None` as soon
-    /// as one of them is unknown.
+    /// The most memory that the steps of a job used at the same time on its fullest node; `None` if
+    /// the memory of any step is unknown.
     fn held(&mut self, steps: &[Step], job: &Record) -> Option<Held> {
         let is_single = job.requested.cores.is_some_and(|cores| cores.0 <= 1000);
         let nodes = job.nodes.max(1);
@@ -247,13 +247,14 @@ struct Held {
     is_bound: bool,
 }
 
-/// Columns that are cut and filled with blanks, as sacct writes them by default.
+/// Columns that are cut and filled with blanks, the default of sacct.
 fn is_aligned(line: &str) -> bool {
     let mut words = line.split_whitespace();
     !line.contains('|') && words.next() == Some("JobID") && words.next().is_some()
 }
 
-/// The greatest sum of what overlaps; what ends when another begins does not.
+/// The largest sum of overlapping intervals. An interval that ends when another begins does not
+/// overlap it.
 fn most_at_once(times: Vec<(Timestamp, Timestamp, u64)>) -> u64 {
     let mut turns: Vec<(Timestamp, bool, u64)> = Vec::with_capacity(2 * times.len());
     for (from, to, bytes) in times {
@@ -301,7 +302,7 @@ impl Parser for Accounting {
             Some(step) => match self.columns.step(&row, step) {
                 Ok(read) => self.add_step(read),
                 Err(bad) => {
-                    // What the line says of memory is unknown, and so is the job's.
+                    // The memory in this line is unknown, and so is that of the job.
                     self.add_step(ReadStep {
                         step: Some(Step {
                             kind: StepKind::of(step),
@@ -352,7 +353,7 @@ impl Parser for Accounting {
     }
 }
 
-/// A line of a step.
+/// The parsed line of a step.
 struct ReadStep {
     step: Option<Step>,
     killed_for_memory: bool,
@@ -386,7 +387,7 @@ impl Columns {
         })
     }
 
-    /// `None` of a job that still runs or waits.
+    /// `None` for a job that still runs or waits.
     fn record(&self, row: &Row<'_>, id: &str) -> Result<Option<Record>, BadLine> {
         let state = row.required(self.state)?;
         let exit_status = self.exit_status(row)?;
@@ -432,7 +433,7 @@ impl Columns {
                 .and_then(|n| u64::try_from(n).ok())
                 .unwrap_or(1),
             ending,
-            // Slurm's own statuses say no more than the state does.
+            // Slurm's own statuses add nothing to the state.
             exit_status: exit_status.filter(|status| {
                 !(matches!(ending, Ending::Failed(_)) && matches!(*status, 0 | OUT_OF_MEMORY))
             }),
@@ -446,7 +447,7 @@ impl Columns {
         }))
     }
 
-    /// `status:signal`, as a shell would state both in one number.
+    /// `status:signal` as one number, as a shell reports it.
     fn exit_status(&self, row: &Row<'_>) -> Result<Option<i64>, BadLine> {
         let Some(text) = row.text(self.exit_code) else {
             return Ok(None);
@@ -467,8 +468,8 @@ impl Columns {
         }
     }
 
-    /// On one node. `16G` is for the whole job; earlier releases write `4Gc` for each core
-    /// and `16Gn` for each node.
+    /// The request on one node. `16G` is for the whole job; earlier releases write `4Gc` for each
+    /// core and `16Gn` for each node.
     fn requested_memory(
         &self,
         row: &Row<'_>,
@@ -496,9 +497,9 @@ impl Columns {
     }
 }
 
-/// `None` where it has not ended.
+/// `None` if it has not ended.
 fn ending(state: &str, exit_status: Option<i64>) -> Option<Ending> {
-    // `CANCELLED by 1000`, and `CANCELLED+` where the column was cut.
+    // `CANCELLED by 1000`, and `CANCELLED+` if the column was cut.
     let word = state.split(|c: char| c.is_whitespace() || c == '+').next();
     Some(match word.unwrap_or(state) {
         "COMPLETED" => Ending::Completed,
@@ -512,8 +513,8 @@ fn ending(state: &str, exit_status: Option<i64>) -> Option<Ending> {
     })
 }
 
-/// The run by its name, else the day on which the job began: jobs of one day that work in
-/// one folder are not independent.
+/// The name of the run, otherwise the day on which the job began. Jobs of one day in the same
+/// folder are not independent.
 fn run(named: Option<String>, work_dir: Option<&str>, started: Option<Timestamp>) -> String {
     if let Some(run) = named {
         return run;
@@ -523,7 +524,7 @@ fn run(named: Option<String>, work_dir: Option<&str>, started: Option<Timestamp>
     format!("{folder} {day}").trim().to_owned()
 }
 
-/// `17_4`: the fourth of an array, which commonly works on the fourth input.
+/// The index in an array, such as 4 in `17_4`; it commonly identifies the input.
 fn array_index(id: &str) -> Option<String> {
     let (_, index) = id.split_once('_')?;
     Some(format!("array index {index}"))

@@ -1,8 +1,7 @@
-//! The rules of a Snakefile, as Snakemake itself lists them: their benchmark files, and
-//! what they ask for.
+//! The rules of a Snakefile as Snakemake lists them: their benchmark files and requests.
 //!
-//! A Snakefile is a program, so that only Snakemake can read it. [`PROGRAM`] runs in
-//! Snakemake's own Python; who runs it, and within which bounds, is not decided here.
+//! A Snakefile is a program, so only Snakemake can read it. [`PROGRAM`] runs in Snakemake's own
+//! Python. The caller starts it and sets its limits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,28 +13,28 @@ use thiserror::Error;
 
 use super::pattern::{FileNaming, PathPattern, PatternError};
 
-/// A program for Python. Its arguments are the path of the Snakefile and the seconds that
-/// it may take; on standard output it writes what [`Snakefile::read`] takes.
+/// A Python program. Its arguments are the path of the Snakefile and the time limit in seconds. Its
+/// standard output is the input of [`Snakefile::read`].
 pub const PROGRAM: &str = include_str!("snakefile.py");
 
-/// Rules that are kept; workflows have hundreds.
+/// The most rules; workflows have hundreds.
 const MAX_RULES: usize = 20_000;
 
 /// Why the list of rules cannot be used.
 #[derive(Debug, Error)]
 pub enum SnakefileError {
-    /// It is not what the program writes.
+    /// It is not the output of the program.
     #[error("the list of its rules cannot be read")]
     Unreadable(#[from] serde_json::Error),
     /// It has too many rules.
     #[error("it has more than {MAX_RULES} rules")]
     TooManyRules,
-    /// A benchmark's pattern cannot be read.
+    /// The pattern of a benchmark file is invalid.
     #[error("rule {rule}: the benchmark file {source}")]
     Pattern {
         /// The rule.
         rule: String,
-        /// What is wrong with it.
+        /// The cause.
         source: PatternError,
     },
 }
@@ -47,7 +46,7 @@ pub struct Snakefile {
     patterns: Vec<(String, PathPattern)>,
 }
 
-/// What all jobs of a rule ask for; `None` where it depends on the job.
+/// The request of all jobs of a rule; a value is `None` if it depends on the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RuleRequest {
     pub(super) requested: Requested,
@@ -76,7 +75,8 @@ impl ListedRule {
         RuleRequest {
             requested: Requested {
                 cores: threads.map(|n| MilliCores((n * 1000.0).round() as u64)),
-                // As Snakemake derives `mem_mib`, which extended benchmark files hold.
+                // Snakemake derives `mem_mib`, a value of extended benchmark files, in the same
+                // way.
                 memory: mb.map(|n| Bytes::mib((n * 1e6 / 1_048_576.0).ceil() as u64)),
             },
             time_limit: minutes.map(|n| Duration::from_secs((n * 60.0).round() as u64)),
@@ -85,10 +85,10 @@ impl ListedRule {
 }
 
 impl Snakefile {
-    /// Reads what [`PROGRAM`] wrote.
+    /// Reads the output of [`PROGRAM`].
     ///
     /// # Errors
-    /// Where it is not that, or a benchmark's pattern cannot be read.
+    /// If it is not such output, or the pattern of a benchmark file is invalid.
     pub fn read(listing: &[u8]) -> Result<Self, SnakefileError> {
         let listing: Listing = serde_json::from_slice(listing)?;
         if listing.rules.len() > MAX_RULES {
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(snakefile.request("none"), None);
         let mut naming = FileNaming::default();
         snakefile.add_to(&mut naming);
-        // A constraint that only Python reads is not checked.
+        // A constraint that only Python can read is not checked.
         let named = naming.name("bench/A.txt").expect("it matches");
         assert_eq!(named.rule, "bwa");
     }

@@ -1,6 +1,6 @@
-//! Snakemake's benchmark files: one line a run, tab separated or, in files that end in
-//! `.jsonl`, an object. The rule's name is in them only with `--benchmark-extended`;
-//! otherwise the file's path names it by a pattern.
+//! Snakemake's benchmark files. Each run is a tab-separated line, or an object in files that end in
+//! `.jsonl`. They contain the rule's name only with `--benchmark-extended`; otherwise a pattern of
+//! the path gives it.
 //!
 //! Source: "Benchmark rules", Snakemake's documentation, and `benchmark.py` of 9.27.
 
@@ -19,35 +19,35 @@ use super::record::{BadLine, Column, Header, Record, Row};
 use super::snakefile::{RuleRequest, Snakefile};
 use super::{ImportError, Parser, Sink, Source};
 
-/// Until then a job is sampled once, when it begins.
+/// A shorter job is sampled only once, at its start.
 ///
-/// Source: `BENCHMARK_INTERVAL_SHORT` of Snakemake's `benchmark.py`, half a second; two
-/// of those, because a sample takes its time.
+/// Source: `BENCHMARK_INTERVAL_SHORT` of Snakemake's `benchmark.py`, half a second; two of those,
+/// because a sample takes its time.
 const SHORTEST_SAMPLED: Duration = Duration::from_secs(1);
 
 /// Reads one benchmark file.
 pub(super) struct Benchmark {
     named: Option<NamedFile>,
-    /// What the rule asks for by its Snakefile.
+    /// The request of the rule in its Snakefile.
     request: RuleRequest,
-    /// The folder of the run, where no pattern tells.
+    /// The folder of the run, if no pattern gives it.
     folder: String,
     /// `None` for objects.
     columns: Option<Columns>,
     modified: Option<Timestamp>,
-    /// The beginning of a line that has fewer fields than columns.
+    /// The beginning of a line with fewer fields than columns.
     open: Option<Open>,
 }
 
-/// A line whose last field goes on in the next one: parameters are written as Python shows
-/// them, and an array takes several lines.
+/// A line whose last field continues on the next one: parameters are in Python syntax, and an array
+/// takes several lines.
 struct Open {
     line: u64,
     text: String,
 }
 
 impl Open {
-    /// Whether all columns are there, or nothing shows that its last field goes on.
+    /// Whether all columns are present, or the last field shows no sign of a continuation.
     fn is_whole(&self, columns: usize) -> bool {
         let last = self.text.rsplit('\t').next().unwrap_or_default();
         let goes_on = last.starts_with('{') && !last.ends_with('}');
@@ -55,10 +55,10 @@ impl Open {
     }
 }
 
-/// A field of more bytes is not put together.
+/// The most bytes of a field that continues on several lines.
 const MAX_OPEN_BYTES: usize = 1 << 20;
 
-/// Where the name and the request of a rule come from.
+/// The sources for the name and the request of a rule.
 #[derive(Clone, Copy)]
 pub(super) struct Rules<'a> {
     pub(super) naming: &'a FileNaming,
@@ -73,7 +73,7 @@ impl Rules<'_> {
 }
 
 struct Columns {
-    /// How many there are, with those that are not read.
+    /// The number of columns, including those that are not read.
     count: usize,
     seconds: Column,
     max_rss: Column,
@@ -88,7 +88,7 @@ struct Columns {
     input_size_mb: Column,
 }
 
-/// The fields of a run, from either form.
+/// The fields of a run in either form.
 struct Fields {
     rule: Option<String>,
     wildcards: Option<String>,
@@ -109,7 +109,7 @@ impl Benchmark {
         Header::of(line, '\t').has("h:m:s") || (line.starts_with('{') && line.contains("\"h:m:s\""))
     }
 
-    /// Of a file by its path and first line.
+    /// A reader for a file, by its path and first line.
     pub(super) fn of(
         source: &Source<'_>,
         line: &str,
@@ -178,14 +178,14 @@ impl Benchmark {
         let of_file = named.and_then(|file| file.sample.clone());
         let sample = fields.wildcards.or(of_file);
         let wall = fields.seconds;
-        // Of a shorter job there is one sample, from its begin, when it was a shell.
+        // A shorter job has one sample from its start, when it was still a shell.
         let is_sampled = wall >= SHORTEST_SAMPLED;
         let nanos = |time: Duration| CpuTime(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let by_load = fields.load.map(|load| busy(wall, load));
         Ok(Record {
             step: rule,
             run: Some(named.map_or_else(|| self.folder.clone(), |file| file.folder.clone())),
-            // Each line is a repetition, and a task of its own.
+            // Each line is a repetition and its own task.
             task: format!("{} {line}", sample.as_deref().unwrap_or_default()),
             sample,
             ended: self.modified,
@@ -200,7 +200,7 @@ impl Benchmark {
                 memory: fields.requested.memory.or(self.request.requested.memory),
             },
             time_limit: fields.time_limit.or(self.request.time_limit),
-            // A benchmark is written only when the job ended well.
+            // Snakemake writes a benchmark only for successful jobs.
             ..Record::default()
         })
     }
@@ -268,7 +268,7 @@ impl Columns {
     }
 }
 
-/// A line of a `.jsonl` file.
+/// The fields of a line in a `.jsonl` file.
 fn of_object(line: u64, text: &str) -> Result<Fields, BadLine> {
     let bad = |field: &str, problem: String| BadLine {
         line,
@@ -326,7 +326,7 @@ fn of_object(line: u64, text: &str) -> Result<Fields, BadLine> {
     })
 }
 
-/// The wildcards as `name=value`; the inner `None` where there are none.
+/// The wildcards as `name=value`; the inner `None` if there are none.
 fn wildcards(text: &str) -> Option<Option<String>> {
     dictionary(text).map(|values| pairs(&values))
 }
@@ -343,8 +343,8 @@ fn resources(text: &str) -> Option<BTreeMap<String, String>> {
     dictionary(text)
 }
 
-/// `{'file': 12.5, …}` in mebibytes, or a number of them; the inner `None` of a job without
-/// input files.
+/// Input size: `{'file': 12.5, …}` in mebibytes, or a number of mebibytes. The inner `None` is for
+/// a job without input files.
 fn input(text: &str) -> Option<Option<Bytes>> {
     match mebibytes(text) {
         Some(bytes) => Some(Some(bytes)),
@@ -358,7 +358,7 @@ fn sum_of_sizes(sizes: &BTreeMap<String, String>) -> Option<Bytes> {
     mebibytes(&sizes.iter().sum::<f64>().to_string())
 }
 
-/// `mem_mib`, or `mem_mb` in millions of bytes.
+/// Memory from `mem_mib`, or from `mem_mb` in millions of bytes.
 fn memory(resources: &BTreeMap<String, String>) -> Option<Bytes> {
     let of = |name: &str, by: f64| -> Option<Bytes> {
         let bytes = number(resources.get(name)?)? * by;
@@ -367,14 +367,14 @@ fn memory(resources: &BTreeMap<String, String>) -> Option<Bytes> {
     of("mem_mib", 1_048_576.0).or_else(|| of("mem_mb", 1e6))
 }
 
-/// `runtime`, in minutes.
+/// Time limit from `runtime`, in minutes.
 fn runtime(resources: &BTreeMap<String, String>) -> Option<Duration> {
     let minutes = number(resources.get("runtime")?)?;
     (minutes > 0.0 && minutes < 1e9).then(|| Duration::from_secs_f64(minutes * 60.0))
 }
 
-/// The folder of the run that a file is of: what is in front of the folder of benchmarks,
-/// else the file's own.
+/// The folder of a file's run: the parent of the benchmarks folder, otherwise the folder of the
+/// file.
 fn folder_of(path: &str) -> String {
     let (folder, _) = path.rsplit_once('/').unwrap_or(("", path));
     let mut parts: Vec<&str> = folder.split('/').collect();

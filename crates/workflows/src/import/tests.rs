@@ -1,4 +1,4 @@
-//! Files as engines and schedulers write them, made here from their documented formats.
+//! Files of engines and schedulers, written here from the documented formats.
 
 use ebb_model::advice::bottleneck::Binding;
 use ebb_model::step_profile::failure::FailureKind;
@@ -8,7 +8,7 @@ use ebb_telemetry::units::MilliCores;
 use super::pattern::PathPattern;
 use super::*;
 
-/// Files with their names, as one import.
+/// Named files of one import.
 struct Files {
     import: Import,
     bad: Vec<BadLine>,
@@ -182,7 +182,8 @@ fn first_attempts_that_were_killed_count_against_the_request() {
         (step.present.tasks(), step.present.out_of_memory()),
         (30, 10)
     );
-    // All tasks fit into what is advised, which is less than the retry's doubled request.
+    // All tasks fit into the recommended request, which is less than the doubled request of the
+    // retry.
     let advised = step.should_ask.memory.expect("a size");
     assert!(
         advised > Bytes::mib(10_740) && advised < Bytes::gib(16),
@@ -206,7 +207,7 @@ fn why_an_attempt_failed_shows_in_its_status_and_its_retry() {
         assert_eq!(kinds, [expect], "{exit} {memory} {peak}");
     };
     check("137", "16 GB", "9 GB", FailureKind::OutOfMemory);
-    // The same memory was enough: something else killed it.
+    // The same memory was enough, so something else killed it.
     check("137", "8 GB", "2 GB", FailureKind::Killed);
     // A Java heap error ends with 1.
     check("1", "16 GB", "9 GB", FailureKind::SuspectedOutOfMemory);
@@ -275,7 +276,7 @@ fn a_time_limit_counts_what_a_task_waits_for_files_and_grows_where_it_was_reache
         let limit = files.only().time_limit.expect("a limit");
         assert_eq!(limit.should_ask.as_secs() / 60, expect_minutes, "{text}");
     };
-    // Five minutes of work, and forty in the queue's place.
+    // Five minutes of work, and forty minutes in the queue.
     check(
         &|n| {
             format!(
@@ -284,7 +285,7 @@ fn a_time_limit_counts_what_a_task_waits_for_files_and_grows_where_it_was_reache
         },
         90,
     );
-    // Without start and complete the time since submission counts.
+    // Without start and complete the time since submission is used.
     check(
         &|n| {
             format!(
@@ -293,7 +294,7 @@ fn a_time_limit_counts_what_a_task_waits_for_files_and_grows_where_it_was_reache
         },
         210,
     );
-    // Nothing but the time of the command itself: the limit stays.
+    // Only the time of the command itself is known: the limit stays.
     check(
         &|n| {
             format!(
@@ -302,7 +303,7 @@ fn a_time_limit_counts_what_a_task_waits_for_files_and_grows_where_it_was_reache
         },
         240,
     );
-    // Ended by the limit.
+    // Killed by the time limit.
     check(
         &|n| {
             format!(
@@ -366,7 +367,7 @@ fn no_request_shrinks_on_fewer_than_three_tasks_and_samples_count_more_than_task
     assert_eq!(of(1, |n| n).should_ask.memory, Some(Bytes::gib(64)));
     assert_eq!(of(2, |n| n).should_ask.memory, Some(Bytes::gib(64)));
     assert!(of(3, |n| n).should_ask.memory < Some(Bytes::gib(64)));
-    // Intervals of one sample show less than as many samples.
+    // Repetitions of one sample are weaker evidence than the same number of samples.
     let (one, many) = (of(21, |_| 1), of(21, |n| n));
     assert!(one.should_ask.memory > many.should_ask.memory);
     let to = |step: &StepAdvice| step.risk.oom_between.map(|range| range.to_ppm);
@@ -529,7 +530,7 @@ fn plain_benchmarks_take_rule_and_request_from_the_snakefile() {
     };
     assert_eq!(step.step, "bwa");
     assert_eq!(step.asks.cores, Some(MilliCores::cores(4)));
-    // 8000 millions of bytes, as Snakemake states them in MiB.
+    // 8000 million bytes, in MiB as Snakemake writes them.
     assert_eq!(step.asks.memory, Some(Bytes::mib(7_630)));
     let limit = step.time_limit.expect("the rule has a runtime");
     assert_eq!(limit.asks.as_secs(), 3_600);
@@ -551,7 +552,7 @@ fn a_parameter_of_several_lines_does_not_break_its_record() {
         .with(Kind::Snakemake, "benchmarks/a.tsv", &text)
         .only();
     assert_eq!((step.step.as_str(), step.samples), ("sort", 2));
-    // One that was cut is a bad line of its own.
+    // A truncated line is a separate bad line.
     let cut = "61.5\t0:01:01\t700.0\t3\n";
     for text in [
         format!("{header}{line}{cut}"),
@@ -651,7 +652,7 @@ fn a_job_holds_what_its_steps_held_at_one_time_on_its_fullest_node() {
          7.1|b||COMPLETED|0:0|00:30:00|00:01:00|3G||2|1|1||2024-03-01T10:30:00|2024-03-01T11:00:00||\n",
         5.0,
     );
-    // The batch script runs next to the steps that it starts.
+    // The batch script runs at the same time as its steps.
     check(
         "7.batch|batch||COMPLETED|0:0|01:00:00|00:01:00|1G||2|1|1||2024-03-01T10:00:00|2024-03-01T11:00:00||\n\
          7.extern|extern||COMPLETED|0:0|01:00:00|00:01:00|0||2|1|1||2024-03-01T10:00:00|2024-03-01T11:00:00||\n\
@@ -689,7 +690,7 @@ fn memory_is_unknown_as_soon_as_a_step_of_a_job_has_none() {
         &step("batch", "lots", "1"),
         "MaxRSS of a step is blank or 0",
     );
-    // How many tasks the step had is not known, and MaxRSS is that of one.
+    // The number of the step's tasks is unknown, and MaxRSS is that of one task.
     check(&step("0", "2G", ""), "");
 }
 
@@ -706,7 +707,7 @@ fn jobs_that_run_tasks_in_parallel_keep_their_cores() {
     assert_eq!(step.should_ask.cores, step.asks.cores);
     assert!(step.peak_is_upper_bound);
     assert_eq!(step.peak_memory, Some(Bytes::mib(3_200)));
-    // Both nodes count in what was asked for.
+    // The request includes both nodes.
     assert_eq!(
         step.usage.map(|u| u.asked_gib_seconds),
         Some(5 * 2 * 64 * 3_600)

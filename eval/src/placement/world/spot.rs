@@ -1,4 +1,4 @@
-//! The made-up spot market: what is told of interruptions, and what is true.
+//! The simulated spot market: published and true interruption rates.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use fastrand::Rng;
 
 use super::{between, spread};
 
-/// Shares of machines taken back in a month, as the advisor's five bands have it.
+/// Shares of machines interrupted in a month, for the advisor's five bands.
 const BANDS: [f64; 5] = [0.025, 0.075, 0.125, 0.175, 0.25];
 
-/// How far the true share lies from the band: a standard deviation of logarithms.
+/// The spread of the true share around the band: a standard deviation of logarithms.
 const BAND_SPREAD: f64 = 0.3;
 
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Which findings are good against which manifest.
+//! Findings compared with manifests.
 
 use super::*;
 
@@ -93,7 +93,7 @@ fn only_the_findings_that_were_planted_are_good() {
     check(&one, &[idle(), hanging()], Ran, (1, 1, 0, 0));
     check(&both, &[idle()], Ran, (1, 0, 1, 0));
     check(&one, &[idle(), hanging()], Skipped, (1, 0, 0, 1));
-    // What was skipped and is found all the same was not seen by anyone.
+    // A skipped waste that is found anyway counts as extra.
     check(&both, &[idle(), hanging()], Skipped, (1, 0, 1, 1));
     let otherwise = planted(
         FindingKind::StuckBatchJob,

@@ -1,4 +1,4 @@
-//! What the rules will see of a node that is played.
+//! The state of a simulated node as the rules see it.
 
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::node_state::NodeState;
@@ -44,8 +44,7 @@ fn step(cores: f64) -> Step {
     }
 }
 
-/// What the sweep would hold of the node after `past`, with its end as seconds
-/// of the generator's clock.
+/// The state of the node in a sweep after `past`, and its end in seconds of the generator's clock.
 fn seen(node: &Node, past: Duration) -> NodeState {
     let clock = NodeClock::new(node, PAST);
     let sent = Sent {

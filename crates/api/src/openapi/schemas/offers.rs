@@ -1,4 +1,4 @@
-//! How a request may fail, what binds a step, and where it would run.
+//! Schemas of risks, bottlenecks and machine types of a step.
 
 use ebb_model::advice::bottleneck::{Asked, Binding, Boundness};
 use ebb_model::advice::offer::{

@@ -1,5 +1,4 @@
-//! What is advised for pipelines, environments and nodes, which runs there are, and what
-//! people decided.
+//! Schemas of recommendations for pipelines, environments and nodes, of runs and of decisions.
 
 use ebb_model::advice::group::{Fleet, GroupAdvice, Member, Together};
 use ebb_model::advice::node::{NodeAdvice, NodeOffer, Used};

@@ -1,4 +1,4 @@
-//! What the catalogue shows.
+//! The output of `ebb catalog`.
 
 use clap::Parser;
 

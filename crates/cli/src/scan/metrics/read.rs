@@ -1,5 +1,5 @@
-//! Reads metrics out of CSV. A line that cannot be read is named by its number and field,
-//! and the rest goes on. Decides nothing.
+//! Reads metrics from CSV. An invalid line is reported with its number and field, and reading
+//! continues.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -26,32 +26,32 @@ const VALUES: [&str; 6] = [
     "disk_write_bytes",
 ];
 
-/// Columns about the machine itself; none of them is required.
+/// Optional columns about the machine itself.
 const ABOUT: [&str; 3] = ["instance_type", "region", "simulated"];
 
-/// Without these no machine can be called idle.
+/// Columns that are required to call a machine idle.
 const NEEDED: [&str; 3] = ["cpu_pct", "net_in_bytes", "net_out_bytes"];
 
-/// Rows that are kept, at about 100 bytes each; later ones are refused and counted.
+/// The most rows, at about 100 bytes each; later rows are refused and counted.
 const MAX_ROWS: usize = 5_000_000;
 
-/// What a file says.
+/// The content of a file.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
-    /// By machine, in order of time.
+    /// By machine, in chronological order.
     pub(super) series: BTreeMap<NodeId, MetricSeries>,
-    /// What the file says about each machine itself.
+    /// The data about each machine itself.
     pub(super) machines: BTreeMap<NodeId, MeteredMachine>,
-    /// Lines that are left out.
+    /// Invalid lines.
     pub(super) bad_lines: BadLines,
-    /// Columns that mean nothing here.
+    /// Columns without a known name.
     pub(super) unread_columns: Vec<String>,
-    /// Machines with CPU above 100 per cent in some row: nothing is known of them, because
-    /// their other rows are the quiet ones.
+    /// Machines with CPU above 100 per cent in some row. They are not evaluated: their other rows
+    /// are those with little load.
     pub(super) per_core: BTreeSet<NodeId>,
-    /// No CPU value is above 1, as of fractions instead of per cent.
+    /// True if no CPU value is above 1, which suggests fractions instead of per cent.
     pub(super) may_be_fractions: bool,
-    /// Columns that are not there and that every verdict takes.
+    /// Missing columns that every evaluation requires.
     pub(super) missing_columns: Vec<&'static str>,
 }
 
@@ -66,7 +66,7 @@ impl Metrics {
     }
 }
 
-/// Reads all of it; errs when the header is not one of metrics.
+/// Reads the whole file. Fails if the header is not one of metrics.
 pub(super) fn read(source: impl Read) -> Result<Metrics> {
     let mut file = CsvFile::new(source)?;
     let (mut metrics, mut record) = (Metrics::default(), Record::default());
@@ -136,11 +136,11 @@ struct Row {
     id: NodeId,
     at: Timestamp,
     sample: MetricSample,
-    /// Its CPU is above 100 per cent.
+    /// True if its CPU is above 100 per cent in some row.
     is_over: bool,
 }
 
-/// Where each field is in a row.
+/// The position of each field in a row.
 struct Columns {
     timestamp: usize,
     resource: usize,
@@ -150,7 +150,7 @@ struct Columns {
 
 impl Columns {
     fn of(header: &Record, metrics: &mut Metrics) -> Result<Self> {
-        // A byte order mark is how spreadsheets begin a file.
+        // Spreadsheets write a byte order mark at the start of a file.
         let names: Vec<&str> = header
             .iter()
             .map(|name| name.trim_start_matches('\u{feff}'))
@@ -176,8 +176,7 @@ impl Columns {
         })
     }
 
-    /// Takes in what a row says about the machine itself: the newest line that says
-    /// something counts.
+    /// Stores the data of a row about the machine itself; the newest line with a value counts.
     fn describe(
         &self,
         record: &Record,
@@ -227,7 +226,7 @@ impl Columns {
             }
             percent => Ok(percent.map(|p| Share::from_ppm((p * 10_000.0).round() as u32))),
         };
-        // A sum of which one half is missing is unknown, not that half.
+        // A sum with one unknown part is unknown.
         let both = |a: usize, b: usize| {
             let (a, b) = (value(a)?, value(b)?);
             Ok::<_, BadLine>(a.zip(b).map(|(a, b)| (a + b) as u64))
@@ -248,7 +247,7 @@ impl Columns {
     }
 }
 
-/// An instant, or seconds since 1970; a time of day somewhere is neither.
+/// A time with a zone, or seconds since 1970; a local time without a zone is refused.
 fn timestamp(text: &str) -> Result<Timestamp, String> {
     let seconds = text.parse::<i64>().ok();
     let told = match seconds {
@@ -425,7 +424,7 @@ mod tests {
             let series = &read.series[&NodeId::new(id).expect("an id")];
             series.points().map(|p| p.period_seconds).collect()
         };
-        // Of 0, 300, 900, 1200, 4500, 5000 the usual distance is 500 seconds.
+        // The median distance of 0, 300, 900, 1200, 4500, 5000 is 500 seconds.
         assert_eq!(lengths("a"), [500, 300, 600, 300, 500, 500]);
         assert_eq!(lengths("b"), [0_u32; 0]);
     }

@@ -1,4 +1,4 @@
-//! A table that was made before a column was thought of.
+//! A table from a version that did not have a column.
 
 #[expect(dead_code, reason = "the samples of the tests of the whole lake")]
 #[path = "../../../tests/lake/sample.rs"]
@@ -19,7 +19,7 @@ use crate::rows::{Record, RowsError};
 use crate::table::{Batched, Table};
 use sample::{heartbeat, step, step_usage};
 
-/// A step as the first version of the table had it.
+/// A task as the first version of the table stored it.
 struct Before(PlacedStep);
 
 impl Record for Before {
@@ -76,12 +76,12 @@ async fn an_earlier_table_gets_the_new_columns_and_keeps_its_rows() {
     assert_eq!(read.rows, [known, new.clone(), new]);
     // Its creation, the batches, and the columns once.
     assert_eq!(read.newest, Some(4));
-    // What has no new columns to tell still appends, and repeats add nothing.
+    // Rows without values for the new columns can still be appended, and repeats add nothing.
     let again = steps.append(&rows, &batch(3)).await.expect("looks");
     assert_eq!(again, crate::table::Appended::AlreadyThere(4));
 }
 
-/// The same columns, in lists and structs too, without those called `detail`.
+/// The same columns, also in lists and structs, without columns named `detail`.
 fn without_detail(field: &Field) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::List(of) => DataType::List(without_detail(of)),

@@ -38,7 +38,7 @@ async fn what_was_told_is_kept_and_what_refuses_is_said() {
     let price = best.catalogue.on_demand(&region("eu-west-1"), &kind);
     assert_eq!(price, Some(UsdPerHour::from_micros(99_000)));
     assert_eq!(best.unread, None);
-    // Somebody wrote since it was read: that stays, and so does what cannot be read.
+    // Another program wrote after the read. Neither its file nor an unreadable file is overwritten.
     let nothing = Refreshed::default();
     save(&objects, &nothing).await.expect("it is kept");
     best.keep(&objects, refreshed.clone()).await;

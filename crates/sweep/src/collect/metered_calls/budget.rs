@@ -1,4 +1,4 @@
-//! Which metered calls the budget allows.
+//! Which metered calls fit the budget.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,20 +15,20 @@ use jiff::Timestamp;
 
 use crate::collect::metered_calls::history;
 
-/// Metrics are asked for this often within the time that makes a node idle: hourly
-/// by the default policy of six hours.
+/// How often metrics are requested within the time after which a node is idle: every hour under the
+/// default policy of six hours.
 pub(crate) const METRICS_PER_IDLE_TIME: u32 = 6;
 
-/// Periods end late and are told later; looking back further costs nothing, because
-/// a metric is paid for whatever its length.
+/// AWS publishes metrics some minutes late. A longer window costs nothing, because the price of a
+/// metric does not depend on its length.
 const METRICS_SLACK: Duration = Duration::from_secs(15 * 60);
 
-/// Why something is asked for.
+/// Which nodes need metrics, and within which limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// What is there.
+    /// The machines.
     pub inventory: &'a Inventory,
-    /// What probes see; such nodes need no metrics.
+    /// Nodes with a probe; they need no metrics.
     pub fleet: &'a FleetState,
     /// Budget and times.
     pub policy: &'a MetricsPolicy,
@@ -36,8 +36,8 @@ pub struct Wanted<'a> {
     pub now: Timestamp,
 }
 
-/// From when metrics by five minutes are asked for: a full hour, up to which those by the hour
-/// go. With those less than a day is enough.
+/// Where five-minute metrics begin: a full hour, where hourly metrics end. With hourly metrics,
+/// less than a day of five-minute metrics is enough.
 pub(crate) fn looked_back(wanted: &Wanted<'_>) -> Timestamp {
     const LESS_THAN_A_DAY: Duration = Duration::from_secs(23 * 3600);
     let back = wanted.policy.idle_after() * 2 + METRICS_SLACK;
@@ -49,7 +49,7 @@ pub(crate) fn looked_back(wanted: &Wanted<'_>) -> Timestamp {
     history::full_hour(from)
 }
 
-/// Those that can be paid for, in their order.
+/// The first of `due` that the budget pays for.
 pub(crate) fn within(
     left: Usd,
     due: Vec<(Region, NodeId)>,
@@ -86,7 +86,7 @@ pub(crate) fn requests_for(number: u64) -> Usd {
     Usd::from_micros(number.saturating_mul(PRICE_PER_BILL_REQUEST.micros()))
 }
 
-/// How often so many metrics can be paid for.
+/// How many times the rest of the budget pays for this number of metrics.
 pub(crate) fn affordable(left: Usd, metrics: u64) -> usize {
     let price = i64::try_from(metrics)
         .unwrap_or(i64::MAX)

@@ -1,5 +1,5 @@
-//! A fortnight of hourly metrics, so that a pause can be told from the end of all work. They
-//! are requested once for each node and then kept: later answers are added to them.
+//! Two weeks of hourly metrics, which show whether a node only pauses or has stopped working. They
+//! are requested once for each node and stored; later answers are added to them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use jiff::Timestamp;
 use crate::collect::metered_calls::budget::{Wanted, looked_back, within};
 use crate::collect::metered_calls::{Paid, utilization};
 
-/// Nodes of which so many hours are kept: each takes 14 KB of memory.
+/// The most nodes whose history is stored: each takes 14 KB of memory.
 const MAX_HISTORIES: usize = 20_000;
 
 const HOUR: i64 = 3600;
 
 impl Paid {
-    /// What was told now, with the hours before it. Where nothing was told for so long that
-    /// there is a gap between the two, they are requested again.
+    /// Adds the new series to the stored one. If the two do not overlap, the history is requested
+    /// again.
     pub(crate) fn with_kept_history(
         &mut self,
         node: &NodeId,
@@ -37,8 +37,7 @@ impl Paid {
         }
     }
 
-    /// Requests the hours before what was told now, for nodes that lack them and as far as
-    /// the budget allows.
+    /// Requests the hours before the new series, for nodes that lack them, within the budget.
     pub(crate) async fn ask_history(
         &mut self,
         source: &dyn MetricsSource,
@@ -93,10 +92,10 @@ impl Paid {
     }
 }
 
-/// What is known after something was told.
+/// A new series, with or without the stored one.
 pub(crate) enum Joined {
     Both(MetricSeries),
-    /// There was nothing before, or there is a gap between the two.
+    /// No series was stored, or there is a gap between the two.
     NewOnly(MetricSeries),
 }
 
@@ -115,21 +114,21 @@ pub(crate) fn joined(
     }
 }
 
-/// How long a point is kept.
+/// How long a point is stored.
 pub(crate) fn kept(wanted: &Wanted<'_>) -> Duration {
     let slack = Duration::from_secs(HOUR.unsigned_abs());
     wanted.policy.history().max(wanted.policy.idle_after() * 2) + slack
 }
 
-/// From a full hour to where metrics by five minutes begin; `None` where the policy requests
-/// no such days.
+/// From a full hour to the time where five-minute metrics begin; `None` if the policy requests no
+/// days before.
 pub(crate) fn window(wanted: &Wanted<'_>) -> Option<(Timestamp, Timestamp)> {
     let from = wanted.now.checked_sub(wanted.policy.history()).ok()?;
     let window = (full_hour(from), looked_back(wanted));
     (window.0 < window.1).then_some(window)
 }
 
-/// The begin of the hour that holds a time.
+/// The start of the hour that contains a time.
 pub(crate) fn full_hour(at: Timestamp) -> Timestamp {
     let second = at.as_second();
     Timestamp::from_second(second - second.rem_euclid(HOUR)).unwrap_or(at)

@@ -1,5 +1,4 @@
-//! Container Insights of what runs on Fargate, within the budget, as often as metrics of
-//! nodes.
+//! Container Insights for tasks on Fargate, within the budget, as often as the metrics of nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,19 +20,19 @@ use crate::collect::metered_calls::{Paid, spent};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Insights {
-    /// When they were last asked for.
+    /// When they were requested last.
     at: Timestamp,
     told: BTreeMap<TaskFamily, MetricSeries>,
-    /// Families of which hourly metrics of the days before were requested.
+    /// Families whose hourly metrics of the days before were requested.
     with_history: BTreeSet<TaskFamily>,
     refused: Vec<Gap>,
 }
 
-/// Families by where they are.
+/// Task families by region.
 type Families = BTreeMap<Region, BTreeSet<TaskFamily>>;
 
 impl Paid {
-    /// What Container Insights tells of families of tasks; nothing where it is switched off.
+    /// Container Insights by task family; empty if Container Insights is disabled.
     pub fn insights(&self) -> BTreeMap<TaskFamily, MetricSeries> {
         let kept = self.insights.as_ref();
         kept.map(|kept| kept.told.clone()).unwrap_or_default()
@@ -86,7 +85,7 @@ impl Paid {
 }
 
 impl Insights {
-    /// Takes in what was told now; what is not told again is no longer known.
+    /// Adds the new series to the stored ones. A family without a new series is dropped.
     fn take(
         &mut self,
         told: BTreeMap<TaskFamily, MetricSeries>,
@@ -107,8 +106,8 @@ impl Insights {
         self.with_history.retain(|family| told.contains_key(family));
     }
 
-    /// Requests the hours before what was told now, for families that lack them: for all of
-    /// them, or for none where that cannot be paid for.
+    /// Requests the hours before the new series, for families that lack them. If the budget does
+    /// not pay for all of them, none is requested.
     async fn ask_history(
         &mut self,
         source: &dyn MetricsSource,
@@ -125,7 +124,7 @@ impl Insights {
         });
         families.retain(|_, families| !families.is_empty());
         let number: usize = families.values().map(BTreeSet::len).sum();
-        // A page of a list in each region, besides.
+        // Each region also takes one page of a list.
         if number + families.len() > affordable {
             let days = wanted.policy.history_days;
             let scope = format!("metrics of {days} days of {number} task families on Fargate");
@@ -148,13 +147,13 @@ impl Insights {
     }
 }
 
-/// What one region told of some families.
+/// The answer of one region about some families.
 struct Answer {
     families: BTreeSet<TaskFamily>,
     told: BTreeMap<TaskFamily, MetricSeries>,
 }
 
-/// Regions side by side; one that refuses is a gap.
+/// Requests several regions at the same time. A region that refuses becomes a gap.
 async fn of_tasks(
     source: &dyn MetricsSource,
     families: Families,
@@ -179,7 +178,7 @@ async fn of_tasks(
     all
 }
 
-/// What runs on Fargate, by where it is.
+/// The task families on Fargate, by region.
 fn by_region(wanted: &Wanted<'_>) -> Families {
     let mut all = Families::new();
     for task in wanted.inventory.batch.tasks.values() {

@@ -1,5 +1,4 @@
-//! Savings Plans and how much of them is used: a request of a cent, once a day, of each
-//! account that is asked.
+//! Savings Plans and their utilization: a request of one cent, once a day, for each account.
 
 use std::time::Duration;
 
@@ -12,16 +11,16 @@ use crate::collect::account::{Account, is_older};
 use crate::collect::metered_calls::budget::{Wanted, requests_for};
 use crate::collect::metered_calls::{Paid, spent};
 
-/// They are bought for years, and a closed day changes seldom.
+/// Savings Plans last for years, and the data of a past day seldom changes.
 const AGE: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plans {
-    /// When they were last asked for.
+    /// When they were requested last.
     at: Timestamp,
-    /// What was told then, or before where that was refused.
+    /// The last answer, or the one before if that was refused.
     told: Vec<Commitment>,
-    /// Who refused.
+    /// Accounts that refused.
     refused: Vec<Gap>,
 }
 
@@ -32,7 +31,7 @@ impl Paid {
         wanted: &Wanted<'_>,
     ) -> Vec<Gap> {
         let gap = |refused: Refused| vec![refused.gap("Savings Plans")];
-        // Only AWS has such plans, and its bill is charged for.
+        // Only AWS has Savings Plans, and only its bill is charged for.
         let Some(source) = account.bill.filter(|bill| bill.is_charged_for()) else {
             self.plans = None;
             return Vec::new();
@@ -61,7 +60,7 @@ impl Paid {
         plans.refused.clone()
     }
 
-    /// The plans that last.
+    /// The plans that have not expired.
     pub fn plans(&self, now: Timestamp) -> impl Iterator<Item = &Commitment> {
         let told = self.plans.iter().flat_map(|kept| &kept.told);
         told.filter(move |plan| plan.until.is_none_or(|until| now < until))

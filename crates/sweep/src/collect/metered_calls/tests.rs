@@ -1,4 +1,4 @@
-//! What is asked for, and what it may cost.
+//! Which metered calls are made, and what they may cost.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ use super::*;
 
 static NOTHING: LazyLock<FakeInventory> = LazyLock::new(FakeInventory::default);
 
-/// An account that only what costs money is asked of.
+/// An account that has only metered sources.
 fn account<'a>(metrics: Option<&'a FakeMetrics>, bill: Option<&'a FakeBill>) -> Account<'a> {
     Account {
         inventory: &*NOTHING,
@@ -54,8 +54,8 @@ fn series() -> MetricSeries {
     [MetricPoint::new(at(0), 300)].into_iter().collect()
 }
 
-/// Refreshes at each of these seconds under a budget in micro-dollars; tells how
-/// many metrics were asked for after each, and the scopes of the gaps.
+/// Refreshes at each of these seconds under a budget in micro-dollars. Returns how many metrics
+/// were requested after each refresh, and the scopes of the gaps.
 async fn refreshed(
     nodes: u32,
     budget: i64,
@@ -106,7 +106,7 @@ async fn metrics_are_asked_for_once_an_hour_and_within_the_budget() {
         &[(1 + 2 * each, ""), (1 + 2 * each, ""), (2 + 4 * each, "")],
     )
     .await;
-    // For three nodes a day, and a day later for three more.
+    // The budget pays for three nodes a day, and a day later for three more.
     let three = 10 * (1 + 3 * i64::try_from(each).expect("a small number"));
     let short = "metrics of 2 nodes";
     check(
@@ -133,7 +133,7 @@ async fn what_nodes_have_beside_is_asked_for_too_and_paid_for() {
     let metrics = metrics.with_beside(BTreeMap::from([(node(1), vec![stream; 3])]));
     let account = account(Some(&metrics), None);
     let policy = MetricsPolicy {
-        // A page of the list, seven metrics of the first and ten of the second.
+        // One page of the list, seven metrics of the first node and ten of the second.
         paid_calls_usd_micros_a_day: 180,
         history_days: 0,
         ..MetricsPolicy::default()
@@ -196,15 +196,15 @@ async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_
     };
     assert!(ask(&mut paid, 0, told(5, true)).await.is_empty());
     assert!(paid.days()[0].estimated);
-    // By resource, by service, by tag and of plans, a cent each.
+    // Costs by resource, by service and by tag, and Savings Plans: one cent each.
     assert_eq!(paid.spent, Usd::from_micros(40_000));
-    // Kept between sweeps, until Cost Explorer may know better.
+    // The bill is stored until Cost Explorer may have newer data.
     ask(&mut paid, 5 * HOUR, told(6, false)).await;
     assert!(paid.days()[0].estimated);
     ask(&mut paid, 6 * HOUR, told(6, false)).await;
     assert_eq!(paid.days(), told(6, false));
     assert_eq!(paid.spent, Usd::from_micros(70_000));
-    // Whoever asks for no bill any more goes by none of before.
+    // Without a bill source the stored bill no longer counts.
     let nobody = account(None, None);
     let wanted = Wanted {
         inventory: &Inventory::default(),
@@ -295,7 +295,7 @@ async fn families_of_tasks_are_asked_about_as_often_as_nodes_and_within_the_budg
         }
     };
     check(1_000, &[(0, 7), (3_599, 7), (3_600, 14)], 0).await;
-    // Seven at ten millionths each.
+    // Seven metrics at ten micro-dollars each.
     check(69, &[(0, 0)], 1).await;
 }
 
@@ -351,7 +351,7 @@ async fn a_fortnight_by_the_hour_is_requested_once_and_kept() {
         assert_eq!(refresh(&mut paid, begin + hour * HOUR).await, requested);
         check(&paid, begin + hour * HOUR);
     }
-    // Nothing was asked for two days: what is missing is requested with the days before.
+    // Nothing was requested for two days. The missing hours are requested with the days before.
     let later = begin + 90 * HOUR;
     assert_eq!(refresh(&mut paid, later).await, requested + 1 + 2 * each);
     check(&paid, later);
@@ -364,7 +364,7 @@ async fn where_the_budget_ends_the_newest_metrics_come_first_and_the_rest_is_a_g
     let account = account(Some(&metrics), None);
     let inventory = inventory(2);
     let policy = MetricsPolicy {
-        // A page, both nodes, and the days before of one of them.
+        // One page, both nodes, and the days before of one node.
         paid_calls_usd_micros_a_day: 220,
         ..MetricsPolicy::default()
     };

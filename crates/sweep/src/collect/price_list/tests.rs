@@ -1,4 +1,4 @@
-//! What is asked when, in which turn, and what is said of what refuses or is late.
+//! When and in which order lists are requested, and the gaps for refusals and timeouts.
 
 use ebb_cloud::fake::markets::FakePrices;
 use ebb_model::inventory::batch::ComputeEnvironment;
@@ -42,7 +42,7 @@ fn like_m5(name: &str) -> TypeSpec {
     }
 }
 
-/// A list of the same in these regions.
+/// A source with the same list in each of these regions.
 fn source(regions: &[&str]) -> FakePrices {
     let price = UsdPerHour::from_micros(99_000);
     let listed = BTreeMap::from([(kind("m5.large"), price), (kind("x99.large"), price)]);

@@ -1,4 +1,4 @@
-//! What is stored of the spot market.
+//! A stored answer about the spot market.
 
 use std::time::Duration;
 
@@ -9,18 +9,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::collect::account::is_older;
 
-/// Spot prices follow long-term trends of supply and demand, not the minute.
+/// Spot prices follow long-term trends of supply and demand and do not change from minute to
+/// minute.
 ///
 /// Source: EC2 user guide, "Spot Instance pricing history".
 pub(crate) const SPOT_AGE: Duration = Duration::from_secs(3600);
 
-/// Zones, reservations and the advisor's file, which is made anew once a day at most.
+/// Interval for zones, reservations and the advisor's file, which AWS rebuilds at most once a day.
 pub(crate) const DAILY: Duration = Duration::from_secs(24 * 3600);
 
-/// What was told, when, and why it was not told anew.
+/// The last answer with its time, and why a later request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Asked<T> {
-    /// When it was last asked for.
+    /// When it was requested last.
     at: Timestamp,
     pub(crate) told: Option<(Timestamp, T)>,
     refused: Option<Refused>,
@@ -37,8 +38,8 @@ impl<T> Default for Asked<T> {
 }
 
 impl<T> Asked<T> {
-    /// After a refusal no sooner than after an hour: it is not cured in minutes, and every
-    /// region would be asked at every sweep.
+    /// Requests the answer if it is due. After a refusal the next request waits an hour: a refusal
+    /// is not resolved in minutes, and every region would be asked at every sweep.
     pub(crate) async fn renew(
         &mut self,
         every: Duration,

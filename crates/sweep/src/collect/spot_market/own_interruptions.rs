@@ -1,4 +1,4 @@
-//! How often the account's own spot machines were taken back, as sweeps saw it.
+//! How often the account's own spot machines were interrupted, as sweeps observed it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,22 +12,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::collect::account::is_older;
 
-/// Of a longer time between two sweeps nobody knows which machines ran in it.
+/// The most time that counts between two sweeps: after a longer time it is unknown which machines
+/// ran.
 const LONGEST_STEP: Duration = Duration::from_secs(3600);
 
-/// What was seen counts for half after so long: the advisor's bands are of a month too.
+/// Time after which earlier observations count half. The advisor's bands also cover a month.
 const HALF_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// EC2 tells of a terminated machine for about an hour; a stopped one stays.
+/// The most interrupted machines that are stored. EC2 lists a terminated machine for about an hour,
+/// and a stopped machine for as long as it exists.
 ///
 /// Source: EC2 user guide, "Terminate Amazon EC2 instances".
 const MAX_COUNTED: usize = 10_000;
 
-/// What was seen of each type in each region.
+/// Observations of each type in each region.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Own {
     seen: BTreeMap<Region, BTreeMap<InstanceType, Watched>>,
-    /// Machines that are still told of and were counted.
+    /// Interrupted machines that were counted and are still listed.
     counted: BTreeSet<NodeId>,
     last: Option<Timestamp>,
     halved: Option<Timestamp>,
@@ -40,8 +42,8 @@ struct Watched {
 }
 
 impl Own {
-    /// Counts what ran since the last sweep, and what was taken back. What had been taken
-    /// back before anybody watched is no part of any time.
+    /// Counts the running time since the last sweep, and the interruptions in it. Machines that
+    /// were interrupted before the first sweep are not counted.
     pub(crate) fn watch(&mut self, inventory: &Inventory, now: Timestamp) {
         self.halve(now);
         let since = self.last.map(|last| now.duration_since(last));
@@ -68,7 +70,7 @@ impl Own {
         self.last = Some(now);
     }
 
-    /// What was seen of a type; `None` where it was not seen for an hour in all.
+    /// The observations of a type; `None` if it was observed for less than an hour in all.
     pub(crate) fn of(&self, region: &Region, kind: &InstanceType) -> Option<OwnInterruptions> {
         let watched = self.seen.get(region)?.get(kind)?;
         let machine_hours = watched.seconds / 3600;
@@ -113,7 +115,7 @@ mod tests {
         InstanceType::new("m5.large").expect("a type")
     }
 
-    /// Machines of these numbers, those from ten on taken back.
+    /// Machines with these numbers; those from ten on were interrupted.
     fn fleet(numbers: &[u32]) -> Inventory {
         let mut inventory = Inventory::default();
         for n in numbers {
@@ -141,12 +143,12 @@ mod tests {
                 "{minutes}"
             );
         };
-        // What was taken back before the first look is not counted.
+        // A machine that was interrupted before the first sweep is not counted.
         check(0, &[1, 2, 10], None);
         check(30, &[1, 2, 10], Some((0, 1)));
         check(60, &[1, 2, 10, 11], Some((1, 2)));
         check(90, &[1, 2, 11], Some((1, 3)));
-        // Nobody looked for a day: an hour of it counts.
+        // Without a sweep for a day, one hour of it counts.
         check(90 + 1_440, &[1, 2], Some((1, 5)));
         check(90 + 1_440 + 60 * 24 * 30, &[12, 13, 14], Some((3, 2)));
     }

@@ -1,5 +1,5 @@
-//! Spot placement scores of what the last report offers on spot. AWS bounds how many new
-//! questions a day it answers, so that few are asked, and the same again.
+//! Spot placement scores of the spot recommendations in the last report. AWS limits the number of
+//! new configurations a day, so few are requested, and the same ones again.
 
 use std::time::Duration;
 
@@ -12,26 +12,27 @@ use serde::{Deserialize, Serialize};
 use crate::collect::account::is_older;
 use crate::collect::spot_market::answer::{Asked, DAILY};
 
-/// Sets of spot machines that are asked about, those with the greatest saving first.
+/// The most sets of spot machines that are requested; the greatest savings come first.
 const SETS: usize = 5;
 
-/// Of those, sets for whole environments: an answer tells of all that runs there, and steps
-/// that run elsewhere are left some.
+/// How many of these sets are for whole environments. The limit leaves some sets for steps that run
+/// elsewhere.
 pub(crate) const ENVIRONMENTS: usize = 2;
 
-/// New questions within a day. AWS names no number; it answers repeated ones for longer.
+/// The most new configurations in a day. AWS publishes no number; repeated configurations have a
+/// higher limit.
 ///
 /// Source: EC2 user guide, "Spot placement score", "Request configurations limit".
 const NEW_A_DAY: usize = 5;
 
-/// Capacity changes from hour to hour, and a report that is read in the morning should say
-/// what held that night.
+/// Capacity changes from hour to hour. A report that is read in the morning should show a score of
+/// the same night.
 const EVERY: Duration = Duration::from_secs(6 * 3600);
 
-/// An answer is told for twice as long.
+/// How long an answer counts: twice the interval between requests.
 const HOLDS: Duration = Duration::from_secs(12 * 3600);
 
-/// What is asked about, and what was answered.
+/// The requested configurations and their answers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Scores {
     wishes: Vec<Kept>,
@@ -40,17 +41,18 @@ pub(crate) struct Scores {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Kept {
     wish: SpotWish,
-    /// Whether the last report offers it.
+    /// Whether the last report recommends it.
     is_wanted: bool,
-    /// When it was asked for the first time; `None` while it waits for its turn.
+    /// When it was requested for the first time; `None` while it waits.
     first: Option<Timestamp>,
-    /// `None` where AWS answered and had no score for the region.
+    /// `None` if AWS answered without a score for the region.
     score: Asked<Option<u8>>,
 }
 
 impl Scores {
-    /// Takes up what is offered, the most valuable first; what is offered no more is asked
-    /// about no more, and is remembered for as long as it counts.
+    /// Notes the recommended configurations; the most valuable come first. A configuration that is
+    /// no longer recommended is not requested again, but is stored while it counts towards the
+    /// limit of a day.
     pub(crate) fn want(&mut self, offered: impl Iterator<Item = SpotWish>, now: Timestamp) {
         for kept in &mut self.wishes {
             kept.is_wanted = false;
@@ -76,7 +78,7 @@ impl Scores {
         self.wishes.retain(|kept| kept.is_wanted || counts(kept));
     }
 
-    /// Asks for what is due, one after the other: there are few.
+    /// Requests what is due, one after the other: there are few.
     pub(crate) async fn refresh(&mut self, source: &dyn MarketSource, now: Timestamp) {
         let firsts = self.wishes.iter().filter_map(|kept| kept.first);
         let today = firsts.filter(|first| !is_older(*first, now, DAILY));
@@ -94,7 +96,7 @@ impl Scores {
         }
     }
 
-    /// What was answered and still holds.
+    /// The scores that still count.
     pub(crate) fn told(&self, now: Timestamp) -> impl Iterator<Item = SpotScore> {
         self.wishes.iter().filter_map(move |kept| {
             let (at, score) = kept.score.told?;
@@ -106,7 +108,7 @@ impl Scores {
         })
     }
 
-    /// Refusals, one a region, and questions that wait for another day.
+    /// One gap for each region that refused, and one for the configurations that wait.
     pub(crate) fn gaps(&self) -> impl Iterator<Item = Gap> {
         let wanted = || self.wishes.iter().filter(|kept| kept.is_wanted);
         let refused = wanted().filter_map(|kept| {

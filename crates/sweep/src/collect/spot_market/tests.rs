@@ -1,4 +1,4 @@
-//! What is asked how often, what of it holds, and what is said of a refusal.
+//! How often each answer is requested, how long it counts, and the gaps for refusals.
 
 use ebb_cloud::fake::markets::FakeMarkets;
 use ebb_model::inventory::instance::{Instance, InstanceState, Market};
@@ -10,7 +10,8 @@ use super::*;
 
 const HOUR: i64 = 3600;
 
-/// The advisor's own form, with a band that has an upper end and one that has none.
+/// The format of the Spot Instance Advisor's file, with one band that has an upper end and one that
+/// has none.
 const FILE: &str = r#"{
     "ranges": [{"index": 0, "label": "<5%"}, {"index": 4, "label": ">20%"}],
     "spot_advisor": {"eu-central-1": {"Linux": {
@@ -19,7 +20,7 @@ const FILE: &str = r#"{
 }"#;
 
 fn at(hours: i64) -> Timestamp {
-    // Not the epoch itself, at which nothing was ever asked.
+    // Not the epoch itself, which stands for a request that was never made.
     Timestamp::from_second((10_000 + hours) * HOUR).expect("a time")
 }
 
@@ -211,11 +212,11 @@ async fn few_new_questions_are_asked_within_a_day_and_likely_ones_not_anew() {
         assert_eq!(scores.gaps().count(), gaps, "after {hours} h");
     };
     let machines = |all: std::ops::Range<u32>| all.map(|n| wish(OFFERED, n)).collect::<Vec<_>>();
-    // Of seven, the five with the greatest saving.
+    // The five with the greatest saving of seven.
     check(0, machines(1..8), 5, 0).await;
-    // Others wait for another day, also where those of before are offered no more.
+    // Others wait for another day, even if the earlier ones are no longer recommended.
     check(1, machines(11..13), 5, 1).await;
-    // As many machines of mostly the same types are no new question.
+    // The same number of machines of mostly the same types is not a new question.
     let mut alike = wish(OFFERED, 1);
     alike.types.insert(kind("m5.large"));
     check(2, vec![alike], 5, 0).await;
