@@ -94,6 +94,13 @@ impl Gap {
             || self.in_region(region).is_some()
     }
 
+    /// Whether this gap may hide what one of these calls lists in an account and region: a gap of
+    /// prices or metrics hides no resource.
+    pub fn may_hide_from(&self, account: Option<&AccountId>, region: &str, calls: &[&str]) -> bool {
+        let is_one = |failed: &str| failed.is_empty() || calls.contains(&failed);
+        self.may_hide(account, region) && self.in_region(region).is_none_or(is_one)
+    }
+
     /// The call that failed in a region, in any account; `None` for a gap of another region, or of
     /// none.
     pub fn in_region(&self, region: &str) -> Option<&str> {

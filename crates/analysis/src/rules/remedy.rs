@@ -3,23 +3,57 @@
 use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::advice::placement::Placement;
 use ebb_model::finding::{Action, Remedy};
-use ebb_model::inventory::instance::Instance;
+use ebb_model::inventory::instance::{Instance, Provider};
 use ebb_sizing::cheapest_type::cheapest_with;
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::units::Bytes;
 
 use crate::facts::Facts;
+use crate::shell::{operand, option, quoted};
 
 /// Changes the type of a machine without a controller.
 pub(crate) fn change_type(instance: &Instance, action: Action, to: &InstanceType) -> Remedy {
     let (region, id) = (&instance.region, &instance.id);
     Remedy {
         action,
-        advice: format!("Stop it when it can rest, change its type to {to} and start it."),
+        advice: format!("Stop it when it is not needed, change its type to {to} and start it."),
         command: Some(format!(
             "aws ec2 modify-instance-attribute --region {region} --instance-id {id} \
              --instance-type Value={to}"
         )),
+    }
+}
+
+/// Command that opens a shell on a machine.
+pub(crate) fn open_shell(instance: &Instance) -> String {
+    let (region, id) = (&instance.region, &instance.id);
+    match &instance.provider {
+        Provider::Aws => format!("aws ssm start-session --region {region} --target {id}"),
+        Provider::Gcp { project, zone } => format!(
+            "gcloud compute ssh {} {} {}",
+            option("--project", project),
+            option("--zone", zone),
+            operand(instance.name().unwrap_or(id.as_str()))
+        ),
+        Provider::Own => format!("ssh -- {}", quoted(id.as_str())),
+    }
+}
+
+/// Where a machine is shown; `None` for an on-premises host.
+pub(crate) fn show(instance: &Instance) -> Option<String> {
+    let (region, id) = (&instance.region, &instance.id);
+    match &instance.provider {
+        Provider::Aws => Some(format!(
+            "https://{region}.console.aws.amazon.com/ec2/home?region={region}\
+             #InstanceDetails:instanceId={id}"
+        )),
+        Provider::Gcp { project, zone } => Some(format!(
+            "gcloud compute instances describe {} {} {}",
+            option("--project", project),
+            option("--zone", zone),
+            operand(instance.name().unwrap_or(id.as_str()))
+        )),
+        Provider::Own => None,
     }
 }
 
@@ -40,4 +74,40 @@ pub(crate) fn larger(
             && other.burstable == spec.burstable
             && other.metal == spec.metal
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::instance;
+
+    #[test]
+    fn commands_are_those_of_the_machines_provider() {
+        let check = |provider: Provider, shell: &str, shown: Option<&str>| {
+            let mut machine = instance(1);
+            machine.provider = provider;
+            assert_eq!(open_shell(&machine), shell);
+            assert_eq!(show(&machine).as_deref(), shown);
+        };
+        let id = instance(1).id;
+        check(
+            Provider::Aws,
+            &format!("aws ssm start-session --region us-east-1 --target {id}"),
+            Some(&format!(
+                "https://us-east-1.console.aws.amazon.com/ec2/home?region=us-east-1\
+                 #InstanceDetails:instanceId={id}"
+            )),
+        );
+        let google = Provider::Gcp {
+            project: "lab".to_owned(),
+            zone: "europe-west1-b".to_owned(),
+        };
+        let named = format!("--project 'lab' --zone 'europe-west1-b' '{id}'");
+        check(
+            google,
+            &format!("gcloud compute ssh {named}"),
+            Some(&format!("gcloud compute instances describe {named}")),
+        );
+        check(Provider::Own, &format!("ssh -- '{id}'"), None);
+    }
 }

@@ -11,6 +11,7 @@ use ebb_model::finding::evidence::batch::Queued;
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::batch::job::{Job, JobStatus};
+use ebb_telemetry::identity::Region;
 use ebb_telemetry::origin::labelled;
 use ebb_telemetry::time::Window;
 use ebb_telemetry::units::Spoken;
@@ -24,19 +25,36 @@ use crate::shell;
 
 const KIND: FindingKind = FindingKind::LongQueuedJob;
 
-/// Evaluates the longest waiting job of each queue and definition.
+/// Waiting jobs of a queue and definition that are evaluated, the longest wait first. The first of
+/// them may be one that another rule reports.
+const CANDIDATES: usize = 10;
+
+/// Evaluates the longest waiting jobs of each queue and definition, and reports at most one.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
-    let mut alike: BTreeMap<(&str, &str), Vec<&Job>> = BTreeMap::new();
+    let mut alike: BTreeMap<_, Vec<&Job>> = BTreeMap::new();
     for job in facts.inventory.batch.jobs.values() {
-        let kind = (job.queue_name(), name(job));
-        alike.entry(kind).or_default().push(job);
+        alike.entry(group(job)).or_default().push(job);
     }
+    let since = |job: &Job| {
+        let time = facts.inventory.batch.queue_time(job);
+        let since = time.runnable_at.or(time.created_at);
+        (since.is_none(), since)
+    };
     let longest = alike.values().filter_map(|alike| {
-        let waiting = alike.iter().filter(|job| job.status == JobStatus::Runnable);
-        let job = waiting.min_by_key(|job| (job.created_at, &job.id))?;
-        judge_one(facts, (job, alike), &mut Questions::unwritten(KIND))
+        let waiting = alike.iter().copied();
+        let mut waiting: Vec<&Job> = waiting
+            .filter(|job| job.status == JobStatus::Runnable)
+            .collect();
+        waiting.sort_by_cached_key(|job| (since(job), job.id.clone()));
+        let mut first = waiting.into_iter().take(CANDIDATES);
+        first.find_map(|job| judge_one(facts, (job, alike), &mut Questions::unwritten(KIND)))
     });
     longest.collect()
+}
+
+/// Jobs of one definition in one queue. The ARN of the queue contains the account.
+fn group(job: &Job) -> (&Region, &str, &str) {
+    (&job.region, &job.queue, name(job))
 }
 
 /// Questions about one job.
@@ -44,8 +62,7 @@ pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
     let mut questions = Questions::of(KIND);
     if job.status == JobStatus::Runnable {
         let jobs = facts.inventory.batch.jobs.values();
-        let is_alike =
-            |other: &&Job| name(other) == name(job) && other.queue_name() == job.queue_name();
+        let is_alike = |other: &&Job| group(other) == group(job);
         let alike: Vec<&Job> = jobs.filter(is_alike).collect();
         judge_one(facts, (job, &alike), &mut questions);
     }
@@ -199,5 +216,45 @@ mod tests {
         }
         world.now = at(7_200);
         assert_eq!(world.judge().findings.len(), 1);
+    }
+
+    #[test]
+    fn other_queues_are_no_history_and_a_blocked_job_hides_no_other() {
+        let check = |change: fn(&mut World), expect: usize| {
+            let mut world = World::default().with_job(JobStatus::Runnable, asked(1, 1));
+            world.job().started_at = None;
+            let waiting = world.job().clone();
+            for n in 2..7 {
+                let mut done = waiting.clone();
+                done.id = JobId::new(format!("job-{n}")).expect("an id");
+                done.status = JobStatus::Succeeded;
+                done.started_at = Some(at(600));
+                world.inventory.batch.jobs.insert(done.id.clone(), done);
+            }
+            world.now = at(7_200);
+            change(&mut world);
+            let findings = world.judge().findings;
+            let long = findings.iter().filter(|finding| finding.kind == KIND);
+            assert_eq!(long.count(), expect);
+        };
+        check(|_| {}, 1);
+        let another_account = |world: &mut World| {
+            let jobs = world.inventory.batch.jobs.values_mut();
+            for job in jobs.filter(|job| job.status == JobStatus::Succeeded) {
+                job.queue = "arn:aws:batch:us-east-1:000000000002:job-queue/queue".to_owned();
+            }
+        };
+        check(another_account, 0);
+        let a_blocked_job = |world: &mut World| {
+            let mut blocked = world.job().clone();
+            blocked.id = JobId::new("job-0").expect("an id");
+            blocked.status_reason = Some("MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT".to_owned());
+            world
+                .inventory
+                .batch
+                .jobs
+                .insert(blocked.id.clone(), blocked);
+        };
+        check(a_blocked_job, 1);
     }
 }

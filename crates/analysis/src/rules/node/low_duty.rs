@@ -20,6 +20,7 @@ use crate::activity_history::ActivityHistory;
 use crate::facts::Facts;
 use crate::rules::node::idle;
 use crate::rules::node::oversized;
+use crate::rules::remedy::show;
 use crate::rules::trace::{Check, Questions};
 use crate::rules::verdict::Verdict;
 
@@ -236,7 +237,7 @@ fn found(
 ) -> Finding {
     let quiet = Share::from_ppm(1_000_000 - duty.ppm());
     let part = |price: UsdPerHour| price.part(quiet.ppm().into(), 1_000_000);
-    let (controller, region) = (facts.controller(instance), &instance.region);
+    let controller = facts.controller(instance);
     let cost = facts.price_of(instance).map(|price| {
         let whole = price.wasted_over(window);
         let per_hour = part(whole.per_hour);
@@ -271,11 +272,7 @@ fn found(
                          Batch job or Lambda."
                     .into(),
             },
-            command: Some(format!(
-                "https://{region}.console.aws.amazon.com/ec2/home?region={region}\
-                 #InstanceDetails:instanceId={}",
-                instance.id
-            )),
+            command: show(instance),
         },
         recommendation: None,
         steps: Vec::new(),

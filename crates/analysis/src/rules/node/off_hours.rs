@@ -13,7 +13,7 @@ use ebb_model::finding::evidence::idle::SeenBy;
 use ebb_model::finding::evidence::node::OffHours;
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
-use ebb_model::inventory::instance::{Controller, Instance, InstanceState};
+use ebb_model::inventory::instance::{Controller, Instance, InstanceState, Provider};
 use ebb_node_state::hourly_activity::{NodeHours, WEEK_HOURS};
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::time::Window;
@@ -180,27 +180,42 @@ const HOUR: Duration = Duration::from_secs(3600);
 fn remedy(instance: &Instance, controller: Option<&Controller>, used: &str) -> Remedy {
     let region = &instance.region;
     let (advice, command) = match controller {
-        None => (
-            format!("Start and stop it by a schedule, on {used} UTC (EventBridge Scheduler)."),
-            format!(
-                "https://{region}.console.aws.amazon.com/scheduler/home?region={region}#schedules"
+        None => match &instance.provider {
+            Provider::Aws => (
+                format!("Start and stop it by a schedule, on {used} UTC (EventBridge Scheduler)."),
+                Some(format!(
+                    "https://{region}.console.aws.amazon.com/scheduler/home?region={region}#schedules"
+                )),
             ),
-        ),
+            Provider::Gcp { project, .. } => (
+                format!("Start and stop it by an instance schedule, on {used} UTC."),
+                Some(format!(
+                    "gcloud compute resource-policies list {}",
+                    shell::option("--project", project)
+                )),
+            ),
+            Provider::Own => (
+                format!("Switch it off outside {used} UTC, or let others use it then."),
+                None,
+            ),
+        },
         Some(Controller::AutoScalingGroup(name)) => (
             format!("Give the group scheduled actions: its size on {used} UTC, and 0 else."),
-            format!(
+            Some(format!(
                 "aws autoscaling describe-scheduled-actions --region {region} {}",
                 shell::option("--auto-scaling-group-name", name)
-            ),
+            )),
         ),
         Some(controller) => (
             format!("Let {controller} have it on {used} UTC only."),
-            format!("https://{region}.console.aws.amazon.com/ec2/home?region={region}#Instances:"),
+            Some(format!(
+                "https://{region}.console.aws.amazon.com/ec2/home?region={region}#Instances:"
+            )),
         ),
     };
     Remedy {
         action: Action::Reconfigure,
         advice,
-        command: Some(command),
+        command,
     }
 }

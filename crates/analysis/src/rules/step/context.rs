@@ -20,6 +20,7 @@ use jiff::Timestamp;
 
 use crate::facts::Facts;
 use crate::hourly_price::Price;
+use crate::rules::remedy::open_shell;
 use crate::rules::step::earlier_runs;
 use crate::rules::step::earlier_runs::Past;
 use crate::rules::step::run_coverage::{NOT_KNOWN, coverage};
@@ -238,7 +239,8 @@ const LEAST_WINDOW: Duration = Duration::from_secs(24 * 3600);
 fn lost(price: Price, time: Duration, window: Window) -> Cost {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let of = millis(window.length().max(LEAST_WINDOW));
-    let part = |whole: UsdPerHour| whole.part(millis(time), of);
+    // A task may have lost time before the probe came. No more than the whole window counts.
+    let part = |whole: UsdPerHour| whole.part(millis(time).min(of), of);
     let per_hour = part(price.per_hour);
     Cost {
         per_hour,
@@ -263,10 +265,7 @@ fn remedy(run: &SeenRun<'_>, action: Action, advice: String) -> Remedy {
                 let jobs = shell::option("--jobs", job.id.as_str());
                 format!("aws batch describe-jobs --region {region} {jobs}")
             }
-            None => {
-                let node = &run.step.node;
-                format!("aws ssm start-session --region {region} --target {node}")
-            }
+            None => open_shell(run.instance),
         }),
     }
 }

@@ -22,6 +22,9 @@ const KIND: FindingKind = FindingKind::OldSnapshot;
 /// Tags of snapshots that AWS Backup or Data Lifecycle Manager deletes.
 const KEPT_BY_POLICY: [&str; 2] = ["aws:backup:source-resource", "aws:dlm:lifecycle-policy-id"];
 
+/// The call that lists volumes.
+const VOLUMES: &str = "ec2:DescribeVolumes";
+
 /// Evaluates every snapshot.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let snapshots = facts.inventory.storage.snapshots.values();
@@ -41,10 +44,9 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Optio
     let is_kept =
         |tags: &BTreeMap<String, String>| KEPT_BY_POLICY.iter().any(|tag| tags.contains_key(*tag));
     // The list of volumes must be complete; otherwise every volume would seem deleted.
-    let volumes_told = !facts.inventory.gaps.iter().any(|gap| {
-        gap.may_hide(snapshot.account.as_ref(), snapshot.region.as_str())
-            && !gap.scope.contains("batch")
-    });
+    let (account, region) = (snapshot.account.as_ref(), snapshot.region.as_str());
+    let mut gaps = facts.inventory.gaps.iter();
+    let volumes_told = !gaps.any(|gap| gap.may_hide_from(account, region, &[VOLUMES]));
     let volume = snapshot.volume.as_ref();
     let images = snapshot.images.as_ref().map(Vec::len);
     let shown = images.map_or("not known".to_owned(), |images| images.to_string());
@@ -196,6 +198,10 @@ mod tests {
             .gaps
             .push(Gap::new("us-east-1: ec2:DescribeVolumes", "AccessDenied"));
         check("volumes not told", &blind, None);
+        for scope in ["us-east-1: list prices", "us-east-1: ecs:DescribeTasks"] {
+            blind.inventory.gaps[0].scope = scope.into();
+            check("something else not read", &blind, Some(5_000_000));
+        }
         blind.inventory.gaps[0].scope = "account 000000000002: sts:AssumeRole".into();
         check("an account not entered", &blind, None);
     }

@@ -108,8 +108,11 @@ impl BatchFleet {
             return None;
         }
         let retried = job.attempts.iter().filter_map(|a| a.stopped_at);
-        // The last attempt of an ended job is the job itself.
-        let retried = retried.filter(|end| job.started_at.is_some_and(|start| *end <= start));
+        // A job that waits again keeps the start of its last attempt. The last attempt of an
+        // ended job is the job itself.
+        let waits = matches!(job.status, JobStatus::Runnable | JobStatus::Starting);
+        let is_over = |end: &Timestamp| job.started_at.is_some_and(|start| *end <= start);
+        let retried = retried.filter(|end| waits || is_over(end));
         let ends = job
             .depends_on
             .iter()
@@ -210,6 +213,7 @@ fn between(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inventory::batch::job::Attempt;
     use crate::inventory::batch::task::Task;
     use crate::inventory::batch::{ComputeEnvironment, FrontJob};
     use ebb_telemetry::identity::{AccountId, Region};
@@ -354,6 +358,22 @@ mod tests {
         check(10, 200, 220, 240, WaitCause::Capacity);
         check(10, 20, 220, 240, WaitCause::ImagePull);
         check(10, 20, 30, 240, WaitCause::ContainerStart);
+    }
+
+    #[test]
+    fn the_time_of_an_earlier_attempt_is_not_waiting() {
+        let check = |status: JobStatus, expect: i64| {
+            let mut again = job("j", status);
+            again.started_at = at(100);
+            again.attempts = vec![Attempt {
+                stopped_at: at(700),
+                ..Attempt::default()
+            }];
+            assert_eq!(fleet(|_| {}).queue_time(&again).runnable_at, at(expect));
+        };
+        check(JobStatus::Runnable, 700);
+        check(JobStatus::Starting, 700);
+        check(JobStatus::Failed, 0);
     }
 
     #[test]

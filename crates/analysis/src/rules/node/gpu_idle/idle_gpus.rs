@@ -19,6 +19,7 @@ use ebb_telemetry::units::{Bytes, Share, Spoken};
 use crate::facts::Facts;
 
 use crate::rules::node::idle;
+use crate::rules::remedy::open_shell;
 use crate::rules::trace::Questions;
 use crate::rules::verdict::Verdict;
 
@@ -115,9 +116,7 @@ pub(crate) fn found(facts: &Facts<'_>, instance: &Instance, resting: Resting) ->
                 Action::Rightsize
             },
             advice,
-            command: Some(format!(
-                "aws ssm start-session --region {region} --target {id}"
-            )),
+            command: Some(open_shell(instance)),
         },
         recommendation: None,
         steps: Vec::new(),
