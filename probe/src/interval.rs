@@ -3,7 +3,6 @@
 
 pub(crate) mod accounting;
 pub mod aggregator;
-pub(crate) mod detail;
 pub(crate) mod gpu;
 pub(crate) mod label;
 pub(crate) mod network;
@@ -12,6 +11,7 @@ pub(crate) mod opt_in_detail;
 pub(crate) mod placing;
 pub(crate) mod pods;
 pub(crate) mod processes;
+pub(crate) mod resource_usage;
 pub(crate) mod sockets;
 pub(crate) mod steps;
 pub(crate) mod tally;

@@ -18,7 +18,7 @@ use crate::delivery_state::Remembered;
 use crate::diff::{Changes, Digest, Told};
 use crate::email_digest::EmailParts;
 use crate::retry::{Failure, attempt};
-use crate::routing::{Place, Routing};
+use crate::routing::{Destination, Routing};
 use crate::welcome::Hello;
 use crate::{cloud_event, diff, email_digest, slack_digest, welcome};
 
@@ -173,7 +173,7 @@ async fn post_once(
 }
 
 /// Searches the chat for a message without a recorded delivery.
-async fn settle(chat: &dyn Chat, place: &Place, told: &mut Told) {
+async fn settle(chat: &dyn Chat, place: &Destination, told: &mut Told) {
     let (Some(digest), Some(since)) = (told.digest.take(), told.sending.values().min().copied())
     else {
         return;
@@ -436,7 +436,7 @@ impl<'a> Telling<'a> {
     }
 }
 
-fn named(medium: &str, place: &Place) -> String {
+fn named(medium: &str, place: &Destination) -> String {
     match place {
         Some(place) => format!("{medium}/{place}"),
         None => medium.to_owned(),

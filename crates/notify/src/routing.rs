@@ -6,22 +6,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use ebb_model::report::Report;
 
 /// A channel or recipient; `None` for the default channel of the chat.
-pub(crate) type Place = Option<String>;
+pub(crate) type Destination = Option<String>;
 
 /// Routes of findings in one medium.
 pub(crate) struct Routing {
     /// Places for findings of owners without a route and for findings without an owner.
-    rest: BTreeSet<Place>,
-    by_owner: BTreeMap<String, BTreeSet<Place>>,
+    rest: BTreeSet<Destination>,
+    by_owner: BTreeMap<String, BTreeSet<Destination>>,
 }
 
 impl Routing {
     /// Builds the routes from the default places and the routes by owner.
     pub(crate) fn new<'a>(
-        rest: impl IntoIterator<Item = Place>,
+        rest: impl IntoIterator<Item = Destination>,
         routes: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Self {
-        let mut by_owner: BTreeMap<String, BTreeSet<Place>> = BTreeMap::new();
+        let mut by_owner: BTreeMap<String, BTreeSet<Destination>> = BTreeMap::new();
         for (owner, place) in routes {
             let places = by_owner.entry(owner.to_owned()).or_default();
             places.insert(Some(place.to_owned()));
@@ -33,7 +33,7 @@ impl Routing {
     }
 
     /// All places.
-    pub(crate) fn places(&self) -> BTreeSet<&Place> {
+    pub(crate) fn places(&self) -> BTreeSet<&Destination> {
         self.rest
             .iter()
             .chain(self.by_owner.values().flatten())
@@ -41,13 +41,13 @@ impl Routing {
     }
 
     /// Whether a place receives findings without a route.
-    pub(crate) fn is_for_the_rest(&self, place: &Place) -> bool {
+    pub(crate) fn is_for_the_rest(&self, place: &Destination) -> bool {
         self.rest.contains(place)
     }
 
     /// Part of a report for a place. Results that were not evaluated and gaps go to the default
     /// places.
-    pub(crate) fn part(&self, report: &Report, place: &Place) -> Report {
+    pub(crate) fn part(&self, report: &Report, place: &Destination) -> Report {
         let mut part = report.part(|owner| {
             let routed = owner.and_then(|owner| self.by_owner.get(owner));
             routed.unwrap_or(&self.rest).contains(place)
@@ -69,7 +69,7 @@ mod tests {
     fn an_owners_findings_go_where_its_route_says_and_the_rest_to_everybody() {
         let report = testing::small();
         let place = |name: &str| Some(name.to_owned());
-        let heard = |routing: &Routing, at: &Place| {
+        let heard = |routing: &Routing, at: &Destination| {
             let part = routing.part(&report, at);
             (part.findings.len(), part.gaps.len())
         };

@@ -86,12 +86,12 @@ pub struct Page {
     /// Number of nodes left out.
     pub hours_left_out: usize,
     /// Running instances by their source of data.
-    pub coverage: Vec<Seen>,
+    pub coverage: Vec<CoverageShare>,
 }
 
 /// Number of running instances with one source of data.
 #[derive(Debug, Serialize)]
-pub struct Seen {
+pub struct CoverageShare {
     /// Source of data.
     pub way: &'static str,
     /// Number of instances.
@@ -177,11 +177,11 @@ impl Page {
     }
 }
 
-fn coverage(report: &Report) -> Vec<Seen> {
+fn coverage(report: &Report) -> Vec<CoverageShare> {
     let totals = &report.totals;
     let running = totals.running_instances;
     let blind = running.saturating_sub(totals.with_probe + totals.on_metrics);
-    let seen = |way, count: usize| Seen {
+    let seen = |way, count: usize| CoverageShare {
         way,
         count,
         bar: (count * 1000).checked_div(running).unwrap_or(0).min(1000),

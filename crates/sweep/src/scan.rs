@@ -19,7 +19,7 @@ use ebb_telemetry::step::PlacedStep;
 use jiff::Timestamp;
 
 use crate::collect::account::Account;
-use crate::collect::cache::Kept;
+use crate::collect::cache::AnswerCache;
 use crate::collect::inventory;
 use crate::collect::metered_calls::budget::Wanted;
 use crate::collect::price_list::Renew;
@@ -65,7 +65,7 @@ pub async fn explained(
         let explanation = resource.map(|resource| explain(facts, resource));
         (judge(facts), explanation)
     };
-    let mut kept = Kept::default();
+    let mut kept = AnswerCache::default();
     see(account, before, &mut kept, (policy, now), decide)
         .await
         .decided
@@ -102,7 +102,7 @@ pub(crate) struct Seen<T> {
 pub(crate) async fn see<T>(
     account: &Account<'_>,
     before: Before<'_>,
-    Kept { paid, sold, listed }: &mut Kept,
+    AnswerCache { paid, sold, listed }: &mut AnswerCache,
     (policy, now): (&Policy, Timestamp),
     decide: impl FnOnce(&Facts<'_>) -> T,
 ) -> Seen<T> {

@@ -9,7 +9,7 @@ use ebb_catalog::catalog::Catalogue;
 use ebb_catalog::machine_type::{Architecture, TypeSpec};
 use ebb_sizing::cheapest_type::usable;
 use ebb_sizing::core_speed::{Family, Observed, Speeds};
-use ebb_sizing::ranking::offer::{Limits, Market, Offer, Seen, Step};
+use ebb_sizing::ranking::offer::{Limits, Market, ObservedTasks, Offer, Step};
 use ebb_sizing::ranking::{Ranking, rank};
 use ebb_sizing::work::{Phase, Work};
 use ebb_telemetry::identity::{InstanceType, Region};
@@ -242,12 +242,14 @@ impl World {
     ) -> Ranking<'a> {
         let first = (task.seen_on, &task.work);
         let too = task.seen_too.iter().map(|(on, work)| (*on, work));
-        let seen = std::iter::once(first).chain(too).map(|(on, work)| Seen {
-            work,
-            on,
-            among_others: task.runs_a_machine(on) > 1,
-            runs: RUNS_SEEN,
-        });
+        let seen = std::iter::once(first)
+            .chain(too)
+            .map(|(on, work)| ObservedTasks {
+                work,
+                on,
+                among_others: task.runs_a_machine(on) > 1,
+                runs: RUNS_SEEN,
+            });
         let step = Step {
             seen: &seen.collect::<Vec<_>>(),
             cores: task.cores,

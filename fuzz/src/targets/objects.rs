@@ -10,7 +10,7 @@ use ebb_lake::{Commits, Lake};
 use ebb_model::policy::Policy;
 use ebb_node_state::hourly_activity::FleetHours;
 use ebb_notify::delivery_state::Remembered;
-use ebb_sweep::collect::cache::Kept;
+use ebb_sweep::collect::cache::AnswerCache;
 use ebb_sweep::scan::Known;
 
 use ebb_telemetry::shard::Shard;
@@ -195,9 +195,13 @@ pub(super) fn finding_memories() -> Vec<Vec<u8>> {
 
 /// Answers of the cloud that were paid for.
 pub(super) fn metered_answers(input: &[u8]) -> Outcome {
-    let objects = bucket_with(METERED_ANSWERS, &packed_answers(&Kept::default()), input);
+    let objects = bucket_with(
+        METERED_ANSWERS,
+        &packed_answers(&AnswerCache::default()),
+        input,
+    );
     let answers = block_on(cache::load(&objects));
-    if answers == Kept::default() {
+    if answers == AnswerCache::default() {
         return Outcome::Refused;
     }
     block_on(cache::save(&objects, &answers));
@@ -206,14 +210,14 @@ pub(super) fn metered_answers(input: &[u8]) -> Outcome {
 }
 
 pub(super) fn all_metered_answers() -> Vec<Vec<u8>> {
-    let mut answers = serde_json::to_value(Kept::default()).expect("JSON");
+    let mut answers = serde_json::to_value(AnswerCache::default()).expect("JSON");
     answers["paid"]["day"] = "2026-09-20".into();
     answers["paid"]["with_history"] = serde_json::json!(["i-0abc123"]);
     let answers = serde_json::from_value(answers).expect("answers");
     vec![unpacked(&packed_answers(&answers))]
 }
 
-fn packed_answers(answers: &Kept) -> Vec<u8> {
+fn packed_answers(answers: &AnswerCache) -> Vec<u8> {
     written(METERED_ANSWERS, async |objects| {
         cache::save(objects, answers).await
     })

@@ -4,9 +4,9 @@
 use ebb_telemetry::step::Namespaces;
 
 use crate::interval::aggregator::Fold;
-use crate::interval::detail;
 use crate::interval::processes::side;
-use crate::interval::processes::{Place, Stage};
+use crate::interval::processes::{ProcessOwner, Stage};
+use crate::interval::resource_usage;
 use crate::kernel::{Finer, Process, ProcessKey, Start, TaskKind, TaskSample, Totals};
 
 /// The time to which resource use belongs.
@@ -45,7 +45,7 @@ impl Fold {
         let Some(entry) = self.processes.seen(pid) else {
             return;
         };
-        if let Place::Step(number) = entry.place
+        if let ProcessOwner::Step(number) = entry.place
             && let Some(step) = self.steps.get_mut(number)
         {
             entry.state.inspect(|state| step.detail.sees(*state));
@@ -111,7 +111,7 @@ impl Fold {
         let (Some(entry), Some(finer)) = (self.processes.exact(key), finer) else {
             return;
         };
-        let more = detail::since(finer, &mut entry.finer);
+        let more = resource_usage::since(finer, &mut entry.finer);
         let entry = *entry;
         if let Some(step) = self.step_of(&entry) {
             step.detail.add(&more);

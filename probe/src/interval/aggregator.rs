@@ -11,7 +11,7 @@ use ebb_telemetry::units::{Bytes, CpuTime};
 use crate::cgroup::Paths;
 use crate::cgroup::reading::{Reading, Wanted};
 use crate::interval::accounting::Used;
-use crate::interval::processes::{Entry, Place, Processes, Stage};
+use crate::interval::processes::{Entry, ProcessOwner, Processes, Stage};
 use crate::interval::sockets::Sockets;
 use crate::interval::steps::Steps;
 use crate::interval::tally::Tally;
@@ -315,8 +315,8 @@ impl Fold {
 
     pub(crate) fn step_of(&mut self, entry: &Entry) -> Option<&mut steps::State> {
         match entry.place {
-            Place::Step(number) => self.steps.get_mut(number),
-            Place::Background(_) => None,
+            ProcessOwner::Step(number) => self.steps.get_mut(number),
+            ProcessOwner::Background(_) => None,
         }
     }
 }

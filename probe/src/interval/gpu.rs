@@ -8,7 +8,7 @@ use ebb_telemetry::step::StepGpu;
 use ebb_telemetry::units::{Bytes, Share};
 
 use crate::interval::aggregator::Fold;
-use crate::interval::processes::Place;
+use crate::interval::processes::ProcessOwner;
 use crate::interval::processes::StepNumber;
 
 /// GPU use of one task in one sample.
@@ -26,7 +26,8 @@ impl Fold {
         for device in &look.devices {
             let mut here: BTreeMap<StepNumber, Now> = BTreeMap::new();
             for process in device.processes.iter().flatten() {
-                let Some(Place::Step(number)) = self.processes.get(process.pid).map(|p| p.place)
+                let Some(ProcessOwner::Step(number)) =
+                    self.processes.get(process.pid).map(|p| p.place)
                 else {
                     continue;
                 };

@@ -3,7 +3,7 @@
 use ebb_telemetry::step::Handed;
 
 use crate::interval::aggregator::Fold;
-use crate::interval::processes::{Place, Stage};
+use crate::interval::processes::{ProcessOwner, Stage};
 use crate::label::{Asker, MAX_BYTES_IN_ALL, Refusal, bytes_of, merge};
 
 impl Fold {
@@ -15,7 +15,7 @@ impl Fold {
     pub fn label(&mut self, asker: Asker, handed: &Handed) -> Result<(), Refusal> {
         let entry = self.processes.get(asker.pid());
         let entry = entry.filter(|entry| entry.stage != Stage::Ended && asker.is(entry.key));
-        let Place::Step(number) = entry.ok_or(Refusal::Unknown)?.place else {
+        let ProcessOwner::Step(number) = entry.ok_or(Refusal::Unknown)?.place else {
             return Err(Refusal::NoStep);
         };
         let others = self.steps.label_bytes(number);

@@ -2,7 +2,7 @@
 
 use crate::attribute::path;
 use crate::interval::aggregator::Fold;
-use crate::interval::processes::Place;
+use crate::interval::processes::ProcessOwner;
 use crate::interval::processes::side;
 use crate::interval::sockets::Carried;
 use crate::kernel::{CgroupId, ProcessKey, Socket};
@@ -33,7 +33,7 @@ impl Fold {
             connections += 1;
             let place = self.place_of(owner, socket.cgroup);
             self.credit(place, &carried);
-            if let Some(Place::Step(number)) = place
+            if let Some(ProcessOwner::Step(number)) = place
                 && let Some(step) = self.steps.get_mut(number)
             {
                 step.network.connected();
@@ -51,9 +51,9 @@ impl Fold {
         }
     }
 
-    fn credit(&mut self, place: Option<Place>, carried: &Carried) {
+    fn credit(&mut self, place: Option<ProcessOwner>, carried: &Carried) {
         self.tally.traffic.add(place.map(side), carried);
-        if let Some(Place::Step(number)) = place
+        if let Some(ProcessOwner::Step(number)) = place
             && let Some(step) = self.steps.get_mut(number)
         {
             step.network.add(carried);
@@ -61,14 +61,18 @@ impl Fold {
     }
 
     /// The class of the process that owns or owned a socket; otherwise the task of its cgroup.
-    fn place_of(&mut self, owner: Option<ProcessKey>, cgroup: Option<CgroupId>) -> Option<Place> {
+    fn place_of(
+        &mut self,
+        owner: Option<ProcessKey>,
+        cgroup: Option<CgroupId>,
+    ) -> Option<ProcessOwner> {
         let by_process = owner.and_then(|key| {
             let lives = self.processes.exact(key).map(|entry| entry.place);
             lives.or_else(|| self.sockets.place_of_gone(key))
         });
         by_process.or_else(|| {
             let step = path::job(self.paths.get(cgroup?)?)?;
-            self.steps.number(&step.id).map(Place::Step)
+            self.steps.number(&step.id).map(ProcessOwner::Step)
         })
     }
 }

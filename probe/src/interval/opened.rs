@@ -3,7 +3,7 @@
 
 use crate::attribute::arguments;
 use crate::interval::aggregator::Fold;
-use crate::interval::processes::{Place, Stage};
+use crate::interval::processes::{ProcessOwner, Stage};
 use crate::kernel::{Comm, ProcessKey};
 
 impl Fold {
@@ -30,8 +30,8 @@ impl Fold {
         let living = entries.filter(|entry| entry.stage == Stage::Executed);
         let of_steps: Vec<_> = living
             .filter_map(|entry| match entry.place {
-                Place::Step(number) => Some((number, entry.key, entry.program)),
-                Place::Background(_) => None,
+                ProcessOwner::Step(number) => Some((number, entry.key, entry.program)),
+                ProcessOwner::Background(_) => None,
             })
             .collect();
         for (number, key, program) in of_steps {
@@ -48,7 +48,7 @@ impl Fold {
 
 #[cfg(test)]
 mod tests {
-    use crate::interval::opt_in_detail::{Opened, cut};
+    use crate::interval::opt_in_detail::{OptInDetail, cut};
     use crate::rules::Rules;
 
     #[test]
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn files_count_once_and_those_without_room_are_counted_too() {
         let rules = Rules::parse("mask = [\"secret\"]").expect("valid");
-        let mut opened = Opened::default();
+        let mut opened = OptInDetail::default();
         for _ in 0..3 {
             for file in ["/data/a", "/data/b", "/secret/a"] {
                 opened.file(file, 1, &rules);
@@ -80,6 +80,6 @@ mod tests {
         (0..40).for_each(|n| opened.file(&format!("/{n}/x"), 1, &rules));
         let told = opened.told().expect("it had files");
         assert_eq!((told.files.len(), told.files_left_out), (32, 10));
-        assert_eq!(Opened::default().told(), None);
+        assert_eq!(OptInDetail::default().told(), None);
     }
 }

@@ -12,7 +12,7 @@ const MAX_FILES: usize = 1_024;
 
 /// The opt-in data of one task.
 #[derive(Debug, Default)]
-pub(crate) struct Opened {
+pub(crate) struct OptInDetail {
     pub(crate) arguments: Option<Vec<String>>,
     /// Hashes of the paths, so that a file that stays open counts once.
     known: HashSet<u64>,
@@ -20,7 +20,7 @@ pub(crate) struct Opened {
     left_out: u64,
 }
 
-impl Opened {
+impl OptInDetail {
     /// Adds an open file; `rules` mask the names in its path.
     pub(crate) fn file(&mut self, path: &str, depth: u8, rules: &Rules) {
         let mut hasher = DefaultHasher::new();

@@ -3,7 +3,7 @@
 use crate::attribute::{self, Facts, Parent, Placement};
 use crate::interval::aggregator::Fold;
 use crate::interval::processes::side;
-use crate::interval::processes::{Entry, Place, Stage};
+use crate::interval::processes::{Entry, ProcessOwner, Stage};
 use crate::kernel::{Comm, Process, Start, TaskKind, ToolName};
 use crate::rules::MASKED;
 
@@ -37,7 +37,7 @@ impl Fold {
         if process.key.start >= self.began {
             self.tally.started(side(place));
         }
-        if let Place::Step(number) = place
+        if let ProcessOwner::Step(number) = place
             && let Some(step) = self.steps.get_mut(number)
         {
             step.joined(process.key.start);
@@ -70,12 +70,12 @@ impl Fold {
         if side(old) != side(new) && process.key.start >= self.tally.start {
             self.tally.changed_side(side(old), side(new));
         }
-        if let Place::Step(number) = old
+        if let ProcessOwner::Step(number) = old
             && let Some(step) = self.steps.get_mut(number)
         {
             step.left(process.key.start);
         }
-        if let Place::Step(number) = new
+        if let ProcessOwner::Step(number) = new
             && let Some(step) = self.steps.get_mut(number)
         {
             step.joined(process.key.start);
@@ -86,12 +86,12 @@ impl Fold {
         &mut self,
         process: &Process,
         kind: TaskKind,
-        inherited: Option<Place>,
+        inherited: Option<ProcessOwner>,
         start: &Start,
-    ) -> Place {
+    ) -> ProcessOwner {
         let inherited = inherited.and_then(|place| match place {
-            Place::Background(children) => Some(Placement::Background(children)),
-            Place::Step(number) => {
+            ProcessOwner::Background(children) => Some(Placement::Background(children)),
+            ProcessOwner::Step(number) => {
                 let step = self.steps.get(number)?;
                 Some(Placement::Step(step.step.clone()))
             }
@@ -111,8 +111,8 @@ impl Fold {
             inherited: inherited.as_ref(),
         };
         match attribute::place(&facts, &self.rules) {
-            Placement::Background(children) => Place::Background(children),
-            Placement::Step(step) => Place::Step(self.steps.enter(step, process.key)),
+            Placement::Background(children) => ProcessOwner::Background(children),
+            Placement::Step(step) => ProcessOwner::Step(self.steps.enter(step, process.key)),
         }
     }
 }

@@ -9,10 +9,10 @@ use ebb_telemetry::units::{Bytes, CpuTime};
 use crate::kernel::{CgroupId, Comm, DiskBytes, Finer, Process, ProcessKey, ToolName, Totals};
 use crate::rules::Children;
 
-pub(crate) const fn side(place: Place) -> Side {
+pub(crate) const fn side(place: ProcessOwner) -> Side {
     match place {
-        Place::Step(_) => Side::Workload,
-        Place::Background(_) => Side::Background,
+        ProcessOwner::Step(_) => Side::Workload,
+        ProcessOwner::Background(_) => Side::Background,
     }
 }
 
@@ -29,7 +29,7 @@ const MISSED_AFTER_END: u8 = 10;
 
 /// The class of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ProcessOwner {
     Background(Children),
     Step(StepNumber),
 }
@@ -53,7 +53,7 @@ pub(crate) struct Entry {
     /// The tool name in reports.
     pub(crate) tool: ToolName,
     pub(crate) cgroup: Option<CgroupId>,
-    pub(crate) place: Place,
+    pub(crate) place: ProcessOwner,
     pub(crate) stage: Stage,
     /// The totals that are already accounted.
     pub(crate) counted: Totals,
@@ -74,7 +74,12 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(process: &Process, place: Place, stage: Stage, tool: ToolName) -> Self {
+    pub(crate) fn new(
+        process: &Process,
+        place: ProcessOwner,
+        stage: Stage,
+        tool: ToolName,
+    ) -> Self {
         Self {
             key: process.key,
             program: process.comm,
@@ -237,7 +242,7 @@ mod tests {
             cgroup: None,
             comm: Comm::new("sh"),
         };
-        let place = Place::Background(Children::Judged);
+        let place = ProcessOwner::Background(Children::Judged);
         Entry::new(&process, place, stage, ToolName::new(process.comm, None))
     }
 

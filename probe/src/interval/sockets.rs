@@ -7,7 +7,7 @@ use ebb_telemetry::heartbeat::NetworkDetail;
 use ebb_telemetry::step::StepNetwork;
 use ebb_telemetry::units::Bytes;
 
-use crate::interval::processes::Place;
+use crate::interval::processes::ProcessOwner;
 use crate::interval::processes::Side;
 use crate::kernel::{ProcessKey, Socket, SocketId};
 
@@ -64,12 +64,12 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
     open: HashMap<SocketId, Open>,
-    gone: VecDeque<(ProcessKey, Place)>,
+    gone: VecDeque<(ProcessKey, ProcessOwner)>,
 }
 
 impl Sockets {
     /// Stores the class of an ended process.
-    pub(super) fn process_gone(&mut self, key: ProcessKey, place: Place) {
+    pub(super) fn process_gone(&mut self, key: ProcessKey, place: ProcessOwner) {
         if self.gone.len() >= MAX_GONE {
             self.gone.pop_front();
         }
@@ -77,7 +77,7 @@ impl Sockets {
     }
 
     /// The class of an ended process.
-    pub(super) fn place_of_gone(&self, key: ProcessKey) -> Option<Place> {
+    pub(super) fn place_of_gone(&self, key: ProcessKey) -> Option<ProcessOwner> {
         let found = self.gone.iter().rev().find(|(gone, _)| *gone == key);
         found.map(|(_, place)| *place)
     }

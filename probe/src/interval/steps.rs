@@ -13,9 +13,9 @@ use ebb_wire::MAX_TOOLS_A_STEP;
 
 use crate::attribute::Step;
 use crate::cgroup::reading::{Reading, Wanted};
-use crate::interval::detail::Detail;
-use crate::interval::opt_in_detail::Opened;
+use crate::interval::opt_in_detail::OptInDetail;
 use crate::interval::processes::StepNumber;
+use crate::interval::resource_usage::Detail;
 use crate::interval::sockets::Network;
 use crate::interval::tally::Since;
 use crate::kernel::{DiskBytes, ExitStatus, ProcessKey, ToolName, Totals};
@@ -165,7 +165,7 @@ pub(crate) struct State {
     pub(crate) network: Network,
     pub(crate) gpu: Option<StepGpu>,
     pub(crate) handed: Option<Box<Handed>>,
-    pub(crate) opened: Opened,
+    pub(crate) opened: OptInDetail,
 }
 
 impl State {
@@ -200,7 +200,7 @@ impl State {
             network: Network::default(),
             gpu: None,
             handed: None,
-            opened: Opened::default(),
+            opened: OptInDetail::default(),
         }
     }
 

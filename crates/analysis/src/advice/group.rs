@@ -15,7 +15,7 @@ use ebb_telemetry::money::Usd;
 use ebb_telemetry::time::Window;
 
 use crate::advice::group::members::Group;
-use crate::advice::group::observed_cost::Seen;
+use crate::advice::group::observed_cost::ObservedCost;
 use crate::advice::group::projected_cost::Then;
 use crate::advice::group::replayed_runs::Looked;
 use crate::advice::placement::inputs::Placing;
@@ -59,7 +59,7 @@ fn fleets(
             step.member.step
         ));
     }
-    let seen = Seen::of(facts, looked)?;
+    let seen = ObservedCost::of(facts, looked)?;
     told.now = Some(seen.fleet.clone());
     if looked.steps.len() > *room {
         return Err("the report has no room for offers of so many steps".to_owned());

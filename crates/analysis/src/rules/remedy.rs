@@ -24,17 +24,27 @@ pub(crate) fn change_type(instance: &Instance, action: Action, to: &InstanceType
     }
 }
 
+/// A command of `gcloud compute` about a machine.
+pub(crate) fn compute_engine(
+    command: &str,
+    project: &str,
+    zone: &str,
+    instance: &Instance,
+) -> String {
+    format!(
+        "gcloud compute {command} {} {} {}",
+        option("--project", project),
+        option("--zone", zone),
+        operand(instance.name().unwrap_or(instance.id.as_str()))
+    )
+}
+
 /// Command that opens a shell on a machine.
 pub(crate) fn open_shell(instance: &Instance) -> String {
     let (region, id) = (&instance.region, &instance.id);
     match &instance.provider {
         Provider::Aws => format!("aws ssm start-session --region {region} --target {id}"),
-        Provider::Gcp { project, zone } => format!(
-            "gcloud compute ssh {} {} {}",
-            option("--project", project),
-            option("--zone", zone),
-            operand(instance.name().unwrap_or(id.as_str()))
-        ),
+        Provider::Gcp { project, zone } => compute_engine("ssh", project, zone, instance),
         Provider::Own => format!("ssh -- {}", quoted(id.as_str())),
     }
 }
@@ -47,11 +57,11 @@ pub(crate) fn show(instance: &Instance) -> Option<String> {
             "https://{region}.console.aws.amazon.com/ec2/home?region={region}\
              #InstanceDetails:instanceId={id}"
         )),
-        Provider::Gcp { project, zone } => Some(format!(
-            "gcloud compute instances describe {} {} {}",
-            option("--project", project),
-            option("--zone", zone),
-            operand(instance.name().unwrap_or(id.as_str()))
+        Provider::Gcp { project, zone } => Some(compute_engine(
+            "instances describe",
+            project,
+            zone,
+            instance,
         )),
         Provider::Own => None,
     }

@@ -27,8 +27,8 @@ pub(crate) struct SeenWork<'a> {
 }
 
 impl SeenWork<'_> {
-    pub(crate) fn as_seen(&self) -> offer::Seen<'_> {
-        offer::Seen {
+    pub(crate) fn as_seen(&self) -> offer::ObservedTasks<'_> {
+        offer::ObservedTasks {
             work: &self.work,
             on: self.on,
             among_others: self.among_others,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_catalog::catalog::Catalogue;
-use ebb_model::advice::bottleneck::{Asked, Binding};
+use ebb_model::advice::bottleneck::{Binding, RequestedResource};
 use ebb_model::policy::Policy;
 use ebb_model::step_profile::{MAX_RUNS, Run, RunKey, StepProfile};
 use ebb_telemetry::identity::InstanceType;
@@ -123,7 +123,7 @@ fn runs_that_were_killed_count_with_what_they_would_have_needed() {
 
 #[test]
 fn what_binds_a_step_and_where_it_is_underused_is_read_from_its_runs() {
-    let check = |change: fn(&mut Run), by: Option<Binding>, underused: &[Asked]| {
+    let check = |change: fn(&mut Run), by: Option<Binding>, underused: &[RequestedResource]| {
         let mut one = run(0);
         change(&mut one);
         let bound = crate::advice::step::bottleneck::find_bottleneck(
@@ -134,12 +134,12 @@ fn what_binds_a_step_and_where_it_is_underused_is_read_from_its_runs() {
         assert_eq!(bound.by, by, "{bound:?}");
         assert_eq!(bound.underused, underused, "{bound:?}");
     };
-    let both = [Asked::Cores, Asked::Memory];
+    let both = [RequestedResource::Cores, RequestedResource::Memory];
     check(|_| (), Some(Binding::Compute), &both);
     check(
         |r| r.peak_memory = peak(30_000),
         Some(Binding::Memory),
-        &[Asked::Cores],
+        &[RequestedResource::Cores],
     );
     check(|r| r.end = StepEnd::OutOfMemory, Some(Binding::Memory), &[]);
     check(
@@ -156,7 +156,7 @@ fn what_binds_a_step_and_where_it_is_underused_is_read_from_its_runs() {
     check(
         |r| r.peak_cores = Some(MilliCores::cores(8)),
         Some(Binding::Compute),
-        &[Asked::Memory],
+        &[RequestedResource::Memory],
     );
     fn mostly(run: &mut Run, state: TaskState) {
         let time = |seconds| Sampled {

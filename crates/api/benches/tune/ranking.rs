@@ -7,7 +7,7 @@ use std::time::Duration;
 use ebb_catalog::catalog::Catalogue;
 use ebb_catalog::machine_type::Architecture;
 use ebb_sizing::core_speed::Speeds;
-use ebb_sizing::ranking::offer::{Limits, Market, Offer, Seen, Step};
+use ebb_sizing::ranking::offer::{Limits, Market, ObservedTasks, Offer, Step};
 use ebb_sizing::ranking::rank;
 use ebb_sizing::spot_risk::Interruptions;
 use ebb_sizing::work::Work;
@@ -49,7 +49,7 @@ pub(crate) fn measure() {
     let mut work = Work::from_totals(hours(2), cpu, Some(MilliCores::cores(12))).expect("work");
     work.disk = Some(Bytes::gib(200));
     work.network = Some(Bytes::gib(20));
-    let seen = [Seen {
+    let seen = [ObservedTasks {
         work: &work,
         on: catalogue.spec(&seen_on).expect("it is known"),
         among_others: false,

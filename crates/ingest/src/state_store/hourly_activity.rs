@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::state_store::format::{
     MAX_PACKED_BYTES, OfNodes, StoredError, in_folder, pack_what_fits,
 };
-use crate::state_store::load::{Found, Part, Unusable};
+use crate::state_store::load::{LoadedPart, Part, Unusable};
 use crate::state_store::{load, reshard};
 
 const SCHEMA: &str = "ebb.hours/2";
@@ -93,7 +93,7 @@ impl Hours {
             fleet: FleetHours::default(),
         };
         let (kept, replaces) = match load::find(objects, &key, activity).await? {
-            Some(Found { part, replaces }) => {
+            Some(LoadedPart { part, replaces }) => {
                 let anew = |unusable: Unusable<Packed>| {
                     let why = unusable.why;
                     tracing::warn!(key, why, "the hours are folded anew from the lake");

@@ -22,7 +22,7 @@ pub(crate) trait Part: DeserializeOwned {
 }
 
 /// An existing part.
-pub(crate) struct Found<T> {
+pub(crate) struct LoadedPart<T> {
     /// Condition of the next write.
     pub(crate) replaces: PutIf,
     pub(crate) part: Result<T, Unusable<T>>,
@@ -43,7 +43,7 @@ pub(crate) async fn find<T: Part>(
     objects: &dyn Objects,
     key: &str,
     activity: &ActivityPolicy,
-) -> Result<Option<Found<T>>, StoredError> {
+) -> Result<Option<LoadedPart<T>>, StoredError> {
     let object = match objects.get(key, MAX_PACKED_BYTES).await {
         Ok(object) => object,
         Err(CloudError::Missing { .. }) => return Ok(None),
@@ -61,5 +61,5 @@ pub(crate) async fn find<T: Part>(
         Err(why) => Err(Unusable { why, other: None }),
     };
     let replaces = PutIf::Matches(object.etag);
-    Ok(Some(Found { replaces, part }))
+    Ok(Some(LoadedPart { replaces, part }))
 }

@@ -38,7 +38,7 @@ impl fmt::Display for Binding {
 /// A resource that a step requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Asked {
+pub enum RequestedResource {
     /// Cores.
     Cores,
     /// Memory.
@@ -70,5 +70,5 @@ pub struct Boundness {
     /// The peak memory as a share of the requested memory; `None` when unknown.
     pub memory_used: Option<Share>,
     /// Resources of which the step uses so little that the policy calls them underused.
-    pub underused: Vec<Asked>,
+    pub underused: Vec<RequestedResource>,
 }

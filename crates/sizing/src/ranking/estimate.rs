@@ -7,7 +7,7 @@ use crate::cheapest_type::usable;
 use crate::core_speed::{Family, Speeds};
 use crate::ranking::misfit;
 use crate::ranking::misfit::Misfit;
-use crate::ranking::offer::{Basis, Bound, Limits, Seen, Step};
+use crate::ranking::offer::{Basis, Bound, Limits, ObservedTasks, Step};
 use crate::run_time;
 
 /// The weight of an observation on a processor of the same vendor, relative to one of another
@@ -69,7 +69,7 @@ impl Estimate {
 }
 
 impl Predicted {
-    fn of(seen: &Seen<'_>, spec: &TypeSpec, runs: u32, speeds: &Speeds) -> Option<Self> {
+    fn of(seen: &ObservedTasks<'_>, spec: &TypeSpec, runs: u32, speeds: &Speeds) -> Option<Self> {
         let (from, to) = (Family::of(&seen.on.name), Family::of(&spec.name));
         let work = match speeds.transfer(&from, &to) {
             Some(transfer) => {
@@ -115,7 +115,7 @@ impl Predicted {
 }
 
 /// Seconds of the work alone, by the throughput of the cores of both machines.
-fn replayed(seen: &Seen<'_>, spec: &TypeSpec, runs: u32, speeds: &Speeds) -> Option<f64> {
+fn replayed(seen: &ObservedTasks<'_>, spec: &TypeSpec, runs: u32, speeds: &Speeds) -> Option<f64> {
     let from = speeds.cores(seen.on)?;
     let cores = speeds.cores(spec)?;
     let from = match seen.among_others {

@@ -17,7 +17,7 @@ use crate::work::Work;
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
     /// The observed tasks by instance type; at least one entry.
-    pub seen: &'a [Seen<'a>],
+    pub seen: &'a [ObservedTasks<'a>],
     /// The requested cores.
     pub cores: MilliCores,
     /// The requested memory.
@@ -35,7 +35,7 @@ pub struct Step<'a> {
 
 /// Tasks on one instance type.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct ObservedTasks<'a> {
     /// The mean work of one task.
     pub work: &'a Work,
     /// The instance type.

@@ -11,7 +11,7 @@ use ebb_telemetry::units::{Bytes, MilliCores};
 use proptest::prelude::*;
 
 use crate::cheapest_type::usable;
-use crate::ranking::offer::{Market, Seen};
+use crate::ranking::offer::{Market, ObservedTasks};
 use crate::work::{Phase, Work};
 
 use super::*;
@@ -59,7 +59,7 @@ fn ranked(
         disk: Some(Bytes(bytes * times)),
         ..Work::default()
     };
-    let seen = [Seen {
+    let seen = [ObservedTasks {
         work: &work,
         on: Catalogue::built_in().spec(&m5).expect("it is known"),
         among_others: true,

@@ -12,7 +12,7 @@ use ebb_telemetry::units::{Bytes, MilliCores};
 use crate::cheapest_type::usable;
 use crate::core_speed::Family;
 use crate::ranking::misfit;
-use crate::ranking::offer::{Bound, Market, Seen};
+use crate::ranking::offer::{Bound, Market, ObservedTasks};
 use crate::spot_risk::Interruptions;
 use crate::work::{Phase, Work};
 
@@ -62,8 +62,8 @@ impl Case {
         }
     }
 
-    fn seen(&self) -> [Seen<'_>; 1] {
-        [Seen {
+    fn seen(&self) -> [ObservedTasks<'_>; 1] {
+        [ObservedTasks {
             work: &self.work,
             on: spec(self.on),
             among_others: true,
@@ -71,7 +71,7 @@ impl Case {
         }]
     }
 
-    fn step<'a>(&'a self, seen: &'a [Seen<'a>]) -> Step<'a> {
+    fn step<'a>(&'a self, seen: &'a [ObservedTasks<'a>]) -> Step<'a> {
         Step {
             seen,
             cores: MilliCores::cores(4),

@@ -11,7 +11,7 @@ use crate::collect::spot_market::Sold;
 
 /// Answers of earlier sweeps that would cost money or time to request again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Kept {
+pub struct AnswerCache {
     /// Answers of metered calls.
     pub paid: Paid,
     /// Answers about the spot market.
@@ -31,23 +31,23 @@ const ZSTD_LEVEL: i32 = 3;
 const MAX_BYTES: u64 = 512 << 20;
 
 /// Reads the stored answers; returns the default if they cannot be read.
-pub async fn load(objects: &dyn Objects) -> Kept {
+pub async fn load(objects: &dyn Objects) -> AnswerCache {
     let object = match objects.get(KEY, MAX_BYTES).await {
         Ok(object) => object,
-        Err(CloudError::Missing { .. }) => return Kept::default(),
+        Err(CloudError::Missing { .. }) => return AnswerCache::default(),
         Err(error) => {
             tracing::warn!(%error, "what was paid for cannot be read");
-            return Kept::default();
+            return AnswerCache::default();
         }
     };
     unpack(&object.bytes).unwrap_or_else(|why| {
         tracing::warn!(why, "what was paid for is asked for again");
-        Kept::default()
+        AnswerCache::default()
     })
 }
 
 /// Stores the answers for later sweeps.
-pub async fn save(objects: &dyn Objects, kept: &Kept) {
+pub async fn save(objects: &dyn Objects, kept: &AnswerCache) {
     let bytes = match pack(kept) {
         Ok(bytes) => bytes,
         Err(why) => {
@@ -60,14 +60,14 @@ pub async fn save(objects: &dyn Objects, kept: &Kept) {
     }
 }
 
-fn unpack(bytes: &[u8]) -> Result<Kept, String> {
+fn unpack(bytes: &[u8]) -> Result<AnswerCache, String> {
     let packed = bytes
         .strip_prefix(SCHEMA.as_bytes())
         .ok_or("another schema")?;
     postcard::from_bytes(&inflate(packed, MAX_BYTES)?).map_err(|e| e.to_string())
 }
 
-fn pack(kept: &Kept) -> Result<Vec<u8>, String> {
+fn pack(kept: &AnswerCache) -> Result<Vec<u8>, String> {
     let plain = postcard::to_allocvec(kept).map_err(|e| e.to_string())?;
     let packed = zstd::bulk::compress(&plain, ZSTD_LEVEL).map_err(|e| e.to_string())?;
     Ok([SCHEMA.as_bytes(), &packed].concat())

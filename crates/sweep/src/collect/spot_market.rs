@@ -28,7 +28,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::collect::account::{REGIONS_AT_ONCE, where_something_runs};
-use crate::collect::spot_market::answer::{Asked, DAILY, SPOT_AGE};
+use crate::collect::spot_market::answer::{DAILY, SPOT_AGE, StoredAnswer};
 use crate::collect::spot_market::own_interruptions::Own;
 use crate::collect::spot_market::placement_scores::Scores;
 
@@ -42,16 +42,16 @@ const ADVISOR: &str = "Spot Instance Advisor";
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Place {
-    spot: Asked<BTreeMap<InstanceType, SpotTerms>>,
-    zones: Asked<BTreeMap<InstanceType, BTreeSet<String>>>,
-    reserved: Asked<Vec<Commitment>>,
+    spot: StoredAnswer<BTreeMap<InstanceType, SpotTerms>>,
+    zones: StoredAnswer<BTreeMap<InstanceType, BTreeSet<String>>>,
+    reserved: StoredAnswer<Vec<Commitment>>,
 }
 
 /// The last answers about the spot market, zones and reservations.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sold {
     places: BTreeMap<Region, Place>,
-    advisor: Asked<Advisor>,
+    advisor: StoredAnswer<Advisor>,
     scores: Scores,
     own: Own,
 }

@@ -16,7 +16,7 @@ use crate::advice::group::replayed_runs::Looked;
 use crate::facts::Facts;
 
 /// Observed machines and cost of a group.
-pub(crate) struct Seen<'a> {
+pub(crate) struct ObservedCost<'a> {
     /// The type with the longest use; it represents all types of the group.
     pub(crate) base: &'a TypeSpec,
     pub(crate) market: Market,
@@ -43,7 +43,7 @@ impl Held<'_> {
     }
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ObservedCost<'a> {
     pub(crate) fn of(facts: &Facts<'a>, looked: &Looked<'_, '_, '_>) -> Result<Self, String> {
         let held = held(looked);
         let mut by_type: BTreeMap<_, Duration> = BTreeMap::new();

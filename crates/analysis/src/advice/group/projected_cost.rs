@@ -14,7 +14,7 @@ use ebb_sizing::ranking::offer::Ranked;
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::money::Usd;
 
-use crate::advice::group::observed_cost::Seen;
+use crate::advice::group::observed_cost::ObservedCost;
 use crate::advice::group::replayed_runs::Looked;
 use crate::advice::placement::inputs::{Placing, SPOT_TOLD, TOLD};
 
@@ -28,13 +28,13 @@ const REPLAYED: usize = 8;
 pub(crate) struct Then<'t, 'a> {
     pub(crate) placing: &'t Placing<'t>,
     pub(crate) looked: &'t Looked<'t, 't, 'a>,
-    pub(crate) seen: &'t Seen<'a>,
+    pub(crate) seen: &'t ObservedCost<'a>,
     /// Correction factor for the cost of offers.
     pub(crate) factor: f64,
 }
 
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct ProjectedFleets {
     pub(crate) on_demand: Vec<Fleet>,
     pub(crate) spot: Vec<Fleet>,
 }
@@ -87,7 +87,7 @@ impl<'a> Then<'_, 'a> {
         })
     }
 
-    pub(crate) fn offers(&self) -> Told {
+    pub(crate) fn offers(&self) -> ProjectedFleets {
         let candidates = self.candidates();
         let (on_demand, spot): (Vec<_>, Vec<_>) = candidates
             .into_iter()
@@ -105,7 +105,7 @@ impl<'a> Then<'_, 'a> {
         if spot.len() < SPOT_TYPES {
             spot.clear();
         }
-        Told { on_demand, spot }
+        ProjectedFleets { on_demand, spot }
     }
 
     fn cheapest(&self, mut candidates: Vec<Candidate<'_>>) -> Vec<Fleet> {

@@ -60,7 +60,7 @@ pub(crate) struct AtHome<'a> {
 }
 
 /// A step with all inputs for its offers.
-pub(crate) struct Placed<'a> {
+pub(crate) struct StepInputs<'a> {
     pub(crate) seen: &'a [SeenWork<'a>],
     pub(crate) now: &'a TypeSpec,
     request: (ebb_telemetry::units::MilliCores, Bytes),
@@ -100,7 +100,7 @@ impl<'a> Placing<'a> {
         let seen = seen(&runs, self.catalogue);
         let newest = runs.iter().rev().find_map(|run| run.machine.as_ref())?;
         let walls = seen.iter().map(|seen| seen.work.wall() * seen.runs);
-        let step = Placed {
+        let step = StepInputs {
             seen: &seen,
             now: self.catalogue.spec(newest)?,
             request,
@@ -136,7 +136,7 @@ impl<'a> Placing<'a> {
         let told = seen.iter().filter_map(|seen| seen.work.network).max();
         let said = self.policy.placement.moved_megabytes_a_run;
         let said = (said > 0).then(|| Bytes(said.saturating_mul(1_000_000)));
-        let step = Placed {
+        let step = StepInputs {
             seen: &seen,
             now,
             request,
@@ -174,11 +174,11 @@ impl<'a> Placing<'a> {
 
     fn rank<'s>(
         &'s self,
-        step: &Placed<'_>,
+        step: &StepInputs<'_>,
         limits: &Limits,
         committed: Option<Committed<'_>>,
     ) -> Ranking<'s> {
-        let of: Vec<offer::Seen<'_>> = step.seen.iter().map(SeenWork::as_seen).collect();
+        let of: Vec<offer::ObservedTasks<'_>> = step.seen.iter().map(SeenWork::as_seen).collect();
         let (cores, memory) = step.request;
         let ranked = offer::Step {
             seen: &of,
@@ -204,7 +204,7 @@ impl<'a> Placing<'a> {
     /// an unknown interruption rate are left out and counted in `unknown`.
     fn sold<'s>(
         &'s self,
-        step: &Placed<'_>,
+        step: &StepInputs<'_>,
         limits: &Limits,
         unknown: &mut usize,
     ) -> Vec<Offer<'s>> {
@@ -253,7 +253,7 @@ impl<'a> Placing<'a> {
     /// Cost on its last machine type, with its current request.
     fn runs_on_now<'s>(
         &'s self,
-        step: &Placed<'s>,
+        step: &StepInputs<'s>,
         asks: SizedRequest,
         paid: Option<Paid<'_>>,
     ) -> Option<Ranked<'s>> {
@@ -263,7 +263,7 @@ impl<'a> Placing<'a> {
             ..Limits::default()
         };
         let (cores, memory) = step.request;
-        let of: Vec<offer::Seen<'_>> = step.seen.iter().map(SeenWork::as_seen).collect();
+        let of: Vec<offer::ObservedTasks<'_>> = step.seen.iter().map(SeenWork::as_seen).collect();
         let ranked = offer::Step {
             seen: &of,
             cores: asks.cores.unwrap_or(cores),

@@ -9,7 +9,7 @@ use ebb_sizing::ranking::offer::Limits;
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::units::Bytes;
 
-use crate::advice::placement::inputs::{Arm, Placed, Placing};
+use crate::advice::placement::inputs::{Arm, Placing, StepInputs};
 
 /// Tags of a job or its machine that state a requirement.
 const LICENCE: &str = "ebb:licence";
@@ -30,7 +30,7 @@ const MAX_IN_THE_WAY: usize = 20;
 /// Returns the limits and the obstacles to Arm.
 pub(crate) fn limits(
     placing: &Placing<'_>,
-    step: &Placed<'_>,
+    step: &StepInputs<'_>,
     (tags, arm): (&BTreeMap<String, String>, Arm<'_>),
 ) -> (Limits, Vec<String>) {
     let policy = &placing.policy.placement;

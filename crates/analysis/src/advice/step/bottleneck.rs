@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ebb_catalog::catalog::Catalogue;
-use ebb_model::advice::bottleneck::{Asked, Binding, Boundness};
+use ebb_model::advice::bottleneck::{Binding, Boundness, RequestedResource};
 use ebb_model::policy::Policy;
 use ebb_model::step_profile::{Run, StepProfile};
 use ebb_telemetry::step::resource_usage::TaskState;
@@ -49,7 +49,10 @@ pub fn find_bottleneck(profile: &StepProfile, policy: &Policy, catalogue: &Catal
     };
     let far_less = Share::from_ppm(policy.overprovisioned.needed_share_ppm);
     let is_little = |used: Option<Share>| used.is_some_and(|used| used <= far_less);
-    let underused = [(Asked::Cores, cores_used), (Asked::Memory, memory_used)];
+    let underused = [
+        (RequestedResource::Cores, cores_used),
+        (RequestedResource::Memory, memory_used),
+    ];
     Boundness {
         by,
         computing,

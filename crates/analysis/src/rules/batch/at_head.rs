@@ -14,7 +14,7 @@ use ebb_telemetry::time::Window;
 use ebb_telemetry::units::Spoken;
 
 use crate::facts::Facts;
-use crate::rules::batch::context::{Seen, describe, found_job, lacks, since};
+use crate::rules::batch::context::{StuckObservation, describe, found_job, lacks, since};
 use crate::rules::batch::never_joined;
 use crate::rules::batch::never_joined::ENVIRONMENT;
 use crate::rules::trace::Questions;
@@ -60,7 +60,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     if let Some(reason) = ill.and_then(|queue| queue.status_reason.as_ref()) {
         lacks = format!("{lacks}; Batch says of its queue: {reason}");
     }
-    let seen = Seen {
+    let seen = StuckObservation {
         window: Window {
             from,
             to: facts.now,

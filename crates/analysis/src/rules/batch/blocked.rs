@@ -7,7 +7,7 @@ use ebb_model::inventory::batch::job::Job;
 use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
-use crate::rules::batch::context::{Seen, describe, found_job};
+use crate::rules::batch::context::{StuckObservation, describe, found_job};
 use crate::rules::trace::Questions;
 use crate::rules::verdict::Verdict;
 
@@ -34,7 +34,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     };
     // The job was not RUNNABLE while it waited for other jobs.
     let runnable = facts.inventory.batch.queue_time(job).runnable_at;
-    let seen = Seen {
+    let seen = StuckObservation {
         window: Window {
             from: runnable.or(job.created_at).unwrap_or(facts.now),
             to: facts.now,

@@ -28,7 +28,7 @@ use crate::shell;
 pub(crate) const KIND: FindingKind = FindingKind::StuckBatchJob;
 
 /// Observation of a stuck resource.
-pub(crate) struct Seen {
+pub(crate) struct StuckObservation {
     pub(crate) window: Window,
     pub(crate) coverage: Option<Share>,
     pub(crate) stuck: Stuck,
@@ -42,7 +42,7 @@ pub(crate) fn found_job(
     facts: &Facts<'_>,
     job: &Job,
     origin: Option<Origin>,
-    seen: Seen,
+    seen: StuckObservation,
 ) -> Verdict {
     let node = facts.inventory.batch.node_of(job);
     let instance = node.and_then(|node| facts.instance(node));
@@ -103,7 +103,11 @@ pub(crate) fn gpus_of(step: &PlacedStep) -> u32 {
 }
 
 /// Creates a finding about a worker; the whole machine is wasted.
-pub(crate) fn found_worker(facts: &Facts<'_>, instance: &Instance, seen: Seen) -> Verdict {
+pub(crate) fn found_worker(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    seen: StuckObservation,
+) -> Verdict {
     let controller = facts.controller(instance);
     let resource = Resource::of_instance(instance, controller, labelled(&instance.tags));
     let finding = found(resource, None, seen);
@@ -112,7 +116,7 @@ pub(crate) fn found_worker(facts: &Facts<'_>, instance: &Instance, seen: Seen) -
     Verdict::Waste(Box::new(Finding { cost, ..finding }))
 }
 
-pub(crate) fn found(resource: Resource, job: Option<&Job>, seen: Seen) -> Finding {
+pub(crate) fn found(resource: Resource, job: Option<&Job>, seen: StuckObservation) -> Finding {
     Finding {
         id: Finding::id_of(KIND, &resource.region, &resource.id),
         kind: KIND,

@@ -9,7 +9,7 @@ use ebb_model::inventory::instance::Controller;
 use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
-use crate::rules::batch::context::{KIND, Seen, found};
+use crate::rules::batch::context::{KIND, StuckObservation, found};
 use crate::rules::trace::{Check, Questions};
 use crate::rules::verdict::Verdict;
 use crate::shell;
@@ -86,7 +86,7 @@ fn judge_one(facts: &Facts<'_>, told: Told<'_>, q: &mut Questions) -> Option<Ver
     ) {
         return None;
     }
-    let seen = Seen {
+    let seen = StuckObservation {
         // Batch does not report the start of the status.
         window: Window {
             from: facts.now,

@@ -13,7 +13,10 @@ use ebb_telemetry::units::Spoken;
 use jiff::Timestamp;
 
 use crate::facts::Facts;
-use crate::rules::batch::context::{KIND, Seen, found, found_worker, silent_for, since};
+use crate::rules::batch::context::{
+    KIND, StuckObservation, found, found_worker, silent_for, since,
+};
+use crate::rules::remedy::open_shell;
 use crate::rules::trace::Questions;
 use crate::rules::verdict::Verdict;
 use crate::shell;
@@ -71,16 +74,11 @@ pub(crate) fn impaired(
         let (for_now, patience) = (Spoken(window.length()), Spoken(patience));
         return undetermined(format!("for {for_now}; a verdict takes {patience}"));
     }
-    Some(found_impaired(facts, worker, instance, window))
+    Some(found_impaired(facts, instance, window))
 }
 
-fn found_impaired(
-    facts: &Facts<'_>,
-    worker: &ContainerInstance,
-    instance: &Instance,
-    window: Window,
-) -> Verdict {
-    let seen = Seen {
+fn found_impaired(facts: &Facts<'_>, instance: &Instance, window: Window) -> Verdict {
+    let seen = StuckObservation {
         window,
         coverage: None,
         stuck: Stuck::RuntimeImpaired,
@@ -94,10 +92,7 @@ fn found_impaired(
             advice: "Restart its container runtime, or let the compute environment replace the \
                      instance; what is placed on it may hang."
                 .into(),
-            command: Some(format!(
-                "aws ssm start-session --region {} --target {}",
-                worker.region, worker.node
-            )),
+            command: Some(open_shell(instance)),
         },
     };
     let controller = facts.controller(instance);
@@ -132,7 +127,7 @@ fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
     };
     let agent_alone = silent_for <= facts.policy.idle.after();
     let seen = match agent_alone {
-        true => Seen {
+        true => StuckObservation {
             window,
             coverage: None,
             stuck: Stuck::AgentDisconnected,
@@ -159,7 +154,7 @@ fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
                 )),
             },
         },
-        false => Seen {
+        false => StuckObservation {
             window,
             coverage: None,
             stuck: Stuck::HostLost { silent_for },

@@ -12,7 +12,7 @@ use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
-use crate::rules::batch::context::{Seen, found_worker, is_whole, silent_for, since};
+use crate::rules::batch::context::{StuckObservation, found_worker, is_whole, silent_for, since};
 use crate::rules::verdict::Verdict;
 
 /// The tag in which Batch stores the environment of a machine.
@@ -55,7 +55,7 @@ fn found(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
     let state = facts.state.nodes.get(&instance.id);
     let silent = state.and_then(|state| silent_for(facts, state));
     let environment = instance.tags.get(ENVIRONMENT)?;
-    let seen = Seen {
+    let seen = StuckObservation {
         window: Window {
             from: instance.launched_at?,
             to: facts.now,

@@ -10,7 +10,9 @@ use ebb_telemetry::time::Window;
 use ebb_telemetry::units::{Share, Spoken};
 
 use crate::facts::Facts;
-use crate::rules::batch::context::{KIND, Seen, found_job, silent_for, step_of, terminate};
+use crate::rules::batch::context::{
+    KIND, StuckObservation, found_job, silent_for, step_of, terminate,
+};
 use crate::rules::trace::Questions;
 use crate::rules::verdict::Verdict;
 
@@ -93,7 +95,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     }
     let causes = Causes::of_waiting(&step.usage.detail.states);
     let busiest = step.usage.busiest_tool();
-    let seen = Seen {
+    let seen = StuckObservation {
         window,
         coverage: Some(coverage),
         stuck: Stuck::NoProgress {

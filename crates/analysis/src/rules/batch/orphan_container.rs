@@ -17,8 +17,9 @@ use jiff::Timestamp;
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{
-    KIND, Seen, found, gpus_of, is_whole, part_of, silent_for, since,
+    KIND, StuckObservation, found, gpus_of, is_whole, part_of, silent_for, since,
 };
+use crate::rules::remedy::open_shell;
 use crate::rules::trace::{Check, Questions};
 use crate::rules::verdict::Verdict;
 
@@ -247,7 +248,7 @@ fn found_one(
     let (worker, step) = (one.worker, &one.step);
     let instance = facts.instance(&worker.node)?;
     let task = one.task();
-    let seen = Seen {
+    let seen = StuckObservation {
         window: Window {
             from,
             to: step.observed_at.max(from),
@@ -266,10 +267,7 @@ fn found_one(
                 "Stop the container of task {task} on {}; its agent has lost it.",
                 worker.node
             ),
-            command: Some(format!(
-                "aws ssm start-session --region {} --target {}",
-                worker.region, worker.node
-            )),
+            command: Some(open_shell(instance)),
         },
     };
     let resource = Resource {

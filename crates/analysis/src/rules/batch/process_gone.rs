@@ -12,7 +12,9 @@ use ebb_telemetry::time::Window;
 use ebb_telemetry::units::Spoken;
 
 use crate::facts::Facts;
-use crate::rules::batch::context::{Seen, found_job, silent_for, since, step_of, terminate};
+use crate::rules::batch::context::{
+    StuckObservation, found_job, silent_for, since, step_of, terminate,
+};
 use crate::rules::trace::Questions;
 use crate::rules::verdict::Verdict;
 
@@ -46,7 +48,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
             step.map(|_| gone.is_some_and(|gone| gone >= patience)),
         );
     let step = ended.filter(|_| goes_on)?;
-    let seen = Seen {
+    let seen = StuckObservation {
         window: Window {
             from: step.observed_at,
             to: facts.now,

@@ -12,7 +12,9 @@ use ebb_telemetry::time::Window;
 use ebb_telemetry::units::{Bytes, Share, Spoken};
 
 use crate::facts::Facts;
-use crate::rules::batch::context::{Seen, describe, found_job, lacks, silent_for, since, step_of};
+use crate::rules::batch::context::{
+    StuckObservation, describe, found_job, lacks, silent_for, since, step_of,
+};
 use crate::rules::trace::Questions;
 use crate::rules::verdict::Verdict;
 
@@ -41,7 +43,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
         }
         false => "Look at the ECS agent's log, the volumes and the log driver of its container.",
     };
-    let seen = Seen {
+    let seen = StuckObservation {
         window: Window {
             from,
             to: facts.now,

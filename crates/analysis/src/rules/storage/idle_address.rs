@@ -44,7 +44,7 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut Questions) -> Option<
     }
     Some(storage_cost::found(
         facts,
-        storage_cost::Found {
+        storage_cost::StorageWaste {
             kind: KIND,
             id: &address.id,
             region: &address.region,

@@ -82,7 +82,7 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Optio
     let (id, region) = (&snapshot.id, &snapshot.region);
     Some(storage_cost::found(
         facts,
-        storage_cost::Found {
+        storage_cost::StorageWaste {
             kind: KIND,
             id,
             region,

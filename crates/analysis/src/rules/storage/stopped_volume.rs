@@ -64,7 +64,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
     };
     Some(storage_cost::found(
         facts,
-        storage_cost::Found {
+        storage_cost::StorageWaste {
             kind: KIND,
             id: &volume.id,
             region: &volume.region,

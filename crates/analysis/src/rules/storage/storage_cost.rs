@@ -53,7 +53,7 @@ fn cost(a_month: Usd, window: Window, as_of: Option<Timestamp>) -> Cost {
 }
 
 /// Parts of a finding about storage.
-pub(crate) struct Found<'a> {
+pub(crate) struct StorageWaste<'a> {
     pub(crate) kind: FindingKind,
     pub(crate) id: &'a str,
     pub(crate) region: &'a Region,
@@ -66,7 +66,7 @@ pub(crate) struct Found<'a> {
     pub(crate) remedy: Remedy,
 }
 
-pub(crate) fn found(facts: &Facts<'_>, it: Found<'_>) -> Verdict {
+pub(crate) fn found(facts: &Facts<'_>, it: StorageWaste<'_>) -> Verdict {
     let window = Window {
         from: it.since,
         to: facts.now,

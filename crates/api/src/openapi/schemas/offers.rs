@@ -1,6 +1,6 @@
 //! Schemas of risks, bottlenecks and machine types of a step.
 
-use ebb_model::advice::bottleneck::{Asked, Binding, Boundness};
+use ebb_model::advice::bottleneck::{Binding, Boundness, RequestedResource};
 use ebb_model::advice::offer::{
     Assumed, Basis, HeldUpBy, Offered, Offers, PaidPrice, Reason, SpotRisk,
 };
@@ -97,7 +97,7 @@ fn bound() -> Value {
         ("doing", doing),
         ("cores_used", or_null(&share())),
         ("memory_used", or_null(&share())),
-        ("underused", list(&one_of::<Asked>())),
+        ("underused", list(&one_of::<RequestedResource>())),
     ])
 }
 

@@ -83,6 +83,7 @@ impl ContainerInstances {
     }
 
     /// Changes every container instance.
+    #[cfg(any(test, feature = "testing"))]
     pub fn change(&mut self, change: impl Fn(&mut ContainerInstance)) {
         let mut all = std::mem::take(self).by_arn;
         all.values_mut().for_each(change);

@@ -20,14 +20,14 @@ pub(crate) const DAILY: Duration = Duration::from_secs(24 * 3600);
 
 /// The last answer with its time, and why a later request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Asked<T> {
+pub(crate) struct StoredAnswer<T> {
     /// When it was requested last.
     at: Timestamp,
     pub(crate) told: Option<(Timestamp, T)>,
     refused: Option<Refused>,
 }
 
-impl<T> Default for Asked<T> {
+impl<T> Default for StoredAnswer<T> {
     fn default() -> Self {
         Self {
             at: Timestamp::UNIX_EPOCH,
@@ -37,7 +37,7 @@ impl<T> Default for Asked<T> {
     }
 }
 
-impl<T> Asked<T> {
+impl<T> StoredAnswer<T> {
     /// Requests the answer if it is due. After a refusal the next request waits an hour: a refusal
     /// is not resolved in minutes, and every region would be asked at every sweep.
     pub(crate) async fn renew(

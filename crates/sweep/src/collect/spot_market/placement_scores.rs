@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::collect::account::is_older;
-use crate::collect::spot_market::answer::{Asked, DAILY};
+use crate::collect::spot_market::answer::{DAILY, StoredAnswer};
 
 /// The most sets of spot machines that are requested; the greatest savings come first.
 const SETS: usize = 5;
@@ -46,7 +46,7 @@ struct Kept {
     /// When it was requested for the first time; `None` while it waits.
     first: Option<Timestamp>,
     /// `None` if AWS answered without a score for the region.
-    score: Asked<Option<u8>>,
+    score: StoredAnswer<Option<u8>>,
 }
 
 impl Scores {
@@ -69,7 +69,7 @@ impl Scores {
                     wish,
                     is_wanted: true,
                     first: None,
-                    score: Asked::default(),
+                    score: StoredAnswer::default(),
                 }),
             }
             wanted += 1;

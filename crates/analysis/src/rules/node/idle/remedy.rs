@@ -7,6 +7,7 @@ use ebb_model::inventory::instance::{Controller, Instance, Provider};
 
 use crate::facts::Facts;
 use crate::rules::node::idle::keeper::environment;
+use crate::rules::remedy::compute_engine;
 use crate::shell::{operand, option, quoted};
 
 pub(crate) fn of(
@@ -188,12 +189,9 @@ fn stop(instance: &Instance) -> String {
     let (id, region) = (&instance.id, &instance.region);
     match &instance.provider {
         Provider::Aws => format!("aws ec2 stop-instances --region {region} --instance-ids {id}"),
-        Provider::Gcp { project, zone } => format!(
-            "gcloud compute instances stop {} {} {}",
-            option("--project", project),
-            option("--zone", zone),
-            operand(instance.name().unwrap_or(id.as_str()))
-        ),
+        Provider::Gcp { project, zone } => {
+            compute_engine("instances stop", project, zone, instance)
+        }
         Provider::Own => format!("ssh -- {} w", quoted(id.as_str())),
     }
 }
