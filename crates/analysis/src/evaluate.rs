@@ -27,6 +27,7 @@ use crate::evaluate::shared_costs::Costs;
 use crate::facts::Facts;
 use crate::rules::node::idle::last_steps;
 use crate::rules::node::{low_duty, undersized};
+use crate::rules::other_findings::{OtherFindings, keep_best_type_change};
 use crate::rules::purchasing::spot;
 use crate::rules::step::oversized;
 use crate::rules::verdict::Verdict;
@@ -52,6 +53,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
     let (targets, verdicts) = both(|| crate::advice::advise_targets(facts, &profiles), by_steps);
     let Judged {
         mut findings,
+        exempt,
         not_judged,
         costs,
     } = found(
@@ -80,6 +82,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         selected: None,
         shared_costs: costs.shared,
         findings,
+        exempt,
         not_judged,
         gaps: facts
             .inventory
@@ -106,8 +109,11 @@ pub fn judge(facts: &Facts<'_>) -> Report {
 }
 
 /// Combined results of all rules.
+#[derive(Default)]
 struct Judged {
     findings: Vec<Finding>,
+    /// Findings that the policy exempts.
+    exempt: Vec<Finding>,
     not_judged: Vec<NotJudged>,
     costs: Costs,
 }
@@ -121,49 +127,57 @@ fn found(
     targets: &Targets,
     kept: &[PlacedStep],
 ) -> Judged {
-    let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
-    settle(facts, verdicts, &mut findings, &mut not_judged);
-    last_steps::link(&mut findings, profiles);
-    low_duty::take_offers(facts, &mut findings, &targets.nodes);
-    let too_small = undersized::judge(facts, kept, &findings);
-    settle(facts, too_small, &mut findings, &mut not_judged);
-    let of_nodes = crate::rules::node::oversized::judge(facts, &targets.nodes, &findings);
-    settle(facts, of_nodes, &mut findings, &mut not_judged);
-    let by_metrics = metric_sizing::judge(facts, &profiles.speeds, &findings);
-    settle(facts, by_metrics, &mut findings, &mut not_judged);
-    dearest_first(&mut findings);
-    committed_savings::hold_back(facts, &mut findings);
-    dearest_first(&mut findings);
-    let costs = shared_costs::costs(facts, profiles, &findings);
-    savings::count_once(&mut findings, &costs.shared);
-    not_judged.sort();
-    not_judged.dedup();
-    Judged {
-        findings,
-        not_judged,
-        costs,
-    }
+    let mut all = Judged::default();
+    all.settle(facts, verdicts);
+    last_steps::link(&mut all.findings, profiles);
+    low_duty::take_offers(facts, &mut all.findings, &targets.nodes);
+    let too_small = undersized::judge(facts, kept, all.others());
+    all.settle(facts, too_small);
+    let of_nodes = crate::rules::node::oversized::judge(facts, &targets.nodes, all.others());
+    all.settle(facts, of_nodes);
+    let by_metrics = metric_sizing::judge(facts, &profiles.speeds, all.others());
+    all.settle(facts, by_metrics);
+    keep_best_type_change(&mut all.findings);
+    dearest_first(&mut all.findings);
+    committed_savings::hold_back(facts, &mut all.findings);
+    dearest_first(&mut all.findings);
+    all.costs = shared_costs::costs(facts, profiles, &all.findings);
+    savings::count_once(&mut all.findings, &all.costs.shared);
+    all.not_judged.sort();
+    all.not_judged.dedup();
+    all
 }
 
-/// Adds the account of each result and sorts the results into findings and not evaluated.
-fn settle(
-    facts: &Facts<'_>,
-    verdicts: Vec<Verdict>,
-    findings: &mut Vec<Finding>,
-    not_judged: &mut Vec<NotJudged>,
-) {
-    for mut verdict in verdicts {
-        if let Verdict::Waste(finding) = &mut verdict {
-            let resource = &mut finding.resource;
-            if resource.account.is_none() {
-                resource.account = account_of_resource::account(facts, resource);
-            }
-            let job = finding.steps.first().and_then(|step| step.job.as_deref());
-            finding.resource.tags = account_of_resource::tags(facts, &finding.resource, job);
+impl Judged {
+    fn others(&self) -> OtherFindings<'_> {
+        OtherFindings {
+            reported: &self.findings,
+            exempt: &self.exempt,
         }
-        match exemptions::verdict(facts, verdict) {
-            Verdict::Waste(finding) => findings.push(*finding),
-            Verdict::NotJudged(reason) => not_judged.push(reason),
+    }
+
+    /// Adds the account of each result and sorts the results into findings, exempt findings and not
+    /// evaluated.
+    fn settle(&mut self, facts: &Facts<'_>, verdicts: Vec<Verdict>) {
+        for mut verdict in verdicts {
+            if let Verdict::Waste(finding) = &mut verdict {
+                let resource = &mut finding.resource;
+                if resource.account.is_none() {
+                    resource.account = account_of_resource::account(facts, resource);
+                }
+                let job = finding.steps.first().and_then(|step| step.job.as_deref());
+                finding.resource.tags = account_of_resource::tags(facts, &finding.resource, job);
+            }
+            match verdict {
+                Verdict::NotJudged(reason) => self.not_judged.push(reason),
+                Verdict::Waste(finding) => match exemptions::exempt(facts, &finding) {
+                    None => self.findings.push(*finding),
+                    Some(reason) => {
+                        self.not_judged.push(reason);
+                        self.exempt.push(*finding);
+                    }
+                },
+            }
         }
     }
 }

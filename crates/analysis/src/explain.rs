@@ -16,6 +16,7 @@ use crate::facts::Facts;
 use crate::rules::batch::long_queued;
 use crate::rules::node::{gpu_idle, low_duty, old_generation, oversized, undersized};
 use crate::rules::node::{idle, off_hours};
+use crate::rules::other_findings::OtherFindings;
 use crate::rules::purchasing::{commitment, spot};
 use crate::rules::storage::{
     gp2_volume, idle_address, old_snapshot, stopped_volume, unattached_volume,
@@ -159,7 +160,11 @@ impl Known<'_, '_> {
     }
 
     fn ask_of_machine(&self, machine: &Instance, checks: &mut Vec<Check>) {
-        let (facts, found) = (self.facts, &self.report.findings);
+        let facts = self.facts;
+        let found = OtherFindings {
+            reported: &self.report.findings,
+            exempt: &self.report.exempt,
+        };
         let nodes = &self.report.targets.nodes;
         checks.extend(batch::explain_worker(facts, machine));
         checks.extend(gpu_idle::explain(facts, machine));

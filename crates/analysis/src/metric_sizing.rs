@@ -30,6 +30,7 @@ use crate::metric_activity;
 use crate::rules::node::idle;
 use crate::rules::node::idle::by_metrics;
 use crate::rules::node::undersized::remedy as larger_remedy;
+use crate::rules::other_findings::{OtherFindings, covers_size};
 use crate::rules::remedy::{change_type, larger};
 use crate::rules::trace::{Check, Questions};
 use crate::rules::verdict::Verdict;
@@ -77,9 +78,10 @@ struct Samples {
 }
 
 /// Evaluates machines without a probe and without a finding of another rule.
-pub(crate) fn judge(facts: &Facts<'_>, speeds: &Speeds, found: &[Finding]) -> Vec<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, speeds: &Speeds, found: OtherFindings<'_>) -> Vec<Verdict> {
     let told: BTreeSet<&str> = found
         .iter()
+        .filter(|found| covers_size(found.kind))
         .map(|found| found.resource.id.as_str())
         .collect();
     let untold = facts
@@ -101,7 +103,7 @@ pub(crate) fn judge(facts: &Facts<'_>, speeds: &Speeds, found: &[Finding]) -> Ve
 pub(crate) fn explain(
     facts: &Facts<'_>,
     speeds: &Speeds,
-    found: &[Finding],
+    found: OtherFindings<'_>,
     instance: &Instance,
 ) -> Vec<Check> {
     let Some(series) = facts.metrics.get(&instance.id) else {
@@ -113,7 +115,7 @@ pub(crate) fn explain(
     let ours = |finding: &&Finding| RULES.iter().any(|(kind, _)| finding.kind == *kind);
     let mut about = found
         .iter()
-        .filter(|f| f.resource.id == instance.id.as_str());
+        .filter(|f| f.resource.id == instance.id.as_str() && covers_size(f.kind));
     let other = about.find(|finding| !ours(finding));
     let mut checks = Vec::new();
     for (kind, rule) in RULES {

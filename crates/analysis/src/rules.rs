@@ -3,6 +3,7 @@
 
 pub mod batch;
 pub mod node;
+pub(crate) mod other_findings;
 pub mod purchasing;
 pub mod remedy;
 pub mod step;

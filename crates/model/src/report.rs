@@ -48,6 +48,9 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Resources that were not evaluated, by resource.
     pub not_judged: Vec<NotJudged>,
+    /// Findings that the policy exempts. They are not stored; `not_judged` names their exemption.
+    #[serde(skip)]
+    pub exempt: Vec<Finding>,
     /// Parts of the inventory or bill that could not be read.
     pub gaps: Vec<Gap>,
     /// Sums over the findings, and counts of the evaluated resources.
@@ -122,6 +125,7 @@ impl Report {
             origin: self.origin,
             findings,
             not_judged: Vec::new(),
+            exempt: Vec::new(),
             gaps: Vec::new(),
             totals,
             steps: Vec::new(),

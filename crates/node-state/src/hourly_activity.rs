@@ -24,7 +24,7 @@ use ebb_telemetry::units::Share;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::hourly_activity::hour::{Hour, PEAK_PERCENT, SLOTS, part};
+use crate::hourly_activity::hour::{Hour, SLOTS, part};
 use crate::retention::take_oldest;
 
 /// Hours stored for each node, the newest ones: two weeks, so that every hour of the week occurs
@@ -307,7 +307,5 @@ fn hour_of(second: i64) -> i64 {
 fn peak_class(h: &Heartbeat) -> Option<u32> {
     let used = h.workload.cpu?.saturating_add(h.background.cpu?);
     let cores = used.cores_over(h.end.since(h.start)?)?;
-    let share = Share::of(cores.0, h.hardware.cores.0)?;
-    let class = PEAK_PERCENT.partition_point(|percent| percent * 10_000 < share.ppm());
-    u32::try_from(class.min(PEAK_PERCENT.len() - 1) + 1).ok()
+    Hour::peak_class(Share::of(cores.0, h.hardware.cores.0)?)
 }

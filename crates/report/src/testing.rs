@@ -192,6 +192,7 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         at: at("2026-03-04T12:00:00Z"),
         origin: Origin::Simulated,
         findings,
+        exempt: Vec::new(),
         not_judged,
         gaps: Vec::new(),
         totals,

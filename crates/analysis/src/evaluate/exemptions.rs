@@ -10,28 +10,22 @@ use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::NodeId;
 
 use crate::facts::Facts;
-use crate::rules::verdict::Verdict;
 
-/// Returns the finding, or its exemption and the end of the exemption.
-pub(crate) fn verdict(facts: &Facts<'_>, verdict: Verdict) -> Verdict {
-    let Verdict::Waste(finding) = verdict else {
-        return verdict;
-    };
-    match holding(facts, &finding) {
-        None => Verdict::Waste(finding),
-        Some(exemption) => Verdict::NotJudged(NotJudged {
-            rule: finding.kind.slug().to_owned(),
-            resource: finding.resource.id,
-            name: finding.resource.name,
-            reason: match &exemption.schedule {
-                None => format!("exempt until {}: {}", exemption.until, exemption.reason),
-                Some(schedule) => format!(
-                    "exempt until {}, {schedule}: {}",
-                    exemption.until, exemption.reason
-                ),
-            },
-        }),
-    }
+/// The exemption of a finding with its end; `None` if no exemption applies.
+pub(crate) fn exempt(facts: &Facts<'_>, finding: &Finding) -> Option<NotJudged> {
+    let exemption = holding(facts, finding)?;
+    Some(NotJudged {
+        rule: finding.kind.slug().to_owned(),
+        resource: finding.resource.id.clone(),
+        name: finding.resource.name.clone(),
+        reason: match &exemption.schedule {
+            None => format!("exempt until {}: {}", exemption.until, exemption.reason),
+            Some(schedule) => format!(
+                "exempt until {}, {schedule}: {}",
+                exemption.until, exemption.reason
+            ),
+        },
+    })
 }
 
 /// Ended exemptions; Ebb evaluates their resources again.

@@ -21,6 +21,7 @@ use crate::rules::storage::storage_cost;
 use crate::step_history::by_step::{Profiles, StepKey};
 
 /// Claims of all findings and their cost.
+#[derive(Default)]
 pub(crate) struct Costs {
     /// Resources that findings claim more than once, or for more than their cost.
     pub(crate) shared: Vec<SharedCost>,

@@ -255,9 +255,6 @@ fn nothing_is_said_where_another_chooses_or_another_rule_speaks_or_prices_are_no
     check("a group chooses its type", |world| {
         machine(world).controller = Some(Controller::AutoScalingGroup("web".into()));
     });
-    check("an older generation", |world| {
-        machine(world).instance_type = InstanceType::new("m4.4xlarge").expect("a type");
-    });
     check("it has GPUs", |world| {
         machine(world).instance_type = InstanceType::new("g4dn.4xlarge").expect("a type");
     });
@@ -277,6 +274,13 @@ fn nothing_is_said_where_another_chooses_or_another_rule_speaks_or_prices_are_no
         let tag = ("ebb:standby".to_owned(), "true".to_owned());
         machine(world).tags.extend([tag]);
     });
+}
+
+#[test]
+fn a_machine_of_an_old_generation_that_is_too_large_gets_one_new_type() {
+    let world = world("m4.4xlarge", FORTNIGHT, |n| sample(n, 10.0, Some(10.0)));
+    let kinds: Vec<_> = world.judge().findings.iter().map(|f| f.kind).collect();
+    assert_eq!(kinds, [FindingKind::OverprovisionedNode]);
 }
 
 #[test]

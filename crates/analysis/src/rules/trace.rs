@@ -1,36 +1,10 @@
 //! The checks of a rule, for `ebb scan --explain`.
 
 use ebb_model::cost::Cost;
-use ebb_model::finding::Finding;
 use ebb_model::finding_kind::FindingKind;
-use ebb_model::inventory::instance::Instance;
 use serde::Serialize;
 
 use crate::facts::Facts;
-
-/// Asks whether another finding covers the machine, or a finding of kind `of_step` covers a task on
-/// it. Two findings would report the same problem twice.
-pub(crate) fn is_untold(
-    found: &[Finding],
-    instance: &Instance,
-    of_step: FindingKind,
-    q: &mut Questions,
-) -> bool {
-    let node = instance.id.as_str();
-    let other = found.iter().find(|finding| {
-        let resource = &finding.resource;
-        let is_on_it = finding.kind == of_step && resource.node.as_deref() == Some(node);
-        finding.kind != q.rule && (resource.id == node || is_on_it)
-    });
-    q.holds(
-        "does another rule speak of it?",
-        (
-            other.map_or_else(|| "no".to_owned(), |other| other.kind.to_string()),
-            "no",
-        ),
-        other.is_none(),
-    )
-}
 
 /// One question of a rule about a machine or job, up to the question that decides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -61,7 +35,7 @@ pub enum Speaks {
 
 /// Asks the questions of a rule in order and stops at the first that decides.
 pub(crate) struct Questions {
-    rule: FindingKind,
+    pub(crate) rule: FindingKind,
     pub(crate) asked: Vec<Check>,
     notes: Notes,
 }

@@ -4,10 +4,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use ebb_catalog::refreshed_prices::Refreshed;
 use ebb_cloud::accounts::Accounts;
 use ebb_cloud::aws::{
-    AwsBill, AwsConfig, AwsInventory, AwsMetrics, AwsPrices, Beside, Caller, MemberRole,
-    SPOT_ADVISOR, caller, enter,
+    AwsBill, AwsConfig, AwsInventory, AwsMarkets, AwsMetrics, AwsPrices, Beside, Caller,
+    MemberRole, SPOT_ADVISOR, caller, enter,
 };
-use ebb_cloud::ports::{BillSource, InventorySource, MetricsSource, PRICE_PER_METRIC};
+use ebb_cloud::ports::{
+    BillSource, InventorySource, MarketSource, MetricsSource, PRICE_PER_METRIC,
+};
 use ebb_model::policy::Policy;
 use ebb_sweep::collect::account::Account;
 use ebb_sweep::scan::{Known, explained};
@@ -40,25 +42,29 @@ pub(crate) async fn connect(
 pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
     let of = &args.account;
     let (config, who) = connect(of.region.first(), of.profile.as_deref()).await?;
-    let own: (AwsInventory, AwsMetrics, AwsBill) = (
+    let own = (
         AwsInventory::new(&config),
         AwsMetrics::new(&config),
         AwsBill::new(&config),
+        AwsMarkets::new(&config, SPOT_ADVISOR),
     );
     let together = beside(&args.account, &config, &who).await?;
-    let (inventory, metrics, bill): (&dyn InventorySource, &dyn MetricsSource, &dyn BillSource) =
-        match &together {
-            Some(all) => (all, all, all),
-            None => (&own.0, &own.1, &own.2),
-        };
+    let (inventory, metrics, bill, markets): (
+        &dyn InventorySource,
+        &dyn MetricsSource,
+        &dyn BillSource,
+        &dyn MarketSource,
+    ) = match &together {
+        Some(all) => (all, all, all, all),
+        None => (&own.0, &own.1, &own.2, &own.3),
+    };
     let prices = AwsPrices::new(&config);
     let progress = Progress::new(inventory, args.account.region.len());
     let account = Account {
         inventory: &progress,
         metrics: (!args.no_metrics).then_some(metrics),
         bill: (!args.account.no_bill).then_some(bill),
-        // No result of a single scan depends on them.
-        markets: None,
+        markets: Some(markets),
         prices: Some(&prices),
         regions: &args.account.region,
     };

@@ -8,9 +8,16 @@ pub(crate) const SLOTS: u32 = 12;
 
 const SLOT_MASK: u32 = (1 << SLOTS) - 1;
 
-/// Classes to which the peak CPU of an hour is rounded up, in percent. Seven classes need a tenth
-/// of the space of exact values.
-pub(crate) const PEAK_PERCENT: [u32; 7] = [1, 2, 5, 10, 20, 50, 100];
+/// Classes to which the peak CPU of an hour is rounded up, in percent, numbered from 1. Classes need
+/// a tenth of the space of exact values. They are narrow between 10 and 50 percent, where the size of
+/// a machine is decided. Version 0.1 stored the first seven only; its hours stay readable.
+const PEAK_PERCENT: [u8; 19] = [
+    1, 2, 5, 10, 20, 50, 100, // version 0.1
+    1, 2, 5, 10, 15, 20, 25, 30, 40, 50, 70, 100,
+];
+
+/// Number of classes that version 0.1 stored.
+const OLD_CLASSES: usize = 7;
 
 const PEAK_SHIFT: u32 = 2 * SLOTS;
 
@@ -38,9 +45,19 @@ impl Hour {
     /// An upper bound of the peak CPU of its intervals, including background processes, as a share
     /// of all cores. `None` when unknown.
     pub fn peak_cpu(self) -> Option<Share> {
+        Some(Share::from_ppm(u32::from(self.peak_percent()?) * 10_000))
+    }
+
+    fn peak_percent(self) -> Option<u8> {
         let class = (self.0 >> PEAK_SHIFT).checked_sub(1)?;
-        let percent = PEAK_PERCENT.get(usize::try_from(class).ok()?)?;
-        Some(Share::from_ppm(percent * 10_000))
+        PEAK_PERCENT.get(usize::try_from(class).ok()?).copied()
+    }
+
+    /// The class of a peak CPU, as [`Self::of`] takes it.
+    pub(crate) fn peak_class(peak: Share) -> Option<u32> {
+        let classes = &PEAK_PERCENT[OLD_CLASSES..];
+        let class = classes.partition_point(|percent| u32::from(*percent) * 10_000 < peak.ppm());
+        u32::try_from(OLD_CLASSES + class.min(classes.len() - 1) + 1).ok()
     }
 
     pub(crate) fn of(slot: u32, is_active: bool, peak: Option<u32>) -> Self {
@@ -59,7 +76,8 @@ impl Hour {
 
     pub(crate) fn join(self, other: Self) -> Self {
         let slots = (self.0 | other.0) & ((1 << PEAK_SHIFT) - 1);
-        let peak = (self.0 >> PEAK_SHIFT).max(other.0 >> PEAK_SHIFT);
+        let by_peak = |hour: &Self| (hour.peak_percent(), hour.0 >> PEAK_SHIFT);
+        let peak = std::cmp::max_by_key(self, other, by_peak).0 >> PEAK_SHIFT;
         Self(slots | peak << PEAK_SHIFT)
     }
 }

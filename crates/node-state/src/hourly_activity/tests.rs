@@ -43,7 +43,7 @@ fn an_hour_tells_what_was_seen_what_was_active_and_its_busiest_minute() {
         quiet().chain([(7, 30_000)]).collect(),
         100,
         Some(8),
-        Some(20),
+        Some(15),
     );
     check(
         (0..60).map(|m| (m, 240_000)).collect(),
@@ -52,9 +52,28 @@ fn an_hour_tells_what_was_seen_what_was_active_and_its_busiest_minute() {
         Some(100),
     );
     check((0..30).map(|m| (m, 0)).collect(), 50, Some(0), Some(1));
-    check(vec![(59, 30_000)], 8, Some(100), Some(20));
+    check(vec![(59, 30_000)], 8, Some(100), Some(15));
     check(vec![(60, 30_000)], 0, None, None);
     check(vec![], 0, None, None);
+}
+
+#[test]
+fn hours_of_version_0_1_stay_readable_and_the_higher_peak_counts() {
+    let old = |class: u32| hour::Hour(class << 24 | 0x1001);
+    let peaks: Vec<_> = (0..=7)
+        .map(|class| percent(old(class).peak_cpu()))
+        .collect();
+    let expect = [1, 2, 5, 10, 20, 50, 100].map(Some);
+    assert_eq!((peaks[0], &peaks[1..]), (None, &expect[..]));
+    let new = hour::Hour::of(1, true, hour::Hour::peak_class(Share::from_ppm(290_000)));
+    assert_eq!(percent(new.peak_cpu()), Some(30));
+    for (class, expect) in [(5, 30), (6, 50), (7, 100)] {
+        let joined = [old(class).join(new), new.join(old(class))];
+        assert_eq!(
+            joined.map(|hour| percent(hour.peak_cpu())),
+            [Some(expect); 2]
+        );
+    }
 }
 
 #[test]

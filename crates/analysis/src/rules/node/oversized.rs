@@ -15,8 +15,10 @@ use ebb_telemetry::time::Window;
 use ebb_telemetry::units::{MilliCores, Share};
 
 use crate::facts::Facts;
+use crate::rules::node::idle::stands_by;
+use crate::rules::other_findings::OtherFindings;
 use crate::rules::remedy::change_type;
-use crate::rules::trace::{Check, Questions, is_untold};
+use crate::rules::trace::{Check, Questions};
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::OverprovisionedNode;
@@ -25,7 +27,11 @@ const KIND: FindingKind = FindingKind::OverprovisionedNode;
 const WEEK_HOURS: u32 = 7 * 24;
 
 /// Evaluates the nodes with advice, except those with another finding.
-pub(crate) fn judge(facts: &Facts<'_>, nodes: &[NodeAdvice], found: &[Finding]) -> Vec<Verdict> {
+pub(crate) fn judge(
+    facts: &Facts<'_>,
+    nodes: &[NodeAdvice],
+    found: OtherFindings<'_>,
+) -> Vec<Verdict> {
     nodes
         .iter()
         .filter_map(|advice| judge_one(facts, advice, found, &mut Questions::unwritten(KIND)))
@@ -36,7 +42,7 @@ pub(crate) fn judge(facts: &Facts<'_>, nodes: &[NodeAdvice], found: &[Finding]) 
 pub(crate) fn explain(
     facts: &Facts<'_>,
     nodes: &[NodeAdvice],
-    found: &[Finding],
+    found: OtherFindings<'_>,
     instance: &Instance,
 ) -> Vec<Check> {
     let advice = nodes.iter().find(|one| one.node == instance.id.as_str());
@@ -48,7 +54,7 @@ pub(crate) fn explain(
 fn judge_one(
     facts: &Facts<'_>,
     advice: &NodeAdvice,
-    found: &[Finding],
+    found: OtherFindings<'_>,
     q: &mut Questions,
 ) -> Option<Verdict> {
     let id = NodeId::new(&advice.node).ok()?;
@@ -64,7 +70,7 @@ fn judge_one(
         ),
         controller.is_none(),
     );
-    if !is_free {
+    if !is_free || stands_by(facts, instance, q).is_some() {
         return None;
     }
     let spec = facts.catalogue.spec(&advice.instance_type)?;
@@ -106,7 +112,7 @@ fn judge_one(
     }
     // An idle node needs a stop instead of a smaller type. The oversized requests of its steps
     // already count as their own saving.
-    if !is_untold(found, instance, FindingKind::OverprovisionedStep, q) {
+    if !found.leave_out(instance, FindingKind::OverprovisionedStep, q) {
         return None;
     }
     let weeks = advice.hours_seen >= WEEK_HOURS;
@@ -229,6 +235,7 @@ mod tests {
         check("3 of 16 cores, 10 of 64 GiB", 30, (3, 10), |_| (), low);
         check("for a week", 7 * 24 + 2, (3, 10), |_| (), medium);
         check("seen for a day less an hour", 22, (3, 10), |_| (), None);
+        check("a third of its cores", 30, (6, 10), |_| (), low);
         check("half of its cores", 30, (8, 10), |_| (), None);
         check("half of its memory", 30, (3, 30), |_| (), None);
         let unseen = |world: &mut World| world.finished[0].usage.peak_memory = None;
@@ -250,7 +257,28 @@ mod tests {
                 machine.instance_type = InstanceType::new("m4.4xlarge").expect("a type");
             }
         };
-        check("another rule speaks of it", 30, (3, 10), old, None);
+        check(
+            "a smaller new type saves more than a new one",
+            30,
+            (3, 10),
+            old,
+            low,
+        );
+        let exempt = |world: &mut World| {
+            // Nothing ran since the first hour, so that the node is idle.
+            world.state = Default::default();
+            world.watch(1, 0, 30 * 60, |_, _| ());
+            let text = "[[exempt]]\nkind = \"idle_node\"\nresource = \"i-00000000000000001\"\n\
+                        until = \"2030-01-01\"\nreason = \"a spare\"\n";
+            world.policy = ebb_model::policy::Policy::parse(text).expect("a policy");
+        };
+        check("idle and exempt", 30, (3, 10), exempt, None);
+        let spare = |world: &mut World| {
+            for machine in world.inventory.instances.values_mut() {
+                machine.tags.insert("ebb:standby".into(), "true".into());
+            }
+        };
+        check("on standby", 30, (3, 10), spare, None);
         let dear = |world: &mut World| {
             world.policy.overprovisioned.min_saving_usd_micros = 1_000_000_000_000;
         };

@@ -27,8 +27,9 @@ use jiff::SignedDuration;
 
 use crate::coverage;
 use crate::facts::Facts;
+use crate::rules::other_findings::OtherFindings;
 use crate::rules::remedy::{change_type, larger};
-use crate::rules::trace::{Check, Questions, is_untold};
+use crate::rules::trace::{Check, Questions};
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::UnderprovisionedNode;
@@ -37,7 +38,11 @@ const KIND: FindingKind = FindingKind::UnderprovisionedNode;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Evaluates the nodes with a suitable task in the state or the lake.
-pub(crate) fn judge(facts: &Facts<'_>, kept: &[PlacedStep], found: &[Finding]) -> Vec<Verdict> {
+pub(crate) fn judge(
+    facts: &Facts<'_>,
+    kept: &[PlacedStep],
+    found: OtherFindings<'_>,
+) -> Vec<Verdict> {
     let mut by_node: BTreeMap<&NodeId, Vec<&PlacedStep>> = BTreeMap::new();
     for step in telling(facts, kept) {
         by_node.entry(&step.node).or_default().push(step);
@@ -54,7 +59,7 @@ pub(crate) fn judge(facts: &Facts<'_>, kept: &[PlacedStep], found: &[Finding]) -
 pub(crate) fn explain(
     facts: &Facts<'_>,
     kept: &[PlacedStep],
-    found: &[Finding],
+    found: OtherFindings<'_>,
     instance: &Instance,
 ) -> Vec<Check> {
     let steps = telling(facts, kept).filter(|step| step.node == instance.id);
@@ -93,7 +98,7 @@ fn judge_one(
     facts: &Facts<'_>,
     instance: &Instance,
     steps: Vec<&PlacedStep>,
-    found: &[Finding],
+    found: OtherFindings<'_>,
     q: &mut Questions,
 ) -> Option<Verdict> {
     let node = facts.state.nodes.get(&instance.id)?;
@@ -120,7 +125,7 @@ fn judge_one(
         "is its type known?",
         (&instance.instance_type, ""),
         spec.map(|_| true),
-    ) && is_untold(found, instance, FindingKind::StarvedStep, q);
+    ) && found.leave_out(instance, FindingKind::StarvedStep, q);
     let spec = spec.filter(|_| goes_on)?;
     let larger = larger(facts, instance, spec, least(spec, &cores, &memory));
     let now = facts

@@ -170,8 +170,24 @@ fn ends(paid: &Commitment) -> String {
         .unwrap_or_default()
 }
 
-/// Hourly list price of the machines that it covers; `None` if one of them has no known price.
+/// Hourly list price of the machines that it covers, less the part that other reservations of the
+/// same machines take. A reservation takes at least its own price, because it costs less than the
+/// list price. `None` if one machine has no known price.
 fn used(facts: &Facts<'_>, paid: &Commitment) -> Option<Usd> {
+    let list = list_price_of_covered(facts, paid)?;
+    let pays_for_same = |other: &&Commitment| {
+        let is_earlier = other.id < paid.id && other.used.is_none();
+        let lasts = other.until.is_none_or(|until| until > facts.now);
+        is_earlier && lasts && (&other.region, &other.family) == (&paid.region, &paid.family)
+    };
+    let all = facts.inventory.markets.commitments.iter();
+    let others = all
+        .filter(pays_for_same)
+        .fold(Usd::ZERO, |sum, other| sum + other.per_hour.0);
+    Some(std::cmp::max(list - others, Usd::ZERO))
+}
+
+fn list_price_of_covered(facts: &Facts<'_>, paid: &Commitment) -> Option<Usd> {
     let mut used = Usd::ZERO;
     let machines = facts.inventory.instances.values();
     for machine in machines.filter(|machine| runs(facts, machine)) {

@@ -26,11 +26,12 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
     let killed = |run: &&&SeenRun<'_>| run.step.usage.end == StepEnd::OutOfMemory;
     let kills: Vec<&SeenRun<'_>> = recent.iter().filter(killed).copied().collect();
     let newest = kills.iter().max_by_key(|run| run.step.observed_at).copied();
-    // A later successful task with a larger request shows that the problem is fixed.
+    // A later successful task with more memory shows that the problem is fixed.
     let healed = newest.is_some_and(|newest| {
-        let asked = newest.requested().memory;
+        let before = allowed(facts, newest);
         step.history().any(|run| {
-            run.step.observed_at > newest.step.observed_at && run.requested().memory > asked
+            let is_later = run.step.observed_at > newest.step.observed_at;
+            is_later && before.is_some() && allowed(facts, run) > before
         })
     });
     let goes_on = q.holds(
@@ -70,6 +71,12 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
         advice,
     };
     step.found(facts, kills, wrong)
+}
+
+/// The memory that a task could use: its limit, or all of its machine. `None` if both are unknown.
+fn allowed(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<Bytes> {
+    let limit = run.requested().memory;
+    limit.or_else(|| Some(facts.catalogue.spec(&run.instance.instance_type)?.memory))
 }
 
 /// Advice for a task that reached only the memory of the machine, not a limit.
@@ -122,6 +129,26 @@ mod tests {
         check(&[(killed, 4), (well, 4)], Some(&said(1, 2)));
         check(&[(killed, 4), (well, 8)], None);
         check(&[(StepEnd::Exited(137), 4)], None);
+    }
+
+    #[test]
+    fn a_kill_without_a_limit_is_fixed_by_more_memory_than_the_machine_had() {
+        let check = |limit: u64, is_reported: bool| {
+            let mut world = no_run();
+            for (n, end, limit) in [
+                (1, StepEnd::OutOfMemory, None),
+                (2, StepEnd::Exited(0), Some(gib(limit))),
+            ] {
+                ended(&mut world, n, 30, |s| {
+                    s.end = end;
+                    s.requested.memory = limit;
+                });
+            }
+            assert_eq!(verdict(&world, KIND).is_some(), is_reported, "{limit} GiB");
+        };
+        // The machine has 16 GiB.
+        check(4, true);
+        check(20, false);
     }
 
     #[test]

@@ -30,6 +30,9 @@ pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
     Questions::written(KIND, |q| judge_one(facts, volume, q))
 }
 
+/// A gp2 volume up to this size has at most 128 MiB/s.
+const SMALL_GIB: u64 = 170;
+
 /// IOPS and MiB/s of a gp2 volume with this size, which gp3 must provide.
 ///
 /// Source: EBS user guide, "General Purpose SSD volumes". A gp2 volume has 3 IOPS a GiB, at most
@@ -37,7 +40,7 @@ pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
 /// GiB on. A gp3 volume has 3,000 IOPS and 125 MiB/s; more is sold separately.
 fn needed(size_gib: u64) -> (u64, u64) {
     let iops = (3 * size_gib).clamp(3_000, 16_000);
-    let mibps = if size_gib <= 170 { 125 } else { 250 };
+    let mibps = if size_gib <= SMALL_GIB { 125 } else { 250 };
     (iops, mibps)
 }
 
@@ -105,7 +108,14 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
             },
             confidence: Confidence {
                 level: Level::High,
-                reason: "gp3 gives the same IOPS and throughput at a lower list price".into(),
+                reason: match volume.size_gib <= SMALL_GIB {
+                    true => {
+                        "gp3 has the same IOPS and 125 instead of 128 MiB/s at a lower list \
+                             price"
+                    }
+                    false => "gp3 has the same IOPS and throughput at a lower list price",
+                }
+                .into(),
             },
             saving_a_month: saving,
             remedy: Remedy {

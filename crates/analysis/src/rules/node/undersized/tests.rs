@@ -86,7 +86,12 @@ fn a_node_is_short_of_cores_when_all_are_busy_and_what_runs_for_a_day_waits_for_
     for machine in old.inventory.instances.values_mut() {
         machine.instance_type = InstanceType::new("m4.xlarge").expect("a type");
     }
-    check("another rule speaks of it", old, None);
+    let kinds: Vec<_> = old.judge().findings.iter().map(|f| f.kind).collect();
+    assert_eq!(
+        kinds,
+        [KIND],
+        "a larger type, and no second finding about its generation"
+    );
 }
 
 #[test]
