@@ -26,7 +26,7 @@ use ebb_telemetry::step::PlacedStep;
 use crate::evaluate::shared_costs::Costs;
 use crate::facts::Facts;
 use crate::rules::node::idle::last_steps;
-use crate::rules::node::{low_duty, undersized};
+use crate::rules::node::{underutilized, undersized};
 use crate::rules::purchasing::spot;
 use crate::rules::step::oversized;
 use crate::rules::verdict::Verdict;
@@ -124,7 +124,7 @@ fn found(
     let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
     settle(facts, verdicts, &mut findings, &mut not_judged);
     last_steps::link(&mut findings, profiles);
-    low_duty::take_offers(facts, &mut findings, &targets.nodes);
+    underutilized::take_offers(facts, &mut findings, &targets.nodes);
     let too_small = undersized::judge(facts, kept, &findings);
     settle(facts, too_small, &mut findings, &mut not_judged);
     let of_nodes = crate::rules::node::oversized::judge(facts, &targets.nodes, &findings);

@@ -3,6 +3,7 @@
 pub mod names;
 
 use ebb_model::finding::Finding;
+use ebb_model::finding_kind::current_id;
 use ebb_model::inventory::batch::job::{Job, JobId, JobStatus};
 use ebb_model::inventory::commitments::Commitment;
 use ebb_model::inventory::instance::{Instance, InstanceState};
@@ -14,7 +15,7 @@ use serde::Serialize;
 use crate::evaluate::judge;
 use crate::facts::Facts;
 use crate::rules::batch::long_queued;
-use crate::rules::node::{gpu_idle, low_duty, old_generation, oversized, undersized};
+use crate::rules::node::{gpu_idle, underutilized, old_generation, oversized, undersized};
 use crate::rules::node::{idle, off_hours};
 use crate::rules::purchasing::{commitment, spot};
 use crate::rules::storage::{
@@ -52,6 +53,7 @@ pub struct Explanation {
 /// Explains the result for the resource with this id or name, or for the resource of the finding
 /// with this id.
 pub fn explain(facts: &Facts<'_>, asked: &str) -> Explanation {
+    let asked = &*current_id(asked);
     let report = judge(facts);
     let kept = facts.state.steps();
     let profiles = step_history::profiles(facts, &kept);
@@ -164,7 +166,7 @@ impl Known<'_, '_> {
         checks.extend(batch::explain_worker(facts, machine));
         checks.extend(gpu_idle::explain(facts, machine));
         checks.extend(old_generation::explain(facts, machine));
-        checks.extend(low_duty::explain(facts, machine));
+        checks.extend(underutilized::explain(facts, machine));
         checks.extend(off_hours::explain(facts, machine));
         checks.extend(oversized::explain(facts, nodes, found, machine));
         checks.extend(undersized::explain(facts, self.kept, found, machine));

@@ -12,7 +12,7 @@ use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::cost::Cost;
 use ebb_model::finding::evidence::Evidence;
-use ebb_model::finding::evidence::node::{Larger, MetricSize, SizeFit};
+use ebb_model::finding::evidence::node::{LargerType, MetricSize, SizeFit};
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Controller, Instance, InstanceState};
@@ -20,7 +20,7 @@ use ebb_model::metric_series::{MetricPoint, MetricSeries};
 use ebb_sizing::core_speed::Speeds;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Bytes, MilliCores, Share, Spoken};
+use ebb_telemetry::units::{Bytes, MilliCores, Share, HumanDuration};
 
 use crate::advice::node::{MemoryNeeds, SizeNeeds, cheapest_alike};
 use crate::facts::Facts;
@@ -31,19 +31,19 @@ use crate::rules::node::idle;
 use crate::rules::node::idle::by_metrics;
 use crate::rules::node::undersized::remedy as larger_remedy;
 use crate::rules::remedy::{change_type, larger};
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 /// Rules in order of priority; at most one of them has a result for a machine.
 const RULES: [Rule; 3] = [
     (FindingKind::UnderprovisionedNode, too_small),
     (FindingKind::OverprovisionedNode, too_large),
-    (FindingKind::LowDutyNode, little_used),
+    (FindingKind::UnderutilizedNode, little_used),
 ];
 
 type Rule = (
     FindingKind,
-    fn(&Machine<'_>, &mut Questions) -> Option<Finding>,
+    fn(&Machine<'_>, &mut RuleTrace) -> Option<Finding>,
 );
 
 /// Known time for medium confidence, if memory and network are known too.
@@ -89,7 +89,7 @@ pub(crate) fn judge(facts: &Facts<'_>, speeds: &Speeds, found: &[Finding]) -> Ve
     let verdicts = untold.filter_map(|(id, series)| {
         let machine = Machine::of(facts, speeds, (facts.instance(id)?, series))?;
         let finding = RULES.iter().find_map(|(kind, rule)| {
-            let q = &mut Questions::unwritten(*kind);
+            let q = &mut RuleTrace::unwritten(*kind);
             is_evaluated(&machine, q).then(|| rule(&machine, q))?
         });
         Some(Verdict::Waste(Box::new(finding?)))
@@ -118,7 +118,7 @@ pub(crate) fn explain(
     let mut checks = Vec::new();
     for (kind, rule) in RULES {
         let mut speaks = false;
-        checks.extend(Questions::written(kind, |q| {
+        checks.extend(RuleTrace::written(kind, |q| {
             let is_untold = q.holds(
                 "does another rule speak of it?",
                 (
@@ -297,7 +297,7 @@ impl<'a> Machine<'a> {
             reason += &format!("; not known: {}", unknown.join(", "));
         }
         if !is_long {
-            reason += &format!("; metrics cover only {}", Spoken(self.known()));
+            reason += &format!("; metrics cover only {}", HumanDuration(self.known()));
         }
         Confidence {
             level: if is_long && is_known {
@@ -402,7 +402,7 @@ impl Samples {
 }
 
 /// Questions that every rule asks first.
-fn is_evaluated(machine: &Machine<'_>, q: &mut Questions) -> bool {
+fn is_evaluated(machine: &Machine<'_>, q: &mut RuleTrace) -> bool {
     let (facts, instance) = (machine.facts, machine.instance);
     let silent = facts.now.duration_since(machine.demand.window.to);
     let silent = Duration::try_from(silent).unwrap_or_default();
@@ -416,8 +416,8 @@ fn is_evaluated(machine: &Machine<'_>, q: &mut Questions) -> bool {
     q.holds(
         "does it run, and do its metrics go on?",
         (
-            format_args!("{:?}, {} ago", instance.state, Spoken(silent)),
-            format_args!("Running, at most {} ago", Spoken(late)),
+            format_args!("{:?}, {} ago", instance.state, HumanDuration(silent)),
+            format_args!("Running, at most {} ago", HumanDuration(late)),
         ),
         instance.state == InstanceState::Running && silent <= late,
     ) && idle::stands_by(facts, instance, q).is_none()
@@ -437,14 +437,14 @@ fn is_evaluated(machine: &Machine<'_>, q: &mut Questions) -> bool {
         && q.holds(
             "of how long is its CPU known?",
             (
-                Spoken(machine.known()),
-                format_args!("at least {}", Spoken(DAY.unsigned_abs())),
+                HumanDuration(machine.known()),
+                format_args!("at least {}", HumanDuration(DAY.unsigned_abs())),
             ),
             (machine.known() >= DAY.unsigned_abs()).then_some(true),
         )
 }
 
-fn too_small(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
+fn too_small(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let (facts, instance, demand) = (machine.facts, machine.instance, &machine.demand);
     let policy = &facts.policy.metrics;
     let full = demand.cpu.share_from(policy.full_cpu().ppm().into());
@@ -482,7 +482,7 @@ fn too_small(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
         larger(facts, instance, spec, (vcpus, memory))
     });
     let kind = &instance.instance_type;
-    let instead = instead.map(|larger| Larger {
+    let instead = instead.map(|larger| LargerType {
         now: facts.catalogue.on_demand(&instance.region, kind),
         then: larger.per_hour,
         instance_type: larger.instance_type,
@@ -515,7 +515,7 @@ fn too_small(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
     Some(finding)
 }
 
-fn too_large(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
+fn too_large(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let (facts, instance) = (machine.facts, machine.instance);
     let controller = facts.controller(instance);
     let needed = Share::from_ppm(ppm(machine.with_headroom(machine.cpu().ppm().into())));
@@ -574,7 +574,7 @@ fn too_large(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
         return None;
     }
     let size = MetricSize {
-        instead: Some(Larger {
+        instead: Some(LargerType {
             instance_type: other.name.clone(),
             now: facts.catalogue.on_demand(&instance.region, &spec.name),
             then: per_hour,
@@ -619,7 +619,7 @@ fn advice_without_type(machine: &Machine<'_>, needed: Share) -> String {
 }
 
 /// Finds a machine with little use for which neither its type nor its memory suggests another size.
-fn little_used(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
+fn little_used(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let (facts, instance) = (machine.facts, machine.instance);
     let p95 = Share::from_ppm(ppm(machine.demand.cpu.percentile(950_000)));
     let bound = Share::from_ppm(facts.policy.hours.low_p95_ppm);
@@ -664,5 +664,5 @@ fn little_used(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
         command,
     };
     let size = machine.size(SizeFit::LittleUsed);
-    Some(machine.finding(FindingKind::LowDutyNode, size, remedy))
+    Some(machine.finding(FindingKind::UnderutilizedNode, size, remedy))
 }

@@ -9,6 +9,8 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::finding_kind;
+
 /// Maximum number of decisions. Every sweep reads the one object that contains them.
 pub const MAX_DECISIONS: usize = 5_000;
 
@@ -149,6 +151,7 @@ pub struct Decisions {
     /// `ebb.decisions/1.0`.
     pub schema: String,
     /// The newest decision about each finding.
+    #[serde(deserialize_with = "finding_kind::read_by_id")]
     pub findings: BTreeMap<String, Decision>,
 }
 
@@ -277,6 +280,18 @@ mod tests {
         assert_eq!(all.reopen("a", now).map(|d| d.verb), Ok(Verb::Dismiss));
         let none = DecisionError::None("a".to_owned());
         assert_eq!(all.reopen("a", now), Err(none));
+    }
+
+    #[test]
+    fn a_decision_holds_under_the_new_name_of_a_kind() {
+        let one = decision(Verb::Dismiss, None);
+        let stored = serde_json::json!({
+            "schema": Decisions::SCHEMA,
+            "findings": {"low_duty_node/r/i-1": one},
+        });
+        let all: Decisions = serde_json::from_value(stored).expect("it is read");
+        let now = at("2026-11-22T00:00:00Z");
+        assert_eq!(all.holding("underutilized_node/r/i-1", now), Some(&one));
     }
 
     #[test]

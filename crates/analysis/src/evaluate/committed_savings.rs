@@ -82,7 +82,7 @@ fn taken(facts: &Facts<'_>, finding: &Finding) -> Option<UsdPerHour> {
     // The spot rule itself compares spot with commitments.
     let is_none = matches!(
         finding.kind,
-        FindingKind::SpotWouldCarry | FindingKind::UnusedCommitment
+        FindingKind::SpotCandidate | FindingKind::UnusedCommitment
     );
     if is_none || resource.market != Some(Market::OnDemand) {
         return None;

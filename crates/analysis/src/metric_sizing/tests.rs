@@ -67,7 +67,7 @@ const FORTNIGHT: u64 = 14 * A_DAY;
 #[test]
 fn a_machine_is_too_large_too_small_or_little_used_by_percentiles_of_its_samples() {
     use ebb_model::finding_kind::FindingKind::{
-        LowDutyNode, OverprovisionedNode, UnderprovisionedNode,
+        UnderutilizedNode, OverprovisionedNode, UnderprovisionedNode,
     };
     let check = |name: &str, world: World, expect: Option<FindingKind>| {
         let got = kind_and_type(&world).map(|(kind, _)| kind);
@@ -112,7 +112,7 @@ fn a_machine_is_too_large_too_small_or_little_used_by_percentiles_of_its_samples
     check("full on three days of fourteen", one_day, None);
     let unknown = |n: u64| sample(n, if n.is_multiple_of(50) { 99.0 } else { 3.0 }, None);
     let spiky = world("m5.4xlarge", FORTNIGHT, unknown);
-    check("spikes, memory not known", spiky, Some(LowDutyNode));
+    check("spikes, memory not known", spiky, Some(UnderutilizedNode));
     let short = |hours: u64| world("m5.4xlarge", hours * 12, |n| sample(n, 8.0, Some(15.0)));
     check("23 hours", short(23), None);
     check("25 hours", short(25), Some(OverprovisionedNode));

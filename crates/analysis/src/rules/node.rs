@@ -2,7 +2,7 @@
 
 pub mod gpu_idle;
 pub mod idle;
-pub mod low_duty;
+pub mod underutilized;
 pub mod no_probe;
 pub mod off_hours;
 pub mod old_generation;

@@ -14,7 +14,7 @@ pub(crate) fn is_untold(
     found: &[Finding],
     instance: &Instance,
     of_step: FindingKind,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> bool {
     let node = instance.id.as_str();
     let other = found.iter().find(|finding| {
@@ -60,7 +60,7 @@ pub enum Speaks {
 }
 
 /// Asks the questions of a rule in order and stops at the first that decides.
-pub(crate) struct Questions {
+pub(crate) struct RuleTrace {
     rule: FindingKind,
     pub(crate) asked: Vec<Check>,
     notes: Notes,
@@ -74,7 +74,7 @@ enum Notes {
     None,
 }
 
-impl Questions {
+impl RuleTrace {
     pub(crate) fn of(rule: FindingKind) -> Self {
         Self {
             rule,

@@ -11,13 +11,13 @@ use std::fmt;
 use std::time::Duration;
 
 use ebb_telemetry::step::{PeakMemory, Requested};
-use ebb_telemetry::units::{Bytes, MilliCores, Share, Spoken};
+use ebb_telemetry::units::{Bytes, MilliCores, Share, HumanDuration};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::evidence::batch::{Queued, StuckJob};
 use crate::finding::evidence::idle::IdleNode;
-use crate::finding::evidence::node::{MetricSize, Newer, OffHours, QuietGpu, Roomy, Tight};
-use crate::finding::evidence::purchasing::Bought;
+use crate::finding::evidence::node::{MetricSize, NewerGeneration, OffHours, IdleGpus, OversizedNode, UndersizedNode};
+use crate::finding::evidence::purchasing::PurchaseOption;
 use crate::finding::evidence::step::StepTrouble;
 
 /// The evidence of a finding.
@@ -31,7 +31,8 @@ pub enum Evidence {
     /// A step that uses a fraction of its request.
     Overprovisioned(Overprovisioned),
     /// A node with a few active minutes a day.
-    LowDuty(LowDuty),
+    #[serde(alias = "low_duty")]
+    UnderutilizedNode(UnderutilizedNode),
     /// A volume, snapshot or address without use, or a volume of an old type.
     Unused(Unused),
     /// A failure or slowdown of a step.
@@ -39,24 +40,27 @@ pub enum Evidence {
     /// A job that waits for a long time.
     Queued(Queued),
     /// GPUs without computation.
-    Gpu(QuietGpu),
+    Gpu(IdleGpus),
     /// A node that is used in the same hours of each week.
     OffHours(OffHours),
     /// Machines with a more expensive purchase option than necessary.
-    Bought(Bought),
+    #[serde(alias = "bought")]
+    PurchaseOption(PurchaseOption),
     /// A newer instance type with the same capacity and a lower price.
-    OldGeneration(Newer),
+    OldGeneration(NewerGeneration),
     /// A node whose work needs only a part of it.
-    Roomy(Roomy),
+    #[serde(alias = "roomy")]
+    OversizedNode(OversizedNode),
     /// A node whose work needs more than it has.
-    Tight(Tight),
+    #[serde(alias = "tight")]
+    UndersizedNode(UndersizedNode),
     /// A node whose size does not fit its metrics.
     MetricSize(MetricSize),
 }
 
 /// A node with a few active minutes a day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LowDuty {
+pub struct UnderutilizedNode {
     /// The observed time.
     pub watched: Duration,
     /// The part of it with activity.
@@ -129,24 +133,24 @@ impl fmt::Display for Evidence {
             Self::IdleNode(e) => e.fmt(f),
             Self::StuckJob(e) => e.fmt(f),
             Self::Overprovisioned(e) => e.fmt(f),
-            Self::LowDuty(e) => e.fmt(f),
+            Self::UnderutilizedNode(e) => e.fmt(f),
             Self::Unused(e) => e.fmt(f),
             Self::Step(e) => e.fmt(f),
             Self::Queued(e) => e.fmt(f),
             Self::Gpu(e) => e.fmt(f),
             Self::OffHours(e) => e.fmt(f),
-            Self::Bought(e) => e.fmt(f),
+            Self::PurchaseOption(e) => e.fmt(f),
             Self::OldGeneration(e) => e.fmt(f),
-            Self::Roomy(e) => e.fmt(f),
-            Self::Tight(e) => e.fmt(f),
+            Self::OversizedNode(e) => e.fmt(f),
+            Self::UndersizedNode(e) => e.fmt(f),
             Self::MetricSize(e) => e.fmt(f),
         }
     }
 }
 
-impl fmt::Display for LowDuty {
+impl fmt::Display for UnderutilizedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (active, watched) = (Spoken(self.active), Spoken(self.watched));
+        let (active, watched) = (HumanDuration(self.active), HumanDuration(self.watched));
         match self.p95_cpu {
             None => write!(f, "worked for {active} of {watched}"),
             Some(p95) => write!(
@@ -213,7 +217,7 @@ impl fmt::Display for Overprovisioned {
             f,
             " (seen {} {times}, {} in all)",
             self.samples,
-            Spoken(self.observed_for)
+            HumanDuration(self.observed_for)
         )
     }
 }

@@ -89,7 +89,7 @@ impl Exemption {
         let is_of_all = by.iter().all(|by| by.is_none()) && self.account.is_none();
         let schedule = self.schedule.as_ref();
         let problem = if is_of_all && self.kind.is_none() {
-            "it names neither tag nor resource nor account nor kind"
+            "it has no tag, resource, account or kind"
         } else if let Some(problem) = schedule.and_then(Schedule::problem) {
             problem
         } else if self.reason.trim().is_empty() {
@@ -154,6 +154,14 @@ mod tests {
         check("account = \"111122223333\"", true);
         check("account = \"999999999999\"", false);
         check("account = \"999999999999\"\ntag = \"Team\"", false);
+    }
+
+    #[test]
+    fn a_kind_may_have_the_name_of_an_earlier_release() {
+        let rest = "until = \"2026-12-31\"\nreason = \"r\"";
+        let policy = exempt(&format!("kind = \"held_gpu_memory\"\n{rest}"));
+        let kind = policy.expect("it is valid").exempt[0].kind;
+        assert_eq!(kind, Some(FindingKind::GpuMemoryHeld));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{StuckObservation, describe, found_job};
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 /// Prefixes of the status reasons of jobs that cannot start.
@@ -16,7 +16,7 @@ use crate::rules::verdict::Verdict;
 /// Source: AWS Batch "Job states", reasons of jobs that block a queue.
 const BLOCKED: [&str; 2] = ["MISCONFIGURATION:", "CAPACITY:"];
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let reason = job.status_reason.as_deref();
     let blocked = reason.filter(|r| BLOCKED.iter().any(|prefix| r.starts_with(prefix)));
     q.holds(

@@ -9,7 +9,7 @@ use ebb_model::inventory::batch::task::Health;
 use ebb_model::inventory::instance::Instance;
 use ebb_telemetry::origin::labelled;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 
 use crate::facts::Facts;
@@ -17,7 +17,7 @@ use crate::rules::batch::context::{
     KIND, StuckObservation, found, found_worker, silent_for, since,
 };
 use crate::rules::remedy::open_shell;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
@@ -26,7 +26,7 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let workers = facts.inventory.batch.container_instances.values();
     workers
         .filter_map(|worker| {
-            let impaired = || impaired(facts, worker, &mut Questions::unwritten(KIND));
+            let impaired = || impaired(facts, worker, &mut RuleTrace::unwritten(KIND));
             judge_one(facts, worker).or_else(impaired)
         })
         .collect()
@@ -37,7 +37,7 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 pub(crate) fn impaired(
     facts: &Facts<'_>,
     worker: &ContainerInstance,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let (told, is_impaired) = match worker.health {
         Some(Health::Ok) => ("well", Some(false)),
@@ -57,10 +57,10 @@ pub(crate) fn impaired(
     };
     let patience = facts.policy.batch.agent_disconnected();
     let so_far = worker.health_since.and_then(|from| since(facts, from));
-    let shown = so_far.map_or_else(|| "not told".to_owned(), |t| Spoken(t).to_string());
+    let shown = so_far.map_or_else(|| "not told".to_owned(), |t| HumanDuration(t).to_string());
     q.holds(
         "for how long?",
-        (shown, format_args!("at least {}", Spoken(patience))),
+        (shown, format_args!("at least {}", HumanDuration(patience))),
         so_far.and_then(|so_far| (so_far >= patience).then_some(true)),
     );
     let Some(from) = worker.health_since else {
@@ -71,7 +71,7 @@ pub(crate) fn impaired(
         to: facts.now.max(from),
     };
     if window.length() < patience {
-        let (for_now, patience) = (Spoken(window.length()), Spoken(patience));
+        let (for_now, patience) = (HumanDuration(window.length()), HumanDuration(patience));
         return undetermined(format!("for {for_now}; a verdict takes {patience}"));
     }
     Some(found_impaired(facts, instance, window))
@@ -115,8 +115,8 @@ fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
     if window.length() < patience {
         return undetermined(format!(
             "its ECS agent was first seen disconnected {} ago; a verdict takes {}",
-            Spoken(window.length()),
-            Spoken(patience)
+            HumanDuration(window.length()),
+            HumanDuration(patience)
         ));
     }
     let state = facts.state.nodes.get(&worker.node);

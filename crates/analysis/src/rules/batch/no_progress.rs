@@ -7,16 +7,16 @@ use ebb_model::finding::{Action, Remedy};
 use ebb_model::inventory::batch::job::Job;
 use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Share, Spoken};
+use ebb_telemetry::units::{Share, HumanDuration};
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{
     KIND, StuckObservation, found_job, silent_for, step_of, terminate,
 };
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let undetermined = |reason: String| {
         let (id, name) = (job.id.as_str(), Some(job.name.as_str()));
         Some(Verdict::undetermined(KIND, id, name, reason))
@@ -36,10 +36,10 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     let state = state.filter(|state| state.latest.is_some());
     let age = state.and_then(|state| silent_for(facts, state));
     let patience = facts.policy.batch.no_progress();
-    let heard = age.map_or_else(|| "never".to_owned(), |age| format!("{} ago", Spoken(age)));
+    let heard = age.map_or_else(|| "never".to_owned(), |age| format!("{} ago", HumanDuration(age)));
     let is_fresh = q.holds(
         "is the probe there heard of?",
-        (heard, format_args!("at most {} ago", Spoken(patience))),
+        (heard, format_args!("at most {} ago", HumanDuration(patience))),
         known(age.is_some_and(|age| age <= patience)),
     );
     let (Some(state), Some(age)) = (state, age) else {
@@ -48,7 +48,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     if !is_fresh {
         return undetermined(format!(
             "the probe on {node} fell silent {} ago",
-            Spoken(age)
+            HumanDuration(age)
         ));
     }
     let step = job.task_id().and_then(|task| step_of(facts, node, task));
@@ -69,8 +69,8 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     if !q.holds(
         "for how long did it use no CPU, move no byte and start nothing?",
         (
-            Spoken(window.length()),
-            format_args!("at least {}", Spoken(patience)),
+            HumanDuration(window.length()),
+            format_args!("at least {}", HumanDuration(patience)),
         ),
         window.length() >= patience,
     ) {
@@ -90,7 +90,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     ) {
         return undetermined(format!(
             "undetermined: only {shown} of the last {} was seen",
-            Spoken(window.length())
+            HumanDuration(window.length())
         ));
     }
     let causes = Causes::of_waiting(&step.usage.detail.states);

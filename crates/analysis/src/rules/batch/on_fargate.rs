@@ -12,13 +12,13 @@ use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::batch::job::Job;
 use ebb_model::inventory::batch::task::{Task, TaskFamily};
 use ebb_telemetry::identity::Region;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 use crate::metric_activity::{CPU_AND_NETWORK, MetricActivity};
 use crate::rules::batch::context::KIND;
 use crate::rules::node::idle::by_metrics::{IdleTime, Outcome, idle_time};
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell::option;
 
@@ -29,7 +29,7 @@ const REASON: &str = "it runs on Fargate, where no probe can run: what it does i
 
 /// Reports a RUNNING job on Fargate as not evaluated. If its task is the only one of its family,
 /// Container Insights covers the job. Then [`tasks`] evaluates the family.
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     q.holds("on which machine does it run?", ("Fargate", ""), None);
     let why = why_not(facts, job)?;
     let (id, name) = (job.id.as_str(), Some(job.name.as_str()));
@@ -70,7 +70,7 @@ pub(crate) fn tasks(facts: &Facts<'_>) -> Vec<Verdict> {
     let families = families(facts);
     let judged = families
         .iter()
-        .filter_map(|told| judge_family(facts, told, &mut Questions::unwritten(IDLE)));
+        .filter_map(|told| judge_family(facts, told, &mut RuleTrace::unwritten(IDLE)));
     let alone = alone(facts).map(|(arn, task)| {
         let why = format!("{REASON}, for its cluster has no Container Insights");
         Verdict::undetermined(IDLE, arn, task.group.as_deref(), why)
@@ -82,9 +82,9 @@ pub(crate) fn tasks(facts: &Facts<'_>) -> Vec<Verdict> {
 pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     let families = families(facts);
     let of_id = families.iter().filter(|(family, _)| family.as_str() == id);
-    let asked = of_id.flat_map(|told| Questions::written(IDLE, |q| judge_family(facts, told, q)));
+    let asked = of_id.flat_map(|told| RuleTrace::written(IDLE, |q| judge_family(facts, told, q)));
     let is_alone = alone(facts).any(|(arn, _)| arn == id);
-    let of_task = is_alone.then(|| Questions::written(IDLE, |q| q.holds(TOLD, ("no", ""), None)));
+    let of_task = is_alone.then(|| RuleTrace::written(IDLE, |q| q.holds(TOLD, ("no", ""), None)));
     asked.chain(of_task.into_iter().flatten()).collect()
 }
 
@@ -121,18 +121,18 @@ fn alone<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a str, &'a Task)> {
 fn judge_family(
     facts: &Facts<'_>,
     (family, together): (&TaskFamily, &Together<'_>),
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     q.holds(TOLD, ("yes", ""), true);
     let series = facts.inventory.batch.insights.get(family)?;
     let activity = MetricActivity::from_series(facts, series, CPU_AND_NETWORK)?;
     let outcome = idle_time(facts, &activity, None);
     let (shown, holds) = match &outcome {
-        Outcome::Idle(idle) => (Spoken(idle.window.length()).to_string(), Some(true)),
+        Outcome::Idle(idle) => (HumanDuration(idle.window.length()).to_string(), Some(true)),
         Outcome::InUse(why) => (why.clone(), Some(false)),
         Outcome::Unknown(why) => (why.clone(), None),
     };
-    let after = Spoken(facts.policy.metrics.idle_after());
+    let after = HumanDuration(facts.policy.metrics.idle_after());
     q.holds(
         "for how long has the busiest of its tasks rested?",
         (shown, format_args!("at least {after}")),

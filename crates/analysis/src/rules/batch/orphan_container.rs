@@ -12,7 +12,7 @@ use ebb_model::inventory::batch::job::{Job, JobStatus};
 use ebb_model::inventory::batch::task::task_id;
 use ebb_telemetry::step::{PlacedStep, StepKind};
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 
 use crate::facts::Facts;
@@ -20,14 +20,14 @@ use crate::rules::batch::context::{
     KIND, StuckObservation, found, gpus_of, is_whole, part_of, silent_for, since,
 };
 use crate::rules::remedy::open_shell;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 /// Evaluates every container on a worker.
 pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let known = Known::of(facts);
     running(facts)
-        .filter_map(|one| judge_one(facts, &one, &known, &mut Questions::unwritten(KIND)))
+        .filter_map(|one| judge_one(facts, &one, &known, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     let known = Known::of(facts);
     running(facts)
         .filter(|one| one.worker.node.as_str() == node && one.id() == id)
-        .flat_map(|one| Questions::written(KIND, |q| judge_one(facts, &one, &known, q)))
+        .flat_map(|one| RuleTrace::written(KIND, |q| judge_one(facts, &one, &known, q)))
         .collect()
 }
 
@@ -140,15 +140,15 @@ fn judge_one(
     facts: &Facts<'_>,
     one: &Running<'_>,
     known: &Known<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
-    let heard = one.silent.map(|silent| format!("{} ago", Spoken(silent)));
+    let heard = one.silent.map(|silent| format!("{} ago", HumanDuration(silent)));
     let is_fresh = one.is_fresh(facts);
     q.holds(
         "is the probe of its machine heard of?",
         (
             heard.unwrap_or_else(|| "never".to_owned()),
-            format_args!("at most {} ago", Spoken(facts.policy.idle.after())),
+            format_args!("at most {} ago", HumanDuration(facts.policy.idle.after())),
         ),
         is_fresh.then_some(true),
     );
@@ -180,13 +180,13 @@ fn outlived(
     facts: &Facts<'_>,
     one: &Running<'_>,
     ended: Timestamp,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let patience = Duration::from_secs(facts.policy.batch.orphan_seconds);
     let ago = since(facts, ended)?;
     q.holds(
         "for how long has its job been over?",
-        (Spoken(ago), format_args!("at least {}", Spoken(patience))),
+        (HumanDuration(ago), format_args!("at least {}", HumanDuration(patience))),
         ago >= patience,
     )
     .then(|| found_one(facts, one, ended, Some(ended)))?
@@ -197,7 +197,7 @@ fn vanished(
     facts: &Facts<'_>,
     one: &Running<'_>,
     known: &Known<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let told = known.ecs_has(facts, one);
     if !q.holds(

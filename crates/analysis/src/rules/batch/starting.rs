@@ -9,23 +9,23 @@ use ebb_model::finding::{Action, Remedy};
 use ebb_model::inventory::batch::job::Job;
 use ebb_model::inventory::batch::queue_time::WaitCause;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Bytes, Share, Spoken};
+use ebb_telemetry::units::{Bytes, Share, HumanDuration};
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{
     StuckObservation, describe, found_job, lacks, silent_for, since, step_of,
 };
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let time = facts.inventory.batch.queue_time(job);
     let waited = time.starting_at.and_then(|at| since(facts, at));
     let patience = Duration::from_secs(facts.policy.batch.starting_seconds);
-    let shown = waited.map_or_else(|| "not known".to_owned(), |t| Spoken(t).to_string());
+    let shown = waited.map_or_else(|| "not known".to_owned(), |t| HumanDuration(t).to_string());
     let goes_on = q.holds(
         "for how long has its container been in the making?",
-        (shown, Spoken(patience)),
+        (shown, HumanDuration(patience)),
         waited.map(|waited| waited >= patience),
     );
     let from = time.starting_at.filter(|_| goes_on)?;

@@ -21,7 +21,7 @@ use ebb_model::inventory::instance::{Instance, InstanceState};
 use ebb_node_state::node_state::{Latest, NodeState};
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 
 use crate::activity_history::ActivityHistory;
@@ -31,7 +31,7 @@ use crate::rules::node::idle::idle_time::{Projection, Quiet};
 use crate::rules::node::idle::keeper::{LastEnds, Patience};
 use crate::rules::node::recurring_idle;
 use crate::rules::node::recurring_idle::Usual;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::IdleNode;
@@ -41,13 +41,13 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let known = ByBatch::of(facts);
     let instances = facts.inventory.instances.values();
     instances
-        .filter_map(|i| judge_one(facts, i, &known, &mut Questions::unwritten(KIND)))
+        .filter_map(|i| judge_one(facts, i, &known, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one machine.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, instance, &ByBatch::of(facts), q))
+    RuleTrace::written(KIND, |q| judge_one(facts, instance, &ByBatch::of(facts), q))
 }
 
 /// Data of Batch about machines, collected once for all machines.
@@ -83,7 +83,7 @@ fn judge_one(
     facts: &Facts<'_>,
     instance: &Instance,
     known: &ByBatch<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let is_batchs = known.judged.contains(&instance.id);
     let is_asked = q.holds(
@@ -119,7 +119,7 @@ fn quiet(
     facts: &Facts<'_>,
     instance: &Instance,
     ends: &LastEnds<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Result<Option<Quiet>, String> {
     if let Some(tag) = stands_by(facts, instance, q) {
         return Err(format!("meant to stand by: tag {tag}"));
@@ -135,7 +135,7 @@ fn quiet(
 pub(crate) fn stands_by(
     facts: &Facts<'_>,
     instance: &Instance,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<String> {
     let tag = standby_tag(facts, instance);
     q.holds(
@@ -169,7 +169,7 @@ fn by_probe(
     instance: &Instance,
     (node, latest): (&NodeState, &Latest),
     ends: &LastEnds<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Result<Option<Quiet>, String> {
     let policy = &facts.policy.idle;
     // The node is in use, even if it is idle now; another rule reports a schedule or low duty.
@@ -186,8 +186,8 @@ fn by_probe(
     if !q.holds(
         "is its probe heard of?",
         (
-            format_args!("{} ago", Spoken(silent)),
-            format_args!("at most {} ago", Spoken(policy.after())),
+            format_args!("{} ago", HumanDuration(silent)),
+            format_args!("at most {} ago", HumanDuration(policy.after())),
         ),
         (silent <= policy.after()).then_some(true),
     ) {
@@ -212,7 +212,7 @@ fn by_probe(
     ) {
         return Err(format!(
             "undetermined: only {shown} of the last {} was seen",
-            Spoken(window.length())
+            HumanDuration(window.length())
         ));
     }
     Ok(Some(Quiet {
@@ -235,15 +235,15 @@ fn rests_long(
     instance: &Instance,
     (node, window): (&NodeState, Window),
     ends: &LastEnds<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Result<Option<Option<KeptAliveBy>>, String> {
     const HOW_LONG: &str = "for how long did no workload do anything?";
     let (rested, was_active) = (window.length(), node.active_until.is_some());
     let least = keeper::least_patience(facts);
     // Most nodes are active, so this check avoids the search for what keeps them alive.
     if was_active && rested < least {
-        let bound = format!("at least {}", Spoken(least));
-        q.holds(HOW_LONG, (Spoken(rested), bound), false);
+        let bound = format!("at least {}", HumanDuration(least));
+        q.holds(HOW_LONG, (HumanDuration(rested), bound), false);
         return Ok(None);
     }
     let after = facts.policy.idle.after();
@@ -262,7 +262,7 @@ fn rests_long(
     if let Some(why) = meant {
         return Err(why);
     }
-    let (rested, patience) = (Spoken(rested), Spoken(patience));
+    let (rested, patience) = (HumanDuration(rested), HumanDuration(patience));
     let is_long = rested.0 >= patience.0;
     q.holds(
         HOW_LONG,
@@ -291,7 +291,7 @@ fn quiet_since(instance: &Instance, node: &NodeState) -> Option<Timestamp> {
 fn probe_silent(facts: &Facts<'_>, instance: &Instance, silent: std::time::Duration) -> String {
     let worker = facts.inventory.batch.container_instances.on(&instance.id);
     let lives = worker.and_then(|(_, worker)| worker.agent_connected) == Some(true);
-    let silent = format!("its probe fell silent {} ago", Spoken(silent));
+    let silent = format!("its probe fell silent {} ago", HumanDuration(silent));
     match lives {
         true => format!("{silent} while its ECS agent is connected: the probe has stopped"),
         false => silent,
@@ -304,7 +304,7 @@ fn elapsed(from: Timestamp, to: Timestamp) -> Option<std::time::Duration> {
 
 /// Asks whether the probe or the metrics cover all signals of the machine. Otherwise no rule
 /// derives idle hours.
-pub(crate) fn sees_everything(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> bool {
+pub(crate) fn sees_everything(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> bool {
     let node = facts.state.nodes.get(&instance.id);
     match node.and_then(|node| node.latest.as_ref()) {
         Some(latest) => sees_all(facts, instance, latest, q).is_ok(),
@@ -318,7 +318,7 @@ pub(crate) fn sees_all(
     facts: &Facts<'_>,
     instance: &Instance,
     latest: &Latest,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Result<(), &'static str> {
     let unseen = unseen_signal(facts, instance, latest);
     q.holds(

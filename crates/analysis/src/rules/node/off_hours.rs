@@ -24,7 +24,7 @@ use crate::facts::Facts;
 use crate::rules::node::idle::by_metrics;
 use crate::rules::node::weekly_pattern::{Schedule, is_a_fortnight, many, of};
 use crate::rules::node::{idle, recurring_idle};
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
@@ -34,16 +34,16 @@ const KIND: FindingKind = FindingKind::OffHoursNode;
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
     instances
-        .filter_map(|i| judge_one(facts, i, &mut Questions::unwritten(KIND)))
+        .filter_map(|i| judge_one(facts, i, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one machine.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, instance, q))
+    RuleTrace::written(KIND, |q| judge_one(facts, instance, q))
 }
 
-fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
     let history = ActivityHistory::of(facts, instance)?;
     if !is_a_fortnight(facts, instance, &history) {
         return None;
@@ -72,7 +72,7 @@ fn rests_as_usual(
     facts: &Facts<'_>,
     instance: &Instance,
     history: &ActivityHistory<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> bool {
     let is_usual = match history.seen_by {
         SeenBy::Probe => {

@@ -7,7 +7,7 @@ use ebb_catalog::machine_type::{Hypervisor, TypeSpec};
 use ebb_model::advice::placement::Placement;
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::Evidence;
-use ebb_model::finding::evidence::node::Newer;
+use ebb_model::finding::evidence::node::NewerGeneration;
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Controller, Instance, InstanceState, Market};
@@ -19,7 +19,7 @@ use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
 use crate::rules::remedy::change_type;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::OldGeneration;
@@ -36,16 +36,16 @@ fn series(name: &InstanceType) -> Option<&str> {
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
     instances
-        .filter_map(|instance| judge_one(facts, instance, &mut Questions::unwritten(KIND)))
+        .filter_map(|instance| judge_one(facts, instance, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one machine.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, instance, q))
+    RuleTrace::written(KIND, |q| judge_one(facts, instance, q))
 }
 
-fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
     let (state, market) = (instance.state, instance.market);
     let spec = facts.catalogue.spec(&instance.instance_type)?;
     let series_now = series(&spec.name)?;
@@ -91,7 +91,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
         kind: KIND,
         window,
         coverage: None,
-        evidence: Evidence::OldGeneration(Newer {
+        evidence: Evidence::OldGeneration(NewerGeneration {
             instead: newer.instance_type,
             now,
             then: newer.per_hour,

@@ -6,7 +6,7 @@ use ebb_model::advice::node::{NodeAdvice, NodeOffer};
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::cost::Cost;
 use ebb_model::finding::evidence::Evidence;
-use ebb_model::finding::evidence::node::Roomy;
+use ebb_model::finding::evidence::node::OversizedNode;
 use ebb_model::finding::{Action, Finding, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::Instance;
@@ -16,7 +16,7 @@ use ebb_telemetry::units::{MilliCores, Share};
 
 use crate::facts::Facts;
 use crate::rules::remedy::change_type;
-use crate::rules::trace::{Check, Questions, is_untold};
+use crate::rules::trace::{Check, RuleTrace, is_untold};
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::OverprovisionedNode;
@@ -28,7 +28,7 @@ const WEEK_HOURS: u32 = 7 * 24;
 pub(crate) fn judge(facts: &Facts<'_>, nodes: &[NodeAdvice], found: &[Finding]) -> Vec<Verdict> {
     nodes
         .iter()
-        .filter_map(|advice| judge_one(facts, advice, found, &mut Questions::unwritten(KIND)))
+        .filter_map(|advice| judge_one(facts, advice, found, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn explain(
     instance: &Instance,
 ) -> Vec<Check> {
     let advice = nodes.iter().find(|one| one.node == instance.id.as_str());
-    Questions::written(KIND, |q| {
+    RuleTrace::written(KIND, |q| {
         advice.and_then(|advice| judge_one(facts, advice, found, q))
     })
 }
@@ -49,7 +49,7 @@ fn judge_one(
     facts: &Facts<'_>,
     advice: &NodeAdvice,
     found: &[Finding],
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let id = NodeId::new(&advice.node).ok()?;
     let instance = facts.inventory.instances.get(&id)?;
@@ -120,7 +120,7 @@ fn judge_one(
         kind: KIND,
         window,
         coverage,
-        evidence: Evidence::Roomy(Roomy {
+        evidence: Evidence::OversizedNode(OversizedNode {
             cores: cores?,
             of_cores: MilliCores::cores(spec.vcpus.into()),
             memory: memory?,

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_node_that_pauses_again_and_again_is_idle_only_past_its_pauses() {
-        use ebb_model::finding_kind::FindingKind::{IdleNode, LowDutyNode};
+        use ebb_model::finding_kind::FindingKind::{IdleNode, UnderutilizedNode};
         let check = |name: &str, kinds: Vec<FindingKind>, expect: &[FindingKind]| {
             assert_eq!(kinds, expect, "{name}");
         };
@@ -114,7 +114,7 @@ mod tests {
         // At the end of an hour the node was idle for 58 minutes.
         check("one pause", told(2, hourly), &[IdleNode]);
         check("three pauses", told(5, hourly), &[]);
-        check("a day of them", told(25, hourly), &[LowDutyNode]);
+        check("a day of them", told(25, hourly), &[UnderutilizedNode]);
         check(
             "and then none came",
             told(27, |m| hourly(m) && m < 25 * 60),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::Evidence;
-use ebb_model::finding::evidence::node::{Larger, ShortOfCores, ShortOfMemory, Tight};
+use ebb_model::finding::evidence::node::{LargerType, ShortOfCores, ShortOfMemory, UndersizedNode};
 use ebb_model::finding::{Action, Finding, Remedy, Resource, StepLink};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Controller, Instance, InstanceState};
@@ -22,13 +22,13 @@ use ebb_telemetry::identity::{BootId, NodeId};
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::{PlacedStep, StepEnd, StepId, StepKind};
 use ebb_telemetry::time::{BootClock, Window};
-use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share, Spoken};
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share, HumanDuration};
 use jiff::SignedDuration;
 
 use crate::coverage;
 use crate::facts::Facts;
 use crate::rules::remedy::{change_type, larger};
-use crate::rules::trace::{Check, Questions, is_untold};
+use crate::rules::trace::{Check, RuleTrace, is_untold};
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::UnderprovisionedNode;
@@ -44,7 +44,7 @@ pub(crate) fn judge(facts: &Facts<'_>, kept: &[PlacedStep], found: &[Finding]) -
     }
     let judged = by_node.into_iter().filter_map(|(id, steps)| {
         let instance = facts.inventory.instances.get(id)?;
-        let q = &mut Questions::unwritten(KIND);
+        let q = &mut RuleTrace::unwritten(KIND);
         judge_one(facts, instance, steps, found, q)
     });
     judged.collect()
@@ -58,7 +58,7 @@ pub(crate) fn explain(
     instance: &Instance,
 ) -> Vec<Check> {
     let steps = telling(facts, kept).filter(|step| step.node == instance.id);
-    Questions::written(KIND, |q| {
+    RuleTrace::written(KIND, |q| {
         judge_one(facts, instance, steps.collect(), found, q)
     })
 }
@@ -94,7 +94,7 @@ fn judge_one(
     instance: &Instance,
     steps: Vec<&PlacedStep>,
     found: &[Finding],
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let node = facts.state.nodes.get(&instance.id)?;
     let latest = node.latest.as_ref()?;
@@ -102,7 +102,7 @@ fn judge_one(
     let heard_within = facts.policy.idle.after();
     if !q.holds(
         "does it run, and is its probe heard of?",
-        (Spoken(silent), Spoken(heard_within)),
+        (HumanDuration(silent), HumanDuration(heard_within)),
         instance.state == InstanceState::Running && silent <= heard_within,
     ) {
         return None;
@@ -128,10 +128,10 @@ fn judge_one(
         .on_demand(&instance.region, &instance.instance_type);
     let mut steps = killed;
     steps.extend(waiting.iter().filter(|_| cores.is_some()));
-    let tight = Tight {
+    let tight = UndersizedNode {
         cores,
         memory,
-        instead: larger.map(|larger| Larger {
+        instead: larger.map(|larger| LargerType {
             now,
             then: larger.per_hour,
             instance_type: larger.instance_type,
@@ -150,7 +150,7 @@ fn short(
     facts: &Facts<'_>,
     latest: &Latest,
     (waiting, killed): (&[&PlacedStep], &[&PlacedStep]),
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<(Option<ShortOfCores>, Option<ShortOfMemory>)> {
     let waits = waits(latest, waiting);
     let bound = Share::from_ppm(facts.policy.step.starved_ppm);
@@ -217,7 +217,7 @@ fn found_short(
     facts: &Facts<'_>,
     instance: &Instance,
     (node, latest): (&NodeState, &Latest),
-    (tight, steps): (Tight, &[&PlacedStep]),
+    (tight, steps): (UndersizedNode, &[&PlacedStep]),
 ) -> Option<Verdict> {
     let from = steps.iter().map(|step| step.started_at).min();
     let window = Window {
@@ -247,7 +247,7 @@ fn found_short(
         window,
         coverage: Some(coverage),
         remedy: remedy(instance, controller.as_ref(), tight.instead.as_ref()),
-        evidence: Evidence::Tight(tight),
+        evidence: Evidence::UndersizedNode(tight),
         confidence,
         cost: nothing.map(|nothing| nothing.wasted_over(window)),
         recommendation: None,
@@ -263,7 +263,7 @@ fn found_short(
 pub(crate) fn remedy(
     instance: &Instance,
     controller: Option<&Controller>,
-    instead: Option<&Larger>,
+    instead: Option<&LargerType>,
 ) -> Remedy {
     let kind = instead.map_or(&instance.instance_type, |larger| &larger.instance_type);
     let advice = match (controller, instead) {

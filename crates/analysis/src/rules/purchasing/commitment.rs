@@ -6,7 +6,7 @@ use std::time::Duration;
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::cost::{Cost, PriceBasis};
 use ebb_model::finding::evidence::Evidence;
-use ebb_model::finding::evidence::purchasing::Bought;
+use ebb_model::finding::evidence::purchasing::PurchaseOption;
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::commitments::{Commitment, CommitmentUse};
@@ -15,10 +15,10 @@ use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::{Usd, UsdPerHour};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::UnusedCommitment;
@@ -30,16 +30,16 @@ const A_DAY: Duration = Duration::from_secs(24 * 3600);
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let commitments = facts.inventory.markets.commitments.iter();
     commitments
-        .filter_map(|paid| judge_one(facts, paid, &mut Questions::unwritten(KIND)))
+        .filter_map(|paid| judge_one(facts, paid, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one commitment.
 pub(crate) fn explain(facts: &Facts<'_>, paid: &Commitment) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, paid, q))
+    RuleTrace::written(KIND, |q| judge_one(facts, paid, q))
 }
 
-fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Option<Verdict> {
     let until = paid
         .until
         .map(|until| until.strftime("%Y-%m-%d").to_string());
@@ -61,7 +61,7 @@ fn by_bill(
     facts: &Facts<'_>,
     paid: &Commitment,
     told: &CommitmentUse,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let unused = UsdPerHour(paid.per_hour.0 - told.per_hour.0);
     let least = facts.policy.overprovisioned.min_saving();
@@ -79,7 +79,7 @@ fn by_bill(
     let waste = Unused {
         per_hour: unused,
         window,
-        evidence: Bought::UnusedPlan {
+        evidence: PurchaseOption::UnusedPlan {
             committed: paid.per_hour,
             used: told.per_hour,
         },
@@ -87,7 +87,7 @@ fn by_bill(
             level: Level::High,
             reason: format!(
                 "Cost Explorer says what of it was used in {}",
-                Spoken(window.length())
+                HumanDuration(window.length())
             ),
         },
         advice: format!(
@@ -100,7 +100,7 @@ fn by_bill(
     Some(found(paid, waste))
 }
 
-fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Option<Verdict> {
+fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Option<Verdict> {
     let used = used(facts, paid);
     let unused = used.map(|used| UsdPerHour(paid.per_hour.0 - used).a_month());
     let least = facts.policy.overprovisioned.min_saving();
@@ -140,7 +140,7 @@ fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Optio
             from: facts.now,
             to: facts.now,
         },
-        evidence: Bought::Unused {
+        evidence: PurchaseOption::Unused {
             paid: paid.per_hour,
             used,
         },
@@ -199,7 +199,7 @@ fn runs(facts: &Facts<'_>, machine: &Instance) -> bool {
 struct Unused {
     per_hour: UsdPerHour,
     window: Window,
-    evidence: Bought,
+    evidence: PurchaseOption,
     confidence: Confidence,
     advice: String,
     /// Page of the console that shows the commitment.
@@ -214,7 +214,7 @@ fn found(paid: &Commitment, unused: Unused) -> Verdict {
         kind: KIND,
         window: unused.window,
         coverage: None,
-        evidence: Evidence::Bought(unused.evidence),
+        evidence: Evidence::PurchaseOption(unused.evidence),
         confidence: unused.confidence,
         cost: Some(Cost {
             per_hour: unused.per_hour,

@@ -11,7 +11,7 @@ use ebb_model::advice::group::GroupAdvice;
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::cost::Cost;
 use ebb_model::finding::evidence::Evidence;
-use ebb_model::finding::evidence::purchasing::Bought;
+use ebb_model::finding::evidence::purchasing::PurchaseOption;
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Controller, Instance, InstanceState, Market};
@@ -22,17 +22,17 @@ use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Share, Spoken};
+use ebb_telemetry::units::{Share, HumanDuration};
 
 use crate::facts::Facts;
 use crate::hourly_price::Price;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 use crate::step_history::by_step::Profiles;
 use crate::step_history::observed_task::SeenRun;
 
-const KIND: FindingKind = FindingKind::SpotWouldCarry;
+const KIND: FindingKind = FindingKind::SpotCandidate;
 
 /// Minimum observation of one day, because its hours differ.
 const LEAST_SEEN: Duration = Duration::from_secs(24 * 3600);
@@ -51,7 +51,7 @@ struct OnDemand<'a> {
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     environments(facts, profiles)
         .iter()
-        .filter_map(|(of, known)| judge_one(facts, of, known, &mut Questions::unwritten(KIND)))
+        .filter_map(|(of, known)| judge_one(facts, of, known, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
 /// environment. A low score gives low confidence.
 pub(crate) fn take_scores(findings: &mut [Finding], environments: &[GroupAdvice]) {
     for finding in findings {
-        let Evidence::Bought(Bought::OnDemand { score, .. }) = &mut finding.evidence else {
+        let Evidence::PurchaseOption(PurchaseOption::OnDemand { score, .. }) = &mut finding.evidence else {
             continue;
         };
         let resource = &finding.resource;
@@ -82,7 +82,7 @@ pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> V
     let Some(name) = id.strip_prefix("environment/") else {
         return Vec::new();
     };
-    let mut questions = Questions::of(KIND);
+    let mut questions = RuleTrace::of(KIND);
     for (of, known) in &environments(facts, profiles) {
         if of.1 == name {
             let mut asked = questions.anew();
@@ -125,7 +125,7 @@ fn judge_one(
     facts: &Facts<'_>,
     (region, name, account): &Environment,
     known: &OnDemand<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let may_be = facts.policy.placement.spot;
     if !q.holds("does the policy take spot?", (may_be, true), may_be) {
@@ -148,8 +148,8 @@ fn judge_one(
     ) && q.holds(
         "within what time?",
         (
-            Spoken(window.length()),
-            format_args!("at least {}", Spoken(LEAST_SEEN)),
+            HumanDuration(window.length()),
+            format_args!("at least {}", HumanDuration(LEAST_SEEN)),
         ),
         (window.length() >= LEAST_SEEN).then_some(true),
     );
@@ -199,7 +199,7 @@ fn judge_one(
         kind: KIND,
         window,
         coverage: None,
-        evidence: Evidence::Bought(Bought::OnDemand {
+        evidence: Evidence::PurchaseOption(PurchaseOption::OnDemand {
             machines: u32::try_from(known.machines.len()).unwrap_or(u32::MAX),
             now: sums.now,
             spot: sums.spot,

@@ -6,19 +6,19 @@ use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::Instance;
 use ebb_telemetry::step::StepEnd;
-use ebb_telemetry::units::{Bytes, Spoken};
+use ebb_telemetry::units::{Bytes, HumanDuration};
 
 use crate::facts::Facts;
 use crate::rules::remedy::larger;
 use crate::rules::step::context::{Step, Wrong};
 use crate::rules::step::earlier_runs::many;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::step_history::observed_task::SeenRun;
 
 const KIND: FindingKind = FindingKind::OutOfMemoryStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let within = facts.policy.step.failed_within();
     let from = facts.now.checked_sub(within).ok()?;
     let is_recent = |run: &&SeenRun<'_>| run.step.observed_at >= from;
@@ -35,7 +35,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
     });
     let goes_on = q.holds(
         "how many of its runs did the kernel kill for want of memory?",
-        (kills.len(), format_args!("1 within {}", Spoken(within))),
+        (kills.len(), format_args!("1 within {}", HumanDuration(within))),
         newest.is_some(),
     ) && q.holds(
         "did it end well since, with more memory?",

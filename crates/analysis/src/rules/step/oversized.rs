@@ -31,7 +31,7 @@ use crate::advice::placement::offers;
 use crate::facts::Facts;
 use crate::hourly_price::Price;
 use crate::rules::step::run_coverage;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 use crate::step_history::by_step::{Profiled, Profiles};
@@ -42,7 +42,7 @@ const KIND: FindingKind = FindingKind::OverprovisionedStep;
 /// Evaluates every step with a request; its tasks are grouped by region and name.
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     steps(facts, profiles)
-        .filter_map(|step| judge_one(facts, &step, &mut Questions::unwritten(KIND)))
+        .filter_map(|step| judge_one(facts, &step, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
 pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, name: &str) -> Vec<Check> {
     let named = steps(facts, profiles).filter(|step| step.name == name);
     named
-        .flat_map(|step| Questions::written(KIND, |q| judge_one(facts, &step, q)))
+        .flat_map(|step| RuleTrace::written(KIND, |q| judge_one(facts, &step, q)))
         .collect()
 }
 
@@ -77,7 +77,7 @@ struct Step<'a> {
     profiles: &'a Profiles<'a>,
 }
 
-fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (name, runs) = (step.name, step.runs.as_slice());
     q.holds(
         "how many of its runs asked for something and tell what they need?",

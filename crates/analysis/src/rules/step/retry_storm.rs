@@ -9,18 +9,18 @@ use ebb_model::finding::evidence::causes::Ended;
 use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
 use ebb_telemetry::step::StepEnd;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 use crate::rules::step::context::{Step, Wrong};
 use crate::rules::step::earlier_runs::many;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::step_history::observed_task::SeenRun;
 
 const KIND: FindingKind = FindingKind::RetryStorm;
 
-pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let policy = &facts.policy.step;
     let from = facts.now.checked_sub(policy.failed_within()).ok()?;
     let ended: Vec<&SeenRun<'_>> = step
@@ -38,7 +38,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
             format_args!(
                 "{} within {}",
                 policy.storm_runs,
-                Spoken(policy.failed_within())
+                HumanDuration(policy.failed_within())
             ),
         ),
         many(failed.len()) >= policy.storm_runs,

@@ -10,17 +10,17 @@ use ebb_model::finding::evidence::causes::Causes;
 use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
 use ebb_telemetry::step::resource_usage::TaskState;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 use crate::rules::step::context::{UnderWay, Wrong};
 use crate::rules::step::earlier_runs::Past;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::SlowStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (run, policy) = (it.run, &facts.policy.step);
     let Past {
         runs,
@@ -40,7 +40,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
         )
         && q.holds(
             "for how long has it run?",
-            (Spoken(run.wall()), Spoken(bound)),
+            (HumanDuration(run.wall()), HumanDuration(bound)),
             run.wall() >= bound,
         );
     if !goes_on {

@@ -8,17 +8,17 @@ use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::Action;
 use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 use crate::rules::step::context::{UnderWay, Wrong};
 use crate::rules::step::earlier_runs::Past;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::SpinningStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (detail, policy) = (&it.run.step.usage.detail, &facts.policy.step);
     let Past {
         unmoved: (longest, runs),
@@ -36,8 +36,8 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
         && q.holds(
             "for how long has it computed, and nothing came of it?",
             (
-                unmoved_for.map_or_else(|| "unknown".into(), |time| Spoken(time).to_string()),
-                Spoken(bound),
+                unmoved_for.map_or_else(|| "unknown".into(), |time| HumanDuration(time).to_string()),
+                HumanDuration(bound),
             ),
             unmoved_for.map(|time| time >= bound),
         );

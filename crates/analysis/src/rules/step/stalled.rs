@@ -9,16 +9,16 @@ use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
 use ebb_telemetry::step::resource_usage::TaskState;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Share, Spoken};
+use ebb_telemetry::units::{Share, HumanDuration};
 
 use crate::facts::Facts;
 use crate::rules::step::context::{UnderWay, Wrong};
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::StalledStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let run = it.run;
     let causes = Causes::of_waiting(&run.step.usage.detail.states);
     // An idle server does not wait in these states.
@@ -36,7 +36,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
         hangs,
     ) && q.holds(
         "for how long did it use no CPU, move no byte and start nothing?",
-        (Spoken(run.quiet()), Spoken(patience)),
+        (HumanDuration(run.quiet()), HumanDuration(patience)),
         run.quiet() >= patience,
     );
     if !rests_itself {

@@ -7,17 +7,17 @@ use ebb_model::finding::Action;
 use ebb_model::finding::evidence::causes::Causes;
 use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
-use ebb_telemetry::units::{MilliCores, Share, Spoken};
+use ebb_telemetry::units::{MilliCores, Share, HumanDuration};
 
 use crate::facts::Facts;
 use crate::rules::step::context::{UnderWay, Wrong};
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::step_history::observed_task::SeenRun;
 
 const KIND: FindingKind = FindingKind::StarvedStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (run, policy) = (it.run, &facts.policy.step);
     let watched = it.watched(facts);
     let cpu = run.step.usage.cpu;
@@ -30,7 +30,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let bound = Share::from_ppm(policy.starved_ppm);
     let waits = q.holds(
         "for how long was it watched?",
-        (Spoken(watched), Spoken(policy.judged_after())),
+        (HumanDuration(watched), HumanDuration(policy.judged_after())),
         watched >= policy.judged_after(),
     ) && q.holds(
         "for how much of its working time did it wait for a core?",

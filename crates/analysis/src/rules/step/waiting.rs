@@ -8,18 +8,18 @@ use ebb_model::finding::Action;
 use ebb_model::finding::evidence::causes::Causes;
 use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
-use ebb_telemetry::units::{Share, Spoken};
+use ebb_telemetry::units::{Share, HumanDuration};
 
 use crate::facts::Facts;
 use crate::rules::step::context::{UnderWay, Wrong};
 use crate::rules::step::earlier_runs::waits;
 use crate::rules::step::stalled::advice;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::WaitingStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (run, policy) = (it.run, &facts.policy.step);
     let watched = it.watched(facts);
     let part = waits(run);
@@ -34,7 +34,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let goes_on = it.ends(q)
         && q.holds(
             "for how long was it watched?",
-            (Spoken(watched), Spoken(policy.judged_after())),
+            (HumanDuration(watched), HumanDuration(policy.judged_after())),
             watched >= policy.judged_after(),
         )
         && q.holds(

@@ -11,7 +11,7 @@ use ebb_telemetry::money::{Usd, UsdPerHour};
 
 use crate::facts::Facts;
 use crate::rules::storage::storage_cost;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
@@ -21,13 +21,13 @@ const KIND: FindingKind = FindingKind::OldVolumeType;
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
     volumes
-        .filter_map(|volume| judge_one(facts, volume, &mut Questions::unwritten(KIND)))
+        .filter_map(|volume| judge_one(facts, volume, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, volume, q))
+    RuleTrace::written(KIND, |q| judge_one(facts, volume, q))
 }
 
 /// IOPS and MiB/s of a gp2 volume with this size, which gp3 must provide.
@@ -61,7 +61,7 @@ fn as_gp3(facts: &Facts<'_>, region: &Region, size_gib: u64) -> Option<Usd> {
     }
 }
 
-fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
     // Another rule covers volumes without a machine.
     let machines = volume.attached_to.len();
     let is_asked = q.holds(

@@ -13,7 +13,7 @@ use ebb_telemetry::units::Bytes;
 
 use crate::facts::Facts;
 use crate::rules::storage::storage_cost;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
@@ -29,16 +29,16 @@ const VOLUMES: &str = "ec2:DescribeVolumes";
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let snapshots = facts.inventory.storage.snapshots.values();
     snapshots
-        .filter_map(|snapshot| judge_one(facts, snapshot, &mut Questions::unwritten(KIND)))
+        .filter_map(|snapshot| judge_one(facts, snapshot, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one snapshot.
 pub(crate) fn explain(facts: &Facts<'_>, snapshot: &Snapshot) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, snapshot, q))
+    RuleTrace::written(KIND, |q| judge_one(facts, snapshot, q))
 }
 
-fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut RuleTrace) -> Option<Verdict> {
     let storage = &facts.inventory.storage;
     let has_volume = |id: &String| storage.volumes.contains_key(id);
     let is_kept =

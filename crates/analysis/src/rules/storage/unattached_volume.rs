@@ -8,7 +8,7 @@ use ebb_model::inventory::storage::Volume;
 
 use crate::facts::Facts;
 use crate::rules::storage::storage_cost;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
@@ -18,16 +18,16 @@ const KIND: FindingKind = FindingKind::UnattachedVolume;
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
     volumes
-        .filter_map(|volume| judge_one(facts, volume, &mut Questions::unwritten(KIND)))
+        .filter_map(|volume| judge_one(facts, volume, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, volume, q))
+    RuleTrace::written(KIND, |q| judge_one(facts, volume, q))
 }
 
-fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
     let machines = volume.attached_to.len();
     if !q.holds("how many machines have it?", (machines, 0), machines == 0) {
         return None;

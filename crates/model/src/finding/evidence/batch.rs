@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ebb_telemetry::step::StepEnd;
-use ebb_telemetry::units::{CpuTime, Spoken};
+use ebb_telemetry::units::{CpuTime, HumanDuration};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::evidence::causes::Causes;
@@ -40,7 +40,7 @@ pub struct Queued {
 
 impl fmt::Display for Queued {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [waited, usual, longest] = [self.waited, self.usual, self.longest].map(Spoken);
+        let [waited, usual, longest] = [self.waited, self.usual, self.longest].map(HumanDuration);
         let (jobs, why) = (self.jobs, &self.why);
         write!(
             f,
@@ -134,7 +134,7 @@ impl Stuck {
 
 impl fmt::Display for StuckJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = self.stuck_for.map(|time| Spoken(time).to_string());
+        let time = self.stuck_for.map(|time| HumanDuration(time).to_string());
         let time = time.as_deref().unwrap_or("an unknown time");
         match &self.stuck {
             Stuck::NoProgress {
@@ -191,7 +191,7 @@ impl fmt::Display for StuckJob {
                 f,
                 "ECS agent disconnected for {time} and the probe silent for {}: the host hangs or \
                  has no network",
-                Spoken(*silent_for)
+                HumanDuration(*silent_for)
             ),
             Stuck::NeverJoined { lives } => {
                 write!(f, "started {time} ago and never joined its cluster")?;

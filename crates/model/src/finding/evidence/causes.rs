@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::step::resource_usage::{Sampled, TaskState};
-use ebb_telemetry::units::{Bytes, CpuTime, Spoken};
+use ebb_telemetry::units::{Bytes, CpuTime, HumanDuration};
 use serde::{Deserialize, Serialize};
 
 /// The states that took most of a task's time.
@@ -66,7 +66,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Sampled { samples, time } = self.seen;
         let word = if samples == 1 { "sample" } else { "samples" };
-        write!(f, "{} {}, from {samples} {word}", Spoken(time), self.state)
+        write!(f, "{} {}, from {samples} {word}", HumanDuration(time), self.state)
     }
 }
 

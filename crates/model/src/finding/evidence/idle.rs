@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{MilliCores, Spoken};
+use ebb_telemetry::units::{MilliCores, HumanDuration};
 use serde::{Deserialize, Serialize};
 
 /// A node without activity.
@@ -112,17 +112,17 @@ impl fmt::Display for KeptAliveBy {
 impl fmt::Display for IdleNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.seen_by {
-            SeenBy::Probe => write!(f, "no workload for {}", Spoken(self.idle_for))?,
+            SeenBy::Probe => write!(f, "no workload for {}", HumanDuration(self.idle_for))?,
             SeenBy::Metrics => write!(
                 f,
                 "no activity in its metrics for {}",
-                Spoken(self.idle_for)
+                HumanDuration(self.idle_for)
             )?,
         }
         match (self.never_active, self.seen_by) {
             (None, _) => {}
             (Some(seen), SeenBy::Probe) => {
-                write!(f, ", never active in {} of watching", Spoken(seen))?;
+                write!(f, ", never active in {} of watching", HumanDuration(seen))?;
             }
             (Some(seen), SeenBy::Metrics) if seen <= self.idle_for => {
                 f.write_str(", which is all that they cover")?;
@@ -131,7 +131,7 @@ impl fmt::Display for IdleNode {
                 write!(
                     f,
                     ", and none before in the {} that they cover",
-                    Spoken(seen)
+                    HumanDuration(seen)
                 )?;
             }
         }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::money::UsdPerHour;
-use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share, Spoken};
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share, HumanDuration};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::evidence::idle::SeenBy;
 
 /// GPUs that compute nothing while the machine works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QuietGpu {
+pub struct IdleGpus {
     /// Number of GPUs.
     pub gpus: u32,
     /// Time without computation.
@@ -45,7 +45,7 @@ pub struct OffHours {
 
 /// A newer instance type with the same capacity and a lower price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Newer {
+pub struct NewerGeneration {
     /// The newer type.
     pub instead: InstanceType,
     /// The list price of the present type.
@@ -58,7 +58,7 @@ pub struct Newer {
 
 /// A node whose work needs only a part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Roomy {
+pub struct OversizedNode {
     /// Cores that its busiest minute needs, with headroom.
     pub cores: MilliCores,
     /// Cores of the node.
@@ -75,14 +75,14 @@ pub struct Roomy {
 
 /// A node whose work needs more than it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tight {
+pub struct UndersizedNode {
     /// The evidence that it lacks cores; `None` if it does not.
     pub cores: Option<ShortOfCores>,
     /// The evidence that it lacks memory; `None` if it does not.
     pub memory: Option<ShortOfMemory>,
     /// The cheapest similar type with at least half as much more of what is missing; `None` when
     /// none is known.
-    pub instead: Option<Larger>,
+    pub instead: Option<LargerType>,
 }
 
 /// The work of a node waits for its cores.
@@ -145,7 +145,7 @@ pub struct MetricSize {
     /// Disk bytes per second at that percentile; `None` when unknown.
     pub disk_a_second: Option<Bytes>,
     /// The cheapest type that has enough for the work; `None` when none is known.
-    pub instead: Option<Larger>,
+    pub instead: Option<LargerType>,
     /// The risk of the change: the share of the time in which the work needed more cores than that
     /// type has. If no type is known, half of the present cores are the limit. `None` without a
     /// recommendation to reduce the size.
@@ -170,7 +170,7 @@ pub enum SizeFit {
 
 /// A recommended instance type with its price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Larger {
+pub struct LargerType {
     /// The recommended type.
     pub instance_type: InstanceType,
     /// The list price of the present type; `None` when unknown.
@@ -196,7 +196,7 @@ impl fmt::Display for Percent {
 
 impl fmt::Display for MetricSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let watched = Spoken(self.watched);
+        let watched = HumanDuration(self.watched);
         match self.fit {
             SizeFit::TooLarge | SizeFit::LittleUsed => self.write_low(f)?,
             SizeFit::CoresFull | SizeFit::CoresAndMemoryFull => {
@@ -226,7 +226,7 @@ impl fmt::Display for MetricSize {
 
 impl MetricSize {
     fn write_low(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (watched, share) = (Spoken(self.watched), self.percentile.as_f64() * 100.0);
+        let (watched, share) = (HumanDuration(self.watched), self.percentile.as_f64() * 100.0);
         let (cpu, share) = match self.fit {
             SizeFit::LittleUsed => (self.cpu_p95, 95.0),
             _ => (self.cpu, share),
@@ -258,7 +258,7 @@ impl MetricSize {
     }
 
     fn write_instead(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(Larger {
+        if let Some(LargerType {
             instance_type,
             now,
             then,
@@ -291,7 +291,7 @@ impl MetricSize {
     }
 }
 
-impl fmt::Display for Tight {
+impl fmt::Display for UndersizedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(memory) = &self.memory {
             let (newest, of) = (&memory.newest, memory.of);
@@ -305,7 +305,7 @@ impl fmt::Display for Tight {
             let and = if self.memory.is_some() { "; " } else { "" };
             write!(f, "{and}{cores}")?;
         }
-        let Some(Larger {
+        let Some(LargerType {
             instance_type,
             now,
             then,
@@ -327,13 +327,13 @@ impl fmt::Display for ShortOfCores {
         write!(
             f,
             "its threads waited {} for a core and got {}, with {busy:.1} of {of} cores busy",
-            Spoken(self.waited),
+            HumanDuration(self.waited),
             self.cpu
         )
     }
 }
 
-impl fmt::Display for Roomy {
+impl fmt::Display for OversizedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (cores, of_cores, memory, of_memory) =
             (self.cores, self.of_cores, self.memory, self.of_memory);
@@ -346,9 +346,9 @@ impl fmt::Display for Roomy {
     }
 }
 
-impl fmt::Display for QuietGpu {
+impl fmt::Display for IdleGpus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (gpus, quiet) = (self.gpus, Spoken(self.quiet_for));
+        let (gpus, quiet) = (self.gpus, HumanDuration(self.quiet_for));
         let word = if gpus == 1 { "GPU" } else { "GPUs" };
         write!(f, "{gpus} {word} computed nothing for {quiet}")?;
         if let Some(held) = self.held {
@@ -378,7 +378,7 @@ impl fmt::Display for OffHours {
     }
 }
 
-impl fmt::Display for Newer {
+impl fmt::Display for NewerGeneration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (instead, now, then) = (&self.instead, self.now, self.then);
         write!(f, "{instead} has as much for {then} instead of {now}")

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ebb_telemetry::step::PeakMemory;
-use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share, Spoken};
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share, HumanDuration};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::evidence::causes::{Causes, Ended, Tools};
@@ -170,7 +170,7 @@ impl fmt::Display for Trouble {
                 main,
                 runner_up,
             } => {
-                let lost = Spoken(*lost);
+                let lost = HumanDuration(*lost);
                 write!(f, "{failed} of {runs} runs failed, {lost} of work lost")?;
                 if let Some(main) = main.filter(|_| runner_up.is_some()) {
                     write!(f, ": {main}")?;
@@ -183,7 +183,7 @@ impl fmt::Display for Trouble {
             Self::Stalled { stalled_for } => write!(
                 f,
                 "no CPU, no byte and no new process for {}",
-                Spoken(*stalled_for)
+                HumanDuration(*stalled_for)
             ),
             Self::Starved {
                 waited,
@@ -193,7 +193,7 @@ impl fmt::Display for Trouble {
                 f,
                 "its threads waited {} for a core and got {cpu}, while its neighbours kept {:.1} \
                  cores busy",
-                Spoken(*waited),
+                HumanDuration(*waited),
                 neighbours.as_cores()
             ),
             Self::Waiting { part, usual } => {
@@ -211,8 +211,8 @@ impl fmt::Display for Trouble {
                 f,
                 "has computed for {} without reading, writing, taking memory or starting \
                  anything; in {runs} earlier runs that never lasted longer than {}",
-                Spoken(*unmoved_for),
-                Spoken(*longest)
+                HumanDuration(*unmoved_for),
+                HumanDuration(*longest)
             ),
             Self::Slow {
                 ran,
@@ -222,10 +222,10 @@ impl fmt::Display for Trouble {
             } => write!(
                 f,
                 "has run for {}, {:.1} times its usual {} ({runs} runs, the longest {})",
-                Spoken(*ran),
+                HumanDuration(*ran),
                 ran.as_secs_f64() / usual.as_secs_f64().max(1.0),
-                Spoken(*usual),
-                Spoken(*longest)
+                HumanDuration(*usual),
+                HumanDuration(*longest)
             ),
             Self::NearLimit {
                 held,

@@ -8,7 +8,7 @@ use ebb_model::inventory::instance::{Instance, InstanceState};
 use ebb_model::metric_series::MetricPoint;
 use ebb_telemetry::origin::labelled;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 
@@ -16,11 +16,11 @@ use crate::rules::node::gpu_idle::idle_gpus::{Resting, found, is_waste, patience
 
 use crate::metric_activity;
 use crate::rules::node::idle::by_metrics;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 /// `None` if no agent reports the GPUs. The idle rule reports such a machine as not evaluated.
-pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
     let series = facts.metrics.get(&instance.id)?;
     let gpus = metric_activity::gpus(facts, instance).filter(|gpus| *gpus > 0)?;
     let told = || series.points().filter(|point| point.gpu.is_some());
@@ -45,7 +45,7 @@ pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -
     let late = facts.policy.metrics.idle_after();
     let goes_on = q.holds(
         "does it run, and does its agent tell of its GPUs?",
-        (Spoken(fresh), Spoken(late)),
+        (HumanDuration(fresh), HumanDuration(late)),
         instance.state == InstanceState::Running && fresh <= late,
     ) && q.holds(
         "does its agent tell of all its GPUs?",

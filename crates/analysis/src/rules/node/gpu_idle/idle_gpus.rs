@@ -6,7 +6,7 @@ use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::confidence::Confidence;
 use ebb_model::finding::evidence::Evidence;
 use ebb_model::finding::evidence::idle::SeenBy;
-use ebb_model::finding::evidence::node::QuietGpu;
+use ebb_model::finding::evidence::node::IdleGpus;
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::Instance;
@@ -14,13 +14,13 @@ use ebb_sizing::cheapest_type::cheapest_with;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Bytes, Share, Spoken};
+use ebb_telemetry::units::{Bytes, Share, HumanDuration};
 
 use crate::facts::Facts;
 
 use crate::rules::node::idle;
 use crate::rules::remedy::open_shell;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 pub(crate) fn patience(facts: &Facts<'_>) -> Duration {
@@ -32,11 +32,11 @@ pub(crate) fn patience(facts: &Facts<'_>) -> Duration {
 pub(crate) fn is_waste(
     facts: &Facts<'_>,
     instance: &Instance,
-    q: &mut Questions,
+    q: &mut RuleTrace,
     (works, rests, seen): (bool, Option<Duration>, Share),
 ) -> bool {
     let (patience, enough) = (patience(facts), facts.policy.idle.min_coverage());
-    let shown = rests.map_or_else(|| "not watched".to_owned(), |t| Spoken(t).to_string());
+    let shown = rests.map_or_else(|| "not watched".to_owned(), |t| HumanDuration(t).to_string());
     idle::stands_by(facts, instance, q).is_none()
         && q.holds(
             "do its cores work? (where all rests, the idle rule speaks)",
@@ -45,7 +45,7 @@ pub(crate) fn is_waste(
         )
         && q.holds(
             "for how long did its GPUs compute nothing?",
-            (shown, Spoken(patience)),
+            (shown, HumanDuration(patience)),
             rests.map(|rests| rests >= patience),
         )
         && q.holds(
@@ -73,7 +73,7 @@ pub(crate) fn found(facts: &Facts<'_>, instance: &Instance, resting: Resting) ->
     let spec = facts.catalogue.spec(&instance.instance_type);
     let instead = spec.and_then(|spec| without_gpus(facts, instance, spec));
     let kind = if is_held {
-        FindingKind::HeldGpuMemory
+        FindingKind::GpuMemoryHeld
     } else {
         FindingKind::IdleGpu
     };
@@ -99,7 +99,7 @@ pub(crate) fn found(facts: &Facts<'_>, instance: &Instance, resting: Resting) ->
         kind,
         window,
         coverage: Some(resting.seen),
-        evidence: Evidence::Gpu(QuietGpu {
+        evidence: Evidence::Gpu(IdleGpus {
             gpus: resting.gpus,
             quiet_for: window.length(),
             held,

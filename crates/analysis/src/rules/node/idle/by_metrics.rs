@@ -8,7 +8,7 @@ use ebb_model::finding::evidence::idle::IdleNode;
 use ebb_model::inventory::instance::Instance;
 use ebb_model::metric_series::MetricSeries;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Share, Spoken};
+use ebb_telemetry::units::{Share, HumanDuration};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::activity_history::ActivityHistory;
@@ -18,7 +18,7 @@ use crate::metric_activity::{
 };
 use crate::rules::node::idle::idle_time::{Projection, Quiet};
 use crate::rules::node::recurring_idle;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 
 /// Metrics over a shorter time do not show every hour of two weeks, at any time of the day.
 const ALMOST_A_FORTNIGHT: SignedDuration = SignedDuration::from_hours(13 * 24);
@@ -43,7 +43,7 @@ pub(crate) enum Outcome {
 
 /// Whether the metrics show an idle instance. Other rules then leave the instance to this rule.
 pub(crate) fn is_idle(facts: &Facts<'_>, instance: &Instance) -> bool {
-    let mut questions = Questions::unwritten(crate::rules::node::idle::KIND);
+    let mut questions = RuleTrace::unwritten(crate::rules::node::idle::KIND);
     matches!(quiet(facts, instance, &mut questions), Ok(Some(_)))
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn is_idle(facts: &Facts<'_>, instance: &Instance) -> bool {
 pub(crate) fn quiet(
     facts: &Facts<'_>,
     instance: &Instance,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Result<Option<Quiet>, String> {
     let series = see_everything(facts, instance, q)?;
     let Some(activity) = MetricActivity::of(facts, instance, series) else {
@@ -65,14 +65,14 @@ pub(crate) fn quiet(
     };
     let policy = &facts.policy.metrics;
     let (shown, speaks) = match &outcome {
-        Outcome::Idle(idle) => (Spoken(idle.window.length()).to_string(), Some(true)),
+        Outcome::Idle(idle) => (HumanDuration(idle.window.length()).to_string(), Some(true)),
         Outcome::InUse(why) => (why.clone(), Some(false)),
         Outcome::Unknown(why) => (why.clone(), None),
     };
     let bound = format_args!(
         "at least {}; {} and longer than ever before if it worked earlier",
-        Spoken(policy.idle_after()),
-        Spoken(policy.worked_before())
+        HumanDuration(policy.idle_after()),
+        HumanDuration(policy.worked_before())
     );
     q.holds(
         "for how long did it do nothing, by its metrics, and is that unusual?",
@@ -130,7 +130,7 @@ fn level(
 pub(crate) fn see_everything<'a>(
     facts: &Facts<'a>,
     instance: &Instance,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Result<&'a MetricSeries, String> {
     let series = facts.metrics.get(&instance.id).filter(|s| !s.is_empty());
     let points = series.map_or(0, |series| series.points().len());
@@ -164,7 +164,7 @@ pub(crate) fn idle_time(
     if silent > after {
         return Outcome::Unknown(format!(
             "undetermined: its metrics end {} ago",
-            Spoken(silent)
+            HumanDuration(silent)
         ));
     }
     let since = worked_until
@@ -175,12 +175,12 @@ pub(crate) fn idle_time(
         to: span.to,
     };
     if quiet.length() < after {
-        let quiet = Spoken(quiet.length());
+        let quiet = HumanDuration(quiet.length());
         return match worked_until {
             Some(_) => Outcome::InUse(format!("{quiet}: it worked before")),
             None => Outcome::Unknown(format!(
                 "metrics reach back only {quiet}; a verdict takes {}",
-                Spoken(after)
+                HumanDuration(after)
             )),
         };
     }
@@ -191,7 +191,7 @@ pub(crate) fn idle_time(
     if let Some(why) = holds_back(facts, activity.series(), window) {
         return Outcome::Unknown(format!("undetermined: {why}"));
     }
-    let (quiet, shown) = (Spoken(window.length()), span.length());
+    let (quiet, shown) = (HumanDuration(window.length()), span.length());
     let longest = activity.longest_pause().unsigned_abs();
     match activity.pause(facts, window.from) {
         Pause::Unusual => Outcome::Idle(IdleTime {
@@ -202,17 +202,17 @@ pub(crate) fn idle_time(
         }),
         Pause::Usual => Outcome::InUse(format!(
             "{quiet}, and it did nothing for up to {} before",
-            Spoken(longest)
+            HumanDuration(longest)
         )),
         Pause::Unknown => Outcome::Unknown(format!(
             "undetermined: it worked {quiet} ago, and {} of metrics do not show how long it \
              usually pauses",
-            Spoken(shown)
+            HumanDuration(shown)
         )),
         Pause::MonthEnd => Outcome::Unknown(format!(
             "undetermined: in {} of metrics it worked only around the end of a month, which may \
              come again",
-            Spoken(shown)
+            HumanDuration(shown)
         )),
     }
 }
@@ -257,7 +257,7 @@ fn covered(
         format!(
             "undetermined: metrics of {what} cover only {} of the last {}",
             of(window, signals).compared_with(least),
-            Spoken(window.length())
+            HumanDuration(window.length())
         )
     })
 }
@@ -301,7 +301,7 @@ fn reason(
 ) -> String {
     let mut said = "no probe: metrics do not tell a monitoring agent from work".to_owned();
     if idle.shown < ALMOST_A_FORTNIGHT.unsigned_abs() {
-        said += &format!("; metrics cover only {}", Spoken(idle.shown));
+        said += &format!("; metrics cover only {}", HumanDuration(idle.shown));
     }
     if idle.shown < WEEK.unsigned_abs() && facts.price_of(instance).is_some() {
         said += ", and the saving only the idle time in them";

@@ -10,7 +10,7 @@ use ebb_model::inventory::instance::{Controller, Instance};
 use ebb_node_state::node_state::NodeState;
 use ebb_telemetry::identity::{AccountId, NodeId};
 use ebb_telemetry::step::StepKind;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 
 use crate::facts::Facts;
@@ -132,7 +132,7 @@ fn scale_in_delay(facts: &Facts<'_>, instance: &Instance, ends: &LastEnds<'_>) -
         format!(
             "meant to wait: its environment keeps it for {minutes} min after its last job, which \
              ended {} ago",
-            Spoken(ago)
+            HumanDuration(ago)
         )
     })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ebb_model::advice::node::NodeAdvice;
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::cost::Cost;
-use ebb_model::finding::evidence::{Evidence, LowDuty};
+use ebb_model::finding::evidence::{Evidence, UnderutilizedNode};
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Instance, InstanceState};
@@ -14,17 +14,17 @@ use ebb_node_state::node_state::{Latest, NodeState};
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Share, Spoken};
+use ebb_telemetry::units::{Share, HumanDuration};
 
 use crate::activity_history::ActivityHistory;
 use crate::facts::Facts;
 use crate::rules::node::idle;
 use crate::rules::node::oversized;
 use crate::rules::remedy::show;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
-const KIND: FindingKind = FindingKind::LowDutyNode;
+const KIND: FindingKind = FindingKind::UnderutilizedNode;
 
 /// A whole day, so that night and day have their true weight.
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -37,7 +37,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .filter_map(|instance| {
             let node = facts.state.nodes.get(&instance.id)?;
             let latest = node.latest.as_ref()?;
-            let q = &mut Questions::unwritten(KIND);
+            let q = &mut RuleTrace::unwritten(KIND);
             judge_one(facts, instance, (node, latest), q)
         })
         .collect()
@@ -71,7 +71,7 @@ pub(crate) fn take_offers(facts: &Facts<'_>, findings: &mut [Finding], nodes: &[
 
 /// Questions about one machine with a probe.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    let mut questions = Questions::of(KIND);
+    let mut questions = RuleTrace::of(KIND);
     let node = facts.state.nodes.get(&instance.id);
     let node = node.filter(|_| instance.state == InstanceState::Running);
     if let Some((node, latest)) = node.and_then(|node| Some((node, node.latest.as_ref()?))) {
@@ -84,7 +84,7 @@ fn judge_one(
     facts: &Facts<'_>,
     instance: &Instance,
     (node, latest): (&NodeState, &Latest),
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let policy = &facts.policy.idle;
     let window = Window {
@@ -97,7 +97,7 @@ fn judge_one(
     let watched: Duration = latest.end.duration_since(first).try_into().ok()?;
     let is_known = q.holds(
         "for how long has it been watched, up to now?",
-        (Spoken(watched), format_args!("at least {}", Spoken(DAY))),
+        (HumanDuration(watched), format_args!("at least {}", HumanDuration(DAY))),
         (first <= window.from && is_fresh).then_some(true),
     );
     if !is_known || idle::sees_all(facts, instance, latest, q).is_err() {
@@ -193,7 +193,7 @@ fn small_all_week(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Op
     if coverage < facts.policy.idle.min_coverage() || p95 > bound {
         return None;
     }
-    let evidence = LowDuty {
+    let evidence = UnderutilizedNode {
         watched: window.length(),
         active: window.length(),
         p95_cpu: Some(p95),
@@ -205,7 +205,7 @@ fn small_all_week(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Op
         kind: KIND,
         window,
         coverage: Some(coverage),
-        evidence: Evidence::LowDuty(evidence),
+        evidence: Evidence::UnderutilizedNode(evidence),
         confidence: Confidence {
             level: Level::Medium,
             reason: format!("a probe saw {coverage} of a week's hours; memory may need its size"),
@@ -254,7 +254,7 @@ fn found(
         kind: KIND,
         window,
         coverage: Some(coverage),
-        evidence: Evidence::LowDuty(LowDuty {
+        evidence: Evidence::UnderutilizedNode(UnderutilizedNode {
             watched: window.length(),
             active: window.length() * duty.ppm() / 1_000_000,
             p95_cpu: None,
