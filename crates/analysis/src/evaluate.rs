@@ -26,7 +26,7 @@ use ebb_telemetry::step::PlacedStep;
 use crate::evaluate::shared_costs::Costs;
 use crate::facts::Facts;
 use crate::rules::node::idle::last_steps;
-use crate::rules::node::{underutilized, undersized};
+use crate::rules::node::{undersized, underutilized};
 use crate::rules::purchasing::spot;
 use crate::rules::step::oversized;
 use crate::rules::verdict::Verdict;

@@ -20,7 +20,7 @@ use ebb_model::metric_series::{MetricPoint, MetricSeries};
 use ebb_sizing::core_speed::Speeds;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Bytes, MilliCores, Share, HumanDuration};
+use ebb_telemetry::units::{Bytes, HumanDuration, MilliCores, Share};
 
 use crate::advice::node::{MemoryNeeds, SizeNeeds, cheapest_alike};
 use crate::facts::Facts;
@@ -120,7 +120,7 @@ pub(crate) fn explain(
         let mut speaks = false;
         checks.extend(RuleTrace::written(kind, |q| {
             let is_untold = q.holds(
-                "does another rule speak of it?",
+                "Does another finding cover this resource?",
                 (
                     other.map_or_else(|| "no".to_owned(), |other| other.kind.to_string()),
                     "no",
@@ -292,9 +292,10 @@ impl<'a> Machine<'a> {
         .collect();
         let is_long = self.known() >= ALMOST_A_FORTNIGHT;
         let is_known = demand.memory.is_some() && demand.network.is_some();
-        let mut reason = "no probe: samples may hide peaks that are shorter than they".to_owned();
+        let mut reason =
+            "no probe; metrics may hide peaks shorter than their sampling period".to_owned();
         if !unknown.is_empty() {
-            reason += &format!("; not known: {}", unknown.join(", "));
+            reason += &format!("; unknown: {}", unknown.join(", "));
         }
         if !is_long {
             reason += &format!("; metrics cover only {}", HumanDuration(self.known()));
@@ -414,20 +415,20 @@ fn is_evaluated(machine: &Machine<'_>, q: &mut RuleTrace) -> bool {
         || by_metrics::is_unknown_accelerator(facts, instance);
     let is_metal = instance.instance_type.as_str().contains(".metal");
     q.holds(
-        "does it run, and do its metrics go on?",
+        "Is the instance running, and are its metrics current?",
         (
             format_args!("{:?}, {} ago", instance.state, HumanDuration(silent)),
             format_args!("Running, at most {} ago", HumanDuration(late)),
         ),
         instance.state == InstanceState::Running && silent <= late,
-    ) && idle::stands_by(facts, instance, q).is_none()
+    ) && idle::check_standby(facts, instance, q).is_none()
         && q.holds(
-            "is it sized by its cores, and not by Batch?",
+            "Do its CPU cores determine the size of the instance?",
             (
                 match (is_batchs, has_devices, is_metal) {
-                    (true, ..) => "Batch chooses its type",
-                    (_, true, _) => "it has GPUs or accelerators",
-                    (.., true) => "it is bare metal",
+                    (true, ..) => "no: AWS Batch chooses its type",
+                    (_, true, _) => "no: it has GPUs or accelerators",
+                    (.., true) => "no: it is bare metal",
                     _ => "yes",
                 },
                 "",
@@ -435,7 +436,7 @@ fn is_evaluated(machine: &Machine<'_>, q: &mut RuleTrace) -> bool {
             !is_batchs && !has_devices && !is_metal,
         )
         && q.holds(
-            "of how long is its CPU known?",
+            "For how long is CPU usage known?",
             (
                 HumanDuration(machine.known()),
                 format_args!("at least {}", HumanDuration(DAY.unsigned_abs())),
@@ -455,9 +456,9 @@ fn too_small(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let lacks_memory = memory.is_some_and(|memory| memory >= policy.full_memory());
     let shown = memory.map_or_else(|| "unknown".to_owned(), |memory| memory.to_string());
     if !q.holds(
-        "are its cores or its memory full?",
+        "Is its CPU or memory fully used?",
         (
-            format_args!("CPU for {full} of the time; memory {shown}"),
+            format_args!("CPU full for {full} of the time; memory at {shown}"),
             format_args!(
                 "CPU above {} for {} on half of the days, or memory above {} for 95 %",
                 policy.full_cpu(),
@@ -492,7 +493,8 @@ fn too_small(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
         Some(_) => larger_remedy(instance, controller.as_ref(), instead.as_ref()),
         None => Remedy {
             action: Action::Rightsize,
-            advice: "Give it half as much again of what is full, or run less on it.".to_owned(),
+            advice: "Increase the fully used resource by half, or run less work on this node."
+                .to_owned(),
             command: None,
         },
     };
@@ -507,7 +509,7 @@ fn too_small(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let mut finding = machine.finding(FindingKind::UnderprovisionedNode, size, remedy);
     finding.confidence.level = Level::Low;
     finding.confidence.reason +=
-        "; a batch job uses all cores that it gets, and then more of them only make it faster";
+        "; a batch job uses every core it gets, so more cores may only shorten it";
     // The fix increases the cost, so the saving is zero.
     let price = facts.price_of(instance);
     let nothing = price.map(|price| price.scaled(UsdPerHour::default(), price.per_hour));
@@ -522,16 +524,16 @@ fn too_large(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let bound = Share::from_ppm(facts.policy.overprovisioned.needed_share_ppm);
     let shown = controller.as_ref();
     let is_free = q.holds(
-        "is its type its owner's to choose?",
+        "Does its owner choose the instance type?",
         (
-            shown.map_or_else(|| "yes".to_owned(), |c| format!("{c} chooses it")),
+            shown.map_or_else(|| "yes".to_owned(), |c| format!("no: {c} chooses it")),
             "",
         ),
         controller.is_none(),
     );
     let is_roomy = is_free
         && q.holds(
-            "what part of its cores does it need, with headroom?",
+            "Which share of its cores does the node need, with headroom?",
             (needed.compared_with(bound), format_args!("at most {bound}")),
             needed <= bound,
         );
@@ -559,7 +561,7 @@ fn too_large(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let best = fitting.first();
     let best = best.and_then(|(per_hour, other)| Some((saves(*per_hour)?, *per_hour, *other)));
     if !q.holds(
-        "which type on sale holds that for less?",
+        "Which cheaper instance type fits this?",
         (
             best.map_or_else(|| "none".to_owned(), |(_, _, other)| other.name.to_string()),
             "",
@@ -613,8 +615,10 @@ fn advice_without_type(machine: &Machine<'_>, needed: Share) -> String {
         "half"
     };
     match &machine.demand.memory {
-        Some(_) => format!("Give it {part} of its cores; size its memory by what it uses."),
-        None => format!("Give it {part} of its cores, and the memory that it has now."),
+        Some(_) => format!(
+            "Reduce the machine to {part} of its cores. Set its memory by its measured usage."
+        ),
+        None => format!("Reduce the machine to {part} of its cores and keep its memory."),
     }
 }
 
@@ -624,16 +628,16 @@ fn little_used(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let p95 = Share::from_ppm(ppm(machine.demand.cpu.percentile(950_000)));
     let bound = Share::from_ppm(facts.policy.hours.low_p95_ppm);
     let is_little = q.holds(
-        "how much of its cores does it use in 95 % of its samples?",
+        "What is the 95th percentile of its CPU usage?",
         (p95.compared_with(bound), format_args!("at most {bound}")),
         p95 <= bound,
     ) && q.holds(
-        "may another type serve it?",
+        "Is the best instance type unknown?",
         (
             match (machine.spec, &machine.demand.memory) {
-                (Some(_), Some(_)) => "no cheaper one, by the memory that it uses",
-                (Some(_), None) => "not known: memory in use is not",
-                (None, _) => "not known: its type is not",
+                (Some(_), Some(_)) => "no: no cheaper type has enough memory",
+                (Some(_), None) => "yes: memory usage is unknown",
+                (None, _) => "yes: its type is not in the catalogue",
             },
             "",
         ),
@@ -646,13 +650,13 @@ fn little_used(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let kind = instance.instance_type.as_str();
     let advice = match (machine.spec, &controller) {
         (Some(_), Some(controller)) => {
-            format!("Let {controller} start a smaller type than {kind}.")
+            format!("Configure {controller} to launch a smaller type than {kind}.")
         }
         (Some(_), None) => format!(
-            "Have its memory measured (the CloudWatch agent does), then take a smaller type than \
-             {kind}."
+            "Measure its memory usage with the CloudWatch agent. Then change to a smaller type \
+             than {kind}."
         ),
-        (None, _) => "Move its work to a smaller machine, or to one that others share.".to_owned(),
+        (None, _) => "Move its work to a smaller or shared machine.".to_owned(),
     };
     let region = &instance.region;
     let command = machine.spec.map(|_| {

@@ -12,7 +12,7 @@ pub mod verdict;
 
 use crate::facts::Facts;
 use crate::rules::batch::long_queued;
-use crate::rules::node::{gpu_idle, underutilized, no_probe, old_generation};
+use crate::rules::node::{gpu_idle, no_probe, old_generation, underutilized};
 use crate::rules::node::{idle, off_hours};
 use crate::rules::purchasing::commitment;
 use crate::rules::storage::{

@@ -15,7 +15,7 @@ use ebb_model::advice::step::StepAdvice;
 use ebb_model::step_profile::tasks::{PresentRequest, RequestBasis};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line, wrap};
-use ebb_telemetry::units::{Share, HumanDuration};
+use ebb_telemetry::units::{HumanDuration, Share};
 
 use crate::reason_codes::Reasons;
 

@@ -218,12 +218,18 @@ mod tests {
         check(CpuTime::from_millis(1_250).to_string(), "1.25 s");
         check(CpuTime::from_millis(512_000).to_string(), "8 min");
         check(HumanDuration(Duration::from_secs(31)).to_string(), "31 s");
-        check(HumanDuration(Duration::from_secs(2_520)).to_string(), "42 min");
+        check(
+            HumanDuration(Duration::from_secs(2_520)).to_string(),
+            "42 min",
+        );
         check(
             HumanDuration(Duration::from_secs(11_100)).to_string(),
             "3 h 05 min",
         );
-        check(HumanDuration(Duration::from_secs(187_200)).to_string(), "2 d 4 h");
+        check(
+            HumanDuration(Duration::from_secs(187_200)).to_string(),
+            "2 d 4 h",
+        );
     }
 
     #[test]

@@ -69,15 +69,15 @@ pub(crate) fn explain_worker(facts: &Facts<'_>, instance: &Instance) -> Vec<Chec
     let since = lost.and_then(|from| since(facts, *from));
     let patience = facts.policy.batch.agent_disconnected();
     if stranger {
-        q.holds("has it joined its cluster?", ("no", ""), true);
+        q.holds("Has the instance joined its ECS cluster?", ("no", ""), true);
     } else if q.holds(
-        "has ECS lost its agent?",
+        "Is its ECS agent disconnected?",
         (if lost.is_some() { "yes" } else { "no" }, ""),
         lost.is_some(),
     ) {
-        let shown = since.map_or_else(|| "not known".to_owned(), |t| HumanDuration(t).to_string());
+        let shown = since.map_or_else(|| "unknown".to_owned(), |t| HumanDuration(t).to_string());
         let is_long = since.and_then(|since| (since >= patience).then_some(true));
-        q.holds("for how long?", (shown, HumanDuration(patience)), is_long);
+        q.holds("For how long?", (shown, HumanDuration(patience)), is_long);
     }
     if let Some((_, worker)) = worker {
         let mut of_runtime = q.anew();
@@ -97,7 +97,7 @@ pub(crate) fn judge_job(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Opti
     };
     let status = format_args!("{:?}", job.status).to_string().to_uppercase();
     q.holds(
-        "how does it stand?",
+        "What is the job status?",
         (status, "RUNNABLE, STARTING or RUNNING"),
         !rows.is_empty(),
     );

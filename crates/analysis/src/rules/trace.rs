@@ -23,7 +23,7 @@ pub(crate) fn is_untold(
         finding.kind != q.rule && (resource.id == node || is_on_it)
     });
     q.holds(
-        "does another rule speak of it?",
+        "Does another finding cover this resource?",
         (
             other.map_or_else(|| "no".to_owned(), |other| other.kind.to_string()),
             "no",
@@ -129,7 +129,7 @@ impl RuleTrace {
     pub(crate) fn saves_enough(&mut self, facts: &Facts<'_>, cost: &Cost) -> bool {
         let least = facts.policy.overprovisioned.min_saving();
         self.holds(
-            "what would be saved a month?",
+            "What is the saving per month?",
             (cost.saving_a_month, format_args!("at least {least}")),
             cost.saving_a_month >= least,
         )

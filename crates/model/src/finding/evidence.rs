@@ -11,12 +11,14 @@ use std::fmt;
 use std::time::Duration;
 
 use ebb_telemetry::step::{PeakMemory, Requested};
-use ebb_telemetry::units::{Bytes, MilliCores, Share, HumanDuration};
+use ebb_telemetry::units::{Bytes, HumanDuration, MilliCores, Share};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::evidence::batch::{Queued, StuckJob};
 use crate::finding::evidence::idle::IdleNode;
-use crate::finding::evidence::node::{MetricSize, NewerGeneration, OffHours, IdleGpus, OversizedNode, UndersizedNode};
+use crate::finding::evidence::node::{
+    IdleGpus, MetricSize, NewerGeneration, OffHours, OversizedNode, UndersizedNode,
+};
 use crate::finding::evidence::purchasing::PurchaseOption;
 use crate::finding::evidence::step::StepTrouble;
 
@@ -152,10 +154,10 @@ impl fmt::Display for UnderutilizedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (active, watched) = (HumanDuration(self.active), HumanDuration(self.watched));
         match self.p95_cpu {
-            None => write!(f, "worked for {active} of {watched}"),
+            None => write!(f, "active for only {active} in {watched}"),
             Some(p95) => write!(
                 f,
-                "in 95 % of the hours of {watched} it never used more than {p95} of its cores"
+                "used at most {p95} of its cores in 95 % of the hours of the last {watched}"
             ),
         }
     }
@@ -164,30 +166,31 @@ impl fmt::Display for UnderutilizedNode {
 impl fmt::Display for Unused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Volume { what } => write!(f, "{what}, attached to nothing"),
+            Self::Volume { what } => write!(f, "{what}, not attached to an instance"),
             Self::StoppedMachine { what, machine } => {
-                write!(f, "{what} of {machine}, which has been stopped")
+                write!(f, "{what} of {machine}, which is stopped")
             }
             Self::Snapshot {
                 what,
                 volume: Some(volume),
             } => write!(
                 f,
-                "{what}: its volume {volume} is gone, and no image is made of it"
+                "{what}; source volume {volume} was deleted, and no AMI uses the snapshot"
             ),
             Self::Snapshot { what, volume: None } => {
-                write!(f, "{what}, a copy that no image is made of")
+                write!(f, "{what}, a copy that no AMI uses")
             }
             Self::OldType { what, iops, mibps } => write!(
                 f,
-                "{what}; gp3 with {iops} IOPS and {mibps} MiB/s does the same for less"
+                "{what}; gp3 with {iops} IOPS and {mibps} MiB/s has the same performance at a \
+                 lower price"
             ),
             Self::Address {
                 public_ip: Some(ip),
             } => {
-                write!(f, "{ip} is associated with nothing")
+                write!(f, "{ip} is not associated with any resource")
             }
-            Self::Address { public_ip: None } => f.write_str("associated with nothing"),
+            Self::Address { public_ip: None } => f.write_str("not associated with any resource"),
         }
     }
 }
@@ -211,11 +214,11 @@ impl fmt::Display for Overprovisioned {
                 known.join(" and ")
             }
         };
-        write!(f, "asked for {}, used at most {}", list(asked), list(used))?;
-        let times = if self.samples == 1 { "time" } else { "times" };
+        write!(f, "requested {}, used at most {}", list(asked), list(used))?;
+        let noun = if self.samples == 1 { "task" } else { "tasks" };
         write!(
             f,
-            " (seen {} {times}, {} in all)",
+            " ({} {noun}, total run time {})",
             self.samples,
             HumanDuration(self.observed_for)
         )
@@ -226,5 +229,36 @@ impl Overprovisioned {
     /// The peak memory in bytes.
     pub fn peak_bytes(&self) -> Option<Bytes> {
         self.peak_memory.map(|peak| peak.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reports of earlier releases contain these names; new reports do not.
+    #[test]
+    fn evidence_of_earlier_releases_is_read() {
+        let check = |earlier: &str, present: &str, fields: serde_json::Value| {
+            let mut stored = fields;
+            stored["type"] = earlier.into();
+            let read: Evidence = serde_json::from_value(stored).expect("it is read");
+            let written = serde_json::to_value(&read).expect("it is written");
+            assert_eq!(written["type"], present);
+        };
+        let time = serde_json::json!({"secs": 60, "nanos": 0});
+        let low = serde_json::json!({"watched": time, "active": time});
+        check("low_duty", "underutilized_node", low);
+        let none = serde_json::json!({"cores": null, "memory": null, "instead": null});
+        check("tight", "undersized_node", none);
+        let roomy = serde_json::json!({
+            "cores": 1000, "of_cores": 4000, "memory": 1, "of_memory": 8, "hours": 24,
+            "instead": "c7a.large",
+        });
+        check("roomy", "oversized_node", roomy);
+        let unused = serde_json::json!({
+            "how": "unused_plan", "committed_per_hour_usd": "1.0", "used_per_hour_usd": "0.5",
+        });
+        check("bought", "purchase_option", unused);
     }
 }

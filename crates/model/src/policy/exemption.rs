@@ -190,7 +190,7 @@ mod tests {
             let error = exempt(body).expect_err(expect).to_string();
             assert!(error.contains(expect), "{error} should say: {expect}");
         };
-        check("until = \"2026-12-31\"\nreason = \"r\"", "neither tag nor");
+        check("until = \"2026-12-31\"\nreason = \"r\"", "no tag, resource");
         check("tag = \"a\"\nreason = \"r\"", "missing field `until`");
         check(
             "tag = \"a\"\nuntil = \"2026-12-31\"",
@@ -204,7 +204,7 @@ mod tests {
             format!("tag = \"a\"\nschedule = {schedule}\nuntil = \"2026-12-31\"\nreason = \"r\"")
         };
         check(&with("{ }"), "its schedule covers no time");
-        check(&with("{ time_zone = \"Mars\" }"), "is no time zone");
+        check(&with("{ time_zone = \"Mars\" }"), "is not a time zone");
         check(
             "account = \"\"\nuntil = \"2026-12-31\"\nreason = \"r\"",
             "line 2",

@@ -80,7 +80,7 @@ fn queue(told: &JobQueue) -> Told<'_> {
 
 fn judge_one(facts: &Facts<'_>, told: Told<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     if !q.holds(
-        "what does Batch call it?",
+        "Which status does AWS Batch report?",
         (told.status.unwrap_or("nothing"), INVALID),
         told.status.map(|status| status == INVALID),
     ) {
@@ -94,16 +94,19 @@ fn judge_one(facts: &Facts<'_>, told: Told<'_>, q: &mut RuleTrace) -> Option<Ver
         },
         coverage: None,
         stuck: Stuck::Invalid {
-            reason: told.reason.unwrap_or("Batch gives no reason").to_owned(),
+            reason: told
+                .reason
+                .unwrap_or("AWS Batch gives no reason")
+                .to_owned(),
         },
         confidence: Confidence {
             level: Level::High,
-            reason: "Batch itself says so".into(),
+            reason: "AWS Batch reports this status".into(),
         },
         remedy: Remedy {
             action: Action::Reconfigure,
-            advice: "Mend its service role, instance profile or launch template, as the reason \
-                     says; until then no job of it starts and no machine of it is ended."
+            advice: "Fix the service role, instance profile or launch template that the reason \
+                     names. Until then, AWS Batch starts no job there and terminates no instance."
                 .into(),
             command: Some(told.command),
         },

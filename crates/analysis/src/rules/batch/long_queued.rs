@@ -86,17 +86,17 @@ fn judge_one(
     let longest = before.last().copied().unwrap_or_default();
     let usual = before.get(before.len() / 2).copied().unwrap_or_default();
     let bound = longest * 2 + Duration::from_secs(policy.queued_by_seconds);
-    let shown = waited.map_or_else(|| "not known".to_owned(), |t| HumanDuration(t).to_string());
+    let shown = waited.map_or_else(|| "unknown".to_owned(), |t| HumanDuration(t).to_string());
     let goes_on = q.holds(
-        "does the Batch rule speak of it?",
+        "Is the job already reported as stuck?",
         (if of_batch { "yes" } else { "no" }, ""),
         !of_batch,
     ) && q.holds(
-        "of how many jobs of its definition is the wait known?",
+        "How many earlier jobs of this definition have a known wait?",
         (runs, policy.queued_runs),
         (runs >= policy.queued_runs).then_some(true),
     ) && q.holds(
-        "for how long has it waited for a machine?",
+        "How long has the job waited for a machine?",
         (shown, HumanDuration(bound)),
         waited.map(|waited| waited >= bound),
     );
@@ -119,14 +119,14 @@ fn judge_one(
         }),
         confidence: Confidence {
             level: Level::Medium,
-            reason: format!("{runs} earlier jobs of its definition waited for less than half"),
+            reason: format!("{runs} earlier jobs of this definition waited less than half as long"),
         },
         // The job occupies no machine, so the finding has no cost.
         cost: None,
         remedy: Remedy {
             action: Action::Investigate,
-            advice: "Look at what its queue waits for: maximum vCPUs, instance types and zones of \
-                     its environments, jobs of higher priority before it."
+            advice: "Check the job queue: maximum vCPUs, instance types and Availability Zones of \
+                     its compute environments, and jobs with a higher priority."
                 .into(),
             command: Some(format!(
                 "aws batch get-job-queue-snapshot --region {} {}",
@@ -194,8 +194,8 @@ mod tests {
             let said = found.first().map(|finding| finding.evidence.to_string());
             assert_eq!(said.as_deref(), expect, "{waited_min} {before_min:?}");
         };
-        let long = "RUNNABLE for 60 min, 5 others of its definition waited 10 min, at most 20 min: \
-                    nothing tells why";
+        let long = "RUNNABLE for 60 min; 5 other jobs of this definition waited 10 min (median), \
+                    at most 20 min; the reason is unknown";
         check(60, &[5, 10, 10, 10, 20], Some(long));
         check(50, &[5, 10, 10, 10, 20], None);
         check(60, &[5, 10, 10, 20], None);

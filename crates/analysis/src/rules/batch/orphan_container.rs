@@ -142,10 +142,12 @@ fn judge_one(
     known: &Known<'_>,
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
-    let heard = one.silent.map(|silent| format!("{} ago", HumanDuration(silent)));
+    let heard = one
+        .silent
+        .map(|silent| format!("{} ago", HumanDuration(silent)));
     let is_fresh = one.is_fresh(facts);
     q.holds(
-        "is the probe of its machine heard of?",
+        "When did the probe on its machine last send a heartbeat?",
         (
             heard.unwrap_or_else(|| "never".to_owned()),
             format_args!("at most {} ago", HumanDuration(facts.policy.idle.after())),
@@ -155,12 +157,12 @@ fn judge_one(
     let over = known.over.get(one.task());
     let is_under_way = matches!(over, Some(None));
     let goes_on = q.holds(
-        "does a Batch job go on in it?",
+        "Does a running Batch job use the container?",
         (
             match over {
                 Some(None) => "yes",
-                Some(Some(_)) => "its job is over",
-                None => "none that Batch knows",
+                Some(Some(_)) => "no: its job has ended",
+                None => "no: AWS Batch knows no such job",
             },
             "",
         ),
@@ -185,8 +187,11 @@ fn outlived(
     let patience = Duration::from_secs(facts.policy.batch.orphan_seconds);
     let ago = since(facts, ended)?;
     q.holds(
-        "for how long has its job been over?",
-        (HumanDuration(ago), format_args!("at least {}", HumanDuration(patience))),
+        "How long ago did its job end?",
+        (
+            HumanDuration(ago),
+            format_args!("at least {}", HumanDuration(patience)),
+        ),
         ago >= patience,
     )
     .then(|| found_one(facts, one, ended, Some(ended)))?
@@ -201,12 +206,12 @@ fn vanished(
 ) -> Option<Verdict> {
     let told = known.ecs_has(facts, one);
     if !q.holds(
-        "does ECS know of its task?",
+        "Does ECS list its task?",
         (
             match told {
                 Some(true) => "yes",
                 Some(false) => "no",
-                None => "not all of what it knows could be read",
+                None => "unknown: not all ECS tasks could be read",
             },
             "",
         ),
@@ -220,7 +225,7 @@ fn vanished(
         facts.policy.batch.vanished_sweeps,
     );
     let again = q.holds(
-        "how many sweeps in a row found it so?",
+        "In how many consecutive sweeps was this the case?",
         (sweeps, format_args!("at least {least}")),
         (sweeps >= least).then_some(true),
     );
@@ -231,8 +236,8 @@ fn vanished(
             &one.id(),
             Some(&one.step.usage.name),
             format!(
-                "neither Batch nor ECS knows of its job; a verdict takes {least} sweeps in a row \
-                 that find it so, and {sweeps} did"
+                "neither AWS Batch nor ECS lists its job; reported after {least} consecutive \
+                 sweeps, {sweeps} so far"
             ),
         )),
     }
@@ -259,12 +264,14 @@ fn found_one(
         },
         confidence: Confidence {
             level: Level::High,
-            reason: "a probe sees its processes, and neither Batch nor ECS knows of them".into(),
+            reason: "the probe observes its processes, but neither AWS Batch nor ECS lists a \
+                     running job for them"
+                .into(),
         },
         remedy: Remedy {
             action: Action::Investigate,
             advice: format!(
-                "Stop the container of task {task} on {}; its agent has lost it.",
+                "Stop the container of task {task} on {}. The ECS agent no longer manages it.",
                 worker.node
             ),
             command: Some(open_shell(instance)),

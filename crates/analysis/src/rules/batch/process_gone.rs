@@ -38,12 +38,12 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
     let gone = ended.and_then(|step| since(facts, step.observed_at));
     let shown = match (step, gone) {
         (_, Some(gone)) => format!("{} ago", HumanDuration(gone)),
-        (Some(_), None) => "it lives".to_owned(),
-        (None, _) => "not seen".to_owned(),
+        (Some(_), None) => "no: the process runs".to_owned(),
+        (None, _) => "not observed".to_owned(),
     };
     let goes_on = is_fresh
         && q.holds(
-            "did its last process end?",
+            "Did the last process of the job end?",
             (shown, HumanDuration(patience)),
             step.map(|_| gone.is_some_and(|gone| gone >= patience)),
         );
@@ -59,13 +59,15 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
         },
         confidence: Confidence {
             level: Level::High,
-            reason: "a probe saw its last process end, and goes on being heard of".into(),
+            reason: "the probe observed the end of the last process and still sends heartbeats"
+                .into(),
         },
         remedy: Remedy {
             action: Action::Investigate,
-            advice: "Restart the ECS agent and the container runtime of its machine; end the job \
-                     so that it is tried elsewhere."
-                .into(),
+            advice:
+                "Restart the ECS agent and the container runtime of its machine. Terminate the job \
+                 so that AWS Batch retries it on another instance."
+                    .into(),
             command: Some(terminate(job, "its processes are gone")),
         },
     };

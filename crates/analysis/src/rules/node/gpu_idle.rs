@@ -11,7 +11,7 @@ use ebb_model::finding::evidence::idle::SeenBy;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Instance, InstanceState};
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Bytes, Share, HumanDuration};
+use ebb_telemetry::units::{Bytes, HumanDuration, Share};
 
 use crate::coverage;
 use crate::facts::Facts;
@@ -53,7 +53,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
     // Recent activity only: a long patience for idle nodes also covers the GPUs of an idle node.
     let works = quiet.is_some_and(|quiet| quiet < policy.after().min(patience / 2));
     let goes_on = q.holds(
-        "does it run, and is its probe heard of?",
+        "Is the instance running, and how old is its last heartbeat?",
         (HumanDuration(fresh), HumanDuration(policy.after())),
         runs && fresh <= policy.after(),
     ) && is_waste(facts, instance, q, (works, rests, seen));
@@ -74,7 +74,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
         origin: latest.origin,
         confidence: Confidence {
             level: Level::High,
-            reason: format!("a probe asked the devices themselves in {seen} of that time"),
+            reason: format!("the probe read the GPU counters in {seen} of that time"),
         },
     };
     Some(found(facts, instance, resting))
@@ -126,9 +126,9 @@ mod tests {
             let said = said.as_ref().map(|(kind, text)| (*kind, text.as_str()));
             assert_eq!(said, expect, "{minutes} {busy_until} {held_mib}");
         };
-        let idle = "1 GPU computed nothing for 2 h 10 min, 3.0 MiB of memory held";
+        let idle = "1 GPU idle for 2 h 10 min, 3.0 MiB of GPU memory in use";
         check(150, 20, 3, Some((FindingKind::IdleGpu, idle)));
-        let held = "1 GPU computed nothing for 2 h 10 min, 9.8 GiB of memory held";
+        let held = "1 GPU idle for 2 h 10 min, 9.8 GiB of GPU memory in use";
         check(150, 20, 10_000, Some((FindingKind::GpuMemoryHeld, held)));
         check(100, 0, 3, None);
         check(150, 150, 10_000, None);

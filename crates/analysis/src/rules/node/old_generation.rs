@@ -50,11 +50,11 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
     let spec = facts.catalogue.spec(&instance.instance_type)?;
     let series_now = series(&spec.name)?;
     let is_asked = q.holds(
-        "does it run, on demand?",
+        "Is it a running on-demand instance?",
         (format_args!("{state:?}, {market:?}"), "Running, OnDemand"),
         state == InstanceState::Running && market == Market::OnDemand,
     ) && q.holds(
-        "is it of a generation from before Nitro?",
+        "Does the instance type use the older Xen hypervisor?",
         (shown(spec), "Xen"),
         spec.hypervisor.map(|one| one == Hypervisor::Xen),
     );
@@ -67,7 +67,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
         .as_ref()
         .map_or("none".to_owned(), |newer| newer.instance_type.to_string());
     q.holds(
-        "which newer type of its kind has as much?",
+        "Which newer type of the same family is as large?",
         (shown, ""),
         newer.is_some(),
     );
@@ -98,8 +98,8 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
         }),
         confidence: Confidence {
             level: Level::Medium,
-            reason: "by cores, memory, disks and list prices; drivers for ENA and NVMe must be in \
-                     its image"
+            reason: "compares cores, memory, disks and list prices; the AMI must contain ENA and \
+                     NVMe drivers"
                 .into(),
         },
         cost: Some(cost),
@@ -149,7 +149,7 @@ fn remedy(instance: &Instance, controller: Option<&Controller>, newer: &Instance
     match controller {
         Some(controller) => Remedy {
             action: Action::Upgrade,
-            advice: format!("Let {controller} start {newer} instead."),
+            advice: format!("Configure {controller} to launch {newer} instead."),
             command: Some(format!(
                 "aws ec2 describe-instance-types --region {region} --instance-types {newer}"
             )),

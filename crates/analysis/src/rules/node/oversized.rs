@@ -55,11 +55,11 @@ fn judge_one(
     let instance = facts.inventory.instances.get(&id)?;
     let controller = facts.controller(instance);
     let is_free = q.holds(
-        "is its type its owner's to choose?",
+        "Does its owner choose the instance type?",
         (
             controller
                 .as_ref()
-                .map_or_else(|| "yes".into(), |c| format!("{c} chooses it")),
+                .map_or_else(|| "yes".into(), |c| format!("no: {c} chooses it")),
             "",
         ),
         controller.is_none(),
@@ -76,7 +76,7 @@ fn judge_one(
         shown(memory.map(|n| n.to_string())),
     );
     if !q.holds(
-        "what does all that ran on it need, with headroom?",
+        "How much do all tasks on this node need, with headroom?",
         (
             format_args!("{} cores, {} of memory", needs.0, needs.1),
             format_args!("at most {bound} of {} and {}", spec.vcpus, spec.memory),
@@ -87,7 +87,7 @@ fn judge_one(
     }
     let offer = advice.offers.first();
     if !q.holds(
-        "which type on sale holds that for less?",
+        "Which cheaper instance type fits this?",
         (
             offer.map_or_else(
                 || advice.refused.clone().unwrap_or_else(|| "none".into()),
@@ -131,8 +131,8 @@ fn judge_one(
         confidence: Confidence {
             level: if weeks { Level::Medium } else { Level::Low },
             reason: format!(
-                "by the busiest minutes of {} hours that its probe saw{}; network and volumes \
-                 are not sized",
+                "based on the busiest minutes of {} hours that the probe observed{}; network and \
+                 volumes are not included",
                 advice.hours_seen,
                 if weeks { "" } else { ", less than a week" }
             ),
@@ -244,7 +244,7 @@ mod tests {
                 machine.market = Market::Spot;
             }
         };
-        check("what it costs is not known", 30, (3, 10), on_spot, None);
+        check("what it costs is unknown", 30, (3, 10), on_spot, None);
         let old = |world: &mut World| {
             for machine in world.inventory.instances.values_mut() {
                 machine.instance_type = InstanceType::new("m4.4xlarge").expect("a type");
@@ -264,8 +264,8 @@ mod tests {
         let words = finding.evidence.to_string();
         assert!(
             words.starts_with(
-                "all that ran in 31 hours needs, headroom included, 3.8 of 16 cores and 12.0 GiB \
-                 of 64.0 GiB: "
+                "all tasks of 31 hours need 3.8 of 16 cores and 12.0 GiB of 64.0 GiB, including \
+                 headroom; "
             ),
             "{words}"
         );

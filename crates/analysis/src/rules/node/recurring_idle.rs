@@ -29,9 +29,9 @@ pub(crate) enum Usual {
 impl Usual {
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Self::Pauses => "usual: it paused for as long three times within a day",
-            Self::Daily => "usual: at these hours of each of the last three days",
-            Self::Weekly => "usual: at these hours of the week before",
+            Self::Pauses => "yes: three pauses of this length within one day",
+            Self::Daily => "yes: idle at these hours on each of the last three days",
+            Self::Weekly => "yes: idle at these hours of the previous week",
         }
     }
 }

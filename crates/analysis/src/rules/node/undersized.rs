@@ -22,7 +22,7 @@ use ebb_telemetry::identity::{BootId, NodeId};
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::{PlacedStep, StepEnd, StepId, StepKind};
 use ebb_telemetry::time::{BootClock, Window};
-use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share, HumanDuration};
+use ebb_telemetry::units::{Bytes, CpuTime, HumanDuration, MilliCores, Share};
 use jiff::SignedDuration;
 
 use crate::coverage;
@@ -101,7 +101,7 @@ fn judge_one(
     let silent = Duration::try_from(facts.now.duration_since(latest.end)).unwrap_or_default();
     let heard_within = facts.policy.idle.after();
     if !q.holds(
-        "does it run, and is its probe heard of?",
+        "Is the instance running, and how old is its last heartbeat?",
         (HumanDuration(silent), HumanDuration(heard_within)),
         instance.state == InstanceState::Running && silent <= heard_within,
     ) {
@@ -117,7 +117,7 @@ fn judge_one(
     let (cores, memory) = short(facts, latest, (&waiting, &killed), q)?;
     let spec = facts.catalogue.spec(&instance.instance_type);
     let goes_on = q.holds(
-        "is its type known?",
+        "Is its instance type in the catalogue?",
         (&instance.instance_type, ""),
         spec.map(|_| true),
     ) && is_untold(found, instance, FindingKind::StarvedStep, q);
@@ -166,13 +166,16 @@ fn short(
     let is_short = cores.is_some() || memory.is_some();
     let shown: &dyn fmt::Display = match &waits {
         Some(waits) => waits,
-        None => &"nothing that runs for a day tells how long it waits",
+        None => &"no task that runs for a day reports its waiting time",
     };
     q.holds(
-        "do its cores or its memory fall short?",
+        "Does the node lack CPU or memory?",
         (
-            format_args!("{shown}; {} killed without a limit", killed.len()),
-            format_args!("{bound} of that waited, all cores busy but the headroom; or 1 killed"),
+            format_args!(
+                "{shown}; OOM kills without a memory limit: {}",
+                killed.len()
+            ),
+            format_args!("at least {bound} of that time waiting and all cores busy, or 1 OOM kill"),
         ),
         (is_short || waits.is_some()).then_some(is_short),
     )
@@ -229,12 +232,12 @@ fn found_short(
     let confidence = match tight.memory {
         Some(_) => Confidence {
             level: Level::High,
-            reason: "the kernel itself named the victim".into(),
+            reason: "the kernel reported the OOM kill".into(),
         },
         None => Confidence {
             level: Level::Medium,
-            reason: "the kernel counts the time that ready threads wait for a core; that more \
-                     threads are started than there are cores looks the same"
+            reason: "the kernel counts the time that runnable threads wait for a core; starting \
+                     more threads than cores has the same effect"
                 .into(),
         },
     };
@@ -271,9 +274,12 @@ pub(crate) fn remedy(
             return change_type(instance, Action::Rightsize, &larger.instance_type);
         }
         (Some(controller), Some(_)) => {
-            format!("Let {controller} start {kind}, or place less on each of its machines.")
+            format!(
+                "Configure {controller} to launch {kind}, or place less work on each of its \
+                 machines."
+            )
         }
-        (_, None) => format!("Run less on it: no type alike with more than {kind} is on sale."),
+        (_, None) => format!("Run less work on this node. No similar type is larger than {kind}."),
     };
     Remedy {
         action: Action::Rightsize,

@@ -44,8 +44,8 @@ fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Option<
         .until
         .map(|until| until.strftime("%Y-%m-%d").to_string());
     if !q.holds(
-        "until when does it last?",
-        (until.as_deref().unwrap_or("not told"), "beyond now"),
+        "When does the commitment end?",
+        (until.as_deref().unwrap_or("unknown"), "in the future"),
         paid.until.is_none_or(|until| until > facts.now),
     ) {
         return None;
@@ -66,7 +66,7 @@ fn by_bill(
     let unused = UsdPerHour(paid.per_hour.0 - told.per_hour.0);
     let least = facts.policy.overprovisioned.min_saving();
     if !q.holds(
-        "what of it is not used a month, as the bill tells?",
+        "How much of it is unused per month, according to the bill?",
         (unused.a_month(), format_args!("at least {least}")),
         unused.a_month() >= least,
     ) {
@@ -86,13 +86,13 @@ fn by_bill(
         confidence: Confidence {
             level: Level::High,
             reason: format!(
-                "Cost Explorer says what of it was used in {}",
+                "Cost Explorer reports the usage over {}",
                 HumanDuration(window.length())
             ),
         },
         advice: format!(
-            "Run under it what it can pay for and that is paid for on demand; it can be neither \
-             sold nor ended, so commit to less when it ends{}.",
+            "Move on-demand usage that this Savings Plan covers under it. It cannot be sold or \
+             cancelled, so commit to less when it ends{}.",
             ends(paid)
         ),
         console: "savings-plans/utilization",
@@ -104,33 +104,38 @@ fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Optio
     let used = used(facts, paid);
     let unused = used.map(|used| UsdPerHour(paid.per_hour.0 - used).a_month());
     let least = facts.policy.overprovisioned.min_saving();
-    let shown = unused.map_or("not known".to_owned(), |unused| unused.to_string());
+    let shown = unused.map_or("unknown".to_owned(), |unused| unused.to_string());
     let is_unused = q.holds(
-        "what is paid a month beyond what its machines would cost on demand?",
+        "How much more per month does it cost than its machines on demand?",
         (shown, format_args!("at least {least}")),
         unused.map(|unused| unused >= least),
     );
     let undetermined = |reason: &str| Some(Verdict::undetermined(KIND, &paid.id, None, reason));
     let Some(used) = used else {
-        return undetermined("what one of its machines costs on demand is not known");
+        return undetermined("the on-demand price of one of its machines is unknown");
     };
     if !is_unused {
         return None;
     }
     let (Some(region), Some(family)) = (&paid.region, &paid.family) else {
-        let why = "it may pay for Fargate and Lambda too, which are not listed";
-        q.holds("is all listed that it may pay for?", (why, ""), None);
+        let why = "the commitment may also cover Fargate and Lambda usage, which is not in the \
+                   inventory";
+        q.holds(
+            "Does the inventory contain everything that it may cover?",
+            (why, ""),
+            None,
+        );
         return undetermined(why);
     };
     let mut unread = facts.inventory.gaps.iter();
     // Machines of any account may use the commitment up.
     let all_read = !unread.any(|gap| gap.may_hide_from(None, region.as_str(), &MACHINES));
     if !q.holds(
-        "could all of its region be read?",
+        "Could all resources of its region be read?",
         (if all_read { "yes" } else { "no" }, "yes"),
         all_read.then_some(true),
     ) {
-        return undetermined("not all of its region could be read");
+        return undetermined("not all resources of its region could be read");
     }
     let used = UsdPerHour(used);
     let waste = Unused {
@@ -146,13 +151,13 @@ fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Optio
         },
         confidence: Confidence {
             level: Level::Low,
-            reason: "by the machines that run now or were stopped within a day; those that ended \
-                     are not listed"
+            reason: "based on machines that run now or were stopped within a day; terminated \
+                     machines are not included"
                 .into(),
         },
         advice: format!(
-            "Move work onto {family} in {region}, sell what is left of a standard reservation, or \
-             let it end{}.",
+            "Move work to {family} in {region}, sell the rest of a standard Reserved Instance, or \
+             let the commitment end{}.",
             ends(paid)
         ),
         console: "ri/utilization",
@@ -304,7 +309,8 @@ mod tests {
         check("stopped for the night", night, Ok(308_000));
         let long = |w: &mut World, _: &mut Commitment| stopped(w, 48);
         check("stopped for long", long, Ok(500_000));
-        let all = "it may pay for Fargate and Lambda too, which are not listed";
+        let all = "the commitment may also cover Fargate and Lambda usage, which is not in the \
+                   inventory";
         check("any family", |_, c| c.family = None, Err(all));
     }
 
@@ -338,7 +344,7 @@ mod tests {
             assert!(report.not_judged.iter().all(|n| n.resource != "plan-1"));
         };
         let said =
-            "$0.5000/h is committed to, and $0.2000/h of it was used; $50.40 in global; high";
+            "the commitment is $0.5000/h, but only $0.2000/h of it is used; $50.40 in global; high";
         check(200_000, Some(said));
         check(499_500, None);
         check(500_000, None);

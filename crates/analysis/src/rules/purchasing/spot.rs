@@ -22,7 +22,7 @@ use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Share, HumanDuration};
+use ebb_telemetry::units::{HumanDuration, Share};
 
 use crate::facts::Facts;
 use crate::hourly_price::Price;
@@ -59,7 +59,9 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
 /// environment. A low score gives low confidence.
 pub(crate) fn take_scores(findings: &mut [Finding], environments: &[GroupAdvice]) {
     for finding in findings {
-        let Evidence::PurchaseOption(PurchaseOption::OnDemand { score, .. }) = &mut finding.evidence else {
+        let Evidence::PurchaseOption(PurchaseOption::OnDemand { score, .. }) =
+            &mut finding.evidence
+        else {
             continue;
         };
         let resource = &finding.resource;
@@ -71,7 +73,7 @@ pub(crate) fn take_scores(findings: &mut [Finding], environments: &[GroupAdvice]
         if score.as_ref().is_some_and(SpotScore::is_low) {
             finding.confidence = Confidence {
                 level: Level::Low,
-                reason: "AWS says that so many spot machines are hardly to be had now".into(),
+                reason: "AWS gives a low spot placement score for this number of machines".into(),
             };
         }
     }
@@ -128,7 +130,7 @@ fn judge_one(
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let may_be = facts.policy.placement.spot;
-    if !q.holds("does the policy take spot?", (may_be, true), may_be) {
+    if !q.holds("Does the policy allow spot?", (may_be, true), may_be) {
         return None;
     }
     let ended = known
@@ -142,11 +144,11 @@ fn judge_one(
         to: known.runs.iter().map(|run| run.step.observed_at).max()?,
     };
     let is_enough = q.holds(
-        "how many runs on its machines on demand ended?",
+        "How many tasks ended on its on-demand machines?",
         (runs, format_args!("at least {least}")),
         (runs >= least).then_some(true),
     ) && q.holds(
-        "within what time?",
+        "Over what time were these tasks observed?",
         (
             HumanDuration(window.length()),
             format_args!("at least {}", HumanDuration(LEAST_SEEN)),
@@ -171,7 +173,7 @@ fn judge_one(
                 sums.add(price, part(spot), often.chance_within(hours(longest)));
             }
             Err(reason) => {
-                q.holds("what would its machines cost on spot?", (&reason, ""), None);
+                q.holds("What would its machines cost on spot?", (&reason, ""), None);
                 let id = format!("environment/{name}");
                 return Some(Verdict::undetermined(KIND, &id, Some(name), reason));
             }
@@ -180,7 +182,7 @@ fn judge_one(
     let saved = UsdPerHour(sums.now.0 - sums.spot.0);
     let least = facts.policy.overprovisioned.min_saving();
     if !q.holds(
-        "what would be saved a month, interruptions counted?",
+        "What is the saving per month, including interruptions?",
         (saved.a_month(), format_args!("at least {least}")),
         saved.a_month() >= least,
     ) {
@@ -211,8 +213,8 @@ fn judge_one(
         }),
         confidence: Confidence {
             level: Level::Medium,
-            reason: "by its own runs, spot prices of now and how often such machines are taken \
-                     back; its jobs must bear to begin anew"
+            reason: "based on observed tasks, present spot prices and interruption rates; jobs \
+                     must be able to restart"
                 .into(),
         },
         cost: Some(Cost {
@@ -299,16 +301,15 @@ fn on_spot(
         .any(|paid| paid.pays_for(region, kind))
     {
         return Err(format!(
-            "a commitment pays for {kind}, and goes on without it"
+            "a commitment covers {kind} and would still be billed"
         ));
     }
     let price = facts.price_of(machine);
-    let price = price.ok_or_else(|| format!("what {kind} costs in {region} is not known"))?;
+    let price = price.ok_or_else(|| format!("the price of {kind} in {region} is unknown"))?;
     let terms = markets.spot.get(region).and_then(|types| types.get(kind));
-    let terms =
-        terms.ok_or_else(|| format!("the spot price of {kind} in {region} is not known"))?;
+    let terms = terms.ok_or_else(|| format!("the spot price of {kind} in {region} is unknown"))?;
     let often = interruptions(terms);
-    let often = often.ok_or_else(|| format!("how often {kind} is taken back is not known"))?;
+    let often = often.ok_or_else(|| format!("the spot interruption rate of {kind} is unknown"))?;
     let again = often.hours_to_end(hours(longest)) / hours(longest).max(f64::MIN_POSITIVE);
     let ppm = (again.clamp(1.0, 1e6) * 1e6) as u64;
     Ok((price, terms.per_hour.part(ppm, 1_000_000), often))
@@ -322,8 +323,8 @@ fn remedy(region: &Region, name: &str) -> Remedy {
     Remedy {
         action: Action::Reconfigure,
         advice: format!(
-            "Put a spot environment of several types before {name} in its queue, and give its job \
-             definitions a retry strategy."
+            "Create a spot compute environment with several instance types, and place it before \
+             {name} in the job queue. Give the job definitions a retry strategy."
         ),
         command: Some(format!(
             "aws batch describe-compute-environments --region {region} {}",

@@ -113,7 +113,7 @@ impl UnderWay<'_> {
     pub(crate) fn ends(&self, q: &mut RuleTrace) -> bool {
         let ends = self.is_there_to_end();
         q.holds(
-            "is it a step of a pipeline, which is there to end?",
+            "Is it a pipeline task, which should end?",
             (if ends { "yes" } else { "no" }, ""),
             ends,
         )

@@ -65,11 +65,11 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Ve
     // Another rule covers volumes without a machine.
     let machines = volume.attached_to.len();
     let is_asked = q.holds(
-        "of which type is it?",
+        "What is the volume type?",
         (&volume.volume_type, "gp2"),
         volume.volume_type == "gp2",
     ) && q.holds(
-        "how many machines have it?",
+        "To how many instances is the volume attached?",
         (machines, "at least 1"),
         machines > 0,
     );
@@ -80,10 +80,10 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Ve
     let now = storage_cost::a_month(facts, volume);
     let then = as_gp3(facts, &volume.region, volume.size_gib);
     let saving = now.zip(then).map(|(now, then)| now - then);
-    let shown = saving.map_or("not known".to_owned(), |saving| saving.to_string());
+    let shown = saving.map_or("unknown".to_owned(), |saving| saving.to_string());
     if !q.holds(
-        "what is the difference a month, its IOPS and throughput kept?",
-        (shown, "more than nothing"),
+        "How much cheaper per month is gp3 with the same IOPS and throughput?",
+        (shown, "more than $0.00"),
         saving.map(|saving| saving > Usd::ZERO),
     ) || !storage_cost::is_worth_it(facts, saving, q)
     {
@@ -110,7 +110,8 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Ve
             saving_a_month: saving,
             remedy: Remedy {
                 action: Action::Upgrade,
-                advice: "Change it to gp3 while it is in use; it stays online.".into(),
+                advice: "Change the volume type to gp3. The volume stays online during the change."
+                    .into(),
                 command: Some(format!(
                     "aws ec2 modify-volume --region {} {} --volume-type gp3 --iops {iops} \
                      --throughput {mibps}",

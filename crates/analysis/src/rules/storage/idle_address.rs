@@ -31,7 +31,7 @@ pub(crate) fn explain(facts: &Facts<'_>, address: &Address) -> Vec<Check> {
 fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<Verdict> {
     let has_it = address.association.as_deref();
     if !q.holds(
-        "what has it?",
+        "With what is the address associated?",
         (has_it.unwrap_or("nothing"), "nothing"),
         has_it.is_none(),
     ) {
@@ -57,12 +57,12 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<
             },
             confidence: Confidence {
                 level: Level::Medium,
-                reason: "EC2 says that nothing has it, and not since when".into(),
+                reason: "EC2 reports that the address is not associated, but not since when".into(),
             },
             saving_a_month: saving,
             remedy: Remedy {
                 action: Action::Delete,
-                advice: "Release the address, unless somebody outside relies on it.".into(),
+                advice: "Release the address, unless an external system relies on it.".into(),
                 command: Some(format!(
                     "aws ec2 release-address --region {} {}",
                     address.region,

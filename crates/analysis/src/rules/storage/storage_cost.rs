@@ -75,7 +75,7 @@ pub(crate) fn found(facts: &Facts<'_>, it: StorageWaste<'_>) -> Verdict {
     let is_old = it.kind != FindingKind::IdleAddress && !facts.catalogue.tells_storage(it.region);
     if it.saving_a_month.is_some() && is_old {
         let reason = confidence.reason;
-        confidence.reason = format!("{reason}; by list prices as remembered");
+        confidence.reason = format!("{reason}; the list price is approximate");
     }
     // A built-in price has no date.
     let as_of = facts.catalogue.storage_told_at(it.region);
@@ -115,7 +115,7 @@ pub(crate) fn long_since(
 ) -> Option<Timestamp> {
     let age = since.map(|since| facts.now.duration_since(since));
     let age = age.and_then(|age| Duration::try_from(age).ok());
-    let shown = age.map_or("not told".to_owned(), |age| HumanDuration(age).to_string());
+    let shown = age.map_or("unknown".to_owned(), |age| HumanDuration(age).to_string());
     let at_least = format_args!("at least {}", HumanDuration(bound)).to_string();
     let is_long = q.holds(question, (shown, at_least), age.map(|age| age >= bound));
     since.filter(|_| is_long)
@@ -124,9 +124,9 @@ pub(crate) fn long_since(
 /// False if the saving is known to be too small for a finding.
 pub(crate) fn is_worth_it(facts: &Facts<'_>, saving: Option<Usd>, q: &mut RuleTrace) -> bool {
     let least = facts.policy.storage.min_saving();
-    let shown = saving.map_or("not known".to_owned(), |saving| saving.to_string());
+    let shown = saving.map_or("unknown".to_owned(), |saving| saving.to_string());
     q.holds(
-        "what would be saved a month?",
+        "What is the saving per month?",
         (shown, format_args!("at least {least}")),
         saving.is_none_or(|saving| saving >= least),
     )

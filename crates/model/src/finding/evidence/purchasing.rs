@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ebb_telemetry::money::UsdPerHour;
-use ebb_telemetry::units::{Share, HumanDuration};
+use ebb_telemetry::units::{HumanDuration, Share};
 use serde::{Deserialize, Serialize};
 
 use crate::inventory::spot_market::SpotScore;
@@ -68,9 +68,9 @@ impl fmt::Display for PurchaseOption {
             } => {
                 write!(
                     f,
-                    "{machines} on demand for {now} on average, {spot} on spot with what would \
-                     run again: \
-                     the longest of {runs} runs took {}, and {interrupted} of such are interrupted",
+                    "{machines} on-demand machines cost {now} on average, and {spot} on spot \
+                     including repeated work; the longest of {runs} tasks took {}, and about \
+                     {interrupted} of such tasks are interrupted",
                     HumanDuration(*longest)
                 )?;
                 match score {
@@ -80,10 +80,14 @@ impl fmt::Display for PurchaseOption {
             }
             Self::Unused { paid, used } => write!(
                 f,
-                "{paid} is paid, and the machines that it is for would cost {used}"
+                "the commitment costs {paid}, but the machines that it covers would cost {used} on \
+                 demand"
             ),
             Self::UnusedPlan { committed, used } => {
-                write!(f, "{committed} is committed to, and {used} of it was used")
+                write!(
+                    f,
+                    "the commitment is {committed}, but only {used} of it is used"
+                )
             }
         }
     }

@@ -130,8 +130,8 @@ fn scale_in_delay(facts: &Facts<'_>, instance: &Instance, ends: &LastEnds<'_>) -
     let ago: Duration = facts.now.duration_since(ended).try_into().ok()?;
     (ago < delay).then(|| {
         format!(
-            "meant to wait: its environment keeps it for {minutes} min after its last job, which \
-             ended {} ago",
+            "its compute environment keeps instances for {minutes} min after their last job \
+             (scale-in delay), and the last job ended {} ago",
             HumanDuration(ago)
         )
     })
