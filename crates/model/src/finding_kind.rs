@@ -1,5 +1,5 @@
-//! The kinds of findings. This module is the only place with the variants, their docs, stable names,
-//! names in earlier releases, and labels.
+//! The kinds of findings. This module is the only place with the variants, their docs, labels,
+//! stable names, and names in earlier releases.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -78,7 +78,7 @@ fn what_a_stuck_job_mostly_runs_is_told_by_its_own_heartbeats() {
         assert!(said.ends_with(expect), "{said}");
     };
     said(&[("sort", 10), ("bwa", 90)], " (mostly bwa)");
-    said(&[], " in all)");
+    said(&[], ", 1 process)");
 }
 
 #[test]

@@ -121,8 +121,8 @@ mod tests {
         }
         let finding = verdict(&world, KIND).expect("it storms");
         let said = finding.evidence.to_string();
-        let ends = "(60 min of work lost): 4 tasks exited with status 3 and 2 tasks were ended by signal 9; \
-                    the newest was ended by signal 9";
+        let ends = "(60 min of work lost): 4 tasks exited with status 3 and 2 tasks were ended by \
+                    signal 9; the newest was ended by signal 9";
         assert!(said.contains(ends), "{said}");
     }
 }

@@ -101,7 +101,7 @@ impl fmt::Display for KeptAliveBy {
                 )
             }
             Self::MinimumCapacity(vcpus) => {
-                write!(f, "its compute environment has minimum vCPUs of {vcpus}")
+                write!(f, "its compute environment keeps at least {vcpus} vCPUs")
             }
             Self::DisabledEnvironment => f.write_str(
                 "its compute environment is disabled, so AWS Batch does not terminate its \

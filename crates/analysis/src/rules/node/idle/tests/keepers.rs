@@ -120,7 +120,8 @@ fn what_an_environment_is_told_keeps_its_machines_and_is_given_its_own_time() {
     check(
         75,
         delay,
-        "the scale-in delay of its compute environment (60 min) is over | AWS Batch should have terminated this instance",
+        "the scale-in delay of its compute environment (60 min) is over | AWS Batch should \
+         have terminated this instance",
     );
 }
 
