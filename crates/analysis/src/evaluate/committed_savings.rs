@@ -104,7 +104,7 @@ fn words(paid: &Commitment, kind: &str) -> String {
     let end = end.unwrap_or_default();
     format!(
         "Commitment {} is billed for {kind}{end}, used or not. The change saves nothing before \
-         that, unless other work uses the commitment.",
+         the commitment ends, unless other work uses it.",
         paid.id
     )
 }
@@ -216,7 +216,7 @@ mod tests {
         let of = |kind| report.findings.iter().find(|f| f.kind == kind);
         let idle = of(FindingKind::IdleNode).expect("it is idle");
         let words = "Commitment ri-1 is billed for m5.xlarge until 2027-03-01, used or not. The \
-                     change saves nothing before that, unless other work uses the commitment.";
+                     change saves nothing before the commitment ends, unless other work uses it.";
         assert!(
             idle.remedy.advice.ends_with(words),
             "{}",
