@@ -35,7 +35,7 @@ const KINDS: [FindingKind; 5] = [
     FindingKind::OffHoursNode,
     FindingKind::OverprovisionedNode,
     FindingKind::UnderprovisionedNode,
-    FindingKind::LowDutyNode,
+    FindingKind::UnderutilizedNode,
 ];
 
 /// Compute Optimizer's rule for idle machines, on the same metrics: peak CPU below 5 % and less

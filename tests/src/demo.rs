@@ -144,8 +144,8 @@ impl Demo {
         let (seed, waste) = (self.options.seed, self.options.waste);
         let world = account.fill(&places, children, seed, waste).await?;
         console.say(format_args!(
-            "filled by seed {seed}: {} running instances in {}; what waste is among them is in planted.json, \
-             which only part 6 reads",
+            "filled by seed {seed}: {} running instances in {}; what waste is among them is in \
+             planted.json, which only part 6 reads",
             world.nodes.len(),
             world.regions.join(", "),
         ));
@@ -355,7 +355,7 @@ impl Demo {
 /// The number of nodes that were not evaluated for lack of heartbeats.
 fn undetermined(report: &Report) -> usize {
     let reasons = report.not_judged.iter().map(|n| n.reason.as_str());
-    let for_want = |r: &&str| r.starts_with("undetermined") || r.contains("fell silent");
+    let for_want = |r: &&str| r.contains("observed only") || r.contains("last heartbeat");
     reasons.filter(for_want).count()
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn divide(
 fn takes_the_machine(finding: &Finding) -> bool {
     let about_a_node = matches!(
         finding.kind,
-        FindingKind::IdleNode | FindingKind::LowDutyNode | FindingKind::StuckBatchJob
+        FindingKind::IdleNode | FindingKind::UnderutilizedNode | FindingKind::StuckBatchJob
     );
     about_a_node && finding.resource.node.is_none()
 }

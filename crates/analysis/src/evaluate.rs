@@ -26,7 +26,7 @@ use ebb_telemetry::step::PlacedStep;
 use crate::evaluate::shared_costs::Costs;
 use crate::facts::Facts;
 use crate::rules::node::idle::last_steps;
-use crate::rules::node::{low_duty, undersized};
+use crate::rules::node::{undersized, underutilized};
 use crate::rules::other_findings::{OtherFindings, keep_best_type_change};
 use crate::rules::purchasing::spot;
 use crate::rules::step::oversized;
@@ -130,7 +130,7 @@ fn found(
     let mut all = Judged::default();
     all.settle(facts, verdicts);
     last_steps::link(&mut all.findings, profiles);
-    low_duty::take_offers(facts, &mut all.findings, &targets.nodes);
+    underutilized::take_offers(facts, &mut all.findings, &targets.nodes);
     let too_small = undersized::judge(facts, kept, all.others());
     all.settle(facts, too_small);
     let of_nodes = crate::rules::node::oversized::judge(facts, &targets.nodes, all.others());

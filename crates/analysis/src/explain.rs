@@ -3,6 +3,7 @@
 pub mod names;
 
 use ebb_model::finding::Finding;
+use ebb_model::finding_kind::current_id;
 use ebb_model::inventory::batch::job::{Job, JobId, JobStatus};
 use ebb_model::inventory::commitments::Commitment;
 use ebb_model::inventory::instance::{Instance, InstanceState};
@@ -14,7 +15,7 @@ use serde::Serialize;
 use crate::evaluate::judge;
 use crate::facts::Facts;
 use crate::rules::batch::long_queued;
-use crate::rules::node::{gpu_idle, low_duty, old_generation, oversized, undersized};
+use crate::rules::node::{gpu_idle, old_generation, oversized, undersized, underutilized};
 use crate::rules::node::{idle, off_hours};
 use crate::rules::other_findings::OtherFindings;
 use crate::rules::purchasing::{commitment, spot};
@@ -53,6 +54,7 @@ pub struct Explanation {
 /// Explains the result for the resource with this id or name, or for the resource of the finding
 /// with this id.
 pub fn explain(facts: &Facts<'_>, asked: &str) -> Explanation {
+    let asked = &*current_id(asked);
     let report = judge(facts);
     let kept = facts.state.steps();
     let profiles = step_history::profiles(facts, &kept);
@@ -169,7 +171,7 @@ impl Known<'_, '_> {
         checks.extend(batch::explain_worker(facts, machine));
         checks.extend(gpu_idle::explain(facts, machine));
         checks.extend(old_generation::explain(facts, machine));
-        checks.extend(low_duty::explain(facts, machine));
+        checks.extend(underutilized::explain(facts, machine));
         checks.extend(off_hours::explain(facts, machine));
         checks.extend(oversized::explain(facts, nodes, found, machine));
         checks.extend(undersized::explain(facts, self.kept, found, machine));
@@ -216,10 +218,8 @@ impl Known<'_, '_> {
             Some(format!("commitment of {}", paid.per_hour))
         };
         let is_step = || self.profiles.by_step.keys().any(|key| key.name == id);
-        let step = || {
-            (is_step() || !self.of_step(id).is_empty())
-                .then(|| "a step, or a run of one".to_owned())
-        };
+        let step =
+            || (is_step() || !self.of_step(id).is_empty()).then(|| "a step or a task".to_owned());
         machine()
             .or_else(job)
             .or_else(volume)
@@ -237,7 +237,9 @@ impl Known<'_, '_> {
     fn not_evaluated(&self, id: &str, checks: &[Check]) -> Option<String> {
         let machine = self.machine(id);
         if machine.is_some_and(|machine| machine.state != InstanceState::Running) {
-            return Some("rules evaluate machines that run, and it does not".to_owned());
+            return Some(
+                "the instance is not running, and rules evaluate running instances".to_owned(),
+            );
         }
         let mut on_fargate = self.report.fargate.jobs.iter();
         let on_fargate = on_fargate.find(|job| job.id.as_str() == id);
@@ -246,7 +248,9 @@ impl Known<'_, '_> {
         }
         let has_ended = |job: &Job| matches!(job.status, JobStatus::Succeeded | JobStatus::Failed);
         if self.job(id).is_some_and(has_ended) {
-            return Some("rules evaluate jobs that wait or run, and it has ended".to_owned());
+            return Some(
+                "the job has ended, and rules evaluate waiting and running jobs".to_owned(),
+            );
         }
         if checks.is_empty() {
             return self.why_not_asked(id);
@@ -264,16 +268,18 @@ impl Known<'_, '_> {
 
     fn why_not_asked(&self, id: &str) -> Option<String> {
         if names::group(self.report, id).is_some() {
-            return Some("rules evaluate its steps, jobs and machines".to_owned());
+            return Some(
+                "rules evaluate steps, jobs and machines, not pipelines or runs".to_owned(),
+            );
         }
         if names::beyond_the_inventory(self.report, id).is_some() {
-            return Some("the inventory does not have it".to_owned());
+            return Some("the resource is not in the inventory".to_owned());
         }
         self.profiles
             .by_step
             .keys()
             .any(|key| key.name == id)
-            .then(|| "no run of it tells what it needs".to_owned())
+            .then(|| "no task of the step shows its demand".to_owned())
     }
 }
 
@@ -355,10 +361,14 @@ mod tests {
             volumes.insert(volume.id.clone(), volume);
         };
         use ebb_model::finding_kind::FindingKind as Kind;
-        let saved = "what would be saved a month?";
+        let saved = "What is the saving per month?";
         let alone = (Kind::UnattachedVolume, saved, Speaks::ForWaste);
         check("vol-1", &move |w| put(w, volume(30, "gp3", 500)), alone);
-        let young = (Kind::UnattachedVolume, "how old is it?", Speaks::Against);
+        let young = (
+            Kind::UnattachedVolume,
+            "How old is the volume?",
+            Speaks::Against,
+        );
         check("vol-1", &move |w| put(w, volume(1, "gp3", 500)), young);
         let attached = |volume_type| Volume {
             attached_to: vec![node(1)],
@@ -366,7 +376,11 @@ mod tests {
         };
         let old_type = (Kind::OldVolumeType, saved, Speaks::ForWaste);
         check("vol-1", &move |w| put(w, attached("gp2")), old_type);
-        let other = (Kind::OldVolumeType, "of which type is it?", Speaks::Against);
+        let other = (
+            Kind::OldVolumeType,
+            "What is the volume type?",
+            Speaks::Against,
+        );
         check("vol-1", &move |w| put(w, attached("gp3")), other);
         fn stop(world: &mut World) {
             let machine = world.inventory.instances.get_mut(&node(1));
@@ -384,7 +398,7 @@ mod tests {
         check(node(1).as_str(), &|_| {}, older);
         let still = (
             Kind::OldGeneration,
-            "does it run, on demand?",
+            "Is it a running on-demand instance?",
             Speaks::Against,
         );
         check(node(1).as_str(), &stop, still);
@@ -398,10 +412,10 @@ mod tests {
                 used: None,
             });
         };
-        let unused = "could all of its region be read?";
+        let unused = "Could all resources of its region be read?";
         let unused = (Kind::UnusedCommitment, unused, Speaks::ForWaste);
         check("ri-1", &move |w| commit(w, Some("c5")), unused);
-        let listed = "is all listed that it may pay for?";
+        let listed = "Does the inventory contain everything that it may cover?";
         let listed = (Kind::UnusedCommitment, listed, Speaks::Unknown);
         check("ri-1", &move |w| commit(w, None), listed);
     }
@@ -414,7 +428,7 @@ mod tests {
         let (value, speaks) = last(&world, node(1).as_str());
         assert_eq!(
             (value.as_str(), speaks),
-            ("yes: the Batch rule judges it", Speaks::Against)
+            ("yes: the stuck Batch job rule applies", Speaks::Against)
         );
         world.inventory.batch.jobs.clear();
         let (value, speaks) = last(&world, node(1).as_str());
@@ -423,9 +437,15 @@ mod tests {
             let asked = explain(&world.facts(), node(1).as_str()).checks;
             (asked[0].question, asked[0].speaks)
         };
-        assert_eq!(first(&world), ("has ECS lost its agent?", Speaks::Against));
+        assert_eq!(
+            first(&world),
+            ("Is its ECS agent disconnected?", Speaks::Against)
+        );
         world.memory.disconnected_since.insert(node(1), world.now);
-        assert_eq!(first(&world), ("has ECS lost its agent?", Speaks::ForWaste));
+        assert_eq!(
+            first(&world),
+            ("Is its ECS agent disconnected?", Speaks::ForWaste)
+        );
         assert_eq!(explain(&world.facts(), "i-other").what, None);
     }
 
@@ -461,7 +481,7 @@ mod tests {
         world.job().stopped_at = None;
         check(&world, &container, what, ("yes", Speaks::Against));
         world.inventory.batch.jobs.clear();
-        let unread = "not all of what it knows could be read";
+        let unread = "unknown: not all ECS tasks could be read";
         check(&world, &container, what, (unread, Speaks::Unknown));
         let (arn, task) = (
             "arn:aws:ecs:us-east-1:1:task/c/2",

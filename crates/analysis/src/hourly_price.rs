@@ -71,8 +71,8 @@ pub(crate) fn unpriced(facts: &Facts<'_>) -> Option<Gap> {
         Gap::new(
             "prices of machine types",
             format!(
-                "{}: neither the bill nor the catalogue has one, so that no dollars are told; `ebb \
-             catalog refresh` asks AWS, and [[prices]] of the policy states one",
+                "{}: no price found in the bill or the catalogue; cost not shown. Run `ebb catalog \
+                 refresh` to read prices from AWS, or state them under [[prices]] in the policy",
                 named.join(", ")
             ),
         )

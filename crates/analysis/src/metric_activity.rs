@@ -28,14 +28,14 @@ pub(crate) fn holds_back(
     window: Window,
 ) -> Option<String> {
     if series.credits.is_some_and(|credits| credits.are_spent()) {
-        return Some("its CPU credits are spent, so that it is throttled to its baseline".into());
+        return Some("the CPU credits are used up, so the CPU is throttled to its baseline".into());
     }
     if window.length() >= facts.policy.metrics.memory_held() {
         return None;
     }
     let much = memory_in_use(facts, series, window)?;
     Some(format!(
-        "up to {much} of its memory is in use, and what holds it may be needed"
+        "up to {much} of the memory is in use, so a process may still be needed"
     ))
 }
 

@@ -12,7 +12,7 @@ use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::cost::Cost;
 use ebb_model::finding::evidence::Evidence;
-use ebb_model::finding::evidence::node::{Larger, MetricSize, SizeFit};
+use ebb_model::finding::evidence::node::{LargerType, MetricSize, SizeFit};
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Controller, Instance, InstanceState};
@@ -20,7 +20,7 @@ use ebb_model::metric_series::{MetricPoint, MetricSeries};
 use ebb_sizing::core_speed::Speeds;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Bytes, MilliCores, Share, Spoken};
+use ebb_telemetry::units::{Bytes, HumanDuration, MilliCores, Share};
 
 use crate::advice::node::{MemoryNeeds, SizeNeeds, cheapest_alike};
 use crate::facts::Facts;
@@ -32,19 +32,19 @@ use crate::rules::node::idle::by_metrics;
 use crate::rules::node::undersized::remedy as larger_remedy;
 use crate::rules::other_findings::{OtherFindings, covers_size};
 use crate::rules::remedy::{change_type, larger};
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 /// Rules in order of priority; at most one of them has a result for a machine.
 const RULES: [Rule; 3] = [
     (FindingKind::UnderprovisionedNode, too_small),
     (FindingKind::OverprovisionedNode, too_large),
-    (FindingKind::LowDutyNode, little_used),
+    (FindingKind::UnderutilizedNode, little_used),
 ];
 
 type Rule = (
     FindingKind,
-    fn(&Machine<'_>, &mut Questions) -> Option<Finding>,
+    fn(&Machine<'_>, &mut RuleTrace) -> Option<Finding>,
 );
 
 /// Known time for medium confidence, if memory and network are known too.
@@ -91,7 +91,7 @@ pub(crate) fn judge(facts: &Facts<'_>, speeds: &Speeds, found: OtherFindings<'_>
     let verdicts = untold.filter_map(|(id, series)| {
         let machine = Machine::of(facts, speeds, (facts.instance(id)?, series))?;
         let finding = RULES.iter().find_map(|(kind, rule)| {
-            let q = &mut Questions::unwritten(*kind);
+            let q = &mut RuleTrace::unwritten(*kind);
             is_evaluated(&machine, q).then(|| rule(&machine, q))?
         });
         Some(Verdict::Waste(Box::new(finding?)))
@@ -120,9 +120,9 @@ pub(crate) fn explain(
     let mut checks = Vec::new();
     for (kind, rule) in RULES {
         let mut speaks = false;
-        checks.extend(Questions::written(kind, |q| {
+        checks.extend(RuleTrace::written(kind, |q| {
             let is_untold = q.holds(
-                "does another rule speak of it?",
+                "Does another finding cover this resource?",
                 (
                     other.map_or_else(|| "no".to_owned(), |other| other.kind.to_string()),
                     "no",
@@ -294,12 +294,13 @@ impl<'a> Machine<'a> {
         .collect();
         let is_long = self.known() >= ALMOST_A_FORTNIGHT;
         let is_known = demand.memory.is_some() && demand.network.is_some();
-        let mut reason = "no probe: samples may hide peaks that are shorter than they".to_owned();
+        let mut reason =
+            "no probe; metrics may hide peaks shorter than their sampling period".to_owned();
         if !unknown.is_empty() {
-            reason += &format!("; not known: {}", unknown.join(", "));
+            reason += &format!("; unknown: {}", unknown.join(", "));
         }
         if !is_long {
-            reason += &format!("; metrics cover only {}", Spoken(self.known()));
+            reason += &format!("; metrics cover only {}", HumanDuration(self.known()));
         }
         Confidence {
             level: if is_long && is_known {
@@ -404,7 +405,7 @@ impl Samples {
 }
 
 /// Questions that every rule asks first.
-fn is_evaluated(machine: &Machine<'_>, q: &mut Questions) -> bool {
+fn is_evaluated(machine: &Machine<'_>, q: &mut RuleTrace) -> bool {
     let (facts, instance) = (machine.facts, machine.instance);
     let silent = facts.now.duration_since(machine.demand.window.to);
     let silent = Duration::try_from(silent).unwrap_or_default();
@@ -416,20 +417,20 @@ fn is_evaluated(machine: &Machine<'_>, q: &mut Questions) -> bool {
         || by_metrics::is_unknown_accelerator(facts, instance);
     let is_metal = instance.instance_type.as_str().contains(".metal");
     q.holds(
-        "does it run, and do its metrics go on?",
+        "Is the instance running, and are its metrics current?",
         (
-            format_args!("{:?}, {} ago", instance.state, Spoken(silent)),
-            format_args!("Running, at most {} ago", Spoken(late)),
+            format_args!("{:?}, {} ago", instance.state, HumanDuration(silent)),
+            format_args!("Running, at most {} ago", HumanDuration(late)),
         ),
         instance.state == InstanceState::Running && silent <= late,
-    ) && idle::stands_by(facts, instance, q).is_none()
+    ) && idle::check_standby(facts, instance, q).is_none()
         && q.holds(
-            "is it sized by its cores, and not by Batch?",
+            "Do its CPU cores determine the size of the instance?",
             (
                 match (is_batchs, has_devices, is_metal) {
-                    (true, ..) => "Batch chooses its type",
-                    (_, true, _) => "it has GPUs or accelerators",
-                    (.., true) => "it is bare metal",
+                    (true, ..) => "no: AWS Batch chooses its type",
+                    (_, true, _) => "no: it has GPUs or accelerators",
+                    (.., true) => "no: it is bare metal",
                     _ => "yes",
                 },
                 "",
@@ -437,16 +438,16 @@ fn is_evaluated(machine: &Machine<'_>, q: &mut Questions) -> bool {
             !is_batchs && !has_devices && !is_metal,
         )
         && q.holds(
-            "of how long is its CPU known?",
+            "For how long is CPU usage known?",
             (
-                Spoken(machine.known()),
-                format_args!("at least {}", Spoken(DAY.unsigned_abs())),
+                HumanDuration(machine.known()),
+                format_args!("at least {}", HumanDuration(DAY.unsigned_abs())),
             ),
             (machine.known() >= DAY.unsigned_abs()).then_some(true),
         )
 }
 
-fn too_small(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
+fn too_small(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let (facts, instance, demand) = (machine.facts, machine.instance, &machine.demand);
     let policy = &facts.policy.metrics;
     let full = demand.cpu.share_from(policy.full_cpu().ppm().into());
@@ -457,9 +458,9 @@ fn too_small(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
     let lacks_memory = memory.is_some_and(|memory| memory >= policy.full_memory());
     let shown = memory.map_or_else(|| "unknown".to_owned(), |memory| memory.to_string());
     if !q.holds(
-        "are its cores or its memory full?",
+        "Is its CPU or memory fully used?",
         (
-            format_args!("CPU for {full} of the time; memory {shown}"),
+            format_args!("CPU full for {full} of the time; memory at {shown}"),
             format_args!(
                 "CPU above {} for {} on half of the days, or memory above {} for 95 %",
                 policy.full_cpu(),
@@ -484,7 +485,7 @@ fn too_small(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
         larger(facts, instance, spec, (vcpus, memory))
     });
     let kind = &instance.instance_type;
-    let instead = instead.map(|larger| Larger {
+    let instead = instead.map(|larger| LargerType {
         now: facts.catalogue.on_demand(&instance.region, kind),
         then: larger.per_hour,
         instance_type: larger.instance_type,
@@ -494,7 +495,8 @@ fn too_small(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
         Some(_) => larger_remedy(instance, controller.as_ref(), instead.as_ref()),
         None => Remedy {
             action: Action::Rightsize,
-            advice: "Give it half as much again of what is full, or run less on it.".to_owned(),
+            advice: "Increase the fully used resource by half, or run less work on this node."
+                .to_owned(),
             command: None,
         },
     };
@@ -509,7 +511,7 @@ fn too_small(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
     let mut finding = machine.finding(FindingKind::UnderprovisionedNode, size, remedy);
     finding.confidence.level = Level::Low;
     finding.confidence.reason +=
-        "; a batch job uses all cores that it gets, and then more of them only make it faster";
+        "; a batch job uses every core it gets, so more cores may only shorten it";
     // The fix increases the cost, so the saving is zero.
     let price = facts.price_of(instance);
     let nothing = price.map(|price| price.scaled(UsdPerHour::default(), price.per_hour));
@@ -517,23 +519,23 @@ fn too_small(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
     Some(finding)
 }
 
-fn too_large(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
+fn too_large(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let (facts, instance) = (machine.facts, machine.instance);
     let controller = facts.controller(instance);
     let needed = Share::from_ppm(ppm(machine.with_headroom(machine.cpu().ppm().into())));
     let bound = Share::from_ppm(facts.policy.overprovisioned.needed_share_ppm);
     let shown = controller.as_ref();
     let is_free = q.holds(
-        "is its type its owner's to choose?",
+        "Does its owner choose the instance type?",
         (
-            shown.map_or_else(|| "yes".to_owned(), |c| format!("{c} chooses it")),
+            shown.map_or_else(|| "yes".to_owned(), |c| format!("no: {c} chooses it")),
             "",
         ),
         controller.is_none(),
     );
     let is_roomy = is_free
         && q.holds(
-            "what part of its cores does it need, with headroom?",
+            "Which share of its cores does the node need, with headroom?",
             (needed.compared_with(bound), format_args!("at most {bound}")),
             needed <= bound,
         );
@@ -561,7 +563,7 @@ fn too_large(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
     let best = fitting.first();
     let best = best.and_then(|(per_hour, other)| Some((saves(*per_hour)?, *per_hour, *other)));
     if !q.holds(
-        "which type on sale holds that for less?",
+        "Which cheaper instance type fits this?",
         (
             best.map_or_else(|| "none".to_owned(), |(_, _, other)| other.name.to_string()),
             "",
@@ -576,7 +578,7 @@ fn too_large(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
         return None;
     }
     let size = MetricSize {
-        instead: Some(Larger {
+        instead: Some(LargerType {
             instance_type: other.name.clone(),
             now: facts.catalogue.on_demand(&instance.region, &spec.name),
             then: per_hour,
@@ -615,27 +617,29 @@ fn advice_without_type(machine: &Machine<'_>, needed: Share) -> String {
         "half"
     };
     match &machine.demand.memory {
-        Some(_) => format!("Give it {part} of its cores; size its memory by what it uses."),
-        None => format!("Give it {part} of its cores, and the memory that it has now."),
+        Some(_) => format!(
+            "Reduce the machine to {part} of its cores. Set its memory by its measured usage."
+        ),
+        None => format!("Reduce the machine to {part} of its cores and keep its memory."),
     }
 }
 
 /// Finds a machine with little use for which neither its type nor its memory suggests another size.
-fn little_used(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
+fn little_used(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let (facts, instance) = (machine.facts, machine.instance);
     let p95 = Share::from_ppm(ppm(machine.demand.cpu.percentile(950_000)));
     let bound = Share::from_ppm(facts.policy.hours.low_p95_ppm);
     let is_little = q.holds(
-        "how much of its cores does it use in 95 % of its samples?",
+        "What is the 95th percentile of its CPU usage?",
         (p95.compared_with(bound), format_args!("at most {bound}")),
         p95 <= bound,
     ) && q.holds(
-        "may another type serve it?",
+        "Is the best instance type unknown?",
         (
             match (machine.spec, &machine.demand.memory) {
-                (Some(_), Some(_)) => "no cheaper one, by the memory that it uses",
-                (Some(_), None) => "not known: memory in use is not",
-                (None, _) => "not known: its type is not",
+                (Some(_), Some(_)) => "no: no cheaper type has enough memory",
+                (Some(_), None) => "yes: memory usage is unknown",
+                (None, _) => "yes: its type is not in the catalogue",
             },
             "",
         ),
@@ -648,13 +652,13 @@ fn little_used(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
     let kind = instance.instance_type.as_str();
     let advice = match (machine.spec, &controller) {
         (Some(_), Some(controller)) => {
-            format!("Let {controller} start a smaller type than {kind}.")
+            format!("Configure {controller} to launch a smaller type than {kind}.")
         }
         (Some(_), None) => format!(
-            "Have its memory measured (the CloudWatch agent does), then take a smaller type than \
-             {kind}."
+            "Measure its memory usage with the CloudWatch agent. Then change to a smaller type \
+             than {kind}."
         ),
-        (None, _) => "Move its work to a smaller machine, or to one that others share.".to_owned(),
+        (None, _) => "Move its work to a smaller or shared machine.".to_owned(),
     };
     let region = &instance.region;
     let command = machine.spec.map(|_| {
@@ -666,5 +670,5 @@ fn little_used(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
         command,
     };
     let size = machine.size(SizeFit::LittleUsed);
-    Some(machine.finding(FindingKind::LowDutyNode, size, remedy))
+    Some(machine.finding(FindingKind::UnderutilizedNode, size, remedy))
 }

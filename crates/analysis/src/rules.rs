@@ -13,7 +13,7 @@ pub mod verdict;
 
 use crate::facts::Facts;
 use crate::rules::batch::long_queued;
-use crate::rules::node::{gpu_idle, low_duty, no_probe, old_generation};
+use crate::rules::node::{gpu_idle, no_probe, old_generation, underutilized};
 use crate::rules::node::{idle, off_hours};
 use crate::rules::purchasing::commitment;
 use crate::rules::storage::{
@@ -26,7 +26,7 @@ pub(crate) const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 14] = [
     idle::judge,
     batch::judge,
     long_queued::judge,
-    low_duty::judge,
+    underutilized::judge,
     no_probe::judge,
     off_hours::judge,
     gpu_idle::judge,

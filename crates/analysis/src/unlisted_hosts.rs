@@ -79,7 +79,11 @@ mod tests {
             assert_eq!(said, expect, "{name}");
         };
         check("rack3-07", 5, "idle_node/on-premises/rack3-07");
-        check("rack3-07", 7_200, "its probe fell silent 2 h 00 min ago");
+        check(
+            "rack3-07",
+            7_200,
+            "its probe sent the last heartbeat 2 h 00 min ago",
+        );
         check("rack3-07", 90_000, "well");
         check("i-0123456789abcdef0", 5, "well");
         check("i-01234567", 5, "well");

@@ -8,6 +8,7 @@ use ebb_cloud::documents::decisions::DecisionsError;
 use ebb_cloud::ports::Objects;
 use ebb_model::decision;
 use ebb_model::decision::{Decision, Verb};
+use ebb_model::finding_kind::current_id;
 use ebb_model::report::Report;
 use ebb_telemetry::safe_text::one_line;
 use jiff::Timestamp;
@@ -127,6 +128,7 @@ pub(crate) async fn decide(
     (finding, act): (&str, Act),
     (request, at): (&Request, Timestamp),
 ) -> Result<String, Problem> {
+    let finding = &*current_id(finding);
     let said = said(request)?;
     let set_aside = report.history.set_aside.iter().map(|aside| &aside.finding);
     let mut known = report.findings.iter().chain(set_aside);

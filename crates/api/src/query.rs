@@ -1,5 +1,6 @@
 //! Query parameters.
 
+use ebb_model::finding_kind::FindingKind;
 use ebb_workflows::export::TextOptions;
 use ebb_workflows::export::request::RetryPolicy;
 use url::form_urlencoded;
@@ -50,12 +51,21 @@ impl Only {
     }
 }
 
+/// Replaces the name of a finding kind in an earlier release by the present one.
+fn with_current_kind((name, value): (String, String)) -> (String, String) {
+    let kind = value.parse::<FindingKind>().ok();
+    match kind.filter(|_| name == "kind") {
+        Some(kind) => (name, kind.slug().to_owned()),
+        None => (name, value),
+    }
+}
+
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn of(raw: &str) -> Self {
         let pairs = form_urlencoded::parse(raw.as_bytes());
-        Self(pairs.into_owned().collect())
+        Self(pairs.into_owned().map(with_current_kind).collect())
     }
 
     /// Refuses unknown and repeated parameters: a misspelt filter must not be ignored.

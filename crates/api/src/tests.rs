@@ -351,6 +351,7 @@ async fn lists_are_filtered_by_region_kind_and_owner() {
     check("kind=idle_node", 1).await;
     check("owner=ana", 1).await;
     check("owner=ana&kind=overprovisioned_step", 0).await;
+    check("kind=low_duty_node", 0).await;
     check("region=us-east-1&kind=overprovisioned_step", 3).await;
 }
 

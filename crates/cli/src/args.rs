@@ -305,8 +305,7 @@ fn zone(text: &str) -> Result<Zone, String> {
 /// The name that JSON has, or with hyphens.
 fn kind(text: &str) -> Result<FindingKind, String> {
     let name = text.replace('-', "_").to_ascii_lowercase();
-    let found = FindingKind::ALL.iter().find(|kind| kind.slug() == name);
-    found.copied().ok_or_else(|| {
+    name.parse().map_err(|_| {
         let all: Vec<&str> = FindingKind::ALL.iter().map(|kind| kind.slug()).collect();
         format!("it is none of {}", all.join(", "))
     })
@@ -484,6 +483,27 @@ mod tests {
         check(&["--tag", "=x"], "KEY or KEY=VALUE");
         check(&["--min-saving=-5"], "--min-saving");
         check(&["--min-saving", "much"], "such as 25");
+    }
+
+    #[test]
+    fn names_of_earlier_releases_are_still_options() {
+        let check = |text: &str, expect: FindingKind| assert_eq!(kind(text), Ok(expect));
+        check("low-duty-node", FindingKind::UnderutilizedNode);
+        check("spot_would_carry", FindingKind::SpotCandidate);
+        check("gpu-memory-held", FindingKind::GpuMemoryHeld);
+        let error = kind("no-such").expect_err("there is no such kind");
+        assert!(error.contains("gpu_memory_held"), "{error}");
+        assert!(!error.contains("held_gpu_memory"), "{error}");
+        let words = [
+            "ebb",
+            "findings",
+            "reopen",
+            "low_duty_node/r/i-1",
+            "--bucket",
+            "b",
+        ];
+        let read = Args::try_parse_from(words).expect("it is read");
+        assert!(format!("{:?}", read.command).contains("underutilized_node/r/i-1"));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::advice::sized_request::{Risk, SizedRequest};
 use crate::confidence::Confidence;
 use crate::cost::Cost;
 use crate::finding::evidence::Evidence;
-use crate::finding_kind::FindingKind;
+use crate::finding_kind::{self, FindingKind};
 use crate::inventory::batch::job::Job;
 use crate::inventory::instance::{Controller, Instance, Market, Provider};
 
@@ -173,6 +173,7 @@ pub struct Recommendation {
 pub struct Finding {
     /// Stable from sweep to sweep: `kind/region/resource`. For resources with only a name it is
     /// `kind/account/region/name`.
+    #[serde(deserialize_with = "finding_kind::read_id")]
     pub id: String,
     /// The kind of finding.
     pub kind: FindingKind,

@@ -21,7 +21,7 @@ use crate::finding::Finding;
 use crate::finding_history::ending::Ending;
 use crate::finding_history::known_finding::{Life, Price, Resolution};
 use crate::finding_history::trend::Past;
-use crate::finding_kind::FindingKind;
+use crate::finding_kind::{self, FindingKind};
 use crate::inventory::Inventory;
 use crate::report::Report;
 use crate::savings;
@@ -93,6 +93,7 @@ pub struct SetAside {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolved {
     /// The id of the finding.
+    #[serde(deserialize_with = "finding_kind::read_id")]
     pub id: String,
     /// The kind of the finding.
     pub kind: FindingKind,
@@ -135,6 +136,7 @@ pub struct Saved {
 #[serde(default)]
 pub struct History {
     /// The stage of each finding, by its id.
+    #[serde(deserialize_with = "finding_kind::read_by_id")]
     pub life: BTreeMap<String, Standing>,
     /// Findings that decisions set aside; the list of findings and the sums do not contain them.
     pub set_aside: Vec<SetAside>,
@@ -154,6 +156,7 @@ pub struct History {
 #[serde(default)]
 pub struct Lives {
     /// By the id of the finding.
+    #[serde(deserialize_with = "finding_kind::read_by_id")]
     pub known: BTreeMap<String, Life>,
     /// Number of findings that exceeded the maximum, over all sweeps.
     pub left_out: u64,

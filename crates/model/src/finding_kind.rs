@@ -1,16 +1,19 @@
-//! The kinds of findings. This module is the only place with the variants, their docs, stable names
-//! and labels.
+//! The kinds of findings. This module is the only place with the variants, their docs, labels,
+//! stable names, and names in earlier releases.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{EnumAccess, Error as _, VariantAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use thiserror::Error;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])+ $variant:ident = $slug:literal, $label:literal;)+) => {
         /// The kind of a finding; one variant for each rule.
-        #[derive(
-            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-        )]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         pub enum FindingKind {
             $($(#[$doc])+ #[serde(rename = $slug)] $variant,)+
         }
@@ -18,6 +21,8 @@ macro_rules! kinds {
         impl FindingKind {
             /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            const SLUGS: &'static [&'static str] = &[$($slug),+];
 
             /// The stable name in JSON, ids and file names.
             pub const fn slug(self) -> &'static str {
@@ -39,19 +44,19 @@ kinds! {
     /// A node that runs without activity.
     IdleNode = "idle_node", "Idle node";
     /// A Batch job or worker without progress.
-    StuckBatchJob = "stuck_batch_job", "Stuck in Batch";
+    StuckBatchJob = "stuck_batch_job", "Stuck Batch job";
     /// A step that requests far more than it uses.
     OverprovisionedStep = "overprovisioned_step", "Overprovisioned step";
     /// A node whose work needs only a part of it.
     OverprovisionedNode = "overprovisioned_node", "Overprovisioned node";
     /// A node that has less than its work needs.
     UnderprovisionedNode = "underprovisioned_node", "Underprovisioned node";
-    /// A node with a few active minutes a day.
-    LowDutyNode = "low_duty_node", "Low-duty node";
+    /// A node with a few active minutes a day, or with low CPU usage.
+    UnderutilizedNode = "underutilized_node", "Underutilized node";
     /// A volume that no machine has attached.
     UnattachedVolume = "unattached_volume", "Unattached volume";
     /// A volume whose machine has been stopped for a long time.
-    StoppedMachinesVolume = "stopped_machines_volume", "Stopped machine's volume";
+    StoppedMachinesVolume = "stopped_machines_volume", "Volume of a stopped machine";
     /// A volume of a type that a cheaper type has replaced.
     OldVolumeType = "old_volume_type", "Old volume type";
     /// An address that is not associated.
@@ -59,19 +64,19 @@ kinds! {
     /// A machine whose GPUs compute nothing while its cores work.
     IdleGpu = "idle_gpu", "Idle GPU";
     /// GPU memory that is allocated but not used for computation.
-    HeldGpuMemory = "held_gpu_memory", "GPU memory held";
+    GpuMemoryHeld = "gpu_memory_held", "GPU memory held";
     /// A node that is used in the same hours of each week, and runs all the time.
-    OffHoursNode = "off_hours_node", "Off hours";
+    OffHoursNode = "off_hours_node", "Off-hours node";
     /// A snapshot whose volume and images were deleted.
     OldSnapshot = "old_snapshot", "Old snapshot";
     /// A machine of a type that a newer, cheaper type has replaced.
     OldGeneration = "old_generation", "Old generation";
     /// Machines on demand whose work is suitable for spot.
-    SpotWouldCarry = "spot_would_carry", "Spot would carry";
+    SpotCandidate = "spot_candidate", "Spot candidate";
     /// A commitment that is not fully used.
-    UnusedCommitment = "unused_commitment", "Commitment unused";
+    UnusedCommitment = "unused_commitment", "Unused commitment";
     /// A job that waits far longer for a machine than other jobs of its definition did.
-    LongQueuedJob = "long_queued_job", "Queued for long";
+    LongQueuedJob = "long_queued_job", "Long-queued job";
     /// A step whose tasks the kernel OOM-killed.
     OutOfMemoryStep = "out_of_memory_step", "Out of memory";
     /// A step whose tasks fail repeatedly.
@@ -83,13 +88,111 @@ kinds! {
     /// A step that mostly waits for disk, pages or network.
     WaitingStep = "waiting_step", "Waiting step";
     /// A step that uses CPU without other activity for far longer than before.
-    SpinningStep = "spinning_step", "May be spinning";
+    SpinningStep = "spinning_step", "Possibly spinning step";
     /// A step that takes far longer than its own history.
     SlowStep = "slow_step", "Slow step";
     /// A step that is about to exceed its memory limit.
     MemoryPressure = "memory_pressure", "Memory pressure";
     /// A step that requests less than its tasks need.
     UnderprovisionedStep = "underprovisioned_step", "Underprovisioned step";
+}
+
+/// The names that kinds had in earlier releases. Policy files, stored decisions, stored reports and
+/// scripts may contain them.
+const EARLIER_SLUGS: [(&str, FindingKind); 3] = [
+    ("low_duty_node", FindingKind::UnderutilizedNode),
+    ("held_gpu_memory", FindingKind::GpuMemoryHeld),
+    ("spot_would_carry", FindingKind::SpotCandidate),
+];
+
+/// A text that is not the name of a kind.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("unknown finding kind '{0}'")]
+pub struct UnknownKind(String);
+
+impl FromStr for FindingKind {
+    type Err = UnknownKind;
+
+    /// Parses a name in JSON, or the name in an earlier release.
+    fn from_str(slug: &str) -> Result<Self, UnknownKind> {
+        let present = Self::ALL.iter().find(|kind| kind.slug() == slug).copied();
+        let earlier = || {
+            let mut earlier = EARLIER_SLUGS.iter();
+            earlier
+                .find(|(before, _)| *before == slug)
+                .map(|(_, kind)| *kind)
+        };
+        present
+            .or_else(earlier)
+            .ok_or_else(|| UnknownKind(slug.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for FindingKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_enum("FindingKind", Self::SLUGS, SlugVisitor)
+    }
+}
+
+/// Reads the name of a kind. The list of names that the deserializer gets has no earlier names, so
+/// that documents that are derived from it show the present ones only.
+struct SlugVisitor;
+
+impl<'de> Visitor<'de> for SlugVisitor {
+    type Value = FindingKind;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a finding kind")
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, data: A) -> Result<FindingKind, A::Error> {
+        let (slug, variant) = data.variant::<String>()?;
+        variant.unit_variant()?;
+        slug.parse()
+            .map_err(|_| A::Error::unknown_variant(&slug, FindingKind::SLUGS))
+    }
+}
+
+/// The id of a finding in this release, for an id that an earlier release stored: the id begins
+/// with the name of the kind.
+pub fn current_id(id: &str) -> Cow<'_, str> {
+    let Some((head, rest)) = id.split_once('/') else {
+        return Cow::Borrowed(id);
+    };
+    match head.parse::<FindingKind>() {
+        Ok(kind) if kind.slug() != head => Cow::Owned(format!("{}/{rest}", kind.slug())),
+        _ => Cow::Borrowed(id),
+    }
+}
+
+/// Deserializes the id of a finding; see [`current_id`].
+pub(crate) fn read_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let id = String::deserialize(deserializer)?;
+    Ok(current_id(&id).into_owned())
+}
+
+/// Deserializes ids of findings; see [`current_id`].
+pub(crate) fn read_ids<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<String>, D::Error> {
+    let ids = Vec::<String>::deserialize(deserializer)?;
+    Ok(ids.iter().map(|id| current_id(id).into_owned()).collect())
+}
+
+/// Deserializes a map by the ids of findings; see [`current_id`].
+///
+/// # Errors
+/// If the input is not such a map.
+pub fn read_by_id<'de, D, T>(deserializer: D) -> Result<BTreeMap<String, T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let stored = BTreeMap::<String, T>::deserialize(deserializer)?;
+    let current = stored.into_iter();
+    Ok(current
+        .map(|(id, value)| (current_id(&id).into_owned(), value))
+        .collect())
 }
 
 impl fmt::Display for FindingKind {
@@ -111,6 +214,35 @@ mod tests {
             let text = serde_json::to_string(kind).expect("JSON");
             assert_eq!(text, format!("\"{}\"", kind.slug()));
             assert!(!kind.to_string().is_empty());
+            assert_eq!(serde_json::from_str(&text).ok(), Some(*kind));
         }
+    }
+
+    #[test]
+    fn names_of_earlier_releases_are_read_and_never_written() {
+        let check = |earlier: &str, kind: FindingKind| {
+            assert_eq!(earlier.parse(), Ok(kind));
+            let json = format!("\"{earlier}\"");
+            assert_eq!(serde_json::from_str(&json).ok(), Some(kind));
+            assert!(FindingKind::ALL.iter().all(|kind| kind.slug() != earlier));
+            assert_eq!(
+                current_id(&format!("{earlier}/us-east-1/i-1")),
+                format!("{}/us-east-1/i-1", kind.slug())
+            );
+        };
+        check("low_duty_node", FindingKind::UnderutilizedNode);
+        check("held_gpu_memory", FindingKind::GpuMemoryHeld);
+        check("spot_would_carry", FindingKind::SpotCandidate);
+        for id in [
+            "idle_node/us-east-1/i-1",
+            "other/low_duty_node",
+            "low_duty_node",
+        ] {
+            assert_eq!(current_id(id), id);
+        }
+        let error = serde_json::from_str::<FindingKind>("\"no_such\"").map_err(|e| e.to_string());
+        let error = error.expect_err("there is no such kind");
+        assert!(error.contains("idle_node"), "{error}");
+        assert!(!error.contains("low_duty_node"), "{error}");
     }
 }

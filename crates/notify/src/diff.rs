@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_model::finding_history::known_finding::Price;
 use ebb_model::finding_history::{Lives, Resolved, Stage};
-use ebb_model::finding_kind::FindingKind;
+use ebb_model::finding_kind::{self, FindingKind};
 use ebb_model::report::Report;
 use ebb_report::page::Page;
 use ebb_report::page::history::resolved_line;
@@ -24,6 +24,7 @@ use sha2::{Digest as _, Sha256};
 pub struct Told {
     /// Notified price by finding. The price stays the same until the next notification, so slow
     /// growth is also reported.
+    #[serde(deserialize_with = "finding_kind::read_by_id")]
     pub findings: BTreeMap<String, Price>,
     /// Thread of the last digest; `None` if the channel has no threads.
     pub thread: Option<String>,
@@ -70,6 +71,7 @@ pub struct Digest {
     /// Thread that the message continues; `None` for a new message.
     pub thread: Option<String>,
     /// Notified prices after the delivery.
+    #[serde(deserialize_with = "finding_kind::read_by_id")]
     pub knows: BTreeMap<String, Price>,
 }
 
@@ -97,9 +99,8 @@ impl Changes {
         is_urgent: impl Fn(FindingKind) -> bool,
     ) -> (Self, BTreeMap<String, Price>) {
         let kind_of = |id: &str| {
-            let slug = id.split('/').next();
-            let mut kinds = FindingKind::ALL.iter();
-            kinds.find(|kind| Some(kind.slug()) == slug).copied()
+            let (slug, _) = id.split_once('/')?;
+            slug.parse::<FindingKind>().ok()
         };
         self.only(known, |id| kind_of(id).is_some_and(&is_urgent))
     }

@@ -10,7 +10,7 @@ use ebb_model::inventory::spot_market::SpotScore;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line};
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 
 use crate::page::money::age;
@@ -160,7 +160,7 @@ fn fleet(fleet: &Fleet) -> String {
         "{} x {}{market}, {} of machines, {}",
         fleet.machines,
         fleet.instance_type,
-        Spoken(Duration::from_secs(fleet.machine_time.as_secs())),
+        HumanDuration(Duration::from_secs(fleet.machine_time.as_secs())),
         fleet.usd
     )
 }

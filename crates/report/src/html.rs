@@ -101,7 +101,7 @@ mod tests {
         for expect in [
             "$884.76 <small>a month",
             "and at most $280.32 more",
-            "no workload for 3 h 05 min",
+            "no activity for 3 h 05 min",
             "ana",
             "aws ec2 stop-instances",
             "3 vCPU and 4.8 GiB",

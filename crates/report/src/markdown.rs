@@ -249,7 +249,7 @@ mod tests {
         let text = markdown(&testing::small(), &Zone::utc());
         for expect in [
             "$884.76 a month, and at most $280.32 more, in 3 findings",
-            "no workload for 3 h 05 min",
+            "no activity for 3 h 05 min",
             "aws ec2 stop-instances",
             "- Observed: 2026-03-04 08:55 to 2026-03-04 12:00 UTC (3 h 05 min), 99 % of it seen",
             "- Cost: $884.76 a month, $3.74 so far\n- Price: wastes $1.2120/h by the bill of 2026-02-27\n",

@@ -131,9 +131,9 @@ mod tests {
         assert_eq!(first["level"], "warning");
         assert_eq!(
             first["message"]["text"],
-            "Idle node gpu-notebook ($884.76 a month): no workload for 3 h 05 min; background \
-             used 0.02 cores; step session of ana is there and does nothing. Stop: Stop it; its \
-             volumes stay."
+            "Idle node gpu-notebook ($884.76 a month): no activity for 3 h 05 min; background \
+             processes use 0.02 cores; task session of ana exists without activity. Stop: Stop it; \
+             its volumes stay."
         );
         let third = &run["results"][2]["properties"]["savingPerMonthUsd"];
         assert!(third.is_null(), "unknown is not zero");

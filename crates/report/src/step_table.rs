@@ -15,7 +15,7 @@ use ebb_model::advice::step::StepAdvice;
 use ebb_model::step_profile::tasks::{PresentRequest, RequestBasis};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line, wrap};
-use ebb_telemetry::units::{Share, Spoken};
+use ebb_telemetry::units::{HumanDuration, Share};
 
 use crate::reason_codes::Reasons;
 
@@ -251,7 +251,7 @@ fn failures(step: &StepAdvice) -> String {
         .failures
         .iter()
         .map(|count| {
-            let lost = Spoken(Duration::from_secs(count.lost_seconds));
+            let lost = HumanDuration(Duration::from_secs(count.lost_seconds));
             let retried = match count.retried {
                 0 => String::new(),
                 retried => format!(", {retried} tried again"),
@@ -341,7 +341,7 @@ fn offer(offer: &Offered) -> String {
         offer.instance_type,
         cents(offer.usd_a_run.micros()),
         // Fractions of a second are not significant in an estimate.
-        Spoken(Duration::from_secs(offer.wall.as_secs()))
+        HumanDuration(Duration::from_secs(offer.wall.as_secs()))
     )
 }
 

@@ -274,18 +274,19 @@ mod tests {
 
         SAVING/MONTH   WASTED  RESOURCE                  OWNER  REGION
              $884.76    $3.74  gpu-notebook (i-0aaa)     ana    eu-central-1
-                      [SIMULATED] Idle node on g5.2xlarge, on demand: no workload for 3 h 05 min; background used 0.02 cores;
-                      step session of ana is there and does nothing
+                      [SIMULATED] Idle node on g5.2xlarge, on demand: no activity for 3 h 05 min; background processes use 0.02
+                      cores; task session of ana exists without activity
                       Stop: Stop it; its volumes stay.
                       Price: it wastes $1.2120/h by the bill of 2026-02-27.
            ≤ $280.32  ≤ $1.18  variant-call              ana    eu-central-1
-                      [SIMULATED] Overprovisioned step: asked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen
-                      1 time, 60 min in all)
+                      [SIMULATED] Overprovisioned step: requested 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (1
+                      task, total run time 60 min)
                       Rightsize: ask for 3 vCPU and 4.8 GiB; that fits c6i.xlarge in eu-central-1 at $0.1940/h, list price of
                       2026-02-01
                       Price: it wastes at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less.
              unknown  unknown  align-sample-17 (job-17)  -      eu-central-1
-                      Stuck in Batch: RUNNING, but no CPU, disk or new process for 42 min (1.25 s of CPU and 3 processes in all)
+                      Stuck Batch job: RUNNING without CPU usage, I/O or a new process for 42 min (since its start: 1.25 s of
+                      CPU, 3 processes)
                       Investigate: Look at what it waits for.
         ≤: at most, at the on-demand price of spot machines; not in the total
 

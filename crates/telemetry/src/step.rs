@@ -94,8 +94,8 @@ impl fmt::Display for StepEnd {
             Self::Running => f.write_str("runs"),
             Self::Exited(status) => write!(f, "exited with status {status}"),
             Self::Signalled(signal) => write!(f, "was ended by signal {signal}"),
-            Self::OutOfMemory => f.write_str("was killed for want of memory"),
-            Self::Unknown => f.write_str("ended, and how was not seen"),
+            Self::OutOfMemory => f.write_str("was OOM-killed"),
+            Self::Unknown => f.write_str("ended in an unknown way"),
         }
     }
 }

@@ -88,7 +88,7 @@ impl CpuTime {
 impl fmt::Display for CpuTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match Duration::from_nanos(self.0) {
-            long if long.as_secs() >= 120 => Spoken(long).fmt(f),
+            long if long.as_secs() >= 120 => HumanDuration(long).fmt(f),
             _ => f.pad(&format!("{:.2} s", self.as_secs_f64())),
         }
     }
@@ -188,9 +188,9 @@ impl fmt::Display for Share {
 }
 
 /// A duration for people: `42 min`, `3 h 05 min`, `2 d 4 h`.
-pub struct Spoken(pub Duration);
+pub struct HumanDuration(pub Duration);
 
-impl fmt::Display for Spoken {
+impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = self.0.as_secs();
         let text = match s {
@@ -217,13 +217,19 @@ mod tests {
         check(Share::from_ppm(955_000).to_string(), "96 %");
         check(CpuTime::from_millis(1_250).to_string(), "1.25 s");
         check(CpuTime::from_millis(512_000).to_string(), "8 min");
-        check(Spoken(Duration::from_secs(31)).to_string(), "31 s");
-        check(Spoken(Duration::from_secs(2_520)).to_string(), "42 min");
+        check(HumanDuration(Duration::from_secs(31)).to_string(), "31 s");
         check(
-            Spoken(Duration::from_secs(11_100)).to_string(),
+            HumanDuration(Duration::from_secs(2_520)).to_string(),
+            "42 min",
+        );
+        check(
+            HumanDuration(Duration::from_secs(11_100)).to_string(),
             "3 h 05 min",
         );
-        check(Spoken(Duration::from_secs(187_200)).to_string(), "2 d 4 h");
+        check(
+            HumanDuration(Duration::from_secs(187_200)).to_string(),
+            "2 d 4 h",
+        );
     }
 
     #[test]

@@ -97,16 +97,16 @@ impl Label {
             return Wanted::Yes;
         }
         let size = [
-            Kind::LowDutyNode,
+            Kind::UnderutilizedNode,
             Kind::OverprovisionedNode,
             Kind::UnderprovisionedNode,
         ];
         let is_of_size = size.contains(&kind);
         let may_be = match self {
             Self::Dead | Self::Forgotten | Self::Undersized => false,
-            Self::Oversized => kind == Kind::LowDutyNode,
+            Self::Oversized => kind == Kind::UnderutilizedNode,
             Self::Weekly | Self::InUse => is_of_size || kind == Kind::OffHoursNode,
-            Self::Always => is_of_size && kind != Kind::LowDutyNode,
+            Self::Always => is_of_size && kind != Kind::UnderutilizedNode,
             _ => is_of_size,
         };
         match may_be {

@@ -49,7 +49,7 @@ fn of_made_up_fleets_each_finding_is_right_and_none_is_missing_at_every_hour() {
                 recall.is_none_or(|r| r >= 0.98),
                 "{kind} at {hour}: {sum:?}"
             );
-            let is_scored = kind != FindingKind::LowDutyNode;
+            let is_scored = kind != FindingKind::UnderutilizedNode;
             assert!(!is_scored || sum.right >= 9, "{kind} at {hour}: {sum:?}");
         }
     }

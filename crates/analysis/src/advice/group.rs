@@ -55,14 +55,14 @@ fn fleets(
         .find(|s| s.now.is_none() || s.then.is_none());
     if let Some(step) = unknown {
         return Err(format!(
-            "how many cores and how much memory {} asks for or needs is not known",
+            "the cores and memory that {} requests or needs are unknown",
             step.member.step
         ));
     }
     let seen = ObservedCost::of(facts, looked)?;
     told.now = Some(seen.fleet.clone());
     if looked.steps.len() > *room {
-        return Err("the report has no room for offers of so many steps".to_owned());
+        return Err("it has more steps than the report can hold offers for".to_owned());
     }
     *room -= looked.steps.len();
     let factor = seen.by_replayed(looked);
@@ -83,18 +83,19 @@ fn fleets(
     let Some(best) = told.offered().first() else {
         return Err(match told.is_on_spot() {
             true => format!(
-                "it runs on spot, and spot prices are known for fewer than {SPOT_TYPES} types that \
-                 hold all of its steps"
+                "it runs on spot, and fewer than {SPOT_TYPES} instance types that fit all of its \
+                 steps have a known spot price"
             ),
-            false => "no one type is known to hold all of its steps".to_owned(),
+            false => "no known instance type fits all of its steps".to_owned(),
         });
     };
     let saved = seen.paid.map(|paid| paid - best.usd);
     let close = factor.is_some_and(|factor| (1.0 / FAR_OFF..=FAR_OFF).contains(&factor));
     match (saved, close) {
-        (None, _) => Err("what its machines really cost is not known".to_owned()),
+        (None, _) => Err("the effective price of its machines is unknown".to_owned()),
         (_, false) => Err(
-            "a replay of its runs comes to other machine hours than were seen, so no saving is told"
+            "simulated machine hours differ too much from the observed ones for an estimate of the \
+             saving"
                 .to_owned(),
         ),
         (Some(saved), true) => {

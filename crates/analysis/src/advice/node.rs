@@ -105,15 +105,15 @@ fn offer(
     advice: &mut NodeAdvice,
 ) -> Result<(), String> {
     let kind = &instance.instance_type;
-    let spec = spec.ok_or_else(|| format!("the catalogue does not know {kind}"))?;
+    let spec = spec.ok_or_else(|| format!("instance type {kind} is not in the catalogue"))?;
     if advice.hours_seen < HOURS {
         let seen = advice.hours_seen;
         return Err(format!(
-            "its probe has seen {seen} of the {HOURS} hours that it takes"
+            "its probe observed {seen} of the required {HOURS} hours"
         ));
     }
     let (Some(cores), Some(memory)) = (advice.needs.cores, advice.needs.memory) else {
-        return Err("how many cores or how much memory its steps held was not seen".to_owned());
+        return Err("the cores or memory that its tasks used were not observed".to_owned());
     };
     let needs = SizeNeeds {
         used: advice.used.cores.unwrap_or(cores),
@@ -135,13 +135,13 @@ fn offer(
         .collect();
     advice.assumed = assumed(speeds.cores(spec).is_some());
     let Some(best) = advice.offers.first() else {
-        return Err("no type on sale is known to hold what ran on it".to_owned());
+        return Err("no known instance type fits the observed work".to_owned());
     };
     let saves = best.saves_an_hour;
-    let saves = saves.ok_or("what it really costs is not known")?;
+    let saves = saves.ok_or("its effective price is unknown")?;
     if saves <= UsdPerHour::default() {
         advice.offers.clear();
-        return Err("no cheaper type would hold what ran on it".to_owned());
+        return Err("no cheaper instance type fits the observed work".to_owned());
     }
     advice.saving_a_month = Some(saves.a_month());
     Ok(())
@@ -343,14 +343,13 @@ fn with_headroom(used: Used, ppm: u32) -> Used {
 
 fn assumed(speed_is_known: bool) -> Vec<String> {
     let mut all = vec![
-        "it goes on to do what it did, and runs all month".to_owned(),
-        "the peaks of steps at one time came together, and all that held memory was a step"
-            .to_owned(),
-        "the list price is paid for what is offered".to_owned(),
-        "network and volumes keep up: what a node needs of them at its peak is not told".to_owned(),
+        "the node runs all month with the same work".to_owned(),
+        "the peaks of concurrent tasks coincide, and only tasks use memory".to_owned(),
+        "the recommended type costs its list price".to_owned(),
+        "network and volumes are fast enough; their peak demand is not measured".to_owned(),
     ];
     if !speed_is_known {
-        all.push("its cores are no faster than those offered".to_owned());
+        all.push("the cores of the recommended type are at least as fast".to_owned());
     }
     all
 }

@@ -170,7 +170,7 @@ fn why_no_more_is_told_is_said() {
                 run.usage.peak_memory = None;
             }
         },
-        "how many cores and how much memory align asks for",
+        "the cores and memory that align requests or needs",
     );
     check(
         |world| {
@@ -178,7 +178,7 @@ fn why_no_more_is_told_is_said() {
                 machine.market = Market::Spot;
             }
         },
-        "spot prices are known for fewer than 3 types that hold all of its steps",
+        "fewer than 3 instance types that fit all of its steps have a known spot price",
     );
     check(
         |world| {
@@ -186,7 +186,7 @@ fn why_no_more_is_told_is_said() {
                 machine.instance_type = kind("q9.large");
             }
         },
-        "the catalogue does not know q9.large",
+        "instance type q9.large is not in the catalogue",
     );
     // Machine time far below the time that the tasks on them need.
     check(
@@ -196,7 +196,7 @@ fn why_no_more_is_told_is_said() {
                 run.boot = BootId::new("boot-1").expect("a boot id");
             }
         },
-        "a replay of its runs comes to other machine hours",
+        "simulated machine hours differ too much",
     );
 }
 
@@ -385,22 +385,27 @@ fn a_node_is_held_to_what_ran_on_it() {
     }
     let best = told.offers[0].saves_an_hour.expect("known").a_month();
     assert_eq!(told.saving_a_month, Some(best));
-    check(22, small.clone(), |_| (), Err("seen 23 of the 24 hours"));
+    check(
+        22,
+        small.clone(),
+        |_| (),
+        Err("observed 23 of the required 24 hours"),
+    );
     let mut unknown = small.clone();
     unknown.usage.peak_memory = None;
-    check(25, unknown, |_| (), Err("how much memory"));
+    check(25, unknown, |_| (), Err("cores or memory"));
     check(
         25,
         run(1, "serve", 0, (16, 59)),
         |_| (),
-        Err("no cheaper type"),
+        Err("no cheaper instance type"),
     );
     let spot = |world: &mut World| {
         for machine in world.inventory.instances.values_mut() {
             machine.market = Market::Spot;
         }
     };
-    check(25, small, spot, Err("what it really costs"));
+    check(25, small, spot, Err("its effective price"));
 }
 
 #[test]
@@ -424,7 +429,7 @@ fn a_node_is_offered_as_many_vcpus_as_it_needs_whatever_their_speed() {
     assert_eq!(needs, MilliCores(19_200));
     assert_eq!(
         refused.as_deref(),
-        Some("no cheaper type would hold what ran on it")
+        Some("no cheaper instance type fits the observed work")
     );
 }
 

@@ -82,7 +82,7 @@ fn taken(facts: &Facts<'_>, finding: &Finding) -> Option<UsdPerHour> {
     // The spot rule itself compares spot with commitments.
     let is_none = matches!(
         finding.kind,
-        FindingKind::SpotWouldCarry | FindingKind::UnusedCommitment
+        FindingKind::SpotCandidate | FindingKind::UnusedCommitment
     );
     if is_none || resource.market != Some(Market::OnDemand) {
         return None;
@@ -103,8 +103,8 @@ fn words(paid: &Commitment, kind: &str) -> String {
         .map(|until| format!(" until {}", until.strftime("%Y-%m-%d")));
     let end = end.unwrap_or_default();
     format!(
-        "The commitment {} pays for {kind}{end}, used or not: this saves nothing before, unless \
-         other work takes its place.",
+        "Commitment {} is billed for {kind}{end}, used or not. The change saves nothing before \
+         the commitment ends, unless other work uses it.",
         paid.id
     )
 }
@@ -155,7 +155,7 @@ mod tests {
             let report = world.judge();
             let idle = report.findings.iter();
             let idle: Vec<_> = idle.filter(|f| f.kind == FindingKind::IdleNode).collect();
-            let told = |f: &&&Finding| f.remedy.advice.contains("The commitment ri-1 pays");
+            let told = |f: &&&Finding| f.remedy.advice.contains("Commitment ri-1 is billed");
             let saves = |f: &&&Finding| f.saving_or_zero() > Usd::ZERO;
             let counts = (
                 idle.iter().filter(saves).count(),
@@ -215,8 +215,8 @@ mod tests {
         let report = world.judge();
         let of = |kind| report.findings.iter().find(|f| f.kind == kind);
         let idle = of(FindingKind::IdleNode).expect("it is idle");
-        let words = "The commitment ri-1 pays for m5.xlarge until 2027-03-01, used or not: this \
-                     saves nothing before, unless other work takes its place.";
+        let words = "Commitment ri-1 is billed for m5.xlarge until 2027-03-01, used or not. The \
+                     change saves nothing before the commitment ends, unless other work uses it.";
         assert!(
             idle.remedy.advice.ends_with(words),
             "{}",

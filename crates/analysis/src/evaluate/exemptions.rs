@@ -36,7 +36,7 @@ pub(crate) fn ended(facts: &Facts<'_>) -> impl Iterator<Item = Gap> {
         Gap::new(
             format!("policy: exemption of {exemption}"),
             format!(
-                "it has ended, so what it covered is judged again ({})",
+                "the exemption has ended, so its resources are evaluated again ({})",
                 exemption.reason
             ),
         )

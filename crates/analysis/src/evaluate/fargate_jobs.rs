@@ -124,7 +124,7 @@ fn one(facts: &Facts<'_>, job: &Job, market: Option<Market>) -> FargateJob {
         not_judged: match job.status {
             _ if spans.is_empty() => None,
             JobStatus::Running => on_fargate::why_not(facts, job),
-            _ => Some("it has ended, and no probe could run on Fargate".to_owned()),
+            _ => Some("the job has ended, and no probe can run on Fargate".to_owned()),
         },
     }
 }
@@ -137,26 +137,26 @@ fn price(
 ) -> Result<UsdPerHour, String> {
     match market {
         Some(Market::OnDemand) => {}
-        Some(_) => return Err("Fargate Spot's price changes, and nothing tells it".to_owned()),
-        None => return Err("whether it runs on Fargate Spot is not known".to_owned()),
+        Some(_) => return Err("the Fargate Spot price is unknown".to_owned()),
+        None => return Err("it is unknown whether the job runs on Fargate Spot".to_owned()),
     }
     let architecture = match job.platform {
         // Default of Batch for a job definition without an architecture.
         None => Architecture::X86_64,
         Some(Platform::Linux(architecture)) => architecture,
         Some(Platform::Other) => {
-            return Err("what Fargate charges for it is known for Linux only".to_owned());
+            return Err("the Fargate price is known for Linux only".to_owned());
         }
     };
     let rates = facts.catalogue.fargate(&job.region, architecture);
     let rates = rates.ok_or_else(|| {
         let region = &job.region;
-        format!("what Fargate charges in {region} is not known")
+        format!("the Fargate price in {region} is unknown")
     })?;
     let (cores, memory) = asks
         .cores
         .zip(asks.memory)
-        .ok_or("what it asked for is not known")?;
+        .ok_or("the requested vCPUs and memory are unknown")?;
     Ok(rates.of(cores, memory))
 }
 
@@ -273,12 +273,12 @@ mod tests {
         check(arm, Ok(79_000));
         let mut windows = world(JobStatus::Running, &["FARGATE"]);
         windows.job().platform = Some(Platform::Other);
-        let linux = "what Fargate charges for it is known for Linux only";
+        let linux = "the Fargate price is known for Linux only";
         check(windows, Err(linux));
-        let spot = "Fargate Spot's price changes, and nothing tells it";
+        let spot = "the Fargate Spot price is unknown";
         check(world(JobStatus::Running, &["FARGATE_SPOT"]), Err(spot));
         let mut both = world(JobStatus::Running, &["FARGATE", "FARGATE_SPOT"]);
-        let unknown = "whether it runs on Fargate Spot is not known";
+        let unknown = "it is unknown whether the job runs on Fargate Spot";
         check(
             world(JobStatus::Running, &["FARGATE", "FARGATE_SPOT"]),
             Err(unknown),
@@ -342,12 +342,12 @@ mod tests {
             let listed = listed.any(|one| one.resource == "job-1" && one.reason == why);
             assert_eq!(listed, expect.1.is_some());
         };
-        check(1, None, (None, Some("Container Insights tells nothing")));
+        check(1, None, (None, Some("Container Insights has no data")));
         check(1, Some(700_000), (Some(700_000), None));
         check(
             2,
             Some(700_000),
-            (Some(700_000), Some("busiest of 2 tasks")),
+            (Some(700_000), Some("busiest of the 2 tasks")),
         );
     }
 }

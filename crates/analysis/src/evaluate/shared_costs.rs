@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ebb_model::cost::PriceBasis;
 use ebb_model::finding::Finding;
-use ebb_model::finding::evidence::{Evidence, LowDuty};
+use ebb_model::finding::evidence::{Evidence, UnderutilizedNode};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Controller, Instance, InstanceState, Market};
 use ebb_model::savings::{Claim, Lever, SharedCost};
@@ -201,7 +201,7 @@ fn claims_of(
     };
     let whole = |id: &str, lever| vec![(id.to_owned(), claim(lever, WHOLE_PPM))];
     match finding.kind {
-        FindingKind::SpotWouldCarry => {
+        FindingKind::SpotCandidate => {
             let name = resource.name.as_deref().unwrap_or_default();
             let account = resource.account.as_ref();
             let key = environment_key(resource.region.as_str(), name, account);
@@ -243,7 +243,7 @@ fn is_machine(facts: &Facts<'_>, id: &str) -> bool {
 fn lever(kind: FindingKind, finding: &Finding) -> Lever {
     let by_cores = matches!(
         finding.evidence,
-        Evidence::LowDuty(LowDuty {
+        Evidence::UnderutilizedNode(UnderutilizedNode {
             p95_cpu: Some(_),
             ..
         })
@@ -252,7 +252,7 @@ fn lever(kind: FindingKind, finding: &Finding) -> Lever {
         FindingKind::IdleNode | FindingKind::StuckBatchJob | FindingKind::OffHoursNode => {
             Lever::Time
         }
-        FindingKind::LowDutyNode if !by_cores => Lever::Time,
+        FindingKind::UnderutilizedNode if !by_cores => Lever::Time,
         _ => Lever::Type,
     }
 }

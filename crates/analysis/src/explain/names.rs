@@ -91,7 +91,7 @@ pub(crate) fn ids(
 pub(crate) fn group(report: &Report, id: &str) -> Option<&'static str> {
     let is_known = groups(report).any(|group| group == id);
     is_known.then_some(match id.starts_with(PIPELINE) {
-        true => "a pipeline: `ebb tune pipeline NAME` has advice on it",
+        true => "a pipeline; `ebb tune pipeline NAME` shows its recommendations",
         false => "a run of a pipeline",
     })
 }
@@ -101,8 +101,9 @@ pub(crate) fn beyond_the_inventory(report: &Report, id: &str) -> Option<&'static
     let is_node = report.nodes.iter().any(|node| node.id == id);
     let is_advised = || report.second_opinions.iter().any(|one| one.resource == id);
     match is_node {
-        true => Some("a node that only its probe knows"),
-        false => is_advised().then_some("a resource that only an adviser of the cloud names"),
+        true => Some("a node that only its probe reports"),
+        false => is_advised()
+            .then_some("a resource that only a recommendation of the cloud provider names"),
     }
 }
 

@@ -147,12 +147,12 @@ fn what_metrics_are_too_short_for_is_undetermined_and_saves_no_more_than_was_see
     check(
         "two days, at work until ten hours ago",
         world(2 * A_DAY, left_after(38)),
-        "it worked 10 h 00 min ago, and 2 d 0 h of metrics do not show how long it usually pauses",
+        "last active 10 h 00 min ago, and 2 d 0 h of metrics are too short to show the usual pause",
     );
     check(
         "three hours",
         world(36, idle),
-        "metrics reach back only 3 h 00 min",
+        "metrics cover only 3 h 00 min",
     );
     let mut stale = world(14 * A_DAY, idle);
     stale.now = at(14 * 86_400 + 8 * 3600);
@@ -192,7 +192,7 @@ fn confidence_follows_what_was_seen() {
         memory: Some(Share::from_ppm(700_000)),
         ..idle(n)
     };
-    let memory = "at most 70 % of its memory is in use";
+    let memory = "memory usage is at most 70 %";
     check("memory in use", world(fortnight, held), Level::Low, memory);
     let updates = |n: u64| match n % A_DAY {
         70 | 71 => MetricPoint {
@@ -201,7 +201,7 @@ fn confidence_follows_what_was_seen() {
         },
         _ => idle(n),
     };
-    let housekeeping = "14 short bursts of at most 9 % CPU count as housekeeping";
+    let housekeeping = "14 short bursts of at most 9 % CPU are treated as system maintenance";
     check(
         "updates",
         world(fortnight, updates),

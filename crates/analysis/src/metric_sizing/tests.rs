@@ -67,7 +67,7 @@ const FORTNIGHT: u64 = 14 * A_DAY;
 #[test]
 fn a_machine_is_too_large_too_small_or_little_used_by_percentiles_of_its_samples() {
     use ebb_model::finding_kind::FindingKind::{
-        LowDutyNode, OverprovisionedNode, UnderprovisionedNode,
+        OverprovisionedNode, UnderprovisionedNode, UnderutilizedNode,
     };
     let check = |name: &str, world: World, expect: Option<FindingKind>| {
         let got = kind_and_type(&world).map(|(kind, _)| kind);
@@ -112,7 +112,7 @@ fn a_machine_is_too_large_too_small_or_little_used_by_percentiles_of_its_samples
     check("full on three days of fourteen", one_day, None);
     let unknown = |n: u64| sample(n, if n.is_multiple_of(50) { 99.0 } else { 3.0 }, None);
     let spiky = world("m5.4xlarge", FORTNIGHT, unknown);
-    check("spikes, memory not known", spiky, Some(LowDutyNode));
+    check("spikes, memory unknown", spiky, Some(UnderutilizedNode));
     let short = |hours: u64| world("m5.4xlarge", hours * 12, |n| sample(n, 8.0, Some(15.0)));
     check("23 hours", short(23), None);
     check("25 hours", short(25), Some(OverprovisionedNode));
@@ -140,7 +140,7 @@ fn the_type_instead_holds_cores_memory_and_bandwidth_and_memory_is_not_guessed()
         Some("r5a.2xlarge"),
     );
     check(
-        "memory not known",
+        "memory unknown",
         "m5.4xlarge",
         |n| sample(n, 10.0, None),
         Some("r5a.2xlarge"),
@@ -190,9 +190,10 @@ fn what_is_said_names_the_evidence_the_risk_and_what_is_not_known() {
     let (finding, size) = size(&world("m5.4xlarge", FORTNIGHT, spiky)).expect("it is too large");
     assert_eq!(
         finding.evidence.to_string(),
-        "for 99.5 % of 14 d 0 h it used at most 8.0 % of its 16 cores (1.5 with headroom); at most \
-         10 % of 64.0 GiB in use, 97.7 KiB/s of network: r6a.large holds that, for $0.1134/h \
-         instead of $0.7680/h; 0.2 % of the time needed more cores"
+        "for 99.5 % of 14 d 0 h, CPU usage was at most 8.0 % of its 16 cores (1.5 with headroom); \
+         memory usage at most 10 % of 64.0 GiB, 97.7 KiB/s of network; r6a.large is large enough \
+         and costs $0.1134/h instead of $0.7680/h; for 0.2 % of the time, the work needed \
+         more cores than this type has"
     );
     assert_eq!(size.beyond.map(Share::ppm), Some(2_232));
     assert_eq!(finding.confidence.level, Level::Medium);
@@ -211,7 +212,7 @@ fn what_is_said_names_the_evidence_the_risk_and_what_is_not_known() {
         .expect("it is too large");
     let said = &finding.confidence.reason;
     assert!(
-        said.ends_with("not known: memory in use, network; metrics cover only 3 d 0 h"),
+        said.ends_with("unknown: memory in use, network; metrics cover only 3 d 0 h"),
         "{said}"
     );
     assert_eq!(finding.confidence.level, Level::Low);
@@ -232,7 +233,8 @@ fn a_host_without_a_type_is_told_which_part_of_its_cores_it_needs_and_no_dollars
     let (finding, size) = size(&world).expect("it is too large");
     assert_eq!(finding.kind, FindingKind::OverprovisionedNode);
     assert_eq!((finding.cost, size.instead), (None, None));
-    let advice = "Give it a quarter of its cores; size its memory by what it uses.";
+    let advice = "Reduce the machine to a quarter of its cores. Set its memory by its measured \
+                  usage.";
     assert_eq!(finding.remedy.advice, advice);
 }
 

@@ -18,14 +18,14 @@ mod tests;
 
 use ebb_model::inventory::batch::job::{Job, JobStatus};
 use ebb_model::inventory::instance::Instance;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{KIND, since};
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
-type Row = fn(&Facts<'_>, &Job, &mut Questions) -> Option<Verdict>;
+type Row = fn(&Facts<'_>, &Job, &mut RuleTrace) -> Option<Verdict>;
 
 /// Evaluates every job, container, worker, queue and environment.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
@@ -33,7 +33,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = batch
         .jobs
         .values()
-        .filter_map(|job| judge_job(facts, job, &mut Questions::unwritten(KIND)))
+        .filter_map(|job| judge_job(facts, job, &mut RuleTrace::unwritten(KIND)))
         .collect();
     verdicts.extend(lost_agent::judge(facts));
     verdicts.extend(never_joined::judge(facts));
@@ -45,7 +45,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 
 /// Questions about one job.
 pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_job(facts, job, q))
+    RuleTrace::written(KIND, |q| judge_job(facts, job, q))
 }
 
 /// Questions about ids that are neither jobs nor machines: queues, environments, containers and
@@ -59,7 +59,7 @@ pub(crate) fn explain_named(facts: &Facts<'_>, id: &str) -> Vec<Check> {
 
 /// Questions about one worker of an environment.
 pub(crate) fn explain_worker(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    let mut q = Questions::of(KIND);
+    let mut q = RuleTrace::of(KIND);
     let worker = facts.inventory.batch.container_instances.on(&instance.id);
     let stranger = never_joined::nodes(facts).any(|other| other.id == instance.id);
     if worker.is_none() && !stranger {
@@ -69,15 +69,15 @@ pub(crate) fn explain_worker(facts: &Facts<'_>, instance: &Instance) -> Vec<Chec
     let since = lost.and_then(|from| since(facts, *from));
     let patience = facts.policy.batch.agent_disconnected();
     if stranger {
-        q.holds("has it joined its cluster?", ("no", ""), true);
+        q.holds("Has the instance joined its ECS cluster?", ("no", ""), true);
     } else if q.holds(
-        "has ECS lost its agent?",
+        "Is its ECS agent disconnected?",
         (if lost.is_some() { "yes" } else { "no" }, ""),
         lost.is_some(),
     ) {
-        let shown = since.map_or_else(|| "not known".to_owned(), |t| Spoken(t).to_string());
+        let shown = since.map_or_else(|| "unknown".to_owned(), |t| HumanDuration(t).to_string());
         let is_long = since.and_then(|since| (since >= patience).then_some(true));
-        q.holds("for how long?", (shown, Spoken(patience)), is_long);
+        q.holds("For how long?", (shown, HumanDuration(patience)), is_long);
     }
     if let Some((_, worker)) = worker {
         let mut of_runtime = q.anew();
@@ -87,7 +87,7 @@ pub(crate) fn explain_worker(facts: &Facts<'_>, instance: &Instance) -> Vec<Chec
     q.asked
 }
 
-pub(crate) fn judge_job(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge_job(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let rows: &[Row] = match job.status {
         JobStatus::Runnable => &[blocked::judge, at_head::judge],
         JobStatus::Starting => &[starting::judge],
@@ -97,7 +97,7 @@ pub(crate) fn judge_job(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Opti
     };
     let status = format_args!("{:?}", job.status).to_string().to_uppercase();
     q.holds(
-        "how does it stand?",
+        "What is the job status?",
         (status, "RUNNABLE, STARTING or RUNNING"),
         !rows.is_empty(),
     );

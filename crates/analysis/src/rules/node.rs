@@ -2,11 +2,11 @@
 
 pub mod gpu_idle;
 pub mod idle;
-pub mod low_duty;
 pub mod no_probe;
 pub mod off_hours;
 pub mod old_generation;
 pub mod oversized;
 pub mod recurring_idle;
 pub mod undersized;
+pub mod underutilized;
 pub mod weekly_pattern;

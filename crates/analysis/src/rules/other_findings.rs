@@ -5,7 +5,7 @@ use ebb_model::finding::Finding;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::Instance;
 
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 
 /// Findings of the rules that ran before.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ impl<'a> OtherFindings<'a> {
         self,
         instance: &Instance,
         of_step: FindingKind,
-        q: &mut Questions,
+        q: &mut RuleTrace,
     ) -> bool {
         let node = instance.id.as_str();
         let mut others = self.iter();
@@ -39,7 +39,7 @@ impl<'a> OtherFindings<'a> {
             finding.kind != q.rule && (is_about_it || is_on_it)
         });
         q.holds(
-            "does another rule speak of it?",
+            "Does another finding cover this resource?",
             (
                 other.map_or_else(|| "no".to_owned(), |other| other.kind.to_string()),
                 "no",
@@ -63,7 +63,7 @@ pub(crate) fn keep_best_type_change(findings: &mut Vec<Finding>) {
             finding.kind,
             FindingKind::OverprovisionedNode
                 | FindingKind::UnderprovisionedNode
-                | FindingKind::LowDutyNode
+                | FindingKind::UnderutilizedNode
         )
     };
     let is_old = |finding: &Finding| finding.kind == FindingKind::OldGeneration;

@@ -16,7 +16,9 @@ pub(crate) fn change_type(instance: &Instance, action: Action, to: &InstanceType
     let (region, id) = (&instance.region, &instance.id);
     Remedy {
         action,
-        advice: format!("Stop it when it is not needed, change its type to {to} and start it."),
+        advice: format!(
+            "Stop the instance when it is not needed, change its type to {to} and start it again."
+        ),
         command: Some(format!(
             "aws ec2 modify-instance-attribute --region {region} --instance-id {id} \
              --instance-type Value={to}"

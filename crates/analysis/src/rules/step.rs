@@ -23,13 +23,13 @@ use ebb_telemetry::step::StepEnd;
 use crate::facts::Facts;
 use crate::rules::step::context::{Step, UnderWay};
 use crate::rules::step::earlier_runs::Past;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::step_history::by_step::Profiles;
 
 type Rule<S> = (
     FindingKind,
-    fn(&Facts<'_>, &S, &mut Questions) -> Option<Verdict>,
+    fn(&Facts<'_>, &S, &mut RuleTrace) -> Option<Verdict>,
 );
 
 /// Rules about all tasks of one step, the most urgent first.
@@ -91,12 +91,12 @@ fn all<'a>(facts: &Facts<'_>, profiles: &'a Profiles<'a>) -> impl Iterator<Item 
 fn first<S>(facts: &Facts<'_>, subject: &S, rules: &[Rule<S>]) -> Option<Verdict> {
     let mut verdicts = rules
         .iter()
-        .filter_map(|(kind, judge)| judge(facts, subject, &mut Questions::unwritten(*kind)));
+        .filter_map(|(kind, judge)| judge(facts, subject, &mut RuleTrace::unwritten(*kind)));
     verdicts.next()
 }
 
 fn asked<S>(facts: &Facts<'_>, subject: &S, (kind, judge): &Rule<S>) -> Vec<Check> {
-    Questions::written(*kind, |q| judge(facts, subject, q))
+    RuleTrace::written(*kind, |q| judge(facts, subject, q))
 }
 
 /// Tasks that a fresh heartbeat shows as running. A job without progress is left out, because the

@@ -34,7 +34,7 @@ pub enum Speaks {
 }
 
 /// Asks the questions of a rule in order and stops at the first that decides.
-pub(crate) struct Questions {
+pub(crate) struct RuleTrace {
     pub(crate) rule: FindingKind,
     pub(crate) asked: Vec<Check>,
     notes: Notes,
@@ -48,7 +48,7 @@ enum Notes {
     None,
 }
 
-impl Questions {
+impl RuleTrace {
     pub(crate) fn of(rule: FindingKind) -> Self {
         Self {
             rule,
@@ -64,7 +64,7 @@ impl Questions {
         }
     }
 
-    /// Questions that `judge` asks, up to the one that decides.
+    /// RuleTrace that `judge` asks, up to the one that decides.
     pub(crate) fn written<T>(rule: FindingKind, judge: impl FnOnce(&mut Self) -> T) -> Vec<Check> {
         let mut questions = Self::of(rule);
         judge(&mut questions);
@@ -103,7 +103,7 @@ impl Questions {
     pub(crate) fn saves_enough(&mut self, facts: &Facts<'_>, cost: &Cost) -> bool {
         let least = facts.policy.overprovisioned.min_saving();
         self.holds(
-            "what would be saved a month?",
+            "What is the saving per month?",
             (cost.saving_a_month, format_args!("at least {least}")),
             cost.saving_a_month >= least,
         )

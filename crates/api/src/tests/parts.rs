@@ -37,7 +37,7 @@ pub(crate) fn targets() -> Targets {
         "market": "on_demand", "owner": null, "origin": "measured", "hours_seen": 30,
         "used": used, "needs": used, "per_hour": 768_000, "basis": "bill",
         "list_per_hour": 900_000, "offers": [], "saving_a_month": null, "assumed": [],
-        "refused": "no cheaper type would hold what ran on it",
+        "refused": "no cheaper instance type fits the observed work",
     });
     let all = json!({
         "pipelines": [group], "environments": [group], "nodes": [node], "left_out": 3,
@@ -256,7 +256,7 @@ async fn a_finding_is_dismissed_snoozed_and_reopened() {
     check("snooze", reason.clone(), 400, "a snooze needs an end").await;
     check("dismiss", reason, 200, "\"dismiss\"").await;
     let past = json!({"reason": "a course", "until": "1969-01-01"});
-    check("snooze", past, 409, "ended by now").await;
+    check("snooze", past, 409, "the end is in the past").await;
     check("dismiss", json!({}), 400, "the reason is empty").await;
     check("dismiss", json!({"reasn": "a"}), 400, "unknown field").await;
     let long = json!({"reason": "x".repeat(20_000)});

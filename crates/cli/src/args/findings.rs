@@ -1,8 +1,11 @@
 //! Arguments of `findings`.
 
+use std::convert::Infallible;
+
 use clap::Subcommand;
 
 use ebb_model::decision;
+use ebb_model::finding_kind::current_id;
 use ebb_telemetry::identity::Region;
 use jiff::Timestamp;
 
@@ -35,6 +38,7 @@ pub(crate) enum FindingsCommand {
     /// Withdraw a decision
     Reopen {
         /// Id of the finding
+        #[arg(value_parser = finding_id)]
         id: String,
         #[command(flatten)]
         at: BucketArgs,
@@ -58,6 +62,7 @@ pub(crate) struct BucketArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct DecideArgs {
     /// Id of the finding as in the report: kind/region/resource
+    #[arg(value_parser = finding_id)]
     pub(crate) id: String,
     /// Reason of the decision
     #[arg(long, value_name = "TEXT")]
@@ -67,6 +72,11 @@ pub(crate) struct DecideArgs {
     pub(crate) until: Option<Timestamp>,
     #[command(flatten)]
     pub(crate) at: BucketArgs,
+}
+
+/// An id that an earlier release printed becomes the present one.
+fn finding_id(text: &str) -> Result<String, Infallible> {
+    Ok(current_id(text).into_owned())
 }
 
 fn until(text: &str) -> Result<Timestamp, String> {

@@ -110,7 +110,7 @@ async fn net_cost_by_hour_is_the_price_and_every_day_adds_up() {
         .map(|one| one.reason.as_str())
         .collect();
     let vertex =
-        "$168.00 in the last 14 days (1 of them estimated), not judged: no probe can run there";
+        "$168.00 in the last 14 days (1 of them estimated); no probe can run on this service";
     assert!(said.contains(&vertex), "{said:?}");
     let [gap] = &report.gaps[..] else {
         panic!("one bad row: {:?}", report.gaps)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ebb_model::policy::exemption::Exemption;
 use ebb_telemetry::money::Usd;
-use ebb_telemetry::units::{Bytes, CpuTime, Spoken};
+use ebb_telemetry::units::{Bytes, CpuTime, HumanDuration};
 use jiff::Timestamp;
 use toml::{Table, Value};
 
@@ -114,7 +114,7 @@ fn meaning(key: &str, value: &Value) -> Option<String> {
         return Some(Usd::from_micros(amount).to_string());
     }
     if key.ends_with("_seconds") {
-        return Some(Spoken(Duration::from_secs(whole?)).to_string());
+        return Some(HumanDuration(Duration::from_secs(whole?)).to_string());
     }
     if key.ends_with("_ms") {
         return Some(CpuTime::from_millis(whole?).to_string());

@@ -211,12 +211,24 @@ mod tests {
         };
         check(
             "old-vm",
-            "rules evaluate machines that run, and it does not",
+            "the instance is not running, and rules evaluate running instances",
         )
         .await;
-        check("multiqc", "it has ended, and no probe could run on Fargate").await;
-        check("assembly", "rules evaluate its steps, jobs and machines").await;
-        check("cohort-7", "rules evaluate its steps, jobs and machines").await;
+        check(
+            "multiqc",
+            "the job has ended, and no probe can run on Fargate",
+        )
+        .await;
+        check(
+            "assembly",
+            "rules evaluate steps, jobs and machines, not pipelines or runs",
+        )
+        .await;
+        check(
+            "cohort-7",
+            "rules evaluate steps, jobs and machines, not pipelines or runs",
+        )
+        .await;
         let five = scanned.explain("align-worker").await.expect("it is known");
         assert_eq!(
             five.matches(": m5.4xlarge in us-east-1\n").count(),

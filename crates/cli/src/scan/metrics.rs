@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(finding.id, "idle_node/on-premises/rack-1");
         assert_eq!(finding.cost, None);
         let why = &finding.confidence.reason;
-        assert!(why.contains("at most 43 % of its memory"), "{why}");
+        assert!(why.contains("memory usage is at most 43 %"), "{why}");
         let scopes: Vec<_> = report.gaps.iter().map(|gap| gap.scope.clone()).collect();
         let name = file.path().file_name().expect("a name").to_string_lossy();
         assert_eq!(

@@ -11,13 +11,15 @@ use std::fmt;
 use std::time::Duration;
 
 use ebb_telemetry::step::{PeakMemory, Requested};
-use ebb_telemetry::units::{Bytes, MilliCores, Share, Spoken};
+use ebb_telemetry::units::{Bytes, HumanDuration, MilliCores, Share};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::evidence::batch::{Queued, StuckJob};
 use crate::finding::evidence::idle::IdleNode;
-use crate::finding::evidence::node::{MetricSize, Newer, OffHours, QuietGpu, Roomy, Tight};
-use crate::finding::evidence::purchasing::Bought;
+use crate::finding::evidence::node::{
+    IdleGpus, MetricSize, NewerGeneration, OffHours, OversizedNode, UndersizedNode,
+};
+use crate::finding::evidence::purchasing::PurchaseOption;
 use crate::finding::evidence::step::StepTrouble;
 
 /// The evidence of a finding.
@@ -31,7 +33,8 @@ pub enum Evidence {
     /// A step that uses a fraction of its request.
     Overprovisioned(Overprovisioned),
     /// A node with a few active minutes a day.
-    LowDuty(LowDuty),
+    #[serde(alias = "low_duty")]
+    UnderutilizedNode(UnderutilizedNode),
     /// A volume, snapshot or address without use, or a volume of an old type.
     Unused(Unused),
     /// A failure or slowdown of a step.
@@ -39,24 +42,27 @@ pub enum Evidence {
     /// A job that waits for a long time.
     Queued(Queued),
     /// GPUs without computation.
-    Gpu(QuietGpu),
+    Gpu(IdleGpus),
     /// A node that is used in the same hours of each week.
     OffHours(OffHours),
     /// Machines with a more expensive purchase option than necessary.
-    Bought(Bought),
+    #[serde(alias = "bought")]
+    PurchaseOption(PurchaseOption),
     /// A newer instance type with the same capacity and a lower price.
-    OldGeneration(Newer),
+    OldGeneration(NewerGeneration),
     /// A node whose work needs only a part of it.
-    Roomy(Roomy),
+    #[serde(alias = "roomy")]
+    OversizedNode(OversizedNode),
     /// A node whose work needs more than it has.
-    Tight(Tight),
+    #[serde(alias = "tight")]
+    UndersizedNode(UndersizedNode),
     /// A node whose size does not fit its metrics.
     MetricSize(MetricSize),
 }
 
 /// A node with a few active minutes a day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LowDuty {
+pub struct UnderutilizedNode {
     /// The observed time.
     pub watched: Duration,
     /// The part of it with activity.
@@ -129,29 +135,29 @@ impl fmt::Display for Evidence {
             Self::IdleNode(e) => e.fmt(f),
             Self::StuckJob(e) => e.fmt(f),
             Self::Overprovisioned(e) => e.fmt(f),
-            Self::LowDuty(e) => e.fmt(f),
+            Self::UnderutilizedNode(e) => e.fmt(f),
             Self::Unused(e) => e.fmt(f),
             Self::Step(e) => e.fmt(f),
             Self::Queued(e) => e.fmt(f),
             Self::Gpu(e) => e.fmt(f),
             Self::OffHours(e) => e.fmt(f),
-            Self::Bought(e) => e.fmt(f),
+            Self::PurchaseOption(e) => e.fmt(f),
             Self::OldGeneration(e) => e.fmt(f),
-            Self::Roomy(e) => e.fmt(f),
-            Self::Tight(e) => e.fmt(f),
+            Self::OversizedNode(e) => e.fmt(f),
+            Self::UndersizedNode(e) => e.fmt(f),
             Self::MetricSize(e) => e.fmt(f),
         }
     }
 }
 
-impl fmt::Display for LowDuty {
+impl fmt::Display for UnderutilizedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (active, watched) = (Spoken(self.active), Spoken(self.watched));
+        let (active, watched) = (HumanDuration(self.active), HumanDuration(self.watched));
         match self.p95_cpu {
-            None => write!(f, "worked for {active} of {watched}"),
+            None => write!(f, "active for only {active} in {watched}"),
             Some(p95) => write!(
                 f,
-                "in 95 % of the hours of {watched} it never used more than {p95} of its cores"
+                "used at most {p95} of its cores in 95 % of the hours of the last {watched}"
             ),
         }
     }
@@ -160,30 +166,31 @@ impl fmt::Display for LowDuty {
 impl fmt::Display for Unused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Volume { what } => write!(f, "{what}, attached to nothing"),
+            Self::Volume { what } => write!(f, "{what}, not attached to an instance"),
             Self::StoppedMachine { what, machine } => {
-                write!(f, "{what} of {machine}, which has been stopped")
+                write!(f, "{what} of {machine}, which is stopped")
             }
             Self::Snapshot {
                 what,
                 volume: Some(volume),
             } => write!(
                 f,
-                "{what}: its volume {volume} is gone, and no image is made of it"
+                "{what}; source volume {volume} was deleted, and no AMI uses the snapshot"
             ),
             Self::Snapshot { what, volume: None } => {
-                write!(f, "{what}, a copy that no image is made of")
+                write!(f, "{what}, a copy that no AMI uses")
             }
             Self::OldType { what, iops, mibps } => write!(
                 f,
-                "{what}; gp3 with {iops} IOPS and {mibps} MiB/s does the same for less"
+                "{what}; gp3 with {iops} IOPS and {mibps} MiB/s has the same performance at a \
+                 lower price"
             ),
             Self::Address {
                 public_ip: Some(ip),
             } => {
-                write!(f, "{ip} is associated with nothing")
+                write!(f, "{ip} is not associated with any resource")
             }
-            Self::Address { public_ip: None } => f.write_str("associated with nothing"),
+            Self::Address { public_ip: None } => f.write_str("not associated with any resource"),
         }
     }
 }
@@ -207,13 +214,13 @@ impl fmt::Display for Overprovisioned {
                 known.join(" and ")
             }
         };
-        write!(f, "asked for {}, used at most {}", list(asked), list(used))?;
-        let times = if self.samples == 1 { "time" } else { "times" };
+        write!(f, "requested {}, used at most {}", list(asked), list(used))?;
+        let noun = if self.samples == 1 { "task" } else { "tasks" };
         write!(
             f,
-            " (seen {} {times}, {} in all)",
+            " ({} {noun}, total run time {})",
             self.samples,
-            Spoken(self.observed_for)
+            HumanDuration(self.observed_for)
         )
     }
 }
@@ -222,5 +229,36 @@ impl Overprovisioned {
     /// The peak memory in bytes.
     pub fn peak_bytes(&self) -> Option<Bytes> {
         self.peak_memory.map(|peak| peak.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reports of earlier releases contain these names; new reports do not.
+    #[test]
+    fn evidence_of_earlier_releases_is_read() {
+        let check = |earlier: &str, present: &str, fields: serde_json::Value| {
+            let mut stored = fields;
+            stored["type"] = earlier.into();
+            let read: Evidence = serde_json::from_value(stored).expect("it is read");
+            let written = serde_json::to_value(&read).expect("it is written");
+            assert_eq!(written["type"], present);
+        };
+        let time = serde_json::json!({"secs": 60, "nanos": 0});
+        let low = serde_json::json!({"watched": time, "active": time});
+        check("low_duty", "underutilized_node", low);
+        let none = serde_json::json!({"cores": null, "memory": null, "instead": null});
+        check("tight", "undersized_node", none);
+        let roomy = serde_json::json!({
+            "cores": 1000, "of_cores": 4000, "memory": 1, "of_memory": 8, "hours": 24,
+            "instead": "c7a.large",
+        });
+        check("roomy", "oversized_node", roomy);
+        let unused = serde_json::json!({
+            "how": "unused_plan", "committed_per_hour_usd": "1.0", "used_per_hour_usd": "0.5",
+        });
+        check("bought", "purchase_option", unused);
     }
 }

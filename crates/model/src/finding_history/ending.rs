@@ -62,8 +62,8 @@ impl fmt::Display for Ending {
             Self::Stopped => "stopped",
             Self::Gone => "gone",
             Self::Changed => "changed",
-            Self::StillThere => "there and billed, and no waste any more",
-            Self::Unknown => "no waste any more",
+            Self::StillThere => "exists and is billed, but is no longer waste",
+            Self::Unknown => "no longer waste",
         })
     }
 }

@@ -70,15 +70,21 @@ fn by_name(name: &str) -> Option<Bounds> {
         })
     };
     match name {
-        "activity.tick_seconds" => between(1, 3_600, "a tick is between 1 second and an hour"),
+        "activity.tick_seconds" => between(1, 3_600, "a tick must be between 1 second and 1 hour"),
         "activity.gpu_floor_ppm" => between(0, 1_000_000, "a share is at most 1000000"),
         "step.slow_ppm" => between(1, 1_000_000_000, "it is between 1 and 1000000000"),
-        "sizing.memory_headroom_ppm" | "sizing.max_slowdown_ppm" => {
-            between(0, 10_000_000, "it is at most 10000000, which is ten times")
-        }
+        "sizing.memory_headroom_ppm" | "sizing.max_slowdown_ppm" => between(
+            0,
+            10_000_000,
+            "it must be at most 10000000, which is ten times",
+        ),
         "hours.early_or_late_seconds" => between(0, 86_400, "it is at most a day, 86400"),
         "hours.least_off" | "hours.least_off_a_week" => between(0, 168, "a week has 168 hours"),
-        "hours.times_alike" => between(1, 13, "it is between 1 and 13, as a fortnight is kept"),
+        "hours.times_alike" => between(
+            1,
+            13,
+            "it must be between 1 and 13, because 14 days are stored",
+        ),
         "metrics.history_days" => between(0, 63, "hourly metrics are kept for 63 days"),
         _ => None,
     }

@@ -39,7 +39,7 @@ pub struct HoursPolicy {
     /// Hours of a week that a schedule must spare at least: a third of them.
     pub least_off_a_week: u32,
     /// The share of all cores that 95 % of a week's hours never use more of, in parts
-    /// per million, for a node to be of low duty: 10 %.
+    /// per million, for an underutilized node: 10 %.
     pub low_p95_ppm: u32,
     /// How many rests of the last day, or last days with the same hours, make the
     /// present rest of a node usual: three, since twice may be chance.

@@ -21,7 +21,7 @@ pub struct IdlePolicy {
     /// True to judge machines with GPUs whose GPUs nobody watches.
     pub judge_unwatched_gpus: bool,
     /// A node that works in less than this share of a day's minutes, in parts per
-    /// million, is of low duty: 5 %, a little more than an hour.
+    /// million, is underutilized: 5 %, a little more than an hour.
     pub low_duty_ppm: u32,
 }
 

@@ -72,7 +72,7 @@ impl TryFrom<String> for NameSource {
             (_, Some(("tag", key))) if !key.is_empty() => Ok(Self::Tag(key.to_owned())),
             (_, Some(("label", key))) if !key.is_empty() => Ok(Self::Label(key.to_owned())),
             _ => Err(format!(
-                "'{text}' is no name of a step; job, step, tag:KEY and label:KEY are"
+                "'{text}' is not a source of names; use job, step, tag:KEY or label:KEY"
             )),
         }
     }
@@ -97,9 +97,9 @@ impl TryFrom<String> for Form {
         let mut rest = text.as_str();
         while !rest.is_empty() {
             if let Some(field) = rest.strip_prefix('{') {
-                let (name, more) = field
-                    .split_once('}')
-                    .ok_or_else(|| format!("'{text}' opens a brace and does not close it"))?;
+                let (name, more) = field.split_once('}').ok_or_else(|| {
+                    format!("'{text}' has an opening brace without a closing one")
+                })?;
                 if matches!(parts.last(), Some(Part::Field(_))) {
                     return Err(format!("'{text}' has nothing between two fields"));
                 }
@@ -117,7 +117,7 @@ impl TryFrom<String> for Form {
         match draws {
             true => Ok(Self { text, parts }),
             false => Err(format!(
-                "'{text}' draws nothing: it has no {{run}}, {{pipeline}} or {{sample}}"
+                "'{text}' extracts nothing: it needs {{run}}, {{pipeline}} or {{sample}}"
             )),
         }
     }
@@ -130,7 +130,7 @@ fn field_of(name: &str) -> Result<Option<Drawn>, String> {
         "sample" => Ok(Some(Drawn::Sample)),
         "*" => Ok(None),
         _ => Err(format!(
-            "{{{name}}} is not drawn; {{run}}, {{pipeline}}, {{sample}} and {{*}} are"
+            "unknown field {{{name}}}; use {{run}}, {{pipeline}}, {{sample}} or {{*}}"
         )),
     }
 }
@@ -232,12 +232,12 @@ mod tests {
         };
         check("job", "{sample}", "");
         check("label:app", "a{*}b{run}", "");
-        check("pod", "{sample}", "no name of a step");
-        check("tag:", "{sample}", "no name of a step");
-        check("job", "align", "draws nothing");
-        check("job", "{*}", "draws nothing");
+        check("pod", "{sample}", "not a source of names");
+        check("tag:", "{sample}", "not a source of names");
+        check("job", "align", "extracts nothing");
+        check("job", "{*}", "extracts nothing");
         check("job", "{run}{sample}", "nothing between two fields");
-        check("job", "{run", "does not close it");
-        check("job", "{lane}", "{lane} is not drawn");
+        check("job", "{run", "without a closing one");
+        check("job", "{lane}", "unknown field {lane}");
     }
 }

@@ -55,11 +55,14 @@ impl QuietPolicy {
         let refused = |key, problem| Err(PolicyError::Quiet { key, problem });
         if weekly_schedule::time_zone(&self.time_zone).is_none() {
             let name = &self.time_zone;
-            let problem = format!("{name:?} is no time zone; write one such as \"Europe/Berlin\"");
+            let problem = format!("{name:?} is not a time zone; use one such as \"Europe/Berlin\"");
             return refused("quiet.time_zone", problem);
         }
         if self.days.len() == 7 && self.pass.is_empty() {
-            return refused("quiet.days", "nobody would ever be told".to_owned());
+            return refused(
+                "quiet.days",
+                "quiet hours cover the whole week, so nobody would be notified".to_owned(),
+            );
         }
         Ok(())
     }
@@ -105,10 +108,10 @@ mod tests {
         };
         check(
             "time_zone = \"Berlin\"",
-            "quiet.time_zone: \"Berlin\" is no",
+            "quiet.time_zone: \"Berlin\" is not",
         );
         let all = "days = [\"mon\", \"tue\", \"wed\", \"thu\", \"fri\", \"sat\", \"sun\"]";
-        check(all, "quiet.days: nobody");
+        check(all, "quiet.days: quiet hours cover");
         check("days = [\"monday\"]", "unknown variant");
         check("pass = [\"every\"]", "unknown variant");
         check("begins = \"25:00\"", "line 2");

@@ -53,7 +53,7 @@ impl Route {
             return refused("its owner is empty");
         }
         if self.slack.is_none() && self.email.is_empty() {
-            return refused("it names neither slack nor email");
+            return refused("it has neither slack nor email");
         }
         if self
             .slack
@@ -64,7 +64,7 @@ impl Route {
         }
         match self.email.iter().all(is_address) {
             true => Ok(()),
-            false => refused("email holds bare addresses, such as team@example.org"),
+            false => refused("email must contain addresses only, such as team@example.org"),
         }
     }
 }
@@ -86,11 +86,11 @@ mod tests {
         };
         check("owner = \"ana\"\nslack = \"lab\"", Ok(1));
         check("owner = \"ana\"\nemail = [\"ana@example.org\"]", Ok(1));
-        check("owner = \"ana\"", Err("neither slack nor email"));
+        check("owner = \"ana\"", Err("has neither slack nor email"));
         check("owner = \" \"\nslack = \"lab\"", Err("its owner is empty"));
         check("owner = \"ana\"\nslack = \"\"", Err("its channel is empty"));
         let many = "owner = \"ana\"\nemail = [\"Ana <ana@example.org>\"]";
-        check(many, Err("bare addresses"));
+        check(many, Err("addresses only"));
         check("slack = \"lab\"", Err("missing field `owner`"));
     }
 }

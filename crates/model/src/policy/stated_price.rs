@@ -45,11 +45,11 @@ impl StatedPrice {
 
     pub(crate) fn check(&self, index: usize) -> Result<(), PolicyError> {
         let problem = match self.node.trim_end_matches('*') {
-            _ if self.node.is_empty() => "it names no node; \"*\" means all",
-            begin if begin.contains('*') => "a * may stand at the end only",
+            _ if self.node.is_empty() => "it has no node; \"*\" means all",
+            begin if begin.contains('*') => "a * is allowed only at the end",
             _ if self.usd_micros_per_hour == 0 => "usd_micros_per_hour must be greater than 0",
             _ if self.usd_micros_per_hour > MAX_USD_MICROS_PER_HOUR => {
-                "usd_micros_per_hour is at most 1000000000000, a million dollars"
+                "usd_micros_per_hour must be at most 1000000000000, a million dollars"
             }
             _ => return Ok(()),
         };
@@ -89,9 +89,9 @@ mod tests {
             let error = Policy::parse(&text).expect_err(expect).to_string();
             assert!(error.contains(expect), "{error}");
         };
-        check("", 1, "it names no node");
-        check("a*b", 1, "at the end only");
+        check("", 1, "it has no node");
+        check("a*b", 1, "only at the end");
         check("a", 0, "the price of a: usd_micros_per_hour must");
-        check("a", i64::MAX as u64, "usd_micros_per_hour is at most");
+        check("a", i64::MAX as u64, "usd_micros_per_hour must be at most");
     }
 }

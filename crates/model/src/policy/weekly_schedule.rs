@@ -85,11 +85,11 @@ impl Schedule {
     pub(crate) fn problem(&self) -> Option<&'static str> {
         if time_zone(&self.time_zone).is_none() {
             return Some(
-                "its schedule's time_zone is no time zone; write one such as Europe/Berlin",
+                "time_zone of its schedule is not a time zone; use one such as Europe/Berlin",
             );
         }
         let is_empty = self.begins == self.ends && self.days.is_empty();
-        is_empty.then_some("its schedule covers no time: give it begins and ends, or days")
+        is_empty.then_some("its schedule covers no time; set begins and ends, or days")
     }
 }
 

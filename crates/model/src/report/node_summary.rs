@@ -41,5 +41,6 @@ pub struct NodeSummary {
     #[serde(default)]
     pub price_as_of: Option<Timestamp>,
     /// The ids of the findings about the node and its tasks.
+    #[serde(deserialize_with = "crate::finding_kind::read_ids")]
     pub findings: Vec<String>,
 }

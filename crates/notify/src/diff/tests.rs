@@ -31,6 +31,17 @@ impl Channel {
     }
 }
 
+/// A channel does not announce a finding again because its kind has a new name.
+#[test]
+fn what_was_announced_under_an_earlier_name_is_not_new() {
+    let stored = serde_json::json!({
+        "findings": {"low_duty_node/r/i-1": Price::default()},
+    });
+    let told: Told = serde_json::from_value(stored).expect("it is read");
+    let ids: Vec<&String> = told.findings.keys().collect();
+    assert_eq!(ids, ["underutilized_node/r/i-1"]);
+}
+
 /// The changes in a report that differs from the notified one by `change`.
 fn check(name: &str, change: impl FnOnce(&mut Report), expect: &str) {
     let mut channel = Channel::default();

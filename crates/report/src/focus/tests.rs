@@ -142,7 +142,7 @@ fn a_finding_is_a_row_without_a_charge() {
     BillingPeriodEnd 2026-04-01T00:00:00Z
     BillingPeriodStart 2026-03-01T00:00:00Z
     ChargeCategory Adjustment
-    ChargeDescription Idle node: no workload for 3 h 05 min; background used 0.02 cores; step session of ana is there and does nothing
+    ChargeDescription Idle node: no activity for 3 h 05 min; background processes use 0.02 cores; task session of ana exists without activity
     ChargeFrequency One-Time
     ChargePeriodEnd 2026-03-04T12:00:00Z
     ChargePeriodStart 2026-03-04T08:55:00Z

@@ -9,7 +9,7 @@ use ebb_telemetry::money::Usd;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{clip, counted, one_line};
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 use serde::Serialize;
 use url::Url;
@@ -267,7 +267,7 @@ fn request(request: SizedRequest) -> String {
 }
 
 fn window(window: &Window, zone: &Zone) -> String {
-    format!("{} ({})", zone.span(window), Spoken(window.length()))
+    format!("{} ({})", zone.span(window), HumanDuration(window.length()))
 }
 
 /// `part` of `whole` in thousandths, from 0 to 1,000.

@@ -6,7 +6,7 @@ use ebb_model::report::Report;
 use ebb_model::report::fargate_jobs::FargateJob;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::safe_text::{clip, counted, one_line};
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 
 use crate::page::money::age;
@@ -67,7 +67,7 @@ fn job(job: &FargateJob) -> String {
         } else {
             asks.join(", ")
         },
-        Spoken(ran),
+        HumanDuration(ran),
     );
     if let Some(cost) = job.cost {
         line.push_str(&format!(", {cost}"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ebb_model::report::Report;
 use ebb_model::report::price_age::{PriceAge, PricedBy};
 use ebb_telemetry::safe_text::counted;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::zone::Zone;
 
@@ -40,7 +40,7 @@ fn line(age: &PriceAge, report: &Report, zone: &Zone) -> String {
             let since = report.at.duration_since(at);
             let ago = Duration::try_from(since).unwrap_or_default().as_secs();
             let ago = match ago {
-                0..DAY => Spoken(Duration::from_secs(ago / MINUTE * MINUTE)).to_string(),
+                0..DAY => HumanDuration(Duration::from_secs(ago / MINUTE * MINUTE)).to_string(),
                 _ => counted((ago / DAY) as usize, "day", "days"),
             };
             let at = zone.minute(at);

@@ -284,11 +284,11 @@ impl fmt::Display for TaskState {
             Self::PageFault => "in page faults",
             Self::Disk => "waiting for disk",
             Self::Network => "waiting for network",
-            Self::Pipe => "waiting at a pipe",
+            Self::Pipe => "waiting for a pipe",
             Self::Poll => "waiting for events",
             Self::Timer => "sleeping",
             Self::Lock => "waiting for a lock",
-            Self::Child => "waiting for a child",
+            Self::Child => "waiting for a child process",
             Self::Other => "waiting for something else",
         })
     }

@@ -53,7 +53,8 @@ impl<'a> ObservedCost<'a> {
             let instance = one.instance;
             let kind = &instance.instance_type;
             let spec = facts.catalogue.spec(kind);
-            let spec = spec.ok_or_else(|| format!("the catalogue does not know {kind}"))?;
+            let spec =
+                spec.ok_or_else(|| format!("instance type {kind} is not in the catalogue"))?;
             let time = one.time();
             *by_type.entry((kind, instance.market)).or_default() += time;
             vcpu_seconds += f64::from(spec.vcpus) * time.as_secs_f64();
@@ -66,8 +67,11 @@ impl<'a> ObservedCost<'a> {
             }
         }
         let longest = by_type.iter().max_by_key(|(_, time)| **time);
-        let ((kind, market), _) = longest.ok_or("none of its runs took any time")?;
-        let base = facts.catalogue.spec(kind).ok_or("its type is not known")?;
+        let ((kind, market), _) = longest.ok_or("none of its tasks has a known duration")?;
+        let base = facts
+            .catalogue
+            .spec(kind)
+            .ok_or("its instance type is unknown")?;
         let machine_time: Duration = held.iter().map(Held::time).sum();
         let hours = machine_time.as_secs_f64() / 3600.0;
         Ok(Self {

@@ -189,11 +189,12 @@ fn at_once(group: &Group<'_, '_>) -> u32 {
 
 fn assumed(machines: usize) -> Vec<String> {
     vec![
-        "runs begin when they began, and are placed as ECS packs them (binpack)".to_owned(),
+        "tasks start at their observed times and are placed by the ECS binpack strategy".to_owned(),
         format!(
-            "machines that were seen ({machines}) count for as long as these runs were on them"
+            "each of the {machines} observed machines counts for the time that these tasks ran on \
+             it"
         ),
-        "list prices are paid for what is offered".to_owned(),
+        "recommended types cost their list price".to_owned(),
     ]
 }
 

@@ -11,30 +11,30 @@ use ebb_model::inventory::batch::job::Job;
 use ebb_model::inventory::instance::Instance;
 use ebb_telemetry::identity::AccountId;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{StuckObservation, describe, found_job, lacks, since};
 use crate::rules::batch::never_joined;
 use crate::rules::batch::never_joined::ENVIRONMENT;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let batch = &facts.inventory.batch;
     let queue = batch.queue_of(job);
     let head = queue.and_then(|queue| queue.front.as_ref()?.first());
     let mine = head.filter(|head: &&FrontJob| head.job == job.id);
     let waited = mine.and_then(|head| since(facts, head.since?));
     let patience = Duration::from_secs(facts.policy.batch.at_head_seconds);
-    let stands = waited.map_or_else(|| "not known".to_owned(), |t| Spoken(t).to_string());
+    let stands = waited.map_or_else(|| "unknown".to_owned(), |t| HumanDuration(t).to_string());
     let goes_on = q.holds(
-        "does it stand at the head of its queue?",
+        "Is the job at the head of its queue?",
         (if mine.is_some() { "yes" } else { "no" }, ""),
         head.map(|_| mine.is_some()),
     ) && q.holds(
-        "for how long?",
-        (stands, Spoken(patience)),
+        "For how long?",
+        (stands, HumanDuration(patience)),
         waited.map(|waited| waited >= patience),
     );
     let from = mine.filter(|_| goes_on)?.since?;
@@ -54,11 +54,11 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     let mut lacks = lacks(cause.as_ref());
     if strangers > 0 {
         lacks =
-            format!("{lacks}; machines that started and never joined their cluster: {strangers}");
+            format!("{lacks}; instances that started but never joined their cluster: {strangers}");
     }
     let ill = queue.filter(|queue| queue.status.as_deref().is_some_and(|s| s != "VALID"));
     if let Some(reason) = ill.and_then(|queue| queue.status_reason.as_ref()) {
-        lacks = format!("{lacks}; Batch says of its queue: {reason}");
+        lacks = format!("{lacks}; status reason of the queue: {reason}");
     }
     let seen = StuckObservation {
         window: Window {
@@ -69,12 +69,12 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
         stuck: Stuck::AtHead { lacks },
         confidence: Confidence {
             level: Level::Medium,
-            reason: "Batch tells its place and since when, and not why".into(),
+            reason: "AWS Batch reports the queue position and its time, but no reason".into(),
         },
         remedy: Remedy {
             action: Action::Investigate,
-            advice: "Look at image, instance role and network of its environment's machines, and \
-                     at the environment's maximum vCPUs."
+            advice: "Check the maximum vCPUs of the compute environment, and the AMI, instance \
+                     role and network of its instances."
                 .into(),
             command: Some(describe(job)),
         },

@@ -8,7 +8,7 @@ use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{StuckObservation, describe, found_job};
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 /// Prefixes of the status reasons of jobs that cannot start.
@@ -16,20 +16,23 @@ use crate::rules::verdict::Verdict;
 /// Source: AWS Batch "Job states", reasons of jobs that block a queue.
 const BLOCKED: [&str; 2] = ["MISCONFIGURATION:", "CAPACITY:"];
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let reason = job.status_reason.as_deref();
     let blocked = reason.filter(|r| BLOCKED.iter().any(|prefix| r.starts_with(prefix)));
     q.holds(
-        "does Batch say that it cannot start?",
+        "Does AWS Batch report that the job cannot start?",
         (reason.unwrap_or("no reason given"), BLOCKED.join("… or ")),
         blocked.is_some(),
     );
     let reason = blocked?;
     let advice = match reason.starts_with("CAPACITY:") {
-        true => "Allow more instance types, zones or a second environment in its queue.",
+        true => {
+            "Allow more instance types or Availability Zones, or add a second compute environment \
+             to the job queue."
+        }
         false => {
-            "Change what the job asks for or what its environment offers; it will never start as \
-             it is."
+            "Change the request of the job or the compute environment. The job cannot start with \
+             the present configuration."
         }
     };
     // The job was not RUNNABLE while it waited for other jobs.
@@ -45,7 +48,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
         },
         confidence: Confidence {
             level: Level::High,
-            reason: "Batch itself says so".into(),
+            reason: "AWS Batch reports this status".into(),
         },
         remedy: Remedy {
             action: Action::Reconfigure,

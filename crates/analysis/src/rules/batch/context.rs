@@ -188,21 +188,23 @@ pub(crate) fn is_whole(facts: &Facts<'_>, region: &Region) -> bool {
 /// Reason why a job waits, in words.
 pub(crate) fn lacks(cause: Option<&WaitCause>) -> String {
     match cause {
-        None => "nothing tells why".to_owned(),
-        Some(WaitCause::Dependencies { jobs }) => format!("{} other jobs must end", jobs.len()),
+        None => "the reason is unknown".to_owned(),
+        Some(WaitCause::Dependencies { jobs }) => {
+            format!("the job depends on {} other jobs", jobs.len())
+        }
         Some(WaitCause::Blocked { reason }) => reason.clone(),
-        Some(WaitCause::QueueDisabled) => "its queue is switched off".to_owned(),
+        Some(WaitCause::QueueDisabled) => "its job queue is disabled".to_owned(),
         Some(WaitCause::NoEnvironment) => {
-            "no environment of its queue is switched on and valid".to_owned()
+            "its job queue has no enabled and valid compute environment".to_owned()
         }
         Some(WaitCause::AtMaximum) => {
-            "every environment of its queue has all the vCPUs that it may have".to_owned()
+            "every compute environment of its queue is at its maximum vCPUs".to_owned()
         }
-        Some(WaitCause::Behind { jobs: 1 }) => "1 job stands before it".to_owned(),
-        Some(WaitCause::Behind { jobs }) => format!("{jobs} jobs stand before it"),
-        Some(WaitCause::Capacity) => "no machine with room for it has come".to_owned(),
-        Some(WaitCause::ImagePull) => "its image is being pulled".to_owned(),
-        Some(WaitCause::ContainerStart) => "its container is being made".to_owned(),
+        Some(WaitCause::Behind { jobs: 1 }) => "1 job is ahead of it in the queue".to_owned(),
+        Some(WaitCause::Behind { jobs }) => format!("{jobs} jobs are ahead of it in the queue"),
+        Some(WaitCause::Capacity) => "no instance with enough free capacity has started".to_owned(),
+        Some(WaitCause::ImagePull) => "its container image is being pulled".to_owned(),
+        Some(WaitCause::ContainerStart) => "its container is being created".to_owned(),
         Some(WaitCause::Retry { attempts }) => format!("{attempts} attempts failed"),
     }
 }

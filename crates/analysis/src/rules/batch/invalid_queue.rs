@@ -10,7 +10,7 @@ use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{KIND, StuckObservation, found};
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
@@ -19,7 +19,7 @@ const INVALID: &str = "INVALID";
 /// Evaluates every environment and queue.
 pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     all(facts)
-        .filter_map(|one| judge_one(facts, one, &mut Questions::unwritten(KIND)))
+        .filter_map(|one| judge_one(facts, one, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     all(facts)
         .filter(|one| one.resource.id == id)
-        .flat_map(|one| Questions::written(KIND, |q| judge_one(facts, one, q)))
+        .flat_map(|one| RuleTrace::written(KIND, |q| judge_one(facts, one, q)))
         .collect()
 }
 
@@ -78,9 +78,9 @@ fn queue(told: &JobQueue) -> Told<'_> {
     }
 }
 
-fn judge_one(facts: &Facts<'_>, told: Told<'_>, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, told: Told<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     if !q.holds(
-        "what does Batch call it?",
+        "Which status does AWS Batch report?",
         (told.status.unwrap_or("nothing"), INVALID),
         told.status.map(|status| status == INVALID),
     ) {
@@ -94,16 +94,19 @@ fn judge_one(facts: &Facts<'_>, told: Told<'_>, q: &mut Questions) -> Option<Ver
         },
         coverage: None,
         stuck: Stuck::Invalid {
-            reason: told.reason.unwrap_or("Batch gives no reason").to_owned(),
+            reason: told
+                .reason
+                .unwrap_or("AWS Batch gives no reason")
+                .to_owned(),
         },
         confidence: Confidence {
             level: Level::High,
-            reason: "Batch itself says so".into(),
+            reason: "AWS Batch reports this status".into(),
         },
         remedy: Remedy {
             action: Action::Reconfigure,
-            advice: "Mend its service role, instance profile or launch template, as the reason \
-                     says; until then no job of it starts and no machine of it is ended."
+            advice: "Fix the service role, instance profile or launch template that the reason \
+                     names. Until then, AWS Batch starts no job there and terminates no instance."
                 .into(),
             command: Some(told.command),
         },

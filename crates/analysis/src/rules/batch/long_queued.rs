@@ -14,12 +14,12 @@ use ebb_model::inventory::batch::job::{Job, JobStatus};
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::origin::labelled;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 use crate::rules::batch;
 use crate::rules::batch::context;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
@@ -47,7 +47,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
             .collect();
         waiting.sort_by_cached_key(|job| (since(job), job.id.clone()));
         let mut first = waiting.into_iter().take(CANDIDATES);
-        first.find_map(|job| judge_one(facts, (job, alike), &mut Questions::unwritten(KIND)))
+        first.find_map(|job| judge_one(facts, (job, alike), &mut RuleTrace::unwritten(KIND)))
     });
     longest.collect()
 }
@@ -59,7 +59,7 @@ fn group(job: &Job) -> (&Region, &str, &str) {
 
 /// Questions about one job.
 pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
-    let mut questions = Questions::of(KIND);
+    let mut questions = RuleTrace::of(KIND);
     if job.status == JobStatus::Runnable {
         let jobs = facts.inventory.batch.jobs.values();
         let is_alike = |other: &&Job| group(other) == group(job);
@@ -73,10 +73,10 @@ pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
 fn judge_one(
     facts: &Facts<'_>,
     (job, alike): (&Job, &[&Job]),
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let policy = &facts.policy.batch;
-    let of_batch = batch::judge_job(facts, job, &mut Questions::unwritten(KIND)).is_some();
+    let of_batch = batch::judge_job(facts, job, &mut RuleTrace::unwritten(KIND)).is_some();
     let time = facts.inventory.batch.queue_time(job);
     let from = time.runnable_at.or(time.created_at);
     let waited = from.and_then(|from| Duration::try_from(facts.now.duration_since(from)).ok());
@@ -86,18 +86,18 @@ fn judge_one(
     let longest = before.last().copied().unwrap_or_default();
     let usual = before.get(before.len() / 2).copied().unwrap_or_default();
     let bound = longest * 2 + Duration::from_secs(policy.queued_by_seconds);
-    let shown = waited.map_or_else(|| "not known".to_owned(), |t| Spoken(t).to_string());
+    let shown = waited.map_or_else(|| "unknown".to_owned(), |t| HumanDuration(t).to_string());
     let goes_on = q.holds(
-        "does the Batch rule speak of it?",
+        "Is the job already reported as stuck?",
         (if of_batch { "yes" } else { "no" }, ""),
         !of_batch,
     ) && q.holds(
-        "of how many jobs of its definition is the wait known?",
+        "How many earlier jobs of this definition have a known wait?",
         (runs, policy.queued_runs),
         (runs >= policy.queued_runs).then_some(true),
     ) && q.holds(
-        "for how long has it waited for a machine?",
-        (shown, Spoken(bound)),
+        "How long has the job waited for a machine?",
+        (shown, HumanDuration(bound)),
         waited.map(|waited| waited >= bound),
     );
     let (from, waited) = from.zip(waited).filter(|_| goes_on)?;
@@ -119,14 +119,14 @@ fn judge_one(
         }),
         confidence: Confidence {
             level: Level::Medium,
-            reason: format!("{runs} earlier jobs of its definition waited for less than half"),
+            reason: format!("{runs} earlier jobs of this definition waited less than half as long"),
         },
         // The job occupies no machine, so the finding has no cost.
         cost: None,
         remedy: Remedy {
             action: Action::Investigate,
-            advice: "Look at what its queue waits for: maximum vCPUs, instance types and zones of \
-                     its environments, jobs of higher priority before it."
+            advice: "Check the job queue: maximum vCPUs, instance types and Availability Zones of \
+                     its compute environments, and jobs with a higher priority."
                 .into(),
             command: Some(format!(
                 "aws batch get-job-queue-snapshot --region {} {}",
@@ -194,8 +194,8 @@ mod tests {
             let said = found.first().map(|finding| finding.evidence.to_string());
             assert_eq!(said.as_deref(), expect, "{waited_min} {before_min:?}");
         };
-        let long = "RUNNABLE for 60 min, 5 others of its definition waited 10 min, at most 20 min: \
-                    nothing tells why";
+        let long = "RUNNABLE for 60 min; 5 other jobs of this definition waited 10 min (median), \
+                    at most 20 min; the reason is unknown";
         check(60, &[5, 10, 10, 10, 20], Some(long));
         check(50, &[5, 10, 10, 10, 20], None);
         check(60, &[5, 10, 10, 20], None);

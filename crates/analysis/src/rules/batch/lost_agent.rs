@@ -9,7 +9,7 @@ use ebb_model::inventory::batch::task::Health;
 use ebb_model::inventory::instance::Instance;
 use ebb_telemetry::origin::labelled;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 
 use crate::facts::Facts;
@@ -17,7 +17,7 @@ use crate::rules::batch::context::{
     KIND, StuckObservation, found, found_worker, silent_for, since,
 };
 use crate::rules::remedy::open_shell;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
@@ -26,7 +26,7 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let workers = facts.inventory.batch.container_instances.values();
     workers
         .filter_map(|worker| {
-            let impaired = || impaired(facts, worker, &mut Questions::unwritten(KIND));
+            let impaired = || impaired(facts, worker, &mut RuleTrace::unwritten(KIND));
             judge_one(facts, worker).or_else(impaired)
         })
         .collect()
@@ -37,42 +37,42 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 pub(crate) fn impaired(
     facts: &Facts<'_>,
     worker: &ContainerInstance,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let (told, is_impaired) = match worker.health {
-        Some(Health::Ok) => ("well", Some(false)),
+        Some(Health::Ok) => ("healthy", Some(false)),
         Some(Health::Impaired) => ("impaired", Some(true)),
-        Some(Health::Initializing) | None => ("not told", None),
+        Some(Health::Initializing) | None => ("unknown", None),
     };
     let is_impaired = q.holds(
-        "how is its container runtime, by ECS's own check?",
+        "What does the ECS health check report for the container runtime?",
         (told, ""),
         is_impaired,
     );
     let instance = facts.instance(&worker.node).filter(|_| is_impaired)?;
     let undetermined = |when: String| {
-        let why = format!("ECS says that its container runtime is impaired, {when}");
+        let why = format!("ECS reports an impaired container runtime, {when}");
         let (id, name) = (worker.node.as_str(), instance.name());
         Some(Verdict::undetermined(KIND, id, name, why))
     };
     let patience = facts.policy.batch.agent_disconnected();
     let so_far = worker.health_since.and_then(|from| since(facts, from));
-    let shown = so_far.map_or_else(|| "not told".to_owned(), |t| Spoken(t).to_string());
+    let shown = so_far.map_or_else(|| "unknown".to_owned(), |t| HumanDuration(t).to_string());
     q.holds(
-        "for how long?",
-        (shown, format_args!("at least {}", Spoken(patience))),
+        "For how long?",
+        (shown, format_args!("at least {}", HumanDuration(patience))),
         so_far.and_then(|so_far| (so_far >= patience).then_some(true)),
     );
     let Some(from) = worker.health_since else {
-        return undetermined("and not since when: what is placed on it may hang".into());
+        return undetermined("but not since when; tasks on this instance may hang".into());
     };
     let window = Window {
         from,
         to: facts.now.max(from),
     };
     if window.length() < patience {
-        let (for_now, patience) = (Spoken(window.length()), Spoken(patience));
-        return undetermined(format!("for {for_now}; a verdict takes {patience}"));
+        let (for_now, patience) = (HumanDuration(window.length()), HumanDuration(patience));
+        return undetermined(format!("for {for_now}; reported after {patience}"));
     }
     Some(found_impaired(facts, instance, window))
 }
@@ -84,13 +84,12 @@ fn found_impaired(facts: &Facts<'_>, instance: &Instance, window: Window) -> Ver
         stuck: Stuck::RuntimeImpaired,
         confidence: Confidence {
             level: Level::High,
-            reason: "ECS's own health check of the container runtime says so, and since when"
-                .into(),
+            reason: "the ECS health check reports this status and its start".into(),
         },
         remedy: Remedy {
             action: Action::Investigate,
-            advice: "Restart its container runtime, or let the compute environment replace the \
-                     instance; what is placed on it may hang."
+            advice: "Restart the container runtime, or let the compute environment replace the \
+                     instance. Until then, tasks on this instance may hang."
                 .into(),
             command: Some(open_shell(instance)),
         },
@@ -114,15 +113,17 @@ fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
     let patience = facts.policy.batch.agent_disconnected();
     if window.length() < patience {
         return undetermined(format!(
-            "its ECS agent was first seen disconnected {} ago; a verdict takes {}",
-            Spoken(window.length()),
-            Spoken(patience)
+            "its ECS agent was first found disconnected {} ago; reported after {}",
+            HumanDuration(window.length()),
+            HumanDuration(patience)
         ));
     }
     let state = facts.state.nodes.get(&worker.node);
     let Some(silent_for) = state.and_then(|state| silent_for(facts, state)) else {
         return undetermined(
-            "its ECS agent is disconnected, and no probe tells whether it lives".into(),
+            "its ECS agent is disconnected, and there is no probe to show whether the instance \
+             works"
+                .into(),
         );
     };
     let agent_alone = silent_for <= facts.policy.idle.after();
@@ -135,17 +136,20 @@ fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
                 level: Level::High,
                 reason: match worker.health {
                     Some(Health::Impaired) => {
-                        "ECS says disconnected at every sweep and its container runtime impaired, \
-                         and the probe shows the host alive"
+                        "every sweep found the ECS agent disconnected, ECS reports an impaired \
+                         container runtime, and the probe still sends heartbeats"
                     }
-                    _ => "ECS says disconnected at every sweep, and the probe shows the host alive",
+                    _ => {
+                        "every sweep found the ECS agent disconnected, and the probe still sends \
+                         heartbeats"
+                    }
                 }
                 .into(),
             },
             remedy: Remedy {
                 action: Action::Investigate,
                 advice: "Restart the ECS agent, or let the compute environment replace the \
-                         instance; no job can be placed on it."
+                         instance. AWS Batch cannot place jobs on it."
                     .into(),
                 command: Some(format!(
                     "aws ecs list-container-instances --region {} {}",
@@ -160,13 +164,13 @@ fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
             stuck: Stuck::HostLost { silent_for },
             confidence: Confidence {
                 level: Level::Medium,
-                reason: "ECS and the probe lost it both, and it is billed; nobody can look inside"
+                reason: "neither the ECS agent nor the probe responds, and the instance is billed"
                     .into(),
             },
             remedy: Remedy {
                 action: Action::Investigate,
-                advice: "Look at its status checks and console output; let its environment or \
-                         group replace it."
+                advice: "Check the EC2 status checks and the console output. Let the compute \
+                         environment or Auto Scaling group replace the instance."
                     .into(),
                 command: Some(format!(
                     "aws ec2 describe-instance-status --region {} --instance-ids {}",

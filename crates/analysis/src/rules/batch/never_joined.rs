@@ -66,13 +66,13 @@ fn found(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
         },
         confidence: Confidence {
             level: Level::High,
-            reason: "Batch started it, and ECS does not list it".into(),
+            reason: "AWS Batch started this instance, but ECS does not list it".into(),
         },
         remedy: Remedy {
             action: Action::Investigate,
             advice: format!(
-                "Look at the image, instance role and subnets of environment {environment}: its \
-                 ECS agent must reach ECS; jobs wait for such machines for ever."
+                "Check the AMI, instance role and subnets of compute environment {environment}. \
+                 The ECS agent must reach ECS; otherwise jobs wait for this instance without end."
             ),
             command: Some(format!(
                 "aws ec2 get-console-output --region {} --instance-id {}",

@@ -7,70 +7,78 @@ use ebb_model::finding::{Action, Remedy};
 use ebb_model::inventory::batch::job::Job;
 use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Share, Spoken};
+use ebb_telemetry::units::{HumanDuration, Share};
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{
     KIND, StuckObservation, found_job, silent_for, step_of, terminate,
 };
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let undetermined = |reason: String| {
         let (id, name) = (job.id.as_str(), Some(job.name.as_str()));
         Some(Verdict::undetermined(KIND, id, name, reason))
     };
     let known = |holds: bool| holds.then_some(true);
     let node = facts.inventory.batch.node_of(job);
-    let place = node.map_or_else(|| "not known".to_owned(), ToString::to_string);
+    let place = node.map_or_else(|| "unknown".to_owned(), ToString::to_string);
     q.holds(
-        "on which machine does it run?",
+        "On which machine does the job run?",
         (place, ""),
         known(node.is_some()),
     );
     let Some(node) = node else {
-        return undetermined("the machine it runs on is not known".into());
+        return undetermined("the machine of the job is unknown".into());
     };
     let state = facts.state.nodes.get(node);
     let state = state.filter(|state| state.latest.is_some());
     let age = state.and_then(|state| silent_for(facts, state));
     let patience = facts.policy.batch.no_progress();
-    let heard = age.map_or_else(|| "never".to_owned(), |age| format!("{} ago", Spoken(age)));
+    let heard = age.map_or_else(
+        || "never".to_owned(),
+        |age| format!("{} ago", HumanDuration(age)),
+    );
     let is_fresh = q.holds(
-        "is the probe there heard of?",
-        (heard, format_args!("at most {} ago", Spoken(patience))),
+        "When did the probe on this machine last send a heartbeat?",
+        (
+            heard,
+            format_args!("at most {} ago", HumanDuration(patience)),
+        ),
         known(age.is_some_and(|age| age <= patience)),
     );
     let (Some(state), Some(age)) = (state, age) else {
-        return undetermined(format!("no probe on its machine {node}"));
+        return undetermined(format!("no probe runs on its machine {node}"));
     };
     if !is_fresh {
         return undetermined(format!(
-            "the probe on {node} fell silent {} ago",
-            Spoken(age)
+            "the probe on {node} sent its last heartbeat {} ago",
+            HumanDuration(age)
         ));
     }
     let step = job.task_id().and_then(|task| step_of(facts, node, task));
     let step = step.filter(|step| step.usage.end == StepEnd::Running);
     let shown = if step.is_some() { "yes" } else { "no" };
     q.holds(
-        "does the probe see its task?",
+        "Does the probe observe the ECS task?",
         (shown, ""),
         known(step.is_some()),
     );
     let Some(step) = step else {
-        return undetermined(format!("its task was not seen among the steps of {node}"));
+        return undetermined(format!(
+            "the probe on {node} does not observe the ECS task of the job"
+        ));
     };
     let window = Window {
         from: step.last_progress_at,
         to: step.observed_at,
     };
     if !q.holds(
-        "for how long did it use no CPU, move no byte and start nothing?",
+        "How long was it without CPU usage, I/O and new processes?",
         (
-            Spoken(window.length()),
-            format_args!("at least {}", Spoken(patience)),
+            HumanDuration(window.length()),
+            format_args!("at least {}", HumanDuration(patience)),
         ),
         window.length() >= patience,
     ) {
@@ -84,13 +92,13 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     );
     let shown = coverage.compared_with(bound);
     if !q.holds(
-        "how much of that time was seen?",
+        "Which share of that time did the probe observe?",
         (&shown, format_args!("at least {bound}")),
         known(coverage >= bound),
     ) {
         return undetermined(format!(
-            "undetermined: only {shown} of the last {} was seen",
-            Spoken(window.length())
+            "the probe observed only {shown} of the last {}",
+            HumanDuration(window.length())
         ));
     }
     let causes = Causes::of_waiting(&step.usage.detail.states);
@@ -106,7 +114,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
         },
         confidence: Confidence {
             level: Level::High,
-            reason: "a probe watched its processes and none did anything".into(),
+            reason: "the probe observed its processes, and none was active".into(),
         },
         remedy: Remedy {
             action: Action::Investigate,

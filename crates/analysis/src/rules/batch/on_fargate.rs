@@ -12,25 +12,25 @@ use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::batch::job::Job;
 use ebb_model::inventory::batch::task::{Task, TaskFamily};
 use ebb_telemetry::identity::Region;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 use crate::metric_activity::{CPU_AND_NETWORK, MetricActivity};
 use crate::rules::batch::context::KIND;
 use crate::rules::node::idle::by_metrics::{IdleTime, Outcome, idle_time};
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell::option;
 
 /// An idle family has the same kind of finding as an idle machine.
 const IDLE: FindingKind = FindingKind::IdleNode;
 
-const REASON: &str = "it runs on Fargate, where no probe can run: what it does is not known";
+const REASON: &str = "no probe can run on Fargate";
 
 /// Reports a RUNNING job on Fargate as not evaluated. If its task is the only one of its family,
 /// Container Insights covers the job. Then [`tasks`] evaluates the family.
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
-    q.holds("on which machine does it run?", ("Fargate", ""), None);
+pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
+    q.holds("On which machine does the job run?", ("Fargate", ""), None);
     let why = why_not(facts, job)?;
     let (id, name) = (job.id.as_str(), Some(job.name.as_str()));
     Some(Verdict::undetermined(KIND, id, name, why))
@@ -43,7 +43,7 @@ pub(crate) fn why_not(facts: &Facts<'_>, job: &Job) -> Option<String> {
     let family = own.and_then(Task::on_fargate);
     let Some(own) = own.filter(|_| family.is_some_and(|f| batch.insights.contains_key(&f))) else {
         return Some(format!(
-            "{REASON}, for Container Insights tells nothing of its task"
+            "{REASON}, and Container Insights has no data about its task"
         ));
     };
     let is_beside = |task: &&Task| {
@@ -53,7 +53,8 @@ pub(crate) fn why_not(facts: &Facts<'_>, job: &Job) -> Option<String> {
     match batch.tasks.values().filter(is_beside).count() {
         0 | 1 => None,
         many => Some(format!(
-            "{REASON}, for Container Insights tells of the busiest of {many} tasks of its family only"
+            "{REASON}, and Container Insights reports only the busiest of the {many} tasks of its \
+             family"
         )),
     }
 }
@@ -70,9 +71,9 @@ pub(crate) fn tasks(facts: &Facts<'_>) -> Vec<Verdict> {
     let families = families(facts);
     let judged = families
         .iter()
-        .filter_map(|told| judge_family(facts, told, &mut Questions::unwritten(IDLE)));
+        .filter_map(|told| judge_family(facts, told, &mut RuleTrace::unwritten(IDLE)));
     let alone = alone(facts).map(|(arn, task)| {
-        let why = format!("{REASON}, for its cluster has no Container Insights");
+        let why = format!("{REASON}, and Container Insights is not enabled on its cluster");
         Verdict::undetermined(IDLE, arn, task.group.as_deref(), why)
     });
     alone.chain(judged).collect()
@@ -82,14 +83,14 @@ pub(crate) fn tasks(facts: &Facts<'_>) -> Vec<Verdict> {
 pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     let families = families(facts);
     let of_id = families.iter().filter(|(family, _)| family.as_str() == id);
-    let asked = of_id.flat_map(|told| Questions::written(IDLE, |q| judge_family(facts, told, q)));
+    let asked = of_id.flat_map(|told| RuleTrace::written(IDLE, |q| judge_family(facts, told, q)));
     let is_alone = alone(facts).any(|(arn, _)| arn == id);
-    let of_task = is_alone.then(|| Questions::written(IDLE, |q| q.holds(TOLD, ("no", ""), None)));
+    let of_task = is_alone.then(|| RuleTrace::written(IDLE, |q| q.holds(TOLD, ("no", ""), None)));
     asked.chain(of_task.into_iter().flatten()).collect()
 }
 
 /// First question about tasks.
-const TOLD: &str = "does Container Insights tell of its family?";
+const TOLD: &str = "Does Container Insights cover its task family?";
 
 fn families<'a>(facts: &Facts<'a>) -> BTreeMap<TaskFamily, Together<'a>> {
     let batch = &facts.inventory.batch;
@@ -121,20 +122,20 @@ fn alone<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a str, &'a Task)> {
 fn judge_family(
     facts: &Facts<'_>,
     (family, together): (&TaskFamily, &Together<'_>),
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     q.holds(TOLD, ("yes", ""), true);
     let series = facts.inventory.batch.insights.get(family)?;
     let activity = MetricActivity::from_series(facts, series, CPU_AND_NETWORK)?;
     let outcome = idle_time(facts, &activity, None);
     let (shown, holds) = match &outcome {
-        Outcome::Idle(idle) => (Spoken(idle.window.length()).to_string(), Some(true)),
+        Outcome::Idle(idle) => (HumanDuration(idle.window.length()).to_string(), Some(true)),
         Outcome::InUse(why) => (why.clone(), Some(false)),
         Outcome::Unknown(why) => (why.clone(), None),
     };
-    let after = Spoken(facts.policy.metrics.idle_after());
+    let after = HumanDuration(facts.policy.metrics.idle_after());
     q.holds(
-        "for how long has the busiest of its tasks rested?",
+        "How long has the busiest task been idle?",
         (shown, format_args!("at least {after}")),
         holds,
     );
@@ -168,16 +169,16 @@ fn found(family: &TaskFamily, together: &Together<'_>, idle: &IdleTime) -> Optio
         confidence: Confidence {
             level: Level::Low,
             reason: format!(
-                "on Fargate no probe can run: by Container Insights the busiest of {tasks} rested, \
-                 which does not tell a monitoring agent from work"
+                "no probe can run on Fargate; Container Insights shows no activity in the busiest \
+                 of {tasks}, but cannot distinguish a monitoring agent from work"
             ),
         },
         cost: None,
         remedy: Remedy {
             action: Action::ScaleIn,
             advice: format!(
-                "Lower the desired count of what keeps {tasks} of {name} on Fargate in cluster \
-                 {cluster}, or stop them."
+                "Reduce the desired count of the ECS service that runs {tasks} of {name} on \
+                 Fargate in cluster {cluster}, or stop the tasks."
             ),
             command: Some(format!(
                 "aws ecs list-tasks --region {region} {on} {of} --launch-type FARGATE"

@@ -12,7 +12,7 @@ use ebb_model::inventory::batch::job::{Job, JobStatus};
 use ebb_model::inventory::batch::task::task_id;
 use ebb_telemetry::step::{PlacedStep, StepKind};
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 
 use crate::facts::Facts;
@@ -20,14 +20,14 @@ use crate::rules::batch::context::{
     KIND, StuckObservation, found, gpus_of, is_whole, part_of, silent_for, since,
 };
 use crate::rules::remedy::open_shell;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 /// Evaluates every container on a worker.
 pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let known = Known::of(facts);
     running(facts)
-        .filter_map(|one| judge_one(facts, &one, &known, &mut Questions::unwritten(KIND)))
+        .filter_map(|one| judge_one(facts, &one, &known, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     let known = Known::of(facts);
     running(facts)
         .filter(|one| one.worker.node.as_str() == node && one.id() == id)
-        .flat_map(|one| Questions::written(KIND, |q| judge_one(facts, &one, &known, q)))
+        .flat_map(|one| RuleTrace::written(KIND, |q| judge_one(facts, &one, &known, q)))
         .collect()
 }
 
@@ -140,27 +140,29 @@ fn judge_one(
     facts: &Facts<'_>,
     one: &Running<'_>,
     known: &Known<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
-    let heard = one.silent.map(|silent| format!("{} ago", Spoken(silent)));
+    let heard = one
+        .silent
+        .map(|silent| format!("{} ago", HumanDuration(silent)));
     let is_fresh = one.is_fresh(facts);
     q.holds(
-        "is the probe of its machine heard of?",
+        "When did the probe on its machine last send a heartbeat?",
         (
             heard.unwrap_or_else(|| "never".to_owned()),
-            format_args!("at most {} ago", Spoken(facts.policy.idle.after())),
+            format_args!("at most {} ago", HumanDuration(facts.policy.idle.after())),
         ),
         is_fresh.then_some(true),
     );
     let over = known.over.get(one.task());
     let is_under_way = matches!(over, Some(None));
     let goes_on = q.holds(
-        "does a Batch job go on in it?",
+        "Does a running Batch job use the container?",
         (
             match over {
                 Some(None) => "yes",
-                Some(Some(_)) => "its job is over",
-                None => "none that Batch knows",
+                Some(Some(_)) => "no: its job has ended",
+                None => "no: AWS Batch knows no such job",
             },
             "",
         ),
@@ -180,13 +182,16 @@ fn outlived(
     facts: &Facts<'_>,
     one: &Running<'_>,
     ended: Timestamp,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let patience = Duration::from_secs(facts.policy.batch.orphan_seconds);
     let ago = since(facts, ended)?;
     q.holds(
-        "for how long has its job been over?",
-        (Spoken(ago), format_args!("at least {}", Spoken(patience))),
+        "How long ago did its job end?",
+        (
+            HumanDuration(ago),
+            format_args!("at least {}", HumanDuration(patience)),
+        ),
         ago >= patience,
     )
     .then(|| found_one(facts, one, ended, Some(ended)))?
@@ -197,16 +202,16 @@ fn vanished(
     facts: &Facts<'_>,
     one: &Running<'_>,
     known: &Known<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let told = known.ecs_has(facts, one);
     if !q.holds(
-        "does ECS know of its task?",
+        "Does ECS list its task?",
         (
             match told {
                 Some(true) => "yes",
                 Some(false) => "no",
-                None => "not all of what it knows could be read",
+                None => "unknown: not all ECS tasks could be read",
             },
             "",
         ),
@@ -220,7 +225,7 @@ fn vanished(
         facts.policy.batch.vanished_sweeps,
     );
     let again = q.holds(
-        "how many sweeps in a row found it so?",
+        "In how many consecutive sweeps was this the case?",
         (sweeps, format_args!("at least {least}")),
         (sweeps >= least).then_some(true),
     );
@@ -231,8 +236,8 @@ fn vanished(
             &one.id(),
             Some(&one.step.usage.name),
             format!(
-                "neither Batch nor ECS knows of its job; a verdict takes {least} sweeps in a row \
-                 that find it so, and {sweeps} did"
+                "neither AWS Batch nor ECS lists its job; reported after {least} consecutive \
+                 sweeps, {sweeps} so far"
             ),
         )),
     }
@@ -259,12 +264,14 @@ fn found_one(
         },
         confidence: Confidence {
             level: Level::High,
-            reason: "a probe sees its processes, and neither Batch nor ECS knows of them".into(),
+            reason: "the probe observes its processes, but neither AWS Batch nor ECS lists a \
+                     running job for them"
+                .into(),
         },
         remedy: Remedy {
             action: Action::Investigate,
             advice: format!(
-                "Stop the container of task {task} on {}; its agent has lost it.",
+                "Stop the container of task {task} on {}. The ECS agent no longer manages it.",
                 worker.node
             ),
             command: Some(open_shell(instance)),

@@ -9,16 +9,16 @@ use ebb_model::finding::{Action, Remedy};
 use ebb_model::inventory::batch::job::Job;
 use ebb_telemetry::step::{PlacedStep, StepEnd, StepKind};
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{
     StuckObservation, found_job, silent_for, since, step_of, terminate,
 };
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let node = facts.inventory.batch.node_of(job)?;
     let state = facts.state.nodes.get(node)?;
     let patience = Duration::from_secs(facts.policy.batch.process_gone_seconds);
@@ -37,14 +37,14 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     let ended = step.filter(|step| step.usage.end != StepEnd::Running);
     let gone = ended.and_then(|step| since(facts, step.observed_at));
     let shown = match (step, gone) {
-        (_, Some(gone)) => format!("{} ago", Spoken(gone)),
-        (Some(_), None) => "it lives".to_owned(),
-        (None, _) => "not seen".to_owned(),
+        (_, Some(gone)) => format!("{} ago", HumanDuration(gone)),
+        (Some(_), None) => "no: the process runs".to_owned(),
+        (None, _) => "not observed".to_owned(),
     };
     let goes_on = is_fresh
         && q.holds(
-            "did its last process end?",
-            (shown, Spoken(patience)),
+            "Did the last process of the job end?",
+            (shown, HumanDuration(patience)),
             step.map(|_| gone.is_some_and(|gone| gone >= patience)),
         );
     let step = ended.filter(|_| goes_on)?;
@@ -59,13 +59,15 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
         },
         confidence: Confidence {
             level: Level::High,
-            reason: "a probe saw its last process end, and goes on being heard of".into(),
+            reason: "the probe observed the end of the last process and still sends heartbeats"
+                .into(),
         },
         remedy: Remedy {
             action: Action::Investigate,
-            advice: "Restart the ECS agent and the container runtime of its machine; end the job \
-                     so that it is tried elsewhere."
-                .into(),
+            advice:
+                "Restart the ECS agent and the container runtime of its machine. Terminate the job \
+                 so that AWS Batch retries it on another instance."
+                    .into(),
             command: Some(terminate(job, "its processes are gone")),
         },
     };

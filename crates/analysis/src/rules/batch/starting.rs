@@ -9,23 +9,23 @@ use ebb_model::finding::{Action, Remedy};
 use ebb_model::inventory::batch::job::Job;
 use ebb_model::inventory::batch::queue_time::WaitCause;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Bytes, Share, Spoken};
+use ebb_telemetry::units::{Bytes, HumanDuration, Share};
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{
     StuckObservation, describe, found_job, lacks, silent_for, since, step_of,
 };
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let time = facts.inventory.batch.queue_time(job);
     let waited = time.starting_at.and_then(|at| since(facts, at));
     let patience = Duration::from_secs(facts.policy.batch.starting_seconds);
-    let shown = waited.map_or_else(|| "not known".to_owned(), |t| Spoken(t).to_string());
+    let shown = waited.map_or_else(|| "unknown".to_owned(), |t| HumanDuration(t).to_string());
     let goes_on = q.holds(
-        "for how long has its container been in the making?",
-        (shown, Spoken(patience)),
+        "How long has the creation of its container taken?",
+        (shown, HumanDuration(patience)),
         waited.map(|waited| waited >= patience),
     );
     let from = time.starting_at.filter(|_| goes_on)?;
@@ -34,14 +34,14 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     let is_saturated = disk.as_ref().is_some_and(|disk| disk.is_saturated(facts));
     let advice = match pulls {
         _ if is_saturated => {
-            "Its machine's disk is what it waits for: give the volume of its launch template more \
-             throughput, put images on the machine's own disk, or make the image smaller."
+            "The container waits for the disk of its machine. Increase the volume throughput in \
+             the launch template, store images on instance storage, or reduce the image size."
         }
         true => {
-            "Look at the registry's limits, the image's size and the disk of its machine; a pull \
-             through cache or an image on the machine's own disk helps."
+            "Check the registry limits, the image size and the disk of its machine. Use a \
+             pull-through cache or an AMI that contains the image."
         }
-        false => "Look at the ECS agent's log, the volumes and the log driver of its container.",
+        false => "Check the ECS agent log, and the volumes and log driver of the container.",
     };
     let seen = StuckObservation {
         window: Window {
@@ -57,7 +57,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
         },
         confidence: Confidence {
             level: Level::High,
-            reason: "ECS tells when its task was made and what it does".into(),
+            reason: "ECS reports the creation time and state of its task".into(),
         },
         remedy: Remedy {
             action: Action::Investigate,
@@ -86,13 +86,16 @@ impl Disk {
     fn told(&self, facts: &Facts<'_>) -> String {
         let moved = self.moved;
         let told = format!(
-            "no process of it has begun, and its machine's background moves {moved}/s on disk"
+            "no process of the task has started, and system processes on its machine transfer \
+             {moved}/s to and from disk"
         );
         match self.waited {
             Some(waited) if self.is_saturated(facts) => {
-                format!("{told}, which is saturated: tasks waited for it {waited} of the time")
+                format!(
+                    "{told}; the disk is saturated, as processes waited for it {waited} of the time"
+                )
             }
-            Some(waited) => format!("{told}; tasks waited for it {waited} of the time"),
+            Some(waited) => format!("{told}; processes waited for the disk {waited} of the time"),
             None => told,
         }
     }

@@ -47,7 +47,7 @@ fn a_running_job_is_stuck_when_its_step_did_nothing_for_long_enough() {
     watch_step(&mut world, 30 * 60);
     check(
         &world,
-        "RUNNING, but no CPU, disk or new process for 30 min",
+        "RUNNING without CPU usage, I/O or a new process for 30 min",
     );
 
     let mut world = running();
@@ -78,7 +78,7 @@ fn what_a_stuck_job_mostly_runs_is_told_by_its_own_heartbeats() {
         assert!(said.ends_with(expect), "{said}");
     };
     said(&[("sort", 10), ("bwa", 90)], " (mostly bwa)");
-    said(&[], " in all)");
+    said(&[], ", 1 process)");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn tasks_on_fargate_are_judged_together_where_container_insights_tells_of_them()
         let report = world.judge();
         let said: String = match (report.findings.first(), report.not_judged.first()) {
             (Some(finding), _) => {
-                assert!(finding.cost.is_none(), "what it costs is not known");
+                assert!(finding.cost.is_none(), "what it costs is unknown");
                 finding.remedy.advice.clone()
             }
             (None, Some(one)) => one.reason.clone(),
@@ -174,7 +174,7 @@ fn tasks_on_fargate_are_judged_together_where_container_insights_tells_of_them()
         (1, "2 tasks of api on Fargate in cluster web"),
     );
     check(600_000, 8, true, (0, "well"));
-    check(1_000, 3, true, (0, "metrics reach back only"));
+    check(1_000, 3, true, (0, "metrics cover only"));
     check(1_000, 8, false, (0, "metrics of network cover only"));
 }
 
@@ -182,12 +182,12 @@ fn tasks_on_fargate_are_judged_together_where_container_insights_tells_of_them()
 fn what_cannot_be_told_of_a_running_job_is_said() {
     let mut world = running();
     world.now = at(3_600);
-    check(&world, "no probe on its machine");
+    check(&world, "no probe runs on its machine");
 
     let mut world = running();
     watch_step(&mut world, 0);
     world.job().task_arn = Some("arn:aws:ecs:us-east-1:1:task/b/other".into());
-    check(&world, "its task was not seen");
+    check(&world, "does not observe the ECS task");
 
     let mut world = running();
     world.job().container_instance_arn = None;
@@ -201,14 +201,14 @@ fn what_cannot_be_told_of_a_running_job_is_said() {
     assert!(
         reasons
             .iter()
-            .any(|r| r == "the machine it runs on is not known"),
+            .any(|r| r == "the machine of the job is unknown"),
         "{reasons:?}"
     );
 
     let mut world = running();
     watch_step(&mut world, 0);
     world.now = at(7_200);
-    check(&world, "fell silent");
+    check(&world, "sent its last heartbeat");
 }
 
 #[test]
@@ -285,16 +285,19 @@ fn an_agent_is_lost_when_sweeps_keep_finding_it_disconnected_and_its_host_lives(
     ));
     check(
         &lost(Some(3_500), 60),
-        "was first seen disconnected 100 s ago",
+        "was first found disconnected 100 s ago",
     );
     // Both the agent and the probe are silent, so the host fails.
     check(
         &lost(Some(3_000), 10),
-        "the probe silent for 50 min: the host hangs or has no network",
+        "no heartbeat from the probe for 50 min; the instance hangs or has no network",
     );
     let mut no_probe = lost(Some(3_000), 10);
     no_probe.state = Default::default();
-    check(&no_probe, "no probe tells whether it lives");
+    check(
+        &no_probe,
+        "there is no probe to show whether the instance works",
+    );
 }
 
 #[test]
@@ -315,15 +318,15 @@ fn a_container_runtime_is_impaired_for_as_long_as_ecs_says_and_claims_no_money()
     let long = impaired(Some(600), Health::Impaired);
     check(
         &long,
-        "ECS calls its container runtime impaired, for 50 min",
+        "ECS reports an impaired container runtime for 50 min",
     );
     assert_eq!(long.verdict().expect("it is told").cost, None);
     let asked = explain::explain(&long.facts(), node(1).as_str()).checks;
     let of_runtime = asked.iter().any(|check| check.value == "impaired");
     assert!(of_runtime, "{asked:?}");
-    let why = "container runtime is impaired, for 100 s; a verdict takes 5 min";
+    let why = "an impaired container runtime, for 100 s; reported after 5 min";
     check(&impaired(Some(3_500), Health::Impaired), why);
-    let why = "container runtime is impaired, and not since when";
+    let why = "an impaired container runtime, but not since when";
     check(&impaired(None, Health::Impaired), why);
     check(&impaired(Some(600), Health::Ok), "well");
 }

@@ -11,28 +11,28 @@ use ebb_model::finding::evidence::idle::SeenBy;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Instance, InstanceState};
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Bytes, Share, Spoken};
+use ebb_telemetry::units::{Bytes, HumanDuration, Share};
 
 use crate::coverage;
 use crate::facts::Facts;
 use crate::rules::node::gpu_idle::idle_gpus::{Resting, found, is_waste, patience};
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 /// Evaluates every running machine with GPUs.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
     instances
-        .filter_map(|i| judge_one(facts, i, &mut Questions::unwritten(FindingKind::IdleGpu)))
+        .filter_map(|i| judge_one(facts, i, &mut RuleTrace::unwritten(FindingKind::IdleGpu)))
         .collect()
 }
 
 /// Questions about one machine; empty for a machine without GPUs.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    Questions::written(FindingKind::IdleGpu, |q| judge_one(facts, instance, q))
+    RuleTrace::written(FindingKind::IdleGpu, |q| judge_one(facts, instance, q))
 }
 
-fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
     let node = facts.state.nodes.get(&instance.id);
     let Some((node, latest)) = node.and_then(|node| Some((node, node.latest.as_ref()?))) else {
         return by_metrics::judge(facts, instance, q);
@@ -53,8 +53,8 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
     // Recent activity only: a long patience for idle nodes also covers the GPUs of an idle node.
     let works = quiet.is_some_and(|quiet| quiet < policy.after().min(patience / 2));
     let goes_on = q.holds(
-        "does it run, and is its probe heard of?",
-        (Spoken(fresh), Spoken(policy.after())),
+        "Is the instance running, and how old is its last heartbeat?",
+        (HumanDuration(fresh), HumanDuration(policy.after())),
         runs && fresh <= policy.after(),
     ) && is_waste(facts, instance, q, (works, rests, seen));
     let (window, _) = known.filter(|_| goes_on)?;
@@ -74,7 +74,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
         origin: latest.origin,
         confidence: Confidence {
             level: Level::High,
-            reason: format!("a probe asked the devices themselves in {seen} of that time"),
+            reason: format!("the probe read the GPU counters in {seen} of that time"),
         },
     };
     Some(found(facts, instance, resting))
@@ -126,10 +126,10 @@ mod tests {
             let said = said.as_ref().map(|(kind, text)| (*kind, text.as_str()));
             assert_eq!(said, expect, "{minutes} {busy_until} {held_mib}");
         };
-        let idle = "1 GPU computed nothing for 2 h 10 min, 3.0 MiB of memory held";
+        let idle = "1 GPU idle for 2 h 10 min, 3.0 MiB of GPU memory in use";
         check(150, 20, 3, Some((FindingKind::IdleGpu, idle)));
-        let held = "1 GPU computed nothing for 2 h 10 min, 9.8 GiB of memory held";
-        check(150, 20, 10_000, Some((FindingKind::HeldGpuMemory, held)));
+        let held = "1 GPU idle for 2 h 10 min, 9.8 GiB of GPU memory in use";
+        check(150, 20, 10_000, Some((FindingKind::GpuMemoryHeld, held)));
         check(100, 0, 3, None);
         check(150, 150, 10_000, None);
     }

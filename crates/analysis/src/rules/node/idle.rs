@@ -21,7 +21,7 @@ use ebb_model::inventory::instance::{Instance, InstanceState};
 use ebb_node_state::node_state::{Latest, NodeState};
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 
 use crate::activity_history::ActivityHistory;
@@ -31,7 +31,7 @@ use crate::rules::node::idle::idle_time::{Projection, Quiet};
 use crate::rules::node::idle::keeper::{LastEnds, Patience};
 use crate::rules::node::recurring_idle;
 use crate::rules::node::recurring_idle::Usual;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::IdleNode;
@@ -41,13 +41,13 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let known = ByBatch::of(facts);
     let instances = facts.inventory.instances.values();
     instances
-        .filter_map(|i| judge_one(facts, i, &known, &mut Questions::unwritten(KIND)))
+        .filter_map(|i| judge_one(facts, i, &known, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one machine.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, instance, &ByBatch::of(facts), q))
+    RuleTrace::written(KIND, |q| judge_one(facts, instance, &ByBatch::of(facts), q))
 }
 
 /// Data of Batch about machines, collected once for all machines.
@@ -83,18 +83,18 @@ fn judge_one(
     facts: &Facts<'_>,
     instance: &Instance,
     known: &ByBatch<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let is_batchs = known.judged.contains(&instance.id);
     let is_asked = q.holds(
-        "does it run?",
+        "Is the instance running?",
         (format_args!("{:?}", instance.state), "Running"),
         instance.state == InstanceState::Running,
     ) && q.holds(
-        "does a Batch job run on it, or is its ECS agent lost?",
+        "Does a Batch job run on this node, or is its ECS agent disconnected?",
         (
             if is_batchs {
-                "yes: the Batch rule judges it"
+                "yes: the stuck Batch job rule applies"
             } else {
                 "no"
             },
@@ -119,10 +119,10 @@ fn quiet(
     facts: &Facts<'_>,
     instance: &Instance,
     ends: &LastEnds<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Result<Option<Quiet>, String> {
-    if let Some(tag) = stands_by(facts, instance, q) {
-        return Err(format!("meant to stand by: tag {tag}"));
+    if let Some(tag) = check_standby(facts, instance, q) {
+        return Err(format!("standby node: tag {tag}"));
     }
     let node = facts.state.nodes.get(&instance.id);
     match node.and_then(|node| Some((node, node.latest.as_ref()?))) {
@@ -132,16 +132,16 @@ fn quiet(
 }
 
 /// Asks whether a machine is on standby; returns the tag that marks the standby.
-pub(crate) fn stands_by(
+pub(crate) fn check_standby(
     facts: &Facts<'_>,
     instance: &Instance,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<String> {
     let tag = standby_tag(facts, instance);
     q.holds(
-        "is it meant to stand by?",
+        "Does a tag mark this node as standby?",
         (
-            tag.as_deref().unwrap_or("no such tag"),
+            tag.as_deref().unwrap_or("no"),
             format_args!("none of {:?}", facts.policy.idle.standby_tags),
         ),
         tag.is_none().then_some(true),
@@ -169,25 +169,25 @@ fn by_probe(
     instance: &Instance,
     (node, latest): (&NodeState, &Latest),
     ends: &LastEnds<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Result<Option<Quiet>, String> {
     let policy = &facts.policy.idle;
-    // The node is in use, even if it is idle now; another rule reports a schedule or low duty.
+    // The node is in use, even if it is idle now; another rule reports a schedule or low use.
     let history = ActivityHistory::from_probe(facts, instance, node);
     let usual = history.and_then(|history| recurring_idle::usual(facts, instance, &history));
     if !q.holds(
-        "does it rest as it is used to?",
-        (usual.map_or("not known to", Usual::words), ""),
+        "Does the idle time match the usual pattern of the node?",
+        (usual.map_or("no", Usual::words), ""),
         usual.is_none(),
     ) {
         return Ok(None);
     }
     let silent = elapsed(latest.end, facts.now).unwrap_or_default();
     if !q.holds(
-        "is its probe heard of?",
+        "When did its probe last send a heartbeat?",
         (
-            format_args!("{} ago", Spoken(silent)),
-            format_args!("at most {} ago", Spoken(policy.after())),
+            format_args!("{} ago", HumanDuration(silent)),
+            format_args!("at most {} ago", HumanDuration(policy.after())),
         ),
         (silent <= policy.after()).then_some(true),
     ) {
@@ -201,18 +201,18 @@ fn by_probe(
     else {
         return Ok(None);
     };
-    sees_all(facts, instance, latest, q).map_err(|unseen| format!("undetermined: {unseen}"))?;
+    sees_all(facts, instance, latest, q).map_err(str::to_owned)?;
     let (window, coverage) = coverage::observed(facts, &instance.id, node, Window { from, to });
     let least = policy.min_coverage();
     let shown = coverage.compared_with(least);
     if !q.holds(
-        "how much of that time was seen?",
+        "Which share of that time did the probe observe?",
         (&shown, format_args!("at least {least}")),
         (coverage >= least).then_some(true),
     ) {
         return Err(format!(
-            "undetermined: only {shown} of the last {} was seen",
-            Spoken(window.length())
+            "the probe observed only {shown} of the last {}",
+            HumanDuration(window.length())
         ));
     }
     Ok(Some(Quiet {
@@ -222,7 +222,7 @@ fn by_probe(
         origin: latest.origin,
         confidence: Confidence {
             level: Level::High,
-            reason: format!("a probe saw {coverage} of the window, process by process"),
+            reason: format!("the probe observed all processes for {coverage} of that time"),
         },
         projection: Projection::Month,
     }))
@@ -235,15 +235,15 @@ fn rests_long(
     instance: &Instance,
     (node, window): (&NodeState, Window),
     ends: &LastEnds<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Result<Option<Option<KeptAliveBy>>, String> {
-    const HOW_LONG: &str = "for how long did no workload do anything?";
+    const HOW_LONG: &str = "How long has the node been idle?";
     let (rested, was_active) = (window.length(), node.active_until.is_some());
     let least = keeper::least_patience(facts);
     // Most nodes are active, so this check avoids the search for what keeps them alive.
     if was_active && rested < least {
-        let bound = format!("at least {}", Spoken(least));
-        q.holds(HOW_LONG, (Spoken(rested), bound), false);
+        let bound = format!("at least {}", HumanDuration(least));
+        q.holds(HOW_LONG, (HumanDuration(rested), bound), false);
         return Ok(None);
     }
     let after = facts.policy.idle.after();
@@ -255,14 +255,14 @@ fn rests_long(
     let keeps = || keeper.as_ref().map(ToString::to_string);
     let shown = meant.clone().or_else(keeps);
     q.holds(
-        "what keeps it from being stopped?",
-        (shown.as_deref().unwrap_or("nothing that shows"), ""),
+        "What keeps the node running?",
+        (shown.as_deref().unwrap_or("no known reason"), ""),
         meant.is_none().then_some(true),
     );
     if let Some(why) = meant {
         return Err(why);
     }
-    let (rested, patience) = (Spoken(rested), Spoken(patience));
+    let (rested, patience) = (HumanDuration(rested), HumanDuration(patience));
     let is_long = rested.0 >= patience.0;
     q.holds(
         HOW_LONG,
@@ -274,7 +274,7 @@ fn rests_long(
         (true, _) => Ok(Some(keeper)),
         (false, true) => Ok(None),
         (false, false) => Err(format!(
-            "watched for only {rested}; a verdict takes {patience}"
+            "observed for only {rested}; at least {patience} are required"
         )),
     }
 }
@@ -291,9 +291,12 @@ fn quiet_since(instance: &Instance, node: &NodeState) -> Option<Timestamp> {
 fn probe_silent(facts: &Facts<'_>, instance: &Instance, silent: std::time::Duration) -> String {
     let worker = facts.inventory.batch.container_instances.on(&instance.id);
     let lives = worker.and_then(|(_, worker)| worker.agent_connected) == Some(true);
-    let silent = format!("its probe fell silent {} ago", Spoken(silent));
+    let silent = format!(
+        "its probe sent the last heartbeat {} ago",
+        HumanDuration(silent)
+    );
     match lives {
-        true => format!("{silent} while its ECS agent is connected: the probe has stopped"),
+        true => format!("{silent}, but its ECS agent is connected: the probe has stopped"),
         false => silent,
     }
 }
@@ -304,7 +307,7 @@ fn elapsed(from: Timestamp, to: Timestamp) -> Option<std::time::Duration> {
 
 /// Asks whether the probe or the metrics cover all signals of the machine. Otherwise no rule
 /// derives idle hours.
-pub(crate) fn sees_everything(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> bool {
+pub(crate) fn sees_everything(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> bool {
     let node = facts.state.nodes.get(&instance.id);
     match node.and_then(|node| node.latest.as_ref()) {
         Some(latest) => sees_all(facts, instance, latest, q).is_ok(),
@@ -318,11 +321,11 @@ pub(crate) fn sees_all(
     facts: &Facts<'_>,
     instance: &Instance,
     latest: &Latest,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Result<(), &'static str> {
     let unseen = unseen_signal(facts, instance, latest);
     q.holds(
-        "does its probe see all that the machine may be busy with?",
+        "Does the probe observe CPU, disk, network and GPUs?",
         (unseen.unwrap_or("yes"), ""),
         unseen.is_none().then_some(true),
     );
@@ -333,23 +336,25 @@ pub(crate) fn sees_all(
 fn unseen_signal(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<&'static str> {
     let seen = &latest.coverage;
     if seen.cpu.is_none() {
-        return Some("its probe sees no CPU time");
+        return Some("its probe does not observe CPU usage");
     }
     if seen.disk.is_none() {
-        return Some("its probe sees no disk use");
+        return Some("its probe does not observe disk usage");
     }
     if seen.network.is_none() {
-        return Some("its probe sees no network use");
+        return Some("its probe does not observe network usage");
     }
     let spec = facts.catalogue.spec(&instance.instance_type);
     if spec.is_some_and(|spec| spec.accelerators.is_some()) {
-        return Some("it has an accelerator that no probe sees");
+        return Some("the probe cannot observe the accelerator of this instance type");
     }
     let unwatched = seen.gpu.is_none() && !facts.policy.idle.judge_unwatched_gpus;
     match gpus(facts, instance, latest) {
         Some(0) => None,
-        Some(_) => unwatched.then_some("it has a GPU and its probe sees no GPU use"),
-        None => unwatched.then_some("whether it has a GPU is not known"),
+        Some(_) => {
+            unwatched.then_some("the node has a GPU, and its probe does not observe GPU usage")
+        }
+        None => unwatched.then_some("it is unknown whether the node has a GPU"),
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     paid_for
         .map(|(service, usd)| {
             let why =
-                format!("{usd} in the last {days} days{open}, not judged: no probe can run there");
+                format!("{usd} in the last {days} days{open}; no probe can run on this service");
             Verdict::undetermined(FindingKind::IdleNode, service, None, why)
         })
         .collect()
@@ -115,11 +115,11 @@ mod tests {
             &[
                 (
                     "AWS HealthOmics",
-                    "$1.50 in the last 2 days, not judged: no probe can run there",
+                    "$1.50 in the last 2 days; no probe can run on this service",
                 ),
                 (
                     "Amazon SageMaker",
-                    "$2,469.12 in the last 2 days, not judged: no probe can run there",
+                    "$2,469.12 in the last 2 days; no probe can run on this service",
                 ),
             ],
         );
@@ -131,7 +131,7 @@ mod tests {
             vec![day(1, &[("CodeBuild", 5)]), open],
             &[(
                 "CodeBuild",
-                "$0.25 in the last 2 days (1 of them estimated), not judged: no probe can run there",
+                "$0.25 in the last 2 days (1 of them estimated); no probe can run on this service",
             )],
         );
         // A credit covers the cost.

@@ -24,7 +24,7 @@ use crate::facts::Facts;
 use crate::rules::node::idle::by_metrics;
 use crate::rules::node::weekly_pattern::{Schedule, is_a_fortnight, many, of};
 use crate::rules::node::{idle, recurring_idle};
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
@@ -34,16 +34,16 @@ const KIND: FindingKind = FindingKind::OffHoursNode;
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
     instances
-        .filter_map(|i| judge_one(facts, i, &mut Questions::unwritten(KIND)))
+        .filter_map(|i| judge_one(facts, i, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one machine.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, instance, q))
+    RuleTrace::written(KIND, |q| judge_one(facts, instance, q))
 }
 
-fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
     let history = ActivityHistory::of(facts, instance)?;
     if !is_a_fortnight(facts, instance, &history) {
         return None;
@@ -51,13 +51,13 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
     let schedule = of(facts, instance, &history);
     let spared = schedule.as_ref().map_or(0, Schedule::hours);
     let goes_on = q.holds(
-        "does it run?",
+        "Is the instance running?",
         (format_args!("{:?}", instance.state), "Running"),
         instance.state == InstanceState::Running,
     ) && idle::sees_everything(facts, instance, q)
-        && idle::stands_by(facts, instance, q).is_none()
+        && idle::check_standby(facts, instance, q).is_none()
         && q.holds(
-            "how many hours of each week could it be off, by two weeks?",
+            "How many hours a week could the node be off, based on two weeks?",
             (spared, facts.policy.hours.least_off_a_week),
             schedule.is_some(),
         )
@@ -72,7 +72,7 @@ fn rests_as_usual(
     facts: &Facts<'_>,
     instance: &Instance,
     history: &ActivityHistory<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> bool {
     let is_usual = match history.seen_by {
         SeenBy::Probe => {
@@ -85,12 +85,12 @@ fn rests_as_usual(
         SeenBy::Metrics => !by_metrics::is_idle(facts, instance),
     };
     q.holds(
-        "does it rest no longer than it is used to?",
+        "Is the present idle time within the usual pattern?",
         (
             if is_usual {
                 "yes"
             } else {
-                "no: the idle rule judges it"
+                "no: the idle node rule applies"
             },
             "",
         ),
@@ -155,7 +155,7 @@ fn window(facts: &Facts<'_>, hours: &NodeHours) -> Window {
 }
 
 fn confidence(facts: &Facts<'_>, seen_by: SeenBy, coverage: Option<Share>) -> Confidence {
-    let alike = "two weeks were alike; a holiday or a quarter's end may not be";
+    let alike = "two weeks had the same pattern; holidays or the end of a quarter may differ";
     let is_covered = coverage >= Some(facts.policy.idle.min_coverage());
     match seen_by {
         SeenBy::Probe => Confidence {
@@ -169,7 +169,8 @@ fn confidence(facts: &Facts<'_>, seen_by: SeenBy, coverage: Option<Share>) -> Co
                 Level::Low
             },
             reason: format!(
-                "no probe: metrics show the use of the whole machine, not what used it; {alike}"
+                "no probe; metrics show the usage of the whole machine, but not its processes; \
+                 {alike}"
             ),
         },
     }
@@ -182,32 +183,44 @@ fn remedy(instance: &Instance, controller: Option<&Controller>, used: &str) -> R
     let (advice, command) = match controller {
         None => match &instance.provider {
             Provider::Aws => (
-                format!("Start and stop it by a schedule, on {used} UTC (EventBridge Scheduler)."),
+                format!(
+                    "Start and stop the instance with EventBridge Scheduler, so that it runs on \
+                     {used} UTC only."
+                ),
                 Some(format!(
                     "https://{region}.console.aws.amazon.com/scheduler/home?region={region}#schedules"
                 )),
             ),
             Provider::Gcp { project, .. } => (
-                format!("Start and stop it by an instance schedule, on {used} UTC."),
+                format!(
+                    "Start and stop the instance with an instance schedule, so that it runs on \
+                     {used} UTC only."
+                ),
                 Some(format!(
                     "gcloud compute resource-policies list {}",
                     shell::option("--project", project)
                 )),
             ),
             Provider::Own => (
-                format!("Switch it off outside {used} UTC, or let others use it then."),
+                format!(
+                    "Switch the host off outside {used} UTC, or let other users work on it in that \
+                     time."
+                ),
                 None,
             ),
         },
         Some(Controller::AutoScalingGroup(name)) => (
-            format!("Give the group scheduled actions: its size on {used} UTC, and 0 else."),
+            format!(
+                "Add scheduled actions to the Auto Scaling group: its present size on {used} UTC, \
+                 and 0 in the other hours."
+            ),
             Some(format!(
                 "aws autoscaling describe-scheduled-actions --region {region} {}",
                 shell::option("--auto-scaling-group-name", name)
             )),
         ),
         Some(controller) => (
-            format!("Let {controller} have it on {used} UTC only."),
+            format!("Configure {controller} to run this node on {used} UTC only."),
             Some(format!(
                 "https://{region}.console.aws.amazon.com/ec2/home?region={region}#Instances:"
             )),

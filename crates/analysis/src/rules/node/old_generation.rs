@@ -7,7 +7,7 @@ use ebb_catalog::machine_type::{Hypervisor, TypeSpec};
 use ebb_model::advice::placement::Placement;
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::Evidence;
-use ebb_model::finding::evidence::node::Newer;
+use ebb_model::finding::evidence::node::NewerGeneration;
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Controller, Instance, InstanceState, Market};
@@ -19,7 +19,7 @@ use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
 use crate::rules::remedy::change_type;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::OldGeneration;
@@ -36,25 +36,25 @@ fn series(name: &InstanceType) -> Option<&str> {
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
     instances
-        .filter_map(|instance| judge_one(facts, instance, &mut Questions::unwritten(KIND)))
+        .filter_map(|instance| judge_one(facts, instance, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one machine.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, instance, q))
+    RuleTrace::written(KIND, |q| judge_one(facts, instance, q))
 }
 
-fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
     let (state, market) = (instance.state, instance.market);
     let spec = facts.catalogue.spec(&instance.instance_type)?;
     let series_now = series(&spec.name)?;
     let is_asked = q.holds(
-        "does it run, on demand?",
+        "Is it a running on-demand instance?",
         (format_args!("{state:?}, {market:?}"), "Running, OnDemand"),
         state == InstanceState::Running && market == Market::OnDemand,
     ) && q.holds(
-        "is it of a generation from before Nitro?",
+        "Does the instance type use the older Xen hypervisor?",
         (shown(spec), "Xen"),
         spec.hypervisor.map(|one| one == Hypervisor::Xen),
     );
@@ -67,7 +67,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
         .as_ref()
         .map_or("none".to_owned(), |newer| newer.instance_type.to_string());
     q.holds(
-        "which newer type of its kind has as much?",
+        "Which newer type of the same family is as large?",
         (shown, ""),
         newer.is_some(),
     );
@@ -91,15 +91,15 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
         kind: KIND,
         window,
         coverage: None,
-        evidence: Evidence::OldGeneration(Newer {
+        evidence: Evidence::OldGeneration(NewerGeneration {
             instead: newer.instance_type,
             now,
             then: newer.per_hour,
         }),
         confidence: Confidence {
             level: Level::Medium,
-            reason: "by cores, memory, disks and list prices; drivers for ENA and NVMe must be in \
-                     its image"
+            reason: "compares cores, memory, disks and list prices; the AMI must contain ENA and \
+                     NVMe drivers"
                 .into(),
         },
         cost: Some(cost),
@@ -149,7 +149,7 @@ fn remedy(instance: &Instance, controller: Option<&Controller>, newer: &Instance
     match controller {
         Some(controller) => Remedy {
             action: Action::Upgrade,
-            advice: format!("Let {controller} start {newer} instead."),
+            advice: format!("Configure {controller} to launch {newer} instead."),
             command: Some(format!(
                 "aws ec2 describe-instance-types --region {region} --instance-types {newer}"
             )),

@@ -6,7 +6,7 @@ use ebb_model::advice::node::{NodeAdvice, NodeOffer};
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::cost::Cost;
 use ebb_model::finding::evidence::Evidence;
-use ebb_model::finding::evidence::node::Roomy;
+use ebb_model::finding::evidence::node::OversizedNode;
 use ebb_model::finding::{Action, Finding, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::Instance;
@@ -15,10 +15,10 @@ use ebb_telemetry::time::Window;
 use ebb_telemetry::units::{MilliCores, Share};
 
 use crate::facts::Facts;
-use crate::rules::node::idle::stands_by;
+use crate::rules::node::idle::check_standby;
 use crate::rules::other_findings::OtherFindings;
 use crate::rules::remedy::change_type;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::OverprovisionedNode;
@@ -34,11 +34,11 @@ pub(crate) fn judge(
 ) -> Vec<Verdict> {
     nodes
         .iter()
-        .filter_map(|advice| judge_one(facts, advice, found, &mut Questions::unwritten(KIND)))
+        .filter_map(|advice| judge_one(facts, advice, found, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
-/// Questions about one machine.
+/// RuleTrace about one machine.
 pub(crate) fn explain(
     facts: &Facts<'_>,
     nodes: &[NodeAdvice],
@@ -46,7 +46,7 @@ pub(crate) fn explain(
     instance: &Instance,
 ) -> Vec<Check> {
     let advice = nodes.iter().find(|one| one.node == instance.id.as_str());
-    Questions::written(KIND, |q| {
+    RuleTrace::written(KIND, |q| {
         advice.and_then(|advice| judge_one(facts, advice, found, q))
     })
 }
@@ -55,22 +55,22 @@ fn judge_one(
     facts: &Facts<'_>,
     advice: &NodeAdvice,
     found: OtherFindings<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let id = NodeId::new(&advice.node).ok()?;
     let instance = facts.inventory.instances.get(&id)?;
     let controller = facts.controller(instance);
     let is_free = q.holds(
-        "is its type its owner's to choose?",
+        "Does its owner choose the instance type?",
         (
             controller
                 .as_ref()
-                .map_or_else(|| "yes".into(), |c| format!("{c} chooses it")),
+                .map_or_else(|| "yes".into(), |c| format!("no: {c} chooses it")),
             "",
         ),
         controller.is_none(),
     );
-    if !is_free || stands_by(facts, instance, q).is_some() {
+    if !is_free || check_standby(facts, instance, q).is_some() {
         return None;
     }
     let spec = facts.catalogue.spec(&advice.instance_type)?;
@@ -82,7 +82,7 @@ fn judge_one(
         shown(memory.map(|n| n.to_string())),
     );
     if !q.holds(
-        "what does all that ran on it need, with headroom?",
+        "How much do all tasks on this node need, with headroom?",
         (
             format_args!("{} cores, {} of memory", needs.0, needs.1),
             format_args!("at most {bound} of {} and {}", spec.vcpus, spec.memory),
@@ -93,7 +93,7 @@ fn judge_one(
     }
     let offer = advice.offers.first();
     if !q.holds(
-        "which type on sale holds that for less?",
+        "Which cheaper instance type fits this?",
         (
             offer.map_or_else(
                 || advice.refused.clone().unwrap_or_else(|| "none".into()),
@@ -126,7 +126,7 @@ fn judge_one(
         kind: KIND,
         window,
         coverage,
-        evidence: Evidence::Roomy(Roomy {
+        evidence: Evidence::OversizedNode(OversizedNode {
             cores: cores?,
             of_cores: MilliCores::cores(spec.vcpus.into()),
             memory: memory?,
@@ -137,8 +137,8 @@ fn judge_one(
         confidence: Confidence {
             level: if weeks { Level::Medium } else { Level::Low },
             reason: format!(
-                "by the busiest minutes of {} hours that its probe saw{}; network and volumes \
-                 are not sized",
+                "based on the busiest minutes of {} hours that the probe observed{}; network and \
+                 volumes are not included",
                 advice.hours_seen,
                 if weeks { "" } else { ", less than a week" }
             ),
@@ -251,7 +251,7 @@ mod tests {
                 machine.market = Market::Spot;
             }
         };
-        check("what it costs is not known", 30, (3, 10), on_spot, None);
+        check("what it costs is unknown", 30, (3, 10), on_spot, None);
         let old = |world: &mut World| {
             for machine in world.inventory.instances.values_mut() {
                 machine.instance_type = InstanceType::new("m4.4xlarge").expect("a type");
@@ -292,8 +292,8 @@ mod tests {
         let words = finding.evidence.to_string();
         assert!(
             words.starts_with(
-                "all that ran in 31 hours needs, headroom included, 3.8 of 16 cores and 12.0 GiB \
-                 of 64.0 GiB: "
+                "all tasks of 31 hours need 3.8 of 16 cores and 12.0 GiB of 64.0 GiB, including \
+                 headroom; "
             ),
             "{words}"
         );

@@ -29,9 +29,9 @@ pub(crate) enum Usual {
 impl Usual {
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Self::Pauses => "usual: it paused for as long three times within a day",
-            Self::Daily => "usual: at these hours of each of the last three days",
-            Self::Weekly => "usual: at these hours of the week before",
+            Self::Pauses => "yes: three pauses of this length within one day",
+            Self::Daily => "yes: idle at these hours on each of the last three days",
+            Self::Weekly => "yes: idle at these hours of the previous week",
         }
     }
 }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_node_that_pauses_again_and_again_is_idle_only_past_its_pauses() {
-        use ebb_model::finding_kind::FindingKind::{IdleNode, LowDutyNode};
+        use ebb_model::finding_kind::FindingKind::{IdleNode, UnderutilizedNode};
         let check = |name: &str, kinds: Vec<FindingKind>, expect: &[FindingKind]| {
             assert_eq!(kinds, expect, "{name}");
         };
@@ -114,7 +114,7 @@ mod tests {
         // At the end of an hour the node was idle for 58 minutes.
         check("one pause", told(2, hourly), &[IdleNode]);
         check("three pauses", told(5, hourly), &[]);
-        check("a day of them", told(25, hourly), &[LowDutyNode]);
+        check("a day of them", told(25, hourly), &[UnderutilizedNode]);
         check(
             "and then none came",
             told(27, |m| hourly(m) && m < 25 * 60),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::Evidence;
-use ebb_model::finding::evidence::node::{Larger, ShortOfCores, ShortOfMemory, Tight};
+use ebb_model::finding::evidence::node::{LargerType, ShortOfCores, ShortOfMemory, UndersizedNode};
 use ebb_model::finding::{Action, Finding, Remedy, Resource, StepLink};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Controller, Instance, InstanceState};
@@ -22,14 +22,14 @@ use ebb_telemetry::identity::{BootId, NodeId};
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::{PlacedStep, StepEnd, StepId, StepKind};
 use ebb_telemetry::time::{BootClock, Window};
-use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share, Spoken};
+use ebb_telemetry::units::{Bytes, CpuTime, HumanDuration, MilliCores, Share};
 use jiff::SignedDuration;
 
 use crate::coverage;
 use crate::facts::Facts;
 use crate::rules::other_findings::OtherFindings;
 use crate::rules::remedy::{change_type, larger};
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::UnderprovisionedNode;
@@ -49,13 +49,13 @@ pub(crate) fn judge(
     }
     let judged = by_node.into_iter().filter_map(|(id, steps)| {
         let instance = facts.inventory.instances.get(id)?;
-        let q = &mut Questions::unwritten(KIND);
+        let q = &mut RuleTrace::unwritten(KIND);
         judge_one(facts, instance, steps, found, q)
     });
     judged.collect()
 }
 
-/// Questions about one machine.
+/// RuleTrace about one machine.
 pub(crate) fn explain(
     facts: &Facts<'_>,
     kept: &[PlacedStep],
@@ -63,7 +63,7 @@ pub(crate) fn explain(
     instance: &Instance,
 ) -> Vec<Check> {
     let steps = telling(facts, kept).filter(|step| step.node == instance.id);
-    Questions::written(KIND, |q| {
+    RuleTrace::written(KIND, |q| {
         judge_one(facts, instance, steps.collect(), found, q)
     })
 }
@@ -99,15 +99,15 @@ fn judge_one(
     instance: &Instance,
     steps: Vec<&PlacedStep>,
     found: OtherFindings<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let node = facts.state.nodes.get(&instance.id)?;
     let latest = node.latest.as_ref()?;
     let silent = Duration::try_from(facts.now.duration_since(latest.end)).unwrap_or_default();
     let heard_within = facts.policy.idle.after();
     if !q.holds(
-        "does it run, and is its probe heard of?",
-        (Spoken(silent), Spoken(heard_within)),
+        "Is the instance running, and how old is its last heartbeat?",
+        (HumanDuration(silent), HumanDuration(heard_within)),
         instance.state == InstanceState::Running && silent <= heard_within,
     ) {
         return None;
@@ -122,7 +122,7 @@ fn judge_one(
     let (cores, memory) = short(facts, latest, (&waiting, &killed), q)?;
     let spec = facts.catalogue.spec(&instance.instance_type);
     let goes_on = q.holds(
-        "is its type known?",
+        "Is its instance type in the catalogue?",
         (&instance.instance_type, ""),
         spec.map(|_| true),
     ) && found.leave_out(instance, FindingKind::StarvedStep, q);
@@ -133,10 +133,10 @@ fn judge_one(
         .on_demand(&instance.region, &instance.instance_type);
     let mut steps = killed;
     steps.extend(waiting.iter().filter(|_| cores.is_some()));
-    let tight = Tight {
+    let tight = UndersizedNode {
         cores,
         memory,
-        instead: larger.map(|larger| Larger {
+        instead: larger.map(|larger| LargerType {
             now,
             then: larger.per_hour,
             instance_type: larger.instance_type,
@@ -155,7 +155,7 @@ fn short(
     facts: &Facts<'_>,
     latest: &Latest,
     (waiting, killed): (&[&PlacedStep], &[&PlacedStep]),
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<(Option<ShortOfCores>, Option<ShortOfMemory>)> {
     let waits = waits(latest, waiting);
     let bound = Share::from_ppm(facts.policy.step.starved_ppm);
@@ -171,13 +171,16 @@ fn short(
     let is_short = cores.is_some() || memory.is_some();
     let shown: &dyn fmt::Display = match &waits {
         Some(waits) => waits,
-        None => &"nothing that runs for a day tells how long it waits",
+        None => &"no task that runs for a day reports its waiting time",
     };
     q.holds(
-        "do its cores or its memory fall short?",
+        "Does the node lack CPU or memory?",
         (
-            format_args!("{shown}; {} killed without a limit", killed.len()),
-            format_args!("{bound} of that waited, all cores busy but the headroom; or 1 killed"),
+            format_args!(
+                "{shown}; OOM kills without a memory limit: {}",
+                killed.len()
+            ),
+            format_args!("at least {bound} of that time waiting and all cores busy, or 1 OOM kill"),
         ),
         (is_short || waits.is_some()).then_some(is_short),
     )
@@ -222,7 +225,7 @@ fn found_short(
     facts: &Facts<'_>,
     instance: &Instance,
     (node, latest): (&NodeState, &Latest),
-    (tight, steps): (Tight, &[&PlacedStep]),
+    (tight, steps): (UndersizedNode, &[&PlacedStep]),
 ) -> Option<Verdict> {
     let from = steps.iter().map(|step| step.started_at).min();
     let window = Window {
@@ -234,12 +237,12 @@ fn found_short(
     let confidence = match tight.memory {
         Some(_) => Confidence {
             level: Level::High,
-            reason: "the kernel itself named the victim".into(),
+            reason: "the kernel reported the OOM kill".into(),
         },
         None => Confidence {
             level: Level::Medium,
-            reason: "the kernel counts the time that ready threads wait for a core; that more \
-                     threads are started than there are cores looks the same"
+            reason: "the kernel counts the time that runnable threads wait for a core; starting \
+                     more threads than cores has the same effect"
                 .into(),
         },
     };
@@ -252,7 +255,7 @@ fn found_short(
         window,
         coverage: Some(coverage),
         remedy: remedy(instance, controller.as_ref(), tight.instead.as_ref()),
-        evidence: Evidence::Tight(tight),
+        evidence: Evidence::UndersizedNode(tight),
         confidence,
         cost: nothing.map(|nothing| nothing.wasted_over(window)),
         recommendation: None,
@@ -268,7 +271,7 @@ fn found_short(
 pub(crate) fn remedy(
     instance: &Instance,
     controller: Option<&Controller>,
-    instead: Option<&Larger>,
+    instead: Option<&LargerType>,
 ) -> Remedy {
     let kind = instead.map_or(&instance.instance_type, |larger| &larger.instance_type);
     let advice = match (controller, instead) {
@@ -276,9 +279,12 @@ pub(crate) fn remedy(
             return change_type(instance, Action::Rightsize, &larger.instance_type);
         }
         (Some(controller), Some(_)) => {
-            format!("Let {controller} start {kind}, or place less on each of its machines.")
+            format!(
+                "Configure {controller} to launch {kind}, or place less work on each of its \
+                 machines."
+            )
         }
-        (_, None) => format!("Run less on it: no type alike with more than {kind} is on sale."),
+        (_, None) => format!("Run less work on this node. No similar type is larger than {kind}."),
     };
     Remedy {
         action: Action::Rightsize,

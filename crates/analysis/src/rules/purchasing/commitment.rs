@@ -6,7 +6,7 @@ use std::time::Duration;
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::cost::{Cost, PriceBasis};
 use ebb_model::finding::evidence::Evidence;
-use ebb_model::finding::evidence::purchasing::Bought;
+use ebb_model::finding::evidence::purchasing::PurchaseOption;
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::commitments::{Commitment, CommitmentUse};
@@ -15,10 +15,10 @@ use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::{Usd, UsdPerHour};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::UnusedCommitment;
@@ -30,22 +30,22 @@ const A_DAY: Duration = Duration::from_secs(24 * 3600);
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let commitments = facts.inventory.markets.commitments.iter();
     commitments
-        .filter_map(|paid| judge_one(facts, paid, &mut Questions::unwritten(KIND)))
+        .filter_map(|paid| judge_one(facts, paid, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one commitment.
 pub(crate) fn explain(facts: &Facts<'_>, paid: &Commitment) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, paid, q))
+    RuleTrace::written(KIND, |q| judge_one(facts, paid, q))
 }
 
-fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Option<Verdict> {
     let until = paid
         .until
         .map(|until| until.strftime("%Y-%m-%d").to_string());
     if !q.holds(
-        "until when does it last?",
-        (until.as_deref().unwrap_or("not told"), "beyond now"),
+        "When does the commitment end?",
+        (until.as_deref().unwrap_or("unknown"), "in the future"),
         paid.until.is_none_or(|until| until > facts.now),
     ) {
         return None;
@@ -61,12 +61,12 @@ fn by_bill(
     facts: &Facts<'_>,
     paid: &Commitment,
     told: &CommitmentUse,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let unused = UsdPerHour(paid.per_hour.0 - told.per_hour.0);
     let least = facts.policy.overprovisioned.min_saving();
     if !q.holds(
-        "what of it is not used a month, as the bill tells?",
+        "How much of it is unused per month, according to the bill?",
         (unused.a_month(), format_args!("at least {least}")),
         unused.a_month() >= least,
     ) {
@@ -79,20 +79,20 @@ fn by_bill(
     let waste = Unused {
         per_hour: unused,
         window,
-        evidence: Bought::UnusedPlan {
+        evidence: PurchaseOption::UnusedPlan {
             committed: paid.per_hour,
             used: told.per_hour,
         },
         confidence: Confidence {
             level: Level::High,
             reason: format!(
-                "Cost Explorer says what of it was used in {}",
-                Spoken(window.length())
+                "Cost Explorer reports the usage over {}",
+                HumanDuration(window.length())
             ),
         },
         advice: format!(
-            "Run under it what it can pay for and that is paid for on demand; it can be neither \
-             sold nor ended, so commit to less when it ends{}.",
+            "Move on-demand usage that this Savings Plan covers under it. It cannot be sold or \
+             cancelled, so commit to less when it ends{}.",
             ends(paid)
         ),
         console: "savings-plans/utilization",
@@ -100,37 +100,42 @@ fn by_bill(
     Some(found(paid, waste))
 }
 
-fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Option<Verdict> {
+fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Option<Verdict> {
     let used = used(facts, paid);
     let unused = used.map(|used| UsdPerHour(paid.per_hour.0 - used).a_month());
     let least = facts.policy.overprovisioned.min_saving();
-    let shown = unused.map_or("not known".to_owned(), |unused| unused.to_string());
+    let shown = unused.map_or("unknown".to_owned(), |unused| unused.to_string());
     let is_unused = q.holds(
-        "what is paid a month beyond what its machines would cost on demand?",
+        "How much more per month does it cost than its machines on demand?",
         (shown, format_args!("at least {least}")),
         unused.map(|unused| unused >= least),
     );
     let undetermined = |reason: &str| Some(Verdict::undetermined(KIND, &paid.id, None, reason));
     let Some(used) = used else {
-        return undetermined("what one of its machines costs on demand is not known");
+        return undetermined("the on-demand price of one of its machines is unknown");
     };
     if !is_unused {
         return None;
     }
     let (Some(region), Some(family)) = (&paid.region, &paid.family) else {
-        let why = "it may pay for Fargate and Lambda too, which are not listed";
-        q.holds("is all listed that it may pay for?", (why, ""), None);
+        let why = "the commitment may also cover Fargate and Lambda usage, which is not in the \
+                   inventory";
+        q.holds(
+            "Does the inventory contain everything that it may cover?",
+            (why, ""),
+            None,
+        );
         return undetermined(why);
     };
     let mut unread = facts.inventory.gaps.iter();
     // Machines of any account may use the commitment up.
     let all_read = !unread.any(|gap| gap.may_hide_from(None, region.as_str(), &MACHINES));
     if !q.holds(
-        "could all of its region be read?",
+        "Could all resources of its region be read?",
         (if all_read { "yes" } else { "no" }, "yes"),
         all_read.then_some(true),
     ) {
-        return undetermined("not all of its region could be read");
+        return undetermined("not all resources of its region could be read");
     }
     let used = UsdPerHour(used);
     let waste = Unused {
@@ -140,19 +145,19 @@ fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Optio
             from: facts.now,
             to: facts.now,
         },
-        evidence: Bought::Unused {
+        evidence: PurchaseOption::Unused {
             paid: paid.per_hour,
             used,
         },
         confidence: Confidence {
             level: Level::Low,
-            reason: "by the machines that run now or were stopped within a day; those that ended \
-                     are not listed"
+            reason: "based on machines that run now or were stopped within a day; terminated \
+                     machines are not included"
                 .into(),
         },
         advice: format!(
-            "Move work onto {family} in {region}, sell what is left of a standard reservation, or \
-             let it end{}.",
+            "Move work to {family} in {region}, sell the rest of a standard Reserved Instance, or \
+             let the commitment end{}.",
             ends(paid)
         ),
         console: "ri/utilization",
@@ -215,7 +220,7 @@ fn runs(facts: &Facts<'_>, machine: &Instance) -> bool {
 struct Unused {
     per_hour: UsdPerHour,
     window: Window,
-    evidence: Bought,
+    evidence: PurchaseOption,
     confidence: Confidence,
     advice: String,
     /// Page of the console that shows the commitment.
@@ -230,7 +235,7 @@ fn found(paid: &Commitment, unused: Unused) -> Verdict {
         kind: KIND,
         window: unused.window,
         coverage: None,
-        evidence: Evidence::Bought(unused.evidence),
+        evidence: Evidence::PurchaseOption(unused.evidence),
         confidence: unused.confidence,
         cost: Some(Cost {
             per_hour: unused.per_hour,
@@ -320,7 +325,8 @@ mod tests {
         check("stopped for the night", night, Ok(308_000));
         let long = |w: &mut World, _: &mut Commitment| stopped(w, 48);
         check("stopped for long", long, Ok(500_000));
-        let all = "it may pay for Fargate and Lambda too, which are not listed";
+        let all = "the commitment may also cover Fargate and Lambda usage, which is not in the \
+                   inventory";
         check("any family", |_, c| c.family = None, Err(all));
     }
 
@@ -354,7 +360,7 @@ mod tests {
             assert!(report.not_judged.iter().all(|n| n.resource != "plan-1"));
         };
         let said =
-            "$0.5000/h is committed to, and $0.2000/h of it was used; $50.40 in global; high";
+            "the commitment is $0.5000/h, but only $0.2000/h of it is used; $50.40 in global; high";
         check(200_000, Some(said));
         check(499_500, None);
         check(500_000, None);

@@ -11,7 +11,7 @@ use ebb_model::advice::group::GroupAdvice;
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::cost::Cost;
 use ebb_model::finding::evidence::Evidence;
-use ebb_model::finding::evidence::purchasing::Bought;
+use ebb_model::finding::evidence::purchasing::PurchaseOption;
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Controller, Instance, InstanceState, Market};
@@ -22,17 +22,17 @@ use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Share, Spoken};
+use ebb_telemetry::units::{HumanDuration, Share};
 
 use crate::facts::Facts;
 use crate::hourly_price::Price;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 use crate::step_history::by_step::Profiles;
 use crate::step_history::observed_task::SeenRun;
 
-const KIND: FindingKind = FindingKind::SpotWouldCarry;
+const KIND: FindingKind = FindingKind::SpotCandidate;
 
 /// Minimum observation of one day, because its hours differ.
 const LEAST_SEEN: Duration = Duration::from_secs(24 * 3600);
@@ -51,7 +51,7 @@ struct OnDemand<'a> {
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     environments(facts, profiles)
         .iter()
-        .filter_map(|(of, known)| judge_one(facts, of, known, &mut Questions::unwritten(KIND)))
+        .filter_map(|(of, known)| judge_one(facts, of, known, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -59,7 +59,9 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
 /// environment. A low score gives low confidence.
 pub(crate) fn take_scores(findings: &mut [Finding], environments: &[GroupAdvice]) {
     for finding in findings {
-        let Evidence::Bought(Bought::OnDemand { score, .. }) = &mut finding.evidence else {
+        let Evidence::PurchaseOption(PurchaseOption::OnDemand { score, .. }) =
+            &mut finding.evidence
+        else {
             continue;
         };
         let resource = &finding.resource;
@@ -71,7 +73,7 @@ pub(crate) fn take_scores(findings: &mut [Finding], environments: &[GroupAdvice]
         if score.as_ref().is_some_and(SpotScore::is_low) {
             finding.confidence = Confidence {
                 level: Level::Low,
-                reason: "AWS says that so many spot machines are hardly to be had now".into(),
+                reason: "AWS gives a low spot placement score for this number of machines".into(),
             };
         }
     }
@@ -82,7 +84,7 @@ pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> V
     let Some(name) = id.strip_prefix("environment/") else {
         return Vec::new();
     };
-    let mut questions = Questions::of(KIND);
+    let mut questions = RuleTrace::of(KIND);
     for (of, known) in &environments(facts, profiles) {
         if of.1 == name {
             let mut asked = questions.anew();
@@ -125,10 +127,10 @@ fn judge_one(
     facts: &Facts<'_>,
     (region, name, account): &Environment,
     known: &OnDemand<'_>,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let may_be = facts.policy.placement.spot;
-    if !q.holds("does the policy take spot?", (may_be, true), may_be) {
+    if !q.holds("Does the policy allow spot?", (may_be, true), may_be) {
         return None;
     }
     let ended = known
@@ -142,14 +144,14 @@ fn judge_one(
         to: known.runs.iter().map(|run| run.step.observed_at).max()?,
     };
     let is_enough = q.holds(
-        "how many runs on its machines on demand ended?",
+        "How many tasks ended on its on-demand machines?",
         (runs, format_args!("at least {least}")),
         (runs >= least).then_some(true),
     ) && q.holds(
-        "within what time?",
+        "Over what time were these tasks observed?",
         (
-            Spoken(window.length()),
-            format_args!("at least {}", Spoken(LEAST_SEEN)),
+            HumanDuration(window.length()),
+            format_args!("at least {}", HumanDuration(LEAST_SEEN)),
         ),
         (window.length() >= LEAST_SEEN).then_some(true),
     );
@@ -171,7 +173,7 @@ fn judge_one(
                 sums.add(price, part(spot), often.chance_within(hours(longest)));
             }
             Err(reason) => {
-                q.holds("what would its machines cost on spot?", (&reason, ""), None);
+                q.holds("What would its machines cost on spot?", (&reason, ""), None);
                 let id = format!("environment/{name}");
                 return Some(Verdict::undetermined(KIND, &id, Some(name), reason));
             }
@@ -180,7 +182,7 @@ fn judge_one(
     let saved = UsdPerHour(sums.now.0 - sums.spot.0);
     let least = facts.policy.overprovisioned.min_saving();
     if !q.holds(
-        "what would be saved a month, interruptions counted?",
+        "What is the saving per month, including interruptions?",
         (saved.a_month(), format_args!("at least {least}")),
         saved.a_month() >= least,
     ) {
@@ -199,7 +201,7 @@ fn judge_one(
         kind: KIND,
         window,
         coverage: None,
-        evidence: Evidence::Bought(Bought::OnDemand {
+        evidence: Evidence::PurchaseOption(PurchaseOption::OnDemand {
             machines: u32::try_from(known.machines.len()).unwrap_or(u32::MAX),
             now: sums.now,
             spot: sums.spot,
@@ -211,8 +213,8 @@ fn judge_one(
         }),
         confidence: Confidence {
             level: Level::Medium,
-            reason: "by its own runs, spot prices of now and how often such machines are taken \
-                     back; its jobs must bear to begin anew"
+            reason: "based on observed tasks, present spot prices and interruption rates; jobs \
+                     must be able to restart"
                 .into(),
         },
         cost: Some(Cost {
@@ -299,16 +301,15 @@ fn on_spot(
         .any(|paid| paid.pays_for(region, kind))
     {
         return Err(format!(
-            "a commitment pays for {kind}, and goes on without it"
+            "a commitment covers {kind} and would still be billed"
         ));
     }
     let price = facts.price_of(machine);
-    let price = price.ok_or_else(|| format!("what {kind} costs in {region} is not known"))?;
+    let price = price.ok_or_else(|| format!("the price of {kind} in {region} is unknown"))?;
     let terms = markets.spot.get(region).and_then(|types| types.get(kind));
-    let terms =
-        terms.ok_or_else(|| format!("the spot price of {kind} in {region} is not known"))?;
+    let terms = terms.ok_or_else(|| format!("the spot price of {kind} in {region} is unknown"))?;
     let often = interruptions(terms);
-    let often = often.ok_or_else(|| format!("how often {kind} is taken back is not known"))?;
+    let often = often.ok_or_else(|| format!("the spot interruption rate of {kind} is unknown"))?;
     let again = often.hours_to_end(hours(longest)) / hours(longest).max(f64::MIN_POSITIVE);
     let ppm = (again.clamp(1.0, 1e6) * 1e6) as u64;
     Ok((price, terms.per_hour.part(ppm, 1_000_000), often))
@@ -322,8 +323,8 @@ fn remedy(region: &Region, name: &str) -> Remedy {
     Remedy {
         action: Action::Reconfigure,
         advice: format!(
-            "Put a spot environment of several types before {name} in its queue, and give its job \
-             definitions a retry strategy."
+            "Create a spot compute environment with several instance types, and place it before \
+             {name} in the job queue. Give the job definitions a retry strategy."
         ),
         command: Some(format!(
             "aws batch describe-compute-environments --region {region} {}",

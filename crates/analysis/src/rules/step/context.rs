@@ -24,7 +24,7 @@ use crate::rules::remedy::open_shell;
 use crate::rules::step::earlier_runs;
 use crate::rules::step::earlier_runs::Past;
 use crate::rules::step::run_coverage::{NOT_KNOWN, coverage};
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::step_history::by_step::Profiled;
 use crate::step_history::observed_task::SeenRun;
@@ -110,10 +110,10 @@ impl UnderWay<'_> {
     }
 
     /// Asks whether the task [must end](Self::is_there_to_end).
-    pub(crate) fn ends(&self, q: &mut Questions) -> bool {
+    pub(crate) fn ends(&self, q: &mut RuleTrace) -> bool {
         let ends = self.is_there_to_end();
         q.holds(
-            "is it a step of a pipeline, which is there to end?",
+            "Is it a pipeline task, which should end?",
             (if ends { "yes" } else { "no" }, ""),
             ends,
         )

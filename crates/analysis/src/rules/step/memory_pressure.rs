@@ -9,12 +9,12 @@ use ebb_telemetry::units::Share;
 
 use crate::facts::Facts;
 use crate::rules::step::context::{UnderWay, Wrong};
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::MemoryPressure;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let run = it.run;
     let held = run.step.usage.peak_memory;
     // The peak of a cgroup and `maxrss` include reclaimable memory.
@@ -31,7 +31,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let bound = Share::from_ppm(facts.policy.step.full_memory_ppm);
     let goes_on = it.ends(q)
         && q.holds(
-            "how much of its memory has it held?",
+            "How much of its memory limit has the task used?",
             (shown, bound),
             share.map(|share| share >= bound),
         );
@@ -44,7 +44,8 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
         limit_hits: detail.reclaim.map(|reclaim| reclaim.limit_hits),
     };
     let advice = format!(
-        "Give its next run more than {limit}; when this one is killed, all its work is lost."
+        "Request more than {limit} for the next task. If the kernel kills this task, its work is \
+         lost."
     );
     Some(it.found(
         facts,
@@ -54,7 +55,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
             causes: None,
             confidence: Confidence {
                 level: Level::Medium,
-                reason: "its memory was sampled; it may yet end before it needs more".into(),
+                reason: "based on memory samples; the task may end before it needs more".into(),
             },
             // No time is lost yet.
             lost: std::time::Duration::ZERO,
@@ -72,24 +73,23 @@ mod tests {
 
     #[test]
     fn a_step_is_under_pressure_when_it_holds_all_but_a_little_of_what_it_may() {
-        let check =
-            |mib: u64, source: MemorySource, expect: bool| {
-                let world = run_for(60, |s| {
-                    s.peak_memory = Some(peak(mib, source));
-                    s.detail.reclaim = Some(Reclaim {
-                        taken: None,
-                        limit_hits: 12,
-                    });
+        let check = |mib: u64, source: MemorySource, expect: bool| {
+            let world = run_for(60, |s| {
+                s.peak_memory = Some(peak(mib, source));
+                s.detail.reclaim = Some(Reclaim {
+                    taken: None,
+                    limit_hits: 12,
                 });
-                let said = verdict(&world, KIND);
-                assert_eq!(said.is_some(), expect, "{mib} MiB {source:?}");
-                if let Some(said) = said {
-                    assert!(said.evidence.to_string().starts_with(
-                        "held 3.9 GiB of the 4.0 GiB that it may, came to it 12 times"
-                    ));
-                    assert_eq!(said.saving_or_zero().micros(), 0);
-                }
-            };
+            });
+            let said = verdict(&world, KIND);
+            assert_eq!(said.is_some(), expect, "{mib} MiB {source:?}");
+            if let Some(said) = said {
+                assert!(said.evidence.to_string().starts_with(
+                    "used 3.9 GiB of its memory limit of 4.0 GiB, reached the limit 12 times"
+                ));
+                assert_eq!(said.saving_or_zero().micros(), 0);
+            }
+        };
         check(4_000, MemorySource::CgroupSampled, true);
         check(3_600, MemorySource::CgroupSampled, false);
         check(4_096, MemorySource::CgroupPeak, false);

@@ -6,19 +6,19 @@ use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::Instance;
 use ebb_telemetry::step::StepEnd;
-use ebb_telemetry::units::{Bytes, Spoken};
+use ebb_telemetry::units::{Bytes, HumanDuration};
 
 use crate::facts::Facts;
 use crate::rules::remedy::larger;
 use crate::rules::step::context::{Step, Wrong};
 use crate::rules::step::earlier_runs::many;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::step_history::observed_task::SeenRun;
 
 const KIND: FindingKind = FindingKind::OutOfMemoryStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let within = facts.policy.step.failed_within();
     let from = facts.now.checked_sub(within).ok()?;
     let is_recent = |run: &&SeenRun<'_>| run.step.observed_at >= from;
@@ -35,11 +35,14 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
         })
     });
     let goes_on = q.holds(
-        "how many of its runs did the kernel kill for want of memory?",
-        (kills.len(), format_args!("1 within {}", Spoken(within))),
+        "How many of its tasks were OOM-killed?",
+        (
+            kills.len(),
+            format_args!("at least 1 within {}", HumanDuration(within)),
+        ),
         newest.is_some(),
     ) && q.holds(
-        "did it end well since, with more memory?",
+        "Has a later task with more memory succeeded?",
         (if healed { "yes" } else { "no" }, ""),
         !healed,
     );
@@ -47,8 +50,8 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
     let limit = newest.requested().memory;
     let advice = match step.profiled.need.memory.filter(|need| Some(*need) > limit) {
         _ if limit.is_none() => of_machine(facts, newest.instance),
-        Some(need) => format!("Ask for {need} of memory, which its runs show that it needs."),
-        None => "Ask for more memory: half as much again is a beginning.".to_owned(),
+        Some(need) => format!("Request {need} of memory, which is the observed need."),
+        None => "Request more memory. Start with 50 % more.".to_owned(),
     };
     let wrong = Wrong {
         kind: KIND,
@@ -64,7 +67,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
         causes: None,
         confidence: Confidence {
             level: Level::High,
-            reason: "the kernel itself named the victim".into(),
+            reason: "the kernel reported the OOM kill".into(),
         },
         lost: kills.iter().map(|run| run.wall()).sum(),
         action: Action::Reconfigure,
@@ -91,8 +94,8 @@ fn of_machine(facts: &Facts<'_>, instance: &Instance) -> String {
     });
     let kind = &instance.instance_type;
     format!(
-        "No limit was set for it: {kind} itself was full. Run less beside it, or take a type with \
-         half as much memory again{such}."
+        "The task had no memory limit and used all memory of {kind}. Run less work on the same \
+         machine, or use a type with at least 50 % more memory{such}."
     )
 }
 
@@ -119,8 +122,8 @@ mod tests {
         let killed = StepEnd::OutOfMemory;
         let said = |kills, runs| {
             format!(
-                "killed for want of memory in {kills} of {runs} runs, with 4.0 GiB allowed and at \
-                 most 1.0 GiB seen (mostly bwa with 20 min of CPU)"
+                "{kills} of {runs} tasks were OOM-killed, with a memory limit of 4.0 GiB and an \
+                 observed peak of 1.0 GiB (mostly bwa with 20 min of CPU)"
             )
         };
         check(&[(well, 4), (killed, 4)], Some(&said(1, 2)));
@@ -168,11 +171,11 @@ mod tests {
         };
         check(
             Some(3),
-            "(mostly sort with 3.0 GiB, next bwa with 20 min of CPU)",
+            "(mostly sort with 3.0 GiB and bwa with 20 min of CPU)",
         );
         check(
             None,
-            "(mostly bwa with 20 min of CPU, next sort with 0.00 s of CPU)",
+            "(mostly bwa with 20 min of CPU and sort with 0.00 s of CPU)",
         );
     }
 
@@ -189,12 +192,12 @@ mod tests {
         };
         check(
             Some(4),
-            "Ask for 7.2 GiB of memory, which its runs show that it needs.",
+            "Request 7.2 GiB of memory, which is the observed need.",
         );
         check(
             None,
-            "No limit was set for it: m5.xlarge itself was full. Run less beside it, or take a \
-             type with half as much memory again, such as r5a.xlarge.",
+            "The task had no memory limit and used all memory of m5.xlarge. Run less work on the \
+             same machine, or use a type with at least 50 % more memory, such as r5a.xlarge.",
         );
     }
 

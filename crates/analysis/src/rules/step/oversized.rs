@@ -31,7 +31,7 @@ use crate::advice::placement::offers;
 use crate::facts::Facts;
 use crate::hourly_price::Price;
 use crate::rules::step::run_coverage;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 use crate::step_history::by_step::{Profiled, Profiles};
@@ -42,7 +42,7 @@ const KIND: FindingKind = FindingKind::OverprovisionedStep;
 /// Evaluates every step with a request; its tasks are grouped by region and name.
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     steps(facts, profiles)
-        .filter_map(|step| judge_one(facts, &step, &mut Questions::unwritten(KIND)))
+        .filter_map(|step| judge_one(facts, &step, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
 pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, name: &str) -> Vec<Check> {
     let named = steps(facts, profiles).filter(|step| step.name == name);
     named
-        .flat_map(|step| Questions::written(KIND, |q| judge_one(facts, &step, q)))
+        .flat_map(|step| RuleTrace::written(KIND, |q| judge_one(facts, &step, q)))
         .collect()
 }
 
@@ -77,10 +77,10 @@ struct Step<'a> {
     profiles: &'a Profiles<'a>,
 }
 
-fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (name, runs) = (step.name, step.runs.as_slice());
     q.holds(
-        "how many of its runs asked for something and tell what they need?",
+        "How many of its tasks have a request and a measured demand?",
         (runs.len(), "at least 1"),
         (!runs.is_empty()).then_some(true),
     );
@@ -92,7 +92,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
     } = need::within(requested, &step.profiled.1.need);
     let bound = Share::from_ppm(facts.policy.overprovisioned.needed_share_ppm);
     if !q.holds(
-        "what does it need, with headroom, of what it asks for?",
+        "How much does the step need, with headroom, of its request?",
         (
             format_args!("{} of {}", worded(sized), worded(requested)),
             format_args!("at most {bound} of both"),
@@ -104,7 +104,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
     let price = facts.price_of(newest.instance);
     let kind = &newest.instance.instance_type;
     q.holds(
-        "is the price of its machine known?",
+        "Is the price of its machine known?",
         (kind, ""),
         price.map(|_| true),
     );
@@ -113,7 +113,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
             KIND,
             name,
             Some(name),
-            format!("no price is known for {kind}"),
+            format!("the price of {kind} is unknown"),
         ));
     };
     let now = newest.part_of(facts, price.per_hour, requested)?;
@@ -136,9 +136,9 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
         current_per_hour: Some(now),
         recommended_per_hour: Some(then),
         assumptions: vec![
-            "a step costs the greatest of its shares of the machine's cores, memory and GPUs"
+            "a task costs the largest of its shares of the machine's cores, memory and GPUs"
                 .into(),
-            "it goes on running as often as since its first run, or in a day if that is longer"
+            "the step continues to run as often as since its first observed task (at least one day)"
                 .into(),
         ],
     };
@@ -307,7 +307,7 @@ fn found(
         remedy: Remedy {
             action: Action::Rightsize,
             advice: format!(
-                "Ask for {} vCPU and {} instead.",
+                "Request {} vCPU and {} instead.",
                 sized
                     .cores
                     .map_or_else(|| "the same".to_owned(), |cores| cores.to_string()),

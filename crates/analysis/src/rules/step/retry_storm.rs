@@ -9,18 +9,18 @@ use ebb_model::finding::evidence::causes::Ended;
 use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
 use ebb_telemetry::step::StepEnd;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 use crate::rules::step::context::{Step, Wrong};
 use crate::rules::step::earlier_runs::many;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::step_history::observed_task::SeenRun;
 
 const KIND: FindingKind = FindingKind::RetryStorm;
 
-pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let policy = &facts.policy.step;
     let from = facts.now.checked_sub(policy.failed_within()).ok()?;
     let ended: Vec<&SeenRun<'_>> = step
@@ -32,18 +32,18 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
     let bad = |run: &&&SeenRun<'_>| run.step.usage.end.is_bad();
     let failed: Vec<&SeenRun<'_>> = ended.iter().filter(bad).copied().collect();
     let goes_on = q.holds(
-        "how many of its runs failed?",
+        "How many of its tasks failed?",
         (
             failed.len(),
             format_args!(
-                "{} within {}",
+                "at least {} within {}",
                 policy.storm_runs,
-                Spoken(policy.failed_within())
+                HumanDuration(policy.failed_within())
             ),
         ),
         many(failed.len()) >= policy.storm_runs,
     ) && q.holds(
-        "are those half of the runs that ended?",
+        "Are these at least half of the tasks that ended?",
         (format_args!("{} of {}", failed.len(), ended.len()), ""),
         failed.len() * 2 >= ended.len(),
     );
@@ -52,8 +52,8 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
     }
     let newest = *failed.iter().max_by_key(|run| run.step.observed_at)?;
     let lost = failed.iter().map(|run| run.wall()).sum();
-    let advice = "Mend the cause before it is tried again, and let its retry strategy give up on \
-                  exit codes that no retry heals.";
+    let advice = "Fix the cause before the next attempt. Configure the retry strategy not to retry \
+                  exit codes that fail every time.";
     let mut ends: BTreeMap<StepEnd, u32> = BTreeMap::new();
     for run in &failed {
         *ends.entry(run.step.usage.end).or_default() += 1;
@@ -75,7 +75,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
         causes: None,
         confidence: Confidence {
             level: Level::High,
-            reason: "a probe saw how each of them ended".into(),
+            reason: "the probe observed how each task ended".into(),
         },
         lost,
         action: Action::Investigate,
@@ -101,8 +101,8 @@ mod tests {
             let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
             assert_eq!(said.as_deref(), expect, "{bad} {well}");
         };
-        let storm = "5 of 7 runs failed, 50 min of work lost; the newest exited with status 1 \
-                     (mostly bwa with 20 min of CPU)";
+        let storm = "5 of 7 tasks failed (50 min of work lost); the newest exited with status \
+                     1 (mostly bwa with 20 min of CPU)";
         check(5, 2, Some(storm));
         check(4, 0, None);
         check(5, 6, None);
@@ -121,8 +121,8 @@ mod tests {
         }
         let finding = verdict(&world, KIND).expect("it storms");
         let said = finding.evidence.to_string();
-        let ends = "60 min of work lost: 4 exited with status 3, next 2 was ended by signal 9; \
-                    the newest was ended by signal 9";
+        let ends = "(60 min of work lost): 4 tasks exited with status 3 and 2 tasks were ended by \
+                    signal 9; the newest was ended by signal 9";
         assert!(said.contains(ends), "{said}");
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn coverage(facts: &Facts<'_>, runs: &[&SeenRun<'_>]) -> Option<Share
 
 /// Reason why a finding about ended tasks has no coverage.
 pub(crate) const NOT_KNOWN: &str =
-    "; how much of their time was seen is not known of all of them, but each tells its own sums";
+    "; the coverage of some tasks is unknown, but each task has its own totals";
 
 #[cfg(test)]
 mod tests {
@@ -35,7 +35,7 @@ mod tests {
             ended(&mut world, 1, 30, |s| s.end = StepEnd::OutOfMemory);
             let found = verdict(&world, FindingKind::OutOfMemoryStep).expect("it was killed");
             assert_eq!(found.coverage.map(Share::ppm), expect, "{name}");
-            let is_said = found.confidence.reason.contains("not known");
+            let is_said = found.confidence.reason.contains("unknown");
             assert_eq!(is_said, expect.is_none(), "{name}");
         };
         let watched = |minutes: &[std::ops::Range<u64>]| {
@@ -54,6 +54,6 @@ mod tests {
         // Data older than a day has slots of five minutes.
         let day = 24 * 60;
         check("yesterday", watched(&[0..5, 15..day + 15]), Some(800_000));
-        check("its node is not known", World::with([instance(1)]), None);
+        check("its node is unknown", World::with([instance(1)]), None);
     }
 }

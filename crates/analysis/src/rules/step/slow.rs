@@ -10,17 +10,17 @@ use ebb_model::finding::evidence::causes::Causes;
 use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
 use ebb_telemetry::step::resource_usage::TaskState;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 use crate::rules::step::context::{UnderWay, Wrong};
 use crate::rules::step::earlier_runs::Past;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::SlowStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (run, policy) = (it.run, &facts.policy.step);
     let Past {
         runs,
@@ -34,13 +34,13 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let bound = bound.max(longest + Duration::from_secs(policy.slow_by_seconds));
     let goes_on = it.ends(q)
         && q.holds(
-            "how many earlier runs ended well?",
+            "How many earlier tasks succeeded?",
             (runs, policy.history_runs),
             (runs >= policy.history_runs).then_some(true),
         )
         && q.holds(
-            "for how long has it run?",
-            (Spoken(run.wall()), Spoken(bound)),
+            "How long has the task run?",
+            (HumanDuration(run.wall()), HumanDuration(bound)),
             run.wall() >= bound,
         );
     if !goes_on {
@@ -48,13 +48,15 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     }
     let causes = Causes::beyond(&run.step.usage.detail.states, &usual_states(it));
     let advice = match causes.map(|causes| causes.main.state) {
-        None => "Compare its input and its machine with those of its earlier runs.",
+        None => "Compare the input and machine of this task with those of earlier tasks.",
         Some(TaskState::Running) => {
-            "It computes all the time: compare its input, arguments and machine type with those \
-             of its earlier runs."
+            "The task uses CPU all the time. Compare its input, arguments and instance type with \
+             those of earlier tasks."
         }
-        Some(TaskState::Runnable) => "It waits for cores: see what runs beside it.",
-        Some(_) => "Look at what it waits for beyond its earlier runs.",
+        Some(TaskState::Runnable) => {
+            "The task waits for CPU. Check the other tasks on the same node."
+        }
+        Some(_) => "Check why the task waits longer than earlier tasks.",
     };
     let enough = runs >= policy.history_runs.saturating_mul(2);
     Some(it.found(
@@ -71,8 +73,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
             confidence: Confidence {
                 level: if enough { Level::Medium } else { Level::Low },
                 reason: format!(
-                    "{runs} earlier runs to compare with; whether its input is greater is not \
-                     known"
+                    "compared with {runs} earlier tasks; the size of the input is unknown"
                 ),
             },
             lost: run.wall().saturating_sub(usual),
@@ -119,9 +120,9 @@ mod tests {
             let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
             assert_eq!(said.as_deref(), expect, "{minutes} {earlier:?}");
         };
-        let slow = "has run for 100 min, 2.5 times its usual 40 min (5 runs, the longest 50 min): \
-                    50 min waiting for disk, from 300 samples; next 11 min running, from 300 \
-                    samples (mostly bwa with 20 min of CPU; by an earlier run)";
+        let slow = "running for 100 min, 2.5 times the median of 40 min (5 earlier tasks, the \
+                    longest 50 min): 50 min waiting for disk (300 samples) and 11 min \
+                    running (300 samples) (mostly bwa with 20 min of CPU, in an earlier task)";
         check(100, &[30, 40, 40, 35, 50], Some(slow));
         check(70, &[30, 40, 40, 35, 50], None);
         // One earlier task took as long.

@@ -8,17 +8,17 @@ use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::Action;
 use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 use crate::rules::step::context::{UnderWay, Wrong};
 use crate::rules::step::earlier_runs::Past;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::SpinningStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (detail, policy) = (&it.run.step.usage.detail, &facts.policy.step);
     let Past {
         unmoved: (longest, runs),
@@ -29,15 +29,16 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let unmoved_for = detail.unmoved.map(|unmoved| unmoved.now);
     let spins = it.ends(q)
         && q.holds(
-            "how many earlier runs ended well, and tell when something came of them?",
+            "How many earlier tasks succeeded and reported their activity?",
             (runs, policy.history_runs),
             (runs >= policy.history_runs).then_some(true),
         )
         && q.holds(
-            "for how long has it computed, and nothing came of it?",
+            "How long has the task used CPU without any other activity?",
             (
-                unmoved_for.map_or_else(|| "unknown".into(), |time| Spoken(time).to_string()),
-                Spoken(bound),
+                unmoved_for
+                    .map_or_else(|| "unknown".into(), |time| HumanDuration(time).to_string()),
+                HumanDuration(bound),
             ),
             unmoved_for.map(|time| time >= bound),
         );
@@ -45,10 +46,10 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let mostly_kernel = detail.user_cpu < detail.system_cpu;
     let look = match mostly_kernel {
         true => {
-            "Most of its CPU time is the kernel's, as when the same is asked again and again: \
-             look at what it polls."
+            "Most of its CPU time is kernel time, as in a polling loop. Check which call the task \
+             repeats."
         }
-        false => "Look at its log and its stack: a loop whose end never comes looks so.",
+        false => "Check its log and stack for an endless loop.",
     };
     Some(it.found(
         facts,
@@ -63,13 +64,12 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
             confidence: Confidence {
                 level: Level::Low,
                 reason: format!(
-                    "{runs} earlier runs to compare with; long work in memory looks the same \
-                     from outside"
+                    "compared with {runs} earlier tasks; long computation in memory looks the same"
                 ),
             },
             lost: unmoved_for,
             action: Action::Investigate,
-            advice: format!("{look} If it works, leave it."),
+            advice: format!("{look} Do not stop the task if it computes correctly."),
         },
     ))
 }
@@ -99,8 +99,9 @@ mod tests {
             let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
             assert_eq!(said.as_deref(), expect, "{kind:?} {now} {earlier:?}");
         };
-        let spins = "has computed for 90 min without reading, writing, taking memory or starting \
-                     anything; in 5 earlier runs that never lasted longer than 40 min (mostly bwa with 20 min of CPU; by an earlier run)";
+        let spins = "used CPU for 90 min without I/O, memory growth or a new process; the longest \
+                     such time in 5 earlier tasks is 40 min (mostly bwa with 20 min of CPU, in an \
+                     earlier task)";
         let past = [1, 0, 40, 5, 2];
         check(StepKind::SlurmJob, 90, &past, Some(spins));
         check(StepKind::SlurmJob, 79, &past, None);

@@ -9,16 +9,16 @@ use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
 use ebb_telemetry::step::resource_usage::TaskState;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Share, Spoken};
+use ebb_telemetry::units::{HumanDuration, Share};
 
 use crate::facts::Facts;
 use crate::rules::step::context::{UnderWay, Wrong};
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::StalledStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let run = it.run;
     let causes = Causes::of_waiting(&run.step.usage.detail.states);
     // An idle server does not wait in these states.
@@ -31,12 +31,12 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let hangs = it.is_there_to_end() || causes.as_ref().is_some_and(on_disk);
     let patience = facts.policy.step.stalled();
     let rests_itself = q.holds(
-        "is it there to end, or does it hang in disk, pages or a lock?",
+        "Is it a pipeline task, or does it wait for disk, page faults or a lock?",
         (if hangs { "yes" } else { "no" }, ""),
         hangs,
     ) && q.holds(
-        "for how long did it use no CPU, move no byte and start nothing?",
-        (Spoken(run.quiet()), Spoken(patience)),
+        "How long was it without CPU usage, I/O and new processes?",
+        (HumanDuration(run.quiet()), HumanDuration(patience)),
         run.quiet() >= patience,
     );
     if !rests_itself {
@@ -61,10 +61,10 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
         facts.policy.idle.min_coverage(),
     );
     let goes_on = q.holds(
-        "do others on its node work?",
+        "Are other tasks on its node active?",
         (
             if rests {
-                "no: the idle rule judges it"
+                "no: the idle node rule applies"
             } else {
                 "yes"
             },
@@ -72,7 +72,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
         ),
         !rests,
     ) && q.holds(
-        "how much of that time was seen?",
+        "Which share of that time did the probe observe?",
         (seen.compared_with(enough), enough),
         (seen >= enough).then_some(true),
     );
@@ -90,7 +90,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
             causes,
             confidence: Confidence {
                 level: Level::High,
-                reason: format!("a probe saw {seen} of that time, process by process"),
+                reason: format!("the probe observed all processes for {seen} of that time"),
             },
             lost: window.length(),
             action: Action::Investigate,
@@ -103,20 +103,23 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
 pub(crate) fn advice(causes: Option<Causes>) -> String {
     let look = match causes.map(|causes| causes.main.state) {
         Some(TaskState::Network) => {
-            "Look at the server or file share that it waits for; give its transfers a time-out."
+            "Check the server or file share that the task waits for. Set a timeout for its \
+             transfers."
         }
         Some(TaskState::Disk | TaskState::PageFault) => {
-            "Look at its volume's throughput and burst balance, and at the memory left for caches."
+            "Check the throughput and burst balance of its volume, and the memory left for the \
+             page cache."
         }
         Some(TaskState::Lock) => {
-            "Look at who holds the lock: a thread of its own or a file's lock."
+            "Find the holder of the lock: one of its own threads, or another process with a file \
+             lock."
         }
-        Some(TaskState::Pipe) => "Look at the process at the other end of its pipe.",
-        Some(TaskState::Timer) => "It sleeps by itself: look at its retry loop.",
-        Some(TaskState::Child) => "Look at its child, which does not end.",
-        _ => "Look at what it waits for.",
+        Some(TaskState::Pipe) => "Check the process at the other end of its pipe.",
+        Some(TaskState::Timer) => "The task sleeps. Check its retry loop.",
+        Some(TaskState::Child) => "Check its child process, which does not end.",
+        _ => "Check what the task waits for.",
     };
-    format!("{look} If nothing answers, end it so that its place is freed.")
+    format!("{look} If it does not recover, terminate it to free its resources.")
 }
 
 #[cfg(test)]
@@ -137,14 +140,14 @@ mod tests {
             let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
             assert_eq!(said.as_deref(), expect, "{kind:?} {on:?}");
         };
-        let waits = "no CPU, no byte and no new process for 40 min: 42 min waiting for network, \
-                     from 252 samples";
+        let waits =
+            "no CPU usage, I/O or new process for 40 min: 42 min waiting for network (252 samples)";
         check(StepKind::NextflowTask, TaskState::Network, 40, Some(waits));
         check(StepKind::NextflowTask, TaskState::Network, 20, None);
         // A server waits for requests; an idle process does not wait for a disk.
         check(StepKind::Container, TaskState::Poll, 40, None);
-        let disk = "no CPU, no byte and no new process for 40 min: 42 min waiting for disk, from \
-                    252 samples";
+        let disk =
+            "no CPU usage, I/O or new process for 40 min: 42 min waiting for disk (252 samples)";
         check(StepKind::Container, TaskState::Disk, 40, Some(disk));
     }
 
@@ -160,7 +163,7 @@ mod tests {
         });
         let finding = world.verdict().expect("it is idle");
         assert_eq!(finding.kind, FindingKind::IdleNode);
-        assert!(finding.evidence.to_string().contains("step align"));
+        assert!(finding.evidence.to_string().contains("task align"));
     }
 
     #[test]

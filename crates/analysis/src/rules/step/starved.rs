@@ -7,17 +7,17 @@ use ebb_model::finding::Action;
 use ebb_model::finding::evidence::causes::Causes;
 use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
-use ebb_telemetry::units::{MilliCores, Share, Spoken};
+use ebb_telemetry::units::{HumanDuration, MilliCores, Share};
 
 use crate::facts::Facts;
 use crate::rules::step::context::{UnderWay, Wrong};
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::step_history::observed_task::SeenRun;
 
 const KIND: FindingKind = FindingKind::StarvedStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (run, policy) = (it.run, &facts.policy.step);
     let watched = it.watched(facts);
     let cpu = run.step.usage.cpu;
@@ -29,11 +29,11 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let shown = share.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
     let bound = Share::from_ppm(policy.starved_ppm);
     let waits = q.holds(
-        "for how long was it watched?",
-        (Spoken(watched), Spoken(policy.judged_after())),
+        "How long was the task observed?",
+        (HumanDuration(watched), HumanDuration(policy.judged_after())),
         watched >= policy.judged_after(),
     ) && q.holds(
-        "for how much of its working time did it wait for a core?",
+        "Which share of its runnable time did the task wait for a core?",
         (shown, bound),
         share.map(|share| share >= bound),
     );
@@ -44,14 +44,14 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let blamed = Share::from_ppm(policy.neighbours_ppm);
     let used = theirs.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
     let is_theirs = q.holds(
-        "how much of the machine do its neighbours keep busy?",
+        "Which share of the machine do other tasks use?",
         (used, blamed),
         theirs.map(|share| share >= blamed),
     );
     let (neighbours, _) = neighbours.filter(|_| is_theirs)?;
     let lost = Duration::from_secs_f64(watched.as_secs_f64() * share.as_f64());
-    let advice = "Let its requests say what it uses, and its neighbours' too, so that fewer are \
-                  placed beside it; or give it a machine with more cores.";
+    let advice = "Request as many vCPUs as this task and the other tasks on the node use, so that \
+                  fewer share a machine. Or use a machine with more cores.";
     Some(it.found(
         facts,
         Wrong {
@@ -64,7 +64,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
             causes: Causes::of_waiting(&run.step.usage.detail.states),
             confidence: Confidence {
                 level: Level::High,
-                reason: "the kernel counts the time that ready threads wait for a core".into(),
+                reason: "the kernel counts the time that runnable threads wait for a core".into(),
             },
             lost,
             action: Action::Reconfigure,
@@ -107,8 +107,8 @@ mod tests {
             let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
             assert_eq!(said.as_deref(), expect, "{minutes} {waited_min:?} {theirs}");
         };
-        let starved = "its threads waited 30 min for a core and got 60 min, while its neighbours \
-                       kept 3.0 cores busy";
+        let starved = "runnable threads waited 30 min for a core and used 60 min of CPU, while \
+                       other tasks kept 3.0 cores busy";
         check(60, Some(30), 3, Some(starved));
         check(60, Some(10), 3, None);
         check(60, None, 3, None);

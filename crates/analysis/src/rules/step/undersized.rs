@@ -12,13 +12,13 @@ use ebb_telemetry::units::Bytes;
 use crate::facts::Facts;
 use crate::rules::step::context::{Step, Wrong};
 use crate::rules::step::earlier_runs::many;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::step_history::observed_task::SeenRun;
 
 const KIND: FindingKind = FindingKind::UnderprovisionedStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let policy = facts.policy;
     let asked = step
         .profiled
@@ -36,11 +36,11 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
         .map(|(run, _)| *run)
         .collect();
     let goes_on = q.holds(
-        "how many runs with this request ended well?",
+        "How many tasks with this request succeeded?",
         (runs.len(), policy.sizing.min_runs),
         (many(runs.len()) >= policy.sizing.min_runs).then_some(true),
     ) && q.holds(
-        "did half of them come to their limit of memory?",
+        "Did at least half of them reach the memory limit?",
         (format_args!("{} of {}", full.len(), runs.len()), ""),
         !full.is_empty() && full.len() * 2 >= runs.len(),
     );
@@ -52,7 +52,8 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
     let need = step.profiled.need.memory.filter(|need| *need > limit);
     let need = need.unwrap_or(Bytes(limit.0.saturating_add(limit.0 / 5)));
     let advice = format!(
-        "Ask for {need}: at its limit the kernel takes back its caches first, and then its life."
+        "Request {need}. At its limit, the kernel first reclaims caches of the task and then kills \
+         it."
     );
     let wrong = Wrong {
         kind: KIND,
@@ -65,7 +66,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
         causes: None,
         confidence: Confidence {
             level: Level::Medium,
-            reason: "its memory was sampled in every run; none was killed yet".into(),
+            reason: "based on memory samples of each task; no task was killed so far".into(),
         },
         // The fix increases the cost, so no time counts as lost; the benefit is fewer OOM kills.
         lost: Duration::ZERO,
@@ -97,7 +98,8 @@ mod tests {
             let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
             assert_eq!(said.as_deref(), expect, "{peaks:?}");
         };
-        let short = "2 of 3 runs came to the limit: at most 3.9 GiB of 4.0 GiB held (mostly bwa with 20 min of CPU)";
+        let short = "2 of 3 tasks reached the memory limit; peak of 3.9 GiB at a limit of 4.0 GiB \
+                     (mostly bwa with 20 min of CPU)";
         check(&[4_000, 3_950, 2_000], Some(short));
         check(&[4_000, 2_000, 2_000], None);
         check(&[4_000, 4_000], None);

@@ -8,18 +8,18 @@ use ebb_model::finding::Action;
 use ebb_model::finding::evidence::causes::Causes;
 use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
-use ebb_telemetry::units::{Share, Spoken};
+use ebb_telemetry::units::{HumanDuration, Share};
 
 use crate::facts::Facts;
 use crate::rules::step::context::{UnderWay, Wrong};
 use crate::rules::step::earlier_runs::waits;
 use crate::rules::step::stalled::advice;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::WaitingStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (run, policy) = (it.run, &facts.policy.step);
     let watched = it.watched(facts);
     let part = waits(run);
@@ -33,12 +33,12 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let shown = part.map_or_else(|| "unknown".to_owned(), |part| part.to_string());
     let goes_on = it.ends(q)
         && q.holds(
-            "for how long was it watched?",
-            (Spoken(watched), Spoken(policy.judged_after())),
+            "How long was the task observed?",
+            (HumanDuration(watched), HumanDuration(policy.judged_after())),
             watched >= policy.judged_after(),
         )
         && q.holds(
-            "for how much of its time did it wait for disk, pages or network?",
+            "Which share of its time did the task wait for disk, page faults or network?",
             (shown, bound),
             is_unusual,
         );
@@ -55,11 +55,11 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
             confidence: match usual {
                 Some(_) => Confidence {
                     level: Level::High,
-                    reason: "its own earlier runs waited for less".into(),
+                    reason: "earlier tasks of this step waited less".into(),
                 },
                 None => Confidence {
                     level: Level::Low,
-                    reason: "there are no earlier runs to compare with".into(),
+                    reason: "there are no earlier tasks to compare with".into(),
                 },
             },
             lost,
@@ -94,15 +94,15 @@ mod tests {
             let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
             assert_eq!(said.as_deref(), expect, "{waits_min} {usual_min:?}");
         };
-        let waits = "83 % of its time is waiting: 50 min waiting for network, from 300 samples";
+        let waits = "waiting for 83 % of its time: 50 min waiting for network (300 samples)";
         check(50, &[], Some(waits));
         check(40, &[], None);
         check(
             40,
             &[6, 6, 6, 6, 6],
             Some(
-                "67 % of its time is waiting, 10 % in earlier runs: 40 min waiting for network, \
-                 from 240 samples (mostly bwa with 20 min of CPU; by an earlier run)",
+                "waiting for 67 % of its time, compared with 10 % in earlier tasks: 40 min waiting \
+                 for network (240 samples) (mostly bwa with 20 min of CPU, in an earlier task)",
             ),
         );
         check(50, &[48, 48, 48, 48, 48], None);
@@ -110,7 +110,7 @@ mod tests {
             50,
             &[6, 6, 6, 6],
             Some(&format!(
-                "{waits} (mostly bwa with 20 min of CPU; by an earlier run)"
+                "{waits} (mostly bwa with 20 min of CPU, in an earlier task)"
             )),
         );
     }

@@ -11,7 +11,7 @@ use ebb_telemetry::money::{Usd, UsdPerHour};
 
 use crate::facts::Facts;
 use crate::rules::storage::storage_cost;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
@@ -21,13 +21,13 @@ const KIND: FindingKind = FindingKind::OldVolumeType;
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
     volumes
-        .filter_map(|volume| judge_one(facts, volume, &mut Questions::unwritten(KIND)))
+        .filter_map(|volume| judge_one(facts, volume, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, volume, q))
+    RuleTrace::written(KIND, |q| judge_one(facts, volume, q))
 }
 
 /// A gp2 volume up to this size has at most 128 MiB/s.
@@ -64,15 +64,15 @@ fn as_gp3(facts: &Facts<'_>, region: &Region, size_gib: u64) -> Option<Usd> {
     }
 }
 
-fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
     // Another rule covers volumes without a machine.
     let machines = volume.attached_to.len();
     let is_asked = q.holds(
-        "of which type is it?",
+        "What is the volume type?",
         (&volume.volume_type, "gp2"),
         volume.volume_type == "gp2",
     ) && q.holds(
-        "how many machines have it?",
+        "To how many instances is the volume attached?",
         (machines, "at least 1"),
         machines > 0,
     );
@@ -83,10 +83,10 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
     let now = storage_cost::a_month(facts, volume);
     let then = as_gp3(facts, &volume.region, volume.size_gib);
     let saving = now.zip(then).map(|(now, then)| now - then);
-    let shown = saving.map_or("not known".to_owned(), |saving| saving.to_string());
+    let shown = saving.map_or("unknown".to_owned(), |saving| saving.to_string());
     if !q.holds(
-        "what is the difference a month, its IOPS and throughput kept?",
-        (shown, "more than nothing"),
+        "How much cheaper per month is gp3 with the same IOPS and throughput?",
+        (shown, "more than $0.00"),
         saving.map(|saving| saving > Usd::ZERO),
     ) || !storage_cost::is_worth_it(facts, saving, q)
     {
@@ -120,7 +120,8 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
             saving_a_month: saving,
             remedy: Remedy {
                 action: Action::Upgrade,
-                advice: "Change it to gp3 while it is in use; it stays online.".into(),
+                advice: "Change the volume type to gp3. The volume stays online during the change."
+                    .into(),
                 command: Some(format!(
                     "aws ec2 modify-volume --region {} {} --volume-type gp3 --iops {iops} \
                      --throughput {mibps}",

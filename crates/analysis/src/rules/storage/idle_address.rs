@@ -9,7 +9,7 @@ use ebb_telemetry::money::UsdPerHour;
 
 use crate::facts::Facts;
 use crate::rules::storage::storage_cost;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
@@ -19,19 +19,19 @@ const KIND: FindingKind = FindingKind::IdleAddress;
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let addresses = facts.inventory.storage.addresses.values();
     addresses
-        .filter_map(|address| judge_one(facts, address, &mut Questions::unwritten(KIND)))
+        .filter_map(|address| judge_one(facts, address, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one address.
 pub(crate) fn explain(facts: &Facts<'_>, address: &Address) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, address, q))
+    RuleTrace::written(KIND, |q| judge_one(facts, address, q))
 }
 
-fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<Verdict> {
     let has_it = address.association.as_deref();
     if !q.holds(
-        "what has it?",
+        "With what is the address associated?",
         (has_it.unwrap_or("nothing"), "nothing"),
         has_it.is_none(),
     ) {
@@ -57,12 +57,12 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut Questions) -> Option<
             },
             confidence: Confidence {
                 level: Level::Medium,
-                reason: "EC2 says that nothing has it, and not since when".into(),
+                reason: "EC2 reports that the address is not associated, but not since when".into(),
             },
             saving_a_month: saving,
             remedy: Remedy {
                 action: Action::Delete,
-                advice: "Release the address, unless somebody outside relies on it.".into(),
+                advice: "Release the address, unless an external system relies on it.".into(),
                 command: Some(format!(
                     "aws ec2 release-address --region {} {}",
                     address.region,

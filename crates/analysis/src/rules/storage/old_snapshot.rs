@@ -13,7 +13,7 @@ use ebb_telemetry::units::Bytes;
 
 use crate::facts::Facts;
 use crate::rules::storage::storage_cost;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
@@ -29,16 +29,16 @@ const VOLUMES: &str = "ec2:DescribeVolumes";
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let snapshots = facts.inventory.storage.snapshots.values();
     snapshots
-        .filter_map(|snapshot| judge_one(facts, snapshot, &mut Questions::unwritten(KIND)))
+        .filter_map(|snapshot| judge_one(facts, snapshot, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one snapshot.
 pub(crate) fn explain(facts: &Facts<'_>, snapshot: &Snapshot) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, snapshot, q))
+    RuleTrace::written(KIND, |q| judge_one(facts, snapshot, q))
 }
 
-fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut RuleTrace) -> Option<Verdict> {
     let storage = &facts.inventory.storage;
     let has_volume = |id: &String| storage.volumes.contains_key(id);
     let is_kept =
@@ -49,22 +49,22 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Optio
     let volumes_told = !gaps.any(|gap| gap.may_hide_from(account, region, &[VOLUMES]));
     let volume = snapshot.volume.as_ref();
     let images = snapshot.images.as_ref().map(Vec::len);
-    let shown = images.map_or("not known".to_owned(), |images| images.to_string());
+    let shown = images.map_or("unknown".to_owned(), |images| images.to_string());
     let yes_or_no = |yes| if yes { "yes" } else { "no" };
     let of_nothing = q.holds(
-        "could all of its region be read?",
+        "Could all resources of its region be read?",
         (yes_or_no(volumes_told), "yes"),
         volumes_told.then_some(true),
     ) && q.holds(
-        "is its volume there?",
+        "Does its source volume exist?",
         (yes_or_no(volume.is_some_and(has_volume)), "no"),
         !volume.is_some_and(has_volume),
     ) && q.holds(
-        "how many images are made of it?",
+        "How many AMIs use the snapshot?",
         (shown, 0),
         images.map(|images| images == 0),
     ) && q.holds(
-        "does a policy of backups keep it?",
+        "Does a backup policy keep the snapshot?",
         (yes_or_no(is_kept(&snapshot.tags)), "no"),
         !is_kept(&snapshot.tags),
     );
@@ -72,7 +72,7 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Optio
         return None;
     }
     let after = Duration::from_secs(facts.policy.storage.snapshot_after_seconds);
-    let asked = (&mut *q, "how old is it?");
+    let asked = (&mut *q, "How old is the snapshot?");
     let made = storage_cost::long_since(facts, snapshot.created_at, after, asked)?;
     let saving = a_month(facts, snapshot);
     if !storage_cost::is_worth_it(facts, saving, q) {
@@ -100,15 +100,16 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Optio
             },
             confidence: Confidence {
                 level: Level::Low,
-                reason: "it may be the last copy; blocks that other snapshots share are billed \
-                         once, so the price is an upper bound"
-                    .into(),
+                reason:
+                    "the snapshot may be the last copy; blocks shared with other snapshots are \
+                     billed once, so the cost is an upper bound"
+                        .into(),
             },
             saving_a_month: saving,
             remedy: Remedy {
                 action: Action::Delete,
-                advice: "If nobody needs this last copy, delete it; else move it to the archive \
-                         tier and tag why it is kept."
+                advice: "Delete the snapshot if nobody needs this copy. Otherwise move it to the \
+                         archive tier, and add a tag with the reason."
                     .into(),
                 command: Some(format!(
                     "aws ec2 delete-snapshot --region {region} {}",
@@ -169,11 +170,7 @@ mod tests {
             &snapshot(100, |s| s.images = Some(vec!["ami-1".into()])),
             None,
         );
-        check(
-            "images not known",
-            &snapshot(100, |s| s.images = None),
-            None,
-        );
+        check("images unknown", &snapshot(100, |s| s.images = None), None);
         check(
             "a copy",
             &snapshot(100, |s| s.volume = None),

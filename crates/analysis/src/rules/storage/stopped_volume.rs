@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::facts::Facts;
 use crate::rules::storage::storage_cost;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::StoppedMachinesVolume;
@@ -19,16 +19,16 @@ const KIND: FindingKind = FindingKind::StoppedMachinesVolume;
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
     volumes
-        .filter_map(|volume| judge_one(facts, volume, &mut Questions::unwritten(KIND)))
+        .filter_map(|volume| judge_one(facts, volume, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, volume, q))
+    RuleTrace::written(KIND, |q| judge_one(facts, volume, q))
 }
 
-fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
     let stopped: Option<Vec<(&Instance, Timestamp)>> = volume
         .attached_to
         .iter()
@@ -41,7 +41,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
     let last = stopped.and_then(|all| all.into_iter().max_by_key(|(_, since)| *since));
     let machines = volume.attached_to.len();
     if !q.holds(
-        "how many of its machines are known to be stopped?",
+        "How many of its instances are stopped?",
         (all, format_args!("all {machines}, and at least one")),
         last.is_some(),
     ) {
@@ -50,7 +50,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
     let (machine, since) = last?;
     let since = since.max(volume.created_at.unwrap_or(since));
     let after = facts.policy.storage.unused_after();
-    let asked = (&mut *q, "for how long have they been stopped?");
+    let asked = (&mut *q, "How long have they been stopped?");
     let since = storage_cost::long_since(facts, Some(since), after, asked)?;
     let saving = storage_cost::a_month(facts, volume);
     if !storage_cost::is_worth_it(facts, saving, q) {
@@ -77,12 +77,12 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
             },
             confidence: Confidence {
                 level: Level::High,
-                reason: "EC2 says since when its machine has been stopped".into(),
+                reason: "EC2 reports when its instance was stopped".into(),
             },
             saving_a_month: saving,
             remedy: Remedy {
                 action: Action::Delete,
-                advice: "If nobody will start the machine again, keep an image and terminate it."
+                advice: "Create an AMI and terminate the instance if nobody will start it again."
                     .into(),
                 command: Some(format!(
                     "aws ec2 create-image --region {} --instance-id {} --name {}-kept",

@@ -15,11 +15,11 @@ use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::{Usd, UsdPerHour};
 use ebb_telemetry::origin::labelled;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 
 use crate::facts::Facts;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 /// List price of a volume in a month; `None` if unknown.
@@ -75,7 +75,7 @@ pub(crate) fn found(facts: &Facts<'_>, it: StorageWaste<'_>) -> Verdict {
     let is_old = it.kind != FindingKind::IdleAddress && !facts.catalogue.tells_storage(it.region);
     if it.saving_a_month.is_some() && is_old {
         let reason = confidence.reason;
-        confidence.reason = format!("{reason}; by list prices as remembered");
+        confidence.reason = format!("{reason}; the list price is approximate");
     }
     // A built-in price has no date.
     let as_of = facts.catalogue.storage_told_at(it.region);
@@ -111,22 +111,22 @@ pub(crate) fn long_since(
     facts: &Facts<'_>,
     since: Option<Timestamp>,
     bound: Duration,
-    (q, question): (&mut Questions, &'static str),
+    (q, question): (&mut RuleTrace, &'static str),
 ) -> Option<Timestamp> {
     let age = since.map(|since| facts.now.duration_since(since));
     let age = age.and_then(|age| Duration::try_from(age).ok());
-    let shown = age.map_or("not told".to_owned(), |age| Spoken(age).to_string());
-    let at_least = format_args!("at least {}", Spoken(bound)).to_string();
+    let shown = age.map_or("unknown".to_owned(), |age| HumanDuration(age).to_string());
+    let at_least = format_args!("at least {}", HumanDuration(bound)).to_string();
     let is_long = q.holds(question, (shown, at_least), age.map(|age| age >= bound));
     since.filter(|_| is_long)
 }
 
 /// False if the saving is known to be too small for a finding.
-pub(crate) fn is_worth_it(facts: &Facts<'_>, saving: Option<Usd>, q: &mut Questions) -> bool {
+pub(crate) fn is_worth_it(facts: &Facts<'_>, saving: Option<Usd>, q: &mut RuleTrace) -> bool {
     let least = facts.policy.storage.min_saving();
-    let shown = saving.map_or("not known".to_owned(), |saving| saving.to_string());
+    let shown = saving.map_or("unknown".to_owned(), |saving| saving.to_string());
     q.holds(
-        "what would be saved a month?",
+        "What is the saving per month?",
         (shown, format_args!("at least {least}")),
         saving.is_none_or(|saving| saving >= least),
     )

@@ -8,7 +8,7 @@ use ebb_model::inventory::storage::Volume;
 
 use crate::facts::Facts;
 use crate::rules::storage::storage_cost;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
@@ -18,22 +18,26 @@ const KIND: FindingKind = FindingKind::UnattachedVolume;
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
     volumes
-        .filter_map(|volume| judge_one(facts, volume, &mut Questions::unwritten(KIND)))
+        .filter_map(|volume| judge_one(facts, volume, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
-    Questions::written(KIND, |q| judge_one(facts, volume, q))
+    RuleTrace::written(KIND, |q| judge_one(facts, volume, q))
 }
 
-fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
     let machines = volume.attached_to.len();
-    if !q.holds("how many machines have it?", (machines, 0), machines == 0) {
+    if !q.holds(
+        "To how many instances is the volume attached?",
+        (machines, 0),
+        machines == 0,
+    ) {
         return None;
     }
     let after = facts.policy.storage.unused_after();
-    let asked = (&mut *q, "how old is it?");
+    let asked = (&mut *q, "How old is the volume?");
     let made = storage_cost::long_since(facts, volume.created_at, after, asked)?;
     let saving = storage_cost::a_month(facts, volume);
     if !storage_cost::is_worth_it(facts, saving, q) {
@@ -59,12 +63,12 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
             },
             confidence: Confidence {
                 level: Level::Medium,
-                reason: "EC2 says that nothing has it, and not since when".into(),
+                reason: "EC2 reports that the volume is not attached, but not since when".into(),
             },
             saving_a_month: saving,
             remedy: Remedy {
                 action: Action::Delete,
-                advice: "Keep a snapshot and delete the volume.".into(),
+                advice: "Create a snapshot and delete the volume.".into(),
                 command: Some(format!(
                     "aws ec2 create-snapshot --region {} {}",
                     volume.region,
@@ -110,7 +114,7 @@ mod tests {
         let volumes = &mut world.inventory.storage.volumes;
         volumes.insert(volume.id.clone(), volume);
         let finding = world.verdict().expect("it is waste");
-        let said = format!("100 GiB gp3 of {made}, attached to nothing");
+        let said = format!("100 GiB gp3 of {made}, not attached to an instance");
         assert_eq!(finding.evidence.to_string(), said);
         let spent = finding.cost.map(|cost| cost.spent);
         assert_eq!(

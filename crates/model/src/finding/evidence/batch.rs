@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ebb_telemetry::step::StepEnd;
-use ebb_telemetry::units::{CpuTime, Spoken};
+use ebb_telemetry::units::{CpuTime, HumanDuration};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::evidence::causes::Causes;
@@ -40,12 +40,12 @@ pub struct Queued {
 
 impl fmt::Display for Queued {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [waited, usual, longest] = [self.waited, self.usual, self.longest].map(Spoken);
+        let [waited, usual, longest] = [self.waited, self.usual, self.longest].map(HumanDuration);
         let (jobs, why) = (self.jobs, &self.why);
         write!(
             f,
-            "RUNNABLE for {waited}, {jobs} others of its definition waited {usual}, at most \
-             {longest}: {why}"
+            "RUNNABLE for {waited}; {jobs} other jobs of this definition waited {usual} (median), \
+             at most {longest}; {why}"
         )
     }
 }
@@ -134,7 +134,7 @@ impl Stuck {
 
 impl fmt::Display for StuckJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = self.stuck_for.map(|time| Spoken(time).to_string());
+        let time = self.stuck_for.map(|time| HumanDuration(time).to_string());
         let time = time.as_deref().unwrap_or("an unknown time");
         match &self.stuck {
             Stuck::NoProgress {
@@ -149,8 +149,8 @@ impl fmt::Display for StuckJob {
                 };
                 write!(
                     f,
-                    "RUNNING, but no CPU, disk or new process for {time} ({cpu} of CPU and \
-                     {processes} {noun} in all)"
+                    "RUNNING without CPU usage, I/O or a new process for {time} (since its start: \
+                     {cpu} of CPU, {processes} {noun})"
                 )?;
                 if let Some(causes) = causes {
                     write!(f, ": {causes}")?;
@@ -169,39 +169,40 @@ impl fmt::Display for StuckJob {
             Stuck::Starting { at } => write!(f, "STARTING for {time}: {at}"),
             Stuck::ProcessGone { end } => write!(
                 f,
-                "RUNNING for Batch, but its last process {end} {time} ago"
+                "RUNNING in AWS Batch, but its last process {end} {time} ago"
             ),
             Stuck::Orphan { cpu } if self.stuck_for.is_none() => write!(
                 f,
-                "neither Batch nor ECS knows of its job any more, and its container goes on \
-                 ({cpu} of CPU in all)"
+                "the container still runs, but neither AWS Batch nor ECS lists its job ({cpu} of \
+                 CPU since its start)"
             ),
             Stuck::Orphan { cpu } => write!(
                 f,
-                "its job has been over for {time} and its container goes on ({cpu} of CPU in all)"
+                "the container still runs, although its job ended {time} ago ({cpu} of CPU since \
+                 its start)"
             ),
             Stuck::AgentDisconnected => write!(
                 f,
-                "ECS agent disconnected for {time} while the node's heartbeats are fresh"
+                "ECS agent disconnected for {time}, while the probe still sends heartbeats"
             ),
             Stuck::RuntimeImpaired => {
-                write!(f, "ECS calls its container runtime impaired, for {time}")
+                write!(f, "ECS reports an impaired container runtime for {time}")
             }
             Stuck::HostLost { silent_for } => write!(
                 f,
-                "ECS agent disconnected for {time} and the probe silent for {}: the host hangs or \
-                 has no network",
-                Spoken(*silent_for)
+                "ECS agent disconnected for {time} and no heartbeat from the probe for {}; the \
+                 instance hangs or has no network",
+                HumanDuration(*silent_for)
             ),
             Stuck::NeverJoined { lives } => {
-                write!(f, "started {time} ago and never joined its cluster")?;
+                write!(f, "started {time} ago and never joined its ECS cluster")?;
                 f.write_str(match lives {
-                    Some(true) => ", though its probe tells that it lives",
-                    Some(false) => ", and its probe is silent",
+                    Some(true) => ", although its probe sends heartbeats",
+                    Some(false) => ", and its probe sends no heartbeats",
                     None => "",
                 })
             }
-            Stuck::Invalid { reason } => write!(f, "INVALID: {reason}"),
+            Stuck::Invalid { reason } => write!(f, "status INVALID: {reason}"),
         }
     }
 }

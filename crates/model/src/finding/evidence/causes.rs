@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::step::resource_usage::{Sampled, TaskState};
-use ebb_telemetry::units::{Bytes, CpuTime, Spoken};
+use ebb_telemetry::units::{Bytes, CpuTime, HumanDuration};
 use serde::{Deserialize, Serialize};
 
 /// The states that took most of a task's time.
@@ -66,7 +66,12 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Sampled { samples, time } = self.seen;
         let word = if samples == 1 { "sample" } else { "samples" };
-        write!(f, "{} {}, from {samples} {word}", Spoken(time), self.state)
+        write!(
+            f,
+            "{} {} ({samples} {word})",
+            HumanDuration(time),
+            self.state
+        )
     }
 }
 
@@ -74,7 +79,7 @@ impl fmt::Display for Causes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.main.fmt(f)?;
         match self.runner_up {
-            Some(next) => write!(f, "; next {next}"),
+            Some(next) => write!(f, " and {next}"),
             None => Ok(()),
         }
     }
@@ -117,10 +122,10 @@ impl fmt::Display for Tools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.main.fmt(f)?;
         if let Some(next) = &self.runner_up {
-            write!(f, ", next {next}")?;
+            write!(f, " and {next}")?;
         }
         match self.of_an_earlier_run {
-            true => f.write_str("; by an earlier run"),
+            true => f.write_str(", in an earlier task"),
             false => Ok(()),
         }
     }
@@ -137,7 +142,12 @@ impl fmt::Display for Tool {
 
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.runs, self.end)
+        let (noun, verb) = match self.runs {
+            1 => ("task", "was "),
+            _ => ("tasks", "were "),
+        };
+        let end = self.end.to_string().replacen("was ", verb, 1);
+        write!(f, "{} {noun} {end}", self.runs)
     }
 }
 
@@ -162,9 +172,7 @@ mod tests {
                 (TaskState::Running, seen(900, 150)),
                 (TaskState::Timer, seen(1, 3)),
             ],
-            Some(
-                "42 min waiting for network, from 252 samples; next 3 min sleeping, from 1 sample",
-            ),
+            Some("42 min waiting for network (252 samples) and 3 min sleeping (1 sample)"),
         );
         check(&[(TaskState::Running, seen(9, 2))], None);
         check(&[], None);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{MilliCores, Spoken};
+use ebb_telemetry::units::{HumanDuration, MilliCores};
 use serde::{Deserialize, Serialize};
 
 /// A node without activity.
@@ -91,19 +91,25 @@ impl KeptAliveBy {
 impl fmt::Display for KeptAliveBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::QuietStep(name) => write!(f, "step {name} is there and does nothing"),
-            Self::Login(name) => write!(f, "login {name} is open and nobody types"),
-            Self::Notebook(name) => write!(f, "notebook {name} is open and computes nothing"),
+            Self::QuietStep(name) => write!(f, "task {name} exists without activity"),
+            Self::Login(name) => write!(f, "login {name} is open without input"),
+            Self::Notebook(name) => write!(f, "notebook {name} is open without computation"),
             Self::DaemonTasks(tasks) => {
-                write!(f, "{tasks} of its tasks are none of Batch's and hold it")
+                write!(
+                    f,
+                    "{tasks} ECS tasks outside AWS Batch prevent its scale-in"
+                )
             }
-            Self::MinimumCapacity(vcpus) => write!(f, "its environment keeps {vcpus} vCPU"),
-            Self::DisabledEnvironment => {
-                f.write_str("its environment is switched off and its machines stay")
+            Self::MinimumCapacity(vcpus) => {
+                write!(f, "its compute environment keeps at least {vcpus} vCPUs")
             }
+            Self::DisabledEnvironment => f.write_str(
+                "its compute environment is disabled, so AWS Batch does not terminate its \
+                 instances",
+            ),
             Self::ScaleInDelay(minutes) => write!(
                 f,
-                "its environment's scale-in delay of {minutes} min is over and it stays"
+                "the scale-in delay of its compute environment ({minutes} min) is over"
             ),
         }
     }
@@ -112,31 +118,39 @@ impl fmt::Display for KeptAliveBy {
 impl fmt::Display for IdleNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.seen_by {
-            SeenBy::Probe => write!(f, "no workload for {}", Spoken(self.idle_for))?,
+            SeenBy::Probe => write!(f, "no activity for {}", HumanDuration(self.idle_for))?,
             SeenBy::Metrics => write!(
                 f,
                 "no activity in its metrics for {}",
-                Spoken(self.idle_for)
+                HumanDuration(self.idle_for)
             )?,
         }
         match (self.never_active, self.seen_by) {
             (None, _) => {}
+            (Some(seen), SeenBy::Probe) if seen <= self.idle_for => {
+                f.write_str(", which is the whole observed time")?;
+            }
             (Some(seen), SeenBy::Probe) => {
-                write!(f, ", never active in {} of watching", Spoken(seen))?;
-            }
-            (Some(seen), SeenBy::Metrics) if seen <= self.idle_for => {
-                f.write_str(", which is all that they cover")?;
-            }
-            (Some(seen), SeenBy::Metrics) => {
                 write!(
                     f,
-                    ", and none before in the {} that they cover",
-                    Spoken(seen)
+                    ", and none before in the observed {}",
+                    HumanDuration(seen)
                 )?;
+            }
+            (Some(seen), SeenBy::Metrics) if seen <= self.idle_for => {
+                f.write_str(", which is all they cover")?;
+            }
+            (Some(seen), SeenBy::Metrics) => {
+                let seen = HumanDuration(seen);
+                write!(f, ", and none before in the {seen} they cover")?;
             }
         }
         if let Some(cores) = self.background_cores {
-            write!(f, "; background used {:.2} cores", cores.as_cores())?;
+            write!(
+                f,
+                "; background processes use {:.2} cores",
+                cores.as_cores()
+            )?;
         }
         if let Some(keeper) = &self.kept_alive_by {
             write!(f, "; {keeper}")?;

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::money::UsdPerHour;
-use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share, Spoken};
+use ebb_telemetry::units::{Bytes, CpuTime, HumanDuration, MilliCores, Share};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::evidence::idle::SeenBy;
 
 /// GPUs that compute nothing while the machine works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QuietGpu {
+pub struct IdleGpus {
     /// Number of GPUs.
     pub gpus: u32,
     /// Time without computation.
@@ -45,7 +45,7 @@ pub struct OffHours {
 
 /// A newer instance type with the same capacity and a lower price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Newer {
+pub struct NewerGeneration {
     /// The newer type.
     pub instead: InstanceType,
     /// The list price of the present type.
@@ -58,7 +58,7 @@ pub struct Newer {
 
 /// A node whose work needs only a part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Roomy {
+pub struct OversizedNode {
     /// Cores that its busiest minute needs, with headroom.
     pub cores: MilliCores,
     /// Cores of the node.
@@ -75,14 +75,14 @@ pub struct Roomy {
 
 /// A node whose work needs more than it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tight {
+pub struct UndersizedNode {
     /// The evidence that it lacks cores; `None` if it does not.
     pub cores: Option<ShortOfCores>,
     /// The evidence that it lacks memory; `None` if it does not.
     pub memory: Option<ShortOfMemory>,
     /// The cheapest similar type with at least half as much more of what is missing; `None` when
     /// none is known.
-    pub instead: Option<Larger>,
+    pub instead: Option<LargerType>,
 }
 
 /// The work of a node waits for its cores.
@@ -145,7 +145,7 @@ pub struct MetricSize {
     /// Disk bytes per second at that percentile; `None` when unknown.
     pub disk_a_second: Option<Bytes>,
     /// The cheapest type that has enough for the work; `None` when none is known.
-    pub instead: Option<Larger>,
+    pub instead: Option<LargerType>,
     /// The risk of the change: the share of the time in which the work needed more cores than that
     /// type has. If no type is known, half of the present cores are the limit. `None` without a
     /// recommendation to reduce the size.
@@ -170,7 +170,7 @@ pub enum SizeFit {
 
 /// A recommended instance type with its price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Larger {
+pub struct LargerType {
     /// The recommended type.
     pub instance_type: InstanceType,
     /// The list price of the present type; `None` when unknown.
@@ -196,11 +196,15 @@ impl fmt::Display for Percent {
 
 impl fmt::Display for MetricSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let watched = Spoken(self.watched);
+        let watched = HumanDuration(self.watched);
         match self.fit {
             SizeFit::TooLarge | SizeFit::LittleUsed => self.write_low(f)?,
             SizeFit::CoresFull | SizeFit::CoresAndMemoryFull => {
-                write!(f, "CPU was full for {} of {watched}", Percent(self.full))?;
+                write!(
+                    f,
+                    "CPU was fully used for {} of {watched}",
+                    Percent(self.full)
+                )?;
             }
             SizeFit::MemoryFull => {}
         }
@@ -212,12 +216,13 @@ impl fmt::Display for MetricSize {
             (SizeFit::MemoryFull, Some(memory)) => {
                 write!(
                     f,
-                    "up to {memory} of {of} was in use in {watched}, and nearly all for most of it"
+                    "memory usage of up to {memory} of {of} in {watched}, and close to that for \
+                     most of the time"
                 )?;
             }
             (SizeFit::CoresFull, _) => {}
-            (_, Some(memory)) => write!(f, "; at most {memory} of {of} in use")?,
-            (_, None) => f.write_str("; memory in use is not known")?,
+            (_, Some(memory)) => write!(f, "; memory usage at most {memory} of {of}")?,
+            (_, None) => f.write_str("; memory usage is unknown")?,
         }
         self.write_network(f)?;
         self.write_instead(f)
@@ -226,14 +231,17 @@ impl fmt::Display for MetricSize {
 
 impl MetricSize {
     fn write_low(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (watched, share) = (Spoken(self.watched), self.percentile.as_f64() * 100.0);
+        let (watched, share) = (
+            HumanDuration(self.watched),
+            self.percentile.as_f64() * 100.0,
+        );
         let (cpu, share) = match self.fit {
             SizeFit::LittleUsed => (self.cpu_p95, 95.0),
             _ => (self.cpu, share),
         };
         write!(
             f,
-            "for {share} % of {watched} it used at most {} of its",
+            "for {share} % of {watched}, CPU usage was at most {} of its",
             Percent(cpu)
         )?;
         match (self.fit, self.needs, self.of_cores) {
@@ -251,39 +259,47 @@ impl MetricSize {
                 write!(f, ", {bytes}/s of network")
             }
             (SizeFit::TooLarge | SizeFit::LittleUsed, None) => {
-                f.write_str("; network is not known")
+                f.write_str("; network usage is unknown")
             }
             _ => Ok(()),
         }
     }
 
     fn write_instead(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(Larger {
+        if let Some(LargerType {
             instance_type,
             now,
             then,
         }) = &self.instead
         {
             let has = match self.fit {
-                SizeFit::TooLarge | SizeFit::LittleUsed => "holds that",
-                _ => "has more",
+                SizeFit::TooLarge | SizeFit::LittleUsed => "is large enough and costs",
+                _ => "is larger and costs",
             };
-            write!(f, ": {instance_type} {has}, for {then}")?;
+            write!(f, "; {instance_type} {has} {then}")?;
             if let Some(now) = now {
                 write!(f, " instead of {now}")?;
             }
         }
         match (self.beyond, &self.instead) {
             (None, _) => Ok(()),
-            (Some(Share::NONE), Some(_)) => f.write_str("; no sample needed more cores"),
-            (Some(beyond), Some(_)) => {
-                write!(f, "; {} of the time needed more cores", Percent(beyond))
+            (Some(Share::NONE), Some(_)) => {
+                f.write_str("; no sample needed more cores than this type has")
             }
-            (Some(Share::NONE), None) => f.write_str("; no sample used more than half of them"),
+            (Some(beyond), Some(_)) => {
+                write!(
+                    f,
+                    "; for {} of the time, the work needed more cores than this type has",
+                    Percent(beyond)
+                )
+            }
+            (Some(Share::NONE), None) => {
+                f.write_str("; no sample used more than half of the cores")
+            }
             (Some(beyond), None) => {
                 write!(
                     f,
-                    "; {} of the time used more than half of them",
+                    "; for {} of the time, more than half of the cores were used",
                     Percent(beyond)
                 )
             }
@@ -291,21 +307,27 @@ impl MetricSize {
     }
 }
 
-impl fmt::Display for Tight {
+impl fmt::Display for UndersizedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(memory) = &self.memory {
             let (newest, of) = (&memory.newest, memory.of);
             match memory.kills {
-                1 => write!(f, "the kernel killed {newest}")?,
-                many => write!(f, "the kernel killed {many} times, last {newest}")?,
+                1 => write!(f, "the kernel OOM-killed {newest}")?,
+                many => write!(
+                    f,
+                    "the kernel OOM-killed {many} sessions or services, the last one {newest}"
+                )?,
             }
-            write!(f, ", which had no limit but the {of} of the machine")?;
+            write!(
+                f,
+                ", which had no memory limit except the {of} of the machine"
+            )?;
         }
         if let Some(cores) = &self.cores {
             let and = if self.memory.is_some() { "; " } else { "" };
             write!(f, "{and}{cores}")?;
         }
-        let Some(Larger {
+        let Some(LargerType {
             instance_type,
             now,
             then,
@@ -313,7 +335,7 @@ impl fmt::Display for Tight {
         else {
             return Ok(());
         };
-        write!(f, ": {instance_type} has more, for {then}")?;
+        write!(f, "; {instance_type} is larger and costs {then}")?;
         match now {
             Some(now) => write!(f, " instead of {now}"),
             None => Ok(()),
@@ -326,40 +348,41 @@ impl fmt::Display for ShortOfCores {
         let (busy, of) = (self.busy.as_cores(), self.of);
         write!(
             f,
-            "its threads waited {} for a core and got {}, with {busy:.1} of {of} cores busy",
-            Spoken(self.waited),
+            "runnable threads waited {} for a core and used {} of CPU, with {busy:.1} of {of} \
+             cores busy",
+            HumanDuration(self.waited),
             self.cpu
         )
     }
 }
 
-impl fmt::Display for Roomy {
+impl fmt::Display for OversizedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (cores, of_cores, memory, of_memory) =
             (self.cores, self.of_cores, self.memory, self.of_memory);
         write!(
             f,
-            "all that ran in {} hours needs, headroom included, {cores} of {of_cores} cores and \
-             {memory} of {of_memory}: {} holds it",
+            "all tasks of {} hours need {cores} of {of_cores} cores and {memory} of {of_memory}, \
+             including headroom; {} is large enough",
             self.hours, self.instead
         )
     }
 }
 
-impl fmt::Display for QuietGpu {
+impl fmt::Display for IdleGpus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (gpus, quiet) = (self.gpus, Spoken(self.quiet_for));
+        let (gpus, quiet) = (self.gpus, HumanDuration(self.quiet_for));
         let word = if gpus == 1 { "GPU" } else { "GPUs" };
-        write!(f, "{gpus} {word} computed nothing for {quiet}")?;
+        write!(f, "{gpus} {word} idle for {quiet}")?;
         if let Some(held) = self.held {
-            write!(f, ", {held} of memory held")?;
+            write!(f, ", {held} of GPU memory in use")?;
         }
         if !self.holders.is_empty() {
             write!(f, " by {}", self.holders.join(", "))?;
         }
         match self.seen_by {
             SeenBy::Probe => Ok(()),
-            SeenBy::Metrics => f.write_str(", as its CloudWatch agent tells"),
+            SeenBy::Metrics => f.write_str(", according to the CloudWatch agent"),
         }
     }
 }
@@ -369,18 +392,21 @@ impl fmt::Display for OffHours {
         let (used, off, weeks) = (&self.used, self.off_hours, self.weeks);
         write!(
             f,
-            "used {used} UTC only, in each of {weeks} weeks: {off} of 168 hours off"
+            "used on {used} UTC only, in each of {weeks} weeks; idle in {off} of 168 hours"
         )?;
         match self.seen_by {
             SeenBy::Probe => Ok(()),
-            SeenBy::Metrics => f.write_str(", by its metrics"),
+            SeenBy::Metrics => f.write_str(", according to its metrics"),
         }
     }
 }
 
-impl fmt::Display for Newer {
+impl fmt::Display for NewerGeneration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (instead, now, then) = (&self.instead, self.now, self.then);
-        write!(f, "{instead} has as much for {then} instead of {now}")
+        write!(
+            f,
+            "newer type {instead} is at least as large and costs {then} instead of {now}"
+        )
     }
 }

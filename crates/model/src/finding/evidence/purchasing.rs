@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ebb_telemetry::money::UsdPerHour;
-use ebb_telemetry::units::{Share, Spoken};
+use ebb_telemetry::units::{HumanDuration, Share};
 use serde::{Deserialize, Serialize};
 
 use crate::inventory::spot_market::SpotScore;
@@ -12,7 +12,7 @@ use crate::inventory::spot_market::SpotScore;
 /// The purchase option of machines, with the evidence that it is too expensive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "how")]
-pub enum Bought {
+pub enum PurchaseOption {
     /// On demand, although spot is suitable for the work.
     OnDemand {
         /// Number of machines.
@@ -54,7 +54,7 @@ pub enum Bought {
     },
 }
 
-impl fmt::Display for Bought {
+impl fmt::Display for PurchaseOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OnDemand {
@@ -68,10 +68,10 @@ impl fmt::Display for Bought {
             } => {
                 write!(
                     f,
-                    "{machines} on demand for {now} on average, {spot} on spot with what would \
-                     run again: \
-                     the longest of {runs} runs took {}, and {interrupted} of such are interrupted",
-                    Spoken(*longest)
+                    "{machines} on-demand machines cost {now} on average, and {spot} on spot \
+                     including repeated work; the longest of {runs} tasks took {}, and about \
+                     {interrupted} of such tasks are interrupted",
+                    HumanDuration(*longest)
                 )?;
                 match score {
                     Some(told) => write!(f, "; {told}"),
@@ -80,10 +80,14 @@ impl fmt::Display for Bought {
             }
             Self::Unused { paid, used } => write!(
                 f,
-                "{paid} is paid, and the machines that it is for would cost {used}"
+                "the commitment costs {paid}, but the machines that it covers would cost {used} on \
+                 demand"
             ),
             Self::UnusedPlan { committed, used } => {
-                write!(f, "{committed} is committed to, and {used} of it was used")
+                write!(
+                    f,
+                    "the commitment is {committed}, but only {used} of it is used"
+                )
             }
         }
     }

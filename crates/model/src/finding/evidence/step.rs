@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ebb_telemetry::step::PeakMemory;
-use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share, Spoken};
+use ebb_telemetry::units::{Bytes, CpuTime, HumanDuration, MilliCores, Share};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::evidence::causes::{Causes, Ended, Tools};
@@ -153,12 +153,12 @@ impl fmt::Display for Trouble {
                 limit,
                 peak,
             } => {
-                write!(f, "killed for want of memory in {kills} of {runs} runs")?;
+                write!(f, "{kills} of {runs} tasks were OOM-killed")?;
                 if let Some(limit) = limit {
-                    write!(f, ", with {limit} allowed")?;
+                    write!(f, ", with a memory limit of {limit}")?;
                 }
                 match peak {
-                    Some(peak) => write!(f, " and at most {} seen", peak.bytes),
+                    Some(peak) => write!(f, " and an observed peak of {}", peak.bytes),
                     None => Ok(()),
                 }
             }
@@ -170,20 +170,20 @@ impl fmt::Display for Trouble {
                 main,
                 runner_up,
             } => {
-                let lost = Spoken(*lost);
-                write!(f, "{failed} of {runs} runs failed, {lost} of work lost")?;
+                let lost = HumanDuration(*lost);
+                write!(f, "{failed} of {runs} tasks failed ({lost} of work lost)")?;
                 if let Some(main) = main.filter(|_| runner_up.is_some()) {
                     write!(f, ": {main}")?;
                 }
                 if let Some(next) = runner_up {
-                    write!(f, ", next {next}")?;
+                    write!(f, " and {next}")?;
                 }
                 write!(f, "; the newest {newest}")
             }
             Self::Stalled { stalled_for } => write!(
                 f,
-                "no CPU, no byte and no new process for {}",
-                Spoken(*stalled_for)
+                "no CPU usage, I/O or new process for {}",
+                HumanDuration(*stalled_for)
             ),
             Self::Starved {
                 waited,
@@ -191,15 +191,15 @@ impl fmt::Display for Trouble {
                 neighbours,
             } => write!(
                 f,
-                "its threads waited {} for a core and got {cpu}, while its neighbours kept {:.1} \
-                 cores busy",
-                Spoken(*waited),
+                "runnable threads waited {} for a core and used {cpu} of CPU, while other tasks \
+                 kept {:.1} cores busy",
+                HumanDuration(*waited),
                 neighbours.as_cores()
             ),
             Self::Waiting { part, usual } => {
-                write!(f, "{part} of its time is waiting")?;
+                write!(f, "waiting for {part} of its time")?;
                 match usual {
-                    Some(usual) => write!(f, ", {usual} in earlier runs"),
+                    Some(usual) => write!(f, ", compared with {usual} in earlier tasks"),
                     None => Ok(()),
                 }
             }
@@ -209,10 +209,10 @@ impl fmt::Display for Trouble {
                 runs,
             } => write!(
                 f,
-                "has computed for {} without reading, writing, taking memory or starting \
-                 anything; in {runs} earlier runs that never lasted longer than {}",
-                Spoken(*unmoved_for),
-                Spoken(*longest)
+                "used CPU for {} without I/O, memory growth or a new process; the longest such \
+                 time in {runs} earlier tasks is {}",
+                HumanDuration(*unmoved_for),
+                HumanDuration(*longest)
             ),
             Self::Slow {
                 ran,
@@ -221,11 +221,12 @@ impl fmt::Display for Trouble {
                 runs,
             } => write!(
                 f,
-                "has run for {}, {:.1} times its usual {} ({runs} runs, the longest {})",
-                Spoken(*ran),
+                "running for {}, {:.1} times the median of {} ({runs} earlier tasks, the longest \
+                 {})",
+                HumanDuration(*ran),
                 ran.as_secs_f64() / usual.as_secs_f64().max(1.0),
-                Spoken(*usual),
-                Spoken(*longest)
+                HumanDuration(*usual),
+                HumanDuration(*longest)
             ),
             Self::NearLimit {
                 held,
@@ -233,12 +234,12 @@ impl fmt::Display for Trouble {
                 major_faults,
                 limit_hits,
             } => {
-                write!(f, "held {} of the {limit} that it may", held.bytes)?;
+                write!(f, "used {} of its memory limit of {limit}", held.bytes)?;
                 if let Some(hits) = limit_hits.filter(|hits| *hits > 0) {
-                    write!(f, ", came to it {hits} times")?;
+                    write!(f, ", reached the limit {hits} times")?;
                 }
                 match major_faults {
-                    Some(faults) => write!(f, ", {faults} page faults waited for a disk"),
+                    Some(faults) => write!(f, ", {faults} page faults waited for disk"),
                     None => Ok(()),
                 }
             }
@@ -249,7 +250,7 @@ impl fmt::Display for Trouble {
                 limit,
             } => write!(
                 f,
-                "{full} of {runs} runs came to the limit: at most {} of {limit} held",
+                "{full} of {runs} tasks reached the memory limit; peak of {} at a limit of {limit}",
                 held.bytes
             ),
         }

@@ -63,7 +63,7 @@ fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
     assert!(said.starts_with(head), "{said}");
     let said = verdict("job-1", 1_600, true).expect("it is stuck");
     assert!(
-        said.ends_with("machines that started and never joined their cluster: 1"),
+        said.ends_with("instances that started but never joined their cluster: 1"),
         "{said}"
     );
     let mut of_another = world("job-1", 1_600, true);
@@ -101,19 +101,24 @@ fn a_starting_job_is_stuck_when_its_container_does_not_come() {
         });
         world
     };
-    let said = "STARTING for 30 min: its image is being pulled; no process of it has begun, and \
-                its machine's background moves 100.0 MiB/s on disk";
+    let said = "STARTING for 30 min: its container image is being pulled; no process of the task \
+                has started, and system processes on its machine transfer 100.0 MiB/s to and from \
+                disk";
     check(&world(Some(1_800), true, None), said);
-    let some = format!("{said}; tasks waited for it 48 % of the time");
+    let some = format!("{said}; processes waited for the disk 48 % of the time");
     check(&world(Some(1_800), true, Some(29)), &some);
-    let most = format!("{said}, which is saturated: tasks waited for it 50 % of the time");
+    let most =
+        format!("{said}; the disk is saturated, as processes waited for it 50 % of the time");
     let saturated = world(Some(1_800), true, Some(30));
     check(&saturated, &most);
     let advice = saturated.verdict().expect("it is stuck").remedy.advice;
-    assert!(advice.starts_with("Its machine's disk"), "{advice}");
+    assert!(
+        advice.starts_with("The container waits for the disk"),
+        "{advice}"
+    );
     check(
         &world(Some(1_800), false, None),
-        "its container is being made",
+        "its container is being created",
     );
     check(&world(Some(3_000), true, Some(60)), "well");
     check(&world(None, true, None), "well");
@@ -136,12 +141,12 @@ fn a_running_job_is_stuck_when_its_last_process_ended_long_ago() {
     };
     check(
         &world(3_000),
-        "RUNNING for Batch, but its last process was ended by signal 9 10 min ago",
+        "RUNNING in AWS Batch, but its last process was ended by signal 9 10 min ago",
     );
-    check(&world(3_540), "its task was not seen");
+    check(&world(3_540), "does not observe the ECS task");
     // The state has dropped the task; the lake still contains it.
     let mut long_gone = watched(job(JobStatus::Running), |_| Vec::new());
-    check(&long_gone, "its task was not seen");
+    check(&long_gone, "does not observe the ECS task");
     let mut ended = ebb_telemetry::testing::placed_step(1, 10);
     ended.usage.id.key = format!("{:032x}", 1);
     long_gone.finished.push(ended);
@@ -156,7 +161,7 @@ fn a_container_that_outlives_its_job_is_an_orphan() {
         world.job().stopped_at = stopped_s.map(at);
         world
     };
-    let orphan = "its job has been over for 40 min and its container goes on";
+    let orphan = "the container still runs, although its job ended 40 min ago";
     check(&world(JobStatus::Failed, Some(1_200)), orphan);
     check(&world(JobStatus::Succeeded, Some(1_200)), orphan);
     check(&world(JobStatus::Failed, Some(3_000)), "well");
@@ -192,10 +197,7 @@ fn a_task_that_neither_batch_nor_ecs_knows_is_an_orphan_only_when_both_told_all(
     };
     let mut seen = world(Some("other"), None);
     let first = sweep(&mut seen);
-    check(
-        &seen,
-        "a verdict takes 2 sweeps in a row that find it so, and 1 did",
-    );
+    check(&seen, "reported after 2 consecutive sweeps, 1 so far");
     seen.watch(1, 60, 70, |minute, h| {
         h.steps = vec![step(minute * 60 + 60, |_| ())]
     });
@@ -207,9 +209,9 @@ fn a_task_that_neither_batch_nor_ecs_knows_is_an_orphan_only_when_both_told_all(
     sweep(&mut interrupted);
     interrupted.inventory.gaps.clear();
     sweep(&mut interrupted);
-    check(&interrupted, "and 1 did");
+    check(&interrupted, "1 so far");
     sweep(&mut seen);
-    let words = "neither Batch nor ECS knows of its job any more, and its container goes on";
+    let words = "the container still runs, but neither AWS Batch nor ECS lists its job";
     check(&seen, words);
     let orphan = seen.verdict().expect("an orphan");
     assert_eq!(orphan.window.from, first);
@@ -251,13 +253,13 @@ fn a_machine_of_an_environment_that_never_joined_is_stuck() {
     };
     check(
         &world(600, false),
-        "started 50 min ago and never joined its cluster",
+        "started 50 min ago and never joined its ECS cluster",
     );
-    check(&world(3_000, false), "no probe on it, and no metrics");
-    check(&world(600, true), "no probe on it, and no metrics");
+    check(&world(3_000, false), "no probe and no metrics");
+    check(&world(600, true), "no probe and no metrics");
     let mut alive = world(600, false);
     alive.watch(2, 0, 60, |_, _| {});
-    check(&alive, "though its probe tells that it lives");
+    check(&alive, "although its probe sends heartbeats");
 }
 
 #[test]
@@ -278,7 +280,7 @@ fn what_batch_calls_invalid_is_told_on_sight() {
         world.inventory.batch.queues.push(queue);
         world
     };
-    let words = "INVALID: Batch gives no reason";
+    let words = "INVALID: AWS Batch gives no reason";
     check(&queue("INVALID"), words);
     let mut told = queue("INVALID");
     let last = told.inventory.batch.queues.last_mut();

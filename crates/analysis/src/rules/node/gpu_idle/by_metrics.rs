@@ -8,7 +8,7 @@ use ebb_model::inventory::instance::{Instance, InstanceState};
 use ebb_model::metric_series::MetricPoint;
 use ebb_telemetry::origin::labelled;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 
@@ -16,11 +16,11 @@ use crate::rules::node::gpu_idle::idle_gpus::{Resting, found, is_waste, patience
 
 use crate::metric_activity;
 use crate::rules::node::idle::by_metrics;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 /// `None` if no agent reports the GPUs. The idle rule reports such a machine as not evaluated.
-pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
+pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
     let series = facts.metrics.get(&instance.id)?;
     let gpus = metric_activity::gpus(facts, instance).filter(|gpus| *gpus > 0)?;
     let told = || series.points().filter(|point| point.gpu.is_some());
@@ -44,11 +44,11 @@ pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -
     let unseen = by_metrics::unseen_gpus(gpus, series);
     let late = facts.policy.metrics.idle_after();
     let goes_on = q.holds(
-        "does it run, and does its agent tell of its GPUs?",
-        (Spoken(fresh), Spoken(late)),
+        "Is the instance running, and how old are its GPU metrics?",
+        (HumanDuration(fresh), HumanDuration(late)),
         instance.state == InstanceState::Running && fresh <= late,
     ) && q.holds(
-        "does its agent tell of all its GPUs?",
+        "Do the metrics cover all GPUs?",
         (unseen.as_deref().unwrap_or("yes"), ""),
         unseen.is_none().then_some(true),
     ) && is_waste(facts, instance, q, (works, Some(window.length()), seen));
@@ -66,7 +66,7 @@ pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -
         confidence: Confidence {
             level: Level::Medium,
             reason: format!(
-                "no probe: the CloudWatch agent on it told of its GPUs in {seen} of that time"
+                "no probe; the CloudWatch agent reported GPU metrics for {seen} of that time"
             ),
         },
     };
@@ -112,13 +112,13 @@ mod tests {
             let expect = expect.map(|text| (text.to_owned(), Level::Medium));
             assert_eq!(said, expect, "{name}");
         };
-        let idle = "1 GPU computed nothing for 3 h 00 min, as its CloudWatch agent tells";
+        let idle = "1 GPU idle for 3 h 00 min, according to the CloudWatch agent";
         check("it rests", machine(4, 1, |_| ()), Some(idle));
         check("it computes", machine(4, 4, |_| ()), None);
         check("not for long", machine(4, 3, |_| ()), None);
         let held = |series: &mut MetricSeries| series.gpu_held = Some(Bytes::gib(10));
-        let words = "1 GPU computed nothing for 3 h 00 min, 10.0 GiB of memory held, as its \
-                     CloudWatch agent tells";
+        let words = "1 GPU idle for 3 h 00 min, 10.0 GiB of GPU memory in use, according to the \
+                     CloudWatch agent";
         check("it is held", machine(4, 1, held), Some(words));
         let none = |series: &mut MetricSeries| series.gpus = Some(0);
         check("it is not told of", machine(4, 1, none), None);

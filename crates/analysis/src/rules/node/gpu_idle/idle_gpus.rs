@@ -6,7 +6,7 @@ use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::confidence::Confidence;
 use ebb_model::finding::evidence::Evidence;
 use ebb_model::finding::evidence::idle::SeenBy;
-use ebb_model::finding::evidence::node::QuietGpu;
+use ebb_model::finding::evidence::node::IdleGpus;
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::Instance;
@@ -14,13 +14,13 @@ use ebb_sizing::cheapest_type::cheapest_with;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Bytes, Share, Spoken};
+use ebb_telemetry::units::{Bytes, HumanDuration, Share};
 
 use crate::facts::Facts;
 
 use crate::rules::node::idle;
 use crate::rules::remedy::open_shell;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 pub(crate) fn patience(facts: &Facts<'_>) -> Duration {
@@ -32,24 +32,27 @@ pub(crate) fn patience(facts: &Facts<'_>) -> Duration {
 pub(crate) fn is_waste(
     facts: &Facts<'_>,
     instance: &Instance,
-    q: &mut Questions,
+    q: &mut RuleTrace,
     (works, rests, seen): (bool, Option<Duration>, Share),
 ) -> bool {
     let (patience, enough) = (patience(facts), facts.policy.idle.min_coverage());
-    let shown = rests.map_or_else(|| "not watched".to_owned(), |t| Spoken(t).to_string());
-    idle::stands_by(facts, instance, q).is_none()
+    let shown = rests.map_or_else(
+        || "not observed".to_owned(),
+        |t| HumanDuration(t).to_string(),
+    );
+    idle::check_standby(facts, instance, q).is_none()
         && q.holds(
-            "do its cores work? (where all rests, the idle rule speaks)",
+            "Is the CPU active? (If not, the idle node rule applies.)",
             (if works { "yes" } else { "no" }, ""),
             works,
         )
         && q.holds(
-            "for how long did its GPUs compute nothing?",
-            (shown, Spoken(patience)),
+            "How long have all GPUs been idle?",
+            (shown, HumanDuration(patience)),
             rests.map(|rests| rests >= patience),
         )
         && q.holds(
-            "how much of that time was seen?",
+            "Which share of that time did the probe observe?",
             (seen.compared_with(enough), enough),
             (seen >= enough).then_some(true),
         )
@@ -73,20 +76,23 @@ pub(crate) fn found(facts: &Facts<'_>, instance: &Instance, resting: Resting) ->
     let spec = facts.catalogue.spec(&instance.instance_type);
     let instead = spec.and_then(|spec| without_gpus(facts, instance, spec));
     let kind = if is_held {
-        FindingKind::HeldGpuMemory
+        FindingKind::GpuMemoryHeld
     } else {
         FindingKind::IdleGpu
     };
     let controller = facts.controller(instance);
     let advice = match (&instead, is_held) {
-        (_, true) => "End the process that holds the memory when it is not used: a notebook's \
-                      kernel or a server without requests keeps a GPU from all others."
+        (_, true) => "End the process that holds the GPU memory if nobody uses it. It is often a \
+                      notebook kernel or a server without requests."
             .to_owned(),
         (Some((name, _)), false) => match &controller {
-            Some(controller) => format!("Let {controller} start {name} for this work."),
-            None => format!("Run this work on {name}, which has as many cores and as much memory."),
+            Some(controller) => format!("Configure {controller} to launch {name} for this work."),
+            None => format!(
+                "Run this work on {name}. It has no GPU, and at least as many cores and as much \
+                 memory."
+            ),
         },
-        (None, false) => "Run this work on a machine without GPUs.".to_owned(),
+        (None, false) => "Run this work on an instance type without GPUs.".to_owned(),
     };
     let cost = facts.price_of(instance).and_then(|price| {
         let (list, then) = (price.list?, instead.as_ref()?.1);
@@ -99,7 +105,7 @@ pub(crate) fn found(facts: &Facts<'_>, instance: &Instance, resting: Resting) ->
         kind,
         window,
         coverage: Some(resting.seen),
-        evidence: Evidence::Gpu(QuietGpu {
+        evidence: Evidence::Gpu(IdleGpus {
             gpus: resting.gpus,
             quiet_for: window.length(),
             held,

@@ -8,7 +8,7 @@ use ebb_model::finding::evidence::idle::IdleNode;
 use ebb_model::inventory::instance::Instance;
 use ebb_model::metric_series::MetricSeries;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Share, Spoken};
+use ebb_telemetry::units::{HumanDuration, Share};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::activity_history::ActivityHistory;
@@ -18,7 +18,7 @@ use crate::metric_activity::{
 };
 use crate::rules::node::idle::idle_time::{Projection, Quiet};
 use crate::rules::node::recurring_idle;
-use crate::rules::trace::Questions;
+use crate::rules::trace::RuleTrace;
 
 /// Metrics over a shorter time do not show every hour of two weeks, at any time of the day.
 const ALMOST_A_FORTNIGHT: SignedDuration = SignedDuration::from_hours(13 * 24);
@@ -43,7 +43,7 @@ pub(crate) enum Outcome {
 
 /// Whether the metrics show an idle instance. Other rules then leave the instance to this rule.
 pub(crate) fn is_idle(facts: &Facts<'_>, instance: &Instance) -> bool {
-    let mut questions = Questions::unwritten(crate::rules::node::idle::KIND);
+    let mut questions = RuleTrace::unwritten(crate::rules::node::idle::KIND);
     matches!(quiet(facts, instance, &mut questions), Ok(Some(_)))
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn is_idle(facts: &Facts<'_>, instance: &Instance) -> bool {
 pub(crate) fn quiet(
     facts: &Facts<'_>,
     instance: &Instance,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Result<Option<Quiet>, String> {
     let series = see_everything(facts, instance, q)?;
     let Some(activity) = MetricActivity::of(facts, instance, series) else {
@@ -65,17 +65,17 @@ pub(crate) fn quiet(
     };
     let policy = &facts.policy.metrics;
     let (shown, speaks) = match &outcome {
-        Outcome::Idle(idle) => (Spoken(idle.window.length()).to_string(), Some(true)),
+        Outcome::Idle(idle) => (HumanDuration(idle.window.length()).to_string(), Some(true)),
         Outcome::InUse(why) => (why.clone(), Some(false)),
         Outcome::Unknown(why) => (why.clone(), None),
     };
     let bound = format_args!(
-        "at least {}; {} and longer than ever before if it worked earlier",
-        Spoken(policy.idle_after()),
-        Spoken(policy.worked_before())
+        "at least {}; at least {} and longer than all earlier pauses if it was active before",
+        HumanDuration(policy.idle_after()),
+        HumanDuration(policy.worked_before())
     );
     q.holds(
-        "for how long did it do nothing, by its metrics, and is that unusual?",
+        "How long do its metrics show no activity, and is that unusual?",
         (shown, bound),
         speaks,
     );
@@ -130,24 +130,24 @@ fn level(
 pub(crate) fn see_everything<'a>(
     facts: &Facts<'a>,
     instance: &Instance,
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Result<&'a MetricSeries, String> {
     let series = facts.metrics.get(&instance.id).filter(|s| !s.is_empty());
     let points = series.map_or(0, |series| series.points().len());
     q.holds(
-        "without a probe: are there metrics of it?",
+        "No probe: are there metrics?",
         (format_args!("{points} points"), "at least 1"),
         series.map(|_| true),
     );
-    let series = series.ok_or("no probe on it, and no metrics")?;
+    let series = series.ok_or("no probe and no metrics")?;
     let unseen = unseen(facts, instance, series);
     q.holds(
-        "do they tell of all that it could do?",
+        "Do the metrics cover all signals of the node?",
         (unseen.as_deref().unwrap_or("yes"), ""),
         unseen.is_none().then_some(true),
     );
     match unseen {
-        Some(unseen) => Err(format!("undetermined: {unseen}")),
+        Some(unseen) => Err(unseen),
         None => Ok(series),
     }
 }
@@ -162,10 +162,7 @@ pub(crate) fn idle_time(
     let (span, worked_until) = (activity.span(), activity.worked_until());
     let silent = Duration::try_from(facts.now.duration_since(span.to)).unwrap_or_default();
     if silent > after {
-        return Outcome::Unknown(format!(
-            "undetermined: its metrics end {} ago",
-            Spoken(silent)
-        ));
+        return Outcome::Unknown(format!("its metrics end {} ago", HumanDuration(silent)));
     }
     let since = worked_until
         .unwrap_or(span.from)
@@ -175,12 +172,12 @@ pub(crate) fn idle_time(
         to: span.to,
     };
     if quiet.length() < after {
-        let quiet = Spoken(quiet.length());
+        let quiet = HumanDuration(quiet.length());
         return match worked_until {
-            Some(_) => Outcome::InUse(format!("{quiet}: it worked before")),
+            Some(_) => Outcome::InUse(format!("{quiet}: active before that")),
             None => Outcome::Unknown(format!(
-                "metrics reach back only {quiet}; a verdict takes {}",
-                Spoken(after)
+                "metrics cover only {quiet}; at least {} are required",
+                HumanDuration(after)
             )),
         };
     }
@@ -189,9 +186,9 @@ pub(crate) fn idle_time(
         Err(why) => return Outcome::Unknown(why),
     };
     if let Some(why) = holds_back(facts, activity.series(), window) {
-        return Outcome::Unknown(format!("undetermined: {why}"));
+        return Outcome::Unknown(why);
     }
-    let (quiet, shown) = (Spoken(window.length()), span.length());
+    let (quiet, shown) = (HumanDuration(window.length()), span.length());
     let longest = activity.longest_pause().unsigned_abs();
     match activity.pause(facts, window.from) {
         Pause::Unusual => Outcome::Idle(IdleTime {
@@ -201,18 +198,17 @@ pub(crate) fn idle_time(
             worked_before: worked_until.is_some(),
         }),
         Pause::Usual => Outcome::InUse(format!(
-            "{quiet}, and it did nothing for up to {} before",
-            Spoken(longest)
+            "{quiet}, and earlier pauses took up to {}",
+            HumanDuration(longest)
         )),
         Pause::Unknown => Outcome::Unknown(format!(
-            "undetermined: it worked {quiet} ago, and {} of metrics do not show how long it \
-             usually pauses",
-            Spoken(shown)
+            "last active {quiet} ago, and {} of metrics are too short to show the usual pause",
+            HumanDuration(shown)
         )),
         Pause::MonthEnd => Outcome::Unknown(format!(
-            "undetermined: in {} of metrics it worked only around the end of a month, which may \
-             come again",
-            Spoken(shown)
+            "in {} of metrics, the node was active only around the end of a month, and may be \
+             needed again",
+            HumanDuration(shown)
         )),
     }
 }
@@ -251,13 +247,13 @@ fn covered(
             .collect();
         // Each signal may have enough coverage, while all signals together do not.
         let what = match lacking.is_empty() {
-            true => "all that it takes".to_owned(),
+            true => "all required signals".to_owned(),
             false => lacking.join(" and "),
         };
         format!(
-            "undetermined: metrics of {what} cover only {} of the last {}",
+            "metrics of {what} cover only {} of the last {}",
             of(window, signals).compared_with(least),
-            Spoken(window.length())
+            HumanDuration(window.length())
         )
     })
 }
@@ -266,11 +262,11 @@ fn covered(
 fn unseen(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Option<String> {
     let spec = facts.catalogue.spec(&instance.instance_type);
     if spec.is_some_and(|spec| spec.accelerators.is_some()) {
-        return Some("metrics say nothing of its accelerator".to_owned());
+        return Some("there are no metrics of its accelerator".to_owned());
     }
     if is_unknown_accelerator(facts, instance) {
         return Some(format!(
-            "the catalogue does not have {}, whose family has GPUs or accelerators",
+            "instance type {} is not in the catalogue, and its family has GPUs or accelerators",
             instance.instance_type
         ));
     }
@@ -287,10 +283,10 @@ pub(crate) fn is_unknown_accelerator(facts: &Facts<'_>, instance: &Instance) -> 
 /// Reason why metrics do not cover all GPUs of a machine; `None` if they do.
 pub(crate) fn unseen_gpus(gpus: u32, series: &MetricSeries) -> Option<String> {
     if !series.points().any(|point| point.gpu.is_some()) {
-        return Some("metrics say nothing of its GPU".to_owned());
+        return Some("there are no metrics of its GPU".to_owned());
     }
     let told = series.gpus.filter(|told| *told < gpus)?;
-    Some(format!("its agent tells of {told} of its {gpus} GPUs"))
+    Some(format!("metrics cover only {told} of its {gpus} GPUs"))
 }
 
 fn reason(
@@ -299,34 +295,38 @@ fn reason(
     activity: &MetricActivity<'_>,
     idle: &IdleTime,
 ) -> String {
-    let mut said = "no probe: metrics do not tell a monitoring agent from work".to_owned();
+    let mut said =
+        "no probe, and metrics cannot distinguish a monitoring agent from work".to_owned();
     if idle.shown < ALMOST_A_FORTNIGHT.unsigned_abs() {
-        said += &format!("; metrics cover only {}", Spoken(idle.shown));
+        said += &format!("; metrics cover only {}", HumanDuration(idle.shown));
     }
     if idle.shown < WEEK.unsigned_abs() && facts.price_of(instance).is_some() {
-        said += ", and the saving only the idle time in them";
+        said += ", and the saving covers only this time";
     }
     if let Some(peak) = series.hourly_peak_since(idle.window.from) {
-        said += &format!("; its hours' CPU peaks at {peak} on average");
+        said += &format!("; the hourly CPU peak is {peak} on average");
     }
     let housekeeping = activity.housekeeping();
     if housekeeping.bursts > 0 {
         said += &format!(
-            "; {} short bursts of at most {} CPU count as housekeeping",
+            "; {} short bursts of at most {} CPU are treated as system maintenance",
             housekeeping.bursts, housekeeping.cpu
         );
     }
     if let Some(memory) = series.most_memory_since(idle.window.from) {
-        said += &format!("; at most {memory} of its memory is in use");
+        said += &format!("; memory usage is at most {memory}");
     }
     let owed = series.credits.and_then(|credits| credits.surplus_millis);
     if let Some(owed) = owed.filter(|owed| *owed > 0) {
-        said += &format!("; {} CPU credits are owed for earlier work", owed / 1_000);
+        said += &format!(
+            "; {} surplus CPU credits from earlier work are not yet paid back",
+            owed / 1_000
+        );
     }
     match gpus(facts, instance) {
-        None => said += "; whether it has a GPU is not known",
+        None => said += "; it is unknown whether the node has a GPU",
         Some(0) => {}
-        Some(_) => said += "; its agent saw its GPUs rest",
+        Some(_) => said += "; the GPU metrics show no activity",
     }
     said
 }

@@ -10,7 +10,7 @@ use ebb_model::inventory::instance::{Controller, Instance};
 use ebb_node_state::node_state::NodeState;
 use ebb_telemetry::identity::{AccountId, NodeId};
 use ebb_telemetry::step::StepKind;
-use ebb_telemetry::units::Spoken;
+use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 
 use crate::facts::Facts;
@@ -130,9 +130,9 @@ fn scale_in_delay(facts: &Facts<'_>, instance: &Instance, ends: &LastEnds<'_>) -
     let ago: Duration = facts.now.duration_since(ended).try_into().ok()?;
     (ago < delay).then(|| {
         format!(
-            "meant to wait: its environment keeps it for {minutes} min after its last job, which \
-             ended {} ago",
-            Spoken(ago)
+            "its compute environment keeps instances for {minutes} min after their last job \
+             (scale-in delay), and the last job ended {} ago",
+            HumanDuration(ago)
         )
     })
 }

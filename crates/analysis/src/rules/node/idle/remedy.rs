@@ -32,22 +32,23 @@ fn by_keeper(
     let region = &instance.region;
     let first = match keeper {
         KeptAliveBy::QuietStep(name) => {
-            format!("End step {name} if nobody waits for it.")
+            format!("Terminate task {name} if nobody needs it.")
         }
         KeptAliveBy::Login(name) => {
-            format!("Close login {name}, and let idle sessions end by themselves (TMOUT).")
+            format!("Close login {name}, and let idle sessions end automatically (TMOUT).")
         }
         KeptAliveBy::Notebook(name) => format!(
-            "Save and shut down notebook {name}; let its server end idle kernels and itself \
-             (MappingKernelManager.cull_idle_timeout, ServerApp.shutdown_no_activity_timeout)."
+            "Save and shut down notebook {name}. Configure its server to stop idle kernels and \
+             itself (MappingKernelManager.cull_idle_timeout, \
+             ServerApp.shutdown_no_activity_timeout)."
         ),
         KeptAliveBy::DaemonTasks(_) => {
             let worker = facts.inventory.batch.container_instances.on(&instance.id);
             return Remedy {
                 action: Action::Reconfigure,
-                advice: "Take the daemon service off the environment's cluster and run it by \
-                         systemd from the launch template: Batch scales in no machine with a \
-                         running task."
+                advice: "AWS Batch does not scale in an instance with a running ECS task. Remove \
+                         the daemon service from the cluster, and start it with systemd in the \
+                         launch template instead."
                     .into(),
                 command: worker.map(|(arn, worker)| {
                     let cluster = &worker.cluster_arn;
@@ -63,8 +64,9 @@ fn by_keeper(
             return Remedy {
                 action: Action::ScaleIn,
                 advice: format!(
-                    "Set the environment's minimum vCPUs to 0 instead of {vcpus}, or to what its \
-                     queue always needs; Batch starts machines as jobs come."
+                    "Set the minimum vCPUs of the compute environment to 0 instead of {vcpus}, or \
+                     to the constant need of its queue. AWS Batch starts instances when jobs \
+                     arrive."
                 ),
                 command: environment(facts, instance).map(|environment| {
                     format!(
@@ -77,18 +79,20 @@ fn by_keeper(
         }
         KeptAliveBy::DisabledEnvironment => {
             return Remedy {
-                advice: "Switching an environment off ends none of its machines: set its minimum \
-                         vCPUs to 0, or delete it."
-                    .into(),
+                advice:
+                    "Set the minimum vCPUs of the disabled compute environment to 0, or delete the \
+                     environment. AWS Batch does not terminate the instances of a disabled \
+                     environment."
+                        .into(),
                 ..remedy
             };
         }
         KeptAliveBy::ScaleInDelay(minutes) => {
             return Remedy {
                 advice: format!(
-                    "Batch was to end it {minutes} min after its last job: see whether jobs that \
-                     wait are meant for it, and give the environment a shorter delay if work \
-                     comes seldom."
+                    "AWS Batch should have terminated this instance {minutes} min after its last \
+                     job. Check whether waiting jobs need it, and shorten the scale-in delay if \
+                     jobs are rare."
                 ),
                 ..remedy
             };
@@ -106,16 +110,19 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
         None => Remedy {
             action: Action::Stop,
             advice: match instance.owner() {
-                Some(owner) => format!("Ask {owner} whether it is still needed; if not, stop it."),
-                None => "Nobody is named as its owner; find out who needs it, or stop it.".into(),
+                Some(owner) => {
+                    format!("Ask {owner} whether the node is still needed. If not, stop it.")
+                }
+                None => "Find out who needs the node, or stop it. No tag names an owner.".into(),
             },
             command: Some(stop(instance)),
         },
         Some(Controller::AutoScalingGroup(name)) => Remedy {
             action: Action::ScaleIn,
-            advice: "Lower the group's minimum or desired size; stopped by hand it would be \
-                     replaced."
-                .into(),
+            advice:
+                "Reduce the minimum or desired size of the Auto Scaling group. The group would \
+                 replace an instance that you stop manually."
+                    .into(),
             command: Some(format!(
                 "aws autoscaling describe-auto-scaling-groups --region {region} {}",
                 option("--auto-scaling-group-names", name)
@@ -123,8 +130,8 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
         },
         Some(Controller::BatchEnvironment(name)) => Remedy {
             action: Action::ScaleIn,
-            advice: "Lower the environment's minimum vCPUs, or see what keeps Batch from scaling \
-                     it in."
+            advice: "Reduce the minimum vCPUs of the compute environment, or find out why AWS \
+                     Batch does not scale in this instance."
                 .into(),
             command: Some(format!(
                 "aws batch describe-compute-environments --region {region} {}",
@@ -134,8 +141,8 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
         Some(Controller::InstanceGroup(name)) => Remedy {
             action: Action::ScaleIn,
             advice: format!(
-                "Lower the size of managed instance group {name}; stopped by hand a machine of \
-                 it would be replaced."
+                "Reduce the size of managed instance group {name}. The group would replace an \
+                 instance that you stop manually."
             ),
             command: Some(format!(
                 "gcloud compute instance-groups managed list --filter {}",
@@ -144,7 +151,7 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
         },
         Some(Controller::EksNodegroup(name)) => Remedy {
             action: Action::ScaleIn,
-            advice: format!("Lower the minimum size of EKS node group {name}."),
+            advice: format!("Reduce the minimum size of EKS node group {name}."),
             command: Some(match instance.tags.get("eks:cluster-name") {
                 Some(cluster) => format!(
                     "aws eks describe-nodegroup --region {region} {} {}",
@@ -159,14 +166,15 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
         Some(Controller::KarpenterNodePool(name)) => Remedy {
             action: Action::ScaleIn,
             advice: format!(
-                "Let node pool {name} consolidate empty nodes (consolidationPolicy, \
-                 consolidateAfter), and see which pod forbids it."
+                "Configure node pool {name} to consolidate empty nodes (consolidationPolicy, \
+                 consolidateAfter), and find the pod that prevents this."
             ),
             command: Some(format!("kubectl get nodepool -o yaml {}", operand(name))),
         },
         Some(Controller::EmrCluster(name)) => Remedy {
             action: Action::ScaleIn,
-            advice: "Give the cluster managed scaling and an auto-termination policy.".into(),
+            advice: "Enable managed scaling and an auto-termination policy on the EMR cluster."
+                .into(),
             command: Some(format!(
                 "aws emr describe-cluster --region {region} {}",
                 option("--cluster-id", name)
@@ -174,7 +182,7 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
         },
         Some(Controller::ParallelCluster(name)) => Remedy {
             action: Action::ScaleIn,
-            advice: "Lower the queue's MinCount, or its ScaledownIdletime.".into(),
+            advice: "Reduce MinCount of the queue, or its ScaledownIdletime.".into(),
             command: Some(format!(
                 "pcluster describe-cluster --region {region} {}",
                 option("--cluster-name", name)

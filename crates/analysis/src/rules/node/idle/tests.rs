@@ -48,7 +48,7 @@ fn a_node_is_idle_only_when_nothing_ran_for_long_enough_and_that_was_seen() {
     check(
         "forty quiet minutes after work",
         Box::new(|w| w.watch(1, 0, 60, busy_until(20))),
-        "no workload for 40 min; background used 0.01 cores",
+        "no activity for 40 min; background processes use 0.01 cores",
     );
     check(
         "quiet for half of what it takes",
@@ -81,12 +81,12 @@ fn a_node_is_idle_only_when_nothing_ran_for_long_enough_and_that_was_seen() {
     check(
         "never active",
         Box::new(|w| w.watch(1, 0, 60, quiet)),
-        "never active in 60 min of watching",
+        "no activity for 60 min, which is the whole observed time",
     );
     check(
-        "not watched for long",
+        "not observed for long",
         Box::new(|w| w.watch(1, 0, 12, quiet)),
-        "watched for only 12 min; a verdict takes 30 min",
+        "observed for only 12 min; at least 30 min are required",
     );
     check(
         "a gap of a tenth",
@@ -94,7 +94,7 @@ fn a_node_is_idle_only_when_nothing_ran_for_long_enough_and_that_was_seen() {
             w.watch(1, 0, 20, quiet);
             w.watch(1, 24, 60, quiet);
         }),
-        "undetermined: only 93 % of the last 60 min was seen",
+        "the probe observed only 93 % of the last 60 min",
     );
     check(
         "a probe that lost events",
@@ -103,7 +103,7 @@ fn a_node_is_idle_only_when_nothing_ran_for_long_enough_and_that_was_seen() {
                 h.coverage.cpu = Some(Share::from_ppm(500_000))
             })
         }),
-        "undetermined: only 0 %",
+        "the probe observed only 0 %",
     );
     check(
         "a silent probe",
@@ -111,17 +111,17 @@ fn a_node_is_idle_only_when_nothing_ran_for_long_enough_and_that_was_seen() {
             w.watch(1, 0, 60, quiet);
             w.now = at(60 * 60 + 7_200);
         }),
-        "its probe fell silent 2 h 00 min ago",
+        "its probe sent the last heartbeat 2 h 00 min ago",
     );
     check(
         "network that nobody sees",
         Box::new(|w| w.watch(1, 0, 60, |_, h| h.coverage.network = None)),
-        "undetermined: its probe sees no network use",
+        "its probe does not observe network usage",
     );
     check(
         "a GPU that nobody sees",
         Box::new(|w| w.watch(1, 0, 60, |_, h| h.hardware.gpus = Some(1))),
-        "undetermined: it has a GPU and its probe sees no GPU use",
+        "the node has a GPU, and its probe does not observe GPU usage",
     );
     check(
         "a GPU that is watched and idle",
@@ -135,12 +135,12 @@ fn a_node_is_idle_only_when_nothing_ran_for_long_enough_and_that_was_seen() {
                 };
             });
         }),
-        "no workload for 60 min",
+        "no activity for 60 min",
     );
     check(
         "no probe at all",
         Box::new(|w| w.now = at(60)),
-        "no probe on it, and no metrics",
+        "no probe and no metrics",
     );
 }
 
@@ -162,13 +162,13 @@ fn standby_machines_and_busy_batch_workers_are_left_alone() {
     world.watch(1, 0, 60, quiet);
     assert_eq!(
         world.verdict(),
-        Err("meant to stand by: tag ebb:standby=true".into())
+        Err("standby node: tag ebb:standby=true".into())
     );
 
     let mut world = World::with([instance(1)]).with_job(JobStatus::Running, asked(1, 1));
     world.watch(1, 0, 60, quiet);
     let reason = world.verdict().expect_err("the Batch rule speaks");
-    assert!(reason.contains("its task was not seen"), "{reason}");
+    assert!(reason.contains("does not observe the ECS task"), "{reason}");
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn without_a_probe_quiet_metrics_for_long_are_weak_evidence() {
     };
     check(
         metrics(8, |_, _| ()),
-        "low confidence: no activity in its metrics for 8 h 00 min, which is all that they cover",
+        "low confidence: no activity in its metrics for 8 h 00 min, which is all they cover",
     );
     check(
         metrics(8, |n, p| {
@@ -261,7 +261,7 @@ fn without_a_probe_quiet_metrics_for_long_are_weak_evidence() {
         }),
         "well",
     );
-    check(metrics(3, |_, _| ()), "metrics reach back only 3 h 00 min");
+    check(metrics(3, |_, _| ()), "metrics cover only 3 h 00 min");
     check(
         metrics(8, |n, p| p.cpu_max = p.cpu_max.filter(|_| n % 5 != 0)),
         "metrics of CPU cover only 79 %",
@@ -272,13 +272,13 @@ fn without_a_probe_quiet_metrics_for_long_are_weak_evidence() {
         15 => p.network_bytes = None,
         _ => {}
     });
-    check(in_turns, "metrics of all that it takes cover only 93 %");
+    check(in_turns, "metrics of all required signals cover only 93 %");
 
     let mut gpu = metrics(8, |_, _| ());
     for machine in gpu.inventory.instances.values_mut() {
         machine.instance_type = InstanceType::new("g4dn.xlarge").expect("a type");
     }
-    check(gpu, "metrics say nothing of its GPU");
+    check(gpu, "there are no metrics of its GPU");
 }
 
 #[test]
@@ -314,21 +314,25 @@ fn what_credits_memory_and_gpus_tell_keeps_a_quiet_node_from_being_called_idle()
             surplus_millis: Some(surplus_millis),
         })
     }
-    let throttled = "its CPU credits are spent, so that it is throttled";
+    let throttled = "the CPU credits are used up, so the CPU is throttled";
     check("spent", |_, s| s.credits = credits(300, 0), throttled);
     let earned = |_: &mut World, s: &mut MetricSeries| s.credits = credits(90_000, 0);
-    check("earned", earned, "its hours' CPU peaks at 1 % on average");
+    check("earned", earned, "the hourly CPU peak is 1 % on average");
     let owed = |_: &mut World, s: &mut MetricSeries| s.credits = credits(0, 7_200);
-    check("owed", owed, "7 CPU credits are owed for earlier work");
+    check(
+        "owed",
+        owed,
+        "7 surplus CPU credits from earlier work are not yet paid back",
+    );
     check(
         "much memory",
         |_, s| each(s, |_, p| p.memory = Some(Share::from_ppm(630_000))),
-        "up to 63 % of its memory is in use, and what holds it may be needed",
+        "up to 63 % of the memory is in use, so a process may still be needed",
     );
     check(
         "little memory",
         |_, s| each(s, |_, p| p.memory = Some(Share::from_ppm(120_000))),
-        "at most 12 % of its memory is in use",
+        "memory usage is at most 12 %",
     );
     check(
         "a GPU at work",
@@ -346,7 +350,7 @@ fn what_credits_memory_and_gpus_tell_keeps_a_quiet_node_from_being_called_idle()
             of_type(w, "g4dn.xlarge");
             each(s, |_, p| p.gpu = Some(Share::NONE));
         },
-        "its agent saw its GPUs rest",
+        "the GPU metrics show no activity",
     );
     check(
         "one GPU of four",
@@ -355,7 +359,7 @@ fn what_credits_memory_and_gpus_tell_keeps_a_quiet_node_from_being_called_idle()
             s.gpus = Some(1);
             each(s, |_, p| p.gpu = Some(Share::NONE));
         },
-        "its agent tells of 1 of its 4 GPUs",
+        "metrics cover only 1 of its 4 GPUs",
     );
     check(
         "a GPU that was not told of all the time",

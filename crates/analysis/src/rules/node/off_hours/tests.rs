@@ -67,13 +67,13 @@ fn use_that_recurs_becomes_a_schedule_and_anything_else_does_not() {
         "office hours",
         2,
         |_, h| is_office(h),
-        Some("used Mon-Fri 7-18"),
+        Some("used on Mon-Fri 7-18"),
     );
     check(
         "each night",
         2,
         |_, h| (1..3).contains(&(h % 24)),
-        Some("used Mon-Sun 0-3"),
+        Some("used on Mon-Sun 0-3"),
     );
     check("always", 2, |_, _| true, None);
     check("never", 2, |_, _| false, None);

@@ -55,8 +55,8 @@ fn a_node_is_short_of_cores_when_all_are_busy_and_what_runs_for_a_day_waits_for_
     let check = |name: &str, world: World, expect: Option<&str>| {
         assert_eq!(said(&world).as_deref(), expect, "{name}");
     };
-    let short = "its threads waited 2 d 12 h for a core and got 5 d 20 h, with 3.7 of 4 cores \
-                 busy: c6a.2xlarge has more, for $0.3060/h instead of $0.1920/h";
+    let short = "runnable threads waited 2 d 12 h for a core and used 5 d 20 h of CPU, with 3.7 of \
+                 4 cores busy; c6a.2xlarge is larger and costs $0.3060/h instead of $0.1920/h";
     check(
         "a third waited",
         server(19 * 2, 3_700, Some(60)),
@@ -65,7 +65,7 @@ fn a_node_is_short_of_cores_when_all_are_busy_and_what_runs_for_a_day_waits_for_
     check("a tenth waited", server(38, 3_700, Some(15)), None);
     check("cores are left", server(38, 3_000, Some(60)), None);
     check("for less than a day", server(23, 3_700, Some(60)), None);
-    check("not told", server(38, 3_700, None), None);
+    check("unknown", server(38, 3_700, None), None);
     let mut new = server(38, 3_700, Some(60));
     for node in new.state.nodes.values_mut() {
         node.first_seen = node
@@ -81,7 +81,7 @@ fn a_node_is_short_of_cores_when_all_are_busy_and_what_runs_for_a_day_waits_for_
     for machine in unknown.inventory.instances.values_mut() {
         machine.instance_type = InstanceType::new("x99.huge").expect("a type");
     }
-    check("its type is not known", unknown, None);
+    check("its instance type is unknown", unknown, None);
     let mut old = server(38, 3_700, Some(60));
     for machine in old.inventory.instances.values_mut() {
         machine.instance_type = InstanceType::new("m4.xlarge").expect("a type");
@@ -100,8 +100,9 @@ fn a_node_is_short_of_memory_when_what_had_no_limit_of_its_own_was_killed() {
     let check = |name: &str, world: World, expect: Option<&str>| {
         assert_eq!(said(&world).as_deref(), expect, "{name}");
     };
-    let short = "the kernel killed 2 times, last ada, which had no limit but the 16.0 GiB of \
-                 the machine: r5a.xlarge has more, for $0.2260/h instead of $0.1920/h";
+    let short = "the kernel OOM-killed 2 sessions or services, the last one ada, which had no \
+                 memory limit except the 16.0 GiB of the machine; r5a.xlarge is larger and costs \
+                 $0.2260/h instead of $0.1920/h";
     check("two sessions", killed(works(), |_| ()), Some(short));
     let limited = |it: &mut StepUsage| it.requested.memory = Some(Bytes::gib(1));
     check("its own limit", killed(works(), limited), None);
@@ -131,7 +132,7 @@ fn it_saves_nothing_and_a_controllers_machine_is_not_to_be_changed_by_hand() {
         machine.controller = Some(Controller::AutoScalingGroup("web".into()));
     }
     let remedy = found(&world).expect("it is short").remedy;
-    assert!(remedy.advice.starts_with("Let "), "{}", remedy.advice);
+    assert!(remedy.advice.starts_with("Configure "), "{}", remedy.advice);
     assert!(!remedy.command.is_some_and(|it| it.contains("modify")));
     let id = ebb_telemetry::testing::node(1).to_string();
     let checks = crate::explain::explain(&world.facts(), &id).checks;

@@ -66,9 +66,9 @@ fn a_step_is_overprovisioned_only_when_cores_and_memory_are_far_below_its_reques
     check(
         asked(16, 32),
         all,
-        "asked for 16 vCPU and 32.0 GiB, used at most 1.9 cores and 2.0 GiB",
+        "requested 16 vCPU and 32.0 GiB, used at most 1.9 cores and 2.0 GiB",
     );
-    check(asked(16, 32), all, "Ask for 2 vCPU and 3.0 GiB instead.");
+    check(asked(16, 32), all, "Request 2 vCPU and 3.0 GiB instead.");
     check(asked(16, 4), all, "well");
     check(asked(2, 32), all, "well");
     check(asked(16, 32), |s| s.peak_memory = None, "well");
@@ -76,7 +76,7 @@ fn a_step_is_overprovisioned_only_when_cores_and_memory_are_far_below_its_reques
     check(
         asked(16, 32),
         |s| s.end = StepEnd::OutOfMemory,
-        "killed for want of memory in 1 of 3 runs",
+        "1 of 3 tasks were OOM-killed",
     );
     check(asked(16, 32), |s| s.started = s.observed, "well");
     check(Requested::default(), all, "well");
@@ -163,11 +163,11 @@ fn the_last_question_about_a_step_is_the_one_that_decides() {
         let is_found = !explained.findings.is_empty();
         assert_eq!(is_found, speaks == Speaks::ForWaste);
     };
-    let much = "what would be saved a month?";
+    let much = "What is the saving per month?";
     check(asked(16, 32), much, Speaks::ForWaste);
-    let need = "what does it need, with headroom, of what it asks for?";
+    let need = "How much does the step need, with headroom, of its request?";
     check(asked(16, 4), need, Speaks::Against);
-    let runs = "how many of its runs asked for something and tell what they need?";
+    let runs = "How many of its tasks have a request and a measured demand?";
     check(Requested::default(), runs, Speaks::Unknown);
 }
 

@@ -47,18 +47,18 @@ fn a_step_a_login_and_a_notebook_each_have_their_own_remedy() {
     check(&[(StepKind::Service, "sshd.service")], "nothing | Ask ada");
     check(
         &[(StepKind::Session, "ada on pts/0")],
-        "login ada on pts/0 is open and nobody types | Close login ada on pts/0",
+        "login ada on pts/0 is open without input | Close login ada on pts/0",
     );
     check(
         &[
             (StepKind::Session, "ada"),
             (StepKind::Service, "jupyterhub.service"),
         ],
-        "notebook jupyterhub.service is open and computes nothing | Save and shut down",
+        "notebook jupyterhub.service is open without computation | Save and shut down",
     );
     check(
         &[(StepKind::Session, "ada"), (StepKind::SlurmJob, "align")],
-        "step align is there and does nothing | End step align",
+        "task align exists without activity | Terminate task align",
     );
 }
 
@@ -86,21 +86,28 @@ fn what_an_environment_is_told_keeps_its_machines_and_is_given_its_own_time() {
         let workers = &mut world.inventory.batch.container_instances;
         workers.change(|worker| worker.running_tasks = Some(2));
     };
-    let held = "2 of its tasks are none of Batch's and hold it | Take the daemon service off";
+    let held = "2 ECS tasks outside AWS Batch prevent its scale-in | AWS Batch \
+                does not scale in";
     check(20, daemon, held);
-    check(10, daemon, "watched for only");
+    check(10, daemon, "observed for only");
     let least = |world: &mut World| world.inventory.batch.environments[0].min_vcpus = Some(8);
     check(
         70,
         least,
-        "its environment keeps 8 vCPU | Set the environment's minimum vCPUs to 0 instead of 8",
+        "its compute environment keeps at least 8 vCPUs | Set the minimum vCPUs of the \
+         compute environment to 0 instead of 8",
     );
-    check(50, least, "watched for only 50 min; a verdict takes 60 min");
+    check(
+        50,
+        least,
+        "observed for only 50 min; at least 60 min are required",
+    );
     let off = |world: &mut World| world.inventory.batch.environments[0].enabled = Some(false);
     check(
         40,
         off,
-        "its environment is switched off and its machines stay | Switching an",
+        "its compute environment is disabled, so AWS Batch does not terminate its instances | \
+         Set the minimum vCPUs of the disabled",
     );
     let delay = |world: &mut World| {
         world.inventory.batch.environments[0].scale_down_delay_minutes = Some(60);
@@ -108,12 +115,13 @@ fn what_an_environment_is_told_keeps_its_machines_and_is_given_its_own_time() {
     check(
         40,
         delay,
-        "meant to wait: its environment keeps it for 60 min after its last job",
+        "its compute environment keeps instances for 60 min after their last job",
     );
     check(
         75,
         delay,
-        "its environment's scale-in delay of 60 min is over and it stays | Batch was to end it",
+        "the scale-in delay of its compute environment (60 min) is over | AWS Batch should \
+         have terminated this instance",
     );
 }
 
@@ -121,7 +129,7 @@ fn what_an_environment_is_told_keeps_its_machines_and_is_given_its_own_time() {
 fn where_agent_and_probe_disagree_the_silent_one_is_named() {
     let mut world = worker(40, |_| {});
     world.now = at(3 * 3600);
-    let expect = "while its ECS agent is connected: the probe has stopped";
+    let expect = "but its ECS agent is connected: the probe has stopped";
     assert!(said(&world).contains(expect), "{}", said(&world));
 }
 

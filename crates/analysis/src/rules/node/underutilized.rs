@@ -1,4 +1,4 @@
-//! Low-duty node: it works only for a few minutes of the day, or uses a tenth of its cores all
+//! Underutilized node: it works only for a few minutes of the day, or uses a tenth of its cores all
 //! week. The node is in use, so it is never idle. A schedule or a smaller type suits its users.
 
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use ebb_model::advice::node::NodeAdvice;
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::cost::Cost;
-use ebb_model::finding::evidence::{Evidence, LowDuty};
+use ebb_model::finding::evidence::{Evidence, UnderutilizedNode};
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Instance, InstanceState};
@@ -14,17 +14,17 @@ use ebb_node_state::node_state::{Latest, NodeState};
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::{Share, Spoken};
+use ebb_telemetry::units::{HumanDuration, Share};
 
 use crate::activity_history::ActivityHistory;
 use crate::facts::Facts;
 use crate::rules::node::idle;
 use crate::rules::node::oversized;
 use crate::rules::remedy::show;
-use crate::rules::trace::{Check, Questions};
+use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
-const KIND: FindingKind = FindingKind::LowDutyNode;
+const KIND: FindingKind = FindingKind::UnderutilizedNode;
 
 /// A whole day, so that night and day have their true weight.
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -37,7 +37,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .filter_map(|instance| {
             let node = facts.state.nodes.get(&instance.id)?;
             let latest = node.latest.as_ref()?;
-            let q = &mut Questions::unwritten(KIND);
+            let q = &mut RuleTrace::unwritten(KIND);
             judge_one(facts, instance, (node, latest), q)
         })
         .collect()
@@ -61,17 +61,17 @@ pub(crate) fn take_offers(facts: &Facts<'_>, findings: &mut [Finding], nodes: &[
         if let Some((kind, offer, cost)) = best {
             finding.cost = Some(cost);
             finding.remedy.advice = format!(
-                "Take a smaller type than {kind}: {} holds what ran on it.",
+                "Change from {kind} to {}, which fits the observed work.",
                 offer.instance_type
             );
-            finding.confidence.reason += "; its steps' memory was seen";
+            finding.confidence.reason += "; the memory of its tasks was observed";
         }
     }
 }
 
 /// Questions about one machine with a probe.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    let mut questions = Questions::of(KIND);
+    let mut questions = RuleTrace::of(KIND);
     let node = facts.state.nodes.get(&instance.id);
     let node = node.filter(|_| instance.state == InstanceState::Running);
     if let Some((node, latest)) = node.and_then(|node| Some((node, node.latest.as_ref()?))) {
@@ -84,7 +84,7 @@ fn judge_one(
     facts: &Facts<'_>,
     instance: &Instance,
     (node, latest): (&NodeState, &Latest),
-    q: &mut Questions,
+    q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let policy = &facts.policy.idle;
     let window = Window {
@@ -96,8 +96,11 @@ fn judge_one(
     let is_fresh = facts.now.duration_since(latest.end) <= policy.after().try_into().ok()?;
     let watched: Duration = latest.end.duration_since(first).try_into().ok()?;
     let is_known = q.holds(
-        "for how long has it been watched, up to now?",
-        (Spoken(watched), format_args!("at least {}", Spoken(DAY))),
+        "How long has the probe observed the node, up to now?",
+        (
+            HumanDuration(watched),
+            format_args!("at least {}", HumanDuration(DAY)),
+        ),
         (first <= window.from && is_fresh).then_some(true),
     );
     if !is_known || idle::sees_all(facts, instance, latest, q).is_err() {
@@ -108,7 +111,7 @@ fn judge_one(
     let duty = node.active.coverage(window.from, window.to, tick)?;
     let least = policy.min_coverage();
     if !q.holds(
-        "how much of the day was seen?",
+        "Which share of the last day did the probe observe?",
         (
             coverage.compared_with(least),
             format_args!("at least {least}"),
@@ -123,11 +126,11 @@ fn judge_one(
         false => None,
     };
     let is_little = q.holds(
-        "in how much of the day did it work, or on few cores all week?",
+        "How active was the node in the last day?",
         (
             duty.compared_with(low),
             format_args!(
-                "below {low}, or {} of its cores in 95 % of hours",
+                "below {low}, or at most {} of its cores in 95 % of the hours of a week",
                 Share::from_ppm(facts.policy.hours.low_p95_ppm)
             ),
         ),
@@ -150,14 +153,14 @@ fn judge_one(
     let stands_by = idle::standby_tag(facts, instance).is_some()
         || crate::rules::node::weekly_pattern::of(facts, instance, &history).is_some();
     let meant = if stands_by {
-        "it stands by, or has its hours"
+        "yes: standby tag or weekly schedule"
     } else if is_idle {
-        "it is idle"
+        "yes: idle node"
     } else {
         "no"
     };
     q.holds(
-        "does another rule speak of it?",
+        "Does another finding cover this resource?",
         (meant, "no"),
         !is_idle && !stands_by,
     )
@@ -193,7 +196,7 @@ fn small_all_week(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Op
     if coverage < facts.policy.idle.min_coverage() || p95 > bound {
         return None;
     }
-    let evidence = LowDuty {
+    let evidence = UnderutilizedNode {
         watched: window.length(),
         active: window.length(),
         p95_cpu: Some(p95),
@@ -205,18 +208,23 @@ fn small_all_week(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Op
         kind: KIND,
         window,
         coverage: Some(coverage),
-        evidence: Evidence::LowDuty(evidence),
+        evidence: Evidence::UnderutilizedNode(evidence),
         confidence: Confidence {
             level: Level::Medium,
-            reason: format!("a probe saw {coverage} of a week's hours; memory may need its size"),
+            reason: format!(
+                "the probe observed {coverage} of the hours of a week; memory may require the \
+                 present size"
+            ),
         },
         // The cost of a smaller type depends on the memory that the node needs.
         cost: None,
         remedy: Remedy {
             action: Action::Rightsize,
             advice: match &controller {
-                Some(controller) => format!("Let {controller} start a smaller type than {kind}."),
-                None => format!("Take a smaller type than {kind}, or a burstable one."),
+                Some(controller) => {
+                    format!("Configure {controller} to launch a smaller type than {kind}.")
+                }
+                None => format!("Change to a smaller type than {kind}, or to a burstable type."),
             },
             command: Some(format!(
                 "aws ec2 describe-instance-types --region {} --instance-types {kind}",
@@ -254,23 +262,27 @@ fn found(
         kind: KIND,
         window,
         coverage: Some(coverage),
-        evidence: Evidence::LowDuty(LowDuty {
+        evidence: Evidence::UnderutilizedNode(UnderutilizedNode {
             watched: window.length(),
             active: window.length() * duty.ppm() / 1_000_000,
             p95_cpu: None,
         }),
         confidence: Confidence {
             level: Level::Medium,
-            reason: format!("a probe saw {coverage} of one day; other days may differ"),
+            reason: format!("the probe observed {coverage} of one day; other days may differ"),
         },
         cost,
         remedy: Remedy {
             action: Action::Reconfigure,
             advice: match &controller {
-                Some(controller) => format!("Give {controller} a schedule or a smaller type."),
-                None => "Start it when it is needed, take a smaller type, or run its work as a \
-                         Batch job or Lambda."
-                    .into(),
+                Some(controller) => {
+                    format!("Configure {controller} with a schedule or a smaller type.")
+                }
+                None => {
+                    "Run the node only when it is needed, change to a smaller type, or run its \
+                     work as a Batch job or Lambda function."
+                        .into()
+                }
             },
             command: show(instance),
         },
@@ -289,7 +301,7 @@ mod tests {
     use ebb_telemetry::units::{Bytes, CpuTime};
 
     #[test]
-    fn a_node_is_low_duty_when_it_works_for_few_minutes_of_a_whole_day() {
+    fn a_node_is_underutilized_when_it_works_for_few_minutes_of_a_whole_day() {
         let check = |minutes: u64, works: fn(u64) -> bool, expect: Option<FindingKind>| {
             let mut world = World::with([instance(1)]);
             world.watch(1, 0, minutes, |minute, h| {
@@ -309,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_never_uses_a_tenth_of_its_cores_in_a_week_is_of_low_duty() {
+    fn a_node_that_never_uses_a_tenth_of_its_cores_in_a_week_is_underutilized() {
         let check = |name: &str, minutes: u64, cpu_ms: fn(u64) -> u64, expect: Option<&str>| {
             let mut world = World::with([instance(1)]);
             world.watch(1, 0, minutes, |minute, h| {
@@ -321,7 +333,7 @@ mod tests {
         };
         let week = 7 * 24 * 60 + 60;
         // On four cores, 12 s a minute are 5 %, 120 s half.
-        let small = "in 95 % of the hours of 7 d 0 h it never used more than 10 % of its cores";
+        let small = "used at most 10 % of its cores in 95 % of the hours of the last 7 d 0 h";
         check("a twentieth", week, |_| 12_000, Some(small));
         let nightly = |m: u64| if m % 1_440 < 40 { 120_000 } else { 12_000 };
         check(
@@ -349,14 +361,14 @@ mod tests {
             });
             world.finished.push(step);
             let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
-            let found = found.expect("it is low duty");
+            let found = found.expect("it is underutilized");
             let told = (found.cost.is_some(), found.remedy.advice.as_str());
             assert_eq!(told, expect, "{gib:?}");
         };
-        let any = "Take a smaller type than m5.xlarge, or a burstable one.";
+        let any = "Change to a smaller type than m5.xlarge, or to a burstable type.";
         check(None, (false, any));
         check(Some(15), (false, any));
-        let best = "Take a smaller type than m5.xlarge: c6a.large holds what ran on it.";
+        let best = "Change from m5.xlarge to c6a.large, which fits the observed work.";
         check(Some(1), (true, best));
     }
 
@@ -391,7 +403,7 @@ mod tests {
                 h.workload.cpu = Some(CpuTime::from_millis(30_000));
             }
         });
-        let finding = world.verdict().expect("it is low duty");
+        let finding = world.verdict().expect("it is underutilized");
         let whole = UsdPerHour::from_micros(192_000).a_month();
         let saving = finding.saving_or_zero();
         assert!(saving < whole, "{saving}");
