@@ -460,7 +460,7 @@ fn too_small(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     if !q.holds(
         "Is its CPU or memory fully used?",
         (
-            format_args!("CPU full for {full} of the time; memory at {shown}"),
+            format_args!("CPU full for {full} of the time; memory: {shown}"),
             format_args!(
                 "CPU above {} for {} on half of the days, or memory above {} for 95 %",
                 policy.full_cpu(),

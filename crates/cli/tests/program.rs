@@ -389,10 +389,7 @@ fn steps_are_tuned_from_the_kept_account_or_a_report() {
     target(["pipeline", "assembly"], "190 x polish");
     target(["environment", "align"], "may start m5");
     // It needs 19.2 vCPU, for which 16 faster ones do not do.
-    target(
-        ["node", "i-0a3c5e7f9b1d2e468"],
-        "no cheaper type would hold",
-    );
+    target(["node", "i-0a3c5e7f9b1d2e468"], "no cheaper instance type");
     let form = |form| ["tune", "--demo", "pipeline", "assembly", "--format", form];
     check(&form("nextflow"), 0, "withName: 'fastqc'");
     check(&form("json"), 0, "\"together\"");

@@ -84,7 +84,7 @@ fn judge_one(
     if !q.holds(
         "How much do all tasks on this node need, with headroom?",
         (
-            format_args!("{} cores, {} of memory", needs.0, needs.1),
+            format_args!("{} cores, memory: {}", needs.0, needs.1),
             format_args!("at most {bound} of {} and {}", spec.vcpus, spec.memory),
         ),
         is_roomy(bound, spec, advice),
