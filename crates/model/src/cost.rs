@@ -41,7 +41,7 @@ impl fmt::Display for PriceBasis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Bill => "effective cost from the bill",
-            Self::Stated => "price that you state",
+            Self::Stated => "price stated in the policy",
             Self::ListPrice => "list price",
             Self::SpotPrice => "spot price in the cheapest zone",
             Self::ListPriceAsUpperBound => "on-demand price of spot machines",

@@ -28,7 +28,7 @@ const KEPT_DAYS: i64 = 30;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DecisionError {
     /// A required text is empty.
-    #[error("{0} is empty: say it")]
+    #[error("{0} is empty")]
     Empty(&'static str),
     /// A text is too long.
     #[error("{what} is longer than {max}")]
@@ -39,24 +39,25 @@ pub enum DecisionError {
         max: &'static str,
     },
     /// A text contains a control character.
-    #[error("{0} holds a control character: write it on one line")]
+    #[error("{0} contains a control character; write it on one line")]
     Control(&'static str),
     /// A snooze has no end.
-    #[error("a snooze needs an end: say until when, or dismiss the finding")]
+    #[error("a snooze needs an end; add one, or dismiss the finding")]
     NoEnd,
     /// The end of the decision is not later than its time.
-    #[error("it would have ended by now ({0}): name a later day")]
+    #[error("the end is in the past ({0}); use a later day")]
     Ended(Timestamp),
     /// The end is neither a day nor a time.
     #[error("'{0}' is neither a day such as 2027-01-31 nor a time such as 2027-01-31T12:00:00Z")]
     Until(String),
     /// The maximum number of decisions is reached.
     #[error(
-        "{MAX_DECISIONS} decisions hold already: reopen some, or exempt by tag or kind in the policy"
+        "the limit of {MAX_DECISIONS} decisions is reached; reopen some findings, or add an \
+         exemption by tag or kind to the policy"
     )]
     Full,
     /// No decision about that finding is in effect.
-    #[error("no decision about {0} holds")]
+    #[error("there is no decision about {0}")]
     None(String),
 }
 
@@ -98,7 +99,7 @@ impl Decision {
             MAX_REASON_CHARS,
             "500 characters",
         )?;
-        said("who decides", &self.by, MAX_BY_CHARS, "200 characters")?;
+        said("the user name", &self.by, MAX_BY_CHARS, "200 characters")?;
         match (self.verb, self.until) {
             (Verb::Snooze, None) => Err(DecisionError::NoEnd),
             (_, Some(until)) if until <= self.at => Err(DecisionError::Ended(until)),
@@ -179,11 +180,11 @@ impl Decisions {
     pub fn decide(&mut self, finding: &str, decision: Decision) -> Result<(), DecisionError> {
         if finding.len() > MAX_ID_BYTES {
             return Err(DecisionError::TooLong {
-                what: "the finding's id",
+                what: "the finding id",
                 max: "1000 bytes",
             });
         }
-        said("the finding's id", finding, MAX_ID_BYTES, "1000 bytes")?;
+        said("the finding id", finding, MAX_ID_BYTES, "1000 bytes")?;
         decision.check()?;
         self.forget(decision.at);
         if !self.findings.contains_key(finding) && self.findings.len() >= MAX_DECISIONS {
@@ -258,12 +259,12 @@ mod tests {
             assert_eq!(all, Decisions::default());
         };
         check("a", &|d| d.until = None, "a snooze needs an end");
-        check("a", &|d| d.until = Some(d.at), "ended by now");
+        check("a", &|d| d.until = Some(d.at), "in the past");
         check("a", &|d| d.reason = " ".into(), "the reason is empty");
         check("a", &|d| d.reason = "x".repeat(501), "longer than 500");
         check("a", &|d| d.reason = "a\nb".into(), "on one line");
-        check("a", &|d| d.by = String::new(), "who decides is empty");
-        check("", &|_| {}, "the finding's id is empty");
+        check("a", &|d| d.by = String::new(), "the user name is empty");
+        check("", &|_| {}, "the finding id is empty");
         check(&"ö".repeat(501), &|_| {}, "longer than 1000 bytes");
         assert!(matches!(until("soon"), Err(DecisionError::Until(_))));
     }

@@ -66,14 +66,14 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Cheaper => "a run costs less",
-            Self::Faster => "a run ends sooner",
-            Self::Slower => "a run takes longer",
-            Self::SharesMachine => "more runs share a machine",
-            Self::OtherArchitecture => "its programs exist for that architecture too",
-            Self::Spot => "cheaper even with the interruptions expected",
-            Self::OtherRegion => "cheaper even with its data moved",
-            Self::LeavesCommitment => "it leaves a paid commitment unused",
+            Self::Cheaper => "a task costs less",
+            Self::Faster => "a task ends sooner",
+            Self::Slower => "a task takes longer",
+            Self::SharesMachine => "more tasks share a machine",
+            Self::OtherArchitecture => "its programs also exist for that architecture",
+            Self::Spot => "cheaper even with expected interruptions",
+            Self::OtherRegion => "cheaper even with the transfer of its data",
+            Self::LeavesCommitment => "leaves a commitment unused",
         })
     }
 }
@@ -107,17 +107,21 @@ pub enum Assumed {
 impl fmt::Display for Assumed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::ListPrice => "the list price is paid",
-            Self::RunsAtOnce => "as many runs share a machine as were seen at once",
-            Self::PublishedSpeed => "cores are as fast as published",
-            Self::GpuNeeded => "it needs the GPU that it was seen beside",
+            Self::ListPrice => "the list price applies",
+            Self::RunsAtOnce => "as many tasks share a machine as were observed at the same time",
+            Self::PublishedSpeed => "cores are as fast as published benchmarks show",
+            Self::GpuNeeded => "the task needs the GPU of its machine",
             Self::RestartsFromBegin => {
-                "an interruption begins a run anew, for no checkpoint is declared"
+                "an interrupted task restarts from the beginning, because no checkpoint is declared"
             }
-            Self::GoesOnFromCheckpoint => "a run goes on from its last checkpoint",
-            Self::InterruptionsAsBefore => "interruptions come as often as before",
-            Self::TransferAtDearerPrice => "all bytes moved pay the dearer direction's price",
-            Self::DiskNoBound => "the type's disk bandwidth, which is not known, is enough",
+            Self::GoesOnFromCheckpoint => "an interrupted task continues from its last checkpoint",
+            Self::InterruptionsAsBefore => "the interruption rate stays the same",
+            Self::TransferAtDearerPrice => {
+                "all transferred bytes cost the price of the more expensive direction"
+            }
+            Self::DiskNoBound => {
+                "the disk bandwidth of the type is unknown and assumed to be enough"
+            }
         })
     }
 }

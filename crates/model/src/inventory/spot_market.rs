@@ -68,7 +68,7 @@ impl fmt::Display for SpotScore {
         let types: Vec<&str> = self.wish.types.iter().map(InstanceType::as_str).collect();
         write!(
             f,
-            "AWS gave {machines} at once of {} {} of 10 on {}{}",
+            "AWS gives {machines} of {} a spot placement score of {} of 10 ({}){}",
             types.join(", "),
             self.score,
             self.at.strftime("%Y-%m-%d %H:%M UTC"),
