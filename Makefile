@@ -1,4 +1,4 @@
-# Everything a person or a CI job starts. Demo and tests build with the same
+# Targets for people and CI jobs. Demo and tests build with the same
 # packages, features and profile, so that each cloud SDK is compiled once.
 
 SHELL := bash
@@ -15,14 +15,14 @@ EVERYTHING := --workspace --all-features
 CARGO = CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} cargo
 BUILT = $(CARGO_TARGET_DIR)/$$(rustc -vV | sed -n 's/^host: //p')/debug
 
-help: ## Say what there is
+help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
-try: ## Build the terminal program (3 minutes, no cloud SDK) and scan an account that is kept in it
+try: ## Build the terminal program (3 minutes, no cloud SDK) and scan the built-in demo account
 	scripts/setup try
 	cargo run -p ebb-cli -- scan --demo
 
-demo: ## Run the main job in a simulated account; SEED=n varies it, SHARDS=n divides it, KEEP=1 leaves it running
+demo: ## Run the main job in a simulated account; SEED=n, SHARDS=n, KEEP=1 keeps it running
 	scripts/setup demo
 	@$(MAKE) --no-print-directory build
 	$(BUILT)/ebb-demo --seed $(SEED) $(if $(SHARDS),--shards $(SHARDS)) $(if $(KEEP),--keep)
@@ -34,12 +34,12 @@ test: ## Run every test
 	$(CARGO) test $(EVERYTHING) --no-fail-fast
 	@$(MAKE) --no-print-directory fuzz-short
 
-check: lint security ## Format, lints and the fast tests
+check: lint security prose ## Format, lints, text and the fast tests
 	cargo fmt --all --check
 	$(CARGO) test -p ebb-model -p ebb-node-state -p ebb-sizing -p ebb-analysis -p ebb-wire
 
 # Built like the tests but for the code that each week runs, so that the lake is not compiled again.
-prove: ## Run the simulated weeks of 100,000 seeds on all cores; SEEDS=n for more or fewer, SEED=n begins there
+prove: ## Run the simulated weeks of 100,000 seeds on all cores; SEEDS=n sets the number, SEED=n the first
 	EBB_SEED=$(if $(filter command environment,$(firstword $(origin SEED))),$(SEED),0) EBB_SEEDS=$(or $(SEEDS),100000) \
 	  $(CARGO) --config scripts/prove.toml test -p ebb-sweep --features lake --test simulation every_seed -- --nocapture
 
@@ -52,23 +52,23 @@ lint:
 	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ \
 	  $(CARGO) build $(EVERYTHING) --all-targets
 
-bench-inventory: ## Gather 100,000 instances and 50,000 jobs of 30 accounts from a fast fake; calls and their cost
+bench-inventory: ## Collect 100,000 instances and 50,000 jobs of 30 accounts from a fast fake
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep --bench inventory
 
-picture: ## Draw the picture in README.md anew; needs chromium
+picture: ## Draw the picture of README.md again; needs chromium
 	cargo run -q -p ebb-cli -- scan --demo --format html > $(CARGO_TARGET_DIR)/report.html
 	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=960,880 \
 	  --screenshot=docs/report.png file://$(CARGO_TARGET_DIR)/report.html
 
 MINUTES ?= 60
-fuzz: ## Fuzz every reader of outside bytes with coverage; MINUTES=n in all (60)
+fuzz: ## Fuzz every reader of external data with coverage; MINUTES=n in total (60)
 	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} scripts/fuzz $$(($(MINUTES) * 60))
 
 # With the packages of the other tests, so that only our own crates are compiled for it.
-fuzz-short: ## Fuzz every reader for two minutes in all, with the build of the tests
+fuzz-short: ## Fuzz every reader for two minutes in total, with the build of the tests
 	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} FUZZ_BUILD="$(EVERYTHING) --test harness" scripts/fuzz 120
 
-prose: ## List text that readers may have to decode, by the words in scripts/prose-words.tsv
+prose: ## List text that is hard to understand, by the words in scripts/prose-words.tsv
 	scripts/prose
 
 deny: ## Check licences, sources and advisories of the dependencies
@@ -76,33 +76,33 @@ deny: ## Check licences, sources and advisories of the dependencies
 
 bench: bench-probe bench-sweep bench-tune bench-inventory bench-verdicts ## Run every benchmark
 
-kernels: ## Run the probe's tests on the kernels that people run, emulated; writes probe/KERNELS.md (an hour)
+kernels: ## Run the tests of the probe on emulated kernels; writes probe/KERNELS.md (1 hour)
 	@scripts/kernels
 
-bench-probe: ## Measure what the probe costs, beside what is installed today (root; 10 minutes)
+bench-probe: ## Measure the cost of the probe next to other agents (root; 10 minutes)
 	@scripts/bench-probe
 
 # A target folder of its own: another profile would make everybody build anew.
-bench-sweep: ## Measure a sweep of 1,000 to 100,000 nodes; LAKE=1 with the lake, which builds for half an hour
+bench-sweep: ## Measure a sweep of 1,000 to 100,000 nodes; LAKE=1 with the lake (builds 30 minutes)
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep \
 	  $(if $(LAKE),--features lake) --bench sweep
 
-bench-tune: ## Measure ranking, the API and its real program; the program's first release build takes half an hour
+bench-tune: ## Measure the ranking, the API and its program (the first build takes 30 minutes)
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) build --release -p ebb-tune-lambda
 	EBB_TUNE=$$(ls $(EBB_CACHE)/bench-target/*/release/ebb-tune) \
 	  CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-api --bench tune
 
 DATA ?= eval/histories
-bench-verdicts: ## Score idle verdicts on labelled histories, beside published rules; DATA=DIR for others
+bench-verdicts: ## Compare idle results on labelled histories with published rules; DATA=DIR
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) run --release -p eval -- verdicts --data $(DATA)
 
-terraform: ## Check the form of the Terraform module and its examples
+terraform: ## Check the Terraform module and its examples
 	scripts/check-terraform
 
-units: ## Have systemd read the units, and say how much of a machine each could reach
+units: ## Check the systemd units and their restrictions
 	scripts/check-units
 
-security: ## Check that SECURITY.md names tests that exist and every field on the wire
+security: ## Check the tests and fields in SECURITY.md
 	scripts/check-security
 
 advice:

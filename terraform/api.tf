@@ -1,6 +1,6 @@
-# The recommendation API: its routes, and one program behind them. Nothing else is
-# routed. Every route requires a signature or a token unless the variable is NONE. The
-# program trusts the gateway: who may write is decided here.
+# The recommendation API: its routes and one function. There are no other routes. Every route
+# requires a signature or a token unless the variable is NONE. The function trusts the gateway,
+# which decides about write access.
 
 locals {
   routes = [
@@ -26,8 +26,8 @@ locals {
 
   is_jwt = var.api_authorization == "JWT"
 
-  # A token needs one of these. Whoever may write may read, too. No scope for reading
-  # means that every token of the audience may read.
+  # A token needs one of these. A scope for writing also permits reading. Without a scope for
+  # reading, every token of the audience permits reading.
   read_scopes = length(var.api_jwt_read_scopes) == 0 ? [] : concat(var.api_jwt_read_scopes, var.api_jwt_write_scopes)
 }
 
@@ -73,13 +73,13 @@ resource "aws_apigatewayv2_authorizer" "tune" {
   }
 
   lifecycle {
-    # Without an audience every token of the issuer would do, whoever it is for.
+    # Without an audience, tokens of the issuer for other services would be accepted.
     precondition {
       condition     = var.api_jwt_issuer != null && length(var.api_jwt_audience) > 0
       error_message = "api_authorization = \"JWT\" needs api_jwt_issuer and api_jwt_audience."
     }
 
-    # A route without scopes takes every token.
+    # A route without scopes accepts every token.
     precondition {
       condition     = length(var.api_jwt_write_scopes) > 0
       error_message = "api_authorization = \"JWT\" needs api_jwt_write_scopes."

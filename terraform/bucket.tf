@@ -1,8 +1,7 @@
-# One bucket: what nodes hand in (ingest/), the lake (lake/), its folded cache
-# (state/), reports, refused objects (dead-letter/), what people decide (decisions/)
-# and configuration (config/). Versioning protects the last two. S3 has no versioning
-# for a folder, so old versions of the other folders are deleted after a day: the lake
-# keeps its own history, and the state is a cache that can be folded again.
+# One bucket for objects of nodes (ingest/), the lake (lake/), its cache (state/), reports, refused
+# objects (dead-letter/), decisions (decisions/) and configuration (config/). Versioning protects
+# the last two. S3 has no versioning for a folder, so old versions of other folders are deleted
+# after a day. The lake has its own history, and the state can be rebuilt.
 
 resource "aws_s3_bucket" "ebb" {
   bucket        = local.bucket_name
@@ -32,7 +31,7 @@ resource "aws_s3_bucket_server_side_encryption_configuration" "ebb" {
 resource "aws_s3_bucket_ownership_controls" "ebb" {
   bucket = aws_s3_bucket.ebb.id
 
-  # No object has an access control list; a sender of another account owns nothing here.
+  # Objects have no access control lists, so a sender of another account owns no object.
   rule {
     object_ownership = "BucketOwnerEnforced"
   }
@@ -47,7 +46,7 @@ resource "aws_s3_bucket_versioning" "ebb" {
 }
 
 locals {
-  # Days for which an old version is kept, by folder.
+  # Days for which old versions are stored, by folder.
   version_days = {
     config      = var.version_retention_days
     dead-letter = 1
@@ -58,9 +57,9 @@ locals {
     state       = 1
   }
 
-  # Reports are stored in folders named after a UTC time, so reports/2 takes every
-  # dated one and leaves reports/latest/ alone. The sweep deletes what it has folded
-  # of ingest/; the rule bounds what no sweep took.
+  # Reports are stored in folders named after a UTC time, so the prefix
+  # reports/2 matches dated reports and not reports/latest/. The sweep deletes processed objects
+  # of ingest/; the rule deletes objects that no sweep processed.
   expirations = {
     expire-dead-letter   = { prefix = "dead-letter/", days = var.ingest_retention_days }
     expire-dated-reports = { prefix = "reports/2", days = var.report_retention_days }
@@ -88,7 +87,7 @@ resource "aws_s3_bucket_lifecycle_configuration" "ebb" {
     }
   }
 
-  # A deletion leaves a marker, which costs time at every listing.
+  # A deletion leaves a marker, which slows down every listing.
   dynamic "rule" {
     for_each = local.version_days
 
@@ -110,7 +109,7 @@ resource "aws_s3_bucket_lifecycle_configuration" "ebb" {
     }
   }
 
-  # An upload that broke off is billed and shown nowhere.
+  # An incomplete upload is billed, but not listed.
   rule {
     id     = "abort-broken-uploads"
     status = "Enabled"
@@ -124,7 +123,7 @@ resource "aws_s3_bucket_lifecycle_configuration" "ebb" {
     }
   }
 
-  # S3 accepts rules about old versions only once versioning is on.
+  # S3 accepts rules about old versions only after versioning is on.
   depends_on = [aws_s3_bucket_versioning.ebb]
 }
 
@@ -199,8 +198,8 @@ data "aws_iam_policy_document" "bucket" {
     }
   }
 
-  # This holds for roles with wide permissions of their own, too: below ingest/ each
-  # session writes under its own name only.
+  # Also for roles with wide permissions: below ingest/ each session can write only under its own
+  # name.
   statement {
     sid     = "DenyNamesOfOthers"
     effect  = "Deny"
@@ -235,7 +234,7 @@ data "aws_iam_policy_document" "bucket" {
     }
   }
 
-  # Of these accounts only the listed roles; the statements above ask for the proof.
+  # Only the listed roles of these accounts; the statements above require the proof.
   dynamic "statement" {
     for_each = length(local.foreign_role_arns) > 0 ? {
       AllowPutOfOtherAccounts  = { action = "s3:PutObject", resource = local.own_objects_arn }

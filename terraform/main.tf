@@ -1,5 +1,4 @@
-# Where this deployment is and what its parts are called. Every other file
-# holds one noun of it.
+# Location and names of the deployment. Each other file contains one kind of resource.
 
 data "aws_caller_identity" "current" {}
 
@@ -17,8 +16,7 @@ locals {
   node_role_name = "${var.name}-node"
   bucket_name    = coalesce(var.bucket_name, "${var.name}-${local.account}-${local.region}")
 
-  # Written out of the names, so that a plan shows every policy in full before
-  # anything exists.
+  # Built from the names, so that a plan shows complete policies before anything exists.
   node_role_arn        = "arn:${local.partition}:iam::${local.account}:role/${local.node_role_name}"
   bucket_arn           = "arn:${local.partition}:s3:::${local.bucket_name}"
   own_objects_arn      = "${local.bucket_arn}/ingest/v1/$${aws:userid}/*"

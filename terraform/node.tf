@@ -1,5 +1,5 @@
-# What an instance with a probe may do. The policy is also there on its own, to be
-# attached to a role that the machine already has (a Batch instance role, say).
+# Permissions of an instance with a probe. The policy is also an output, for an existing role such
+# as a Batch instance role.
 
 resource "aws_iam_policy" "node" {
   count = var.senders.ec2 == null ? 0 : 1
@@ -52,7 +52,7 @@ resource "aws_iam_instance_profile" "node" {
   tags = local.tags
 }
 
-# The probe itself lies beside its rules, where every node may read.
+# The probe is stored next to its rules, where every node may read.
 resource "aws_s3_object" "probe" {
   count = var.probe_package == null ? 0 : 1
 
@@ -63,7 +63,7 @@ resource "aws_s3_object" "probe" {
 }
 
 locals {
-  # Of several each node takes its own by the hash of its name.
+  # With several queues, a node uses the one for the hash of its name.
   queue_url = join(",", aws_sqs_queue.heartbeats[*].url)
 
   cloud_init = var.probe_package == null ? null : templatefile("${path.module}/cloud-init.yaml", {
@@ -74,7 +74,7 @@ locals {
     sha256    = filesha256(var.probe_package)
   })
 
-  # Launch templates of AWS Batch take user data in MIME parts only.
+  # Launch templates of AWS Batch require user data in MIME parts.
   node_user_data = local.cloud_init == null ? null : join("\n", [
     "MIME-Version: 1.0",
     "Content-Type: multipart/mixed; boundary=\"ebb\"",

@@ -4,17 +4,17 @@ output "bucket" {
 }
 
 output "queue_url" {
-  description = "Queue that probes send heartbeats to; of several shards all queues with commas between, as the probe takes them."
+  description = "Queue for heartbeats; with several shards all queues, separated by commas."
   value       = local.queue_url
 }
 
 output "dead_letter_queue_url" {
-  description = "Queue of refused messages, each with its reason."
+  description = "Queue of refused messages with their reasons."
   value       = aws_sqs_queue.dead_letters.url
 }
 
 output "api_url" {
-  description = "Where the tune API answers."
+  description = "URL of the tune API."
   value       = aws_apigatewayv2_api.tune.api_endpoint
 }
 
@@ -29,41 +29,41 @@ output "node_role_arn" {
 }
 
 output "node_policy_arn" {
-  description = "The same permissions, to attach to a role that an instance already has; null without senders.ec2."
+  description = "Policy with the permissions of node_role_arn, for an existing role of an instance; null without senders.ec2."
   value       = one(aws_iam_policy.node[*].arn)
 }
 
 output "sender_policy_arns" {
-  description = "Permissions of the other kinds of senders, by kind, to attach to their roles in this account."
+  description = "Policies of the other kinds of senders, by kind, for roles in this account."
   value       = { for kind, policy in aws_iam_policy.sender : kind => policy.arn }
 }
 
 output "sender_policies" {
-  description = "Permissions of every kind of senders as JSON, by kind, for roles of other accounts."
+  description = "Policies of all kinds of senders as JSON, by kind, for roles in other accounts."
   value       = { for kind, document in data.aws_iam_policy_document.sender : kind => document.json }
 }
 
 output "node_instance_profile" {
-  description = "Instance profile of that role."
+  description = "Instance profile of node_role_arn."
   value       = aws_iam_instance_profile.node.name
 }
 
 output "node_user_data" {
-  description = "User data for an instance or launch template, Batch included, that installs the probe; null without probe_package."
+  description = "User data that installs the probe, for instances and launch templates, also of AWS Batch; null without probe_package."
   value       = local.node_user_data
 }
 
 output "sweeper_function_name" {
-  description = "Lambda of the sweep; invoke it to sweep now. Of several shards the one that reports."
+  description = "Lambda function of the sweep. Invoke it for a sweep now. With several shards, the function that reports."
   value       = aws_lambda_function.sweeper[0].function_name
 }
 
 output "tune_function_name" {
-  description = "Lambda behind the tune API."
+  description = "Lambda function of the tune API."
   value       = aws_lambda_function.tune.function_name
 }
 
 output "sweeper_role_arn" {
-  description = "Role of the sweeper, which member accounts let in."
+  description = "Role of the sweeper, which the roles of member accounts trust."
   value       = aws_iam_role.sweeper.arn
 }

@@ -1,14 +1,14 @@
-# Heartbeats arrive here, in a queue a shard. The sweep itself moves bad messages to the dead
-# letters, with a reason; the redrive is only the last resort.
+# Queues for heartbeats, one for each shard. The sweep moves invalid messages to the dead-letter
+# queue with a reason; the redrive policy is only a fallback.
 
 locals {
   retention_seconds = 14 * 24 * 60 * 60
 
-  # A sweep that fails returns its whole batch. At one sweep every ten minutes
-  # a good message outlives a week of failing sweeps before it is moved.
+  # A failed sweep returns its whole batch. With a sweep every ten minutes, a valid message stays
+  # in the queue for a week of failed sweeps.
   max_receive_count = 1000
 
-  # The first keeps the name that the only one has.
+  # The first queue has the same name as the only queue without shards.
   shard_suffix = [for shard in range(var.shards) : shard == 0 ? "" : "-${shard}"]
 }
 
@@ -24,7 +24,7 @@ resource "aws_sqs_queue" "heartbeats" {
   # Part of the queue, because the provider watches a separate resource for another 25 s.
   policy = data.aws_iam_policy_document.queue[count.index].json
 
-  # What a sweep took must stay hidden until that sweep has ended.
+  # Messages stay hidden until the sweep that received them has ended.
   visibility_timeout_seconds = var.sweeper_timeout_seconds + 30
 }
 
@@ -83,7 +83,7 @@ data "aws_iam_policy_document" "queue" {
     }
   }
 
-  # Of these accounts only the listed roles; the statements above ask for the proof.
+  # Only the listed roles of these accounts; the statements above require the proof.
   dynamic "statement" {
     for_each = length(local.foreign_role_arns) > 0 ? [true] : []
 
@@ -126,8 +126,8 @@ data "aws_iam_policy_document" "dead_letters" {
   }
 }
 
-# A resource of its own, so that all queues are created side by side: the
-# provider watches each for 25 s.
+# A separate resource, so that all queues are created in parallel; the provider waits 25 s for
+# each.
 resource "aws_sqs_queue_redrive_policy" "heartbeats" {
   count = var.shards
 

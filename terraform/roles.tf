@@ -1,8 +1,7 @@
-# Who may do what. The programs only read the account; what they write is this
-# deployment's own bucket and queues.
+# Permissions. The functions only read the account. They write only to the bucket and queues of
+# the deployment.
 
-# What the programs call, written by the code that calls it
-# (crates/cloud/src/permissions.rs), so that the two cannot differ.
+# API calls of the functions, generated from the code (crates/cloud/src/permissions.rs).
 locals {
   permissions   = jsondecode(file("${path.module}/permissions.json"))
   named_members = [for account in var.member_accounts : account if account != "organization"]
@@ -28,8 +27,8 @@ resource "aws_iam_role" "sweeper" {
   tags               = local.tags
 }
 
-# S3 names no account in its ARNs. `aws:ResourceAccount` keeps the programs from
-# using a bucket of the same name that somebody else made after this one was deleted.
+# S3 names no account in its ARNs. `aws:ResourceAccount` prevents the
+# use of a bucket with the same name in another account after this one was deleted.
 resource "aws_iam_role_policy" "sweeper" {
   name   = "sweep"
   role   = aws_iam_role.sweeper.id
@@ -37,8 +36,7 @@ resource "aws_iam_role_policy" "sweeper" {
 }
 
 data "aws_iam_policy_document" "sweeper" {
-  # None of these actions can be limited to a resource, and none of them
-  # changes anything.
+  # These actions are read-only and cannot be limited to a resource.
   statement {
     sid       = "ReadInventory"
     resources = ["*"]
@@ -61,7 +59,7 @@ data "aws_iam_policy_document" "sweeper" {
     }
   }
 
-  # In each of these accounts terraform/member makes the role.
+  # terraform/member creates the role in each of these accounts.
   dynamic "statement" {
     for_each = length(local.named_members) > 0 ? [true] : []
 
@@ -76,7 +74,7 @@ data "aws_iam_policy_document" "sweeper" {
     }
   }
 
-  # This names no account, so it is limited to the organization of the sweeper.
+  # No account is listed, so the policy is limited to the organization of the sweeper.
   dynamic "statement" {
     for_each = contains(var.member_accounts, "organization") ? [true] : []
 
@@ -105,8 +103,8 @@ data "aws_iam_policy_document" "sweeper" {
     resources = [local.dead_letters_arn]
   }
 
-  # Without this a missing object is reported as forbidden, and the first
-  # sweep could not tell "no state yet" from "no permission".
+  # Without this permission, S3 reports a missing object as forbidden, and the first sweep could
+  # not distinguish a missing state from a missing permission.
   statement {
     sid       = "ListBucket"
     actions   = ["s3:ListBucket"]
@@ -147,8 +145,8 @@ data "aws_iam_policy_document" "sweeper" {
     }
   }
 
-  # The lake drops log files that a checkpoint has replaced. A sweep that ends in
-  # order drops its note of what it was opening.
+  # The lake deletes log files that a checkpoint has replaced. A successful sweep deletes the list
+  # of items that it opened.
   statement {
     sid     = "DeleteWhatIsFolded"
     actions = ["s3:DeleteObject"]
@@ -211,7 +209,7 @@ data "aws_iam_policy_document" "sweeper" {
     }
   }
 
-  # Whether SES still sends to verified recipients only.
+  # To check whether SES is in its sandbox.
   dynamic "statement" {
     for_each = var.email_from == null ? [] : ["account"]
 
@@ -271,7 +269,7 @@ data "aws_iam_policy_document" "tune" {
     }
   }
 
-  # Dismissing and snoozing, which the sweep then reads.
+  # Decisions, which the sweep reads.
   statement {
     sid       = "KeepDecisions"
     actions   = ["s3:GetObject", "s3:PutObject"]

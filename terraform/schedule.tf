@@ -1,4 +1,4 @@
-# When the sweep runs.
+# Schedule of the sweep.
 
 data "aws_iam_policy_document" "assume_scheduler" {
   statement {
@@ -56,7 +56,7 @@ resource "aws_scheduler_schedule" "sweep" {
     mode = "OFF"
   }
 
-  # The next sweep takes over what this one left, so a late retry is of no use.
+  # The next sweep continues the work, so a late retry has no use.
   target {
     arn      = aws_lambda_function.sweeper[count.index].arn
     role_arn = aws_iam_role.schedule.arn

@@ -1,6 +1,6 @@
-# Who may send for a node. The session name of the credentials is the name of the
-# node, so the policies of the queues and of the bucket ask for a proof of where the
-# credentials come from. README.md, "Who can speak for a node", describes each proof.
+# Credentials that may send for a node. The session name of the credentials is the name of the
+# node. Therefore the policies of the queues and of the bucket require a proof of the source of
+# the credentials. README.md, "Who can speak for a node", describes each proof.
 
 locals {
   role_arns = { for kind, sender in var.senders : kind => sender.role_arns if sender != null }
@@ -45,19 +45,19 @@ locals {
     } : kind => attestation if var.senders[kind] != null
   }
 
-  # Tags of a session can be set by whoever may assume its role, so these kinds are
-  # accepted from the listed roles only. An instance proves itself.
+  # A user who may assume a role can set the tags of the session, so these kinds are accepted only
+  # from the listed roles. An instance needs no list.
   tagged_role_arns = distinct(flatten([for kind, roles in local.role_arns : roles if kind != "ec2"]))
   listed_role_arns = distinct(flatten(values(local.role_arns)))
   sender_role_arns = distinct(concat([local.node_role_arn], local.listed_role_arns))
 
-  # Within the account the policy of a role allows. A role of another account needs
-  # the resource's policy as well.
+  # In this account, the policy of the role is sufficient. A role of another account also needs the
+  # resource policy.
   foreign_role_arns = [for role in local.listed_role_arns : role if split(":", role)[4] != local.account]
   foreign_accounts  = distinct([for role in local.foreign_role_arns : split(":", role)[4]])
 
-  # The conditions of one Deny each; all conditions of one must hold. SQS accepts 10
-  # conditions in a policy. All kinds together, with roles of other accounts, need 10.
+  # Conditions of one Deny statement each; all of them must match. SQS accepts 10 conditions in a
+  # policy. All kinds together, with roles of other accounts, need 10.
   refusals = merge(
     {
       DenyUnattested = [
@@ -81,8 +81,8 @@ locals {
   )
 }
 
-# What one kind of sender may do. `aws_iam_policy.node` carries the kind of EC2; the
-# others are attached to the roles that you make for that kind.
+# Permissions of each kind of sender. `aws_iam_policy.node` is for EC2; attach the others to your
+# roles of the kind.
 data "aws_iam_policy_document" "sender" {
   for_each = local.attestations
 
@@ -98,8 +98,8 @@ data "aws_iam_policy_document" "sender" {
     }
   }
 
-  # AWS itself fills in who is calling (AROA...:i-...), so no node can write under
-  # another node's name. The sweep relies on this.
+  # AWS inserts the caller (AROA...:i-...), so no node can write under the name of another node.
+  # The sweep relies on this.
   statement {
     sid       = "PutStepsUnderOwnName"
     actions   = ["s3:PutObject"]

@@ -1,5 +1,5 @@
-# The sweep: takes heartbeats, folds them into the lake, judges, publishes. Of several
-# shards each has a function; the first reports for all.
+# The sweep: receives heartbeats, stores them in the lake, evaluates and reports. Each shard has a
+# function; the first reports for all.
 
 resource "aws_cloudwatch_log_group" "sweeper" {
   count = var.shards
@@ -24,7 +24,7 @@ resource "aws_lambda_function" "sweeper" {
   timeout          = var.sweeper_timeout_seconds
   tags             = local.tags
 
-  # One sweep at a time: a second could only lose the race for the state.
+  # One sweep at a time, because a second one would only compete for the state.
   reserved_concurrent_executions = var.sweeper_reserved_concurrency
 
   environment {
@@ -73,7 +73,7 @@ resource "aws_lambda_function" "sweeper" {
 
     precondition {
       condition     = nonsensitive(var.slack_bot_token == null || var.slack_webhook_url == null)
-      error_message = "Slack takes either slack_webhook_url or slack_bot_token."
+      error_message = "Set either slack_webhook_url or slack_bot_token, not both."
     }
   }
 }
@@ -85,8 +85,8 @@ resource "aws_secretsmanager_secret" "slack_webhook" {
   description = "Where the Ebb sweeper posts its digest."
   tags        = local.tags
 
-  # Slack shows the webhook again at any time; a window would only block the
-  # name when the deployment is made anew.
+  # Slack shows the webhook at any time. A recovery window would only block the name for a new
+  # deployment.
   recovery_window_in_days = 0
 }
 
@@ -119,7 +119,7 @@ locals {
   has_events = nonsensitive(var.events_webhook_url != null)
   has_slack  = nonsensitive(var.slack_webhook_url != null || var.slack_bot_token != null)
 
-  # A webhook alone stays the plain URL that it always was.
+  # A single webhook is stored as a plain URL, as in earlier versions.
   slack_secret = nonsensitive(var.slack_bot_token == null && length(var.slack_channels) == 0) ? var.slack_webhook_url : jsonencode({
     for name, value in {
       webhook   = var.slack_webhook_url

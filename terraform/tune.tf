@@ -1,4 +1,4 @@
-# The recommendation API's program. It only reads.
+# The function of the recommendation API. It reads reports and writes only decisions.
 
 resource "aws_cloudwatch_log_group" "tune" {
   name              = "/aws/lambda/${local.tune_name}"

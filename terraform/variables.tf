@@ -5,105 +5,105 @@ variable "name" {
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]{1,19}$", var.name))
-    error_message = "name is 2 to 20 characters: a lower-case letter, then lower-case letters, digits and hyphens."
+    error_message = "name must be 2 to 20 characters: a lower-case letter, then lower-case letters, digits and hyphens."
   }
 }
 
 variable "tags" {
-  description = "Tags for everything that can carry them."
+  description = "Tags for all resources that support tags."
   type        = map(string)
   default     = {}
 }
 
 variable "bucket_name" {
-  description = "Name of the bucket; null makes one of name, account and region."
+  description = "Name of the bucket; null derives it from name, account and region."
   type        = string
   default     = null
 
   validation {
     condition     = var.bucket_name == null || can(regex("^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", var.bucket_name))
-    error_message = "bucket_name is 3 to 63 lower-case letters, digits, dots and hyphens, and begins and ends with a letter or digit."
+    error_message = "bucket_name must be 3 to 63 lower-case letters, digits, dots and hyphens, with a letter or digit at both ends."
   }
 }
 
 variable "bucket_force_destroy" {
-  description = "Whether `terraform destroy` may delete a bucket that still holds the lake."
+  description = "Whether `terraform destroy` may delete a bucket that contains the lake."
   type        = bool
   default     = false
 }
 
 variable "ingest_retention_days" {
-  description = "Days after which objects that no sweep took, and refused ones, are deleted."
+  description = "Days after which objects that no sweep read, and refused objects, are deleted."
   type        = number
   default     = 30
 
   validation {
     condition     = var.ingest_retention_days >= 14
-    error_message = "ingest_retention_days is at least 14, as long as the queue keeps its messages."
+    error_message = "ingest_retention_days must be at least 14, as long as the queue keeps its messages."
   }
 }
 
 variable "version_retention_days" {
-  description = "Days for which earlier versions of decisions and configuration are kept."
+  description = "Days for which earlier versions of decisions and configuration are stored."
   type        = number
   default     = 90
 
   validation {
     condition     = var.version_retention_days >= 1 && floor(var.version_retention_days) == var.version_retention_days
-    error_message = "version_retention_days is a whole number, at least 1."
+    error_message = "version_retention_days must be a whole number, at least 1."
   }
 }
 
 variable "report_retention_days" {
-  description = "Days for which dated reports are kept; the latest one stays."
+  description = "Days for which dated reports are stored; the latest report stays."
   type        = number
   default     = 90
 
   validation {
     condition     = var.report_retention_days >= 1
-    error_message = "report_retention_days is at least 1."
+    error_message = "report_retention_days must be at least 1."
   }
 }
 
 variable "log_retention_days" {
-  description = "Days for which CloudWatch keeps the programs' logs and the API's access log."
+  description = "Days for which CloudWatch stores the logs of the functions and the access log of the API."
   type        = number
   default     = 30
 
   validation {
     condition     = contains([1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365], var.log_retention_days)
-    error_message = "log_retention_days is one of 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365."
+    error_message = "log_retention_days must be one of 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365."
   }
 }
 
 variable "sweeper_package" {
-  description = "Path of the sweeper's zip (made by scripts/package: one file, `bootstrap`)."
+  description = "Path of the sweeper's zip file from scripts/package."
   type        = string
 
   validation {
     condition     = endswith(var.sweeper_package, ".zip") && fileexists(var.sweeper_package)
-    error_message = "sweeper_package must be the path of an existing .zip; scripts/package makes one from the built program."
+    error_message = "sweeper_package must be the path of an existing .zip; create it with scripts/package."
   }
 }
 
 variable "tune_package" {
-  description = "Path of the tune API's zip (made by scripts/package: one file, `bootstrap`)."
+  description = "Path of the zip file of the tune API from scripts/package."
   type        = string
 
   validation {
     condition     = endswith(var.tune_package, ".zip") && fileexists(var.tune_package)
-    error_message = "tune_package must be the path of an existing .zip; scripts/package makes one from the built program."
+    error_message = "tune_package must be the path of an existing .zip; create it with scripts/package."
   }
 }
 
 variable "probe_package" {
-  description = "Path of the probe's archive (made by scripts/package-probe), to be fetched by nodes; null leaves installing to you."
+  description = "Path of the probe's archive from scripts/package-probe, for the installation on nodes; null if you install the probe yourself."
   type        = string
   default     = null
 
   validation {
     condition     = var.probe_package == null || can(filesha256(var.probe_package))
-    error_message = "probe_package must be the path of an existing archive; scripts/package-probe makes one from the built probe."
+    error_message = "probe_package must be the path of an existing archive; create it with scripts/package-probe."
   }
 }
 
@@ -114,134 +114,134 @@ variable "architecture" {
 
   validation {
     condition     = contains(["x86_64", "arm64"], var.architecture)
-    error_message = "architecture is x86_64 or arm64."
+    error_message = "architecture must be x86_64 or arm64."
   }
 }
 
 variable "sweeper_memory_mb" {
-  description = "Memory of the sweeper; its share of CPU grows with it."
+  description = "Memory of the sweeper in MB; its CPU share grows with it."
   type        = number
   default     = 1024
 
   validation {
     condition     = var.sweeper_memory_mb >= 256 && var.sweeper_memory_mb <= 10240
-    error_message = "sweeper_memory_mb is between 256 and 10240."
+    error_message = "sweeper_memory_mb must be between 256 and 10240."
   }
 }
 
 variable "sweeper_timeout_seconds" {
-  description = "Time limit of one sweep; it stops at 60 % of it and the next goes on."
+  description = "Timeout of one sweep in seconds. A sweep stops after 60 % of it, and the next one continues."
   type        = number
   default     = 300
 
   validation {
     condition     = var.sweeper_timeout_seconds >= 30 && var.sweeper_timeout_seconds <= 900
-    error_message = "sweeper_timeout_seconds is between 30 and 900."
+    error_message = "sweeper_timeout_seconds must be between 30 and 900."
   }
 }
 
 variable "sweeper_reserved_concurrency" {
-  description = "Sweeps at once: 1, or -1 for no reservation in an account whose limit is too small for one."
+  description = "Reserved concurrency of the sweeper: 1, or -1 for none if the limit of the account is too low."
   type        = number
   default     = 1
 
   validation {
     condition     = contains([-1, 1], var.sweeper_reserved_concurrency)
-    error_message = "sweeper_reserved_concurrency is 1, or -1 where the account cannot reserve any."
+    error_message = "sweeper_reserved_concurrency must be 1, or -1 if the account cannot reserve any."
   }
 }
 
 variable "tune_memory_mb" {
-  description = "Memory of the tune API; its share of CPU grows with it."
+  description = "Memory of the tune API in MB; its CPU share grows with it."
   type        = number
   default     = 512
 
   validation {
     condition     = var.tune_memory_mb >= 128 && var.tune_memory_mb <= 10240
-    error_message = "tune_memory_mb is between 128 and 10240."
+    error_message = "tune_memory_mb must be between 128 and 10240."
   }
 }
 
 variable "tune_timeout_seconds" {
-  description = "Time limit of one API request; the gateway itself gives up after 30."
+  description = "Timeout of one API request in seconds; the timeout of the gateway is 30."
   type        = number
   default     = 29
 
   validation {
     condition     = var.tune_timeout_seconds >= 1 && var.tune_timeout_seconds <= 30
-    error_message = "tune_timeout_seconds is between 1 and 30."
+    error_message = "tune_timeout_seconds must be between 1 and 30."
   }
 }
 
 variable "sweep_interval_minutes" {
-  description = "Minutes from one sweep to the next."
+  description = "Minutes between the start of two sweeps."
   type        = number
   default     = 10
 
   validation {
     condition     = var.sweep_interval_minutes >= 1 && floor(var.sweep_interval_minutes) == var.sweep_interval_minutes
-    error_message = "sweep_interval_minutes is a whole number, at least 1."
+    error_message = "sweep_interval_minutes must be a whole number, at least 1."
   }
 }
 
 variable "schedule_state" {
-  description = "ENABLED, or DISABLED to invoke the sweeper by hand only."
+  description = "State of the schedule: ENABLED or DISABLED. With DISABLED, invoke the sweeper yourself."
   type        = string
   default     = "ENABLED"
 
   validation {
     condition     = contains(["ENABLED", "DISABLED"], var.schedule_state)
-    error_message = "schedule_state is ENABLED or DISABLED."
+    error_message = "schedule_state must be ENABLED or DISABLED."
   }
 }
 
 variable "regions" {
-  description = "Regions to sweep; empty means every region that the account has enabled."
+  description = "Regions to sweep; empty for all enabled regions of the account."
   type        = list(string)
   default     = []
 
   validation {
     condition     = alltrue([for region in var.regions : can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", region))])
-    error_message = "regions are names such as eu-central-1."
+    error_message = "regions must be names such as eu-central-1."
   }
 }
 
 variable "member_accounts" {
-  description = "Other accounts to scan: their ids, or \"organization\" for all of them. Each needs the role of terraform/member."
+  description = "Other accounts to scan: their ids, or \"organization\" for all accounts. Each needs the role of terraform/member."
   type        = list(string)
   default     = []
 
   validation {
     condition     = alltrue([for account in var.member_accounts : account == "organization" || can(regex("^[0-9]{12}$", account))])
-    error_message = "member_accounts holds account ids of 12 digits, or \"organization\"."
+    error_message = "member_accounts must contain account ids of 12 digits, or \"organization\"."
   }
 }
 
 variable "member_role_name" {
-  description = "Name of the role that is assumed in each member account."
+  description = "Name of the role that the sweeper assumes in each member account."
   type        = string
   default     = "ebb-member"
 }
 
 variable "member_external_id" {
-  description = "External id that the members' roles require; null for none."
+  description = "External id that the member roles require; null for none."
   type        = string
   default     = null
 }
 
 variable "shards" {
-  description = "How many sweeps share the nodes, each with a queue and a function: one for every 100,000 nodes. Before there are fewer, probes must know the shorter queue_url and the queues that go be empty."
+  description = "Number of shards that divide the nodes, each with a queue and a function. Use one for every 100,000 nodes. Before you reduce the number, give the probes the shorter queue_url and wait until the removed queues are empty."
   type        = number
   default     = 1
 
   validation {
     condition     = var.shards >= 1 && var.shards <= 99 && floor(var.shards) == var.shards
-    error_message = "shards is a whole number from 1 to 99."
+    error_message = "shards must be a whole number from 1 to 99."
   }
 }
 
 variable "senders" {
-  description = "Which credentials may send for a node, by kind: ec2, eks_pod_identity, irsa, roles_anywhere. See \"Who can speak for a node\"."
+  description = "Credentials that may send data of a node, by kind: ec2, eks_pod_identity, irsa, roles_anywhere. See \"Who can speak for a node\"."
   type = object({
     ec2 = optional(object({
       role_arns = optional(list(string), [])
@@ -264,7 +264,7 @@ variable "senders" {
 
   validation {
     condition     = length([for sender in values(var.senders) : true if sender != null]) > 0
-    error_message = "senders names at least one kind, such as { ec2 = {} }."
+    error_message = "senders must contain at least one kind, such as { ec2 = {} }."
   }
 
   validation {
@@ -273,14 +273,14 @@ variable "senders" {
         for role in try(sender.role_arns, []) : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+$", role))
       ]
     ]))
-    error_message = "role_arns of senders are ARNs of roles, such as arn:aws:iam::123456789012:role/probe."
+    error_message = "role_arns of senders must be ARNs of roles, such as arn:aws:iam::123456789012:role/probe."
   }
 
   validation {
     condition = alltrue([
       for kind, sender in var.senders : kind == "ec2" || alltrue([for values in values(sender) : length(values) > 0]) if sender != null
     ])
-    error_message = "Every kind of senders other than ec2 needs role_arns and what its credentials must prove."
+    error_message = "Every kind of senders other than ec2 needs role_arns and its proof."
   }
 
   validation {
@@ -289,196 +289,196 @@ variable "senders" {
       [for arn in try(var.senders.irsa.oidc_provider_arns, []) : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:oidc-provider/[^*?$]+$", arn))],
       [for name in try(var.senders.roles_anywhere.common_names, []) : can(regex("^[^$?]*[^$?*. ][^$?]*$", name))],
     ))
-    error_message = "senders: cluster_arns and oidc_provider_arns are ARNs; common_names are names, or patterns such as *.cluster.example.org, but not * alone."
+    error_message = "senders: cluster_arns and oidc_provider_arns must be ARNs; common_names must be names or patterns such as *.cluster.example.org, but not * alone."
   }
 }
 
 variable "api_authorization" {
-  description = "Authorization of the API: AWS_IAM (signed requests), JWT (tokens of api_jwt_issuer) or NONE (everybody: for simulators)."
+  description = "Authorization of the API: AWS_IAM (signed requests), JWT (tokens of api_jwt_issuer) or NONE (only for simulators)."
   type        = string
   default     = "AWS_IAM"
 
   validation {
     condition     = contains(["AWS_IAM", "JWT", "NONE"], var.api_authorization)
-    error_message = "api_authorization is AWS_IAM, JWT or NONE."
+    error_message = "api_authorization must be AWS_IAM, JWT or NONE."
   }
 }
 
 variable "api_jwt_issuer" {
-  description = "Issuer of the tokens that the API accepts, with api_authorization JWT: the URL in their `iss`."
+  description = "Issuer of accepted tokens: the URL in their `iss`. Applies to api_authorization JWT."
   type        = string
   default     = null
 
   validation {
     condition     = var.api_jwt_issuer == null || can(regex("^https://[^\\s]+$", var.api_jwt_issuer))
-    error_message = "api_jwt_issuer is a URL of https."
+    error_message = "api_jwt_issuer must be an https URL."
   }
 }
 
 variable "api_jwt_audience" {
-  description = "For whom those tokens must be: the `aud` or `client_id` of one of these."
+  description = "Accepted audiences of tokens: values of `aud` or `client_id`."
   type        = list(string)
   default     = []
 
   validation {
     condition     = alltrue([for audience in var.api_jwt_audience : length(audience) > 0])
-    error_message = "api_jwt_audience holds no empty text."
+    error_message = "api_jwt_audience must not contain an empty text."
   }
 }
 
 variable "api_jwt_read_scopes" {
-  description = "Scopes that may read over the API, one is enough; [] lets every token of the audience read."
+  description = "Scopes that permit reading; one of them is enough. With [] every token of the audience permits reading."
   type        = list(string)
   default     = ["ebb.read"]
 
   validation {
     condition     = alltrue([for scope in var.api_jwt_read_scopes : can(regex("^[!#-\\[\\]-~]+$", scope))])
-    error_message = "api_jwt_read_scopes holds scopes of OAuth 2.0: no space, quote or backslash."
+    error_message = "api_jwt_read_scopes must contain OAuth 2.0 scopes without space, quote or backslash."
   }
 }
 
 variable "api_jwt_write_scopes" {
-  description = "Scopes that may dismiss, snooze and reopen findings over the API, one is enough; they may read, too."
+  description = "Scopes that permit reading and decisions about findings; one of them is enough."
   type        = list(string)
   default     = ["ebb.write"]
 
   validation {
     condition     = alltrue([for scope in var.api_jwt_write_scopes : can(regex("^[!#-\\[\\]-~]+$", scope))])
-    error_message = "api_jwt_write_scopes holds scopes of OAuth 2.0: no space, quote or backslash."
+    error_message = "api_jwt_write_scopes must contain OAuth 2.0 scopes without space, quote or backslash."
   }
 }
 
 variable "api_rate_limit" {
-  description = "Requests a second that the API takes on average, over all callers; more are answered with 429."
+  description = "Average requests per second of all callers; further requests get status 429."
   type        = number
   default     = 20
 
   validation {
     condition     = var.api_rate_limit >= 1 && var.api_rate_limit <= 10000
-    error_message = "api_rate_limit is between 1 and 10000."
+    error_message = "api_rate_limit must be between 1 and 10000."
   }
 }
 
 variable "api_burst_limit" {
-  description = "Requests that the API takes at once above the rate."
+  description = "Requests above the rate that the API accepts at once."
   type        = number
   default     = 40
 
   validation {
     condition     = var.api_burst_limit >= 1 && var.api_burst_limit <= 5000 && floor(var.api_burst_limit) == var.api_burst_limit
-    error_message = "api_burst_limit is a whole number between 1 and 5000."
+    error_message = "api_burst_limit must be a whole number between 1 and 5000."
   }
 }
 
 variable "policy_toml" {
-  description = "Content of config/policy.toml: thresholds of the judgement. Null leaves the built-in defaults."
+  description = "Content of config/policy.toml with thresholds; null for the defaults."
   type        = string
   default     = null
 }
 
 variable "rules_toml" {
-  description = "Content of config/rules.toml: which processes are background. Null leaves the built-in defaults."
+  description = "Content of config/rules.toml, which defines background processes; null for the defaults."
   type        = string
   default     = null
 }
 
 variable "slack_webhook_url" {
-  description = "Slack webhook for the digest, kept in Secrets Manager. Null sends none."
+  description = "Slack webhook for notifications, stored in Secrets Manager; null for none."
   type        = string
   default     = null
   sensitive   = true
 
   validation {
     condition     = var.slack_webhook_url == null || can(regex("^https?://", var.slack_webhook_url))
-    error_message = "slack_webhook_url is a URL."
+    error_message = "slack_webhook_url must be a URL."
   }
 }
 
 variable "slack_channels" {
-  description = "Webhooks of further Slack channels by name, or their ids with slack_bot_token; the policy's routes send owners' findings to them."
+  description = "Further Slack channels by name: webhooks, or channel ids with slack_bot_token. Routes of the policy use these names."
   type        = map(string)
   default     = {}
   sensitive   = true
 }
 
 variable "slack_bot_token" {
-  description = "Bot token (scopes chat:write and channels:history, groups:history in private channels) instead of slack_webhook_url: updates then go in the thread of what they are about, and no message is posted twice."
+  description = "Bot token instead of slack_webhook_url. Scopes: chat:write and channels:history, and groups:history in private channels. With a bot, updates are posted in threads, and no message is posted twice."
   type        = string
   default     = null
   sensitive   = true
 }
 
 variable "slack_channel_id" {
-  description = "Channel that the bot posts to; needed with slack_bot_token."
+  description = "Channel of the bot; required with slack_bot_token."
   type        = string
   default     = null
 }
 
 variable "events_webhook_url" {
-  description = "Where each change of a finding is posted as a signed CloudEvent; needs events_webhook_key. Null sends none."
+  description = "URL that receives each change of a finding as a signed CloudEvent; requires events_webhook_key. Null for none."
   type        = string
   default     = null
   sensitive   = true
 
   validation {
     condition     = var.events_webhook_url == null || can(regex("^https?://", var.events_webhook_url))
-    error_message = "events_webhook_url is a URL."
+    error_message = "events_webhook_url must be a URL."
   }
 }
 
 variable "events_webhook_key" {
-  description = "Key of the signatures as Standard Webhooks has it: whsec_ and 24 to 64 bytes in base64; two with a space between while one is changed."
+  description = "Signing key of Standard Webhooks: whsec_ and 24 to 64 bytes in base64. During a rotation, two keys separated by a space."
   type        = string
   default     = null
   sensitive   = true
 
   validation {
     condition     = var.events_webhook_key == null || can(regex("^whsec_[A-Za-z0-9+/=]+( whsec_[A-Za-z0-9+/=]+)*$", var.events_webhook_key))
-    error_message = "events_webhook_key is whsec_ and base64, such as whsec_$(openssl rand -base64 32)."
+    error_message = "events_webhook_key must be whsec_ and base64, such as whsec_$(openssl rand -base64 32)."
   }
 }
 
 variable "topic_arn" {
-  description = "SNS topic that takes what changed as CloudEvents, for everything else. Null sends none."
+  description = "SNS topic that receives changes of findings as CloudEvents; null for none."
   type        = string
   default     = null
 
   validation {
     condition     = var.topic_arn == null || can(regex("^arn:[^:]+:sns:[^:]+:[0-9]+:[A-Za-z0-9_.-]+$", var.topic_arn))
-    error_message = "topic_arn is the ARN of an SNS topic."
+    error_message = "topic_arn must be the ARN of an SNS topic."
   }
 }
 
 variable "email_contact_list" {
-  description = "Contact list of SES (an account has one): emails then unsubscribe at one click. Null asks for an email to the sender instead."
+  description = "Contact list of SES for the unsubscribe link of emails. Null adds a link that sends an email to the sender."
   type        = string
   default     = null
 }
 
 variable "email_from" {
-  description = "Sender of the digest by email, an identity that SES has verified. Null sends none."
+  description = "Sender of notifications by email, an identity that SES has verified; null for none."
   type        = string
   default     = null
 
   validation {
     condition     = var.email_from == null || can(regex("^[^@\\s]+@[^@\\s]+$", var.email_from))
-    error_message = "email_from is one bare address, such as ebb@example.org."
+    error_message = "email_from must be one plain address, such as ebb@example.org."
   }
 }
 
 variable "email_to" {
-  description = "Recipients of the digest by email."
+  description = "Recipients of notifications by email."
   type        = list(string)
   default     = []
 
   validation {
     condition     = alltrue([for address in var.email_to : can(regex("^[^@,\\s]+@[^@,\\s]+$", address))])
-    error_message = "email_to holds bare addresses, such as team@example.org."
+    error_message = "email_to must contain plain addresses, such as team@example.org."
   }
 }
 
 variable "extra_environment" {
-  description = "More environment for both programs: endpoints of simulators or private endpoints (AWS_ENDPOINT_URL_<SERVICE>), a copy of the Spot Instance Advisor's file (EBB_SPOT_ADVISOR_URL), log level."
+  description = "Additional environment variables of both functions, such as AWS_ENDPOINT_URL_<SERVICE>, EBB_SPOT_ADVISOR_URL or the log level."
   type        = map(string)
   default     = {}
 }

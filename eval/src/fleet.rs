@@ -97,7 +97,7 @@ impl Fleet {
     /// Names the file that cannot be written.
     pub(crate) fn write(&self, plan: Plan, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder)
-            .with_context(|| format!("the folder {}", folder.display()))?;
+            .with_context(|| format!("failed to read the folder {}", folder.display()))?;
         csv(&folder.join("metrics.csv"), self.rows.iter().flatten())?;
         csv(&folder.join("labels.csv"), &self.labels)?;
         let note = format!(
@@ -106,12 +106,13 @@ impl Fleet {
             plan.seed, plan.machines, plan.days, plan.minutes
         );
         let path = folder.join("README.txt");
-        std::fs::write(&path, note).with_context(|| format!("the file {}", path.display()))
+        std::fs::write(&path, note)
+            .with_context(|| format!("failed to read or write the file {}", path.display()))
     }
 }
 
 fn csv<T: Serialize>(path: &Path, rows: impl IntoIterator<Item = T>) -> Result<()> {
-    let shown = || format!("the file {}", path.display());
+    let shown = || format!("failed to read or write the file {}", path.display());
     let file = File::create(path).with_context(shown)?;
     let mut writer = csv::Writer::from_writer(BufWriter::new(file));
     for row in rows {

@@ -59,12 +59,13 @@ pub(crate) struct DayScore {
 /// Names the file that is not valid.
 pub(crate) fn score_all(folder: &Path) -> Result<Vec<DayScore>> {
     let mut days: BTreeMap<String, Vec<Day>> = BTreeMap::new();
-    let entries =
-        std::fs::read_dir(folder).with_context(|| format!("the folder {}", folder.display()))?;
+    let entries = std::fs::read_dir(folder)
+        .with_context(|| format!("failed to read the folder {}", folder.display()))?;
     for entry in entries {
         let path = entry?.path();
         if path.to_string_lossy().ends_with(".tar.gz") {
-            read(&path, &mut days).with_context(|| format!("the archive {}", path.display()))?;
+            read(&path, &mut days)
+                .with_context(|| format!("failed to read the archive {}", path.display()))?;
         }
     }
     ensure!(
@@ -106,7 +107,7 @@ fn parse(text: &str) -> Result<Day> {
     for (i, word) in text.split_whitespace().enumerate() {
         match word.parse::<u32>() {
             Ok(percent @ 0..=100) => samples.push(percent),
-            _ => bail!("sample {}: {word} is no percentage", i + 1),
+            _ => bail!("sample {}: {word} is not a percentage", i + 1),
         }
     }
     ensure!(
@@ -143,7 +144,7 @@ const RULES: [Rule; 6] = [
     ("ParallelCluster: idle for 10 minutes", |day| {
         day.first.iter().rev().take(2).all(|percent| *percent < 5)
     }),
-    ("ebb, no probe: quiet for 6 hours", |day| {
+    ("ebb without a probe: idle for 6 hours", |day| {
         day.first.iter().rev().take(72).all(|percent| *percent < 5)
     }),
 ];
@@ -180,7 +181,7 @@ fn score(day: String, machines: &[Day]) -> DayScore {
         .map(|share| {
             let flagged = (machines.len() as f64 * share).round() as usize;
             Flagging {
-                rule: format!("the quietest {:.0} %", 100.0 * share),
+                rule: format!("the {:.0} % with the least CPU", 100.0 * share),
                 flagged,
                 wrong: wrong_among(flagged),
                 score_wrong: wrong_among(flagged),
@@ -210,8 +211,9 @@ fn score(day: String, machines: &[Day]) -> DayScore {
 /// One table for each day.
 pub(crate) fn tables(days: &[DayScore]) -> String {
     let mut text = String::from(
-        "Idle by CPU alone: flagged on the first half of a day, wrong where a sample of the second\n\
-         half is 20 % or more. Score: the mean of each hour's greatest sample, flagging as many.\n",
+        "Idle machines from CPU use only. A rule reports a machine from the first half of a day. \
+         The\nreport is wrong if a sample of the second half is 20 % or more. Score: mean of the \
+         greatest\nsample of each hour, with the same number of reported machines.\n",
     );
     for day in days {
         let rows: Vec<Vec<String>> = day
@@ -220,7 +222,7 @@ pub(crate) fn tables(days: &[DayScore]) -> String {
             .map(|rule| rule.row(day.machines))
             .collect();
         let first = match day.first_wrong {
-            Some(place) => format!(", first of all number {place} by the score"),
+            Some(place) => format!(", the first one at place {place} of the score"),
             None => String::new(),
         };
         text.push_str(&format!(

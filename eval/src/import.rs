@@ -94,7 +94,7 @@ pub(crate) fn apply_all(folder: &Path) -> Result<Vec<Applied>> {
     }
     ensure!(
         !applied.is_empty(),
-        "no pipeline in {} has two traces NAME{}",
+        "no pipeline in {} has two traces with names NAME{}",
         folder.display(),
         ENDINGS[1]
     );
@@ -103,8 +103,8 @@ pub(crate) fn apply_all(folder: &Path) -> Result<Vec<Applied>> {
 
 /// Traces by pipeline and name.
 fn traces(folder: &Path) -> Result<BTreeMap<String, BTreeMap<String, PathBuf>>> {
-    let entries =
-        std::fs::read_dir(folder).with_context(|| format!("the folder {}", folder.display()))?;
+    let entries = std::fs::read_dir(folder)
+        .with_context(|| format!("failed to read the folder {}", folder.display()))?;
     let mut runs: BTreeMap<String, BTreeMap<String, PathBuf>> = BTreeMap::new();
     for entry in entries {
         let path = entry?.path();
@@ -234,9 +234,9 @@ impl Reserved {
 /// Exceedances, steps with more exceedances than stated, and hours.
 pub(crate) fn tables(applied: &[Applied]) -> String {
     let mut text = String::from(
-        "Requests advised from one run, applied to another run of the same pipeline. A step\n\
-         keeps its bound when the share of its tasks that exceed the advice is at most the\n\
-         upper bound stated. Tasks on which no request was changed are counted too.\n\n",
+        "Requests recommended from one run, applied to another run of the same pipeline. A \
+         step\nstays within its bound if the share of its tasks above the recommendation is at \
+         most the\nreported upper bound. Tasks without a changed request are included.\n\n",
     );
     let head = [
         "",

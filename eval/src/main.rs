@@ -62,19 +62,19 @@ enum Study {
 const LABELLED: &str = "\
 The folder has files *.csv or *.csv.gz with the columns that `ebb scan --metrics` reads, and
 labels.csv with the columns resource_id,label,from. `from` is a time (RFC 3339) and belongs to
-the label `forgotten` only. Machines without a label are judged with the others, not scored.
+the label `forgotten` only. Machines without a label are evaluated, but not scored.
 
 Labels, and the finding that each should have:
   dead        never used in these metrics: idle_node
-  forgotten   not used since `from`: idle_node from then on
+  forgotten   not used since `from`: idle_node after that time
   office      used in working hours: off_hours_node
   nightly     a job of an hour or more each night: off_hours_node
-  oversized   works all the time on a small part of its cores: overprovisioned_node
-  undersized  its cores are full for most of the time: underprovisioned_node
+  oversized   always uses a small part of its cores: overprovisioned_node
+  undersized  its cores are full most of the time: underprovisioned_node
   weekly, month_end, always, bursty, hourly, irregular, network (low CPU, much traffic), cache
   (low CPU, some traffic, memory in use), in_use: none
-idle_node is wrong about all labels but the first two. Advice on the size is scored where the
-label says something about the size, and is listed as not scored elsewhere.";
+idle_node is correct only for the first two labels. Advice on the size is scored only if the label
+defines the size.";
 
 #[derive(clap::Args)]
 #[command(after_help = LABELLED)]
@@ -125,7 +125,7 @@ struct Input {
     /// Folder of gzipped CSV files; each file is one workflow, or one workflow and machine as
     /// WORKFLOW-MACHINE.csv.gz. For idle machines: archives *.tar.gz with a folder for each day and
     /// a file for each machine of 288 percentages, one every 5 minutes. For import: Nextflow traces
-    /// PIPELINE-RUN.trace.txt.gz. For verdicts: see eval/histories/README.md.
+    /// PIPELINE-RUN.trace.txt.gz. For `verdicts`: see eval/histories/README.md.
     #[arg(long)]
     data: PathBuf,
     /// Prints JSON instead of tables.

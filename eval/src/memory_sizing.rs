@@ -80,7 +80,7 @@ pub(crate) fn replay_all(folder: &Path) -> Result<Vec<Replay>> {
     files
         .into_iter()
         .map(|(workflow, tasks)| {
-            let why = format!("the workflow {workflow}");
+            let why = format!("failed to replay the workflow {workflow}");
             replay(workflow, tasks).context(why)
         })
         .collect()
@@ -92,7 +92,7 @@ fn replay(workflow: String, mut tasks: Vec<Task>) -> Result<Replay> {
         .iter()
         .filter(|task| task.part == Part::Replay)
         .count();
-    ensure!(replayed > 0, "no row is to be replayed");
+    ensure!(replayed > 0, "no rows to replay");
     let default = SizingPolicy::default();
     let least_waste = SizingPolicy {
         oom_ppm: 1_000_000,
@@ -100,7 +100,7 @@ fn replay(workflow: String, mut tasks: Vec<Task>) -> Result<Replay> {
     };
     Ok(Replay {
         tasks: replayed,
-        requests: outcome("the user's requests", &tasks, None)?,
+        requests: outcome("requests of the user", &tasks, None)?,
         least_waste: outcome("least waste", &tasks, Some(&least_waste))?,
         default_policy: outcome("default policy", &tasks, Some(&default))?,
         published: published::figures(&workflow, replayed),
@@ -176,7 +176,7 @@ impl Outcome {
             };
         }
         anyhow::bail!(
-            "task {} of {} never fits: it needs {}",
+            "task {} of {} fits no request; it needs {}",
             task.order,
             task.process,
             run.peak
@@ -208,14 +208,14 @@ pub(crate) fn tables(replays: &[Replay]) -> String {
         "GBh wasted",
         "failed attempts",
         "failed tasks",
-        "stated OOM",
+        "estimated OOM",
         "observed OOM",
         "of tasks",
-        "not advised",
+        "no advice",
     ];
     let mut text = String::from(
-        "Memory sizing by replay. OOM: first asks that were too small, among tasks of\n\
-         processes with at least 20 samples.\n",
+        "Memory sizing by replay. OOM: first requests that were too small, for tasks of\nprocesses \
+         with at least 20 samples.\n",
     );
     for replay in replays {
         let ours = [
@@ -242,7 +242,7 @@ pub(crate) fn tables(replays: &[Replay]) -> String {
 impl Replay {
     fn verdict(&self) -> String {
         let of_requests = 100.0 * self.default_policy.wasted_gbh / self.requests.wasted_gbh;
-        let mut text = format!("default policy: {of_requests:.0} % of the requests' waste\n");
+        let mut text = format!("default policy: {of_requests:.0} % of the waste of the requests\n");
         let by_waste = |a: &&Figure, b: &&Figure| a.wasted_gbh.total_cmp(&b.wasted_gbh);
         match self.published.iter().min_by(by_waste) {
             None => text.push_str("least waste: no published figure for this replay\n"),

@@ -42,7 +42,7 @@ const KINDS: [FindingKind; 5] = [
 /// than 5 MB of network traffic a day, over all metrics.
 ///
 /// Source: AWS Compute Optimizer user guide, "Idle resources".
-const COMPUTE_OPTIMIZER: &str = "idle by Compute Optimizer's rule";
+const COMPUTE_OPTIMIZER: &str = "idle by the rule of Compute Optimizer";
 
 /// Hours of a day.
 pub(crate) const HOURS: u32 = 24;
@@ -94,7 +94,7 @@ pub(crate) fn score_folder(folder: &Path) -> Result<Vec<Score>> {
     for id in labels.keys() {
         ensure!(
             known.contains(id.as_str()),
-            "{id} has a label and no metrics"
+            "{id} has a label, but no metrics"
         );
     }
     score(&machines, &labels, HOURS)
@@ -107,10 +107,7 @@ pub(crate) fn score(
     hours: u32,
 ) -> Result<Vec<Score>> {
     let ends = machines.values().filter_map(|m| m.samples.last_key_value());
-    let newest = ends
-        .map(|(at, _)| *at)
-        .max()
-        .context("there are no metrics")?;
+    let newest = ends.map(|(at, _)| *at).max().context("no metrics")?;
     let cuts: Vec<Timestamp> = (0..hours)
         .rev()
         .map(|back| newest - SignedDuration::from_hours(back.into()))
@@ -245,7 +242,7 @@ impl rows::Machine {
 /// One table for each kind, and the labels with wrong or missed findings.
 pub(crate) fn tables(scores: &[Score]) -> String {
     let mut text = String::from(
-        "Findings by metrics alone, at each hour of the last day of a labelled fleet.\n",
+        "Findings from metrics only, at each hour of the last day of a labelled fleet.\n",
     );
     let kinds = KINDS.iter().map(|kind| kind.slug());
     for kind in kinds.chain([COMPUTE_OPTIMIZER]) {
@@ -253,7 +250,7 @@ pub(crate) fn tables(scores: &[Score]) -> String {
         let is_empty = |score: &&Score| score.counts() == [0; 4];
         text.push('\n');
         if of_kind.iter().all(is_empty) {
-            text.push_str(&format!("{kind}: none found, and none missed\n"));
+            text.push_str(&format!("{kind}: none found and none missed\n"));
             continue;
         }
         let rows: Vec<Vec<String>> = of_kind.iter().map(|score| score.row()).collect();
@@ -271,7 +268,7 @@ pub(crate) fn tables(scores: &[Score]) -> String {
         text.push_str(&least("least precision", precisions));
         text.push_str(&least("least recall", of_kind.iter().map(|s| s.recall())));
         let wrong = of_kind.iter().map(|score| &score.wrong_ids);
-        text.push_str(&mistaken("wrong about", wrong));
+        text.push_str(&mistaken("wrong for", wrong));
         let missed = of_kind.iter().map(|score| &score.missed_ids);
         text.push_str(&mistaken("missed", missed));
     }

@@ -93,11 +93,11 @@ const METHODS: [(&str, Choice, Method); 7] = [
     ("ebb", Choice::Everything, ebb),
     ("ebb", Choice::OnDemandAtHome, ebb_at_home),
     (
-        "ebb, from one machine's runs",
+        "ebb, from the runs on one machine",
         Choice::OnDemandAtHome,
         ebb_from_one,
     ),
-    ("as it is", Choice::OnDemandAtHome, as_it_is),
+    ("no change", Choice::OnDemandAtHome, as_it_is),
     (
         "P99.5 + 20 %, cheapest fit",
         Choice::OnDemandAtHome,
@@ -194,14 +194,14 @@ fn one_size_down(world: &World, task: &Task) -> Option<f64> {
 /// One table for each set of offers.
 pub(crate) fn tables(regrets: &[Regret]) -> String {
     let mut text = String::from(
-        "SIMULATED: placement on made-up worlds whose truth is known. Regret: how much more a run\n\
-         costs than where it is cheapest in truth.\n",
+        "SIMULATED: placement in generated worlds with known costs. Regret: additional cost of a \
+         run\ncompared with the cheapest placement.\n",
     );
     let choices = [
         (Choice::Everything, "All types, regions and markets"),
         (
             Choice::OnDemandAtHome,
-            "All types, in the region of the data and on demand",
+            "All types on demand in the region of the data",
         ),
     ];
     let head = ["", "mean regret", "median", "p95", "steps", "no answer"];

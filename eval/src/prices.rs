@@ -52,10 +52,10 @@ enum Why {
 impl Why {
     fn words(self) -> &'static str {
         match self {
-            Self::TheirsIsDedicated => "the other table has dedicated tenancy's price",
-            Self::OursIsDedicated => "ours is dedicated tenancy's, with nothing to show it",
-            Self::FellSince => "the price fell after our list's day",
-            Self::RoseSince => "the price rose after our list's day",
+            Self::TheirsIsDedicated => "the other table has the price of dedicated tenancy",
+            Self::OursIsDedicated => "our price is of dedicated tenancy without a label",
+            Self::FellSince => "the price fell after the date of our list",
+            Self::RoseSince => "the price rose after the date of our list",
         }
     }
 }
@@ -180,20 +180,21 @@ fn micros(price: UsdPerHour) -> f64 {
 }
 
 fn theirs(path: &Path) -> Result<BTreeMap<InstanceType, UsdPerHour>> {
-    let about = || format!("the file {}", path.display());
+    let about = || format!("failed to read or write the file {}", path.display());
     let file = File::open(path).with_context(about)?;
     let rows = csv::Reader::from_reader(BufReader::new(file)).into_deserialize::<Row>();
     let price = |row: Result<Row, csv::Error>| {
         let row = row.with_context(about)?;
         let usd = Usd::parse(&row.usd_per_hour).filter(|usd| *usd > Usd::ZERO);
-        let usd = usd.with_context(|| format!("{}: no price of {}", about(), row.instance_type))?;
+        let usd =
+            usd.with_context(|| format!("{}: no price for {}", about(), row.instance_type))?;
         Ok((row.instance_type, UsdPerHour(usd)))
     };
     rows.map(price).collect()
 }
 
 fn advisor(path: &Path) -> Result<Advisor> {
-    let about = || format!("the file {}", path.display());
+    let about = || format!("failed to read or write the file {}", path.display());
     let file = File::open(path).with_context(about)?;
     let mut text = String::new();
     let mut unpacked = GzDecoder::new(BufReader::new(file));
@@ -220,10 +221,10 @@ pub(crate) fn tables(results: &[Compared]) -> String {
         let rows: Vec<Vec<String>> = compared.differ.iter().map(row).collect();
         let head = ["type", "built in", "other table", "differs", "basis", "why"];
         out.push_str(&format!(
-            "List prices of {REGION} built in ({}): {} types.\nThe other table: {}. In both: {}, \
-             of which {} within {TOLERATED} %, {} not.\nOnly in the other: {} types without \
-             specs here, {} without a price here: on sale there since our list's day, or a zero \
-             in it.\n\n{}\n",
+            "Built-in list prices of {REGION} ({}): {} types.\nOther table: {} types. In both: {}; \
+             {} within {TOLERATED} %, {} not.\nOnly in the other table: {} types without \
+             specifications here, {} types without a price here (newer than our list, or with a \
+             price of zero).\n\n{}\n",
             compared.source,
             compared.ours,
             compared.theirs,
@@ -235,12 +236,12 @@ pub(crate) fn tables(results: &[Compared]) -> String {
             table::lines(&head, &rows),
         ));
         out.push_str(&format!(
-            "Spot Instance Advisor: {} types in {} regions are read, {} names are none.\n",
+            "Spot Instance Advisor: {} types in {} regions; {} invalid names.\n",
             compared.advisor_types, compared.advisor_regions, compared.advisor_unread
         ));
         for (band, types) in &compared.advisor_bands {
             out.push_str(&format!(
-                "  taken back in a month: {band:<14} {types:>6} types\n"
+                "  interrupted in a month: {band:<14} {types:>6} types\n"
             ));
         }
     }

@@ -18,8 +18,8 @@ pub(crate) type Named<T> = (String, Vec<T>);
 /// # Errors
 /// Names the file and line that cannot be read.
 pub(crate) fn folder<T: DeserializeOwned>(folder: &Path) -> Result<Vec<Named<T>>> {
-    let entries =
-        std::fs::read_dir(folder).with_context(|| format!("the folder {}", folder.display()))?;
+    let entries = std::fs::read_dir(folder)
+        .with_context(|| format!("failed to read the folder {}", folder.display()))?;
     let mut files = Vec::new();
     for entry in entries {
         let path = entry?.path();
@@ -42,8 +42,9 @@ pub(crate) fn folder<T: DeserializeOwned>(folder: &Path) -> Result<Vec<Named<T>>
 }
 
 fn rows<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
-    let file = File::open(path).with_context(|| format!("the file {}", path.display()))?;
+    let file = File::open(path)
+        .with_context(|| format!("failed to read or write the file {}", path.display()))?;
     let mut reader = csv::Reader::from_reader(GzDecoder::new(BufReader::new(file)));
     let rows: Result<Vec<T>, csv::Error> = reader.deserialize().collect();
-    rows.with_context(|| format!("the file {}", path.display()))
+    rows.with_context(|| format!("failed to read or write the file {}", path.display()))
 }

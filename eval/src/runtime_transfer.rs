@@ -64,7 +64,7 @@ pub(crate) fn score_all(folder: &Path) -> Result<Vec<Score>> {
     for (name, rows) in read::folder::<Row>(folder)? {
         let (pipeline, _) = name
             .split_once('-')
-            .with_context(|| format!("{name}: a file is named PIPELINE-MACHINE.csv.gz"))?;
+            .with_context(|| format!("{name}: expected a file name PIPELINE-MACHINE.csv.gz"))?;
         pipelines
             .entry(pipeline.to_owned())
             .or_default()
@@ -97,7 +97,7 @@ fn machine(rows: Vec<Row>) -> Machine {
 fn score(pipeline: String, machines: &[Machine]) -> Result<Score> {
     ensure!(
         machines.len() > 1,
-        "{pipeline}: one machine has nothing to be compared with"
+        "{pipeline}: at least two machines are required"
     );
     let (mut held_out, mut seen) = (Tally::default(), Tally::default());
     for (i, from) in machines.iter().enumerate() {
@@ -180,7 +180,7 @@ impl Tally {
 
     fn errors(self) -> Vec<Errors> {
         let all = [
-            ("the same time as before", self.same),
+            ("the same time", self.same),
             ("scaled by the mean ratio", self.scaled),
             ("ebb", self.ours),
         ];
@@ -209,11 +209,11 @@ pub(crate) fn tables(scores: &[Score]) -> String {
     for score in scores {
         let parts = [
             (
-                "the task was never seen on the target",
+                "the task was never observed on the target",
                 &score.task_held_out,
             ),
             (
-                "the task was seen there with other inputs",
+                "the task was observed there with other inputs",
                 &score.input_held_out,
             ),
         ];

@@ -81,7 +81,7 @@ pub(crate) struct OfKind {
 
 type Rule = (&'static str, fn(&Set, &History) -> Says);
 
-const EBB: &str = "Ebb, by its probe";
+const EBB: &str = "Ebb with a probe";
 
 /// Each rule uses the data that it would have at the end of the two weeks.
 const RULES: [Rule; 5] = [
@@ -169,8 +169,9 @@ fn shown(part: usize, whole: usize) -> String {
 /// All rules in one table, and Ebb by kind.
 pub(crate) fn tables(scores: &[OfKind]) -> String {
     let mut text = String::from(
-        "Idle or in use at the end of a fortnight; kinds that a threshold was chosen by are not\n\
-         scored. Shares with counts and 95 % intervals (Wilson); undetermined ones are in neither.\n\n",
+        "Idle or in use at the end of 14 days. Kinds that a threshold was chosen with are \
+         not\nscored. Shares have counts and 95 % intervals (Wilson); undetermined results count \
+         in\nneither.\n\n",
     );
     for (title, takes) in [
         ("all", (|_| true) as fn(&OfKind) -> bool),
@@ -184,7 +185,7 @@ pub(crate) fn tables(scores: &[OfKind]) -> String {
             title,
             "precision",
             "recall",
-            "recall, idle all along",
+            "recall, always idle",
             "undetermined",
         ];
         text.push_str(&table::lines(&head, &rows));
@@ -196,7 +197,7 @@ pub(crate) fn tables(scores: &[OfKind]) -> String {
         "Ebb by kind",
         "truth",
         "histories",
-        "called idle",
+        "reported idle",
         "undetermined",
         "",
     ];

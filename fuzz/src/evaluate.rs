@@ -65,12 +65,12 @@ fn instance(node: &NodeId, region: &Region) -> Instance {
     Instance::new(node.clone(), region.clone(), kind, state, Market::OnDemand)
 }
 
-/// What was known before: findings and memory of earlier sweeps.
+/// Findings and delivery state of earlier sweeps.
 #[derive(Debug, Clone, Default)]
 pub struct Before {
     /// Findings of earlier sweeps.
     pub lives: Lives,
-    /// What people decided.
+    /// Decisions of users.
     pub decisions: Decisions,
 }
 
@@ -167,5 +167,5 @@ fn check_markup(html: &str) {
     assert!(!html.contains(MARK), "a name is markup in the page");
 }
 
-/// What names hold in [`crate::story`], to be found where they are not escaped.
+/// Mark in the names of [`crate::story`], to find unescaped names.
 pub const MARK: &str = "<mark onload='";

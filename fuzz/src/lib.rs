@@ -8,7 +8,7 @@ mod story;
 pub mod support;
 mod targets;
 
-/// What a reader did with an input. A panic, too much memory or too much time is a finding.
+/// Result of a reader for an input. A panic, too much memory or too much time is a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The reader took it, at least in part.

@@ -15,7 +15,7 @@ pub const fn allocator() -> LimitedAllocator {
     Cap::new(System, usize::MAX)
 }
 
-/// What one input may cost.
+/// Limits of one input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Memory on top of what was allocated before, for an empty input.

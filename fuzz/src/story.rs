@@ -53,7 +53,7 @@ pub(crate) enum Sending {
     Steps(StepObject),
 }
 
-/// What nodes send, in order, with the time of arrival by the first node's boot clock.
+/// Messages of nodes in order, with the time of arrival by the boot clock of the first node.
 pub(crate) fn story(input: &[u8]) -> Vec<Sending> {
     let mut choices = Unstructured::new(input);
     let mut sendings = Vec::new();

@@ -1,4 +1,4 @@
-//! What several targets use.
+//! Functions of several targets.
 
 use std::cell::RefCell;
 use std::future::Future;

@@ -1,8 +1,8 @@
-//! Asks the NVIDIA driver what each GPU does and for whom: a line comes in, a line of
-//! JSON goes out. It is a program of its own because the driver's library must be
-//! loaded at run time, which the static probe cannot, and because it can hang.
+//! Requests the use of each GPU and its processes from the NVIDIA driver: a line is read, a line of
+//! JSON is written. It is a separate program for two reasons: the static probe cannot load the
+//! library of the driver at run time, and the library can hang.
 //!
-//!     ebb-gpu [LIBRARY]      libnvidia-ml.so.1 unless another is named
+//!     ebb-gpu [LIBRARY]      default: libnvidia-ml.so.1
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write, stdin, stdout};
@@ -22,19 +22,19 @@ fn main() -> anyhow::Result<()> {
     let library = std::env::args_os().nth(1);
     let library = library.unwrap_or_else(|| OsString::from(LIBRARY));
     let nvml = Nvml::builder().lib_path(&library).init();
-    let nvml = nvml.with_context(|| format!("{} does not start", library.display()))?;
+    let nvml = nvml.with_context(|| format!("failed to start {}", library.display()))?;
     let mut seen_until = Vec::new();
     for line in stdin().lock().lines() {
-        line.context("nobody asks any more")?;
+        line.context("failed to read the request")?;
         let look = look(&nvml, &mut seen_until)?;
         let mut out = stdout().lock();
-        serde_json::to_writer(&mut out, &look).context("nobody listens any more")?;
+        serde_json::to_writer(&mut out, &look).context("failed to write the response")?;
         writeln!(out).and_then(|()| out.flush())?;
     }
     Ok(())
 }
 
-/// The driver's times of the newest samples of a device that were told.
+/// Driver times of the newest reported samples of a device.
 #[derive(Debug, Default, Clone, Copy)]
 struct SeenUntil {
     device: u64,
@@ -42,7 +42,7 @@ struct SeenUntil {
 }
 
 fn look(nvml: &Nvml, seen_until: &mut Vec<SeenUntil>) -> anyhow::Result<GpuLook> {
-    let count = nvml.device_count().context("the GPUs cannot be counted")?;
+    let count = nvml.device_count().context("failed to count the GPUs")?;
     seen_until.resize(count as usize, SeenUntil::default());
     let mut devices = Vec::new();
     for (number, until) in (0..count).zip(seen_until) {
@@ -82,8 +82,8 @@ fn busy(device: &Device<'_>, until: &mut u64) -> Option<Share> {
     mean(shares)
 }
 
-/// Of a process that was idle the driver has no samples. Of one that was busy for a
-/// while it has those of that while: no process is told busier than the device.
+/// GPU use of each process. The driver has no samples of an idle process, and only samples of the
+/// busy time of another process. No process has a larger share than the device.
 fn processes(
     device: &Device<'_>,
     device_busy: Option<Share>,

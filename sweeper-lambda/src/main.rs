@@ -34,8 +34,8 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     lambda_runtime::run(service_fn(invoked)).await
 }
 
-/// Everything is made anew for each sweep: it takes a moment every few minutes,
-/// and nothing of an earlier sweep can stay behind.
+/// Creates all clients again for each sweep. This takes a moment every few minutes, and no state of
+/// an earlier sweep remains.
 async fn invoked(event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
     let swept = sweep(event.context.deadline).await;
     swept.map_err(|error| Diagnostic {
@@ -49,10 +49,10 @@ async fn sweep(deadline_ms: u64) -> Result<Value> {
     let end = i64::try_from(deadline_ms)
         .ok()
         .and_then(|ms| Timestamp::from_millisecond(ms).ok())
-        .context("the invocation's deadline is no time")?;
+        .context("invalid deadline of the invocation")?;
     let deadline = Deadline::within(Timestamp::now(), end);
     let summary = ports::sweep(&settings, &deadline).await?;
-    let summary = serde_json::to_value(summary).context("the summary as JSON")?;
+    let summary = serde_json::to_value(summary).context("failed to write the summary as JSON")?;
     tracing::info!(%summary, "swept");
     Ok(summary)
 }

@@ -47,7 +47,9 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
     let together = match &settings.beside {
         Beside::Nobody => None,
         beside => {
-            let who = aws::caller(&aws).await.context("the other accounts")?;
+            let who = aws::caller(&aws)
+                .await
+                .context("failed to identify the account")?;
             let entered = aws::enter(&aws, &who, beside, &settings.member_role).await;
             Some(entered.together(&settings.spot_advisor_url))
         }
@@ -75,7 +77,7 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
         queue: &AwsQueue::new(&aws, settings.queue_url.as_str()),
         dead_letters: &AwsQueue::new(&aws, settings.dead_letter_queue_url.as_str()),
         objects: &objects,
-        truth: &lake.context("the lake in the bucket")?,
+        truth: &lake.context("failed to open the lake in the bucket")?,
         channels: Channels {
             chat: chat.as_ref().map(|chat| chat as &dyn Chat),
             mail: settings

@@ -7,7 +7,7 @@ use ebb_notify::digest::Addresses;
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::shard::Shard;
 
-/// What the deployment tells a sweep.
+/// Settings of a sweep from the deployment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) bucket: String,
@@ -43,10 +43,13 @@ impl Settings {
         };
         let regions = listed("EBB_REGIONS")
             .into_iter()
-            .map(|name| Region::new(&name).with_context(|| format!("EBB_REGIONS: '{name}'")))
+            .map(|name| {
+                Region::new(&name)
+                    .with_context(|| format!("invalid region '{name}' in EBB_REGIONS"))
+            })
             .collect::<Result<_>>()?;
         let beside = Beside::parse(&optional("EBB_ACCOUNTS").unwrap_or_default());
-        let beside = beside.map_err(|what| anyhow!("EBB_ACCOUNTS: {what}"))?;
+        let beside = beside.map_err(|what| anyhow!("invalid EBB_ACCOUNTS: {what}"))?;
         let shard = shard(optional("EBB_SHARD"), optional("EBB_SHARDS"))?;
         let beside = match shard.reports() {
             true => beside,
@@ -57,13 +60,13 @@ impl Settings {
             external_id: optional("EBB_ACCOUNT_EXTERNAL_ID"),
         };
         Ok(Self {
-            bucket: needed("EBB_BUCKET", "the deployment's bucket")?,
-            queue_url: needed("EBB_QUEUE_URL", "the queue that heartbeats arrive in")?,
+            bucket: needed("EBB_BUCKET", "the bucket of the deployment")?,
+            queue_url: needed("EBB_QUEUE_URL", "the queue for heartbeats")?,
             dead_letter_queue_url: needed(
                 "EBB_DEAD_LETTER_QUEUE_URL",
-                "the queue that refused messages go to",
+                "the queue for dead letters",
             )?,
-            policy_key: needed("EBB_POLICY_KEY", "the policy file's key in the bucket")?,
+            policy_key: needed("EBB_POLICY_KEY", "the key of the policy file in the bucket")?,
             regions,
             beside,
             member_role,
@@ -86,18 +89,18 @@ fn shard(shard: Option<String>, shards: Option<String>) -> Result<Shard> {
         Some(text) => text
             .trim()
             .parse()
-            .with_context(|| format!("{name}: '{text}' is not a small number")),
+            .with_context(|| format!("{name} is '{text}', expected a number from 0 to 65535")),
     };
     let of = number("EBB_SHARDS", shards, 1)?;
     ensure!(
         (1..=Shard::MOST).contains(&of),
-        "EBB_SHARDS is {of}: there are 1 to {} shards",
+        "EBB_SHARDS is {of}, expected 1 to {}",
         Shard::MOST
     );
     let index = number("EBB_SHARD", shard, 0)?;
     ensure!(
         index < of,
-        "EBB_SHARD is {index}: shards are counted from 0 and there is {of}"
+        "EBB_SHARD is {index}, expected less than EBB_SHARDS ({of})"
     );
     Ok(Shard { index, of })
 }
@@ -171,15 +174,18 @@ mod tests {
         check(&[("EBB_BUCKET", "")], "EBB_BUCKET is not set");
         check(&[("EBB_QUEUE_URL", " ")], "EBB_QUEUE_URL is not set");
         check(&[("EBB_POLICY_KEY", "")], "EBB_POLICY_KEY is not set");
-        check(&[("EBB_REGIONS", "eu-central-1,a b")], "EBB_REGIONS: 'a b'");
+        check(
+            &[("EBB_REGIONS", "eu-central-1,a b")],
+            "invalid region 'a b' in EBB_REGIONS",
+        );
         check(
             &[("EBB_ACCOUNTS", "12")],
-            "EBB_ACCOUNTS: '12' is no account id",
+            "invalid EBB_ACCOUNTS: '12' is not an account id",
         );
         check(&[("EBB_SHARDS", "0")], "EBB_SHARDS is 0");
         check(&[("EBB_SHARDS", "100")], "EBB_SHARDS is 100");
         check(&[("EBB_SHARD", "1")], "EBB_SHARD is 1");
-        check(&[("EBB_SHARD", "x")], "EBB_SHARD: 'x'");
+        check(&[("EBB_SHARD", "x")], "EBB_SHARD is 'x'");
         check(&[("EBB_EMAIL_FROM", "a@b")], "EBB_EMAIL_TO is not set");
         check(&[("EBB_EMAIL_TO", "a@b")], "EBB_EMAIL_FROM is not set");
     }

@@ -62,7 +62,7 @@ data "aws_iam_policy_document" "read" {
 
 resource "aws_iam_role" "member" {
   name               = var.role_name
-  description        = "Ebb looks at this account; it reads and nothing else."
+  description        = "Read-only access of Ebb to this account."
   assume_role_policy = data.aws_iam_policy_document.assume.json
   tags               = var.tags
 }

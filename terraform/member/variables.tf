@@ -1,22 +1,22 @@
 variable "sweeper_role_arn" {
-  description = "The role of the sweeper that may look: output sweeper_role_arn of the deployment."
+  description = "Role of the sweeper: output sweeper_role_arn of the deployment."
   type        = string
 }
 
 variable "role_name" {
-  description = "Name of the role; member_role_name of the deployment."
+  description = "Name of the role: member_role_name of the deployment."
   type        = string
   default     = "ebb-member"
 }
 
 variable "external_id" {
-  description = "External id that the sweep must send: member_external_id of the deployment."
+  description = "External id that the sweep sends: member_external_id of the deployment."
   type        = string
   default     = null
 }
 
 variable "organization_id" {
-  description = "Organization that the sweeper's account must belong to, such as o-a1b2c3d4e5; null does not ask."
+  description = "Required organization of the sweeper's account, such as o-a1b2c3d4e5; null for any."
   type        = string
   default     = null
 

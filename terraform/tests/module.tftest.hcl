@@ -54,12 +54,12 @@ run "signed_requests_by_default" {
 
   assert {
     condition     = alltrue([for route in aws_apigatewayv2_route.tune : route.authorization_type == "AWS_IAM"])
-    error_message = "a route does not ask for a signature"
+    error_message = "a route does not require a signature"
   }
 
   assert {
     condition     = length(aws_apigatewayv2_authorizer.tune) == 0
-    error_message = "an authorizer that nobody asked for"
+    error_message = "an unexpected authorizer"
   }
 }
 
@@ -77,12 +77,12 @@ run "tokens_of_one_issuer_for_one_audience" {
       for route in aws_apigatewayv2_route.tune :
       route.authorization_type == "JWT" && route.authorizer_id == aws_apigatewayv2_authorizer.tune[0].id
     ])
-    error_message = "a route does not ask the authorizer"
+    error_message = "a route does not use the authorizer"
   }
 
   assert {
     condition     = one(aws_apigatewayv2_authorizer.tune[0].jwt_configuration).audience == toset(["ebb"])
-    error_message = "tokens of another audience would do"
+    error_message = "tokens of another audience are accepted"
   }
 
   assert {
@@ -90,7 +90,7 @@ run "tokens_of_one_issuer_for_one_audience" {
       for key, route in aws_apigatewayv2_route.tune :
       route.authorization_scopes == toset(startswith(key, "GET ") ? ["ebb.read", "ebb.write"] : ["ebb.write"])
     ])
-    error_message = "a route does not ask for the scope of reading or writing"
+    error_message = "a route does not require the scope of reading or writing"
   }
 }
 
@@ -110,7 +110,7 @@ run "a_scope_for_reading_is_optional" {
       for key, route in aws_apigatewayv2_route.tune :
       length(coalesce(route.authorization_scopes, [])) == (startswith(key, "GET ") ? 0 : 1)
     ])
-    error_message = "reading asks for a scope, or writing does not"
+    error_message = "reading requires a scope, or writing does not"
   }
 }
 
@@ -158,7 +158,7 @@ run "one_shard_keeps_the_names_of_before" {
       aws_scheduler_schedule.sweep[0].name == "ebb-sweep" &&
       length(aws_lambda_function.sweeper) == 1
     )
-    error_message = "the only shard would be made anew"
+    error_message = "the only shard would be created again"
   }
 }
 
@@ -179,14 +179,14 @@ run "each_shard_has_its_own_queue_and_function" {
       for function in aws_lambda_function.sweeper :
       join(" of ", [function.environment[0].variables.EBB_SHARD, function.environment[0].variables.EBB_SHARDS])
     ] == ["0 of 3", "1 of 3", "2 of 3"]
-    error_message = "a function does not know which shard it is"
+    error_message = "a function has the wrong shard"
   }
 
   assert {
     condition = join(",", [
       for function in aws_lambda_function.sweeper : function.environment[0].variables.EBB_QUEUE_URL
     ]) == output.queue_url
-    error_message = "probes and functions do not mean the same queues in the same order"
+    error_message = "probes and functions do not have the same queues in the same order"
   }
 
   assert {

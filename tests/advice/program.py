@@ -1,4 +1,4 @@
-"""The built `ebb`, and reports of its kept account with other names of steps."""
+"""The built `ebb`, and reports of its demo account with other names of steps."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def ebb(*arguments: str) -> str:
 
 
 def report(folder: Path, names: dict[str, str]) -> tuple[Path, list[dict[str, Any]]]:
-    """A report of the kept account with its steps renamed, and those steps."""
+    """A report of the demo account with its steps renamed, and those steps."""
     path = folder / "report.json"
     ebb("scan", "--demo", "--output", str(path))
     value = json.loads(path.read_text())

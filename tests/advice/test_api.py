@@ -31,7 +31,7 @@ _WARNINGS = "base_url_mismatch,validation_mismatch,missing_deserializer,unsuppor
 
 
 class Server:
-    """`ebb serve` of the kept account, on a free port of loopback."""
+    """`ebb serve` of the demo account, on a free port of loopback."""
 
     def __init__(self) -> None:
         self._child = subprocess.Popen([PROGRAM, "serve", "--demo", "--port", "0"], stdout=subprocess.PIPE, text=True)

@@ -1,2 +1,2 @@
-# One core, all the time.
+# Uses one core all the time.
 while :; do :; done

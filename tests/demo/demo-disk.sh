@@ -1,4 +1,4 @@
-# Writes 16 MB through to the disk and reads them back, again and again.
+# Writes 16 MB to the disk and reads them, repeatedly.
 while :; do
   dd if=/dev/urandom of=data bs=1M count=16 conv=fsync status=none
   # Past the page cache where the file system allows it.

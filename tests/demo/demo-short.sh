@@ -1,3 +1,3 @@
-# A thousand processes of a few milliseconds each, then one now and then.
+# Starts a thousand processes of a few milliseconds, then one from time to time.
 for _ in $(seq 1000); do /bin/true; done
 while sleep 1; do /bin/true; done

@@ -26,7 +26,7 @@ _PROGRAM = os.environ.get("EBB_PROGRAM", "")
 @unittest.skipUnless(_PROGRAM and Path(_PROGRAM).exists(), "EBB_PROGRAM names no built `ebb`")
 class Texts(unittest.TestCase):
     def read(self, form: str) -> list[dict[str, Any]]:
-        """All values of a form that the kept account gives."""
+        """All values of a form that the demo account gives."""
         command = [_PROGRAM, "tune", "--demo", "--format", form]
         value = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
         values = value if isinstance(value, list) else [value]
@@ -57,7 +57,7 @@ class Texts(unittest.TestCase):
         return subnet, ec2.create_security_group(GroupName="texts", Description="texts", VpcId=vpc)["GroupId"]
 
     def batch_script(self, steps: list[dict[str, Any]]) -> str:
-        """The script for the first steps of the kept account, changed as given."""
+        """The script for the first steps of the demo account, changed as given."""
         report = json.loads(subprocess.run([_PROGRAM, "scan", "--demo", "--format", "json"], capture_output=True).stdout)
         report["steps"] = [step | changed for step, changed in zip(report["steps"], steps)]
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
@@ -159,7 +159,7 @@ class Texts(unittest.TestCase):
     def test_batch_takes_the_update_of_an_environment(self):
         report = json.loads(subprocess.run([_PROGRAM, "scan", "--demo", "--format", "json"], capture_output=True).stdout)
         [told] = report["targets"]["environments"]
-        # Whether the kept account's saves anything is not what is looked at.
+        # The saving of the demo account is not tested here.
         told |= {"saving_a_month_usd": "1.00", "refused": None}
         told["now"]["market"] = "on_demand"
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:

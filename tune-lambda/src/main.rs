@@ -1,5 +1,5 @@
-//! The recommendation API as a Lambda behind an HTTP API: takes the newest report
-//! from the bucket and answers from it. What is answered is decided in `ebb-sweep`.
+//! The recommendation API as a Lambda behind an HTTP API. It reads the newest report from the
+//! bucket; `ebb-api` contains the routes and answers.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ async fn main() -> Result<()> {
         ))
         .init();
     let bucket = std::env::var("EBB_BUCKET").ok().filter(|b| !b.is_empty());
-    let bucket = bucket.context("EBB_BUCKET is not set: the deployment's bucket")?;
+    let bucket = bucket.context("EBB_BUCKET is not set: the bucket of the deployment")?;
     let objects = AwsObjects::new(&AwsConfig::load(None).await, bucket);
     let service = Service::new(&objects);
     let answered = service_fn(

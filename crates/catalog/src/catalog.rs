@@ -308,11 +308,11 @@ impl Catalogue {
         let day = |at: &Timestamp| at.strftime("%Y-%m-%d").to_string();
         if let Some(oldest) = self.told.values().min() {
             let (many, day) = (self.told.len(), day(oldest));
-            all += &format!("; {many} regions as AWS's Price List told them on {day} or later");
+            all += &format!("; {many} regions from the AWS Price List of {day} or later");
         }
         if let Some(oldest) = self.described.values().min() {
             let (many, day) = (self.described.len(), day(oldest));
-            all += &format!("; {many} machine types as EC2 described them on {day} or later");
+            all += &format!("; {many} machine types from EC2 of {day} or later");
         }
         all
     }

@@ -58,7 +58,7 @@ pub enum Problem {
     #[error("the header is not '{}…'", .0)]
     Header(String),
     /// More or fewer fields than the header has.
-    #[error("{found} fields where the header has {expected}")]
+    #[error("{found} fields, but the header has {expected}")]
     Fields {
         /// Fields in the header.
         expected: usize,
@@ -66,7 +66,7 @@ pub enum Problem {
         found: usize,
     },
     /// The value of a field is not valid.
-    #[error("{column} '{field}' cannot be read")]
+    #[error("{column} '{field}' is not valid")]
     Field {
         /// The column's name.
         column: &'static str,
@@ -74,10 +74,10 @@ pub enum Problem {
         field: String,
     },
     /// The name is not a valid type or region.
-    #[error("the name is refused")]
+    #[error("invalid name")]
     Name(#[from] IdentityError),
     /// The type is a duplicate or sorts before the type above it.
-    #[error("'{0}' is not after the line above")]
+    #[error("'{0}' is out of order")]
     Order(String),
     /// A type has a price but no specs.
     #[error("'{0}' has no specs")]

@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(catalogue.described_at(&kind("a9.large")), Some(at));
         assert_eq!(catalogue.described_at(&kind("m5.large")), None);
         let sources = catalogue.sources();
-        assert!(sources.ends_with("3 machine types as EC2 described them on 2026-11-22 or later"));
+        assert!(sources.ends_with("3 machine types from EC2 of 2026-11-22 or later"));
         let families = ["a0", "a9", "m5", "m7i-flex"].map(|name| catalogue.knows_family(name));
         assert_eq!(families, [true; 4]);
         assert!(!catalogue.knows_family("a"));

@@ -12,10 +12,10 @@ use ebb_telemetry::identity::{InstanceType, Region};
 #[derive(Debug, Error)]
 pub enum AdvisorError {
     /// It is not JSON in the advisor's format.
-    #[error("not the advisor's file")]
+    #[error("not the file of the Spot Instance Advisor")]
     Json(#[from] serde_json::Error),
     /// A type has the number of a band that the file does not contain.
-    #[error("{instance_type} in {region} has band {band}, which the file does not tell of")]
+    #[error("{instance_type} in {region} has the unknown band {band}")]
     NoBand {
         /// The type.
         instance_type: String,
@@ -25,7 +25,7 @@ pub enum AdvisorError {
         band: u32,
     },
     /// The label of a band is not a range in per cent.
-    #[error("'{label}' is no range of per cents")]
+    #[error("'{label}' is not a range of percentages")]
     Label {
         /// The label.
         label: String,
@@ -183,8 +183,16 @@ mod tests {
             let error = Advisor::parse(&FILE.replace(from, to)).expect_err(expect);
             assert!(error.to_string().contains(expect), "{error}");
         };
-        check("\"r\": 1", "\"r\": 3", "m5.large in eu-west-1 has band 3");
-        check("5-10%", "some", "'some' is no range");
-        check("\"ranges\"", "\"rangs\"", "not the advisor's file");
+        check(
+            "\"r\": 1",
+            "\"r\": 3",
+            "m5.large in eu-west-1 has the unknown band 3",
+        );
+        check("5-10%", "some", "'some' is not a range");
+        check(
+            "\"ranges\"",
+            "\"rangs\"",
+            "not the file of the Spot Instance Advisor",
+        );
     }
 }

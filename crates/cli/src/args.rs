@@ -229,7 +229,7 @@ fn price(text: &str) -> Result<UsdPerHour, String> {
     let price = Usd::parse(text).filter(|usd| *usd > Usd::ZERO);
     price
         .map(UsdPerHour)
-        .ok_or_else(|| "a price is dollars an hour, such as 0.35".to_owned())
+        .ok_or_else(|| "expected dollars per hour, such as 0.35".to_owned())
 }
 
 /// By its form alone: a region that is younger than this program has the same.
@@ -243,7 +243,7 @@ fn region(text: &str) -> Result<Region, String> {
         let near = nearest_region(text);
         let near = near.map(|region| format!("; did you mean {region}?"));
         return Err(format!(
-            "it is not the name of a region, such as eu-central-1{}",
+            "expected the name of a region, such as eu-central-1{}",
             near.unwrap_or_default()
         ));
     }
@@ -299,7 +299,7 @@ fn endpoint(text: &str) -> Result<String, String> {
 }
 
 fn zone(text: &str) -> Result<Zone, String> {
-    Zone::parse(text).ok_or_else(|| "it is not a time zone, such as Europe/Berlin".to_owned())
+    Zone::parse(text).ok_or_else(|| "expected a time zone, such as Europe/Berlin".to_owned())
 }
 
 /// The name that JSON has, or with hyphens.
@@ -307,7 +307,7 @@ fn kind(text: &str) -> Result<FindingKind, String> {
     let name = text.replace('-', "_").to_ascii_lowercase();
     name.parse().map_err(|_| {
         let all: Vec<&str> = FindingKind::ALL.iter().map(|kind| kind.slug()).collect();
-        format!("it is none of {}", all.join(", "))
+        format!("expected one of {}", all.join(", "))
     })
 }
 
@@ -317,7 +317,7 @@ fn tag(text: &str) -> Result<TagFilter, String> {
         None => (text, None),
     };
     match key.is_empty() {
-        true => Err("a tag is KEY or KEY=VALUE".to_owned()),
+        true => Err("expected KEY or KEY=VALUE".to_owned()),
         false => Ok(TagFilter {
             key: key.to_owned(),
             value,
@@ -327,7 +327,7 @@ fn tag(text: &str) -> Result<TagFilter, String> {
 
 fn dollars(text: &str) -> Result<Usd, String> {
     let usd = Usd::parse(text.trim_start_matches('$')).filter(|usd| *usd >= Usd::ZERO);
-    usd.ok_or_else(|| "it is not an amount in dollars, such as 25".to_owned())
+    usd.ok_or_else(|| "expected an amount in dollars, such as 25".to_owned())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -365,7 +365,7 @@ Exit status:
 #[derive(Debug, clap::Args)]
 #[command(after_help = DOCTOR_MORE)]
 pub(crate) struct DoctorArgs {
-    /// What to check [default: both]
+    /// Part to check [default: both]
     #[arg(value_enum)]
     pub(crate) about: Option<About>,
     #[command(flatten)]

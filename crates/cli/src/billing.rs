@@ -59,7 +59,7 @@ impl BillingExport {
     /// If it cannot be read, or is not a billing export. Invalid lines are reported and left out.
     pub(crate) fn read(path: &Path, tags: &BTreeSet<String>) -> Result<Self> {
         let shown = path.display();
-        let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
+        let file = File::open(path).with_context(|| format!("failed to read {shown}"))?;
         let bill = read::read(BufReader::new(file), tags).with_context(|| shown.to_string())?;
         bill.bad_lines.tell(path);
         let path = path.to_owned();
@@ -132,17 +132,17 @@ impl BillSource for BillingExport {
         for (date, ..) in self.days(to).filter(|(.., known)| *known == Known::Part) {
             gap(
                 format!("{file}: {date}"),
-                "the file begins or ends too near to that day to have all of it: export more",
+                "the export contains only a part of this day; export more days",
             );
         }
         let mut days = self.days(to).peekable();
         if days.peek().is_none() {
-            gap(file.clone(), "it has no row of the last 14 days");
+            gap(file.clone(), "the file has no row of the last 14 days");
         } else if days.all(|(_, day, _)| day.by_node.is_empty()) {
             gap(
                 file,
-                "no row names an instance (resource.global_name), so none has a price by it: \
-                 the detailed export does, the standard one does not",
+                "no row names an instance (resource.global_name), so no instance has a price; use \
+                 the detailed export instead of the standard export",
             );
         }
         gaps

@@ -45,10 +45,11 @@ async fn load(place: &Place) -> Result<Refreshed> {
 
 /// Reads the output of `refresh --file`.
 pub(crate) fn read(file: &Path) -> Result<Refreshed> {
-    let text = text_file::read(file, MAX_BYTES).context("`refresh --file` writes the prices")?;
+    let text = text_file::read(file, MAX_BYTES)
+        .context("no prices; run `ebb catalog refresh --file FILE` first")?;
     serde_json::from_str(&text).with_context(|| {
         format!(
-            "{} has no prices that this program reads; `ebb catalog refresh --file` writes it anew",
+            "{} is not a price file of this version; run `ebb catalog refresh --file FILE` again",
             file.display()
         )
     })
@@ -58,8 +59,8 @@ pub(crate) fn read(file: &Path) -> Result<Refreshed> {
 #[expect(clippy::unused_async, reason = "the same shape as with the feature")]
 async fn refresh(_: &RefreshArgs) -> Result<String> {
     anyhow::bail!(
-        "this program was built without AWS, so it has only the built-in prices; build it with \
-         AWS, in the repository:\n  {} -- catalog refresh",
+        "this program was built without AWS and has only the built-in prices\n  build it with AWS, \
+         in the repository: {} -- catalog refresh",
         scan::BUILD_WITH_AWS
     )
 }
@@ -71,8 +72,8 @@ mod of_bucket {
     #[expect(clippy::unused_async, reason = "the same shape as with the feature")]
     pub(super) async fn load(_: &Place, _: &str) -> Result<Refreshed> {
         anyhow::bail!(
-            "this program was built without AWS, so it can reach no bucket; build it with AWS, \
-             in the repository:\n  {} -- catalog show",
+            "this program was built without AWS and cannot read a bucket\n  build it with AWS, in \
+             the repository: {} -- catalog show",
             scan::BUILD_WITH_AWS
         )
     }
@@ -105,14 +106,14 @@ mod of_bucket {
     pub(super) async fn load(place: &Place, bucket: &str) -> Result<Refreshed> {
         let objects = AwsObjects::new(&connect(place).await?, bucket);
         let told = prices::load(&objects).await;
-        told.with_context(|| format!("no prices can be read of {bucket}"))
+        told.with_context(|| format!("failed to read prices from {bucket}"))
     }
 
     pub(super) async fn refresh(args: &RefreshArgs) -> Result<String> {
         let place = &args.place;
         if place.bucket.is_none() && place.file.is_none() {
             bail!(
-                "say where the prices are to be kept: --bucket NAME, which the sweep reads, or \
+                "no place to store the prices\n  add --bucket NAME, which the sweep reads, or \
                  --file FILE"
             );
         }
@@ -121,7 +122,8 @@ mod of_bucket {
             true => AwsInventory::new(&config).regions().await,
             false => Ok(args.region.clone()),
         };
-        let regions = regions.context("which regions are enabled; or name them with --region")?;
+        let regions =
+            regions.context("failed to list the enabled regions (--region names them)")?;
         let (prices, markets) = (
             AwsPrices::new(&config),
             AwsMarkets::new(&config, SPOT_ADVISOR),
@@ -132,7 +134,7 @@ mod of_bucket {
             eprintln!("{}: {}", gap.scope, gap.reason);
         }
         if told.regions.is_empty() {
-            bail!("no region told its prices, so nothing was changed");
+            bail!("no region returned prices; nothing was stored");
         }
         // Stored values without a newer answer are kept.
         let mut all = match &place.file {
@@ -147,25 +149,25 @@ mod of_bucket {
             (Some(file), _) => {
                 let text = serde_json::to_string(&all)?;
                 fs::write(file, text)
-                    .with_context(|| format!("cannot write {}", file.display()))?;
+                    .with_context(|| format!("failed to write {}", file.display()))?;
                 let file = file.display();
                 (
                     file.to_string(),
-                    format!("`ebb scan --catalog {file}` goes"),
+                    format!("`ebb scan --catalog {file}` uses them"),
                 )
             }
             (None, bucket) => {
                 let bucket = bucket.as_deref().unwrap_or_default();
                 let objects = AwsObjects::new(&config, bucket);
                 let kept = prices::save(&objects, &all).await;
-                kept.with_context(|| format!("prices cannot be kept in {bucket}"))?;
+                kept.with_context(|| format!("failed to store the prices in {bucket}"))?;
                 let kept = format!("{bucket}/{}", prices::KEY);
-                (kept, "the next sweep goes".to_owned())
+                (kept, "the next sweep uses them".to_owned())
             }
         };
         Ok(format!(
-            "{prices} prices of {regions} regions and {types} machine types are kept in {kept}; \
-             {who} by them.\n"
+            "Stored {prices} prices of {regions} regions and {types} machine types in {kept}; \
+             {who}.\n"
         ))
     }
 }

@@ -91,7 +91,7 @@ fn parse(parser: &mut Reader, line: &[u8], record: &mut Record) -> Result<(), St
             return Err(format!("more than {MAX_COLUMNS} columns"));
         }
         // The line ending was parsed as a part of a quoted field.
-        _ => return Err("a quote is not closed".to_owned()),
+        _ => return Err("missing closing quote".to_owned()),
     }
     record.text = String::from_utf8(text).map_err(|_| "the line is not UTF-8".to_owned())?;
     Ok(())
@@ -121,7 +121,7 @@ mod tests {
         check("a, b ,c\r\n\r\nd\n", &[Ok(&["a", "b", "c"]), Ok(&["d"])]);
         check("a,\"b,c\",\"d\"\"e\"", &[Ok(&["a", "b,c", "d\"e"])]);
         check(",,", &[Ok(&["", "", ""])]);
-        let unclosed = Err("a quote is not closed");
+        let unclosed = Err("missing closing quote");
         check("a,\"b\nc,d\n\"", &[unclosed, Ok(&["c", "d"]), unclosed]);
         let wide = ",".repeat(300_000);
         check(

@@ -37,7 +37,7 @@ pub(crate) struct Demo {
 /// Reads the account and generates the heartbeats of its probes.
 pub(crate) fn load(policy: &Policy) -> Result<Demo> {
     let account: Account = toml::from_str(include_str!("demo/account.toml"))
-        .context("the account kept in the program")?;
+        .context("failed to load the built-in demo account")?;
     let mut by_region: BTreeMap<Region, Inventory> = BTreeMap::new();
     for node in &account.nodes {
         let instance = fleet::instance(node, account.now)?;

@@ -16,20 +16,21 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
     let mut sections = Vec::new();
     if args.about != Some(About::Machine) {
         sections.push(Section {
-            title: "The AWS account, for a scan",
+            title: "AWS account (for scans)",
             checks: account_checks(args)?,
         });
     }
     if args.about != Some(About::Account) {
         sections.push(Section {
-            title: "This machine, for the probe",
+            title: "This machine (for the probe)",
             checks: machine::checks(&machine::Machine::read()),
         });
     }
     let text = match args.format {
         DoctorFormat::Table => check::table(&sections, output::look().colour),
         DoctorFormat::Json => {
-            let mut text = serde_json::to_string_pretty(&sections).context("checks as JSON")?;
+            let mut text =
+                serde_json::to_string_pretty(&sections).context("failed to write JSON")?;
             text.push('\n');
             text
         }

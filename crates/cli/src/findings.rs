@@ -51,8 +51,8 @@ async fn open(at: &BucketArgs) -> Result<(Box<dyn Objects>, String)> {
 #[expect(clippy::unused_async, reason = "the same shape as with the feature")]
 async fn open(_: &BucketArgs) -> Result<(Box<dyn Objects>, String)> {
     bail!(
-        "this program was built without AWS, so it can reach no bucket; build it with AWS, in \
-         the repository:\n  {} -- findings",
+        "this program was built without AWS and cannot read a bucket\n  build it with AWS, in the \
+         repository: {} -- findings",
         scan::BUILD_WITH_AWS
     )
 }
@@ -70,7 +70,7 @@ async fn answer(
         FindingsCommand::Reopen { id, .. } => {
             let was = decisions::change(objects, |all| all.reopen(id, now)).await?;
             Ok(format!(
-                "{id} is open again; {} had decided: {}\n",
+                "Reopened {id}; removed the decision of {}: {}\n",
                 was.by, was.reason
             ))
         }
@@ -79,7 +79,7 @@ async fn answer(
 
 async fn newest(objects: &dyn Objects) -> Result<Report> {
     let object = objects.get(LATEST_JSON, MAX_REPORT_BYTES).await;
-    let object = object.context("no report can be read of the bucket")?;
+    let object = object.context("failed to read a report from the bucket")?;
     report_file::read(&object.bytes).context("failed to read the newest report")
 }
 
@@ -99,7 +99,7 @@ async fn decide(
         .any(|finding| finding.id == args.id)
     {
         bail!(
-            "the newest report, of {}, has no finding {}: see `ebb findings list`",
+            "the newest report ({}) has no finding {}\n  `ebb findings list` shows all findings",
             report.at,
             args.id
         );
@@ -212,7 +212,10 @@ mod tests {
         let listed = said(&objects, &["list"]).await.expect("listed");
         assert!(listed.contains("snoozed"), "{listed}");
         let text = said(&objects, &["reopen", &id]).await.expect("taken back");
-        assert!(text.contains("ana had decided: a course"), "{text}");
+        assert!(
+            text.contains("removed the decision of ana: a course"),
+            "{text}"
+        );
         for (line, expect) in [
             (
                 ["dismiss", "idle_node/x/i-1", "--reason", "a"].as_slice(),

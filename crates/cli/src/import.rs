@@ -78,8 +78,8 @@ fn check_rules(snakefile: &Snakefile, steps: &[StepAdvice]) -> Result<()> {
     let unknown: Vec<String> = unknown.take(20).map(one_line).collect();
     ensure!(
         unknown.is_empty(),
-        "the Snakefile has no rule {}\n  the benchmark files may be of another workflow or of \
-         an earlier version of it",
+        "the Snakefile has no rule {}\n  the benchmark files may belong to another workflow or \
+         version",
         unknown.join(", ")
     );
     Ok(())
@@ -87,13 +87,16 @@ fn check_rules(snakefile: &Snakefile, steps: &[StepAdvice]) -> Result<()> {
 
 fn write(args: &ImportArgs, summary: &Summary<'_>, steps: &[StepAdvice]) -> Result<()> {
     if args.form.format.text().is_some_and(Form::is_of_machines) {
-        bail!("these records do not name machines: use ebb tune with a report for this format");
+        bail!(
+            "these records do not contain machine types, which this format needs\n  use `ebb tune` \
+             with a report"
+        );
     }
     if let Some(name) = &args.step {
         let named: Vec<StepAdvice> = steps.iter().filter(|s| s.step == *name).cloned().collect();
         if named.is_empty() {
             let known: Vec<&str> = steps.iter().take(20).map(|s| s.step.as_str()).collect();
-            bail!("there is no step '{name}'; steps are: {}", known.join(", "));
+            bail!("no step '{name}'\n  steps: {}", known.join(", "));
         }
         return tune::write(&named, &args.form);
     }

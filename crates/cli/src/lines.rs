@@ -31,7 +31,7 @@ impl BadLine {
 
 impl fmt::Display for BadLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}; left out", self.line, self.field, self.why)
+        write!(f, "{}: {}: {}; skipped", self.line, self.field, self.why)
     }
 }
 
@@ -73,7 +73,7 @@ impl BadLines {
             .collect();
         let more = self.count().saturating_sub(NAMED as u64);
         if more > 0 {
-            gaps.push(Gap::new(file, format!("{more} more lines cannot be used")));
+            gaps.push(Gap::new(file, format!("skipped {more} more lines")));
         }
         gaps
     }

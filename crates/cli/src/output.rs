@@ -51,7 +51,7 @@ impl From<Outcome> for ExitCode {
 /// `head`, ends early.
 pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<()> {
     if let Some(path) = file {
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        fs::write(path, text).with_context(|| format!("failed to write {}", path.display()))?;
         eprintln!("Wrote {}.", path.display());
         return Ok(());
     }
@@ -63,7 +63,7 @@ pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<()> {
     };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
+            Err(error).context("failed to write to standard output")
         }
         _ => Ok(()),
     }

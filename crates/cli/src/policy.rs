@@ -48,7 +48,7 @@ pub(crate) fn read(path: &Path) -> Result<Policy> {
             problem,
         } => {
             let place = place::of_key(&text, key);
-            (place, format!("it is {value}; {problem}"))
+            (place, format!("value {value} {problem}"))
         }
         PolicyError::Quiet { key, problem } => (place::of_key(&text, key), problem.clone()),
         PolicyError::Exemption { index, .. } => {
@@ -71,7 +71,7 @@ fn check(path: &Path) -> Result<String> {
     let policy = read(path)?;
     let table = words::as_table(&thresholds(&policy)?, &thresholds(&Policy::default())?);
     let exempt = words::exemptions(&policy.exempt, jiff::Timestamp::now());
-    Ok(format!("{} can be used. {table}{exempt}", path.display()))
+    Ok(format!("{} is valid. {table}{exempt}", path.display()))
 }
 
 /// The differences from the defaults to `old`, or from `old` to `new`.
@@ -84,7 +84,7 @@ fn differ(old: &Path, new: Option<&Path>) -> Result<String> {
 }
 
 fn thresholds(policy: &Policy) -> Result<Table> {
-    Table::try_from(policy).context("the thresholds cannot be written as TOML")
+    Table::try_from(policy).context("failed to write TOML")
 }
 
 #[cfg(test)]

@@ -81,7 +81,10 @@ pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
 /// One thread is enough, because it mostly waits.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().build().context("cannot start")
+    builder
+        .enable_all()
+        .build()
+        .context("failed to start the runtime")
 }
 
 /// A report, and the explanation for the requested resource.
@@ -115,8 +118,8 @@ async fn of_project(args: &ScanArgs, project: &str, policy: &Policy) -> Result<S
 #[expect(clippy::unused_async, reason = "the same shape as with the feature")]
 async fn of_project(_: &ScanArgs, _: &str, _: &Policy) -> Result<Scanned> {
     bail!(
-        "this program was built without Google Cloud; build it with, in the repository:\n  \
-         cargo run --release -p ebb-cli --features gcp -- scan --gcp PROJECT"
+        "this program was built without Google Cloud\n  build it with Google Cloud, in the \
+         repository: cargo run --release -p ebb-cli --features gcp -- scan --gcp PROJECT"
     )
 }
 
@@ -124,9 +127,8 @@ async fn of_project(_: &ScanArgs, _: &str, _: &Policy) -> Result<Scanned> {
 #[expect(clippy::unused_async, reason = "the same shape as with the feature")]
 async fn of_account(_: &ScanArgs, _: &Policy) -> Result<Scanned> {
     bail!(
-        "this program was built without AWS, so it can scan only the account that is kept in \
-         it: ebb scan --demo\nTo scan your own, build it with AWS, in the repository:\n  \
-         {BUILD_WITH_AWS} -- scan"
+        "this program was built without AWS and can scan only the built-in demo account: ebb scan \
+         --demo\n  build it with AWS, in the repository: {BUILD_WITH_AWS} -- scan"
     )
 }
 
@@ -151,8 +153,8 @@ fn format(asked: Option<Format>, output: Option<&Path>) -> Result<Format> {
         "sarif" => Format::Sarif,
         "txt" | "text" | "log" => Format::Table,
         _ => bail!(
-            "no format has the extension .{extension}\nuse .html, .json, .csv, .md, .sarif or \
-             .txt, or say which with --format"
+            "unknown format for the extension .{extension}\n  use .html, .json, .csv, .md, .sarif \
+             or .txt, or add --format"
         ),
     })
 }

@@ -43,8 +43,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
     bucket.insert(LATEST_JSON, serde_json::to_vec(&report)?);
     drop(report);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
-        .with_context(|| format!("cannot listen on 127.0.0.1:{}", args.port))?;
-    let address = listener.local_addr().context("no address")?;
+        .with_context(|| format!("failed to listen on 127.0.0.1:{}", args.port))?;
+    let address = listener
+        .local_addr()
+        .context("failed to get the local address")?;
     println!("http://{address}/v1/openapi.json");
     let (api, runtime) = (Service::new(&bucket), crate::scan::runtime()?);
     accept(&listener, &|request| {
@@ -280,7 +282,7 @@ fn plain(status: u16) -> Answer {
     Answer {
         status,
         headers: BTreeMap::from([("content-type", "text/plain".to_owned())]),
-        body: "This is no request to Ebb on loopback.\n".to_owned(),
+        body: "Not a request to ebb serve on the loopback address.\n".to_owned(),
     }
 }
 

@@ -32,17 +32,16 @@ const SHOWN_CHARS: usize = 300;
 /// The rules of a Snakefile.
 pub(crate) fn read(snakefile: &Path, snakemake: Option<&Path>) -> Result<Snakefile> {
     let shown = snakefile.display();
-    ensure!(snakefile.is_file(), "there is no file {shown}");
+    ensure!(snakefile.is_file(), "{shown} does not exist");
     let program = match snakemake {
         Some(program) => program.to_owned(),
         None => on_path("snakemake").context(
-            "snakemake is not on the PATH, and only Snakemake can read a Snakefile\n  give \
-             --snakemake FILE, or activate its environment",
+            "snakemake is not on the PATH\n  add --snakemake FILE, or activate its environment",
         )?,
     };
     let python = interpreter(&program).with_context(|| {
         let program = program.display();
-        format!("failed to find the Python of {program}\n  give --snakemake PYTHON instead")
+        format!("failed to find the Python interpreter of {program} (--snakemake PYTHON names it)")
     })?;
     let answer =
         ask(&python, snakefile).with_context(|| format!("failed to read the rules of {shown}"))?;
@@ -64,7 +63,7 @@ fn ask(python: &Path, snakefile: &Path) -> Result<Vec<u8>> {
     let mut child = started.with_context(|| format!("failed to run {}", python.display()))?;
     let begun = Instant::now();
     let said = Tail::of(&mut child);
-    let stdout = child.stdout.take().context("it has no standard output")?;
+    let stdout = child.stdout.take().context("no standard output")?;
     let answer = thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = stdout.take(MAX_ANSWER_BYTES + 1).read_to_end(&mut bytes);
@@ -73,7 +72,7 @@ fn ask(python: &Path, snakefile: &Path) -> Result<Vec<u8>> {
     let status = wait(&mut child, begun)?;
     let answer = answer
         .join()
-        .map_err(|_| anyhow!("reading was aborted"))??;
+        .map_err(|_| anyhow!("failed to read the standard output"))??;
     if status.is_none_or(|status| status.code().is_none()) && begun.elapsed() >= LIMIT {
         bail!("timed out after {} s{}", LIMIT.as_secs(), said.shown());
     }
@@ -171,7 +170,7 @@ fn interpreter(program: &Path) -> Result<PathBuf> {
         return Ok(program.to_owned());
     }
     let mut head = Vec::new();
-    let file = File::open(program).context("failed to open it")?;
+    let file = File::open(program).context("failed to open the program")?;
     file.take(4096).read_to_end(&mut head)?;
     let first = match Interpreter::of(&String::from_utf8_lossy(&head)) {
         Some(Interpreter::Path(path)) => Some(PathBuf::from(path)),
@@ -183,7 +182,8 @@ fn interpreter(program: &Path) -> Result<PathBuf> {
     let beside = ["python3", "python"].map(|name| folder.map(|folder| folder.join(name)));
     let mut all = first.into_iter().chain(beside.into_iter().flatten());
     let found = all.find(|python| is_program(python));
-    found.context("its first line names no Python, and there is none next to it")
+    found
+        .context("the first line names no Python interpreter, and there is none in the same folder")
 }
 
 /// The interpreter of a script.

@@ -18,7 +18,7 @@ pub(crate) fn run(args: &SweepArgs) -> Result<Outcome> {
 #[cfg(not(feature = "sweep"))]
 pub(crate) fn run(_: &SweepArgs) -> Result<Outcome> {
     anyhow::bail!(
-        "this program was built without the lake; build it with, in the repository:\n  \
+        "this program was built without the lake\n  build it with the lake, in the repository: \
          cargo run --release -p ebb-cli --features sweep -- sweep"
     )
 }

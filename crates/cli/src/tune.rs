@@ -44,7 +44,7 @@ pub(crate) fn run(args: &TuneArgs, zone: &Zone) -> Result<Outcome> {
     if let (Some(name), true) = (&args.step, steps.is_empty()) {
         let names: Vec<&str> = all.iter().take(20).map(|s| s.step.as_str()).collect();
         bail!(
-            "no step '{name}' in the report; there are: {}",
+            "no step '{name}' in the report\n  steps: {}",
             names.join(", ")
         );
     }
@@ -68,8 +68,9 @@ pub(crate) fn report(source: Source<'_>) -> Result<Option<Report>> {
 /// Prints the sources that a command requires if it has no report.
 pub(crate) fn needs_a_report(command: &str) -> Outcome {
     eprintln!(
-        "ebb: {command} needs a report\n\nof your account:\n  ebb scan --output report.json\n  ebb \
-         {command} --report report.json\nor of the built-in demo account:\n  ebb {command} --demo"
+        "ebb: {command} needs a report\n\nfrom your account:\n  ebb scan --output report.json\n  \
+         ebb {command} --report report.json\nor from the built-in demo account:\n  ebb {command} \
+         --demo"
     );
     Outcome::Usage
 }
@@ -111,7 +112,7 @@ fn report_left_out(steps: &[StepAdvice]) {
     match left_out.count() {
         0 => {}
         count => eprintln!(
-            "ebb: {} on spot left out: spot prices are known for fewer than {SPOT_TYPES} types",
+            "ebb: skipped {} on spot; spot prices are known for fewer than {SPOT_TYPES} types",
             counted(count, "step", "steps")
         ),
     }
@@ -122,14 +123,14 @@ fn write_documents(steps: &[StepAdvice], form: &Form, folder: &Path) -> Result<(
     let text = form.format.text();
     let documents = text.and_then(|text| text.documents(steps));
     let documents = documents.context(
-        "--output names a folder, which is for --format batch-environment, launch-template and \
-         asg; other formats are one file",
+        "--output must be a file for this format\n  a folder requires --format batch-environment, \
+         launch-template or asg",
     )?;
     ensure!(
         !documents.is_empty(),
-        "no step has offers of other machines"
+        "no step has a recommended machine type"
     );
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
     for document in documents {
         let file = folder.join(format!("{}.json", document.name));
         output::write(&document.text(), Some(&file))?;

@@ -7,8 +7,8 @@ use std::process::{Child, Command, ExitCode, Output, Stdio};
 use ebb_test_support::{run, skip, tests};
 use serde_json::Value;
 
-/// Starts the simulators, fills them, tells where they are in one line, and ends
-/// them when its input ends.
+/// Starts the simulators and fills them, prints their addresses on one line, and stops them at the
+/// end of its input.
 const FILL: &str = "
 import json, sys
 from filled import filled
@@ -82,7 +82,7 @@ impl Account {
             .expect("the program starts")
     }
 
-    /// What a scan finds, by kind and resource.
+    /// Findings of a scan by kind and resource.
     fn scan(&self, more: &[&str]) -> (Value, String) {
         let line = [&["scan", "--format", "json"], more].concat();
         let output = self.ebb(&line);
@@ -146,7 +146,7 @@ fn an_account_is_scanned_with_the_users_credentials_and_without_a_probe() {
         said.contains("Account 123456789012 as arn:aws:iam::123456789012:root."),
         "{said}"
     );
-    assert!(said.contains("CloudWatch was asked for"), "{said}");
+    assert!(said.contains("Requested "), "{said}");
 
     let region = account.told["world"]["batch"]["region"]
         .as_str()
@@ -158,7 +158,7 @@ fn an_account_is_scanned_with_the_users_credentials_and_without_a_probe() {
             < report["totals"]["running_instances"].as_u64()
     );
     assert!(
-        said.contains("CloudWatch was not asked; Cost Explorer was not asked."),
+        said.contains("No CloudWatch requests; no Cost Explorer requests."),
         "{said}"
     );
 

@@ -99,7 +99,7 @@ fn a_quiet_instance_of_a_project_is_idle_and_is_stopped_by_gcloud() {
     assert_eq!(found["remedy"]["command"], command);
 }
 
-/// What both instances are billed by the hour, up to this one, and a row that is none.
+/// Hourly cost of both instances up to the present hour, and one invalid row.
 fn billing() -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     for hour in 0..96 {
@@ -126,9 +126,12 @@ fn an_instance_costs_what_the_billing_export_says_else_the_report_says_how_to_gi
     let path = file.path().display().to_string();
     let output = scan(&["--gcp-endpoint", &address, "--billing", &path]);
     let said = String::from_utf8_lossy(&output.stderr);
-    let bad = format!("{path}:193: service.description: is missing; left out");
+    let bad = format!("{path}:193: service.description: is missing; skipped");
     assert!(said.contains(&bad), "{said}");
-    assert!(said.contains("those of the billing export"), "{said}");
+    assert!(
+        said.contains("prices are from the billing export"),
+        "{said}"
+    );
     let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
     let cost = &report["findings"][0]["cost"];
     assert_eq!(cost["basis"], "bill", "{report:#}");

@@ -16,7 +16,7 @@ fn ebb(line: &[&str]) -> Output {
     command.output().expect("the program starts")
 }
 
-/// What of a text would act on a terminal.
+/// Characters of a text that control a terminal.
 fn acts(text: &str) -> Vec<char> {
     let acts = |c: char| {
         let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -135,7 +135,7 @@ fn no_report_acts_on_a_terminal() {
     let report = written(folder.path(), "report.json", &report.to_string());
     let reported = |rest: &[&str], status: i32| {
         let all = check(&[&["tune", "--report", &report], rest].concat(), status);
-        assert!(!all.contains("no report"), "{all}");
+        assert!(!all.contains("not an Ebb report"), "{all}");
     };
     reported(&[], 0);
     reported(&["--format", "json"], 0);

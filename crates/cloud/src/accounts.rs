@@ -94,11 +94,11 @@ fn all_refused(refusals: Vec<(AccountId, CloudError)>) -> CloudError {
         Some((_, error)) if count == 1 => error,
         Some((account, error)) => CloudError::Failed {
             operation: "every account".to_owned(),
-            message: format!("{count} refused; {account} says: {error}"),
+            message: format!("{count} accounts failed; first error, from {account}: {error}"),
         },
         None => CloudError::Failed {
             operation: "every account".to_owned(),
-            message: "there is none that has this region enabled".to_owned(),
+            message: "no account has this region enabled".to_owned(),
         },
     }
 }
@@ -264,7 +264,10 @@ mod tests {
         let all = vec![member(1, refusing(), &[]), member(2, refusing(), &[])];
         let error = Accounts::new(all, Vec::new()).gather(&a).await;
         let words = error.expect_err("all refuse").to_string();
-        assert!(words.contains("2 refused; 000000000001 says"), "{words}");
+        assert!(
+            words.contains("2 accounts failed; first error, from 000000000001"),
+            "{words}"
+        );
     }
 
     #[tokio::test]

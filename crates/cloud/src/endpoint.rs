@@ -13,10 +13,10 @@ pub enum BadEndpoint {
     #[error("not a valid URL")]
     Form,
     /// It contains a user name or password, which can make another host look like the intended one.
-    #[error("the URL holds a user name or password; remove all up to the '@'")]
+    #[error("the URL contains a user name or password; remove it up to the '@'")]
     UserInfo,
     /// It is neither https nor plain http to this machine.
-    #[error("the URL is not https with a host (plain http only on this machine)")]
+    #[error("the URL must be https with a host; http is allowed only for this machine")]
     NotPrivate,
 }
 

@@ -30,15 +30,16 @@ const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadEventsSecret {
     /// It is not the expected JSON object.
-    #[error("the secret is no JSON object with `url` and `key`")]
+    #[error("the secret is not a JSON object with `url` and `key`")]
     Form,
     /// The URL is not valid.
-    #[error("url of the secret: {0}")]
+    #[error("invalid url in the secret: {0}")]
     Url(#[from] BadWebhookUrl),
     /// A key is not valid.
     #[error(
-        "key of the secret: {KEY_PREFIX} and 24 to 64 bytes in base64, such as whsec_$(openssl \
-         rand -base64 32); while one is changed, the new and the old with a space between"
+        "invalid key in the secret: expected {KEY_PREFIX} and 24 to 64 bytes in base64, such as \
+         whsec_$(openssl rand -base64 32); during a rotation, the new and the old key separated by \
+         a space"
     )]
     Key,
 }

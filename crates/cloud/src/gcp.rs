@@ -46,7 +46,7 @@ impl GcpConfig {
             return Err(CloudError::Failed {
                 operation: "project".to_owned(),
                 message: format!(
-                    "'{}' is no project id; `gcloud projects list` names them",
+                    "'{}' is not a project id; `gcloud projects list` shows all ids",
                     project.escape_default()
                 ),
             });

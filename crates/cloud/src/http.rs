@@ -67,12 +67,14 @@ pub(crate) async fn get(
         while let Some(piece) = body.next().await {
             bytes.extend_from_slice(&piece.map_err(|error| chain(&error))?);
             if bytes.len() > max_bytes {
-                return Err(format!("it has more than {max_bytes} bytes"));
+                return Err(format!("the response has more than {max_bytes} bytes"));
             }
         }
         Ok(bytes)
     };
-    let late = |_| format!("no answer in {} s", patience.as_secs());
+    let host = url.split('/').nth(2).unwrap_or(url);
+    let seconds = patience.as_secs();
+    let late = |_| format!("timed out waiting for a response from {host} after {seconds} s");
     tokio::time::timeout(patience, read).await.map_err(late)?
 }
 

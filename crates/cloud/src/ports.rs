@@ -47,7 +47,7 @@ pub enum CloudError {
         what: String,
     },
     /// A conditional write found another version than the expected one.
-    #[error("{operation}: {what} was changed by someone else")]
+    #[error("{operation}: {what} was changed by another writer")]
     Conflict {
         /// The IAM name of the action.
         operation: String,

@@ -24,15 +24,15 @@ const API: &str = "https://slack.com/api";
 pub enum BadSlackSecret {
     /// It is neither a URL nor the expected JSON object.
     #[error(
-        "the secret is neither a webhook's URL nor a JSON object with `webhook`, or with \
-         `bot_token` and `channel`, and with `channels` by name"
+        "the secret must be a webhook URL, or a JSON object with `webhook` or with `bot_token` and \
+         `channel`, and optionally `channels` by name"
     )]
     Form,
     /// One of its URLs is not valid.
-    #[error("{0} of the secret: {BadWebhookUrl}")]
+    #[error("invalid {0} in the secret: {BadWebhookUrl}")]
     Url(String),
     /// A bot token has no channel.
-    #[error("the secret has a bot_token and no channel: name the default channel's id")]
+    #[error("the secret has a bot_token but no channel; add the id of the default channel")]
     NoChannel,
 }
 
@@ -131,7 +131,7 @@ impl SlackChat {
         place.ok_or_else(|| {
             let name = channel.as_deref().unwrap_or_default();
             failed(format!(
-                "the secret has no channel '{name}', which the policy routes to: add it to `channels`"
+                "the secret has no channel '{name}' of the policy; add it to `channels`"
             ))
         })
     }
@@ -147,7 +147,7 @@ impl Bot {
 /// The answer of a successful Slack method.
 fn read_answer(method: &str, answer: &[u8]) -> CloudResult<Value> {
     let answer: Value = serde_json::from_slice(answer)
-        .map_err(|_| failed(format!("{method} answered something else than JSON")))?;
+        .map_err(|_| failed(format!("the response of {method} is not JSON")))?;
     match answer["ok"].as_bool() {
         Some(true) => Ok(answer),
         _ => {

@@ -20,7 +20,7 @@ use url::Url;
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// The text is not a URL.
-    #[error("'{text}' is no URL such as file:///srv/ebb, s3://bucket/ebb or gs://bucket/ebb")]
+    #[error("'{text}' is not a URL such as file:///srv/ebb, s3://bucket/ebb or gs://bucket/ebb")]
     NotAUrl {
         /// The text.
         text: String,
@@ -28,7 +28,7 @@ pub enum StoreError {
         source: url::ParseError,
     },
     /// The URL is incomplete.
-    #[error("'{url}' names no {what}")]
+    #[error("'{url}' has no {what}")]
     Incomplete {
         /// The URL.
         url: String,
@@ -37,13 +37,13 @@ pub enum StoreError {
     },
     /// The URL of a bucket has an unsupported part. The error contains nothing of the URL, which
     /// may contain a password.
-    #[error("the URL of a bucket is s3://bucket/path or gs://bucket/path; remove its {part}")]
+    #[error("the URL of a bucket must be s3://bucket/path or gs://bucket/path; remove the {part}")]
     Superfluous {
         /// The part to remove.
         part: &'static str,
     },
     /// The S3 endpoint in the environment is not valid.
-    #[error("the endpoint of S3 in AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL")]
+    #[error("invalid AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL")]
     Endpoint {
         /// The cause.
         source: crate::endpoint::BadEndpoint,
@@ -55,7 +55,7 @@ pub enum StoreError {
         url: String,
     },
     /// The directory cannot be created.
-    #[error("folder {path}")]
+    #[error("failed to open the folder {path}")]
     Folder {
         /// The directory.
         path: String,
@@ -63,7 +63,7 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// The client of the object store cannot be created.
-    #[error("client for '{url}'")]
+    #[error("failed to create a client for '{url}'")]
     Client {
         /// The URL.
         url: String,
@@ -152,7 +152,7 @@ mod tests {
             let error = check_bucket_url(&url).err().map(|error| error.to_string());
             let removed = error
                 .as_deref()
-                .map(|e| e.rsplit("its ").next().unwrap_or(e));
+                .map(|e| e.rsplit("remove the ").next().unwrap_or(e));
             assert_eq!(removed, expect, "{text}");
             assert!(!error.unwrap_or_default().contains("hush"), "{text}");
         };

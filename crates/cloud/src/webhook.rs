@@ -23,7 +23,8 @@ const MAX_ANSWER_BYTES: usize = 256 << 10;
 /// The URL is not valid for a secret. The error contains nothing of the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ThisError)]
 #[error(
-    "the webhook's URL is not https with a host and without a user name (plain http only on this machine)"
+    "the webhook URL must be https with a host and without a user name; http is allowed only for \
+     this machine"
 )]
 pub struct BadWebhookUrl;
 
@@ -110,7 +111,7 @@ impl HttpWebhook {
             let words = String::from_utf8_lossy(&words);
             Err(self.failed(&format!("HTTP {}: {words}", status.as_u16())))
         };
-        let late = |_| self.failed("no answer in time");
+        let late = |_| self.failed("timed out waiting for a response");
         tokio::time::timeout(TIMEOUT, talk).await.map_err(late)?
     }
 }
@@ -152,7 +153,7 @@ pub(crate) mod testing {
         let mut piece = [0; 4_096];
         while !asked.ends_with(b"}") {
             let n = stream.read(&mut piece).await.expect("a request");
-            assert!(n > 0, "the request ended early");
+            assert!(n > 0, "incomplete request");
             asked.extend_from_slice(&piece[..n]);
         }
         String::from_utf8(asked).expect("text")

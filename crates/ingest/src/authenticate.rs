@@ -198,7 +198,7 @@ fn placed_step(
         let age = usage.observed.since(clock);
         age.and_then(|age| observed_at.checked_sub(age).ok())
             .ok_or(PlaceError::Contradiction {
-                what: "a step was observed before it started or made progress",
+                what: "a task was observed before it started or made progress",
             })
     };
     Ok(PlacedStep {

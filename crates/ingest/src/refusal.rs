@@ -12,22 +12,22 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum Refusal {
     /// The queue returned no sender.
-    #[error("the queue did not say who sent it")]
+    #[error("no sender in the queue message")]
     NoSender,
     /// The queue returned no arrival time.
-    #[error("the queue did not say when it arrived")]
+    #[error("no arrival time in the queue message")]
     NoArrival,
     /// The sender is not a node.
-    #[error("the sender names no node")]
+    #[error("the sender is not a node")]
     NotANode(#[from] IdentityError),
     /// The arrival violates the wire format.
-    #[error("it cannot be read")]
+    #[error("failed to decode the message or object")]
     Unreadable(#[from] DecodeError),
     /// The arrival claims another node, or its clocks contradict each other.
-    #[error("it cannot be placed")]
+    #[error("failed to assign the message or object to a node and time")]
     Misplaced(#[from] PlaceError),
     /// Another role sent data for the node less than an hour before.
-    #[error("role {role} does not speak for the node: role {holder} does")]
+    #[error("role {role} may not send for the node; role {holder} sends for it")]
     AnotherRole {
         /// Role of this sender.
         role: RoleId,
@@ -38,7 +38,7 @@ pub enum Refusal {
     #[error("the key is not ingest/v1/<aws:userid>/<boot>/<probe start>/<sequence>.steps.zst")]
     ForeignKey,
     /// Key and body contradict each other.
-    #[error("the key says {key}, the body {body}")]
+    #[error("the key contains {key}, but the body {body}")]
     KeyMismatch {
         /// Boot, probe start and sequence in the key.
         key: String,
@@ -47,14 +47,14 @@ pub enum Refusal {
     },
     /// Tasks of a boot before the one that sent them.
     #[error(
-        "its steps ran in boot {boot}, which had ended when it was sent, so their time is not known"
+        "the tasks ran in boot {boot}, which ended before it was sent, so their time is unknown"
     )]
     EarlierBoot {
         /// Boot of the tasks.
         boot: BootId,
     },
     /// No probe writes such a large object, and reading it would cost memory.
-    #[error("it has {bytes} bytes; at most {max} are read")]
+    #[error("{bytes} bytes, more than the maximum of {max}")]
     TooLarge {
         /// Size of the object.
         bytes: u64,
@@ -62,10 +62,10 @@ pub enum Refusal {
         max: u64,
     },
     /// Sweeps crashed each time they opened the arrival.
-    #[error("two sweeps crashed while they opened it and nothing else")]
+    #[error("two sweeps crashed while they opened only this")]
     Crashes,
     /// A value does not fit into its column of the lake.
-    #[error("the lake cannot hold it")]
+    #[error("failed to convert it to a row of the lake")]
     Unstorable(#[source] Box<dyn Error + Send + Sync>),
 }
 

@@ -156,11 +156,11 @@ mod tests {
             let saved = save(&bucket, Shard::ONLY, &mut loaded.stored, &loaded.replaces).await;
             assert!(matches!(saved, Ok(Saved::Done { .. })));
         };
-        check(b"ebb.state/1\n".to_vec(), "not of schema").await;
+        check(b"ebb.state/1\n".to_vec(), "the schema is not").await;
         let nonsense = format!("{SCHEMA}\nnonsense");
-        check(nonsense.into_bytes(), "cannot be unpacked").await;
-        check(whole[..whole.len() / 2].to_vec(), "cannot be").await;
-        check(whole, "another activity policy").await;
+        check(nonsense.into_bytes(), "failed to decompress").await;
+        check(whole[..whole.len() / 2].to_vec(), "failed to").await;
+        check(whole, "the activity policy changed").await;
     }
     #[derive(Serialize)]
     struct Names(Vec<NodeId>);

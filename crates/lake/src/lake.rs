@@ -25,10 +25,10 @@ pub(crate) const MAX_READ_ROWS_A_NODE: usize = 50_000;
 #[derive(Debug, Error)]
 pub enum LakeError {
     /// The place cannot be opened.
-    #[error("opening the lake")]
+    #[error("failed to open the lake")]
     Store(#[from] StoreError),
     /// One table failed.
-    #[error("table {table} of {url}")]
+    #[error("failed to access table {table} of {url}")]
     Table {
         /// The table.
         table: Table,
@@ -38,7 +38,7 @@ pub enum LakeError {
         source: Box<TableError>,
     },
     /// A batch has more than [`MAX_BATCH_ROWS`] rows.
-    #[error("a batch of {rows} rows for {table}, more than {MAX_BATCH_ROWS}")]
+    #[error("{rows} rows in a batch for {table}, more than the maximum of {MAX_BATCH_ROWS}")]
     TooManyRows {
         /// The table.
         table: Table,

@@ -27,7 +27,7 @@ pub(crate) const PARTITION: &str = "dt";
 
 /// Why a row cannot be stored or read.
 #[derive(Debug, Error)]
-#[error("row {row}")]
+#[error("invalid row {row}")]
 pub struct RowError {
     /// The row: `node/boot/probe start/sequence`, or a finding's id.
     pub row: String,
@@ -42,7 +42,7 @@ pub enum RowsError {
     #[error(transparent)]
     Row(#[from] RowError),
     /// A finding could not be written to or read from JSON.
-    #[error("finding {id} as JSON")]
+    #[error("failed to convert finding {id} to or from JSON")]
     Json {
         /// The id of the finding.
         id: String,
@@ -53,7 +53,7 @@ pub enum RowsError {
     #[error("columns do not match the rows")]
     Shape(#[from] serde_arrow::Error),
     /// The columns have different lengths or types.
-    #[error("columns do not make a batch")]
+    #[error("failed to build a batch from the columns")]
     Arrow(#[from] ArrowError),
 }
 

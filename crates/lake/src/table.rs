@@ -53,9 +53,9 @@ impl Table {
 
     const fn comment(self) -> &'static str {
         match self {
-            Self::Heartbeats => "What each node did in each interval, as its probe told it",
-            Self::Steps => "Steps that ended, and what they used in all",
-            Self::Findings => "What each sweep found to be waste",
+            Self::Heartbeats => "Activity of each node in each interval, as reported by its probe",
+            Self::Steps => "Finished tasks with their total use of resources",
+            Self::Findings => "Findings of each sweep",
         }
     }
 }
@@ -70,7 +70,7 @@ impl fmt::Display for Table {
 #[derive(Debug, Error)]
 pub enum TableError {
     /// The log or the store failed.
-    #[error("{doing}")]
+    #[error("failed to {doing}")]
     Delta {
         /// The operation that failed.
         doing: &'static str,
@@ -78,7 +78,7 @@ pub enum TableError {
         source: Box<DeltaTableError>,
     },
     /// A data file could not be fetched.
-    #[error("fetching {path}")]
+    #[error("failed to fetch {path}")]
     Fetch {
         /// Its path within the table.
         path: String,
@@ -86,7 +86,7 @@ pub enum TableError {
         source: object_store::Error,
     },
     /// A data file is not Parquet or is incomplete.
-    #[error("reading {path}")]
+    #[error("failed to read {path}")]
     Parquet {
         /// Its path within the table.
         path: String,
@@ -94,7 +94,7 @@ pub enum TableError {
         source: ParquetError,
     },
     /// A data file's columns cannot be decoded.
-    #[error("decoding {path}")]
+    #[error("failed to decode {path}")]
     Decode {
         /// Its path within the table.
         path: String,
@@ -102,7 +102,7 @@ pub enum TableError {
         source: ArrowError,
     },
     /// The rows of a data file do not match this table.
-    #[error("rows of {path}")]
+    #[error("invalid rows in {path}")]
     File {
         /// Its path within the table.
         path: String,
@@ -110,19 +110,19 @@ pub enum TableError {
         source: RowsError,
     },
     /// Rows to append cannot be stored.
-    #[error("rows to append")]
+    #[error("failed to encode the rows")]
     Rows(#[from] RowsError),
     /// A column of this program has no Delta type.
-    #[error("columns as a Delta schema")]
+    #[error("failed to convert the columns to a Delta schema")]
     Schema(#[from] ArrowError),
     /// Another program or a later version of this program created the table.
-    #[error("the table differs in column {column}")]
+    #[error("column {column} differs from the schema of the table")]
     OtherSchema {
         /// The first column that differs.
         column: String,
     },
     /// A commit is missing: somebody cleaned up the log.
-    #[error("commit {version} is gone from the log")]
+    #[error("commit {version} is missing in the log")]
     CommitGone {
         /// The missing version.
         version: Version,
@@ -136,7 +136,7 @@ pub enum TableError {
         number: u64,
     },
     /// Other writers committed first on every attempt.
-    #[error("gave up after {attempts} attempts, others committed first each time")]
+    #[error("gave up after {attempts} attempts, because others committed first")]
     Contended {
         /// The number of attempts.
         attempts: usize,
@@ -161,7 +161,7 @@ pub(crate) struct TableLog {
 impl TableLog {
     pub(crate) fn new(table: Table, place: &Place) -> Result<Self, TableError> {
         let failed = |source| TableError::Delta {
-            doing: "table location",
+            doing: "locate the table",
             source: Box::new(source),
         };
         let url = place.base.join(&format!("{}/", table.name()));
@@ -181,14 +181,14 @@ impl TableLog {
     /// The table at its newest version; `None` if it does not exist.
     async fn load(&self) -> Result<Option<DeltaTable>, TableError> {
         let exists = self.log.is_delta_table_location().await;
-        if !exists.map_err(TableError::delta("looking for the log"))? {
+        if !exists.map_err(TableError::delta("find the log"))? {
             return Ok(None);
         }
         let mut table = DeltaTable::new(self.log.clone());
         table
             .load()
             .await
-            .map_err(TableError::delta("loading the log"))?;
+            .map_err(TableError::delta("load the log"))?;
         Ok(Some(table))
     }
 
@@ -215,7 +215,7 @@ impl TableLog {
             Ok(table) => Ok(table),
             Err(source) => match self.load().await? {
                 Some(table) => Ok(table),
-                None => Err(TableError::delta("creating the table")(source)),
+                None => Err(TableError::delta("create the table")(source)),
             },
         }
     }

@@ -262,7 +262,7 @@ mod tests {
             assert_eq!(all, Decisions::default());
         };
         check("a", &|d| d.until = None, "a snooze needs an end");
-        check("a", &|d| d.until = Some(d.at), "the end is in the past");
+        check("a", &|d| d.until = Some(d.at), "in the past");
         check("a", &|d| d.reason = " ".into(), "the reason is empty");
         check("a", &|d| d.reason = "x".repeat(501), "longer than 500");
         check("a", &|d| d.reason = "a\nb".into(), "on one line");

@@ -1,5 +1,5 @@
-//! Policy: every threshold Ebb judges by, with its unit and reason, in one place.
-//! The TOML file of the user overrides single values; unknown keys are refused.
+//! All thresholds of Ebb, with unit and reason. The user's TOML file overrides single values, and
+//! unknown keys are errors.
 
 pub mod batch;
 pub mod bounds;
@@ -42,45 +42,45 @@ use crate::policy::storage::StoragePolicy;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// What is known to be so and meant to be.
+    /// Exempted resources.
     pub exempt: Vec<Exemption>,
-    /// Where the word about an owner's findings goes.
+    /// Recipients of the findings of single owners.
     pub route: Vec<Route>,
-    /// What machines cost where only their user knows.
+    /// Prices of machines without a list price.
     pub prices: Vec<StatedPrice>,
-    /// Which names say of what run, pipeline and sample a step is; none by default.
+    /// Rules that derive run, pipeline and sample from the name of a task; none by default.
     pub names: Vec<NameRule>,
-    /// What counts as activity.
+    /// Activity of a node.
     pub activity: ActivityPolicy,
-    /// When a node is idle.
+    /// Idle nodes.
     pub idle: IdlePolicy,
-    /// When Batch is stuck.
+    /// Stuck Batch jobs.
     pub batch: BatchPolicy,
-    /// When a step asked for too much.
+    /// Overprovisioned steps.
     pub overprovisioned: OverprovisionedPolicy,
-    /// How requests are sized.
+    /// Recommended requests.
     pub sizing: SizingPolicy,
-    /// Where steps may run.
+    /// Machine types, regions and zones for recommendations.
     pub placement: PlacementPolicy,
-    /// What metrics of the cloud may say, and cost.
+    /// Evaluation of nodes without a probe by metrics of the cloud, and the cost of metrics.
     pub metrics: MetricsPolicy,
-    /// When volumes and addresses are waste.
+    /// Unused volumes, addresses and snapshots.
     pub storage: StoragePolicy,
-    /// When something is wrong with a step.
+    /// Problems of steps.
     pub step: StepPolicy,
-    /// When GPUs are idle.
+    /// Idle GPUs.
     pub gpu: GpuPolicy,
-    /// When hours of the week are off, and cores for the most part.
+    /// Recurring idle hours, and underutilized nodes.
     pub hours: HoursPolicy,
-    /// When people are not told.
+    /// Hours without notifications.
     pub quiet: QuietPolicy,
 }
 
 impl Policy {
-    /// Reads a policy file; what it leaves out keeps its default.
+    /// Parses a policy file. A missing key has its default.
     ///
     /// # Errors
-    /// Names the line and key that is wrong.
+    /// Names the line and the key of the first invalid value.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         let policy: Self = toml::from_str(text)?;
         bounds::check(&toml::from_str(text)?)?;
@@ -117,9 +117,6 @@ mod tests {
             "[activity]\ntick_seconds = 0\n",
             "activity.tick_seconds is 0",
         );
-        check(
-            "[idle]\nmin_coverage_ppm = 2000000\n",
-            "a share lies between",
-        );
+        check("[idle]\nmin_coverage_ppm = 2000000\n", "must be between");
     }
 }

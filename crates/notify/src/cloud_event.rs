@@ -123,7 +123,7 @@ fn of_change(report: &Report, (what, id): (&str, &str), since: Timestamp, data: 
     });
     let mut body = event.to_string();
     if body.len() > MAX_BYTES {
-        event["data"] = json!({"left_out": "it is too large: the report has it"});
+        event["data"] = json!({"left_out": "too large for a message; the report contains it"});
         body = event.to_string();
     }
     Event {

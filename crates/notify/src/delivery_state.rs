@@ -60,7 +60,10 @@ pub async fn load(objects: &dyn Objects, shard: u16) -> CloudResult<(Remembered,
         Err(error) => return Err(error),
     };
     let remembered = unpack(&object.bytes).unwrap_or_else(|why| {
-        tracing::warn!(why, "what was told cannot be understood: it is told again");
+        tracing::warn!(
+            why,
+            "failed to decode the delivery state; notifications are sent again"
+        );
         Remembered::default()
     });
     Ok((remembered, PutIf::Matches(object.etag)))
@@ -88,7 +91,7 @@ pub async fn save(
     let bytes = match pack(remembered) {
         Ok(bytes) => bytes,
         Err(why) => {
-            tracing::warn!(why, "what was told cannot be kept");
+            tracing::warn!(why, "failed to encode the delivery state");
             return Stored::Failed(Failure {
                 channel: key,
                 reason: why,
@@ -102,7 +105,7 @@ pub async fn save(
     match objects.put(&key, bytes, options).await {
         Ok(etag) => Stored::Done(PutIf::Matches(etag)),
         Err(CloudError::Conflict { .. }) => {
-            tracing::warn!("another sweep told people in the meantime");
+            tracing::warn!("another sweep sent notifications first");
             Stored::Overtaken
         }
         Err(error) => Stored::Failed(Failure::of(&key, &error)),
@@ -112,7 +115,7 @@ pub async fn save(
 fn unpack(bytes: &[u8]) -> Result<Remembered, String> {
     let packed = bytes
         .strip_prefix(SCHEMA.as_bytes())
-        .ok_or("another schema")?;
+        .ok_or("unsupported schema")?;
     serde_json::from_slice(&inflate(packed, MAX_BYTES)?).map_err(|e| e.to_string())
 }
 
@@ -121,7 +124,10 @@ fn pack(remembered: &Remembered) -> Result<Vec<u8>, String> {
     let packed = zstd::bulk::compress(&plain, ZSTD_LEVEL).map_err(|e| e.to_string())?;
     match packed.len() as u64 <= MAX_PACKED_BYTES {
         true => Ok([SCHEMA.as_bytes(), &packed].concat()),
-        false => Err(format!("it takes {} bytes", packed.len())),
+        false => Err(format!(
+            "the delivery state has {} bytes, which is too large",
+            packed.len()
+        )),
     }
 }
 
@@ -136,7 +142,10 @@ impl Remembered {
             }
             Err(error) => Some(Gap::new(
                 "decisions about findings",
-                format!("{}; those read before hold on", reason(&error)),
+                format!(
+                    "{}; the decisions of the last sweep stay in effect",
+                    reason(&error)
+                ),
             )),
         }
     }
@@ -146,7 +155,7 @@ impl Remembered {
         self.failed.iter().map(|(channel, why)| {
             Gap::new(
                 format!("channel {channel}"),
-                format!("the last word could not be said: {why}"),
+                format!("failed to send the last notification: {why}"),
             )
         })
     }
@@ -204,7 +213,7 @@ mod tests {
         assert_eq!(remembered.decide(&bucket).await, None);
         let down = Failing::new(bucket, &Fault::always("objects.get"));
         let gap = remembered.decide(&down).await.expect("a gap");
-        assert!(gap.reason.ends_with("hold on"), "{}", gap.reason);
+        assert!(gap.reason.ends_with("stay in effect"), "{}", gap.reason);
         assert_eq!(remembered.decisions.findings.len(), 1);
     }
 }

@@ -42,7 +42,7 @@ pub struct Addresses {
 
 /// One of the two email settings is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{missing} is not set, and {set} is: set both")]
+#[error("{missing} is not set, but {set} is set: set both")]
 pub struct HalfAddressed {
     missing: &'static str,
     set: &'static str,
@@ -193,7 +193,7 @@ async fn settle(chat: &dyn Chat, place: &Destination, told: &mut Told) {
         }
         Ok(None) => {}
         // A repeated message is better than a lost one.
-        Err(error) => drop(Failure::of("the chat's history", &error)),
+        Err(error) => drop(Failure::of("history of the chat", &error)),
     }
 }
 

@@ -26,7 +26,7 @@ impl Failure {
     /// Also logs the failure.
     pub fn of(channel: &str, error: &dyn Error) -> Self {
         let reason = reason(error);
-        tracing::warn!(channel, reason, "a channel failed");
+        tracing::warn!(channel, reason, "failed to deliver a notification");
         Self {
             channel: channel.to_owned(),
             reason,

@@ -57,7 +57,7 @@ pub fn slack(report: &Report, changes: &Changes) -> Value {
     }
     let more = changed - shown;
     let same = page.cards.len() - changed;
-    let rest = [(more, "more"), (same, "told before")];
+    let rest = [(more, "more"), (same, "unchanged")];
     let rest: Vec<String> = rest
         .iter()
         .filter(|(n, _)| *n > 0)
@@ -131,7 +131,7 @@ fn totals(page: &Page) -> String {
     let mut text = format!("{} · {}", page.at, page.looked_at);
     if page.saving.is_some() {
         text.push_str(&format!(
-            "\n{} wasted so far, {} now",
+            "\nWasted so far: {}; at present {}",
             page.spent, page.per_hour
         ));
     }
@@ -184,7 +184,7 @@ fn finding(row: &Alike<'_>) -> Value {
         text.push_str(&format!(" · {simulated}"));
     }
     if let Some(cost) = &card.cost {
-        text.push_str(&format!(" · {}", cost.price));
+        text.push_str(&format!(" · waste {}", cost.price));
         if let Some(counted) = &cost.counted {
             text.push_str(&format!(" · {}", outside(counted, 160)));
         }
@@ -205,11 +205,11 @@ fn finding(row: &Alike<'_>) -> Value {
 fn details(page: &Page) -> Option<String> {
     let groups = page.not_judged.iter().take(DETAILS).map(|group| {
         let reason = outside(&group.reason, 120);
-        format!("Not judged: {} · {reason}", group.count)
+        format!("Not evaluated: {} · {reason}", group.count)
     });
     let gaps = page.gaps.iter().take(DETAILS).map(|gap| {
         let (scope, reason) = (outside(&gap.scope, 80), outside(&gap.reason, 120));
-        format!("Not seen: {scope}: {reason}")
+        format!("Missing data: {scope}: {reason}")
     });
     let mut lines: Vec<_> = groups.chain(gaps).collect();
     let left =
@@ -300,7 +300,7 @@ mod tests {
         changes.grown.insert(many.findings[7].id.clone());
         let text = told(&many, &changes);
         assert!(
-            text.contains("… and 999 told before, in the report"),
+            text.contains("… and 999 unchanged, in the report"),
             "{text}"
         );
         assert!(text.contains("grew · Idle node"), "{text}");
@@ -351,7 +351,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs\n$3.74 wasted so far, $1.2120/h now\nPrices: effective cost from the bill, $884.76 in 1 finding; on-demand price of spot machines of 2026-02-27, at most $280.32 in 1 finding",
+                "text": "2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 with metrics only), 6 jobs\nWasted so far: $3.74; at present $1.2120/h\nPrices: effective cost from the bill for $884.76 in 1 finding; on-demand price of spot machines of 2026-02-27 for at most $280.32 in 1 finding",
                 "type": "mrkdwn",
                 "verbatim": true
               },
@@ -369,7 +369,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*$884.76 a month* · new · Idle node · `gpu-notebook` `i-0aaa`\nana · eu-central-1 · g5.2xlarge, on demand · SIMULATED · wastes $1.2120/h by the bill of 2026-02-27\nno activity for 3 h 05 min; background processes use 0.02 cores; task session of ana exists without activity\n_Stop:_ Stop it; its volumes stay.",
+                "text": "*$884.76 a month* · new · Idle node · `gpu-notebook` `i-0aaa`\nana · eu-central-1 · g5.2xlarge, on demand · SIMULATED · waste $1.2120/h from the bill of 2026-02-27\nno workload for 3 h 05 min; background used 0.02 cores; step session of ana is there and does nothing\n_Stop:_ Stop it; its volumes stay.",
                 "type": "mrkdwn",
                 "verbatim": true
               },
@@ -377,7 +377,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*at most $280.32 a month* · new · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED · wastes at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less\nrequested 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (1 task, total run time 60 min)\n_Rightsize:_ ask for 3 vCPU and 4.8 GiB; that fits c6i.xlarge in eu-central-1 at $0.1940/h, list price of 2026-02-01",
+                "text": "*at most $280.32 a month* · new · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED · waste at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less\nasked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen 1 time, 60 min in all)\n_Rightsize:_ request 3 vCPU and 4.8 GiB; the cheapest suitable type is c6i.xlarge in eu-central-1 at $0.1940/h, list price of 2026-02-01",
                 "type": "mrkdwn",
                 "verbatim": true
               },
@@ -397,7 +397,7 @@ mod tests {
             {
               "elements": [
                 {
-                  "text": "Not judged: 2 · coverage 41 %, at least 95 % is needed\nNot judged: 1 · tagged ebb:standby=true\nNot seen: us-east-1: batch:DescribeJobs: AccessDenied: not authorized",
+                  "text": "Not evaluated: 2 · coverage 41 %, at least 95 % is needed\nNot evaluated: 1 · tagged ebb:standby=true\nMissing data: us-east-1: batch:DescribeJobs: AccessDenied: not authorized",
                   "type": "mrkdwn",
                   "verbatim": true
                 }

@@ -32,7 +32,7 @@ impl Hello {
         let totals = &report.totals;
         let without = totals.running_instances.saturating_sub(totals.with_probe);
         let seen = format!(
-            "{}: {} with a probe, {without} without, of which {} are judged on metrics.",
+            "{}: {} with a probe, {} with metrics only, {} not evaluated.",
             counted(
                 totals.running_instances,
                 "running instance",
@@ -40,16 +40,19 @@ impl Hello {
             ),
             totals.with_probe,
             totals.on_metrics,
+            without.saturating_sub(totals.on_metrics),
         );
         let verdict = match first_verdict {
             Some(at) if at > report.at => format!(
-                "The first verdict of a probe is due at {}.",
+                "The first result of a probe is expected at {}.",
                 at.strftime("%Y-%m-%d %H:%M UTC")
             ),
-            Some(_) => "Probes have watched for long enough: verdicts are in the report.".into(),
-            None => "No probe has told anything yet. Half an hour after the first one starts, \
-                     the first verdict is due."
-                .into(),
+            Some(_) => "The report contains the first results of the probes.".into(),
+            None => {
+                "No probe has sent data yet. The first result is expected half an hour after the \
+                 first probe starts."
+                    .into()
+            }
         };
         let mut missing: Vec<_> = report
             .gaps
@@ -60,7 +63,7 @@ impl Hello {
             })
             .collect();
         if sandboxed == Some(true) {
-            let what = "SES is in its sandbox: only verified recipients get email";
+            let what = "Amazon SES is in its sandbox: only verified recipients get email";
             missing.insert(
                 0,
                 (
@@ -74,7 +77,8 @@ impl Hello {
                 "{} without a probe",
                 counted(without, "instance", "instances")
             );
-            let how = "terraform: attach output node_policy_arn, start with output node_user_data";
+            let how = "Terraform: attach the output node_policy_arn to the instance role and use the \
+                 output node_user_data as user data";
             missing.push((what, Some(how.to_owned())));
         }
         let left_out = missing.len().saturating_sub(MISSING);
@@ -84,7 +88,7 @@ impl Hello {
             Origin::Measured => String::new(),
         };
         Self {
-            title: format!("{tag}Ebb is here"),
+            title: format!("{tag}Ebb is running"),
             seen,
             verdict,
             missing,
@@ -94,8 +98,8 @@ impl Hello {
 
     fn intro(&self) -> &'static str {
         match self.missing.is_empty() {
-            true => "Nothing is missing. You hear of it when something is wasted, and not before.",
-            false => "What is missing:",
+            true => "The setup is complete. Ebb sends the next message when it finds waste.",
+            false => "Setup is incomplete:",
         }
     }
 
@@ -182,19 +186,19 @@ mod tests {
             .ok();
         let hello = Hello::of(&report, later, Some(true));
         insta::assert_snapshot!(email_hello(&hello).text, @r#"
-        12 running instances: 8 with a probe, 4 without, of which 3 are judged on metrics.
-        The first verdict of a probe is due at 2026-03-04 12:30 UTC.
+        12 running instances: 8 with a probe, 3 with metrics only, 1 not evaluated.
+        The first result of a probe is expected at 2026-03-04 12:30 UTC.
 
-        What is missing:
+        Setup is incomplete:
 
-        - SES is in its sandbox: only verified recipients get email
+        - Amazon SES is in its sandbox: only verified recipients get email
           aws sesv2 put-account-details --production-access-enabled --mail-type TRANSACTIONAL --website-url https://YOUR-SITE
 
         - us-east-1: batch:DescribeJobs: AccessDenied: not authorized
           {"Effect": "Allow", "Action": "batch:DescribeJobs", "Resource": "*"}
 
         - 4 instances without a probe
-          terraform: attach output node_policy_arn, start with output node_user_data
+          Terraform: attach the output node_policy_arn to the instance role and use the output node_user_data as user data
         "#);
         let text = slack_hello(&hello).to_string();
         let line =

@@ -1,9 +1,9 @@
-//! A model of how sweeps take in each arrival exactly once: receive, commit under a batch
-//! number, delete, store the state, and forget the oldest probe starts. The checker visits
-//! every order of steps of two sweeps, with crashes, redelivery and changes of the number of
-//! shards at any point. Nothing here runs in production; `ebb_ingest::fold` is what it models.
+//! A model of how sweeps process each message exactly once: receive, commit under a batch number,
+//! delete, store the state, and forget the oldest probe starts. The checker visits every order of
+//! the actions of two sweeps, with crashes, redelivery and changes of the number of shards at any
+//! point. This crate is not used in production; it models `ebb_ingest::fold`.
 //!
-//! Each heartbeat of the model is of a probe start of its own, all of one node, and a later
+//! Each heartbeat of the model belongs to its own probe start, and all belong to one node. A larger
 //! number is a later time.
 
 #[cfg(test)]
@@ -11,50 +11,50 @@ mod tests;
 
 use stateright::{Model, Property};
 
-/// Heartbeats by number, one bit each.
+/// Set of heartbeats by number, one bit each.
 pub type Heartbeats = u8;
 
-/// How the protocol is changed, to show that the checker finds it.
+/// A fault of the protocol that the checker must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
-    /// The protocol as it is.
+    /// No fault.
     Sound,
     /// Messages are deleted before the commit.
     DeleteFirst,
-    /// A commit does not look at the number of its batch.
+    /// A commit ignores the number of its batch.
     IgnoreBatchNumbers,
-    /// What a forgotten probe start sent is accepted as new.
+    /// Messages of a forgotten probe start are accepted as new.
     AcceptForgotten,
-    /// After a lost race, rows are not checked again for what was forgotten meanwhile.
+    /// After a lost race, rows are not checked again for probe starts forgotten in the meantime.
     CheckForgottenOnce,
-    /// A refused message is deleted before it is a dead letter.
+    /// A refused message is deleted before it is stored as a dead letter.
     DeleteRefusedFirst,
-    /// A state is stored as folded further than it is.
+    /// A state is stored with a commit number that it does not contain.
     FoldedTooFar,
-    /// A commit does not look at what sweeps of another number of shards committed.
+    /// A commit ignores the commits of sweeps with another number of shards.
     IgnoreOtherShards,
 }
 
-/// Bounds of what is checked.
+/// Bounds of the model.
 #[derive(Debug, Clone)]
 pub struct Protocol {
     /// Heartbeats that the node sends.
     pub heartbeats: u8,
-    /// Sweeps that run at once, at most two.
+    /// Concurrent sweeps, at most two.
     pub sweeps: usize,
-    /// Probe starts that the state remembers.
+    /// Number of probe starts in the state.
     pub remembered: u32,
-    /// Which protocol.
+    /// Fault of the protocol.
     pub variant: Variant,
 }
 
-/// What the state of a shard remembers of the node.
+/// Content of the state of a shard about the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Memory {
     accepted: Heartbeats,
     /// Heartbeats below this number are forgotten.
     forgotten: u8,
-    /// Commits of the lake that it holds.
+    /// Commits of the lake that the state contains.
     folded: u8,
 }
 
@@ -68,59 +68,59 @@ pub struct Commit {
     rows: Heartbeats,
 }
 
-/// What a sweep does next.
+/// Next action of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     /// Read the state.
     Load,
     /// Read the number of the newest batch.
     LastBatch,
-    /// Fold what the lake has beyond the state.
+    /// Add the newer commits of the lake to the state.
     CatchUp,
     /// Receive messages.
     Receive,
-    /// Commit what is new.
+    /// Commit the new heartbeats.
     Append,
-    /// Fold the commits before the own one, which is the last number here, and the own one.
+    /// Add the commits up to the own commit, which is the last number here.
     Fold(u8),
-    /// Delete what was committed.
+    /// Delete the committed messages.
     Delete,
     /// Write a refused message to the dead letters.
     Refuse,
-    /// Delete what is among the dead letters.
+    /// Delete the messages that are stored as dead letters.
     DeleteRefused,
     /// Write the state.
     Store,
 }
 
-/// Whether a sweep stores the state that it folds.
+/// Shard of a sweep; only the sweep of the node's own shard stores its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// The sweep of the node's own shard.
     Home,
-    /// The sweep of another shard, whose queue the node's messages came to.
+    /// The sweep of another shard, whose queue received messages of the node.
     Visitor,
 }
 
-/// A sweep that runs.
+/// A running sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sweep {
     step: Step,
     role: Role,
     shards: u8,
     memory: Memory,
-    /// The state that its own write replaces; `None` for none.
+    /// The state that the write of the sweep replaces; `None` if there is none.
     replaces: Option<Memory>,
     next_number: u8,
-    /// What it received and has not dealt with.
+    /// Received messages that are not processed yet.
     taken: Heartbeats,
     refused: Heartbeats,
 }
 
-/// What is stored, and who sweeps.
+/// Stored data and running sweeps.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct World {
-    /// Heartbeats that were sent.
+    /// Sent heartbeats.
     sent: Heartbeats,
     /// Messages that a receive returns.
     visible: Heartbeats,
@@ -128,26 +128,26 @@ pub struct World {
     hidden: Heartbeats,
     lake: Vec<Commit>,
     dead_letters: Heartbeats,
-    /// By number of shards: the state of the node's shard of one, and of two.
+    /// State of the node's shard with one shard, and with two shards.
     stored: [Option<Memory>; 2],
     shards: u8,
     sweeps: [Option<Sweep>; 2],
 }
 
-/// What may happen next.
+/// Next possible event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// The node sends its next heartbeat.
     Send(u8),
-    /// A message is shown again, though it may have been deleted.
+    /// A message is delivered again, although it may have been deleted.
     Redeliver(u8),
     /// The number of shards changes.
     Reshard,
     /// A sweep begins.
     Begin(usize, Role),
-    /// A sweep does its next step.
+    /// A sweep performs its next action.
     Go(usize),
-    /// A sweep ends without a word.
+    /// A sweep crashes.
     Crash(usize),
 }
 
@@ -161,7 +161,7 @@ fn below(number: u8) -> Heartbeats {
 }
 
 impl Protocol {
-    /// Takes in rows, and forgets the oldest probe starts beyond those remembered.
+    /// Adds rows, and forgets the oldest probe starts above the limit.
     fn fold(&self, memory: &mut Memory, rows: Heartbeats) {
         memory.accepted |= rows;
         while memory.accepted.count_ones() > self.remembered {
@@ -178,7 +178,7 @@ impl Protocol {
         memory.folded = memory.folded.max(to);
     }
 
-    /// What of `rows` may have been accepted and forgotten.
+    /// Part of `rows` that may have been accepted and forgotten.
     fn too_late(&self, memory: &Memory, rows: Heartbeats) -> Heartbeats {
         match self.variant {
             Variant::AcceptForgotten => 0,
@@ -186,7 +186,7 @@ impl Protocol {
         }
     }
 
-    /// Does the step of a sweep; `None` when the sweep has ended.
+    /// Performs the next action of a sweep; `None` if the sweep has ended.
     fn step(&self, world: &mut World, mut sweep: Sweep) -> Option<Sweep> {
         sweep.step = match sweep.step {
             Step::Load => load(world, &mut sweep),
@@ -241,7 +241,7 @@ impl Protocol {
         Some(sweep)
     }
 
-    /// After another sweep was faster: what it committed may have made a row too late.
+    /// Checks rows again after another sweep was faster, because its commit may make a row too late.
     fn check_again(&self, sweep: &mut Sweep) -> Option<Step> {
         let is_late = self.too_late(&sweep.memory, sweep.taken) != 0;
         match is_late && self.variant != Variant::CheckForgottenOnce {
@@ -290,7 +290,7 @@ impl Protocol {
         Step::Fold(version)
     }
 
-    /// A sweep that finds another state than it loaded begins again.
+    /// A sweep whose loaded state was replaced starts again.
     fn store(&self, world: &mut World, sweep: &Sweep) -> Option<Sweep> {
         if sweep.role == Role::Visitor || sweep.replaces == Some(sweep.memory) {
             return None;
@@ -303,7 +303,7 @@ impl Protocol {
         Some(Sweep::new(sweep.role, sweep.shards))
     }
 
-    /// What the state must be when so many commits are folded.
+    /// Expected state after this number of commits.
     fn expected(&self, world: &World, folded: u8) -> Memory {
         let mut memory = Memory::default();
         self.fold_commits(&mut memory, &world.lake, folded);
@@ -326,7 +326,7 @@ impl Sweep {
     }
 }
 
-/// A shard without a state begins with what the other number of shards left.
+/// A shard without a state starts with the state of the other number of shards.
 fn load(world: &World, sweep: &mut Sweep) -> Step {
     let own = usize::from(sweep.shards) - 1;
     sweep.replaces = world.stored[own];

@@ -24,7 +24,7 @@ pub fn group(
     zone: &Zone,
 ) -> String {
     let mut out = simulated(advice.origin);
-    let runs = counted(advice.runs as usize, "run", "runs");
+    let runs = counted(advice.runs as usize, "task", "tasks");
     let _ = writeln!(
         out,
         "{} in {}{}: {runs} of {} from {}",
@@ -44,7 +44,7 @@ pub fn group(
     let steps: Vec<String> = advice.steps.iter().map(member).collect();
     let lines = [
         ("steps", steps.join("; ")),
-        ("may start", may_start),
+        ("types", may_start),
         ("now on", each(advice.now.as_slice())),
         ("resized", each(advice.resized.as_slice())),
         (offers_head(advice), each(&advice.offers)),
@@ -55,9 +55,9 @@ pub fn group(
             "prices",
             format!("list prices {}", age(advice.list_as_of, now)),
         ),
-        ("trust", trust(advice)),
-        ("not told", advice.refused.clone().unwrap_or_default()),
-        ("assumed", advice.assumed.join("; ")),
+        ("accuracy", accuracy(advice)),
+        ("no advice", advice.refused.clone().unwrap_or_default()),
+        ("assumes", advice.assumed.join("; ")),
     ];
     paragraphs(&mut out, &lines, terminal);
     out
@@ -67,14 +67,14 @@ pub fn group(
 fn offers_head(advice: &GroupAdvice) -> &'static str {
     match advice.is_on_spot() {
         true => "on demand",
-        false => "runs on",
+        false => "suitable",
     }
 }
 
 /// The account in words; empty if unknown.
 fn whose(advice: &GroupAdvice) -> String {
     let account = advice.account.as_ref();
-    account.map_or_else(String::new, |account| format!(" of {account}"))
+    account.map_or_else(String::new, |account| format!(", account {account}"))
 }
 
 /// Use of a node, and the cheapest suitable types.
@@ -87,7 +87,7 @@ pub fn node(advice: &NodeAdvice, (terminal, now): (Option<usize>, Timestamp)) ->
     let hours = counted(advice.hours_seen as usize, "hour", "hours");
     let _ = writeln!(
         out,
-        "{}{} in {}: {} {}, seen in {hours}",
+        "{}{} in {}: {} {}, observed in {hours}",
         one_line(&advice.node),
         one_line(&name),
         advice.region,
@@ -109,14 +109,14 @@ pub fn node(advice: &NodeAdvice, (terminal, now): (Option<usize>, Timestamp)) ->
         ("costs", price + &beside),
         ("used", used(advice.used)),
         ("needs", used(advice.needs)),
-        ("could be", offers.join("; ")),
+        ("suitable", offers.join("; ")),
         (
             "prices",
             format!("list prices {}", age(advice.list_as_of, now)),
         ),
         ("saves", saving(advice.saving_a_month)),
-        ("not told", advice.refused.clone().unwrap_or_default()),
-        ("assumed", advice.assumed.join("; ")),
+        ("no advice", advice.refused.clone().unwrap_or_default()),
+        ("assumes", advice.assumed.join("; ")),
     ];
     paragraphs(&mut out, &lines, terminal);
     out
@@ -124,7 +124,9 @@ pub fn node(advice: &NodeAdvice, (terminal, now): (Option<usize>, Timestamp)) ->
 
 fn simulated(origin: Origin) -> String {
     match origin {
-        Origin::Simulated => "SIMULATED: a generator made what is told here.\n\n".to_owned(),
+        Origin::Simulated => {
+            "SIMULATED: at least a part of this input was generated, not measured.\n\n".to_owned()
+        }
         Origin::Measured => String::new(),
     }
 }
@@ -137,16 +139,16 @@ fn paragraphs(out: &mut String, lines: &[(&str, String)], terminal: Option<usize
 
 fn member(member: &Member) -> String {
     let asks = match member.should_ask == member.asks {
-        true => format!("asks for {}", request(member.asks)),
+        true => format!("requests {}", request(member.asks)),
         false => format!(
-            "asks for {}, should for {}",
+            "requests {}, recommended {}",
             request(member.asks),
             request(member.should_ask)
         ),
     };
     let more = match member.samples_needed {
         0 => String::new(),
-        more => format!(", {more} more runs tell its risk"),
+        more => format!(", {more} more runs needed to estimate its risk"),
     };
     format!("{} x {}: {asks}{more}", member.runs, member.step)
 }
@@ -157,7 +159,7 @@ fn fleet(fleet: &Fleet) -> String {
         other => format!(" {other}"),
     };
     format!(
-        "{} x {}{market}, {} of machines, {}",
+        "{} x {}{market}, {} of machine time, {}",
         fleet.machines,
         fleet.instance_type,
         HumanDuration(Duration::from_secs(fleet.machine_time.as_secs())),
@@ -191,13 +193,16 @@ fn saving(saving: Option<ebb_telemetry::money::Usd>) -> String {
     saving.map_or_else(String::new, |saving| format!("{saving} a month"))
 }
 
-fn trust(advice: &GroupAdvice) -> String {
+fn accuracy(advice: &GroupAdvice) -> String {
     let Some(ppm) = advice.seen_by_replayed_ppm else {
         return String::new();
     };
     let percent = f64::from(ppm) / 10_000.0;
     let level = advice.confidence;
-    format!("{level}; what was seen is {percent:.0} % of a replay of the very same")
+    format!(
+        "{level} confidence; the observed cost is {percent:.0} % of the cost in a replay of the \
+         same tasks"
+    )
 }
 
 fn used(used: Used) -> String {

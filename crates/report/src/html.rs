@@ -158,8 +158,8 @@ mod tests {
         report.ledger = vec![day(4_000_000), day(1_000_000)];
         let text = html(&report, &Zone::utc());
         for expect in [
-            "<i class=\"steps\"></i> steps</span>",
-            "<i class=\"rest\"></i> not allocated</span>",
+            "<i class=\"steps\"></i> tasks</span>",
+            "<i class=\"rest\"></i> unallocated</span>",
             "<rect class=\"steps\" x=\"0\" width=\"250\" height=\"10\"/>",
         ] {
             assert!(text.contains(expect), "no {expect} in\n{text}");
@@ -172,11 +172,11 @@ mod tests {
         for expect in [
             "<polyline points=\"0,0 500,50 1000,20\"",
             "A day ago: $50.00 a month in 2 findings",
-            "at work in 1 of 3 hours seen; 1 not seen",
-            "<title>Wed 4 Mar: at work 02–03; at rest 01–02, 03–04; not seen 00–01</title>\
+            "active in 1 of 3 observed hours; 1 not observed",
+            "<title>Wed 4 Mar: active 02–03; idle 01–02, 03–04; not observed 00–01</title>\
              <path class=\"u\" d=\"M0 .5h1\"/><path class=\"a0\" d=\"M1 .5h1M3 .5h1\"/>",
             "saves $884.76 a month (effective cost from the bill)",
-            "has saved $12.00 so far",
+            "Resolved findings have saved $12.00 so far.",
             "snoozed by ana until 2026-04-01 00:00 UTC: a course",
             "<span class=\"tag fresh\">new</span>",
             "First found",

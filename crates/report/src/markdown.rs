@@ -40,11 +40,11 @@ pub fn markdown(report: &Report, zone: &Zone) -> String {
         let more = page.cards.len() - of(&rows[..DETAILED]);
         let named = of(&rows[..rows.len().min(IN_TABLE)]);
         out.push_str(&format!(
-            "\n… and {more} more; the table has the first {named}.\n"
+            "\n… and {more} more; the table lists the first {named}.\n"
         ));
     }
     if !page.not_judged.is_empty() {
-        out.push_str("\n## Not judged\n\n");
+        out.push_str("\n## Not evaluated\n\n");
         for group in &page.not_judged {
             let (rule, reason) = (escaped(&group.rule), escaped(&group.reason));
             let named = group.named.iter().map(|name| escaped(name));
@@ -64,7 +64,7 @@ pub fn markdown(report: &Report, zone: &Zone) -> String {
         }
     }
     if !page.gaps.is_empty() {
-        out.push_str("\n## Not seen\n\n");
+        out.push_str("\n## Missing data\n\n");
         for gap in &page.gaps {
             let (scope, reason) = (escaped(&gap.scope), escaped(&gap.reason));
             out.push_str(&format!("- {scope}: {reason}\n"));
@@ -79,7 +79,7 @@ fn summary(page: &Page) -> String {
     lines.extend(page.selected.as_ref().map(|text| format!("{text}.")));
     if page.saving.is_some() {
         let (spent, now) = (&page.spent, &page.per_hour);
-        lines.push(format!("{spent} wasted so far, {now} now."));
+        lines.push(format!("Wasted so far: {spent}; at present {now}."));
     }
     lines.extend(page.evaluated.as_ref().map(|text| format!("{text}.")));
     lines.extend(page.basis.as_ref().map(|text| format!("Prices: {text}.")));
@@ -93,7 +93,7 @@ fn table(rows: &[Alike<'_>], out: &mut String) {
         return;
     }
     out.push('\n');
-    let head = ["Finding", "What", "Owner", "Region", "Saving a month"].map(str::to_owned);
+    let head = ["Finding", "Resource", "Owner", "Region", "Saving a month"].map(str::to_owned);
     let cells = rows.iter().take(IN_TABLE).map(|row| {
         let card = row.first();
         let title = row.title().unwrap_or_else(|| card.title.clone());
@@ -151,11 +151,11 @@ fn detail(row: &Alike<'_>, out: &mut String) {
     };
     if row.count() > 1 {
         line("Resources", &row.names(NAMED));
-        line("The first of them", &card.resource());
+        line("First of them", &card.resource());
     }
     line("Evidence", &card.evidence);
     let coverage = card.coverage.as_deref();
-    let coverage = coverage.map_or(String::new(), |share| format!(", {share} of it seen"));
+    let coverage = coverage.map_or(String::new(), |share| format!(", coverage {share}"));
     line("Observed", &format!("{}{coverage}", card.window));
     line(
         "Confidence",
@@ -163,7 +163,10 @@ fn detail(row: &Alike<'_>, out: &mut String) {
     );
     line(&card.action, &instead_or_advice(card));
     if let (Some(saving), Some(spent)) = (row.saving(), row.spent()) {
-        line("Cost", &format!("{saving} a month, {spent} so far"));
+        line(
+            "Cost",
+            &format!("saving {saving} a month, wasted so far {spent}"),
+        );
     }
     for (what, fact) in facts(card) {
         if let Some(fact) = fact {
@@ -171,7 +174,7 @@ fn detail(row: &Alike<'_>, out: &mut String) {
         }
     }
     for step in &card.steps {
-        line("Step", step);
+        line("Task", step);
     }
     if let Some(link) = card.command.as_ref().filter(|_| card.is_link) {
         out.push_str(&format!("- Console: <{link}>\n"));
@@ -196,13 +199,16 @@ fn instead_or_advice(card: &Card) -> String {
 fn facts(card: &Card) -> [(&'static str, Option<&String>); 7] {
     let cost = card.cost.as_ref();
     [
-        ("Price", cost.map(|cost| &cost.price)),
+        ("Waste", cost.map(|cost| &cost.price)),
         ("List price", cost.and_then(|cost| cost.list.as_ref())),
-        ("Counted", cost.and_then(|cost| cost.counted.as_ref())),
+        (
+            "Saving in the totals",
+            cost.and_then(|cost| cost.counted.as_ref()),
+        ),
         ("First found", card.first_seen.as_ref()),
         ("Account", card.account.as_ref()),
         ("Node", card.node.as_ref()),
-        ("Controlled by", card.controller.as_ref()),
+        ("Managed by", card.controller.as_ref()),
     ]
 }
 
@@ -251,11 +257,11 @@ mod tests {
             "$884.76 a month, and at most $280.32 more, in 3 findings",
             "no activity for 3 h 05 min",
             "aws ec2 stop-instances",
-            "- Observed: 2026-03-04 08:55 to 2026-03-04 12:00 UTC (3 h 05 min), 99 % of it seen",
-            "- Cost: $884.76 a month, $3.74 so far\n- Price: wastes $1.2120/h by the bill of 2026-02-27\n",
+            "- Observed: 2026-03-04 08:55 to 2026-03-04 12:00 UTC (3 h 05 min), coverage 99 %",
+            "- Cost: saving $884.76 a month, wasted so far $3.74\n- Waste: $1.2120/h from the bill of 2026-02-27\n",
             "- List price: $1.2120/h of 2025-03-02 (367 days old)",
-            "- Cost: at most $280.32 a month, at most $1.18 so far",
-            "- Step: align (1f0e) on i-0bbb, Batch job job-17",
+            "- Cost: saving at most $280.32 a month, wasted so far at most $1.18",
+            "- Task: align (1f0e) on i-0bbb, Batch job job-17",
         ] {
             assert!(text.contains(expect), "no {expect} in\n{text}");
         }
@@ -296,7 +302,7 @@ mod tests {
         }
         let text = markdown(&many, &Zone::utc());
         assert!(text.chars().count() < 65_536, "{}", text.chars().count());
-        assert!(text.contains("… and 9975 more; the table has the first 100."));
+        assert!(text.contains("… and 9975 more; the table lists the first 100."));
         assert_eq!(text.matches("\n| ").count(), IN_TABLE + 2);
         assert_eq!(
             text.matches("\n## ").count() - text.matches("\n## Not").count(),

@@ -111,11 +111,11 @@ pub struct Gap {
 
 /// The label as a sentence, for forms with enough space.
 pub const SIMULATED_MEANS: &str =
-    "SIMULATED: at least a part of this input was made by a generator, not measured.";
+    "SIMULATED: at least a part of this input was generated, not measured.";
 
 /// Warning for a report from metrics alone.
-const WEAKER: &str = "No node has a probe: idle nodes are judged on metrics, which is weaker \
-     evidence, and what jobs and steps do is not seen.";
+const WEAKER: &str = "No node has a probe: idle nodes are detected from metrics, which is weaker evidence, and jobs \
+     and steps are not observed.";
 
 impl Page {
     pub fn of(report: &Report, zone: &Zone) -> Self {
@@ -149,7 +149,7 @@ impl Page {
             weaker: (totals.running_instances > 0 && totals.with_probe == 0).then_some(WEAKER),
             without_price: (totals.without_price > 0).then(|| {
                 let findings = counted(totals.without_price, "finding has", "findings have");
-                format!("{findings} no known price and so no part in the sums")
+                format!("{findings} no known price; the totals do not contain them")
             }),
             basis: groups::basis(report),
             cards: cards.collect(),
@@ -190,8 +190,8 @@ fn coverage(report: &Report) -> Vec<CoverageShare> {
         0 => Vec::new(),
         _ => vec![
             seen("with a probe", totals.with_probe),
-            seen("by metrics alone", totals.on_metrics),
-            seen("not judged", blind),
+            seen("with metrics only", totals.on_metrics),
+            seen("not evaluated", blind),
         ],
     }
 }
@@ -199,7 +199,7 @@ fn coverage(report: &Report) -> Vec<CoverageShare> {
 fn selected(selected: &Selected) -> String {
     let left_out = counted(selected.left_out, "finding is", "findings are");
     let by = one_line(&clip(&selected.by, LINE_CHARS));
-    format!("Selected by {by}; {left_out} left out")
+    format!("Filter: {by}; {left_out} not shown")
 }
 
 fn looked_at(report: &Report) -> String {
@@ -210,7 +210,7 @@ fn looked_at(report: &Report) -> String {
         "running instances",
     );
     text.push_str(&format!(
-        " ({} with a probe, {} judged on metrics)",
+        " ({} with a probe, {} with metrics only)",
         totals.with_probe, totals.on_metrics
     ));
     if totals.jobs > 0 {

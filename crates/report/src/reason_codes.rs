@@ -44,11 +44,11 @@ impl ReasonCode {
     /// The reason as text.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::CpuOverprovisioned => "more cores than it uses",
-            Self::CpuUnderprovisioned => "too few cores",
-            Self::MemoryOverprovisioned => "more memory than it holds",
-            Self::MemoryUnderprovisioned => "too little memory",
-            Self::EbsThroughputUnderprovisioned => "held up by its disk",
+            Self::CpuOverprovisioned => "requests more cores than it uses",
+            Self::CpuUnderprovisioned => "requests too few cores",
+            Self::MemoryOverprovisioned => "requests more memory than it uses",
+            Self::MemoryUnderprovisioned => "requests too little memory",
+            Self::EbsThroughputUnderprovisioned => "limited by disk throughput",
         }
     }
 }
@@ -137,7 +137,7 @@ fn confidence(step: &StepAdvice) -> Level {
 
 fn evidence(step: &StepAdvice) -> Vec<String> {
     let mut all = vec![format!(
-        "{} of {} attempts show what it needs; {} failed, {} of them for want of memory",
+        "the advice is based on {} of {} attempts; {} failed, {} of them out of memory",
         step.samples, step.runs, step.failed, step.oom_kills
     )];
     all.extend(crate::step_table::first_attempts(&step.present));
@@ -167,12 +167,12 @@ fn assumed(step: &StepAdvice) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(basis) = step.risk.basis.filter(|_| step.should_ask.memory.is_some()) {
         all.push(match basis.runs {
-            0 | 1 => "later runs differ from this one no more than runs usually do".to_owned(),
-            runs => format!("later runs differ no more than these {runs} do"),
+            0 | 1 => "later runs differ from this run no more than runs usually differ".to_owned(),
+            runs => format!("later runs differ no more than these {runs} runs"),
         });
     }
     if step.slowdown_ppm.is_some() {
-        all.push("fewer cores change neither the work nor its memory".to_owned());
+        all.push("fewer cores change neither the CPU time nor the memory use".to_owned());
     }
     if let Some(tool) = step
         .self_sizing
@@ -180,15 +180,14 @@ fn assumed(step: &StepAdvice) -> Vec<String> {
         .filter(|_| step.should_ask.memory.is_some())
     {
         all.push(format!(
-            "{} takes its memory from the request ({}): its peak is counted as 80 % of what it \
-             needs",
+            "{} sets its memory from the request ({}), so its peak counts as 80 % of its need",
             tool.tool, tool.option
         ));
     }
     if step.kind == StepKind::NextflowTask && step.usage.is_some() {
         all.push(
-            "the trace's peak leaves out files in memory (tmpfs, page cache) and what Nextflow \
-             stages in the same container"
+            "the peak in the trace excludes files in memory (tmpfs, page cache) and files that \
+             Nextflow stages in the same container"
                 .to_owned(),
         );
     }

@@ -11,10 +11,10 @@ const BEFORE: &str = "ebb.report/1.0";
 #[derive(Debug, thiserror::Error)]
 pub enum ReportFileError {
     /// The file has a schema that this program does not read.
-    #[error("it has schema {0}; this program reads {current} and {BEFORE}", current = Report::SCHEMA)]
+    #[error("schema {0} is not supported; this version reads {current} and {BEFORE}", current = Report::SCHEMA)]
     Schema(String),
     /// The file is not a report.
-    #[error("it is no report of ebb as JSON")]
+    #[error("not an Ebb report in JSON format")]
     Form(#[source] serde_json::Error),
 }
 
@@ -141,12 +141,12 @@ mod tests {
             let error = read(text.as_bytes()).expect_err(text);
             assert!(error.to_string().contains(expect), "{error}");
         };
-        check("{}", "no report of ebb");
-        check("[", "no report of ebb");
+        check("{}", "not an Ebb report");
+        check("[", "not an Ebb report");
         check(
             r#"{"schema": "ebb.report/3"}"#,
-            "schema ebb.report/3; this program reads",
+            "schema ebb.report/3 is not supported; this version reads",
         );
-        check(r#"{"schema": "ebb.report/2"}"#, "no report of ebb");
+        check(r#"{"schema": "ebb.report/2"}"#, "not an Ebb report");
     }
 }

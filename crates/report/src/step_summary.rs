@@ -162,7 +162,7 @@ fn head(out: &mut String, summary: &Summary<'_>, steps: usize) {
     let totals = &summary.totals;
     let _ = writeln!(
         out,
-        "{} in {} of {}; {}",
+        "{} of {} in {}; {}",
         counted(totals.tasks as usize, "task", "tasks"),
         counted(steps, "step", "steps"),
         counted(summary.runs.len(), "run", "runs"),
@@ -190,7 +190,7 @@ fn sums(out: &mut String, summary: &Summary<'_>, steps: &[StepAdvice]) {
     let more = all()
         .map(Saving::loss)
         .fold(Saving::default(), Saving::plus);
-    let mut table = plain(&["", "ASKED", "USED", "SHARE", "SAVED", "ADDED"]);
+    let mut table = plain(&["", "REQUESTED", "USED", "SHARE", "SAVED", "ADDED"]);
     let rows = [
         (
             "CPU",
@@ -252,11 +252,11 @@ fn top(out: &mut String, steps: &[StepAdvice]) {
     if saving.is_empty() {
         return;
     }
-    let _ = writeln!(out, "Steps that would save most:");
+    let _ = writeln!(out, "Steps with the greatest saving:");
     for (saving, step) in saving.iter().take(TOP) {
         let _ = writeln!(
             out,
-            "  {}: {} instead of {} saves {}",
+            "  {}: request {} instead of {}, saves {}",
             end_of(&one_line(&step.step), NAME_WIDTH),
             request(step.should_ask),
             request(step.asks),
@@ -278,15 +278,7 @@ fn saved(saving: Saving) -> String {
 
 fn lines(steps: &[StepAdvice], columns: Option<usize>) -> String {
     let head = [
-        "STEP",
-        "TASKS",
-        "FAILED",
-        "CORES",
-        "USED",
-        "MEMORY",
-        "PEAK",
-        "ADVICE",
-        "OOM CHANCE",
+        "STEP", "TASKS", "FAILED", "CORES", "USED", "MEMORY", "PEAK", "ADVICE", "OOM RISK",
     ];
     let mut table = plain(&head);
     if let Some(columns) = columns.and_then(|columns| u16::try_from(columns).ok()) {

@@ -19,7 +19,7 @@ use ebb_telemetry::units::{HumanDuration, Share};
 
 use crate::reason_codes::Reasons;
 
-const HEAD: [&str; 5] = ["STEP", "ASKS", "SHOULD ASK", "OOM CHANCE", "SAVES/MONTH"];
+const HEAD: [&str; 5] = ["STEP", "REQUEST", "RECOMMENDED", "OOM RISK", "SAVING/MONTH"];
 
 /// Minimum width of a name on a narrow terminal, and maximum width on any terminal.
 const NAME: std::ops::RangeInclusive<usize> = 12..=60;
@@ -33,7 +33,7 @@ const SHOWN_REQUESTS: usize = 5;
 /// Steps as a table; `terminal` is the number of columns, `None` for a table without truncation.
 pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
     if steps.is_empty() {
-        return "No step was seen.\n".to_owned();
+        return "No step was observed.\n".to_owned();
     }
     let rows: Vec<[String; 5]> = steps.iter().map(row).collect();
     let mut widths = HEAD.map(|name| name.chars().count());
@@ -47,7 +47,7 @@ pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
     widths[0] = widths[0].min(room.clamp(*NAME.start(), *NAME.end()));
     let mut out = String::new();
     if steps.iter().any(|step| step.origin == Origin::Simulated) {
-        out.push_str("SIMULATED: a generator made runs of these steps.\n\n");
+        out.push_str("SIMULATED: at least a part of this input was generated, not measured.\n\n");
     }
     line(&mut out, &HEAD.map(str::to_owned), &widths);
     let mut names = BTreeSet::new();
@@ -112,7 +112,7 @@ fn row(step: &StepAdvice) -> [String; 5] {
 pub(crate) fn advice(step: &StepAdvice) -> String {
     match step.should_ask {
         advised if advised == SizedRequest::default() => "unknown".to_owned(),
-        advised if advised == step.asks => "the same".to_owned(),
+        advised if advised == step.asks => "no change".to_owned(),
         advised => request(advised),
     }
 }
@@ -175,7 +175,7 @@ fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
     let offers = &step.offers;
     let each = |offers: &[Offered]| offers.iter().map(offer).collect::<Vec<_>>().join("; ");
     all.push(("now on", each(offers.now.as_slice())));
-    all.push(("runs on", each(&offers.best)));
+    all.push(("suitable", each(&offers.best)));
     all.push(("on spot", on_spot(offers)));
     all.push(("elsewhere", elsewhere(&offers.elsewhere)));
     all.push(("try next", each(offers.try_next.as_slice())));
@@ -212,16 +212,16 @@ fn why(step: &StepAdvice, reasons: &Reasons) -> String {
     all.join("; ")
 }
 
-/// `8.0 GiB fails in 33 % of first attempts (10 of 30)`.
+/// `33 % of first attempts with 8.0 GiB run out of memory (10 of 30)`.
 pub(crate) fn first_attempts(present: &PresentRequest) -> Option<String> {
     let (tasks, failed) = (present.tasks(), present.out_of_memory());
     let share = Share::of(failed.into(), tasks.into()).filter(|_| failed > 0)?;
     let request = match (present.basis, present.request.memory) {
-        (RequestBasis::Median, _) | (_, None) => "the present request".to_owned(),
+        (RequestBasis::Median, _) | (_, None) => "the current request".to_owned(),
         (_, Some(memory)) => memory.to_string(),
     };
     Some(format!(
-        "{request} fails in {share} of first attempts ({failed} of {tasks})"
+        "{share} of first attempts with {request} run out of memory ({failed} of {tasks})"
     ))
 }
 
@@ -229,8 +229,8 @@ pub(crate) fn first_attempts(present: &PresentRequest) -> Option<String> {
 fn requests(step: &StepAdvice) -> String {
     let basis = match step.present.basis {
         RequestBasis::Same => return String::new(),
-        RequestBasis::Most => "the advice is for the most frequent one",
-        RequestBasis::Median => "the advice is for the median",
+        RequestBasis::Most => "the table shows the most frequent request",
+        RequestBasis::Median => "the table shows the median",
     };
     let counts = step.present.counts.iter().take(SHOWN_REQUESTS);
     let mut counts: Vec<String> = counts
@@ -243,7 +243,7 @@ fn requests(step: &StepAdvice) -> String {
     if more > 0 {
         counts.push(format!("{more} others"));
     }
-    format!("first attempts ask for {}; {basis}", counts.join(", "))
+    format!("first attempts request {}; {basis}", counts.join(", "))
 }
 
 fn failures(step: &StepAdvice) -> String {
@@ -254,7 +254,7 @@ fn failures(step: &StepAdvice) -> String {
             let lost = HumanDuration(Duration::from_secs(count.lost_seconds));
             let retried = match count.retried {
                 0 => String::new(),
-                retried => format!(", {retried} tried again"),
+                retried => format!(", {retried} retried"),
             };
             format!("{count}{retried}, {lost} lost")
         })
@@ -277,10 +277,13 @@ fn risk(step: &StepAdvice) -> String {
     let mut all = vec![format!("OOM kill: {}", chance(step))];
     let sizes: Vec<String> = step.risk.attempts.iter().map(ToString::to_string).collect();
     if !sizes.is_empty() {
-        all.push(format!("after a kill ask for {}", sizes.join(", then ")));
+        all.push(format!(
+            "after an OOM kill request {}",
+            sizes.join(", then ")
+        ));
     }
     if let Some(ppm) = step.slowdown_ppm {
-        all.push(format!("with fewer cores at most {} slower", percent(ppm)));
+        all.push(format!("at most {} slower with fewer cores", percent(ppm)));
     }
     all.join("; ")
 }
@@ -297,7 +300,10 @@ fn by_input(step: &StepAdvice) -> String {
 fn based_on(step: &StepAdvice, reasons: &Reasons) -> String {
     let all = counted(step.runs as usize, "attempt", "attempts");
     let open = step.runs.saturating_sub(step.samples + step.failed);
-    let others = [(step.failed, "failed"), (open, "just begun or hanging")];
+    let others = [
+        (step.failed, "failed"),
+        (open, "just started or without progress"),
+    ];
     let others: Vec<String> = others
         .iter()
         .filter(|(n, _)| *n > 0)
@@ -337,7 +343,7 @@ fn elsewhere(offers: &[Offered]) -> String {
 
 fn offer(offer: &Offered) -> String {
     format!(
-        "{} {}/run in {}",
+        "{} {}/task in {}",
         offer.instance_type,
         cents(offer.usd_a_run.micros()),
         // Fractions of a second are not significant in an estimate.

@@ -24,7 +24,7 @@ const GREEN: &str = "\x1b[32m";
 const YELLOW: &str = "\x1b[33m";
 
 const ALL_SIMULATED: &str =
-    "SIMULATED: all findings come from input that a generator made; nothing was measured.";
+    "SIMULATED: all findings come from generated input; nothing was measured.";
 
 /// Minimum width in columns.
 const NARROWEST: usize = 40;
@@ -36,7 +36,8 @@ const WIDEST: usize = 120;
 const NAMED: usize = 5;
 
 /// Explanation of the sign in a column.
-const AT_MOST: &str = "≤: at most, at the on-demand price of spot machines; not in the total";
+const AT_MOST: &str =
+    "≤: at most, because spot costs less than the on-demand price used; not in the totals";
 
 /// The report as a table, with times in a time zone.
 pub fn table(report: &Report, look: &Look, zone: &Zone) -> String {
@@ -104,8 +105,8 @@ impl Sheet {
             self.paragraph(YELLOW, &format!("{selected}."), 0);
         }
         match (page.cards.is_empty(), &page.selected) {
-            (true, None) => self.line(GREEN, "No waste found in what was judged."),
-            (true, Some(_)) => self.line("", "No finding was selected."),
+            (true, None) => self.line(GREEN, "No waste found in the evaluated resources."),
+            (true, Some(_)) => self.line("", "No finding matches the filter."),
             (false, _) => {}
         }
         self.out.push('\n');
@@ -140,13 +141,13 @@ impl Sheet {
 
     fn totals(&mut self, page: &Page) {
         if !page.cards.is_empty() {
-            let mut text = page.headline.clone();
-            if page.saving.is_some() {
-                text.push_str(&format!(
-                    "; {} wasted so far, {} now",
-                    page.spent, page.per_hour
-                ));
-            }
+            let text = match page.saving {
+                Some(_) => format!(
+                    "Possible saving: {}. Wasted so far: {}; at present {}.",
+                    page.headline, page.spent, page.per_hour
+                ),
+                None => page.headline.clone(),
+            };
             self.paragraph(BOLD, &text, 0);
         }
         if let Some(evaluated) = &page.evaluated {
@@ -169,7 +170,7 @@ impl Sheet {
             return;
         }
         self.out.push('\n');
-        self.line(BOLD, "Not judged");
+        self.line(BOLD, "Not evaluated");
         for group in &page.not_judged {
             let more = group.more.map(|more| format!(" and {more} more"));
             let text = format!(
@@ -199,7 +200,7 @@ impl Sheet {
             return;
         }
         self.out.push('\n');
-        self.line(BOLD, "Not seen");
+        self.line(BOLD, "Missing data");
         for gap in &page.gaps {
             self.paragraph(YELLOW, &format!("{}: {}", gap.scope, gap.reason), 2);
         }
@@ -248,10 +249,16 @@ fn evidence(row: &Alike<'_>, origins: Origins) -> String {
 
 /// Waste in an hour with its price, and the part that another finding counts.
 fn price(row: &Alike<'_>, cost: &CostWords) -> String {
-    let first = if row.count() > 1 { "the first" } else { "it" };
+    let waste = if row.count() > 1 {
+        "Waste of the first"
+    } else {
+        "Waste"
+    };
     let counted = cost.counted.as_deref();
-    let counted = counted.map_or(String::new(), |counted| format!("; {counted}"));
-    format!("Price: {first} {}{counted}.", cost.price)
+    let counted = counted.map_or(String::new(), |counted| {
+        format!("; of the saving, {counted}")
+    });
+    format!("{waste}: {}{counted}.", cost.price)
 }
 
 fn advice(card: &Card) -> String {
@@ -269,48 +276,48 @@ mod tests {
     #[test]
     fn a_report_reads_as_dollars_evidence_and_advice() {
         insta::assert_snapshot!(table(&testing::small(), &Look::PLAIN, &Zone::utc()), @r"
-        SIMULATED: at least a part of this input was made by a generator, not measured.
-        2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs
+        SIMULATED: at least a part of this input was generated, not measured.
+        2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 with metrics only), 6 jobs
 
         SAVING/MONTH   WASTED  RESOURCE                  OWNER  REGION
              $884.76    $3.74  gpu-notebook (i-0aaa)     ana    eu-central-1
                       [SIMULATED] Idle node on g5.2xlarge, on demand: no activity for 3 h 05 min; background processes use 0.02
                       cores; task session of ana exists without activity
                       Stop: Stop it; its volumes stay.
-                      Price: it wastes $1.2120/h by the bill of 2026-02-27.
+                      Waste: $1.2120/h from the bill of 2026-02-27.
            ≤ $280.32  ≤ $1.18  variant-call              ana    eu-central-1
-                      [SIMULATED] Overprovisioned step: requested 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (1
-                      task, total run time 60 min)
-                      Rightsize: ask for 3 vCPU and 4.8 GiB; that fits c6i.xlarge in eu-central-1 at $0.1940/h, list price of
-                      2026-02-01
-                      Price: it wastes at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less.
+                      [SIMULATED] Overprovisioned step: asked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen
+                      1 time, 60 min in all)
+                      Rightsize: request 3 vCPU and 4.8 GiB; the cheapest suitable type is c6i.xlarge in eu-central-1 at
+                      $0.1940/h, list price of 2026-02-01
+                      Waste: at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less.
              unknown  unknown  align-sample-17 (job-17)  -      eu-central-1
                       Stuck Batch job: RUNNING without CPU usage, I/O or a new process for 42 min (since its start: 1.25 s of
                       CPU, 3 processes)
                       Investigate: Look at what it waits for.
-        ≤: at most, at the on-demand price of spot machines; not in the total
+        ≤: at most, because spot costs less than the on-demand price used; not in the totals
 
-        $884.76 a month, and at most $280.32 more, in 3 findings; $3.74 wasted so far, $1.2120/h now
-        Prices: effective cost from the bill, $884.76 in 1 finding; on-demand price of spot machines of 2026-02-27, at most
-        $280.32 in 1 finding.
-        1 finding has no known price and so no part in the sums.
+        Possible saving: $884.76 a month, and at most $280.32 more, in 3 findings. Wasted so far: $3.74; at present $1.2120/h.
+        Prices: effective cost from the bill for $884.76 in 1 finding; on-demand price of spot machines of 2026-02-27 for at
+        most $280.32 in 1 finding.
+        1 finding has no known price; the totals do not contain them.
 
-        Not judged
+        Not evaluated
           2 · coverage 41 %, at least 95 % is needed (idle_node): db-1, i-0ddd
           1 · tagged ebb:standby=true (idle_node): spare
 
-        Not seen
+        Missing data
           us-east-1: batch:DescribeJobs: AccessDenied: not authorized
         ");
     }
 
     #[test]
     fn a_report_without_findings_says_so() {
-        insta::assert_snapshot!(table(&testing::empty(), &Look::PLAIN, &Zone::utc()), @r#"
-        SIMULATED: at least a part of this input was made by a generator, not measured.
-        2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs
-        No waste found in what was judged.
-        "#);
+        insta::assert_snapshot!(table(&testing::empty(), &Look::PLAIN, &Zone::utc()), @r"
+        SIMULATED: at least a part of this input was generated, not measured.
+        2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 with metrics only), 6 jobs
+        No waste found in the evaluated resources.
+        ");
     }
 
     #[test]

@@ -50,13 +50,13 @@ const MAX_POLICY_BYTES: u64 = 1 << 20;
 #[derive(Debug, Error)]
 pub enum SweepError {
     /// The received data could not be processed.
-    #[error("folding what arrived")]
+    #[error("failed to process the data of the probes")]
     Fold(#[from] FoldError),
     /// The delivery state could not be read. The sweep stops so that nobody is notified twice.
-    #[error("what people were told")]
+    #[error("failed to read the delivery state")]
     Remembered(#[source] CloudError),
     /// The policy could not be read.
-    #[error("the policy {key}")]
+    #[error("failed to read the policy {key}")]
     Policy {
         /// Key of the policy file.
         key: String,
@@ -64,7 +64,7 @@ pub enum SweepError {
         source: CloudError,
     },
     /// The policy file is not valid.
-    #[error("the policy {key} is refused")]
+    #[error("invalid policy {key}")]
     BadPolicy {
         /// Key of the policy file.
         key: String,
@@ -173,7 +173,7 @@ pub async fn policy(objects: &dyn Objects, key: &str) -> Result<Policy, SweepErr
     let object = match objects.get(&key, MAX_POLICY_BYTES).await {
         Ok(object) => object,
         Err(CloudError::Missing { .. }) => {
-            tracing::info!(key, "no policy file: the defaults hold");
+            tracing::info!(key, "no policy file; using the defaults");
             return Ok(Policy::default());
         }
         Err(source) => return Err(SweepError::Policy { key, source }),
@@ -381,9 +381,15 @@ async fn look(
 
 /// A gap for the nodes that did not fit into the state.
 fn no_room(left_out: usize) -> Option<Gap> {
-    (left_out > 0).then(|| Gap::new("what is remembered of nodes", format!(
-            "{left_out} that were heard of longest ago were left out for want of room: use more shards"
-        )))
+    (left_out > 0).then(|| {
+        Gap::new(
+            "state of nodes",
+            format!(
+                "{left_out} nodes with the oldest data were removed because the state is full; use \
+                 more shards"
+            ),
+        )
+    })
 }
 
 async fn finished(
@@ -400,7 +406,7 @@ async fn finished(
         Gap::new(
             "finished steps",
             format!(
-                "{} older ones were left out for want of memory",
+                "{} older tasks were left out to limit memory",
                 window.left_out
             ),
         )

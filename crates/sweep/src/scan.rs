@@ -88,7 +88,7 @@ pub(crate) struct Before<'a> {
 /// The decision, and what to store.
 #[cfg_attr(
     not(feature = "lake"),
-    expect(dead_code, reason = "a single look remembers nothing")
+    expect(dead_code, reason = "a single scan has no state")
 )]
 pub(crate) struct Seen<T> {
     pub(crate) decided: T,

@@ -1,4 +1,4 @@
-//! What counts as activity: the floors of the policy, scaled to an interval.
+//! Activity of a node: the limits of the policy, scaled to an interval.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Bytes, CpuTime, Share};
 
-/// What counts as activity. The floors are for the whole node and a minute, and
-/// are scaled to the length of an interval.
+/// Limits of activity. They apply to the whole node and one minute, and are scaled to the length of
+/// an interval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ActivityPolicy {
-    /// The grain of activity in seconds. A minute: the finest at which cloud
-    /// machines are managed, and the interval of a heartbeat.
+    /// Resolution of activity in seconds. The default of one minute is the interval of a heartbeat.
     pub tick_seconds: u32,
-    /// Workload CPU a minute below which a node does nothing, in milliseconds:
-    /// 2 % of one core, above what a shell prompt or a poll loop uses.
+    /// Workload CPU time a minute below which a node is inactive, in milliseconds. The default is
+    /// 2 % of one core, which is more than a shell prompt or a poll loop uses.
     pub cpu_floor_ms: u64,
-    /// Workload disk bytes a minute: above log writing, below any real read.
+    /// Workload disk bytes a minute. The default is more than log files and less than any real
+    /// input.
     pub disk_floor_bytes: u64,
-    /// Network bytes a minute: 1,000 a second, below which OptScale calls a machine
-    /// abandoned. Agents' own are left out here, so what passes it is somebody's.
+    /// Network bytes a minute, without those of agents. The default is 1,000 bytes a second, below
+    /// which OptScale reports a machine as abandoned.
     pub network_floor_bytes: u64,
-    /// GPU utilization in parts per million: 1 %, the counter's own grain.
+    /// GPU utilization in parts per million. The default is 1 %, the resolution of the counter.
     pub gpu_floor_ppm: u32,
 }
 
@@ -40,51 +40,51 @@ impl Default for ActivityPolicy {
 }
 
 impl ActivityPolicy {
-    /// The grain of activity.
+    /// See [`Self::tick_seconds`].
     pub fn tick(&self) -> Duration {
         Duration::from_secs(self.tick_seconds.into())
     }
 
-    /// CPU a minute.
+    /// See [`Self::cpu_floor_ms`].
     pub fn cpu_floor(&self) -> CpuTime {
         CpuTime::from_millis(self.cpu_floor_ms)
     }
 
-    /// Disk bytes a minute.
+    /// See [`Self::disk_floor_bytes`].
     pub fn disk_floor(&self) -> Bytes {
         Bytes(self.disk_floor_bytes)
     }
 
-    /// Network bytes a minute.
+    /// See [`Self::network_floor_bytes`].
     pub fn network_floor(&self) -> Bytes {
         Bytes(self.network_floor_bytes)
     }
 
-    /// GPU utilization.
+    /// See [`Self::gpu_floor_ppm`].
     pub fn gpu_floor(&self) -> Share {
         Share::from_ppm(self.gpu_floor_ppm)
     }
 }
 
-/// What made an interval active.
+/// Reason why an interval is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Activity {
-    /// Nothing did.
+    /// Inactive.
     Quiet,
-    /// The workload used CPU beyond the floor.
+    /// Workload CPU time above the limit.
     Cpu,
-    /// The workload used disks beyond the floor.
+    /// Workload disk bytes above the limit.
     Disk,
-    /// Bytes crossed the network beyond the floor.
+    /// Network bytes above the limit.
     Network,
-    /// A GPU was busy beyond the floor.
+    /// GPU utilization above the limit.
     Gpu,
-    /// Someone typed at a terminal.
+    /// A user typed at a terminal.
     Typing,
 }
 
-/// Tells what, if anything, made a heartbeat's interval active. A signal that
-/// is unknown makes nothing active; coverage is what says that it was not seen.
+/// Activity of the interval of a heartbeat. An unknown signal makes nothing active; coverage shows
+/// that it was not observed.
 pub fn of(heartbeat: &Heartbeat, policy: &ActivityPolicy) -> Activity {
     let Some(length) = heartbeat.end.since(heartbeat.start) else {
         return Activity::Quiet;
@@ -114,7 +114,7 @@ pub fn of(heartbeat: &Heartbeat, policy: &ActivityPolicy) -> Activity {
     Activity::Quiet
 }
 
-/// True when a GPU was busy beyond the floor.
+/// Whether a GPU was busy above the limit.
 pub fn computes(heartbeat: &Heartbeat, policy: &ActivityPolicy) -> bool {
     let busy = heartbeat.workload.gpu;
     busy.is_some_and(|busy: Share| busy >= policy.gpu_floor())

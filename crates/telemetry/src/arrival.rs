@@ -33,22 +33,19 @@ pub enum PlaceError {
         attested: NodeId,
     },
     /// The interval ends before it begins, or ends after the message was sent.
-    #[error("its clocks contradict each other: {what}")]
+    #[error("contradictory times: {what}")]
     Contradiction {
         /// The contradiction.
         what: &'static str,
     },
     /// The record may be a duplicate: it is older than the probe starts that are remembered.
-    #[error(
-        "it is from before the last {probe_starts} starts of the node's probe, of which nothing \
-         more is accepted"
-    )]
+    #[error("sent before the last {probe_starts} starts of the node's probe; no longer accepted")]
     Forgotten {
         /// Number of probe starts that are remembered.
         probe_starts: usize,
     },
     /// The record is older than [`MAX_AGE`].
-    #[error("it is {age_hours} h old; at most {max_hours} h are accepted")]
+    #[error("{age_hours} h old; at most {max_hours} h are accepted")]
     TooLate {
         /// Its age in whole hours.
         age_hours: u64,
@@ -99,11 +96,11 @@ impl Arrival<'_> {
         self.check_claim(&heartbeat.node)?;
         let length = heartbeat.end.since(heartbeat.start);
         let length = length.ok_or(PlaceError::Contradiction {
-            what: "its interval ends before it begins",
+            what: "the interval ends before it begins",
         })?;
         if length > MAX_AGE {
             return Err(PlaceError::Contradiction {
-                what: "its interval is longer than a fortnight",
+                what: "the interval is longer than 14 days",
             });
         }
         let wall = Some(heartbeat.wall_at_end);
@@ -124,7 +121,7 @@ impl Arrival<'_> {
     ) -> Result<Timestamp, PlaceError> {
         if Duration::from_nanos(clock.as_nanos()) > MAX_UPTIME {
             return Err(PlaceError::Contradiction {
-                what: "the machine would be up for more than 20 years",
+                what: "the uptime of the machine exceeds 20 years",
             });
         }
         let age = if *boot == self.sent.boot {
@@ -133,7 +130,7 @@ impl Arrival<'_> {
             wall.and_then(|wall| self.sent.wall.duration_since(wall).try_into().ok())
         };
         let age = age.ok_or(PlaceError::Contradiction {
-            what: "it was sent before it ended",
+            what: "it was sent before the interval ended",
         })?;
         if age > MAX_AGE {
             let hours = |d: Duration| d.as_secs() / 3600;
@@ -144,9 +141,7 @@ impl Arrival<'_> {
         }
         self.sent_at()
             .checked_sub(age)
-            .map_err(|_| PlaceError::Contradiction {
-                what: "it is too old",
-            })
+            .map_err(|_| PlaceError::Contradiction { what: "too old" })
     }
 
     /// The time of sending. This is the sender's wall clock if it is at most [`MAX_DELIVERY`]

@@ -44,7 +44,9 @@ pub enum IdentityError {
         shown: String,
     },
     /// The sender is not a role session, so it does not identify a node.
-    #[error("sender '{sender}' is not a role session (AROA…:session), so it names no node")]
+    #[error(
+        "sender '{sender}' is not a role session (AROA…:session), so it does not identify a node"
+    )]
     NotARoleSession {
         /// The sender with control characters escaped.
         sender: String,

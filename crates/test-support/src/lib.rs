@@ -32,7 +32,7 @@ pub fn skip(reason: impl Display) -> ! {
     panic_any(Skip(reason.to_string()))
 }
 
-/// What a test returns.
+/// Return value of a test.
 pub trait Outcome {
     /// Panics where the test failed.
     fn check(self);

@@ -89,7 +89,7 @@ pub enum ImportError {
     #[error("the file is empty")]
     Empty,
     /// The file could not be read to its end.
-    #[error("cannot read it")]
+    #[error("failed to read the file")]
     Io(#[from] io::Error),
     /// Its first line matches no known format.
     #[error(
@@ -98,7 +98,7 @@ pub enum ImportError {
     )]
     Unknown,
     /// A required column is missing.
-    #[error("line 1: there is no column {column}: {remedy}")]
+    #[error("line 1: missing column {column}; {remedy}")]
     MissingColumn {
         /// The column.
         column: &'static str,
@@ -106,13 +106,11 @@ pub enum ImportError {
         remedy: &'static str,
     },
     /// sacct's default format truncates names and numbers.
-    #[error("line 1: aligned columns cut names: run sacct with --parsable2")]
+    #[error("line 1: names may be truncated in aligned columns; run sacct with --parsable2")]
     AlignedColumns,
     /// A benchmark file does not contain the name of its rule, and no pattern matches it.
     #[error(
-        "the file does not hold the name of its rule, and no pattern matches its path: give \
-         --snakefile Snakefile, or a pattern such as --benchmark-pattern \
-         'benchmarks/{{sample}}.{{rule}}.txt', or run Snakemake with --benchmark-extended"
+        "the file does not contain the name of its rule, and no pattern matches its path; add --snakefile Snakefile or a pattern such as --benchmark-pattern 'benchmarks/{{sample}}.{{rule}}.txt', or run Snakemake with --benchmark-extended"
     )]
     NoRule,
     /// No rule of the Snakefile writes this benchmark file.
@@ -181,7 +179,7 @@ impl Sink<'_> {
                     Err(Full(what)) => self.bad.add(BadLine {
                         line,
                         field: "name".to_owned(),
-                        problem: format!("there is no room for more {what}"),
+                        problem: format!("too many {what}"),
                     }),
                 }
             }

@@ -144,7 +144,7 @@ impl LabelRow {
 /// Names the invalid line.
 pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, LabelRow>> {
     let path = folder.join(FILE);
-    let shown = || format!("the file {}", path.display());
+    let shown = || format!("failed to read or write the file {}", path.display());
     let mut reader = csv::ReaderBuilder::new()
         .flexible(true)
         .trim(csv::Trim::All)
@@ -156,7 +156,7 @@ pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, LabelRow>> {
         let is_forgotten = row.label == Label::Forgotten;
         ensure!(
             is_forgotten == row.from.is_some(),
-            "{}: {}: 'from' belongs to the label 'forgotten', and to no other",
+            "{}: {}: 'from' is allowed only for the label 'forgotten'",
             path.display(),
             row.resource_id
         );

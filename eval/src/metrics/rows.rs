@@ -57,8 +57,8 @@ pub(crate) type Machines = BTreeMap<NodeId, Machine>;
 /// # Errors
 /// Names the file and line that cannot be read.
 pub(crate) fn read(folder: &Path) -> Result<Machines> {
-    let entries =
-        std::fs::read_dir(folder).with_context(|| format!("the folder {}", folder.display()))?;
+    let entries = std::fs::read_dir(folder)
+        .with_context(|| format!("failed to read the folder {}", folder.display()))?;
     let mut paths = Vec::new();
     for entry in entries {
         paths.push(entry?.path());
@@ -67,7 +67,7 @@ pub(crate) fn read(folder: &Path) -> Result<Machines> {
     let mut machines = Machines::new();
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let shown = || format!("the file {}", path.display());
+        let shown = || format!("failed to read or write the file {}", path.display());
         if name == super::labels::FILE {
             continue;
         }
@@ -128,7 +128,7 @@ impl Row {
             percent.map_or(Ok(None), |percent| {
                 ensure!(
                     (0.0..=100.0).contains(&percent),
-                    "{percent} is no percentage"
+                    "{percent} is not a percentage"
                 );
                 Ok(Some(Share::from_ppm((percent * 10_000.0).round() as u32)))
             })

@@ -89,9 +89,9 @@ impl Set {
             let name = line.history.clone();
             let history = set.history(folder, line);
             set.histories
-                .push(history.with_context(|| format!("the history {name}"))?);
+                .push(history.with_context(|| format!("invalid history {name}"))?);
         }
-        ensure!(!set.histories.is_empty(), "histories.csv holds none");
+        ensure!(!set.histories.is_empty(), "histories.csv has no rows");
         Ok(set)
     }
 
@@ -99,14 +99,14 @@ impl Set {
         let Some(kind) = self.kinds.get(&line.kind) else {
             bail!("kinds.csv has no kind {}", line.kind);
         };
-        ensure!(kind.used == line.used, "kinds.csv labels it otherwise");
+        ensure!(kind.used == line.used, "kinds.csv has a different label");
         let (cycle, tail) = (segments(&line.cycle)?, segments(&line.tail)?);
-        ensure!(!cycle.is_empty(), "it has no cycle");
+        ensure!(!cycle.is_empty(), "no cycle");
         for segment in cycle.iter().chain(&tail) {
             if !self.intervals.contains_key(&segment.kind) {
                 let file = format!("intervals/{}.csv", segment.kind);
                 let read: Vec<Interval> = rows(&folder.join(&file))?;
-                ensure!(!read.is_empty(), "{file} holds no interval");
+                ensure!(!read.is_empty(), "{file} has no interval");
                 self.intervals.insert(segment.kind.clone(), read);
             }
         }
@@ -156,14 +156,14 @@ fn segments(text: &str) -> Result<Vec<Segment>> {
                     kind: kind.to_owned(),
                     minutes,
                 }),
-                _ => bail!("{part} is not KIND:MINUTES, of a fortnight at most"),
+                _ => bail!("{part} is not KIND:MINUTES of at most 14 days"),
             }
         })
         .collect()
 }
 
 fn rows<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
-    let name = || format!("the file {}", path.display());
+    let name = || format!("failed to read or write the file {}", path.display());
     let mut reader = csv::Reader::from_path(path).with_context(name)?;
     let rows: Result<Vec<T>, csv::Error> = reader.deserialize().collect();
     rows.with_context(name)

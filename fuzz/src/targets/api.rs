@@ -1,4 +1,4 @@
-//! What readers of the API send: events of the gateway with claims, and requests of a server.
+//! Input of the API: events of the gateway with claims, and requests to a server.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

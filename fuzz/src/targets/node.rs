@@ -1,4 +1,4 @@
-//! What the probe reads on its node: the label socket, its spool, its rules and configuration.
+//! Input of the probe on its node: the label socket, the spool, the rules and the configuration.
 
 use std::collections::BTreeMap;
 use std::fs;

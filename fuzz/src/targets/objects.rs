@@ -39,9 +39,9 @@ fn bucket() -> FakeObjects {
     FakeObjects::new(FakeClock::at(now()))
 }
 
-/// A bucket with one object of the schema of `example`. What is under the schema line is
-/// compressed here, so that its fields are changed and not its compression; an object with a
-/// schema line is taken as it is.
+/// A bucket with one object of the schema of `example`. The content below the schema line is
+/// compressed here, so that the fuzzer changes its fields and not its compression. An object with a
+/// schema line is used unchanged.
 fn bucket_with(key: &str, example: &[u8], input: &[u8]) -> FakeObjects {
     let objects = bucket();
     let bytes = match input.starts_with(b"ebb.") {
@@ -58,7 +58,7 @@ fn divided(object: &[u8]) -> (&[u8], &[u8]) {
     object.split_at(end.expect("a schema line") + 1)
 }
 
-/// What is under the schema line of an object.
+/// Content of an object below its schema line.
 fn unpacked(object: &[u8]) -> Vec<u8> {
     zstd::bulk::decompress(divided(object).1, 64 << 20).expect("zstd")
 }
@@ -153,7 +153,7 @@ fn packed_hours(fleet: FleetHours) -> Vec<u8> {
     })
 }
 
-/// What is remembered of findings: read, used for the demo's report and written again.
+/// The delivery state: read, used for the report of the demo and written again.
 pub(super) fn finding_memory(input: &[u8]) -> Outcome {
     let example = written(&delivery_state::key(0), async |objects| {
         let nothing = Remembered::default();
@@ -223,7 +223,7 @@ fn packed_answers(answers: &AnswerCache) -> Vec<u8> {
     })
 }
 
-/// What people decided, which the API and the terminal change.
+/// Decisions of users, which the API and the terminal change.
 pub(super) fn decisions(input: &[u8]) -> Outcome {
     let objects = bucket();
     objects.insert(decisions::KEY, input);

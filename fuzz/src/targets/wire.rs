@@ -1,4 +1,4 @@
-//! What nodes send: messages of the queue, objects and their keys.
+//! Input from nodes: messages of the queue, objects and their keys.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -25,7 +25,7 @@ use ebb_ingest::{authenticate, object_key};
 
 const MESSAGE_SCHEMA: &str = "ebb.heartbeat/1.6\n";
 const OBJECT_SCHEMA: &str = "ebb.steps/1.6\n";
-/// When everything arrives whose sender does not say when it was sent.
+/// Arrival time of messages without a time of sending.
 const ARRIVAL_SECOND: i64 = 1_790_000_000;
 
 fn arrival() -> Timestamp {
@@ -207,7 +207,7 @@ pub(super) fn heartbeat_story(input: &[u8]) -> Outcome {
     see_story(input).evaluate()
 }
 
-/// What a sweep knows after a story.
+/// State of a sweep after a story.
 pub(super) fn known_of_story(input: &[u8]) -> Known {
     see_story(input).known
 }
@@ -261,8 +261,8 @@ fn arrived(input: &[u8]) -> Seen {
     seen
 }
 
-/// Choices that give a few stories of many heartbeats. What they are is decided by what the
-/// golden messages hold, so that random ones serve.
+/// Choices that produce stories with several heartbeats. The golden messages define their meaning,
+/// so random choices are sufficient.
 pub(super) fn stories() -> Vec<Vec<u8>> {
     let bytes = |seed: u64| {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -271,7 +271,7 @@ pub(super) fn stories() -> Vec<Vec<u8>> {
     (0..24).map(bytes).collect()
 }
 
-/// What a sweep knows of nodes.
+/// State of a sweep about nodes.
 #[derive(Debug, Default)]
 struct Seen {
     known: Known,

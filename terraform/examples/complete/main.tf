@@ -32,7 +32,7 @@ variable "probe_package" {
 }
 
 variable "slack_webhook_url" {
-  description = "Slack webhook for the digest; give it as TF_VAR_slack_webhook_url."
+  description = "Slack webhook for notifications; set it as TF_VAR_slack_webhook_url."
   type        = string
   default     = null
   sensitive   = true
@@ -54,6 +54,6 @@ module "ebb" {
 }
 
 output "ebb" {
-  description = "Values for the probe and for people."
+  description = "Values for probes and users."
   value       = module.ebb
 }

@@ -1,11 +1,11 @@
 variable "platform_endpoint" {
-  description = "Simulator of storage, queues, roles, programs, schedule, API, secrets and mail."
+  description = "URL of the simulator of the AWS services."
   type        = string
   default     = "http://127.0.0.1:4566"
 }
 
 variable "region" {
-  description = "Region that the deployment pretends to be in."
+  description = "Simulated region of the deployment."
   type        = string
   default     = "us-east-1"
 }
@@ -45,38 +45,38 @@ variable "regions" {
 }
 
 variable "shards" {
-  description = "Queues and sweeps among which the nodes are divided."
+  description = "Number of shards that divide the nodes."
   type        = number
   default     = 1
 }
 
 variable "slack_webhook_url" {
-  description = "Where a local receiver takes the digest."
+  description = "URL of a local receiver of notifications."
   type        = string
   default     = null
   sensitive   = true
 }
 
 variable "email_from" {
-  description = "Sender of the digest."
+  description = "Sender of notifications."
   type        = string
   default     = null
 }
 
 variable "email_to" {
-  description = "Recipients of the digest."
+  description = "Recipients of notifications."
   type        = list(string)
   default     = []
 }
 
 variable "schedule_state" {
-  description = "DISABLED, so that a sweep runs when it is asked for."
+  description = "State of the schedule; with DISABLED, sweeps run only on request."
   type        = string
   default     = "DISABLED"
 }
 
 variable "extra_environment" {
-  description = "More environment for both programs."
+  description = "Additional environment variables of both functions."
   type        = map(string)
   default     = {}
 }

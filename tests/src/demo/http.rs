@@ -55,7 +55,7 @@ impl<'a> Request<'a> {
         let about = || format!("{} {}", self.method, self.url);
         tokio::time::timeout(self.patience, self.exchange())
             .await
-            .with_context(|| format!("no answer within {} s", self.patience.as_secs()))
+            .with_context(|| format!("timed out after {} s", self.patience.as_secs()))
             .and_then(|answer| answer)
             .with_context(about)
     }

@@ -96,7 +96,7 @@ pub(crate) async fn without_the_opt_in(account: &Simulated) -> Result<()> {
         .iter()
         .find(|gap| gap.scope == "bill by resource");
     let reason = &gap.context("a gap")?.reason;
-    assert!(reason.contains("switch on Resource-level data"), "{reason}");
+    assert!(reason.contains("enable Resource-level data"), "{reason}");
     assert!(!report.ledger.is_empty());
     for day in &report.ledger {
         assert_eq!(day.unallocated(), day.billed, "{day:?}");

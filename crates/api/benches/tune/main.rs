@@ -1,7 +1,7 @@
-//! What advice takes: `make bench-tune`. Ranking and the router are measured in this
-//! process, without any cloud SDK; the real program of the API, named by `EBB_TUNE`, as
-//! Lambda would run it, against a runtime and a bucket that this process plays on
-//! loopback. All input is made up, and says so.
+//! Duration of advice: `make bench-tune`. The ranking and the router run in this process without a
+//! cloud SDK. The program of the API, named by `EBB_TUNE`, runs as in Lambda, with a runtime and a
+//! bucket that this process simulates on loopback. All input is generated and labelled as
+//! simulated.
 
 mod answers;
 mod made_up;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-/// What the program did, and when.
+/// Action of the program, with its time.
 pub(crate) enum Did {
     /// It asked for an event, which it does once it is ready.
     Asked(Instant),

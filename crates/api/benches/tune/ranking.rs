@@ -18,8 +18,8 @@ use crate::{line, times};
 
 const GOAL: Duration = Duration::from_millis(5);
 
-/// Every type of every region, on demand and on spot, for which a third of the price
-/// stands in.
+/// Every type of every region, on demand and on spot. The spot price is a third of the on-demand
+/// price.
 pub(crate) fn measure() {
     let catalogue = Catalogue::built_in();
     let interruptions = Interruptions::from_monthly_share(0.1).expect("a share");

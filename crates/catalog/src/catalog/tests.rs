@@ -314,7 +314,7 @@ fn a_bad_file_is_refused_with_its_line() {
     check(
         &types(&good.repeat(2)),
         "",
-        "types.csv:4: 'a1.large' is not after",
+        "types.csv:4: 'a1.large' is out of order",
     );
     check(
         &types(&good.replace(",2,2,", ",,2,")),
@@ -339,6 +339,6 @@ fn a_bad_file_is_refused_with_its_line() {
     check("b1.large,0.1\n", "prices.csv:4: 'b1.large' has no specs");
     check(
         "a1.large,1\na1.large,1\n",
-        "prices.csv:5: 'a1.large' is not after",
+        "prices.csv:5: 'a1.large' is out of order",
     );
 }

@@ -258,7 +258,7 @@ pub(crate) enum StepOrder {
 
 fn size(text: &str) -> Result<Bytes, String> {
     ebb_workflows::import::read_size(text)
-        .ok_or_else(|| "it is a number with a unit, such as 12GiB".to_owned())
+        .ok_or_else(|| "expected a number with a unit, such as 12GiB".to_owned())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -82,7 +82,7 @@ pub(super) fn read(mut source: impl BufRead, tags: &BTreeSet<String>) -> Result<
     let first = begin.iter().copied().find(|b| !b.is_ascii_whitespace());
     match first {
         Some(b'{') => of_lines(source, tags),
-        Some(b'[') => bail!("rows are read one a line; `jq -c '.[]'` makes such of a list"),
+        Some(b'[') => bail!("expected one JSON object a line; `jq -c '.[]'` converts a list"),
         _ => of_csv(source, tags),
     }
 }
@@ -106,12 +106,12 @@ fn of_csv(source: impl Read, tags: &BTreeSet<String>) -> Result<Bill> {
     let (mut bill, mut record) = (Bill::default(), Record::default());
     match file.read(&mut record)? {
         Some(Ok(())) => {}
-        Some(Err(why)) => bail!("the first line: {why}"),
+        Some(Err(why)) => bail!("invalid first line: {why}"),
         None => bail!("the file is empty"),
     }
     let columns = Columns::of(&record).with_context(|| {
         format!(
-            "the first line must name the columns, {} (with . or _)",
+            "the first line must contain the column names {} (with . or _)",
             Columns::READ.join(",")
         )
     })?;
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(gaps(&bill), ["bill:2: cost"]);
         let bill = of("service.description,usage_start_time,cost,currency\n\"a,1\nb,2\nc,3\n");
         let gaps = bill.bad_lines.gaps(Path::new("/srv/bill"));
-        assert_eq!(gaps[0].reason, "a quote is not closed");
+        assert_eq!(gaps[0].reason, "missing closing quote");
         assert_eq!(
             gaps.len(),
             3,
@@ -227,6 +227,6 @@ mod tests {
         check("", "the file is empty");
         check("\0", "not a text file: line 1 has a NUL byte");
         let wide = ",x".repeat(300_000);
-        check(&wide, "the first line: more than 1000 columns");
+        check(&wide, "invalid first line: more than 1000 columns");
     }
 }

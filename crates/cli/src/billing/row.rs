@@ -83,7 +83,7 @@ struct Label {
 /// Parses a line of JSON.
 pub(super) fn of_json(text: &str, line: u64) -> Result<Row, BadLine> {
     let told: Told = serde_json::from_str(text)
-        .map_err(|error| BadLine::new(line, LINE, format!("no row of the export: {error}")))?;
+        .map_err(|error| BadLine::new(line, LINE, format!("not a row of the export: {error}")))?;
     told.row(line)
 }
 
@@ -110,7 +110,7 @@ impl Told {
             Some("USD") => 1.0,
             None | Some("") => return Err(bad(CURRENCY, "is missing".to_owned())),
             Some(other) => rate.filter(|rate| *rate > 0.0).ok_or_else(|| {
-                let why = format!("without it {} is not known in dollars", shown(other));
+                let why = format!("required to convert {} to dollars", shown(other));
                 bad(RATE, why)
             })?,
         };
@@ -125,7 +125,8 @@ impl Told {
             start,
             service,
             node,
-            net_nanos: net_nanos.ok_or_else(|| bad(COST, "is no amount of money".to_owned()))?,
+            net_nanos: net_nanos
+                .ok_or_else(|| bad(COST, "is not an amount of money".to_owned()))?,
             labels: labels
                 .filter_map(|label| Some((label.key?, label.value?)))
                 .collect(),
@@ -148,7 +149,7 @@ impl Number {
         };
         number
             .map(Some)
-            .ok_or_else(|| format!("'{}' is no number", text()))
+            .ok_or_else(|| format!("'{}' is not a number", text()))
     }
 }
 
@@ -222,7 +223,7 @@ fn time(text: &str) -> Result<Timestamp, String> {
     let told = plain.parse().ok().or_else(in_utc);
     told.ok_or_else(|| {
         format!(
-            "'{}' is no time such as 2026-09-01 05:00:00 UTC",
+            "'{}' is not a time such as 2026-09-01 05:00:00 UTC",
             shown(text)
         )
     })
@@ -279,21 +280,21 @@ mod tests {
             let bad = of_json(text, 7).expect_err(expect).to_string();
             assert!(bad.starts_with(&format!("7: {expect}")), "{bad}");
         };
-        check("{", "line: no row of the export");
+        check("{", "line: not a row of the export");
         check("{}", "service.description: is missing");
         let whole = json("0.25", "USD", "1", "", OF_11);
         let without = |from: &str, to: &str| whole.replace(from, to);
         check(&without("05:00:00", "25:00:00"), "usage_start_time: '2026-");
-        check(&without("0.25", "\"much\""), "cost: 'much' is no number");
+        check(&without("0.25", "\"much\""), "cost: 'much' is not a number");
         check(&without("0.25", "null"), "cost: is missing");
         check(&without("\"USD\"", "null"), "currency: is missing");
         check(
             &json("1", "EUR", "null", "", OF_11),
-            "currency_conversion_rate: without it EUR",
+            "currency_conversion_rate: required to convert EUR",
         );
         check(
             &json("1e300", "USD", "1", "", OF_11),
-            "cost: is no amount of money",
+            "cost: is not an amount of money",
         );
         check(
             &without("instances/11", "instances/a b"),

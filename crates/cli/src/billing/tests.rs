@@ -139,7 +139,7 @@ async fn a_file_that_is_too_old_is_said() {
     let said = report.gaps.iter().map(|gap| gap.reason.as_str());
     let said: Vec<_> = said.collect();
     assert!(
-        said.contains(&"it has no row of the last 14 days"),
+        said.contains(&"the file has no row of the last 14 days"),
         "{said:?}"
     );
 }

@@ -88,7 +88,7 @@ pub(super) fn written(
     if let (Some(region), true) = (&args.region, regions.is_empty()) {
         let known: Vec<&str> = catalogue.regions().map(Region::as_str).collect();
         bail!(
-            "no prices of {region}; there are those of {}",
+            "no prices for {region}\n  regions with prices: {}",
             known.join(", ")
         );
     }
@@ -104,7 +104,7 @@ pub(super) fn written(
         let mut all = catalogue.types().iter();
         if !all.any(|spec| is_of_family(spec.name.as_str(), family)) {
             bail!(
-                "no family '{}' in the catalogue; a family is the part of a type before the dot, \
+                "no family '{}' in the catalogue\n  a family is the part of a type before the dot, \
                  such as m5",
                 family.escape_default()
             );
@@ -144,9 +144,9 @@ fn named<'a>(catalogue: &'a Catalogue, name: &str) -> Result<&'a TypeSpec> {
         .collect();
     let shown = name.escape_default();
     match near.is_empty() {
-        true => bail!("no type '{shown}' in the catalogue; `ebb catalog show` lists them"),
+        true => bail!("no type '{shown}' in the catalogue\n  `ebb catalog show` lists all types"),
         false => bail!(
-            "no type '{shown}' in the catalogue; of its family there are {}",
+            "no type '{shown}' in the catalogue\n  types of its family: {}",
             near.join(", ")
         ),
     }
@@ -247,11 +247,11 @@ fn ages(catalogue: &Catalogue, now: Timestamp) -> String {
         let soon = at.checked_add(48.hours()).is_ok_and(|later| now < later);
         let hours = now.duration_since(at).as_hours();
         match soon {
-            true => format!("Refreshed last {hours} hours ago.\n"),
-            false => format!("Refreshed last {} days ago.\n", hours / 24),
+            true => format!("Last refresh {hours} hours ago.\n"),
+            false => format!("Last refresh {} days ago.\n", hours / 24),
         }
     });
-    let hint = "Never refreshed: `ebb catalog refresh` asks AWS.\n".to_owned();
+    let hint = "Never refreshed; `ebb catalog refresh` gets current prices from AWS.\n".to_owned();
     format!(
         "Prices: {}{built_in}.\n{}",
         catalogue.as_of(),
@@ -282,7 +282,7 @@ fn one(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
     let mut out = String::new();
     for spec in &shown.types {
         let gpu = spec.gpu.map(|name| {
-            let memory = spec.gpu_memory.map(|bytes| format!(", {bytes} in all"));
+            let memory = spec.gpu_memory.map(|bytes| format!(", {bytes} in total"));
             format!(
                 "{} × {name}{}",
                 spec.gpus.unwrap_or(1),
@@ -359,7 +359,7 @@ fn one(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
 
 fn several(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
     if shown.types.is_empty() {
-        return "No type of the catalogue fits; leave a filter out.\n".to_owned();
+        return "No type matches; remove a filter.\n".to_owned();
     }
     let head = [
         "type",
@@ -389,7 +389,10 @@ fn several(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
     });
     let mut out = aligned(&head, rows.collect());
     if shown.left_out > 0 {
-        out += &format!("{} more; --limit shows them.\n", shown.left_out);
+        out += &format!(
+            "{} more types; --limit sets the number shown.\n",
+            shown.left_out
+        );
     }
     out + "\n" + &ages(catalogue, now)
 }

@@ -96,13 +96,15 @@ const BILL: &str = "ce:GetCostAndUsageWithResources";
 const DAYS: &str = "ce:GetCostAndUsage";
 const PLANS: &str = "ce:GetSavingsPlansUtilizationDetails";
 const SCORES: &str = "ec2:GetSpotPlacementScores";
-const SCORES_WHY: &str = "not tried: AWS answers few such questions a day, and sweeps need them";
+const SCORES_WHY: &str = "not tried, because AWS limits these calls per day and sweeps need them";
 const REGIONS: &str = "ec2:DescribeRegions";
 
 fn enabled(args: &AccountArgs, regions: &CloudResult<Vec<Region>>) -> Check {
     match regions {
-        Ok(_) if !args.region.is_empty() => Check::not_checked(REGIONS, "--region names them"),
-        Ok(all) => Check::ok(REGIONS, format!("{} regions are enabled", all.len())),
+        Ok(_) if !args.region.is_empty() => {
+            Check::not_checked(REGIONS, "regions are given by --region")
+        }
+        Ok(all) => Check::ok(REGIONS, format!("{} enabled regions", all.len())),
         Err(error) => Check::missing(REGIONS, error.to_string()).mended_by(statement(REGIONS)),
     }
 }
@@ -169,7 +171,7 @@ async fn try_prices(prices: &AwsPrices, region: &Region) -> [Tried; 2] {
 fn bill(answer: &CloudResult<BTreeMap<NodeId, ebb_model::bill::ResourceCost>>) -> Check {
     match answer {
         Ok(costs) if costs.is_empty() => {
-            let detail = "allowed, and no cost by resource yet: list prices are used";
+            let detail = "allowed, but no cost by resource yet; list prices are used";
             Check::not_checked(BILL, detail).mended_by(COST_OPT_IN)
         }
         Ok(costs) => Check::ok(BILL, format!("{} resources with a cost", costs.len())),
@@ -291,7 +293,7 @@ impl Answers {
         let Some(refused) = self.refused.get(action) else {
             return match allowed {
                 0 if action == SCORES => Check::not_checked(action, SCORES_WHY),
-                0 => Check::not_checked(action, "nothing is there to ask about"),
+                0 => Check::not_checked(action, "no resource of this kind"),
                 1 => Check::ok(action, "in 1 region"),
                 n => Check::ok(action, format!("in {n} regions")),
             };
@@ -300,7 +302,10 @@ impl Answers {
         let detail = format!("in {}: {why}", named(refused.keys()));
         let mend = match refused.values().any(|why| why.denied.is_some()) {
             true => statement(action),
-            false => "run it again; if it stays so, see what lies between here and AWS".to_owned(),
+            false => {
+                "run it again; if it fails again, check the network between this machine and AWS"
+                    .to_owned()
+            }
         };
         Check::missing(action, detail).mended_by(mend)
     }
@@ -359,7 +364,7 @@ mod tests {
         let refused = "in us-east-1: denied: AccessDenied: no";
         check("batch:DescribeJobQueues", State::Missing, refused);
         check("batch:ListJobs", State::Ok, "in 1 region");
-        let nothing = "nothing is there to ask about";
+        let nothing = "no resource of this kind";
         check("batch:DescribeJobs", State::NotChecked, nothing);
         check("ec2:DescribeSnapshots", State::Ok, "in 2 regions");
         check("ec2:DescribeImages", State::NotChecked, nothing);

@@ -86,13 +86,12 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
 fn kernel(machine: &Machine) -> Check {
     const NAME: &str = "Linux 5.10 or later";
     let Some(release) = &machine.release else {
-        return Check::not_checked(NAME, "this is no Linux, or /proc is not mounted");
+        return Check::not_checked(NAME, "not a Linux system, or /proc is not mounted");
     };
     match version(release) {
         Some(version) if version >= OLDEST => Check::ok(NAME, release),
-        Some(_) => Check::missing(NAME, release)
-            .mended_by("boot a kernel of a distribution that is still maintained"),
-        None => Check::not_checked(NAME, format!("{release} is no version")),
+        Some(_) => Check::missing(NAME, release).mended_by("boot a newer kernel"),
+        None => Check::not_checked(NAME, format!("unknown version {release}")),
     }
 }
 
@@ -106,7 +105,7 @@ fn btf(machine: &Machine) -> Check {
     const NAME: &str = "type information (BTF)";
     match machine.btf {
         true => Check::ok(NAME, "/sys/kernel/btf/vmlinux"),
-        false => Check::missing(NAME, "there is no /sys/kernel/btf/vmlinux")
+        false => Check::missing(NAME, "/sys/kernel/btf/vmlinux does not exist")
             .mended_by("boot a kernel that was built with CONFIG_DEBUG_INFO_BTF=y"),
     }
 }
@@ -114,7 +113,7 @@ fn btf(machine: &Machine) -> Check {
 fn capabilities(machine: &Machine) -> Check {
     const NAME: &str = "capabilities for eBPF";
     let Some(held) = machine.capabilities else {
-        return Check::not_checked(NAME, "/proc/self/status does not tell");
+        return Check::not_checked(NAME, "no capabilities in /proc/self/status");
     };
     let has = |bit: u32| held >> bit & 1 == 1;
     let lacks = CAPABILITIES
@@ -134,9 +133,9 @@ fn cgroups(machine: &Machine) -> Check {
         Some(controllers) if controllers.split(' ').any(|c| c == "memory") => {
             Check::ok(NAME, format!("controllers: {controllers}"))
         }
-        Some(_) => Check::missing(NAME, "its memory controller is not on")
+        Some(_) => Check::missing(NAME, "the memory controller is off")
             .mended_by("boot with systemd.unified_cgroup_hierarchy=1 cgroup_enable=memory"),
-        None => Check::missing(NAME, "cgroup v1: peaks of memory are sampled, not exact")
+        None => Check::missing(NAME, "cgroup v1; memory peaks are sampled and not exact")
             .mended_by("boot with systemd.unified_cgroup_hierarchy=1"),
     }
 }
@@ -145,10 +144,10 @@ fn tracefs(machine: &Machine) -> Check {
     const NAME: &str = "tracefs";
     match machine.tracefs {
         Some(true) => Check::ok(NAME, "oom/mark_victim"),
-        None => Check::not_checked(NAME, "only root may look: sudo ebb doctor machine"),
+        None => Check::not_checked(NAME, "requires root: sudo ebb doctor machine"),
         Some(false) => Check::missing(
             NAME,
-            "no oom/mark_victim: who ran out of memory is not told",
+            "no oom/mark_victim; OOM kills are not assigned to tasks",
         )
         .mended_by("sudo mount -t tracefs tracefs /sys/kernel/tracing"),
     }
@@ -192,8 +191,13 @@ mod tests {
         };
         check(release(Some("5.4.0")), 0, State::Missing, "5.4.0");
         check(release(Some("7.1")), 0, State::Ok, "7.1");
-        check(release(Some("x")), 0, State::NotChecked, "x is no version");
-        let none = "this is no Linux, or /proc is not mounted";
+        check(
+            release(Some("x")),
+            0,
+            State::NotChecked,
+            "unknown version x",
+        );
+        let none = "not a Linux system, or /proc is not mounted";
         check(release(None), 0, State::NotChecked, none);
         let no_btf = Machine {
             btf: false,
@@ -203,7 +207,7 @@ mod tests {
             no_btf,
             1,
             State::Missing,
-            "there is no /sys/kernel/btf/vmlinux",
+            "/sys/kernel/btf/vmlinux does not exist",
         );
         let plain_user = Machine {
             capabilities: Some(1 << 2 | 1 << 19),
@@ -232,23 +236,18 @@ mod tests {
             unknown,
             2,
             State::NotChecked,
-            "/proc/self/status does not tell",
+            "no capabilities in /proc/self/status",
         );
         let unseen = Machine {
             tracefs: None,
             ..able()
         };
-        let only_root = "only root may look: sudo ebb doctor machine";
+        let only_root = "requires root: sudo ebb doctor machine";
         check(unseen, 4, State::NotChecked, only_root);
         let no_memory = Machine {
             cgroup_v2: Some("cpu".to_owned()),
             ..able()
         };
-        check(
-            no_memory,
-            3,
-            State::Missing,
-            "its memory controller is not on",
-        );
+        check(no_memory, 3, State::Missing, "the memory controller is off");
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn between(old: &Table, new: &Table) -> String {
         }
     }
     match lines.is_empty() {
-        true => "Both come to the same.\n".to_owned(),
+        true => "Both have the same thresholds.\n".to_owned(),
         false => lines.join("\n") + "\n",
     }
 }
@@ -63,11 +63,11 @@ mod tests {
             let told = between(&old, &new);
             assert_eq!(told.lines().collect::<Vec<_>>(), expect);
         };
-        check("", "", &["Both come to the same."]);
+        check("", "", &["Both have the same thresholds."]);
         check(
             "",
             "[idle]\nafter_seconds = 1800\n",
-            &["Both come to the same."],
+            &["Both have the same thresholds."],
         );
         check(
             "[idle]\nafter_seconds = 90\n",

@@ -34,11 +34,11 @@ fn what_is_wrong_is_named_with_line_and_field() {
     );
     check(
         "[idle]\n\nafter_seconds = 0\n",
-        "3: idle.after_seconds: it is 0; it must be greater than 0",
+        "3: idle.after_seconds: value 0 must be greater than 0",
     );
     check(
         "[metrics]\ncpu_floor_ppm = 2000000\n",
-        "2: metrics.cpu_floor_ppm: it is 2000000; a share lies between 1 and",
+        "2: metrics.cpu_floor_ppm: value 2000000 must be between 1 and",
     );
     check(
         "[batch]\nno_progress_seconds = -5\n",
@@ -47,7 +47,7 @@ fn what_is_wrong_is_named_with_line_and_field() {
     check("[idle\n", "1: ");
     check(
         "[idle]\nafter_seconds = 9223372036854775807\n",
-        "2: idle.after_seconds: it is 9223372036854775807; it is at most",
+        "2: idle.after_seconds: value 9223372036854775807 must be at most",
     );
     let price = "[[prices]]\nnode = \"a\"\nusd_micros_per_hour = 1\n";
     check(

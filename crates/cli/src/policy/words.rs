@@ -66,12 +66,12 @@ pub(super) fn exemptions(exempt: &[Exemption], now: Timestamp) -> String {
     if exempt.is_empty() {
         return String::new();
     }
-    let mut out = format!("\n{} exempt:\n", exempt.len());
+    let mut out = format!("\n{} exemptions:\n", exempt.len());
     for exemption in exempt {
         let stands = match (exemption.has_ended(now), exemption.holds_at(now)) {
-            (true, _) => "HAS ENDED, so it is judged again",
-            (false, true) => "not judged",
-            (false, false) => "judged now, outside of its hours",
+            (true, _) => "HAS ENDED; the findings are reported again",
+            (false, true) => "in effect",
+            (false, false) => "not in effect at this hour",
         };
         let (what, why) = (exemption.to_string(), exemption.reason.trim());
         out.push_str(&format!("  {what}: {stands} ({why})\n"));
@@ -81,7 +81,7 @@ pub(super) fn exemptions(exempt: &[Exemption], now: Timestamp) -> String {
 
 /// All thresholds as a policy file, each with its reason.
 pub(super) fn as_file(held: &Table) -> String {
-    let mut out = "# What a policy file leaves out keeps the value that stands here.\n".to_owned();
+    let mut out = "# A key that is missing in a policy file has the value below.\n".to_owned();
     for (table, keys) in tables(held) {
         out.push('\n');
         comment(&mut out, reason(table).as_deref());
@@ -222,16 +222,16 @@ mod tests {
             let line = format!("  kind idle_node and tag Team=lab{expect} (course)");
             assert!(told.contains(&line), "{told}");
         };
-        check("2026-12-31", "", " until 2026-12-31: not judged");
+        check("2026-12-31", "", " until 2026-12-31: in effect");
         check(
             "2026-01-31",
             "",
-            " until 2026-01-31: HAS ENDED, so it is judged again",
+            " until 2026-01-31: HAS ENDED; the findings are reported again",
         );
         check(
             "2026-12-31",
             "schedule = { begins = \"19:00\", ends = \"07:00\" }",
-            " and 19:00 to 07:00 (UTC) until 2026-12-31: judged now, outside of its hours",
+            " and 19:00 to 07:00 (UTC) until 2026-12-31: not in effect at this hour",
         );
         let none = exemptions(&[], Timestamp::UNIX_EPOCH);
         assert!(none.is_empty());

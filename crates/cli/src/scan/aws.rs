@@ -1,6 +1,6 @@
 //! A scan of the user's own account with the user's credentials.
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use ebb_catalog::refreshed_prices::Refreshed;
 use ebb_cloud::accounts::Accounts;
 use ebb_cloud::aws::{
@@ -23,9 +23,8 @@ use crate::args::{AccountArgs, ScanArgs};
 use crate::catalog;
 
 /// Help if AWS does not accept the credentials.
-const CREDENTIALS: &str = "\
-set them up with `aws configure`, name a profile with --profile, or with IAM Identity Center:
-  eval \"$(aws configure export-credentials --format env)\"";
+const CREDENTIALS: &str = "  run `aws configure`, or add --profile NAME
+  with IAM Identity Center: eval \"$(aws configure export-credentials --format env)\"";
 
 /// The account of a profile, and the caller. Calls use this region unless they name another.
 pub(crate) async fn connect(
@@ -34,8 +33,10 @@ pub(crate) async fn connect(
 ) -> Result<(AwsConfig, Caller)> {
     let config = AwsConfig::load_as(region, profile).await;
     let who = caller(&config).await;
-    let who =
-        who.with_context(|| format!("no AWS credentials that work; {CREDENTIALS}\nAWS says"))?;
+    let who = who.map_err(|error| {
+        let error = anyhow::Error::from(error);
+        anyhow!("failed to use the AWS credentials: {error:#}\n{CREDENTIALS}")
+    })?;
     Ok((config, who))
 }
 
@@ -80,7 +81,7 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
     let scanned = progress.show_during(scanned).await;
     if let Some(reason) = progress.nothing_answered() {
         bail!(
-            "nothing could be read of the account: {reason}\n`ebb doctor account` says what is missing"
+            "failed to read the account: {reason}\n  `ebb doctor account` shows missing permissions"
         );
     }
     eprintln!("{}", asked(&who, args, metrics.metrics_requested()));
@@ -110,15 +111,15 @@ fn asked(who: &Caller, args: &ScanArgs, metrics: u64) -> String {
         .and_then(|metrics| metrics.checked_mul(PRICE_PER_METRIC.micros()))
         .map(|micros| format!(" ({})", UsdExact(Usd::from_micros(micros))));
     let metrics = match args.no_metrics {
-        true => "CloudWatch was not asked".to_owned(),
+        true => "No CloudWatch requests".to_owned(),
         false => format!(
-            "CloudWatch was asked for {metrics} metrics{}",
+            "Requested {metrics} CloudWatch metrics{}",
             price.unwrap_or_default()
         ),
     };
     let bill = match args.account.no_bill {
-        true => "Cost Explorer was not asked",
-        false => "Cost Explorer was asked ($0.01 a page)",
+        true => "no Cost Explorer requests",
+        false => "requested the bill from Cost Explorer ($0.01 a page)",
     };
     format!(
         "Account {} as {}. {metrics}; {bill}.",

@@ -13,8 +13,8 @@ pub(super) fn written(explanation: &Explanation, format: Format) -> Result<Strin
         || !explanation.not_judged.is_empty();
     if !is_known {
         bail!(
-            "nothing is known of {}: it is neither the id or name of anything in the regions \
-             scanned nor the id of a finding",
+            "{} not found: expected an id or name of a resource in the scanned regions, or the id \
+             of a finding",
             explanation.resource.escape_default()
         );
     }
@@ -31,9 +31,9 @@ pub(super) fn written(explanation: &Explanation, format: Format) -> Result<Strin
     }
     if explanation.others_left_out > 0 {
         let more = explanation.others_left_out;
-        out.push_str(&format!("\n… and {more} more of this name\n"));
+        out.push_str(&format!("\n… and {more} more resources of this name\n"));
     }
-    out.push_str("\n+ speaks for waste   - speaks against it, and decides   ? cannot be told\n");
+    out.push_str("\n+ indicates waste   - rules it out   ? unknown\n");
     Ok(out)
 }
 
@@ -74,15 +74,15 @@ fn lines(explanation: &Explanation) -> String {
     }
     for not in &explanation.not_judged {
         out.push_str(&format!(
-            "Not evaluated ({}), because: {}\n",
+            "Not evaluated ({}): {}\n",
             not.rule,
             plain(&not.reason)
         ));
     }
     let is_silent = explanation.findings.is_empty() && explanation.not_judged.is_empty();
     match &explanation.not_evaluated {
-        Some(why) => out.push_str(&format!("Not evaluated, because: {}\n", plain(why))),
-        None if is_silent => out.push_str("Nothing is wrong with it.\n"),
+        Some(why) => out.push_str(&format!("Not evaluated: {}\n", plain(why))),
+        None if is_silent => out.push_str("No finding.\n"),
         None => {}
     }
     out
@@ -195,7 +195,7 @@ mod tests {
                 .explain(&name)
                 .await
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
-            let ends = ["Found: ", "Not evaluated", "Nothing is wrong"];
+            let ends = ["Found: ", "Not evaluated", "No finding."];
             assert!(ends.iter().any(|end| text.contains(end)), "{name}:\n{text}");
         }
     }
@@ -205,9 +205,9 @@ mod tests {
         let scanned = Scanned::load();
         let check = async |name: &str, expect: &str| {
             let text = scanned.explain(name).await.expect("it is known");
-            let expect = format!("Not evaluated, because: {expect}");
+            let expect = format!("Not evaluated: {expect}");
             assert!(text.contains(&expect), "no {expect} in\n{text}");
-            assert!(!text.contains("Nothing is wrong"), "{text}");
+            assert!(!text.contains("No finding."), "{text}");
         };
         check(
             "old-vm",
@@ -236,7 +236,7 @@ mod tests {
             "{five}"
         );
         let idle = scanned.explain("web").await.expect("it is known");
-        assert!(idle.contains("Nothing is wrong with it."), "{idle}");
+        assert!(idle.contains("No finding."), "{idle}");
     }
 
     #[tokio::test]
@@ -245,6 +245,6 @@ mod tests {
             .explain("i-00000000000000000")
             .await
             .expect_err("unknown");
-        assert!(error.to_string().contains("nothing is known of i-0"));
+        assert!(error.to_string().contains("i-00000000000000000 not found"));
     }
 }

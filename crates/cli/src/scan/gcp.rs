@@ -15,8 +15,8 @@ use crate::args::ScanArgs;
 use crate::billing::BillingExport;
 
 /// How to get the price of an instance: Google's price list is not read.
-const NO_PRICE: &str = "not known without the bill: --billing FILE reads them from the billing \
-     export (`ebb scan --help` says how), and --price-per-hour USD states one";
+const NO_PRICE: &str = "unknown without the bill; add --billing FILE with the billing export (see `ebb scan --help`) \
+     or --price-per-hour USD";
 
 pub(super) async fn scan(args: &ScanArgs, project: &str, policy: &Policy) -> Result<Scanned> {
     let mut config = GcpConfig::new(project)?;
@@ -43,7 +43,7 @@ pub(super) async fn scan(args: &ScanArgs, project: &str, policy: &Policy) -> Res
     let (mut report, explanation) = progress.show_during(scanned).await;
     if let Some(reason) = progress.nothing_answered() {
         bail!(
-            "nothing could be read of project {project}: {reason}\nit takes roles/compute.viewer \
+            "failed to read project {project}: {reason}\n  required roles: roles/compute.viewer \
              and roles/monitoring.viewer"
         );
     }
@@ -53,11 +53,11 @@ pub(super) async fn scan(args: &ScanArgs, project: &str, policy: &Policy) -> Res
             .push(Gap::new(format!("{project}: prices"), NO_PRICE.to_owned()));
     }
     eprintln!(
-        "Project {project}. Cloud Monitoring was asked for {} pages; prices are those {}.",
+        "Project {project}. Requested {} pages from Cloud Monitoring; prices are {}.",
         metrics.pages_requested(),
         match billing {
-            Some(_) => "of the billing export, else those that you state",
-            None => "that you state",
+            Some(_) => "from the billing export, else from --price-per-hour or the policy",
+            None => "from --price-per-hour or the policy",
         }
     );
     Ok((report, explanation))

@@ -33,12 +33,12 @@ const NAMED_COLUMNS: usize = 20;
 /// Reads the file and evaluates it as of its newest row.
 pub(crate) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Result<Scanned> {
     let shown = path.display();
-    let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
+    let file = File::open(path).with_context(|| format!("failed to read {shown}"))?;
     let read = read::read(file).with_context(|| shown.to_string())?;
     read.bad_lines.tell(path);
     let Some(now) = read.newest() else {
         bail!(
-            "{shown} has no row that can be used; {} were refused",
+            "{shown} has no valid row; skipped {}",
             read.bad_lines.count()
         );
     };
@@ -75,32 +75,35 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     if !read.missing_columns.is_empty() {
         gaps.push(Gap::new(
             format!("{file}: {}", read.missing_columns.join(", ")),
-            "no node is called idle without CPU and network; sizes are evaluated on \
-                     what is there",
+            "missing, so no node is reported as idle; sizes are evaluated from the existing \
+             columns",
         ));
     }
     for id in read.per_core.iter().take(NAMED_MACHINES) {
         gaps.push(Gap::new(
             format!("{file}: {id}"),
-            "not evaluated: CPU above 100 per cent; cpu_pct is of the whole machine, so \
-                     divide per-core values by the number of cores",
+            "not evaluated because of CPU above 100 %; cpu_pct is the use of the whole machine, so \
+             divide per-core values by the number of cores",
         ));
     }
     if read.may_be_fractions {
         gaps.push(Gap::new(
             format!("{file}: cpu_pct"),
-            "no value is above 1: it is in per cent (0 to 100); multiply fractions by 100",
+            "no value is above 1, but the unit is percent (0 to 100); multiply fractions by 100",
         ));
     }
     for column in read.unread_columns.iter().take(NAMED_COLUMNS) {
         gaps.push(Gap::new(
             format!("{file}: {column}"),
-            "a column of this name is not read",
+            "unknown column, ignored",
         ));
     }
     let more = read.unread_columns.len().saturating_sub(NAMED_COLUMNS);
     if more > 0 {
-        gaps.push(Gap::new(file, format!("{more} more columns are not read")));
+        gaps.push(Gap::new(
+            file,
+            format!("{more} more unknown columns, ignored"),
+        ));
     }
     gaps
 }
@@ -232,6 +235,9 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         writeln!(file, "timestamp,resource_id,cpu_pct\nsoon,a,1").expect("written");
         let error = scan(file.path(), None, &Policy::default()).expect_err("no row");
-        assert!(error.to_string().ends_with("1 were refused"), "{error}");
+        assert!(
+            error.to_string().ends_with("has no valid row; skipped 1"),
+            "{error}"
+        );
     }
 }

@@ -86,9 +86,9 @@ impl<'a> Progress<'a> {
         let refused = self.refused.load(Ordering::Relaxed);
         let done = self.answered.load(Ordering::Relaxed) + refused;
         match self.regions.load(Ordering::Relaxed) {
-            0 => format!("{seconds} s: asking which regions are enabled"),
-            all if done < all => format!("{seconds} s: {done} of {all} regions looked at"),
-            all => format!("{seconds} s: {all} regions looked at; asking for metrics and the bill"),
+            0 => format!("{seconds} s: listing the enabled regions"),
+            all if done < all => format!("{seconds} s: read {done} of {all} regions"),
+            all => format!("{seconds} s: read {all} regions; requesting metrics and the bill"),
         }
     }
 
@@ -151,18 +151,15 @@ mod tests {
             }),
         );
         let progress = Progress::new(&inventory, 0);
-        assert_eq!(
-            progress.words(PATIENCE),
-            "2 s: asking which regions are enabled"
-        );
+        assert_eq!(progress.words(PATIENCE), "2 s: listing the enabled regions");
         assert_eq!(progress.regions().await.map(|all| all.len()), Ok(2));
         assert!(progress.gather(&b).await.is_err());
         let reason = progress.nothing_answered().expect("only a refusal so far");
         assert!(reason.contains("ec2:DescribeInstances"), "{reason}");
-        assert_eq!(progress.words(PATIENCE), "2 s: 1 of 2 regions looked at");
+        assert_eq!(progress.words(PATIENCE), "2 s: read 1 of 2 regions");
         assert!(progress.gather(&a).await.is_ok());
         assert_eq!(progress.nothing_answered(), None);
         let told = progress.words(PATIENCE);
-        assert!(told.starts_with("2 s: 2 regions looked at"), "{told}");
+        assert!(told.starts_with("2 s: read 2 regions"), "{told}");
     }
 }

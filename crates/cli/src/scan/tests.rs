@@ -32,17 +32,17 @@ fn table(columns: usize) -> String {
 }
 
 #[test]
-fn the_kept_account_reads_well_at_80_columns() {
+fn the_demo_account_reads_well_at_80_columns() {
     insta::assert_snapshot!(table(80));
 }
 
 #[test]
-fn the_kept_account_reads_well_at_120_columns() {
+fn the_demo_account_reads_well_at_120_columns() {
     insta::assert_snapshot!(table(120));
 }
 
 #[test]
-fn the_kept_account_is_a_csv_of_one_row_a_finding() {
+fn the_demo_account_is_a_csv_of_one_row_a_finding() {
     insta::assert_snapshot!(rendered(
         &report(&[]),
         Format::Csv,
@@ -52,7 +52,7 @@ fn the_kept_account_is_a_csv_of_one_row_a_finding() {
 }
 
 #[test]
-fn the_kept_account_shows_every_kind_of_finding_and_of_ignorance() {
+fn the_demo_account_shows_every_kind_of_finding_and_of_ignorance() {
     let report = report(&[]);
     let has = |what: &str, wanted: &dyn Fn(&Evidence, Option<&Controller>) -> bool| {
         let mut all = report.findings.iter();
@@ -139,7 +139,7 @@ fn the_form_follows_the_word_of_the_user_and_else_the_file() {
         assert!(
             error
                 .to_string()
-                .starts_with("no format has the extension ."),
+                .starts_with("unknown format for the extension ."),
             "{error}"
         );
     }

@@ -37,11 +37,15 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
     };
     let told = Told::read(|name| std::env::var(name).ok())?;
     let chat = match &told.slack {
-        Some(secret) => Some(SlackChat::from_secret(secret).context("EBB_SLACK_WEBHOOK_URL")?),
+        Some(secret) => {
+            Some(SlackChat::from_secret(secret).context("invalid EBB_SLACK_WEBHOOK_URL")?)
+        }
         None => None,
     };
     let events = match &told.events {
-        Some(secret) => Some(SignedWebhook::from_secret(secret).context("EBB_EVENTS_WEBHOOK")?),
+        Some(secret) => {
+            Some(SignedWebhook::from_secret(secret).context("invalid EBB_EVENTS_WEBHOOK")?)
+        }
         None => None,
     };
     let mailer = match &told.email {
@@ -71,7 +75,7 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
     let deadline = Deadline::within(start, start.checked_add(LONGEST)?);
     let ports = site.ports(account, channels);
     let summary = run::sweep(&ports, &config, &deadline, &Timestamp::now).await?;
-    serde_json::to_value(summary).context("the summary as JSON")
+    serde_json::to_value(summary).context("failed to write the summary as JSON")
 }
 
 /// Settings from the environment: the notification channels and the place of the bill.

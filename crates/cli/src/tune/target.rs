@@ -33,7 +33,7 @@ pub(super) fn run(
         "environment" => groups(report, (what, name), &all.environments, (form, zone)),
         "node" => node(report, name, form),
         other => {
-            bail!("'{other}' is none of pipeline, environment and node, of which {name} is one")
+            bail!("unknown kind '{other}' of {name}: expected pipeline, environment or node")
         }
     }?;
     Ok(Outcome::Done)
@@ -49,11 +49,13 @@ fn groups(
     if wanted.is_empty() {
         let names: Vec<&str> = all.iter().take(TOLD).map(|g| g.name.as_str()).collect();
         let how = match what {
-            "pipeline" => format!(" (the tag {PIPELINE_TAG} of jobs or machines makes one)"),
+            "pipeline" => {
+                format!(" (the tag {PIPELINE_TAG} of a job or machine names its pipeline)")
+            }
             _ => String::new(),
         };
         bail!(
-            "no {what} '{name}' in the report{how}; there are: {}",
+            "no {what} '{name}' in the report{how}\n  available: {}",
             names.join(", ")
         );
     }
@@ -89,7 +91,7 @@ fn write_texts(
         let written = text.write_group(subject, &steps, form.options());
         let written = written.with_context(|| {
             format!(
-                "failed to write machines for {what} {} in {}",
+                "failed to write machine types for {what} {} in {}",
                 group.name, group.region
             )
         })?;
@@ -126,7 +128,7 @@ fn node(report: &Report, name: &str, form: &Form) -> Result<()> {
         .collect();
     ensure!(
         !wanted.is_empty(),
-        "no running node '{name}' with a probe in the report; there are: {}",
+        "no running node '{name}' with a probe in the report\n  available: {}",
         ids.join(", ")
     );
     match form.format {
@@ -137,7 +139,7 @@ fn node(report: &Report, name: &str, form: &Form) -> Result<()> {
             each.collect::<Vec<_>>().join("\n")
         }),
         TuneFormat::Json => write_json(form, &json!({"schema": "ebb.tune/2", "nodes": wanted})),
-        _ => bail!("a node is told as a table or as JSON: --format table or json"),
+        _ => bail!("unsupported format for a node: expected --format table or json"),
     }
 }
 

@@ -88,7 +88,7 @@ impl AwsBill {
                 return Ok(Walked::All(costs));
             }
         }
-        Err(failed("the bill has too many pages"))
+        Err(failed("too many pages"))
     }
 
     /// Every group of every day, in the order of the answer.
@@ -112,7 +112,7 @@ impl AwsBill {
                 return Ok(());
             }
         }
-        Err(failed("the bill has too many pages"))
+        Err(failed("too many pages"))
     }
 }
 

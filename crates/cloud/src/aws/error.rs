@@ -98,7 +98,7 @@ mod tests {
         check("NoSuchKey", "a:B: the key does not exist");
         check(
             "PreconditionFailed",
-            "a:B: the key was changed by someone else",
+            "a:B: the key was changed by another writer",
         );
         check("Throttling", "a:B failed: Throttling: no");
     }

@@ -68,7 +68,7 @@ pub async fn caller(config: &AwsConfig) -> CloudResult<Caller> {
     let answer = answer.map_err(|e| cloud_error(GET_CALLER_IDENTITY, "the caller", &e))?;
     let user_id = answer.user_id.ok_or_else(|| CloudError::Failed {
         operation: GET_CALLER_IDENTITY.to_owned(),
-        message: "the answer did not say the user id".to_owned(),
+        message: "no user id in the response".to_owned(),
     })?;
     Ok(Caller {
         user_id,

@@ -123,7 +123,7 @@ impl MarketSource for AwsMarkets {
             message: message.to_owned(),
         };
         if wish.types.len() < LEAST_TYPES {
-            return Err(failed("of fewer than three types the score is always low"));
+            return Err(failed("the score of fewer than three types is always low"));
         }
         let machines = i32::try_from(wish.machines).map_err(|_| failed("too many machines"))?;
         let types = wish.types.iter().map(|kind| kind.as_str().to_owned());
@@ -140,7 +140,7 @@ impl MarketSource for AwsMarkets {
 
     async fn interruptions(&self) -> CloudResult<Advisor> {
         let failed = |message: String| CloudError::Failed {
-            operation: "the Spot Instance Advisor's file".to_owned(),
+            operation: "file of the Spot Instance Advisor".to_owned(),
             message: bounded(&message),
         };
         let read = http::get(&self.advisor, MAX_ADVISOR_BYTES, ADVISOR_PATIENCE);

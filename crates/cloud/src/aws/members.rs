@@ -56,7 +56,7 @@ impl Beside {
         let account = |id: &str| {
             let digits = id.len() == 12 && id.bytes().all(|b| b.is_ascii_digit());
             let account = AccountId::new(id).ok().filter(|_| digits);
-            account.ok_or_else(|| format!("'{id}' is no account id, which is 12 digits"))
+            account.ok_or_else(|| format!("'{id}' is not an account id of 12 digits"))
         };
         ids.map(account).collect::<Result<_, _>>().map(Self::Listed)
     }
@@ -222,8 +222,8 @@ mod tests {
         check(" Organization ", Ok(Beside::Organization));
         let two = Beside::Listed(ids(&["111111111111", "222222222222"]));
         check("111111111111, 222222222222,", Ok(two));
-        check("11", Err("'11' is no account id, which is 12 digits"));
-        check("all", Err("'all' is no account id, which is 12 digits"));
+        check("11", Err("'11' is not an account id of 12 digits"));
+        check("all", Err("'all' is not an account id of 12 digits"));
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl Objects for AwsObjects {
             Some(first) => Err(CloudError::Failed {
                 operation: DELETE_OBJECT.to_owned(),
                 message: bounded(&format!(
-                    "{} of {} objects were not deleted, one of them {first}",
+                    "failed to delete {} of {} objects, such as {first}",
                     reasons.len(),
                     keys.len()
                 )),
@@ -175,7 +175,7 @@ impl Objects for AwsObjects {
 /// The body is read in pieces, because the declared length is not trusted.
 async fn read(key: &str, answer: GetObjectOutput, max_bytes: u64) -> CloudResult<Object> {
     let told = answer.last_modified.as_ref().and_then(timestamp);
-    let modified_at = told.ok_or_else(|| unsaid(GET_OBJECT, key, "when it was written"))?;
+    let modified_at = told.ok_or_else(|| unsaid(GET_OBJECT, key, "modification time"))?;
     let etag = answer
         .e_tag
         .ok_or_else(|| unsaid(GET_OBJECT, key, "a version"))?;
@@ -207,7 +207,7 @@ fn entry_of(entry: &Entry) -> CloudResult<Listed> {
     Ok(Listed {
         key: key.to_owned(),
         bytes: size.ok_or_else(|| unsaid(LIST_BUCKET, key, "a size"))?,
-        modified_at: modified_at.ok_or_else(|| unsaid(LIST_BUCKET, key, "when it was written"))?,
+        modified_at: modified_at.ok_or_else(|| unsaid(LIST_BUCKET, key, "modification time"))?,
     })
 }
 
@@ -225,7 +225,7 @@ fn conditional(told: CloudError, condition: &PutIf) -> CloudError {
 fn unsaid(operation: &str, key: &str, what: &str) -> CloudError {
     CloudError::Failed {
         operation: operation.to_owned(),
-        message: format!("the answer about {key} did not say {what}"),
+        message: format!("the response for {key} has no {what}"),
     }
 }
 

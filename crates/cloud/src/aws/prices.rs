@@ -125,12 +125,12 @@ impl AwsPrices {
             let page = page.map_err(|e| cloud_error(GET_PRODUCTS, region.as_str(), &e))?;
             for product in page.price_list() {
                 let product = serde_json::from_str(product);
-                let product = product.map_err(|error| failed(&format!("no JSON: {error}")))?;
+                let product = product.map_err(|error| failed(&format!("invalid JSON: {error}")))?;
                 take(product);
             }
             read += 1;
             if read == MAX_PAGES {
-                return Err(failed("the Price List has too many pages"));
+                return Err(failed("too many pages"));
             }
         }
         Ok(())

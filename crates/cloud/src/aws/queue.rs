@@ -141,7 +141,7 @@ impl Queue for AwsQueue {
                         messages.extend(batch);
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "a part of the queue was not read");
+                        tracing::warn!(%error, "failed to read a part of the queue");
                         refused = true;
                     }
                 }
@@ -175,7 +175,7 @@ impl Queue for AwsQueue {
             Some(first) => Err(CloudError::Failed {
                 operation: DELETE_MESSAGE.to_owned(),
                 message: bounded(&format!(
-                    "{} of {} messages were not deleted, one for {first}",
+                    "failed to delete {} of {} messages: {first}",
                     reasons.len(),
                     receipts.len()
                 )),

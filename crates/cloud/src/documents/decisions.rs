@@ -21,21 +21,22 @@ const ATTEMPTS: u32 = 5;
 #[derive(Debug, Error)]
 pub enum DecisionsError {
     /// The bucket failed.
-    #[error("the decisions {KEY}")]
+    #[error("failed to read or write the decisions {KEY}")]
     Cloud(#[source] CloudError),
     /// The object is not valid.
     #[error(
-        "the decisions {KEY} cannot be understood: restore an earlier version of the object, or delete it"
+        "failed to decode the decisions {KEY}; restore an earlier version of the object, or delete \
+         it"
     )]
     Garbled(#[source] serde_json::Error),
     /// The object has an unknown schema.
-    #[error("the decisions {KEY} are of schema {0}: update Ebb")]
+    #[error("the decisions {KEY} have the newer schema {0}; update Ebb")]
     Schema(String),
     /// The decision was refused.
     #[error(transparent)]
     Refused(#[from] DecisionError),
     /// Every attempt had a conflict.
-    #[error("the decisions {KEY} were changed by others {ATTEMPTS} times in a row: try again")]
+    #[error("others changed the decisions {KEY} {ATTEMPTS} times in a row; try again")]
     Contended,
 }
 
@@ -144,7 +145,7 @@ mod tests {
             assert!(error.to_string().contains(expect), "{error}");
             assert_eq!(bucket.stored(KEY).expect("there").bytes, bytes);
         };
-        check(b"no JSON", "cannot be understood").await;
+        check(b"no JSON", "failed to decode").await;
         let newer = br#"{"schema": "ebb.decisions/2.0", "findings": {}}"#;
         check(newer, "schema ebb.decisions/2.0").await;
     }

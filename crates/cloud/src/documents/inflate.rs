@@ -7,9 +7,9 @@ pub fn inflate(packed: &[u8], max: u64) -> Result<Vec<u8>, String> {
     let mut plain = Vec::new();
     zstd::stream::read::Decoder::new(packed)
         .and_then(|decoder| decoder.take(max + 1).read_to_end(&mut plain))
-        .map_err(|e| format!("it cannot be unpacked: {e}"))?;
+        .map_err(|e| format!("failed to decompress it: {e}"))?;
     if plain.len() as u64 > max {
-        return Err(format!("it unpacks to more than {max} bytes"));
+        return Err(format!("decompressed, it has more than {max} bytes"));
     }
     Ok(plain)
 }

@@ -30,7 +30,7 @@ async fn read(objects: &dyn Objects) -> CloudResult<(Refreshed, PutIf)> {
     };
     let told = serde_json::from_slice(&object.bytes).map_err(|error| CloudError::Failed {
         operation: KEY.to_owned(),
-        message: format!("{error}; `ebb catalog refresh` writes it anew"),
+        message: format!("{error}; run `ebb catalog refresh` to replace it"),
     });
     Ok((told?, PutIf::Matches(object.etag)))
 }
@@ -80,7 +80,7 @@ impl BestKnown {
                 catalogue: Catalogue::built_in().clone(),
                 unread: Some(Gap::new(
                     "refreshed prices",
-                    format!("{error}; the built-in prices hold"),
+                    format!("{error}; using the built-in prices"),
                 )),
                 kept: None,
             },
@@ -96,7 +96,7 @@ impl BestKnown {
         };
         all.absorb(told);
         if let Err(error) = put(objects, &all, condition).await {
-            tracing::warn!(%error, "refreshed prices cannot be kept");
+            tracing::warn!(%error, "failed to store refreshed prices");
         }
     }
 }

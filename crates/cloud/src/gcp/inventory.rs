@@ -70,7 +70,7 @@ impl InventorySource for GcpInventory {
             let unreachable = answer.unreachables.iter().map(|scope| {
                 Gap::new(
                     format!("{}: {LIST}", last_part(scope)),
-                    "the zone did not answer",
+                    "no response from the zone",
                 )
             });
             gathered.inventory.gaps.extend(unreachable);
@@ -93,7 +93,7 @@ impl InventorySource for GcpInventory {
         if page.is_some() {
             gathered.gap(
                 LIST,
-                format!("more than {MAX_PAGES} pages; the rest is left out"),
+                format!("more than {MAX_PAGES} pages; further pages were not read"),
             );
         }
         gathered.with_types(&self.config).await
@@ -193,7 +193,7 @@ async fn machine_type(
     let told = told.map_err(|error| cloud_error(TYPES, name.as_str(), &error))?;
     hardware(&told).ok_or_else(|| CloudError::Failed {
         operation: TYPES.to_owned(),
-        message: format!("{name} says nothing of its processors or memory"),
+        message: format!("{name} has no number of processors or no memory size"),
     })
 }
 
@@ -214,11 +214,11 @@ fn count(told: Option<i32>) -> u32 {
 
 /// Converts an instance; the error states which required value is missing.
 fn instance(project: &str, zone: &str, told: &Told) -> Result<Instance, String> {
-    let name = told.name.as_deref().unwrap_or("an instance without a name");
+    let name = told.name.as_deref().unwrap_or("instance without a name");
     let about = |why: String| format!("{name}: {why}");
-    let id = told.id.ok_or_else(|| about("it has no id".to_owned()))?;
+    let id = told.id.ok_or_else(|| about("no id".to_owned()))?;
     let machine = told.machine_type.as_deref().map(last_part);
-    let machine = machine.ok_or_else(|| about("it has no machine type".to_owned()))?;
+    let machine = machine.ok_or_else(|| about("no machine type".to_owned()))?;
     let mut tags: BTreeMap<String, String> = told.labels.clone().into_iter().collect();
     tags.insert("Name".to_owned(), name.to_owned());
     let said = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
@@ -257,8 +257,8 @@ fn state(told: Option<&Status>) -> Result<InstanceState, String> {
         Some(Status::Stopped | Status::Terminated | Status::Suspended) => {
             Ok(InstanceState::Stopped)
         }
-        Some(other) => Err(format!("its status {other} is not known here")),
-        None => Err("it has no status".to_owned()),
+        Some(other) => Err(format!("unknown status {other}")),
+        None => Err("no status".to_owned()),
     }
 }
 

@@ -150,7 +150,7 @@ impl GcpMetrics {
                 return Ok(());
             }
         }
-        Err(incomplete("more pages than are read"))
+        Err(incomplete("too many pages"))
     }
 }
 
@@ -158,7 +158,7 @@ impl GcpMetrics {
 fn incomplete(why: &str) -> CloudError {
     CloudError::Failed {
         operation: LIST.to_owned(),
-        message: format!("the answer is not complete: {}", crate::ports::bounded(why)),
+        message: format!("incomplete response: {}", crate::ports::bounded(why)),
     }
 }
 

@@ -159,7 +159,7 @@ async fn instances_of_all_pages_are_told_with_what_their_types_have() {
         .iter()
         .map(|g| (g.scope.as_str(), g.reason.as_str()))
         .collect();
-    let unknown = "odd: its status MELTED is not known here";
+    let unknown = "odd: unknown status MELTED";
     let gone = "compute.machineTypes.get: gone-1 does not exist";
     assert_eq!(
         gaps,
@@ -371,5 +371,5 @@ async fn an_answer_that_says_it_is_not_complete_is_none() {
         .await;
     let (kind, says) = said(&refused.expect_err("it is not complete"));
     assert_eq!(kind, "failed");
-    assert!(says.ends_with("not complete: late"), "{says}");
+    assert!(says.ends_with("incomplete response: late"), "{says}");
 }

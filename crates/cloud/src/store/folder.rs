@@ -171,7 +171,7 @@ pub(super) fn lock_file(folder: &Path) -> io::Result<File> {
     if !found.is_dir() || found.uid() != user {
         let directory = directory.display();
         return Err(io::Error::other(format!(
-            "{directory} is not this user's own"
+            "{directory} is not owned by this user"
         )));
     }
     let folder = fs::canonicalize(folder)?;

@@ -79,7 +79,10 @@ impl StoreObjects {
         };
         let io = |error: io::Error| CloudError::Failed {
             operation: "put".to_owned(),
-            message: bounded(&format!("lock of {}: {error}", folder.root().display())),
+            message: bounded(&format!(
+                "failed to lock {}: {error}",
+                folder.root().display()
+            )),
         };
         let lock = lock_file(folder.root()).map_err(io)?;
         lock.try_lock().map_err(|_| conflict())?;
@@ -278,11 +281,7 @@ fn list_folder(
     })?;
     if listing.skipped > 0 {
         let skipped = listing.skipped;
-        tracing::warn!(
-            skipped,
-            prefix,
-            "links, devices and illegal names are not read"
-        );
+        tracing::warn!(skipped, prefix, "skipped links, devices and invalid names");
     }
     let mut files = listing.files;
     files.retain(|listed| Some(listed.key.as_str()) > after);
@@ -461,8 +460,8 @@ mod tests {
             let error = StoreObjects::open(url).expect_err(url).to_string();
             assert!(error.contains(expect), "{error}");
         };
-        check("srv/ebb", "is no URL such as file:///srv/ebb");
+        check("srv/ebb", "is not a URL such as file:///srv/ebb");
         check("ftp://x/y", "does not begin with file://, s3:// or gs://");
-        check("s3:///ebb", "names no bucket");
+        check("s3:///ebb", "has no bucket");
     }
 }

@@ -49,7 +49,7 @@ pub(crate) async fn message(folder: &Folder<'_>, bad: &BadMessage) -> CloudResul
         message_id = received.id,
         sender = received.sender,
         reason = bad.refusal.reason(),
-        "a message is refused"
+        "refused a message"
     );
     folder.dead_letters.send_with(body, &attributes).await?;
     folder
@@ -78,7 +78,7 @@ pub(crate) async fn object(folder: &Folder<'_>, bad: &BadObject) -> CloudResult<
             Err(error) => return Err(error),
         }
     };
-    tracing::warn!(key, reason = bad.refusal.reason(), "an object is refused");
+    tracing::warn!(key, reason = bad.refusal.reason(), "refused an object");
     let options = PutOptions {
         metadata,
         ..PutOptions::default()

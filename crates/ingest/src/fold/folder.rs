@@ -26,13 +26,13 @@ use crate::state_store::format::StoredError;
 #[derive(Debug, Error)]
 pub enum FoldError {
     /// Error of the queue or the bucket.
-    #[error("taking what arrived")]
+    #[error("failed to receive messages and objects")]
     Cloud(#[from] CloudError),
     /// Error of the lake.
-    #[error("the lake")]
+    #[error("failed to access the lake")]
     Lake(#[from] LakeError),
     /// Error of the state.
-    #[error("remembering")]
+    #[error("failed to access the state")]
     Stored(#[from] StoredError),
     /// Other sweeps won the race in every attempt.
     #[error("gave up after {attempts} attempts: another sweep wrote {what} first each time")]
@@ -138,16 +138,16 @@ impl Folding {
         gaps.extend(crashed.map(|count| {
             Gap::new(
                 "ingestion",
-                format!("{count} arrivals made the sweep crash; they are in the dead-letter place"),
+                format!(
+                    "{count} messages or objects crashed a sweep; they are in the dead-letter \
+                     location"
+                ),
             )
         }));
         if self.refused_steps > 0 {
             gaps.push(Gap::new(
                 "ingestion",
-                format!(
-                    "{} steps had invalid fields and were left out",
-                    self.refused_steps
-                ),
+                format!("dropped {} tasks with invalid fields", self.refused_steps),
             ));
         }
         gaps
@@ -290,5 +290,5 @@ impl Folder<'_> {
 /// Skips an arrival after an error, so that the error does not block other arrivals.
 pub(crate) fn left(folding: &mut Folding, what: &str, error: &CloudError) {
     folding.left += 1;
-    tracing::warn!(what, %error, "it stays where it is");
+    tracing::warn!(what, %error, "failed to move it; it stays in place");
 }

@@ -71,7 +71,11 @@ impl Guard {
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = &stored {
-            tracing::warn!(key, error, "failed to read what the last sweep opened");
+            tracing::warn!(
+                key,
+                error,
+                "failed to read the list of items that the last sweep opened"
+            );
         }
         Self::new(key, stored.ok())
     }
@@ -146,7 +150,7 @@ impl Guard {
 
     fn warn(&self, result: Result<(), CloudError>) {
         if let Err(error) = result {
-            tracing::warn!(key = self.key, %error, "failed to note what is being opened");
+            tracing::warn!(key = self.key, %error, "failed to write the list of items to open");
         }
     }
 }

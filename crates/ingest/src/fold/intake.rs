@@ -111,7 +111,8 @@ impl Excess {
         Gap::new(
             format!("ingestion: {name}"),
             format!(
-                "exceeded the quota of one sender: {} arrivals wait for the next sweep, {} messages were deleted unread",
+                "a sender exceeded its quota: {} messages or objects wait for the next sweep, {} \
+                 messages were deleted unread",
                 self.left, self.dropped
             ),
         )
@@ -453,7 +454,7 @@ fn sender(message: &Received) -> &str {
 /// Name of a sender in reports.
 fn display_name(user: &str) -> String {
     let node = attested(user).map(|attested| attested.node.to_string());
-    node.unwrap_or_else(|_| "senders that are no node".to_owned())
+    node.unwrap_or_else(|_| "senders that are not a node".to_owned())
 }
 
 fn user_of(key: &str) -> &str {

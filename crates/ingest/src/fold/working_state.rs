@@ -51,7 +51,7 @@ impl Work {
     pub async fn open(folder: &Folder<'_>) -> Result<Self, FoldError> {
         let loaded = state_store::load(folder.objects, folder.shard, folder.activity).await?;
         if let Some(why) = &loaded.unusable {
-            tracing::warn!(why, "the state is folded anew from the lake");
+            tracing::warn!(why, "rebuilding the state from the lake");
         }
         let mut work = Self {
             is_dirty: loaded.unusable.is_some(),

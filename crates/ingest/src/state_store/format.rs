@@ -32,7 +32,7 @@ const ZSTD_LEVEL: i32 = 3;
 #[derive(Debug, Error)]
 pub enum StoredError {
     /// Error of the bucket.
-    #[error("the state {key}")]
+    #[error("failed to read or write the state {key}")]
     Cloud {
         /// Key of the state.
         key: String,
@@ -40,7 +40,7 @@ pub enum StoredError {
         source: CloudError,
     },
     /// The state is too large for one object even without nodes.
-    #[error("without any node the state takes {bytes} bytes, at most {max} are stored")]
+    #[error("the state has {bytes} bytes without any node, more than the maximum of {max}")]
     TooLarge {
         /// Size of the state.
         bytes: u64,
@@ -48,10 +48,10 @@ pub enum StoredError {
         max: u64,
     },
     /// The state could not be serialized.
-    #[error("encoding the state")]
+    #[error("failed to encode the state")]
     Encode(#[source] postcard::Error),
     /// Compression failed.
-    #[error("compressing the state")]
+    #[error("failed to compress the state")]
     Compress(#[source] std::io::Error),
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn pack_what_fits<T: Serialize + OfNodes>(
         tracing::warn!(
             left_out,
             schema,
-            "nodes that were heard of longest ago are left out for want of room: use more shards"
+            "removed the nodes with the oldest data because the state is full; use more shards"
         );
     }
 }
@@ -161,9 +161,9 @@ pub(crate) fn unpack<T: DeserializeOwned>(schema: &str, bytes: &[u8]) -> Result<
     let line = format!("{schema}\n");
     let packed = bytes
         .strip_prefix(line.as_bytes())
-        .ok_or_else(|| format!("it is not of schema {schema}"))?;
+        .ok_or_else(|| format!("the schema is not {schema}"))?;
     let plain = inflate(packed, MAX_UNPACKED_BYTES)?;
-    postcard::from_bytes(&plain).map_err(|e| format!("it cannot be decoded: {e}"))
+    postcard::from_bytes(&plain).map_err(|e| format!("failed to decode it: {e}"))
 }
 
 /// A single shard has no folder of its own.

@@ -96,7 +96,7 @@ impl Hours {
             Some(LoadedPart { part, replaces }) => {
                 let anew = |unusable: Unusable<Packed>| {
                     let why = unusable.why;
-                    tracing::warn!(key, why, "the hours are folded anew from the lake");
+                    tracing::warn!(key, why, "rebuilding the hourly activity from the lake");
                     empty
                 };
                 (part.unwrap_or_else(anew), replaces)
@@ -173,7 +173,9 @@ impl Hours {
                 Err(source) => return Err(StoredError::Cloud { key, source }),
             }
         }
-        tracing::warn!("other sweeps wrote the hours first; the next one folds what is missing");
+        tracing::warn!(
+            "other sweeps wrote the hourly activity first; the next sweep adds the missing data"
+        );
         Ok(())
     }
 }

@@ -55,7 +55,7 @@ pub(crate) async fn find<T: Part>(
     let part = match unpack::<T>(T::SCHEMA, &object.bytes) {
         Ok(part) if part.activity() == activity => Ok(part),
         Ok(other) => Err(Unusable {
-            why: "it was folded with another activity policy".to_owned(),
+            why: "the activity policy changed".to_owned(),
             other: Some(other),
         }),
         Err(why) => Err(Unusable { why, other: None }),

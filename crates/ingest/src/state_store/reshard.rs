@@ -93,7 +93,7 @@ pub(crate) async fn others<T: Part>(
         let mut part = match found.part {
             Ok(part) => part,
             Err(Unusable { why, .. }) => {
-                tracing::warn!(key, why, "it is folded anew from the lake");
+                tracing::warn!(key, why, "rebuilding the state from the lake");
                 return Ok(None);
             }
         };
@@ -107,7 +107,7 @@ pub(crate) async fn others<T: Part>(
         shard.index,
         shard.of,
         of,
-        "begins with what other shards left"
+        "starting from the state of other shards"
     );
     Ok(joined)
 }

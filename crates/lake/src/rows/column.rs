@@ -17,7 +17,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ColumnError {
     /// Delta has no unsigned 64-bit type.
-    #[error("{column} is {value}, more than a signed 64-bit column holds")]
+    #[error("{column} is {value}, more than the maximum of a signed 64-bit column")]
     TooLarge {
         /// The column.
         column: &'static str,
@@ -33,7 +33,7 @@ pub enum ColumnError {
         value: i64,
     },
     /// A word of a later version or of another program.
-    #[error("{column} is '{word}', a word that this version does not know")]
+    #[error("{column} has the unknown value '{word}'")]
     UnknownWord {
         /// The column.
         column: &'static str,
@@ -41,13 +41,13 @@ pub enum ColumnError {
         word: String,
     },
     /// A value is missing although another column requires it.
-    #[error("{column} is null beside a value that needs it")]
+    #[error("{column} is null, but another column requires it")]
     Missing {
         /// The column.
         column: &'static str,
     },
     /// An invalid name.
-    #[error("{column} holds no name")]
+    #[error("{column} is not a valid name")]
     Name {
         /// The column.
         column: &'static str,

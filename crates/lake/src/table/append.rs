@@ -80,7 +80,7 @@ impl TableLog {
                     table
                         .load()
                         .await
-                        .map_err(TableError::delta("loading the log"))?;
+                        .map_err(TableError::delta("load the log"))?;
                     if let Some(version) = self.holding(&table, &app, number).await? {
                         return Ok(Appended::AlreadyThere(version));
                     }
@@ -114,7 +114,7 @@ impl TableLog {
 
     /// The number of the newest batch of `app`; `None` before the first.
     pub(crate) async fn last_batch(&self, app: &str) -> Result<Option<u64>, TableError> {
-        let doing = "reading the application transactions";
+        let doing = "read the application transactions";
         let Some(table) = self.load().await? else {
             return Ok(None);
         };
@@ -131,7 +131,7 @@ impl TableLog {
         app: &str,
         number: i64,
     ) -> Result<Option<Version>, TableError> {
-        let doing = "reading the application transactions";
+        let doing = "read the application transactions";
         let snapshot = table.snapshot().map_err(TableError::delta(doing))?;
         let newest = snapshot.transaction_version(self.log.as_ref(), app).await;
         let newest = newest.map_err(TableError::delta(doing))?;
@@ -165,7 +165,7 @@ async fn write(table: &DeltaTable, batch: RecordBatch) -> Result<Vec<Action>, Ta
     if batch.num_rows() == 0 {
         return Ok(Vec::new());
     }
-    let doing = "writing data files";
+    let doing = "write data files";
     let mut writer = RecordBatchWriter::for_table(table).map_err(TableError::delta(doing))?;
     writer
         .write(batch)

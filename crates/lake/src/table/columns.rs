@@ -26,7 +26,7 @@ impl TableLog {
             // Another writer may have added them first; a second load shows whether it did.
             table = match (added, self.load().await?) {
                 (_, Some(table)) => table,
-                (Err(source), None) => return Err(TableError::delta("adding columns")(source)),
+                (Err(source), None) => return Err(TableError::delta("add columns")(source)),
                 (Ok(table), None) => table,
             };
         }
@@ -38,7 +38,7 @@ impl TableLog {
 fn has_all(table: &DeltaTable, fields: &[FieldRef]) -> Result<bool, TableError> {
     let snapshot = table
         .snapshot()
-        .map_err(TableError::delta("reading the schema"))?;
+        .map_err(TableError::delta("read the schema"))?;
     let stored: Schema = snapshot.schema().as_ref().try_into_arrow()?;
     let mut all = true;
     for ours in fields {

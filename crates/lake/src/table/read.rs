@@ -113,7 +113,7 @@ impl TableLog {
         (from, to): (&str, &str),
         share: &mut Share<'_, R>,
     ) -> Result<Window<R>, TableError> {
-        let doing = "listing data files";
+        let doing = "list data files";
         let mut files = Vec::new();
         if let Some(table) = self.load().await? {
             let snapshot = table.snapshot().map_err(TableError::delta(doing))?;
@@ -150,7 +150,7 @@ impl TableLog {
     }
 
     async fn newest(&self, at_least: Option<Version>) -> Result<Option<Version>, TableError> {
-        let doing = "finding the newest version";
+        let doing = "find the newest version";
         if at_least.is_none() {
             let exists = self.log.is_delta_table_location().await;
             if !exists.map_err(TableError::delta(doing))? {
@@ -162,7 +162,7 @@ impl TableLog {
     }
 
     pub(super) async fn files_of(&self, version: Version) -> Result<Commit, TableError> {
-        let doing = "reading a commit";
+        let doing = "read a commit";
         let bytes = self.log.read_commit_entry(version).await;
         let bytes = bytes
             .map_err(TableError::delta(doing))?

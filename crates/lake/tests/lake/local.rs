@@ -1,4 +1,4 @@
-//! What goes in comes back, and exactly what is new is new.
+//! Rows that are written are read unchanged, and exactly the new rows are new.
 
 use ebb_lake::{Appended, Batch, Commits, Lake, Since};
 use ebb_telemetry::arrival::Placed;

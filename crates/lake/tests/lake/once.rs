@@ -120,7 +120,7 @@ async fn a_batch_waits_until_those_of_other_numbers_of_shards_are_known() {
     assert_eq!(append((0, 1), Some(3)).await, Appended::Committed(4));
 }
 
-/// What lies in a file that is gone cannot have been read.
+/// The content of a deleted file cannot have been read.
 #[tokio::test]
 async fn batches_of_other_shards_are_passed_over_unread() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,50 +1,50 @@
-//! When Batch is stuck, and how long it may keep a machine without a job.
+//! Thresholds of stuck Batch jobs, and of machines that Batch keeps without a job.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// When Batch is stuck. A job that Batch itself calls misconfigured or without
-/// capacity, and an INVALID queue or environment, are reported on sight.
+/// Thresholds of stuck Batch jobs. Three cases have no threshold: a job that Batch reports as
+/// misconfigured, a job without capacity, and an INVALID queue or environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BatchPolicy {
-    /// Seconds that a RUNNING job may go without CPU, disk or a new process.
+    /// Seconds that a RUNNING job may have no CPU time, disk activity or new process.
     pub no_progress_seconds: u64,
-    /// Seconds that an ECS agent may be disconnected while its node is well, and that a
-    /// container runtime may be impaired.
+    /// Seconds that an ECS agent may be disconnected while its node sends heartbeats. A container
+    /// runtime may be impaired for the same time.
     pub agent_disconnected_seconds: u64,
-    /// Seconds that a RUNNABLE job may stand at the head of its queue without a
-    /// reason: half an hour, several times what a machine takes to start.
+    /// Seconds that a RUNNABLE job may be at the head of its queue without a reason. The default of
+    /// 30 minutes is several times the start time of a machine.
     pub at_head_seconds: u64,
-    /// Seconds that a job may be STARTING: a quarter of an hour pulls 100 GB at
+    /// Seconds that a job may be STARTING. In the default of 15 minutes, 100 GB are pulled at
     /// 1 Gbit/s.
     pub starting_seconds: u64,
-    /// Seconds for which a job may be called RUNNING after its last process ended.
+    /// Seconds that a job may be RUNNING after its last process ended.
     pub process_gone_seconds: u64,
-    /// Seconds that a container may outlive its job: two sweeps of ten minutes, since
-    /// one may fall between two answers of the cloud.
+    /// Seconds that a container may run after the end of its job. The default is two sweeps of ten
+    /// minutes, because a container may end between two responses of the API.
     pub orphan_seconds: u64,
-    /// Sweeps in a row that must find a container of which neither Batch nor ECS knows:
-    /// two, since a task may begin between the answers of the cloud and of the probe.
+    /// Consecutive sweeps with a container that is unknown to Batch and ECS. The default is 2,
+    /// because a task may start between the responses of the API and the probe.
     pub vanished_sweeps: u32,
-    /// The share of the newest interval in which some task waited for a disk, in parts per
-    /// million, from which that disk is called saturated: half, as what else is done on it
-    /// then waits longer than it works.
+    /// Share of the last interval in which tasks waited for a disk, in parts per million. From this
+    /// share, the disk counts as saturated. The default is 50 %: other work on the disk then waits
+    /// longer than it runs.
     pub saturated_disk_ppm: u32,
-    /// Seconds that a machine of an environment may take to join its cluster.
+    /// Seconds that a machine of an environment may need to join its cluster.
     pub never_joined_seconds: u64,
-    /// Seconds that a machine may be held by tasks which are none of Batch's.
+    /// Seconds that tasks outside Batch may keep a machine running.
     pub daemon_task_seconds: u64,
-    /// Seconds that a machine kept as minimum capacity may do nothing: an hour, since
-    /// somebody asked for it.
+    /// Seconds that a machine for minimum capacity may be idle. The default is one hour, because a
+    /// user configured the minimum.
     pub minimum_capacity_seconds: u64,
-    /// Seconds beyond the scale-in delay that was asked for.
+    /// Seconds after the configured scale-in delay.
     pub scale_in_grace_seconds: u64,
-    /// Jobs of one definition from which a history of waiting begins.
+    /// Minimum number of jobs of one definition for a history of waiting times.
     pub queued_runs: u32,
-    /// Seconds beyond twice the longest wait of that history that a job is queued for
-    /// too long.
+    /// Seconds beyond twice the longest waiting time in the history. A job that waits longer is
+    /// reported.
     pub queued_by_seconds: u64,
 }
 
@@ -70,12 +70,12 @@ impl Default for BatchPolicy {
 }
 
 impl BatchPolicy {
-    /// Time that a RUNNING job may go without progress.
+    /// See [`Self::no_progress_seconds`].
     pub fn no_progress(&self) -> Duration {
         Duration::from_secs(self.no_progress_seconds)
     }
 
-    /// Time that an ECS agent may be disconnected.
+    /// See [`Self::agent_disconnected_seconds`].
     pub fn agent_disconnected(&self) -> Duration {
         Duration::from_secs(self.agent_disconnected_seconds)
     }

@@ -1,31 +1,31 @@
-//! What a number in a policy file may be, by the name of its key. Names of keys end in their
-//! units, so a new key has bounds from the start; a test goes through all keys.
+//! Allowed range of each number in a policy file, by the name of its key. A key ends in its unit,
+//! so a new key has a range without further code. A test checks all keys.
 
 use toml::{Table, Value};
 
 use crate::policy::error::PolicyError;
 
-/// What a number may be.
+/// Range of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// The least value.
+    /// Smallest value.
     pub least: i64,
-    /// The greatest value.
+    /// Largest value.
     pub most: i64,
     too_small: &'static str,
     too_large: &'static str,
 }
 
-/// Ten years: longer than anything is kept or runs.
+/// Ten years, longer than any task or retention.
 const MAX_SECONDS: i64 = 10 * 366 * 86_400;
 
-/// A pebibyte: more than a node moves in a minute or a day.
+/// A pebibyte, more than a node transfers in a minute or a day.
 const MAX_BYTES: i64 = 1 << 50;
 
 /// A billion dollars.
 const MAX_USD_MICROS: i64 = 1_000_000_000_000_000;
 
-/// Of these keys 0 means nothing: it would find waste everywhere, or divide by it.
+/// Keys that must not be 0, because 0 would report everything as waste or divide by zero.
 const POSITIVE: [&str; 15] = [
     "activity.tick_seconds",
     "idle.after_seconds",
@@ -44,7 +44,7 @@ const POSITIVE: [&str; 15] = [
     "step.storm_runs",
 ];
 
-/// What the number under `table.key` may be; `None` where no such key holds a number.
+/// Range of the number `table.key`; `None` if no such key has a number.
 pub fn of_key(table: &str, key: &str) -> Option<Bounds> {
     let name = format!("{table}.{key}");
     let bounds = by_name(&name).or_else(|| by_unit(key))?;
@@ -52,14 +52,14 @@ pub fn of_key(table: &str, key: &str) -> Option<Bounds> {
     Some(match is_positive && bounds.least < 1 {
         true => Bounds {
             least: 1,
-            too_small: "it must be greater than 0",
+            too_small: "must be greater than 0",
             ..bounds
         },
         false => bounds,
     })
 }
 
-/// Keys whose unit alone does not bound them.
+/// Keys whose range does not follow from the unit.
 fn by_name(name: &str) -> Option<Bounds> {
     let between = |least, most, problem| {
         Some(Bounds {
@@ -70,22 +70,26 @@ fn by_name(name: &str) -> Option<Bounds> {
         })
     };
     match name {
-        "activity.tick_seconds" => between(1, 3_600, "a tick must be between 1 second and 1 hour"),
-        "activity.gpu_floor_ppm" => between(0, 1_000_000, "a share is at most 1000000"),
-        "step.slow_ppm" => between(1, 1_000_000_000, "it is between 1 and 1000000000"),
-        "sizing.memory_headroom_ppm" | "sizing.max_slowdown_ppm" => between(
-            0,
-            10_000_000,
-            "it must be at most 10000000, which is ten times",
-        ),
-        "hours.early_or_late_seconds" => between(0, 86_400, "it is at most a day, 86400"),
-        "hours.least_off" | "hours.least_off_a_week" => between(0, 168, "a week has 168 hours"),
+        "activity.tick_seconds" => between(1, 3_600, "must be between 1 and 3600 (one hour)"),
+        "activity.gpu_floor_ppm" => between(0, 1_000_000, "must be at most 1000000 (100 %)"),
+        "step.slow_ppm" => between(1, 1_000_000_000, "must be between 1 and 1000000000"),
+        "sizing.memory_headroom_ppm" | "sizing.max_slowdown_ppm" => {
+            between(0, 10_000_000, "must be at most 10000000 (ten times)")
+        }
+        "hours.early_or_late_seconds" => between(0, 86_400, "must be at most 86400 (one day)"),
+        "hours.least_off" | "hours.least_off_a_week" => {
+            between(0, 168, "must be at most 168, the hours of a week")
+        }
         "hours.times_alike" => between(
             1,
             13,
-            "it must be between 1 and 13, because 14 days are stored",
+            "must be between 1 and 13, because 14 days are stored",
         ),
-        "metrics.history_days" => between(0, 63, "hourly metrics are kept for 63 days"),
+        "metrics.history_days" => between(
+            0,
+            63,
+            "must be at most 63, because CloudWatch keeps hourly metrics for 63 days",
+        ),
         _ => None,
     }
 }
@@ -95,13 +99,13 @@ fn by_unit(key: &str) -> Option<Bounds> {
         Some(Bounds {
             least: 0,
             most,
-            too_small: "it must not be negative",
+            too_small: "must not be negative",
             too_large: problem,
         })
     };
     let is_count = key.ends_with("_runs") || key.ends_with("_sweeps") || key.ends_with("_samples");
     if key.ends_with("_ppm") {
-        let problem = "a share lies between 1 and 1000000 parts per million";
+        let problem = "must be between 1 and 1000000 parts per million";
         return Some(Bounds {
             least: 1,
             most: 1_000_000,
@@ -110,27 +114,27 @@ fn by_unit(key: &str) -> Option<Bounds> {
         });
     }
     if key.contains("_usd_micros") {
-        return up_to(MAX_USD_MICROS, "it is between 0 and a billion dollars");
+        return up_to(MAX_USD_MICROS, "must be between 0 and a billion dollars");
     }
     if key.ends_with("_seconds") {
-        return up_to(MAX_SECONDS, "it is at most 316224000, which is ten years");
+        return up_to(MAX_SECONDS, "must be at most 316224000 (ten years)");
     }
     if key.contains("_bytes") {
-        return up_to(MAX_BYTES, "it is at most 1125899906842624, which is 1 PiB");
+        return up_to(MAX_BYTES, "must be at most 1125899906842624 (1 PiB)");
     }
     if key.ends_with("_ms") {
-        return up_to(86_400_000, "it is at most a day, 86400000");
+        return up_to(86_400_000, "must be at most 86400000 (one day)");
     }
     if key.contains("_megabytes") {
-        return up_to(1_000_000_000, "it is at most 1000000000, which is 1 PB");
+        return up_to(1_000_000_000, "must be at most 1000000000 (1 PB)");
     }
     if is_count || key.ends_with("_a_day") {
-        return up_to(1_000_000, "it is at most 1000000");
+        return up_to(1_000_000, "must be at most 1000000");
     }
     None
 }
 
-/// Refuses the first number of a policy file that is out of its bounds.
+/// Refuses the first number that is out of its range.
 pub(crate) fn check(file: &Table) -> Result<(), PolicyError> {
     for (table, values) in file {
         let numbers = values.as_table().into_iter().flatten();

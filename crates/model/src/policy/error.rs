@@ -1,59 +1,59 @@
-//! Why a policy is not valid.
+//! Errors of a policy file.
 
 use thiserror::Error;
 
-/// Why a policy file was refused.
+/// Reason why a policy file is invalid.
 #[derive(Debug, Error)]
 pub enum PolicyError {
-    /// It is not TOML, or holds a key or type that is not known.
+    /// Invalid TOML, or an unknown key or type.
     #[error("{0}")]
     Toml(#[from] toml::de::Error),
-    /// An exemption that cannot work.
+    /// Invalid exemption.
     #[error("the exemption of {subject}: {problem}")]
     Exemption {
-        /// Which of the entries, from 0.
+        /// Position of the entry, from 0.
         index: usize,
-        /// What it is about, and until when.
+        /// Description of the exemption with its last day.
         subject: String,
-        /// Why not.
+        /// Problem.
         problem: &'static str,
     },
-    /// A route that cannot work.
+    /// Invalid route.
     #[error("the route of {owner}: {problem}")]
     Route {
-        /// Which of the entries, from 0.
+        /// Position of the entry, from 0.
         index: usize,
-        /// Whose.
+        /// Owner of the route.
         owner: String,
-        /// Why not.
+        /// Problem.
         problem: &'static str,
     },
-    /// Quiet hours that cannot work.
+    /// Invalid quiet hours.
     #[error("{key}: {problem}")]
     Quiet {
         /// The key with its table.
         key: &'static str,
-        /// Why not.
+        /// Problem.
         problem: String,
     },
-    /// A stated price that cannot work.
+    /// Invalid price.
     #[error("the price of {node}: {problem}")]
     Price {
-        /// Which of the entries, from 0.
+        /// Position of the entry, from 0.
         index: usize,
-        /// Of which node.
+        /// Node of the price.
         node: String,
-        /// Why not.
+        /// Problem.
         problem: &'static str,
     },
-    /// A value that cannot work.
+    /// Value out of its range.
     #[error("{key} is {value}: {problem}")]
     Value {
         /// The key with its table.
         key: String,
-        /// What the file says.
+        /// Value in the file.
         value: i64,
-        /// Why not.
+        /// Problem.
         problem: &'static str,
     },
 }

@@ -1,5 +1,4 @@
-//! Exemptions: what is known to be so and meant to be. Each has a reason and an
-//! end, so that none outlives its reason unnoticed.
+//! Exemptions of resources. Each has a reason and a last day, so that none is forgotten.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,47 +13,47 @@ use crate::finding_kind::FindingKind;
 use crate::policy::error::PolicyError;
 use crate::policy::weekly_schedule::Schedule;
 
-/// One exemption. Of `tag`, `resource`, `account` and `kind` at least one is set; where
-/// several are, all must hold.
+/// One exemption. At least one of `tag`, `resource`, `account` and `kind` is set, and all that are
+/// set must match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exemption {
-    /// A tag of the resource or its machine: `key` or `key=value`.
+    /// Tag of the resource or its machine: `key` or `key=value`.
     #[serde(default)]
     pub tag: Option<String>,
-    /// The id of the resource or its machine.
+    /// Id of the resource or its machine.
     #[serde(default)]
     pub resource: Option<String>,
-    /// The account of the resource, where several are looked at.
+    /// Account of the resource.
     #[serde(default)]
     pub account: Option<AccountId>,
-    /// A kind of finding; alone it holds for all accounts.
+    /// Kind of finding; without another key it applies to all accounts.
     #[serde(default)]
     pub kind: Option<FindingKind>,
-    /// The hours of the week in which it holds; all of them without one.
+    /// Hours of the week in which the exemption applies; all hours by default.
     #[serde(default)]
     pub schedule: Option<Schedule>,
-    /// The last day on which it holds, in UTC: `"2027-01-31"`.
+    /// Last day of the exemption in UTC: `"2027-01-31"`.
     pub until: Date,
-    /// Why.
+    /// Reason for the exemption.
     pub reason: String,
 }
 
-/// What an exemption is compared with.
+/// Finding that an exemption may match.
 #[derive(Debug, Clone, Copy)]
 pub struct Exemptable<'a> {
-    /// The kind of finding.
+    /// Kind of finding.
     pub kind: FindingKind,
-    /// The account of the resource; `None` where that is not told.
+    /// Account of the resource; `None` if unknown.
     pub account: Option<&'a AccountId>,
-    /// The ids of the resource and its machine.
+    /// Ids of the resource and its machine.
     pub ids: &'a [&'a str],
-    /// Their tags.
+    /// Tags of the resource and its machine.
     pub tags: &'a [&'a BTreeMap<String, String>],
 }
 
 impl Exemption {
-    /// True when it is about this, whether or not it has ended.
+    /// Whether the exemption matches, regardless of its last day.
     pub fn covers(&self, what: &Exemptable<'_>) -> bool {
         let tagged = |wanted: &str| {
             let has = |tags: &&BTreeMap<String, String>| match wanted.split_once('=') {
@@ -73,12 +72,12 @@ impl Exemption {
             && self.tag.as_deref().is_none_or(tagged)
     }
 
-    /// True after its last day.
+    /// Whether the last day is over.
     pub fn has_ended(&self, now: Timestamp) -> bool {
         now.to_zoned(TimeZone::UTC).date() > self.until
     }
 
-    /// True up to its last day, in the hours of its schedule.
+    /// Whether the exemption applies at this time, by its last day and its schedule.
     pub fn holds_at(&self, now: Timestamp) -> bool {
         let schedule = self.schedule.as_ref();
         !self.has_ended(now) && schedule.is_none_or(|schedule| schedule.covers(now))
@@ -93,7 +92,7 @@ impl Exemption {
         } else if let Some(problem) = schedule.and_then(Schedule::problem) {
             problem
         } else if self.reason.trim().is_empty() {
-            "its reason is empty"
+            "the reason is empty"
         } else {
             return Ok(());
         };
@@ -190,7 +189,10 @@ mod tests {
             let error = exempt(body).expect_err(expect).to_string();
             assert!(error.contains(expect), "{error} should say: {expect}");
         };
-        check("until = \"2026-12-31\"\nreason = \"r\"", "no tag, resource");
+        check(
+            "until = \"2026-12-31\"\nreason = \"r\"",
+            "it has no tag, resource, account or kind",
+        );
         check("tag = \"a\"\nreason = \"r\"", "missing field `until`");
         check(
             "tag = \"a\"\nuntil = \"2026-12-31\"",
@@ -198,7 +200,7 @@ mod tests {
         );
         check(
             "tag = \"a\"\nuntil = \"2026-12-31\"\nreason = \" \"",
-            "its reason is empty",
+            "the reason is empty",
         );
         let with = |schedule: &str| {
             format!("tag = \"a\"\nschedule = {schedule}\nuntil = \"2026-12-31\"\nreason = \"r\"")

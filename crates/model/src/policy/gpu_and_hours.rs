@@ -1,16 +1,16 @@
-//! When a machine is more than its work needs: its GPUs and its hours.
+//! Thresholds of idle GPUs and of recurring idle hours.
 
 use serde::{Deserialize, Serialize};
 
-/// When GPUs are idle on a machine that works.
+/// Thresholds of idle GPUs on an active machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GpuPolicy {
-    /// Seconds for which GPUs may compute nothing while the cores work: two hours, past
-    /// what loading and preparing data takes between two trainings.
+    /// Seconds that GPUs may be idle while the CPU works. The default is two hours, which is longer
+    /// than the preparation of data between two trainings.
     pub idle_after_seconds: u64,
-    /// Bytes of GPU memory that are somebody's: 256 MiB, above what a driver and a
-    /// display server hold by themselves.
+    /// Bytes of allocated GPU memory that count as used by a process. The default of 256 MiB is
+    /// more than a driver and a display server allocate.
     pub held_bytes: u64,
 }
 
@@ -23,29 +23,30 @@ impl Default for GpuPolicy {
     }
 }
 
-/// When hours of the week are off, by a fortnight's history.
+/// Thresholds of recurring idle hours in the last 14 days.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HoursPolicy {
-    /// The share of the hours of the week that must have been seen in two weeks, in
-    /// parts per million: 85 %, which thirteen days contain whatever the hour of the last one.
+    /// Share of the hours of two weeks that must be observed, in parts per million. The default of
+    /// 85 % is reached after thirteen days.
     pub seen_ppm: u32,
-    /// The share of its used hours that must have been used in two weeks, in parts per
-    /// million: below it its use does not recur, and no schedule fits.
+    /// Share of the used hours that must be used in both weeks, in parts per million. Below this
+    /// share the use does not recur, and no schedule is recommended.
     pub recurring_ppm: u32,
-    /// Hours in a row that are worth switching off: four, since starting and stopping
-    /// take a while and people forget.
+    /// Minimum number of consecutive hours for switching a node off. The default is 4, because
+    /// starting and stopping take time.
     pub least_off: u32,
-    /// Hours of a week that a schedule must spare at least: a third of them.
+    /// Minimum number of hours in a week without the node. The default is a third of the week.
     pub least_off_a_week: u32,
-    /// The share of all cores that 95 % of a week's hours never use more of, in parts
-    /// per million, for an underutilized node: 10 %.
+    /// CPU use of all cores in 95 % of the hours of a week, in parts per million. Below this value
+    /// the node is underutilized. The default is 10 %.
     pub low_p95_ppm: u32,
-    /// How many rests of the last day, or last days with the same hours, make the
-    /// present rest of a node usual: three, since twice may be chance.
+    /// Number of earlier idle periods that make the present one usual. The periods are on the last
+    /// day, or at the same hours of the last days. The default is 3, because two may be a
+    /// coincidence.
     pub times_alike: u32,
-    /// Seconds by which work may end earlier or begin later than on those days: an
-    /// eighth of a day, since nobody comes and goes by the minute.
+    /// Seconds by which work may end earlier or start later than on those days. The default is
+    /// three hours.
     pub early_or_late_seconds: u32,
 }
 

@@ -6,22 +6,22 @@ use std::time::Duration;
 use ebb_telemetry::units::Share;
 use serde::{Deserialize, Serialize};
 
-/// When a node is idle.
+/// Thresholds of idle nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IdlePolicy {
-    /// Seconds without activity before a node is called idle. Half an hour: longer
-    /// than a coffee, far shorter than the days that averages need.
+    /// Seconds without activity before a node is idle. The default of 30 minutes is longer than a
+    /// short break, and much shorter than the days that averages need.
     pub after_seconds: u64,
-    /// The share of the window that must have been seen, in parts per million;
-    /// below it the verdict is undetermined.
+    /// Share of the window that must be observed, in parts per million. Below it, the node is not
+    /// evaluated.
     pub min_coverage_ppm: u32,
-    /// A node with one of these tags is meant to stand by: `key` or `key=value`.
+    /// Tags of nodes that are meant to stand by: `key` or `key=value`.
     pub standby_tags: BTreeSet<String>,
-    /// True to judge machines with GPUs whose GPUs nobody watches.
+    /// Whether to evaluate nodes with GPUs that are not observed.
     pub judge_unwatched_gpus: bool,
-    /// A node that works in less than this share of a day's minutes, in parts per
-    /// million, is underutilized: 5 %, a little more than an hour.
+    /// Share of the minutes of a day in which a node is active, in parts per million. Below it, the
+    /// node is underutilized. The default is 5 %, a little more than one hour.
     pub low_duty_ppm: u32,
 }
 
@@ -38,12 +38,12 @@ impl Default for IdlePolicy {
 }
 
 impl IdlePolicy {
-    /// Time without activity before a node is called idle.
+    /// See [`Self::after_seconds`].
     pub fn after(&self) -> Duration {
         Duration::from_secs(self.after_seconds)
     }
 
-    /// The share of the window that must have been seen.
+    /// See [`Self::min_coverage_ppm`].
     pub fn min_coverage(&self) -> Share {
         Share::from_ppm(self.min_coverage_ppm)
     }

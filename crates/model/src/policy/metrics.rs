@@ -10,61 +10,59 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MetricsPolicy {
-    /// Seconds without activity in its metrics before a node is called idle: six hours. A
-    /// sample of five minutes hides short work, so more of them are required than with a probe.
+    /// Seconds without activity in the metrics before a node is idle. The default is six hours. A
+    /// sample of five minutes hides short work, so the time is longer than with a probe.
     pub idle_after_seconds: u64,
-    /// Seconds without activity before a node is called idle if it worked earlier in its
-    /// metrics: a day, so that every hour of the day was seen idle.
+    /// Seconds without activity before a node is idle if its metrics contain earlier activity. The
+    /// default is one day, so that each hour of the day was observed as idle.
     pub worked_before_seconds: u64,
-    /// The chance that a node in use misses so many of its working days, in parts per million,
-    /// below which it is called idle although it paused for longer before: 1 %. After a week
-    /// without a miss that takes two days, because one may be a holiday.
+    /// Probability, in parts per million, that a node in use is inactive on this many of its usual
+    /// working days. Below it, the node is idle in spite of longer pauses before. The default is
+    /// 1 %. After a week without a missed day this takes two days, because one may be a holiday.
     pub missed_days_ppm: u32,
-    /// Seconds without activity before a node is called idle if its metrics show no week
-    /// before its last work: three days, longer than a weekend.
+    /// Seconds without activity before a node is idle if its metrics contain less than a week
+    /// before its last activity. The default is three days, which is longer than a weekend.
     pub unknown_week_seconds: u64,
-    /// CPU of the whole machine below which a sample is idle, in parts per million: 5 %,
-    /// Compute Optimizer's limit.
+    /// CPU use of the whole machine below which a sample is idle, in parts per million: 5 %, the
+    /// limit of Compute Optimizer.
     pub cpu_floor_ppm: u32,
-    /// Disk bytes a minute below which a sample is idle: 10 MB. Metrics include the system's
-    /// own logs, caches and virus scans, so the limit is higher than with a probe.
+    /// Disk bytes a minute below which a sample is idle: 10 MB. Metrics include logs, caches and
+    /// virus scans of the system, so the limit is higher than with a probe.
     pub disk_floor_bytes: u64,
-    /// Network bytes a day up to which a node without CPU activity counts as unused, whatever
-    /// single samples show: 5 MB, Compute Optimizer's limit.
+    /// Network bytes a day up to which a node without CPU activity is unused, regardless of single
+    /// samples: 5 MB, the limit of Compute Optimizer.
     pub unused_network_bytes_a_day: u64,
-    /// CPU of the whole machine below which a short burst may be housekeeping (updates, log
-    /// rotation, an agent) and not work, in parts per million: 15 %, three times the limit of idle.
+    /// CPU use of the whole machine below which a short burst may be housekeeping and not work, in
+    /// parts per million. Housekeeping is updates, log rotation or an agent. The default is 15 %,
+    /// three times the limit of idle.
     pub housekeeping_cpu_ppm: u32,
-    /// Seconds that a burst of housekeeping may last: a quarter of an hour.
+    /// Maximum duration of a burst of housekeeping in seconds.
     pub housekeeping_seconds: u64,
-    /// Short weak bursts a day, on average, above which all of them count as work and not as
-    /// housekeeping: two.
+    /// Average number of short bursts a day. Above it, all bursts count as work.
     pub housekeeping_a_day: u32,
-    /// Memory in use, in parts per million, above which an idle node is not called idle yet:
-    /// half, more than a system without work uses. 1000000 switches this off.
+    /// Memory in use, in parts per million, above which a node without activity is not idle yet.
+    /// The default of 50 % is more than a system without work uses. 1000000 switches this off.
     pub memory_floor_ppm: u32,
-    /// Seconds without activity after which memory in use no longer prevents the finding: two
-    /// days. What nobody reads or asks for in two days is not needed now.
+    /// Seconds without activity after which memory in use no longer prevents the finding. The
+    /// default is two days.
     pub memory_held_seconds: u64,
-    /// The percentile of its CPU samples that a node is sized by, in parts per million:
-    /// 99.5 %, Compute Optimizer's default. The headroom is that of `[sizing]`.
+    /// Percentile of the CPU samples for the size of a node, in parts per million: 99.5 %, the
+    /// default of Compute Optimizer. The headroom is in `[sizing]`.
     pub size_percentile_ppm: u32,
-    /// CPU of the whole machine from which a sample counts as full, in parts per million:
-    /// 90 %.
+    /// CPU use of the whole machine from which a sample counts as full, in parts per million.
     pub full_cpu_ppm: u32,
-    /// The share of samples with full CPU from which a node is too small, in parts per
-    /// million: 20 %, as for threads that wait for a core.
+    /// Share of samples with full CPU from which a node is too small, in parts per million. The
+    /// default of 20 % is also the limit for threads that wait for a core.
     pub full_share_ppm: u32,
-    /// Memory in use in 95 % of the samples from which a node is too small, in parts per
-    /// million: 90 %.
+    /// Memory in use in 95 % of the samples from which a node is too small, in parts per million.
     pub full_memory_ppm: u32,
-    /// Days of hourly metrics that are requested for a node the first time: 14, in which each
-    /// hour of the week occurs twice. 0 requests none.
+    /// Days of hourly metrics in the first request for a node. In the default of 14 days, each hour
+    /// of the week occurs twice. 0 requests none.
     pub history_days: u32,
-    /// What paid API calls may cost a day, in millionths of a dollar.
+    /// Maximum cost of API calls a day, in millionths of a dollar.
     pub paid_calls_usd_micros_a_day: i64,
-    /// Cost allocation tags by which the bill is divided too, such as `Project`; each
-    /// is a request of a cent more, four times a day.
+    /// Cost allocation tags that divide the bill, such as `Project`. Each tag needs one more
+    /// request of $0.01, four times a day.
     pub cost_tags: BTreeSet<String>,
 }
 

@@ -1,54 +1,53 @@
-//! Which names say of what run, pipeline and sample a step is. Only their user knows, so
-//! there is no such rule by default, and nothing is guessed.
+//! Rules that derive the run, pipeline and sample of a task from a name. There is no default rule,
+//! because names differ between users.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Draws values from one name of a step. The first rule that gives a value gives it.
+/// Derives values from one name of a task. The first rule with a match applies.
 ///
 /// ```toml
 /// [[names]]
-/// from = "job"                        # or "step", "tag:KEY", "label:KEY"
-/// form = "{pipeline}_{run}_{sample}"  # {*} is whatever stands there
+/// from = "job" # or "step", "tag:KEY", "label:KEY"
+/// form = "{pipeline}_{run}_{sample}" # {*} matches any text
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NameRule {
-    /// Which name.
+    /// Source of the name.
     pub from: NameSource,
-    /// How it is read.
+    /// Form of the name.
     pub form: Form,
 }
 
-/// A name of a step.
+/// Source of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum NameSource {
-    /// The name of its Batch job.
+    /// Name of the Batch job.
     Job,
-    /// What it is called on its node: the container, the Slurm job, the script.
+    /// Name of the task on its node: container, Slurm job or script.
     Step,
-    /// A tag of its Batch job.
+    /// Tag of the Batch job.
     Tag(String),
-    /// A label that a scheduler handed it, as of a pod.
+    /// Label from a scheduler, such as a label of a pod.
     Label(String),
 }
 
-/// What is drawn from a name.
+/// Value that a rule derives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Drawn {
-    /// One execution of a pipeline.
+    /// Run of a pipeline.
     Run,
-    /// What was executed.
+    /// Pipeline.
     Pipeline,
-    /// What it was executed on.
+    /// Sample that the run processes.
     Sample,
 }
 
-/// How a name is read: text, and `{run}`, `{pipeline}`, `{sample}` or `{*}` in it. Each of
-/// them takes as few characters as the text behind it allows, and one at least; the whole
-/// name must fit.
+/// Form of a name: text with `{run}`, `{pipeline}`, `{sample}` or `{*}`. Each field matches as few
+/// characters as possible, and at least one. The whole name must match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Form {
@@ -101,7 +100,7 @@ impl TryFrom<String> for Form {
                     format!("'{text}' has an opening brace without a closing one")
                 })?;
                 if matches!(parts.last(), Some(Part::Field(_))) {
-                    return Err(format!("'{text}' has nothing between two fields"));
+                    return Err(format!("'{text}' has no text between two fields"));
                 }
                 parts.push(Part::Field(field_of(name)?));
                 rest = more;
@@ -148,7 +147,7 @@ impl fmt::Display for Form {
 }
 
 impl Form {
-    /// What it draws from `name`; `None` where that does not fit or holds no such field.
+    /// The wanted value of `name`; `None` if the name does not match or the form has no such field.
     pub fn draw<'n>(&self, wanted: Drawn, name: &'n str) -> Option<&'n str> {
         let mut drawn = None;
         let mut open = None;
@@ -181,7 +180,7 @@ impl Form {
     }
 }
 
-/// What stands before and after `text`; a field before it takes a character at least.
+/// Text before and after `text`. A field in front of it matches at least one character.
 fn split<'n>(rest: &'n str, text: &str, after_field: bool) -> Option<(&'n str, &'n str)> {
     let first = rest.chars().next().map_or(0, char::len_utf8);
     let skip = if after_field { first } else { 0 };
@@ -236,8 +235,8 @@ mod tests {
         check("tag:", "{sample}", "not a source of names");
         check("job", "align", "extracts nothing");
         check("job", "{*}", "extracts nothing");
-        check("job", "{run}{sample}", "nothing between two fields");
-        check("job", "{run", "without a closing one");
+        check("job", "{run}{sample}", "no text between two fields");
+        check("job", "{run", "opening brace without a closing one");
         check("job", "{lane}", "unknown field {lane}");
     }
 }

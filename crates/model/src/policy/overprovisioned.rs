@@ -1,23 +1,21 @@
-//! Thresholds of steps that request too much.
+//! Thresholds of overprovisioned steps.
 
 use std::time::Duration;
 
 use ebb_telemetry::money::Usd;
 use serde::{Deserialize, Serialize};
 
-/// When a step asked for too much.
+/// Thresholds of overprovisioned steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OverprovisionedPolicy {
-    /// A step that still runs, or whose end was not seen, says nothing about what it
-    /// needs when it was seen for less.
+    /// Minimum observed seconds of a task that still runs or whose end was not observed. A shorter
+    /// task does not show its need.
     pub min_wall_seconds: u64,
-    /// A request is too large when what is needed, headroom counted, is at most
-    /// this share of it, in parts per million: half, where the next smaller
-    /// machine of a family begins.
+    /// Largest share of a request that a step may need, headroom included, for the finding. In
+    /// parts per million; the default is 50 %, the step to the next smaller type of a family.
     pub needed_share_ppm: u32,
-    /// Savings below this a month, in millionths of a dollar, are churn for
-    /// pennies.
+    /// Minimum saving a month, in millionths of a dollar.
     pub min_saving_usd_micros: i64,
 }
 
@@ -37,7 +35,7 @@ impl OverprovisionedPolicy {
         Duration::from_secs(self.min_wall_seconds)
     }
 
-    /// Savings below this a month are not worth a change.
+    /// See [`Self::min_saving_usd_micros`].
     pub fn min_saving(&self) -> Usd {
         Usd::from_micros(self.min_saving_usd_micros)
     }

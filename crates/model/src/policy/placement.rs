@@ -1,26 +1,26 @@
-//! Where steps may run.
+//! Limits on recommended machine types.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// Where steps may run; an empty set leaves all of its kind open.
+/// Limits on recommended machine types. An empty set is no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlacementPolicy {
-    /// Families that may be used, such as `m7i`.
+    /// Allowed instance families, such as `m7i`.
     pub families: BTreeSet<String>,
-    /// Regions that may be used, a step's own aside. Another region is offered only
-    /// where the bytes that a run moves are known.
+    /// Allowed regions in addition to the region of the step. Another region needs a known amount
+    /// of transferred data.
     pub regions: BTreeSet<String>,
-    /// Zones of which one must sell a type.
+    /// Availability zones. At least one of them must offer the type.
     pub zones: BTreeSet<String>,
-    /// True to offer spot where its price and interruptions are known.
+    /// Whether to offer spot if its price and interruptions are known.
     pub spot: bool,
-    /// Executables that are known to exist for Arm, beside those that were seen there.
+    /// Programs that run on Arm, in addition to those that were observed on Arm.
     pub arm_programs: BTreeSet<String>,
-    /// Bytes that a run moves to and from its buckets, where no probe tells, in
-    /// millions; 0 for unknown.
+    /// Megabytes that a task transfers to and from its buckets, if no probe measures it; 0 if
+    /// unknown.
     pub moved_megabytes_a_run: u64,
 }
 

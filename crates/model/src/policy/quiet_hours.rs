@@ -1,4 +1,4 @@
-//! Quiet hours: when people are not told, and of what they are told all the same.
+//! Quiet hours without notifications, and their exceptions.
 
 use std::collections::BTreeSet;
 
@@ -11,20 +11,20 @@ use crate::policy::error::PolicyError;
 use crate::policy::weekly_schedule;
 use crate::policy::weekly_schedule::Day;
 
-/// When people are not told, in chat or by email. What is held back is told at the end
-/// of the quiet time, if it still stands by then. Programs are told at all hours.
+/// Hours without notifications by chat and email. Notifications that are still relevant are sent
+/// when the quiet hours end. Webhooks and topics have no quiet hours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QuietPolicy {
-    /// When they begin, such as "19:00"; with the same end there are none.
+    /// Start of the quiet hours, such as "19:00". The same start and end mean no quiet hours.
     pub begins: Time,
-    /// When they end, such as "07:30", on the next day if that is earlier.
+    /// End of the quiet hours, such as "07:30"; on the next day if it is before the start.
     pub ends: Time,
     /// Days that are quiet from midnight to midnight, such as "sat" and "sun".
     pub days: BTreeSet<Day>,
-    /// Whose clock that is, by its name in the IANA database: "Europe/Berlin".
+    /// Time zone from the IANA database, such as "Europe/Berlin".
     pub time_zone: String,
-    /// Kinds of findings that are told at all hours, such as "retry_storm".
+    /// Kinds of findings that are notified at all hours, such as "retry_storm".
     pub pass: BTreeSet<FindingKind>,
 }
 
@@ -41,12 +41,12 @@ impl Default for QuietPolicy {
 }
 
 impl QuietPolicy {
-    /// True when people are not told at that time; a zone that is none hides nothing.
+    /// Whether notifications are held back; false for an unknown time zone.
     pub fn is_quiet(&self, at: Timestamp) -> bool {
         weekly_schedule::covers((self.begins, self.ends), &self.days, &self.time_zone, at)
     }
 
-    /// True when findings of this kind are told at all hours.
+    /// Whether findings of this kind are notified at all hours.
     pub fn passes(&self, kind: FindingKind) -> bool {
         self.pass.contains(&kind)
     }

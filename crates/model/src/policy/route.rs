@@ -1,23 +1,23 @@
-//! Routes: where the word about an owner's findings goes, instead of to everybody.
+//! Routes of findings to the recipients of their owner.
 
 use serde::{Deserialize, Serialize};
 
 use crate::policy::error::PolicyError;
 
-/// Routes at most: each is a message of its own.
+/// Maximum number of routes; each is a separate message.
 const MAX_ROUTES: usize = 200;
 
-/// Where the word about one owner's findings goes. What it names no place for goes
-/// where the rest goes.
+/// Recipients of the findings of one owner. A medium without a recipient here uses the default
+/// recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
-    /// The owner as findings name it: the value of the tag.
+    /// Owner of the findings: the value of the owner tag.
     pub owner: String,
-    /// The chat's channel, by the name that the secret gives it.
+    /// Name of a channel in the Slack secret.
     #[serde(default)]
     pub slack: Option<String>,
-    /// Recipients of email.
+    /// Email recipients.
     #[serde(default)]
     pub email: Vec<String>,
 }
@@ -28,7 +28,7 @@ impl Route {
             return Err(PolicyError::Value {
                 key: "route".to_owned(),
                 value: i64::try_from(routes.len()).unwrap_or(i64::MAX),
-                problem: "there are at most 200 routes",
+                problem: "at most 200 routes are allowed",
             });
         }
         let mut routes = routes.iter().enumerate();
@@ -50,7 +50,7 @@ impl Route {
                 && text.chars().all(plain)
         };
         if self.owner.trim().is_empty() {
-            return refused("its owner is empty");
+            return refused("the owner is empty");
         }
         if self.slack.is_none() && self.email.is_empty() {
             return refused("it has neither slack nor email");
@@ -60,7 +60,7 @@ impl Route {
             .as_ref()
             .is_some_and(|name| name.trim().is_empty())
         {
-            return refused("its channel is empty");
+            return refused("the channel is empty");
         }
         match self.email.iter().all(is_address) {
             true => Ok(()),
@@ -86,9 +86,9 @@ mod tests {
         };
         check("owner = \"ana\"\nslack = \"lab\"", Ok(1));
         check("owner = \"ana\"\nemail = [\"ana@example.org\"]", Ok(1));
-        check("owner = \"ana\"", Err("has neither slack nor email"));
-        check("owner = \" \"\nslack = \"lab\"", Err("its owner is empty"));
-        check("owner = \"ana\"\nslack = \"\"", Err("its channel is empty"));
+        check("owner = \"ana\"", Err("neither slack nor email"));
+        check("owner = \" \"\nslack = \"lab\"", Err("the owner is empty"));
+        check("owner = \"ana\"\nslack = \"\"", Err("the channel is empty"));
         let many = "owner = \"ana\"\nemail = [\"Ana <ana@example.org>\"]";
         check(many, Err("addresses only"));
         check("slack = \"lab\"", Err("missing field `owner`"));

@@ -1,25 +1,24 @@
-//! How requests are sized.
+//! Thresholds of recommended requests.
 
 use serde::{Deserialize, Serialize};
 
-/// How requests are sized.
+/// Thresholds of recommended requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SizingPolicy {
-    /// Headroom over the greatest peak, in parts per million: 20 %, which Compute
-    /// Optimizer takes for memory too.
+    /// Headroom above the greatest peak, in parts per million. The default is 20 %, as in Compute
+    /// Optimizer for memory.
     pub memory_headroom_ppm: u32,
-    /// Samples below which the confidence is low.
+    /// Minimum number of samples for more than low confidence.
     pub confident_samples: u32,
-    /// The greatest chance that a first ask for memory fails, in parts per million:
-    /// 1 %, for a failed attempt costs its whole time again. A million means that
-    /// only the waste counts, failed attempts included.
+    /// Maximum probability that the first attempt runs out of memory, in parts per million. The
+    /// default is 1 %, because a failed attempt costs its whole run time. With 1000000 only the
+    /// total waste counts, including failed attempts.
     pub oom_ppm: u32,
-    /// Tasks below which no request shrinks: three are the fewest with a spread and
-    /// something next to it.
+    /// Minimum number of tasks for a smaller request. Three is the fewest with a spread.
     pub min_runs: u32,
-    /// How much longer a task may take with fewer cores, in parts per million, where only
-    /// its average use of cores is known: 10 %, in the worst case.
+    /// Maximum slowdown by fewer cores in the worst case, in parts per million. It applies if only
+    /// the average use of cores is known. The default is 10 %.
     pub max_slowdown_ppm: u32,
 }
 

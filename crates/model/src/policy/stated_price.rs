@@ -1,27 +1,25 @@
-//! What an hour of a machine costs where only its user knows: hosts of their own, and
-//! machines of clouds that have no list here.
+//! Prices of machines without a list price, such as on-premises hosts.
 
 use ebb_telemetry::money::UsdPerHour;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::error::PolicyError;
 
-/// More than any machine costs.
+/// More than the price of any machine.
 const MAX_USD_MICROS_PER_HOUR: u64 = 1_000_000_000_000;
 
-/// What an hour of some machines costs, as their user states it. It comes before the
-/// list price and after the bill.
+/// Price of an hour of some machines. It replaces the list price. A billed price has priority.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedPrice {
-    /// The machine's id or name; with a `*` at its end all that begin so.
+    /// Id or name of the machine. A `*` at the end matches any text.
     pub node: String,
-    /// Millionths of a dollar an hour.
+    /// Price of an hour in millionths of a dollar.
     pub usd_micros_per_hour: u64,
 }
 
 impl StatedPrice {
-    /// Of every machine.
+    /// The price of all machines.
     pub fn of_all(price: UsdPerHour) -> Self {
         Self {
             node: "*".to_owned(),
@@ -34,7 +32,7 @@ impl StatedPrice {
         UsdPerHour::from_micros(i64::try_from(self.usd_micros_per_hour).unwrap_or(i64::MAX))
     }
 
-    /// Whether it is about the machine with this id and name.
+    /// Whether the price applies to the machine with this id and name.
     pub fn covers(&self, id: &str, name: Option<&str>) -> bool {
         let meant = |known: &str| match self.node.strip_suffix('*') {
             Some(begin) => known.starts_with(begin),

@@ -1,52 +1,54 @@
-//! When something is wrong with a step: thresholds of the rules about steps.
+//! Thresholds of the rules about steps.
 
 use std::time::Duration;
 
 use ebb_telemetry::units::Share;
 use serde::{Deserialize, Serialize};
 
-/// When a step is stalled, slow, starved, waiting, short of memory or failing.
+/// Thresholds of stalled, slow, starved, waiting or failing steps, and of steps without enough
+/// memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StepPolicy {
-    /// Seconds that a step outside Batch may go without CPU, disk or a new process.
-    /// Half an hour, as for a node: nobody outside Batch calls it RUNNING, so it is
-    /// given longer.
+    /// Seconds that a task outside Batch may have no CPU time, disk activity or new process. The
+    /// default of 30 minutes is longer than in Batch, because no service reports such a task as
+    /// RUNNING.
     pub stalled_seconds: u64,
-    /// Seconds that a step must have run before its waiting, or its neighbours, say
-    /// anything: shorter ones end before anyone looks.
+    /// Minimum run time of a task, in seconds, for findings about its waiting time or its
+    /// neighbours.
     pub judged_after_seconds: u64,
-    /// The share of its waiting and working time that a step may wait for a core, in
-    /// parts per million: 20 %, from which it takes a quarter longer. Of a whole node's
-    /// steps it is the same.
+    /// Share of its waiting and running time that a step may wait for a core, in parts per million.
+    /// The default is 20 %, which makes a step 25 % slower. The same share applies to all steps of
+    /// a node together.
     pub starved_ppm: u32,
-    /// The share of a machine's cores that neighbours must keep busy to be blamed for
-    /// that, in parts per million: a quarter.
+    /// Share of the cores that other tasks must use to be the reported cause, in parts per million.
+    /// The default is 25 %.
     pub neighbours_ppm: u32,
-    /// The share of its time that a step without history may wait for disk, pages or
-    /// network, in parts per million: 80 %, so that transfers, which mostly wait and
-    /// are meant to, are told only where nothing else happens.
+    /// Share of its time that a step without history may wait for disk, pages or network, in parts
+    /// per million. The default of 80 % excludes most transfers, which mainly wait.
     pub waiting_ppm: u32,
-    /// By how much that share may exceed a step's own history, in parts per million.
+    /// Maximum increase of this share over the history of the step, in parts per million.
     pub waiting_more_ppm: u32,
-    /// How many times its usual time a step may take, in parts per million: twice.
+    /// Maximum duration as a multiple of the usual duration, in parts per million. The default is 2
+    /// times.
     pub slow_ppm: u32,
-    /// Seconds beyond its longest run that a step must take before it is slow.
+    /// Seconds beyond the longest earlier run before a step is slow.
     pub slow_by_seconds: u64,
-    /// Seconds that a step must have computed, with nothing read, written or begun, before
-    /// that is compared with its earlier runs: an hour, since much honest work does so for
-    /// minutes. It must be as many times its longest as a slow step's usual time.
+    /// Seconds that a step must compute without a read, a write or a new process before a
+    /// comparison with earlier runs. The default is one hour, because normal work may do so for
+    /// minutes. The time must also exceed the longest earlier time by the factor `slow_ppm`.
     pub spinning_seconds: u64,
-    /// Runs from which a history begins: five, the fewest whose middle one outlier on
-    /// either side does not move.
+    /// Minimum number of runs for a history. The default is 5, so that an outlier on either side
+    /// does not change the median.
     pub history_runs: u32,
-    /// The share of its limit at which a step's memory is full, in parts per million:
-    /// 95 %, since what is sampled every ten seconds misses the last of it.
+    /// Share of its limit at which the memory of a step is full, in parts per million. The default
+    /// is 95 %, because samples every ten seconds miss the last part.
     pub full_memory_ppm: u32,
-    /// Seconds that a failure is told for: a day, so that a nightly run is seen.
+    /// Seconds for which a failure is reported. The default is one day, which includes a nightly
+    /// run.
     pub failed_within_seconds: u64,
-    /// Failed runs of one step within that time that are a storm: five, past what any
-    /// retry strategy of three attempts gives.
+    /// Number of failed runs of one step within that time that make a retry storm. The default of 5
+    /// is more than a retry strategy of three attempts produces.
     pub storm_runs: u32,
 }
 
@@ -71,22 +73,22 @@ impl Default for StepPolicy {
 }
 
 impl StepPolicy {
-    /// Time that a step outside Batch may go without progress.
+    /// See [`Self::stalled_seconds`].
     pub fn stalled(&self) -> Duration {
         Duration::from_secs(self.stalled_seconds)
     }
 
-    /// Time that a step must have run before its waiting says anything.
+    /// See [`Self::judged_after_seconds`].
     pub fn judged_after(&self) -> Duration {
         Duration::from_secs(self.judged_after_seconds)
     }
 
-    /// Time that a failure is told for.
+    /// See [`Self::failed_within_seconds`].
     pub fn failed_within(&self) -> Duration {
         Duration::from_secs(self.failed_within_seconds)
     }
 
-    /// True when this much of a limit is all of it.
+    /// Whether this amount of a limit counts as full.
     pub fn is_full(&self, held: u64, limit: u64) -> bool {
         let full = Share::from_ppm(self.full_memory_ppm);
         Share::of(held, limit).is_some_and(|share| share >= full)

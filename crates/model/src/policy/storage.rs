@@ -1,21 +1,21 @@
-//! When volumes, addresses and snapshots are waste.
+//! Thresholds of unused volumes, addresses and snapshots.
 
 use std::time::Duration;
 
 use ebb_telemetry::money::Usd;
 use serde::{Deserialize, Serialize};
 
-/// When volumes and addresses are waste.
+/// Thresholds of unused volumes, addresses and snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoragePolicy {
-    /// Seconds that a volume must have lived, or its machine been stopped, before it
-    /// is waste. A week: whoever stops something for a moment is back by then.
+    /// Minimum age of an unused volume in seconds. For a volume of a stopped machine, the time
+    /// since the stop. The default is one week, because short stops are normal.
     pub unused_after_seconds: u64,
-    /// Seconds that a snapshot of nothing must be old: ninety days, past what is kept
-    /// as a last copy for a while.
+    /// Minimum age of a snapshot without a volume or image, in seconds. The default is 90 days,
+    /// because it may be a last backup.
     pub snapshot_after_seconds: u64,
-    /// Savings below this a month, in millionths of a dollar, are churn for pennies.
+    /// Minimum saving a month, in millionths of a dollar.
     pub min_volume_saving_usd_micros: i64,
 }
 
@@ -30,12 +30,12 @@ impl Default for StoragePolicy {
 }
 
 impl StoragePolicy {
-    /// Time before what lies unused is waste.
+    /// See [`Self::unused_after_seconds`].
     pub fn unused_after(&self) -> Duration {
         Duration::from_secs(self.unused_after_seconds)
     }
 
-    /// Savings below this a month are not worth a change.
+    /// See [`Self::min_volume_saving_usd_micros`].
     pub fn min_saving(&self) -> Usd {
         Usd::from_micros(self.min_volume_saving_usd_micros)
     }

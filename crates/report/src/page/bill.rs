@@ -14,11 +14,11 @@ const MAX_DAYS: usize = 14;
 /// Parts of the bill of a day, in the order of [`LedgerDay::parts`]: class on a page and text.
 /// Money for work is first.
 const PARTS: [(&str, &str); 5] = [
-    ("steps", "steps"),
+    ("steps", "tasks"),
     ("other", "other work"),
     ("found", "findings"),
     ("idle", "idle"),
-    ("rest", "not allocated"),
+    ("rest", "unallocated"),
 ];
 
 /// Days as bars.
@@ -54,10 +54,10 @@ pub fn lines(days: &[LedgerDay]) -> Vec<String> {
         };
         let unwatched = match sum(|day| day.unwatched) {
             Usd::ZERO => String::new(),
-            usd => format!(" ({usd} of it on machines while no probe watched)"),
+            usd => format!(" ({usd} of it on machines without a running probe)"),
         };
         let open = if open {
-            ", estimated: the bill is open"
+            ", estimated because the bill is not final"
         } else {
             ""
         };
@@ -152,8 +152,8 @@ mod tests {
             open,
         ];
         let shown = lines(&days);
-        insta::assert_snapshot!(shown[0], @"2026-03-01 to 2026-03-02: $4.00 billed = $2.00 steps + $1.00 other work + $0.00 findings + $0.00 idle + $1.00 not allocated");
-        insta::assert_snapshot!(shown[1], @"2026-03-03: $1.00 billed = $0.50 steps + $0.25 other work + $0.00 findings + $0.00 idle + $0.25 not allocated, estimated: the bill is open");
+        insta::assert_snapshot!(shown[0], @"2026-03-01 to 2026-03-02: $4.00 billed = $2.00 tasks + $1.00 other work + $0.00 findings + $0.00 idle + $1.00 unallocated");
+        insta::assert_snapshot!(shown[1], @"2026-03-03: $1.00 billed = $0.50 tasks + $0.25 other work + $0.00 findings + $0.00 idle + $0.25 unallocated, estimated because the bill is not final");
     }
 
     #[test]

@@ -188,7 +188,7 @@ impl Advice {
             machine,
             per_hour_now: recommendation.current_per_hour.map(|p| p.to_string()),
             per_hour_then: recommendation.recommended_per_hour.map(|p| p.to_string()),
-            seen: counted(samples, "run seen", "runs seen"),
+            seen: counted(samples, "observed task", "observed tasks"),
             assumptions: recommendation
                 .assumptions
                 .iter()
@@ -200,8 +200,8 @@ impl Advice {
     /// The recommendation on one line; the evidence contains the current request.
     pub fn line(&self) -> String {
         let machine = self.machine.as_deref();
-        let machine = machine.map(|m| format!("; that fits {m}"));
-        format!("ask for {}{}", self.ask_for, machine.unwrap_or_default())
+        let machine = machine.map(|m| format!("; the cheapest suitable type is {m}"));
+        format!("request {}{}", self.ask_for, machine.unwrap_or_default())
     }
 }
 
@@ -260,7 +260,7 @@ fn request(request: SizedRequest) -> String {
     ];
     let known: Vec<_> = parts.into_iter().flatten().collect();
     if known.is_empty() {
-        "no stated amount".to_owned()
+        "no known amount".to_owned()
     } else {
         known.join(" and ")
     }

@@ -22,7 +22,7 @@ pub fn lines(report: &Report) -> Vec<String> {
         return Vec::new();
     }
     let mut sum = format!(
-        "{} ran there, {} in all at the list price {}",
+        "{}, {} in total at the list price {}",
         counted(ran.len(), "job", "jobs"),
         ran.iter().filter_map(|job| job.cost).sum::<Usd>(),
         age(oldest(&ran), report.at)
@@ -33,12 +33,15 @@ pub fn lines(report: &Report) -> Vec<String> {
         .collect();
     if let Some(why) = unpriced.first() {
         let many = counted(unpriced.len(), "job", "jobs");
-        sum.push_str(&format!("; of {many} no price is known: {}", one_line(why)));
+        sum.push_str(&format!(
+            "; no price is known for {many}: {}",
+            one_line(why)
+        ));
     }
     if told.left_out > 0 {
         sum.push_str(&format!(
-            "; {} older left out",
-            counted(told.left_out, "job", "jobs")
+            "; {} not shown",
+            counted(told.left_out, "older job", "older jobs")
         ));
     }
     let mut dearest = ran;
@@ -63,7 +66,7 @@ fn job(job: &FargateJob) -> String {
         one_line(&clip(&job.name, LINE_CHARS)),
         one_line(job.id.as_str()),
         if asks.is_empty() {
-            "what it asked for is not known".to_owned()
+            "request not known".to_owned()
         } else {
             asks.join(", ")
         },
@@ -72,16 +75,17 @@ fn job(job: &FargateJob) -> String {
     if let Some(cost) = job.cost {
         line.push_str(&format!(", {cost}"));
     }
-    if let Some(cpu) = job.cpu {
+    let used = [(job.cpu, "cores"), (job.memory, "memory")];
+    let used = used.map(|(share, what)| share.map(|share| format!("{share} of its {what}")));
+    let used: Vec<String> = used.into_iter().flatten().collect();
+    if !used.is_empty() {
         line.push_str(&format!(
-            "; its family's busiest task used {cpu} of its cores"
+            "; the busiest task of its family used at most {}",
+            used.join(" and ")
         ));
     }
-    if let Some(memory) = job.memory {
-        line.push_str(&format!(", {memory} of its memory at the most"));
-    }
     if let Some(why) = &job.not_judged {
-        line.push_str(&format!("; not judged: {}", one_line(why)));
+        line.push_str(&format!("; not evaluated: {}", one_line(why)));
     }
     line
 }
@@ -141,10 +145,10 @@ mod tests {
         assert_eq!(lines(&report), Vec::<String>::new());
         report.fargate = FargateJobs { jobs, left_out: 0 };
         insta::assert_snapshot!(lines(&report).join("\n"), @r"
-        3 jobs ran there, $3.00 in all at the list price of unknown date; of 1 job no price is known: nobody told
-        al ign (j-2): 2 vCPU, 4.0 GiB, 60 min, $2.00; its family's busiest task used 25 % of its cores
-        al ign (j-1): 2 vCPU, 4.0 GiB, 60 min, $1.00; its family's busiest task used 25 % of its cores
-        al ign (j-3): 2 vCPU, 4.0 GiB, 60 min; its family's busiest task used 25 % of its cores
+        3 jobs, $3.00 in total at the list price of unknown date; no price is known for 1 job: nobody told
+        al ign (j-2): 2 vCPU, 4.0 GiB, 60 min, $2.00; the busiest task of its family used at most 25 % of its cores
+        al ign (j-1): 2 vCPU, 4.0 GiB, 60 min, $1.00; the busiest task of its family used at most 25 % of its cores
+        al ign (j-3): 2 vCPU, 4.0 GiB, 60 min; the busiest task of its family used at most 25 % of its cores
         ");
     }
 }

@@ -149,7 +149,7 @@ pub fn basis(report: &Report) -> Option<String> {
                 true => format!(" {}", age(*oldest, report.at)),
                 false => String::new(),
             };
-            format!("{basis}{age}, {saving} in {findings}")
+            format!("{basis}{age} for {saving} in {findings}")
         })
         .collect();
     (!parts.is_empty()).then(|| parts.join("; "))

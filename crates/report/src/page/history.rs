@@ -52,7 +52,7 @@ pub fn resolved_line(one: &Resolved) -> String {
     match (one.saved, one.ending) {
         (Some(saved), _) => format!("{what}, saves {} a month ({})", saved.a_month, saved.basis),
         (None, Ending::StillThere) => what,
-        (None, _) => format!("{what}; what that saves is not known"),
+        (None, _) => format!("{what}; saving not known"),
     }
 }
 

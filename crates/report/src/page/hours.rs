@@ -50,11 +50,11 @@ fn row(node: &NodeHours, from: Timestamp) -> HoursRow {
     let seen = seen.count();
     let unseen = node.hours.len() - seen;
     let mut words = format!(
-        "at work in {busy} of {} seen",
-        counted(seen, "hour", "hours")
+        "active in {busy} of {}",
+        counted(seen, "observed hour", "observed hours")
     );
     if unseen > 0 {
-        words.push_str(&format!("; {unseen} not seen"));
+        words.push_str(&format!("; {unseen} not observed"));
     }
     let name = node.name.as_deref().unwrap_or(node.node.as_str());
     let days = node.hours.chunks(DAY).zip(0..);
@@ -86,9 +86,9 @@ fn day(hours: &[Option<u8>], from: Timestamp, n: i64) -> Day {
         (!spans.is_empty()).then(|| format!("{what} {}", spans.join(", ")))
     };
     let parts = [
-        spoken("at work", &|class| class > 1),
-        spoken("at rest", &|class| class == 1),
-        spoken("not seen", &|class| class == 0),
+        spoken("active", &|class| class > 1),
+        spoken("idle", &|class| class == 1),
+        spoken("not observed", &|class| class == 0),
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     let label = begin.strftime("%a %-d %b").to_string();
@@ -129,7 +129,7 @@ mod tests {
         };
         check(
             &[None, Some(0), Some(1), Some(100)],
-            "Wed 4 Mar: at work 02–04; at rest 01–02; not seen 00–01",
+            "Wed 4 Mar: active 02–04; idle 01–02; not observed 00–01",
             &[
                 ("u", "M0 .5h1"),
                 ("a0", "M1 .5h1"),
@@ -139,12 +139,12 @@ mod tests {
         );
         check(
             &[Some(60), Some(70), None, Some(60)],
-            "Wed 4 Mar: at work 00–02, 03–04; not seen 02–03",
+            "Wed 4 Mar: active 00–02, 03–04; not observed 02–03",
             &[("u", "M2 .5h1"), ("a3", "M0 .5h2M3 .5h1")],
         );
         check(
             &[None; 24],
-            "Wed 4 Mar: not seen 00–24",
+            "Wed 4 Mar: not observed 00–24",
             &[("u", "M0 .5h24")],
         );
     }
@@ -160,11 +160,14 @@ mod tests {
         assert_eq!(
             days,
             [
-                "Fri 27 Feb: not seen 00–24",
-                "Sat 28 Feb: not seen 00–24",
-                "Sun 1 Mar: not seen 00–03"
+                "Fri 27 Feb: not observed 00–24",
+                "Sat 28 Feb: not observed 00–24",
+                "Sun 1 Mar: not observed 00–03"
             ]
         );
-        assert_eq!(rows[0].words, "at work in 0 of 0 hours seen; 51 not seen");
+        assert_eq!(
+            rows[0].words,
+            "active in 0 of 0 observed hours; 51 not observed"
+        );
     }
 }

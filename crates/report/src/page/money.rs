@@ -43,8 +43,8 @@ impl CostWords {
         let as_of = |at: Option<Timestamp>| age(at, now);
         let paid = as_of(cost.price_as_of);
         let price = match cost.basis {
-            PriceBasis::Bill => format!("by the bill{}", of_day(cost.price_as_of)),
-            PriceBasis::Stated => "at the price that you state".to_owned(),
+            PriceBasis::Bill => format!("from the bill{}", of_day(cost.price_as_of)),
+            PriceBasis::Stated => "at the price stated in the policy".to_owned(),
             PriceBasis::ListPrice => format!("at the list price {paid}"),
             PriceBasis::SpotPrice => format!(
                 "at the spot price{} in the cheapest zone",
@@ -60,8 +60,8 @@ impl CostWords {
             saving: amount(cost.saving_a_month),
             spent: amount(cost.spent),
             price: match cost.per_hour.0 == Usd::ZERO {
-                true => format!("wastes nothing now, {price}"),
-                false => format!("wastes {at_most}{} {price}", cost.per_hour),
+                true => format!("nothing at present, {price}"),
+                false => format!("{at_most}{} {price}", cost.per_hour),
             },
             list: list.map(|list| format!("{list} {}", as_of(cost.list_as_of))),
             counted: not_counted(cost),
@@ -86,8 +86,12 @@ fn not_counted(cost: &Cost) -> Option<String> {
         return None;
     }
     Some(match &counted.rest_counted_by {
-        Some(other) => format!("the totals contain {in_totals} of it; {other} counts the rest"),
-        None => format!("the totals contain {in_totals} of it: the resource costs no more"),
+        Some(other) => {
+            format!("the totals contain {in_totals} of it; the finding {other} contains the rest")
+        }
+        None => {
+            format!("the totals contain {in_totals} of it, which is the full cost of the resource")
+        }
     })
 }
 
@@ -116,7 +120,9 @@ pub fn evaluated(totals: &Totals) -> Option<String> {
     let at_most = totals.cost_at_most_a_month.unwrap_or_default();
     (known > Usd::ZERO || at_most > Usd::ZERO).then(|| {
         let cost = sum(known, at_most);
-        format!("Running machines, volumes and what findings are about cost {cost} a month")
+        format!(
+            "Total cost of running machines, volumes and resources with findings: {cost} a month"
+        )
     })
 }
 

@@ -35,7 +35,7 @@ fn line(age: &PriceAge, report: &Report, zone: &Zone) -> String {
         ));
     }
     match age.at {
-        None => line.push_str(": of when is not known"),
+        None => line.push_str(": date not known"),
         Some(at) => {
             let since = report.at.duration_since(at);
             let ago = Duration::try_from(since).unwrap_or_default().as_secs();
@@ -44,15 +44,15 @@ fn line(age: &PriceAge, report: &Report, zone: &Zone) -> String {
                 _ => counted((ago / DAY) as usize, "day", "days"),
             };
             let at = zone.minute(at);
-            line.push_str(&format!(": of {at}, {ago} ago"));
+            line.push_str(&format!(": {at} ({ago} ago)"));
         }
     }
     if age.is_stale {
         line.push_str(match age.by {
             PricedBy::BuiltIn | PricedBy::PriceList => {
-                "; STALE, `ebb catalog refresh` asks AWS for today's"
+                "; STALE, run `ebb catalog refresh` to get current prices"
             }
-            PricedBy::SpotPrices | PricedBy::SpotAdvisor => "; STALE, it has not answered since",
+            PricedBy::SpotPrices | PricedBy::SpotAdvisor => "; STALE, no newer response since then",
         });
     }
     line
@@ -89,11 +89,11 @@ mod tests {
             of(PricedBy::SpotAdvisor, 49, &four[..2]),
         ];
         insta::assert_snapshot!(lines(&report, &Zone::utc()).join("\n"), @r"
-        list prices built into the program for a-1, b-1, c-1 and 1 more region: of 2024-06-12 12:00 UTC, 630 days ago; STALE, `ebb catalog refresh` asks AWS for today's
-        list prices built into the program for a-1: of when is not known; STALE, `ebb catalog refresh` asks AWS for today's
-        list prices from AWS's Price List for a-1, b-1: of 2026-03-03 12:00 UTC, 1 day ago
-        spot prices for a-1, b-1: of 2026-03-04 11:00 UTC, 60 min ago
-        interruption bands of the Spot Instance Advisor for a-1, b-1: of 2026-03-02 11:00 UTC, 2 days ago; STALE, it has not answered since
+        built-in list prices for a-1, b-1, c-1 and 1 more region: 2024-06-12 12:00 UTC (630 days ago); STALE, run `ebb catalog refresh` to get current prices
+        built-in list prices for a-1: date not known; STALE, run `ebb catalog refresh` to get current prices
+        list prices from the AWS Price List for a-1, b-1: 2026-03-03 12:00 UTC (1 day ago)
+        spot prices for a-1, b-1: 2026-03-04 11:00 UTC (60 min ago)
+        interruption bands of the Spot Instance Advisor for a-1, b-1: 2026-03-02 11:00 UTC (2 days ago); STALE, no newer response since then
         ");
     }
 }

@@ -1,6 +1,8 @@
 //! Sections in addition to the findings, one line for each entry. They contain the bill, the runs,
 //! the advice of the cloud about the same machines, and the age of prices.
 
+use std::cmp::Reverse;
+
 use ebb_model::inventory::second_opinion::SecondOpinion;
 use ebb_model::report::Report;
 use ebb_model::report::workflow_runs::{HandedStep, RunSeen, Runs, UNASSIGNED};
@@ -49,17 +51,20 @@ pub fn of(report: &Report, zone: &Zone) -> Vec<Beside> {
         .collect();
     let more = report.second_opinions.len().saturating_sub(MAX_OPINIONS);
     if more > 0 {
-        opinions.push(format!("and {} more", counted(more, "opinion", "opinions")));
+        opinions.push(format!(
+            "and {}",
+            counted(more, "more entry", "more entries")
+        ));
     }
     let sections = [
         Beside {
-            title: "Where the bill went",
+            title: "Cost allocation",
             lines: bill::lines(&report.ledger),
             drawn: bill::bars(&report.ledger),
         },
         Beside::of_lines("Runs", runs(&report.runs, zone)),
         Beside::of_lines("Labels from schedulers", handed(&report.runs)),
-        Beside::of_lines("Second opinions", opinions),
+        Beside::of_lines("Advice of other services", opinions),
         Beside::of_lines("Jobs on Fargate", fargate_jobs::lines(report)),
         Beside::of_lines("Age of prices", price_ages::lines(report, zone)),
     ];
@@ -71,23 +76,25 @@ pub fn of(report: &Report, zone: &Zone) -> Vec<Beside> {
 
 /// Share of tasks that are assigned to a run, and the newest runs.
 fn runs(told: &Runs, zone: &Zone) -> Vec<String> {
-    let Some(ppm) = told.joined_ppm() else {
+    if told.steps == 0 {
         return Vec::new();
-    };
-    let by = told
-        .joined
+    }
+    let mut counts: Vec<_> = told.joined.iter().collect();
+    counts.sort_by_key(|(_, tasks)| Reverse(**tasks));
+    let by: Vec<String> = counts
         .iter()
-        .map(|(by, steps)| format!("{by} {steps}"));
-    let by: Vec<String> = by.collect();
+        .map(|(by, tasks)| format!("{tasks} by {by}"))
+        .collect();
     let by = match by.is_empty() {
         true => String::new(),
         false => format!(" ({})", by.join(", ")),
     };
-    let steps = counted(told.steps, "step", "steps");
-    let joined = format!("{} % of {steps} joined to a run{by}", ppm / 10_000);
+    let assigned: usize = told.joined.values().sum();
+    let tasks = counted(told.steps, "task", "tasks");
+    let joined = format!("{assigned} of {tasks} assigned to a run{by}");
     let known = || told.runs.iter().filter(|run| run.by.is_some());
     let more = (known().count() + told.left_out).saturating_sub(MAX_RUNS);
-    let more = (more > 0).then(|| format!("and {}", counted(more, "run more", "runs more")));
+    let more = (more > 0).then(|| format!("and {}", counted(more, "more run", "more runs")));
     let shown = known().take(MAX_RUNS).map(|one| run(one, zone));
     let rest = told.runs.iter().find(|run| run.by.is_none());
     let rest = rest.map(|one| run(one, zone));
@@ -99,14 +106,14 @@ fn run(run: &RunSeen, zone: &Zone) -> String {
     let name = clip(&run.run, LINE_CHARS);
     let mut line = match &run.pipeline {
         Some(pipeline) => format!(
-            "{} of {}",
+            "{} (pipeline {})",
             one_line(&name),
             one_line(&clip(pipeline, LINE_CHARS))
         ),
         None => one_line(&name),
     };
-    line.push_str(&format!(": {}", counted(run.steps, "step", "steps")));
-    let parts = [(run.running, "under way"), (run.failed, "failed")];
+    line.push_str(&format!(": {}", counted(run.steps, "task", "tasks")));
+    let parts = [(run.running, "running"), (run.failed, "failed")];
     for (steps, how) in parts.into_iter().filter(|(steps, _)| *steps > 0) {
         line.push_str(&format!(", {steps} {how}"));
     }
@@ -115,7 +122,7 @@ fn run(run: &RunSeen, zone: &Zone) -> String {
         line.push_str(&format!(", {}", counted(samples, "sample", "samples")));
     }
     let span = zone.short_span(run.from, run.to);
-    line.push_str(&format!(", {} of CPU, {span}", run.cpu));
+    line.push_str(&format!(", {} of CPU time, {span}", run.cpu));
     line
 }
 
@@ -123,7 +130,7 @@ fn run(run: &RunSeen, zone: &Zone) -> String {
 fn handed(told: &Runs) -> Vec<String> {
     let shown = told.handed.iter().take(MAX_RUNS).map(labels);
     let more = (told.handed.len() + told.handed_left_out).saturating_sub(MAX_RUNS);
-    let more = (more > 0).then(|| format!("and {}", counted(more, "step more", "steps more")));
+    let more = (more > 0).then(|| format!("and {}", counted(more, "more task", "more tasks")));
     shown.chain(more).collect()
 }
 
@@ -149,14 +156,14 @@ fn opinion(said: &SecondOpinion) -> String {
         one_line(&said.finding)
     );
     if let Some(instead) = &said.instead {
-        line.push_str(&format!(", instead {}", one_line(instead)));
+        line.push_str(&format!(", recommends {}", one_line(instead)));
     }
     if let Some(saving) = said.saving_a_month {
-        line.push_str(&format!(", {saving} a month"));
+        line.push_str(&format!(", saves {saving} a month"));
     }
     line.push_str(match said.ours {
-        Some(_) => "; so do we",
-        None => "; we have no finding about it",
+        Some(_) => "; Ebb also has a finding about it",
+        None => "; Ebb has no finding about it",
     });
     line
 }
@@ -187,8 +194,8 @@ mod tests {
         };
         report.second_opinions = vec![said; 22];
         let shown = of(&report, &Zone::utc());
-        insta::assert_snapshot!(shown[0].lines[0], @"Compute Optimizer: i-1 Overprovisioned, instead t3.large, $9.25 a month; we have no finding about it");
-        assert_eq!(shown[0].lines[20], "and 2 opinions more");
+        insta::assert_snapshot!(shown[0].lines[0], @"Compute Optimizer: i-1 Overprovisioned, recommends t3.large, saves $9.25 a month; Ebb has no finding about it");
+        assert_eq!(shown[0].lines[20], "and 2 more entries");
     }
 
     #[test]
@@ -234,11 +241,11 @@ mod tests {
         };
         let shown = of(&report, &Zone::utc());
         let lines = &shown[0].lines;
-        insta::assert_snapshot!(lines[0], @"92 % of 39 steps joined to a run (tag 36)");
-        insta::assert_snapshot!(lines[1], @"r7 x� of rna: 3 steps, 1 under way, 2 failed, 2 samples, 1.25 s of CPU, 4 Mar 12:00 to 4 Mar 12:00 UTC");
-        insta::assert_snapshot!(lines[6], @"and 12 runs more");
-        insta::assert_snapshot!(lines[7], @"unassigned: 3 steps, 1 under way, 2 failed, 2 samples, 1.25 s of CPU, 4 Mar 12:00 to 4 Mar 12:00 UTC");
+        insta::assert_snapshot!(lines[0], @"36 of 39 tasks assigned to a run (36 by tag)");
+        insta::assert_snapshot!(lines[1], @"r7 x� (pipeline rna): 3 tasks, 1 running, 2 failed, 2 samples, 1.25 s of CPU time, 4 Mar 12:00 to 4 Mar 12:00 UTC");
+        insta::assert_snapshot!(lines[6], @"and 12 more runs");
+        insta::assert_snapshot!(lines[7], @"unassigned: 3 tasks, 1 running, 2 failed, 2 samples, 1.25 s of CPU time, 4 Mar 12:00 to 4 Mar 12:00 UTC");
         insta::assert_snapshot!(shown[1].lines[0], @"align on i-1, run r7, trace 4bf9, <b>�=v");
-        assert_eq!(shown[1].lines[5], "and 6 steps more");
+        assert_eq!(shown[1].lines[5], "and 6 more tasks");
     }
 }

@@ -50,19 +50,19 @@ impl fmt::Display for Misfit {
         f.pad(match self {
             Self::Cores => "too few vCPUs",
             Self::Memory => "too little memory",
-            Self::Architecture => "its programs are not known to exist for it",
-            Self::Gpu => "not the GPU that is needed",
+            Self::Architecture => "its programs may not exist for this architecture",
+            Self::Gpu => "another GPU than required",
             Self::LocalDisk => "too little local disk",
             Self::Network => "too little network",
             Self::Ebs => "too little bandwidth to EBS",
-            Self::Policy => "left out by policy",
-            Self::Zone => "not known to be sold in a zone that may be used",
-            Self::Licence => "held by a licence",
+            Self::Policy => "excluded by the policy",
+            Self::Zone => "no known offer in an allowed zone",
+            Self::Licence => "bound by a licence",
             Self::Burstable => "burstable",
             Self::Special => "bare metal or special hardware",
-            Self::SpeedUnknown => "nothing is known of its speed",
-            Self::TransferUnknown => "the cost of moving its data there is not known",
-            Self::InterruptionsUnknown => "how often it is taken away is not known",
+            Self::SpeedUnknown => "unknown speed",
+            Self::TransferUnknown => "unknown cost of the data transfer",
+            Self::InterruptionsUnknown => "unknown interruption rate",
         })
     }
 }

@@ -36,12 +36,15 @@ pub async fn load(objects: &dyn Objects) -> AnswerCache {
         Ok(object) => object,
         Err(CloudError::Missing { .. }) => return AnswerCache::default(),
         Err(error) => {
-            tracing::warn!(%error, "what was paid for cannot be read");
+            tracing::warn!(%error, "failed to read the cache of metered calls");
             return AnswerCache::default();
         }
     };
     unpack(&object.bytes).unwrap_or_else(|why| {
-        tracing::warn!(why, "what was paid for is asked for again");
+        tracing::warn!(
+            why,
+            "failed to decode the cache of metered calls; the calls are repeated"
+        );
         AnswerCache::default()
     })
 }
@@ -51,19 +54,19 @@ pub async fn save(objects: &dyn Objects, kept: &AnswerCache) {
     let bytes = match pack(kept) {
         Ok(bytes) => bytes,
         Err(why) => {
-            tracing::warn!(why, "what was paid for cannot be kept");
+            tracing::warn!(why, "failed to store the cache of metered calls");
             return;
         }
     };
     if let Err(error) = objects.put(KEY, bytes, PutOptions::default()).await {
-        tracing::warn!(%error, "what was paid for cannot be kept");
+        tracing::warn!(%error, "failed to store the cache of metered calls");
     }
 }
 
 fn unpack(bytes: &[u8]) -> Result<AnswerCache, String> {
     let packed = bytes
         .strip_prefix(SCHEMA.as_bytes())
-        .ok_or("another schema")?;
+        .ok_or("unsupported schema")?;
     postcard::from_bytes(&inflate(packed, MAX_BYTES)?).map_err(|e| e.to_string())
 }
 

@@ -55,7 +55,7 @@ pub async fn refresh(
         }
         let on_demand = match on_demand {
             Ok(told) if told.is_empty() => {
-                gap("list prices", "the Price List has none".to_owned());
+                gap("list prices", "the Price List has no price".to_owned());
                 continue;
             }
             Ok(told) => told,

@@ -35,9 +35,7 @@ use crate::collect::metered_calls::plans::Plans;
 const BILL_AGE: Duration = Duration::from_secs(6 * 3600);
 
 /// How to enable cost data by resource.
-const OPT_IN: &str = "list prices are used; to see what each resource really costs, switch on \
-     Resource-level data at daily granularity under Billing and Cost Management > Cost \
-     Management preferences, and allow ce:GetCostAndUsageWithResources";
+const OPT_IN: &str = "list prices are used; for the cost of each resource, enable Resource-level data at daily granularity under Billing and Cost Management > Cost Management preferences, and allow ce:GetCostAndUsageWithResources";
 
 /// Answers of metered calls, stored between sweeps.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -60,7 +58,7 @@ pub struct Paid {
 
 /// The reason for a gap when today's budget is spent.
 fn spent() -> Refused {
-    Refused::because("today's budget for paid calls is spent")
+    Refused::because("the budget for paid calls of today is used up")
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

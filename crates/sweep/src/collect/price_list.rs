@@ -192,7 +192,7 @@ fn rests(tried: &BTreeMap<Region, Tried>, region: &Region, now: Timestamp) -> bo
 async fn in_time<T>(within: Duration, ask: impl Future<Output = CloudResult<T>>) -> CloudResult<T> {
     let late = |_| CloudError::Failed {
         operation: "asking".to_owned(),
-        message: format!("no answer within {} s", within.as_secs()),
+        message: format!("timed out after {} s", within.as_secs()),
     };
     tokio::time::timeout(within, ask).await.map_err(late)?
 }
@@ -211,7 +211,7 @@ fn take_prices(
     let (on_demand, fargate, storage) = told?;
     let on_demand = on_demand?;
     if on_demand.is_empty() {
-        return Err(Refused::because("the Price List has none"));
+        return Err(Refused::because("the Price List has no price"));
     }
     let refusals = [
         fargate.as_ref().err().map(|error| ("of Fargate: ", error)),
@@ -270,7 +270,7 @@ fn take_types(
     match untold.is_empty() {
         true => Ok(()),
         false => Err(Refused::because(format!(
-            "EC2 does not tell there what {untold} has: no step is judged against it or placed on it"
+            "EC2 does not describe {untold} in this region, so the type is neither evaluated nor recommended"
         ))),
     }
 }

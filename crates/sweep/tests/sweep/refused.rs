@@ -48,8 +48,20 @@ async fn a_refused_message_goes_to_the_dead_letter_queue() {
     check(node, &later, "unknown_schema", "ebb.heartbeat/2.").await;
     check(node, &bomb, "unreadable", "unpacks to more than").await;
     check(node, &other, "claims_another_node", "claims node i-").await;
-    check(Some("AIDAUSER"), &good, "not_attested", "names no node").await;
-    check(None, &good, "not_attested", "did not say who").await;
+    check(
+        Some("AIDAUSER"),
+        &good,
+        "not_attested",
+        "the sender is not a node",
+    )
+    .await;
+    check(
+        None,
+        &good,
+        "not_attested",
+        "no sender in the queue message",
+    )
+    .await;
     let late = sample::late_message(3, 15);
     check(node, &late, "not_placed_in_time", "at most 336 h").await;
 }
@@ -93,7 +105,7 @@ async fn a_refused_object_goes_to_the_dead_letter_folder() {
         "the key is not",
     )
     .await;
-    check(&user, &good, "not_attested", "names no node").await;
+    check(&user, &good, "not_attested", "the sender is not a node").await;
     check(&key, b"hello", "unreadable", "no schema line").await;
     check(&key, &later, "unknown_schema", "ebb.steps/2.").await;
     check(&key, &bomb, "unreadable", "unpacks to more than").await;

@@ -55,10 +55,10 @@ async fn one_hello_says_what_is_seen_and_what_is_missing() {
     world.mailer.sandbox(true);
     swept(&world).await;
     let hello = world.mailer.sent().remove(0);
-    assert_eq!(hello.subject, "Ebb is here");
+    assert_eq!(hello.subject, "Ebb is running");
     for expect in [
-        "2 running instances: 0 with a probe, 2 without",
-        "No probe has told anything yet",
+        "2 running instances: 0 with a probe, 0 with metrics only",
+        "No probe has sent data yet",
         "SES is in its sandbox",
         "2 instances without a probe",
     ] {
@@ -68,7 +68,7 @@ async fn one_hello_says_what_is_seen_and_what_is_missing() {
         world.chat.posted()[0]
             .body
             .to_string()
-            .contains("Ebb is here")
+            .contains("Ebb is running")
     );
     swept(&world).await;
     assert_eq!(words(&world), (1, 1, 0), "and only once");

@@ -86,8 +86,8 @@ fn may_be_of_batch(kind: StepKind) -> bool {
 /// Comments that name the steps that the script does not change.
 fn left_out(names: &[&str]) -> String {
     let names = names.iter().map(|name| one_line(name));
-    let lines =
-        names.map(|name| format!("# Left out, because it names no job definition: {name}\n"));
+    let lines = names
+        .map(|name| format!("# Skipped, because it is not the name of a job definition: {name}\n"));
     lines.collect()
 }
 

@@ -26,7 +26,7 @@ pub(super) fn nextflow(steps: &[StepAdvice], retry: RetryPolicy) -> String {
     out.push_str("// Use it with: nextflow run PIPELINE -c FILE\n");
     out.push_str(match retry {
         RetryPolicy::Unchanged => {
-            "// The pipeline's errorStrategy and maxRetries decide which tasks are tried again.\n"
+            "// The errorStrategy and maxRetries of the pipeline decide which tasks are retried.\n"
         }
         RetryPolicy::Replaced => {
             "// errorStrategy and maxRetries replace those of the pipeline for these processes.\n"
@@ -43,12 +43,13 @@ pub(super) fn nextflow(steps: &[StepAdvice], retry: RetryPolicy) -> String {
 fn selector(out: &mut String, change: &Change<'_>, retry: RetryPolicy) {
     if change.name_form == NameForm::NextflowJob {
         out.push_str(
-            "    // From the names of Slurm jobs, which hold '_' for ':'; the pattern matches both.\n",
+            "    // From names of Slurm jobs, which contain '_' instead of ':'; the pattern \
+             matches both.\n",
         );
     }
     if change.is_median {
         out.push_str(
-            "    // First attempts ask for different sizes; these values are for all of them.\n",
+            "    // First attempts have different requests; these values replace all of them.\n",
         );
     }
     let _ = writeln!(out, "    withName: '{}' {{", pattern(change));

@@ -25,8 +25,8 @@ pub enum NoAdvice {
     NothingCheaper,
     /// Batch cannot change the types of an environment with this strategy.
     #[error(
-        "its allocation strategy is BEST_FIT, with which Batch cannot change the types: create \
-         an environment with BEST_FIT_PROGRESSIVE or SPOT_PRICE_CAPACITY_OPTIMIZED"
+        "Batch cannot change the types of an environment with the allocation strategy BEST_FIT: \
+         create an environment with BEST_FIT_PROGRESSIVE or SPOT_PRICE_CAPACITY_OPTIMIZED"
     )]
     BestFit,
 }
@@ -155,14 +155,16 @@ pub(crate) fn origin_note(mark: &str, changes: &[Change<'_>]) -> String {
 
 pub(crate) fn simulated_note(mark: &str, origin: Origin) -> String {
     match origin == Origin::Simulated {
-        true => format!("{mark} SIMULATED: a generator made runs of these steps.\n"),
+        true => format!(
+            "{mark} SIMULATED: at least a part of this input was generated, not measured.\n"
+        ),
         false => String::new(),
     }
 }
 
 /// The text if nothing is to change.
 pub(crate) fn nothing(mark: &str) -> String {
-    format!("{mark} No step's request is to be changed.\n")
+    format!("{mark} No request needs a change.\n")
 }
 
 /// An identifier of letters, digits, `-` and `_`, made from the name of a job definition without

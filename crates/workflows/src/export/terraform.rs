@@ -45,8 +45,9 @@ fn head(steps: &[StepAdvice]) -> String {
     let origins = steps.iter().map(|step| step.origin);
     let note = simulated_note("#", origins.max().unwrap_or(Origin::Measured));
     format!(
-        "{note}# A diff: - is there now, + is to be written. Keep your own lines in place of\n\
-         # the unmarked ones; image, command, roles, volumes and environment stay as they are.\n"
+        "{note}# A diff: lines with - are present, lines with + are new. Keep your own lines \
+         instead\n# of the unmarked ones; image, command, roles, volumes and environment stay \
+         unchanged.\n"
     )
 }
 

@@ -77,7 +77,7 @@ fn requests_that_differ_by_sample_and_stay_are_left_alone() {
     let written = text(Form::Nextflow, &[fewer_cores.clone()]);
     assert!(!written.contains("memory ="), "{written}");
     assert!(written.contains("cpus = 3"), "{written}");
-    assert!(written.contains("First attempts ask"), "{written}");
+    assert!(written.contains("First attempts have"), "{written}");
     // The pipeline keeps values that a common value would raise.
     fewer_cores.present.counts[1].request.cores = Some(MilliCores::cores(2));
     let written = text(Form::Nextflow, &[fewer_cores.clone()]);
@@ -145,7 +145,7 @@ fn processes_and_rules_of_engines_are_no_job_definitions() {
     let mut process = step("align");
     process.kind = StepKind::NextflowTask;
     let written = text(Form::Batch, &[process]);
-    let expect = "# Left out, because it names no job definition: align\n";
+    let expect = "# Skipped, because it is not the name of a job definition: align\n";
     assert_eq!(written, expect);
 }
 
@@ -155,7 +155,7 @@ fn steps_that_need_no_change_are_in_no_text() {
     well.should_ask = well.asks;
     for form in Form::ALL {
         let text = text(form, &[well.clone()]);
-        let nothing = text == "[]\n" || text.contains("No step's request is to be changed");
+        let nothing = text == "[]\n" || text.contains("No request needs a change");
         assert!(nothing, "{text}");
     }
 }

@@ -74,7 +74,7 @@ impl JobName {
         let rule = comment.and_then(|comment| comment.strip_prefix("rule_"));
         let Some(rule) = rule else {
             return Err(
-                "it is the UUID of a Snakemake run, and no Comment names the rule: add \
+                "the name is the UUID of a Snakemake run, and no Comment contains the rule; add \
                  Comment to sacct --format (Slurm stores it with \
                  AccountingStoreFlags=job_comment), or import the rules' benchmark files"
                     .to_owned(),

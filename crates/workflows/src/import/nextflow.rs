@@ -141,17 +141,18 @@ impl Parser for Trace {
             let lacking = lacking.iter().filter(|column| !column.is_there());
             let lacking: Vec<&str> = lacking.map(|column| column.name).collect();
             notes.push(format!(
-                "the trace has no requests for {}: add cpus, memory and attempt to trace.fields, \
-                 or nothing can be compared with what tasks asked for",
+                "the trace has no requests for {}, so requests cannot be evaluated; add cpus, \
+                 memory and attempt to trace.fields",
                 lacking.join(" and ")
             ));
         } else if !columns.attempt.is_there() {
             notes.push(
-                "the trace has no column attempt: retries are known by their names only".to_owned(),
+                "the trace has no column attempt; retries are recognized by their names only"
+                    .to_owned(),
             );
         }
         if !columns.peak_rss.is_there() && !columns.rss.is_there() {
-            notes.push("the trace has no memory data: add peak_rss to trace.fields".to_owned());
+            notes.push("the trace has no memory data; add peak_rss to trace.fields".to_owned());
         }
         notes
     }
@@ -162,7 +163,7 @@ impl Columns {
         let name = row.text(self.name);
         let (of_name, in_brackets) = name.map_or((None, None), split_name);
         let process = row.text(self.process).or(of_name);
-        let process = process.ok_or_else(|| row.bad(self.name, "it is missing"))?;
+        let process = process.ok_or_else(|| row.bad(self.name, "missing"))?;
         let tag = row.text(self.tag).or_else(|| {
             // Without a tag the brackets contain the task's index.
             in_brackets.filter(|tag| !tag.bytes().all(|byte| byte.is_ascii_digit()))
@@ -179,7 +180,7 @@ impl Columns {
             (Some(wall), _) => wall,
             // The duration of a lost task is unknown.
             (None, Ending::Failed(_)) => Duration::ZERO,
-            (None, Ending::Completed) => return Err(row.bad(self.realtime, "it is missing")),
+            (None, Ending::Completed) => return Err(row.bad(self.realtime, "missing")),
         };
         let peak = match row.get(self.peak_rss, bytes)? {
             Some(peak) => Some(peak),

@@ -32,10 +32,10 @@ pub struct PathPattern {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PatternError {
     /// A bracket is not closed or not opened.
-    #[error("'{0}' has a bracket without its partner")]
+    #[error("'{0}' has an unbalanced bracket")]
     Bracket(String),
     /// The expression of a wildcard is invalid.
-    #[error("'{0}': the expression of a wildcard cannot be read")]
+    #[error("'{0}' has an invalid regular expression in a wildcard")]
     Expression(String),
 }
 

@@ -146,13 +146,12 @@ impl<'a> Row<'a> {
         let Some(text) = self.text(column) else {
             return Ok(None);
         };
-        let unreadable = || self.bad(column, format!("cannot read '{}'", excerpt(text)));
+        let unreadable = || self.bad(column, format!("invalid value '{}'", excerpt(text)));
         read(text).map(Some).ok_or_else(unreadable)
     }
 
     pub(super) fn required(&self, column: Column) -> Result<&'a str, BadLine> {
-        self.text(column)
-            .ok_or_else(|| self.bad(column, "it is missing"))
+        self.text(column).ok_or_else(|| self.bad(column, "missing"))
     }
 
     pub(super) fn bad(&self, column: Column, problem: impl Into<String>) -> BadLine {

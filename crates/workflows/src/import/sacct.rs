@@ -144,12 +144,12 @@ impl Accounting {
         };
         let mut notes = BTreeSet::new();
         if !columns.max_rss.is_there() {
-            notes.insert("no memory data: add MaxRSS to sacct --format");
+            notes.insert("no memory data; add MaxRSS to sacct --format");
         }
         if columns.max_rss.is_there() && !columns.ntasks.is_there() {
             notes.insert(
-                "no memory data for srun steps of jobs with several cores: add NTasks to sacct \
-                 --format; MaxRSS is the memory of one task",
+                "no memory data for srun steps of jobs with several cores, because MaxRSS is the \
+                 memory of one task; add NTasks to sacct --format",
             );
         }
         Ok(Self {
@@ -227,10 +227,8 @@ impl Accounting {
         let at_once = match times {
             Some(times) => most_at_once(times),
             None => {
-                self.notes.insert(
-                    "without Start and End of steps, the steps of a job are taken to run one \
-                     after the other",
-                );
+                self.notes
+                    .insert("no Start and End of steps; the steps of a job count as sequential");
                 numbered.iter().map(|(_, held)| *held).max().unwrap_or(0)
             }
         };
@@ -334,18 +332,21 @@ impl Parser for Accounting {
         let jobs =
             |count: u64| counted(usize::try_from(count).unwrap_or(usize::MAX), "job", "jobs");
         if self.open_jobs > 0 {
-            notes.push(format!("{} skipped: not ended yet", jobs(self.open_jobs)));
+            notes.push(format!(
+                "skipped {} that did not end yet",
+                jobs(self.open_jobs)
+            ));
         }
         if self.columns.max_rss.is_there() && self.bare > 0 {
             notes.push(format!(
-                "no memory data for {} without lines of steps: run sacct without -X",
+                "no memory data for {} without lines of steps; run sacct without -X",
                 jobs(self.bare)
             ));
         }
         if self.unsampled > 0 {
             notes.push(format!(
-                "no memory data for {}: MaxRSS of a step is blank or 0, as of steps shorter than \
-                 JobAcctGatherFrequency",
+                "no memory data for {}, because MaxRSS is blank or 0; this occurs in steps shorter \
+                 than JobAcctGatherFrequency",
                 jobs(self.unsampled)
             ));
         }
@@ -400,7 +401,7 @@ impl Columns {
         );
         let name = name.map_err(|problem| row.bad(self.job_name, problem))?;
         let wall = row.get(self.elapsed, clock)?;
-        let wall = wall.ok_or_else(|| row.bad(self.elapsed, "it is missing"))?;
+        let wall = wall.ok_or_else(|| row.bad(self.elapsed, "missing"))?;
         let asked = row.get(self.alloc_cpus, cores)?.filter(|cores| cores.0 > 0);
         let asked = match asked {
             Some(asked) => Some(asked),
@@ -457,7 +458,7 @@ impl Columns {
             (Ok(0), Ok(OUT_OF_MEMORY)) => Ok(Some(OUT_OF_MEMORY)),
             (Ok(_), Ok(signal)) if signal > 0 => Ok(Some(128 + signal)),
             (Ok(status), Ok(_)) => Ok(Some(status)),
-            _ => Err(row.bad(self.exit_code, format!("cannot read '{}'", excerpt(text)))),
+            _ => Err(row.bad(self.exit_code, format!("invalid value '{}'", excerpt(text)))),
         }
     }
 
@@ -478,7 +479,7 @@ impl Columns {
         let Some(text) = row.text(self.req_mem) else {
             return Ok(None);
         };
-        let bad = || row.bad(self.req_mem, format!("cannot read '{}'", excerpt(text)));
+        let bad = || row.bad(self.req_mem, format!("invalid value '{}'", excerpt(text)));
         let each = bytes(text.trim_end_matches(['c', 'n'])).ok_or_else(bad)?;
         // No request at all is written as 0.
         if each.0 == 0 {

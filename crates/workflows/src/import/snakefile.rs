@@ -24,10 +24,10 @@ const MAX_RULES: usize = 20_000;
 #[derive(Debug, Error)]
 pub enum SnakefileError {
     /// It is not the output of the program.
-    #[error("the list of its rules cannot be read")]
+    #[error("failed to read the list of rules")]
     Unreadable(#[from] serde_json::Error),
     /// It has too many rules.
-    #[error("it has more than {MAX_RULES} rules")]
+    #[error("more than {MAX_RULES} rules")]
     TooManyRules,
     /// The pattern of a benchmark file is invalid.
     #[error("rule {rule}: the benchmark file {source}")]
@@ -163,12 +163,12 @@ mod tests {
             let error = Snakefile::read(text.as_bytes()).expect_err(text);
             assert_eq!(error.to_string(), expect, "{text}");
         };
-        check("", "the list of its rules cannot be read");
-        check("{}", "the list of its rules cannot be read");
+        check("", "failed to read the list of rules");
+        check("{}", "failed to read the list of rules");
         check(
             r#"{"rules": [{"name": "a", "benchmark": "x{y", "threads": 1, "mem_mb": 1,
                 "runtime_minutes": 1}]}"#,
-            "rule a: the benchmark file 'x{y' has a bracket without its partner",
+            "rule a: the benchmark file 'x{y' has an unbalanced bracket",
         );
     }
 }

@@ -120,7 +120,7 @@ impl Benchmark {
         if !is_object && !header.has("s") {
             return Err(ImportError::MissingColumn {
                 column: "s",
-                remedy: "is it a file of benchmark:?",
+                remedy: "expected a file of the benchmark: directive",
             });
         }
         let named = rules.naming.name(source.path);
@@ -173,7 +173,7 @@ impl Benchmark {
         let rule = rule.ok_or_else(|| BadLine {
             line,
             field: "rule_name".to_owned(),
-            problem: "it is missing".to_owned(),
+            problem: "missing".to_owned(),
         })?;
         let of_file = named.and_then(|file| file.sample.clone());
         let sample = fields.wildcards.or(of_file);
@@ -238,8 +238,8 @@ impl Parser for Benchmark {
 
     fn notes(&self) -> Vec<String> {
         vec![
-            "Snakemake samples memory every 30 seconds after the first 15: shorter peaks are \
-             not in benchmark files"
+            "Snakemake samples memory every 30 seconds after the first 15, so benchmark files do \
+             not contain shorter peaks"
                 .to_owned(),
         ]
     }
@@ -252,7 +252,7 @@ impl Columns {
         Ok(Fields {
             rule: row.text(self.rule_name).map(str::to_owned),
             wildcards: row.get(self.wildcards, wildcards)?.flatten(),
-            seconds: seconds.ok_or_else(|| row.bad(self.seconds, "it is missing"))?,
+            seconds: seconds.ok_or_else(|| row.bad(self.seconds, "missing"))?,
             load: row.get(self.mean_load, percent)?,
             cpu: row.get(self.cpu_time, plain_seconds)?,
             max_rss: row.get(self.max_rss, mebibytes)?,
@@ -287,7 +287,7 @@ fn of_object(line: u64, text: &str) -> Result<Fields, BadLine> {
         Some(text) => read(&text).map(Some).ok_or_else(|| {
             bad(
                 name,
-                format!("cannot read '{}'", super::record::excerpt(&text)),
+                format!("invalid value '{}'", super::record::excerpt(&text)),
             )
         }),
     };
@@ -311,7 +311,7 @@ fn of_object(line: u64, text: &str) -> Result<Fields, BadLine> {
     Ok(Fields {
         rule: text_of("rule_name"),
         wildcards: pairs(&map_of("wildcards")),
-        seconds: seconds.ok_or_else(|| bad("s", "it is missing".to_owned()))?,
+        seconds: seconds.ok_or_else(|| bad("s", "missing".to_owned()))?,
         load: value_of("mean_load")?,
         cpu: value_of("cpu_time")?.and_then(|n| plain_seconds(&n.to_string())),
         max_rss: megabytes("max_rss")?,

@@ -425,7 +425,10 @@ fn a_trace_is_read_by_its_names_and_a_bad_line_is_named() {
     let mut bad = Task::well(5, "ALIGN (e)");
     bad.peak = "much".to_owned();
     let files = read(&[Task::well(1, "ALIGN (a)"), bad, Task::well(2, "ALIGN (b)")]);
-    assert_eq!(files.bad[0].to_string(), "3: peak_rss: cannot read 'much'");
+    assert_eq!(
+        files.bad[0].to_string(),
+        "3: peak_rss: invalid value 'much'"
+    );
     assert_eq!(files.only().runs, 2);
     // Default columns, comma separated, and two traces one after the other.
     let text = "task_id,hash,name,status,exit,submit,duration,realtime,%cpu,peak_rss\n\
@@ -677,19 +680,16 @@ fn memory_is_unknown_as_soon_as_a_step_of_a_job_has_none() {
         )
     };
     check("", "run sacct without -X");
-    check(&step("batch", "", "1"), "MaxRSS of a step is blank or 0");
+    check(&step("batch", "", "1"), "because MaxRSS is blank or 0");
     check(
         &(step("batch", "", "1") + &step("extern", "0", "1")),
-        "MaxRSS of a step is blank or 0",
+        "because MaxRSS is blank or 0",
     );
     check(
         &(step("batch", "20M", "1") + &step("0", "", "1")),
-        "MaxRSS of a step is blank or 0",
+        "because MaxRSS is blank or 0",
     );
-    check(
-        &step("batch", "lots", "1"),
-        "MaxRSS of a step is blank or 0",
-    );
+    check(&step("batch", "lots", "1"), "because MaxRSS is blank or 0");
     // The number of the step's tasks is unknown, and MaxRSS is that of one task.
     check(&step("0", "2G", ""), "");
 }
@@ -846,11 +846,11 @@ fn a_file_without_what_is_needed_says_what() {
     check(
         Kind::Nextflow,
         "realtime\n",
-        "no column name: add it to trace.fields",
+        "missing column name; add it to trace.fields",
     );
-    check(Kind::Nextflow, "name\texit\n", "no column realtime");
-    check(Kind::Snakemake, "max_rss\n", "no column s");
-    check(Kind::Sacct, "JobID|State\n", "no column Elapsed");
+    check(Kind::Nextflow, "name\texit\n", "missing column realtime");
+    check(Kind::Snakemake, "max_rss\n", "missing column s");
+    check(Kind::Sacct, "JobID|State\n", "missing column Elapsed");
 }
 
 #[test]
@@ -868,7 +868,7 @@ fn bad_lines_are_counted_and_only_some_are_kept() {
     assert_eq!((bad.count, bad.first.len()), (500, MAX_BAD_LINES));
     assert_eq!(
         bad.by_problem.into_iter().next(),
-        Some(("realtime: cannot read".to_owned(), 500))
+        Some(("realtime: invalid value".to_owned(), 500))
     );
     assert!(import.finish().advice(None).is_empty());
 }

@@ -72,7 +72,7 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
     let (mut metrics, mut record) = (Metrics::default(), Record::default());
     match file.read(&mut record)? {
         Some(Ok(())) => {}
-        Some(Err(why)) => bail!("the first line: {why}"),
+        Some(Err(why)) => bail!("invalid first line: {why}"),
         None => bail!("the file is empty"),
     }
     let columns = Columns::of(&record, &mut metrics)?;
@@ -94,7 +94,7 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
             }
             if row.is_over {
                 metrics.per_core.insert(row.id);
-                let why = "it is more than 100 per cent of the whole machine".to_owned();
+                let why = "more than 100 % of the whole machine".to_owned();
                 return Err(BadLine::new(line, VALUES[0], why));
             }
             greatest = greatest.max(row.sample.cpu);
@@ -103,7 +103,7 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
                 return Err(BadLine::new(
                     line,
                     TIMESTAMP,
-                    "the machine has a row of this time",
+                    "a second row of the machine for this time",
                 ));
             }
             columns.describe(&record, line, &mut machine.about)?;
@@ -158,7 +158,7 @@ impl Columns {
         let at = |wanted: &str| names.iter().position(|name| *name == wanted);
         let (Some(timestamp), Some(resource)) = (at(TIMESTAMP), at(RESOURCE)) else {
             bail!(
-                "the first line must name the columns: {TIMESTAMP},{RESOURCE},{}",
+                "the first line must contain the column names {TIMESTAMP},{RESOURCE},{}",
                 VALUES.join(",")
             );
         };
@@ -221,7 +221,7 @@ impl Columns {
         };
         let percent = |n: usize| match value(n)? {
             Some(percent) if percent > 100.0 => {
-                let why = format!("{percent} is more than 100 per cent of the whole machine");
+                let why = format!("{percent} is more than 100 % of the whole machine");
                 Err(BadLine::new(line, VALUES[n], why))
             }
             percent => Ok(percent.map(|p| Share::from_ppm((p * 10_000.0).round() as u32))),
@@ -256,7 +256,7 @@ fn timestamp(text: &str) -> Result<Timestamp, String> {
     };
     told.ok_or_else(|| {
         format!(
-            "'{}' is no time such as 2026-09-01T00:05:00Z, nor seconds since 1970",
+            "'{}' is neither a time such as 2026-09-01T00:05:00Z nor seconds since 1970",
             shown(text)
         )
     })
@@ -270,7 +270,7 @@ fn number(text: &str) -> Result<Option<f64>, String> {
     let number = number.filter(|n| n.is_finite() && *n >= 0.0);
     number
         .map(Some)
-        .ok_or_else(|| format!("'{}' is no number from 0 up", shown(text)))
+        .ok_or_else(|| format!("'{}' is not a number from 0", shown(text)))
 }
 
 #[cfg(test)]
@@ -330,18 +330,18 @@ mod tests {
         };
         check(
             "2026-09-01 00:00,a,1,1,1",
-            "3: timestamp: '2026-09-01 00:00' is no time",
+            "3: timestamp: '2026-09-01 00:00' is neither a time",
         );
         check("300,,1,1,1", "3: resource_id: node id is empty");
         check("300,a b,1,1,1", "3: resource_id: node id 'a b' holds");
-        check("300,a,1%,1,1", "3: cpu_pct: '1%' is no number");
-        check("300,a,-1,1,1", "3: cpu_pct: '-1' is no number");
-        check("300,a,NaN,1,1", "3: cpu_pct: 'NaN' is no number");
+        check("300,a,1%,1,1", "3: cpu_pct: '1%' is not a number");
+        check("300,a,-1,1,1", "3: cpu_pct: '-1' is not a number");
+        check("300,a,NaN,1,1", "3: cpu_pct: 'NaN' is not a number");
         check("300,a,1,101,1", "3: memory_pct: 101 is more than 100");
-        check("300,a,1,1,x", "3: disk_read_bytes: 'x' is no number");
+        check("300,a,1,1,x", "3: disk_read_bytes: 'x' is not a number");
         check(
             "0,a,1,1,1",
-            "3: timestamp: the machine has a row of this time",
+            "3: timestamp: a second row of the machine for this time",
         );
     }
 
@@ -351,7 +351,7 @@ mod tests {
         let gaps = read.bad_lines.gaps(Path::new("/a/f.csv"));
         assert_eq!(gaps.len(), 1);
         assert_eq!(gaps[0].scope, "f.csv:3: line");
-        assert_eq!(gaps[0].reason, "a quote is not closed");
+        assert_eq!(gaps[0].reason, "missing closing quote");
         let points = read.series.values().map(|series| series.points().len());
         assert_eq!(points.sum::<usize>(), 3);
     }
@@ -367,7 +367,7 @@ mod tests {
         let wide = format!("timestamp,resource_id{}\n", ",x".repeat(300_000));
         check(
             &mut wide.as_bytes(),
-            "the first line: more than 1000 columns",
+            "invalid first line: more than 1000 columns",
         );
         check(&mut io::empty(), "the file is empty");
     }

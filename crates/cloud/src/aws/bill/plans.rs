@@ -64,7 +64,7 @@ pub(super) async fn read(
             return Ok(plans);
         }
     }
-    Err(failed("there are too many pages"))
+    Err(failed("too many pages"))
 }
 
 fn failed(message: &str) -> CloudError {

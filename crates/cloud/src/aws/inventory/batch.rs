@@ -85,7 +85,7 @@ fn environment(
 ) -> Result<ComputeEnvironment, String> {
     let name = told
         .compute_environment_name()
-        .ok_or("a compute environment has no name")?;
+        .ok_or("compute environment without a name")?;
     let resources = told.compute_resources();
     let whole = |n: Option<i32>| n.and_then(|n| u32::try_from(n).ok());
     let scaling = resources.and_then(|r| r.scaling_policy());
@@ -107,7 +107,7 @@ fn environment(
 }
 
 fn queue(told: &JobQueueDetail, region: &Region) -> Result<JobQueue, String> {
-    let name = told.job_queue_name().ok_or("a job queue has no name")?;
+    let name = told.job_queue_name().ok_or("job queue without a name")?;
     let mut order: Vec<_> = told.compute_environment_order().iter().collect();
     order.sort_by_key(|one| one.order());
     let named = |one: &str| one.rsplit('/').next().unwrap_or(one).to_owned();

@@ -101,10 +101,10 @@ fn container_instance(
 ) -> Result<(String, ContainerInstance), String> {
     let arn = told
         .container_instance_arn()
-        .ok_or("a container instance has no ARN")?;
+        .ok_or("container instance without an ARN")?;
     let node = told
         .ec2_instance_id()
-        .ok_or_else(|| format!("{arn}: no instance beneath"))?;
+        .ok_or_else(|| format!("{arn}: no EC2 instance"))?;
     let node = NodeId::new(node).map_err(|e| format!("{arn}: {e}"))?;
     let health = told.health_status();
     let details = health.map_or(&[][..], |health| health.details());
@@ -199,7 +199,7 @@ async fn tasks_of(
 }
 
 fn task(told: &ToldTask, region: &Region) -> Result<(String, Task), String> {
-    let arn = told.task_arn().ok_or("a task has no ARN")?;
+    let arn = told.task_arn().ok_or("task without an ARN")?;
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let task = Task {
         region: Some(region.clone()),
@@ -319,9 +319,6 @@ mod tests {
         );
         let homeless = Told::builder().container_instance_arn("arn:ci").build();
         let refused = container_instance(&homeless, "c", &region);
-        assert_eq!(
-            refused.err().as_deref(),
-            Some("arn:ci: no instance beneath")
-        );
+        assert_eq!(refused.err().as_deref(), Some("arn:ci: no EC2 instance"));
     }
 }

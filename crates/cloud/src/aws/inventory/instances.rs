@@ -36,16 +36,16 @@ fn read(reservation: &Reservation, region: &Region, part: &mut Part<Instance>) {
 }
 
 fn instance(told: &Told, account: Option<AccountId>, region: &Region) -> Result<Instance, String> {
-    let id = told.instance_id().ok_or("an instance has no id")?;
+    let id = told.instance_id().ok_or("instance without an id")?;
     let about = |what: String| format!("{id}: {what}");
     let instance_type = told
         .instance_type()
-        .ok_or_else(|| about("no type".to_owned()))?;
+        .ok_or_else(|| about("no instance type".to_owned()))?;
     let state = told
         .state()
         .and_then(|s| s.name())
         .and_then(state)
-        .ok_or_else(|| about("no state that is known".to_owned()))?;
+        .ok_or_else(|| about("unknown state".to_owned()))?;
     let tags = told.tags().iter().filter_map(|tag| {
         let value = tag.value().unwrap_or_default();
         Some((tag.key()?.to_owned(), value.to_owned()))
@@ -213,11 +213,11 @@ mod tests {
             let shown = read.refused[0].to_string();
             assert_eq!(shown, format!("ec2:DescribeInstances failed: {reason}"));
         };
-        check(Told::builder(), "an instance has no id");
-        check(Told::builder().instance_id("i-1"), "i-1: no type");
-        check(told().set_state(None), "i-0abc: no state that is known");
+        check(Told::builder(), "instance without an id");
+        check(Told::builder().instance_id("i-1"), "i-1: no instance type");
+        check(told().set_state(None), "i-0abc: unknown state");
         let later = ToldState::builder().name("resting".into()).build();
-        check(told().state(later), "i-0abc: no state that is known");
+        check(told().state(later), "i-0abc: unknown state");
         check(
             told().instance_id("i 1"),
             "node id 'i 1' holds a character outside A-Z a-z 0-9 . _ : / @ = + -",

@@ -110,7 +110,7 @@ async fn list_one(clients: Clients, of: Of, status: Status, now: Timestamp) -> P
             }
         }
         if listed == MAX_LISTED {
-            let message = format!("{name}: only the first {MAX_LISTED} jobs of a status were read");
+            let message = format!("{name}: read only the first {MAX_LISTED} jobs of a status");
             part.refused.push(unreadable(LIST_JOBS, &message));
             break;
         }

@@ -79,7 +79,9 @@ pub(super) fn gap(region: &Region, error: &CloudError) -> Gap {
         CloudError::Denied { operation, message } => (operation, format!("denied: {message}")),
         CloudError::Failed { operation, message } => (operation, message.clone()),
         CloudError::Missing { operation, what } => (operation, format!("{what} does not exist")),
-        CloudError::Conflict { operation, what } => (operation, format!("{what} was changed")),
+        CloudError::Conflict { operation, what } => {
+            (operation, format!("{what} was changed by another writer"))
+        }
     };
     let denied = match error {
         CloudError::Denied { operation, .. } => Some(operation.clone()),

@@ -104,7 +104,7 @@ pub(super) async fn addresses(clients: &Clients) -> Part<Address> {
 }
 
 fn volume(told: &ToldVolume, region: &Region) -> Result<Volume, String> {
-    let id = told.volume_id().ok_or("a volume has no id")?;
+    let id = told.volume_id().ok_or("volume without an id")?;
     let missing = |what: &str| format!("{id}: no {what}");
     let size = told.size().and_then(|gib| u64::try_from(gib).ok());
     let attached = told.attachments().iter().filter_map(|a| a.instance_id());
@@ -128,7 +128,7 @@ fn volume(told: &ToldVolume, region: &Region) -> Result<Volume, String> {
 fn address(told: &ToldAddress, region: &Region) -> Result<Address, String> {
     let id = told
         .allocation_id()
-        .ok_or("an address has no allocation id")?;
+        .ok_or("address without an allocation id")?;
     let association = [
         told.association_id(),
         told.instance_id(),
@@ -146,7 +146,7 @@ fn address(told: &ToldAddress, region: &Region) -> Result<Address, String> {
 }
 
 fn snapshot(told: &ToldSnapshot, region: &Region) -> Result<Snapshot, String> {
-    let id = told.snapshot_id().ok_or("a snapshot has no id")?;
+    let id = told.snapshot_id().ok_or("snapshot without an id")?;
     let size = told.volume_size().and_then(|gib| u64::try_from(gib).ok());
     let of = told.volume_id().filter(|id| *id != NO_VOLUME);
     let stored = told.full_snapshot_size_in_bytes();

@@ -116,7 +116,7 @@ pub(super) async fn list_metrics<T>(
     }
     Err(CloudError::Failed {
         operation: LIST_METRICS.to_owned(),
-        message: format!("{what} has no last page within {max_pages}"),
+        message: format!("{what} has more than {max_pages} pages"),
     })
 }
 

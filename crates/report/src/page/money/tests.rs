@@ -33,37 +33,37 @@ fn a_price_has_its_basis_and_age_and_the_list_price_stands_next_to_it() {
     check(
         PriceBasis::Bill,
         Some(2),
-        "wastes $0.5000/h by the bill of 2026-03-02",
+        "$0.5000/h from the bill of 2026-03-02",
         list,
     );
     check(
         PriceBasis::Stated,
         None,
-        "wastes $0.5000/h at the price that you state",
+        "$0.5000/h at the price stated in the policy",
         list,
     );
     check(
         PriceBasis::ListPrice,
         Some(89),
-        "wastes $0.5000/h at the list price of 2025-12-05",
+        "$0.5000/h at the list price of 2025-12-05",
         None,
     );
     check(
         PriceBasis::ListPrice,
         None,
-        "wastes $0.5000/h at the list price of unknown date",
+        "$0.5000/h at the list price of unknown date",
         None,
     );
     check(
         PriceBasis::SpotPrice,
         Some(0),
-        "wastes $0.5000/h at the spot price of 2026-03-04 12:00 UTC in the cheapest zone",
+        "$0.5000/h at the spot price of 2026-03-04 12:00 UTC in the cheapest zone",
         list,
     );
     check(
         PriceBasis::ListPriceAsUpperBound,
         Some(90),
-        "wastes at most $0.5000/h at the on-demand price of 2025-12-04 (90 days old); spot \
+        "at most $0.5000/h at the on-demand price of 2025-12-04 (90 days old); spot \
          costs less",
         None,
     );
@@ -79,6 +79,8 @@ fn what_another_finding_counts_is_said() {
     assert_eq!(said(&report.findings[0]), None);
     assert_eq!(
         said(&report.findings[3]).as_deref(),
-        Some("the totals contain $0.00 of it; idle_node/eu-central-1/i-0aaa counts the rest")
+        Some(
+            "the totals contain $0.00 of it; the finding idle_node/eu-central-1/i-0aaa contains the rest"
+        )
     );
 }

@@ -77,8 +77,9 @@ impl Paid {
     fn lacks_history(&self, wanted: &Wanted<'_>) -> Option<Gap> {
         let lacking = self.metrics.len().saturating_sub(self.with_history.len());
         let reason = match self.with_history.len() >= MAX_HISTORIES {
-            true => format!("they are kept for {MAX_HISTORIES} nodes at most"),
-            false => "today's budget for paid calls is spent, or they were refused".to_owned(),
+            true => format!("stored for {MAX_HISTORIES} nodes at most"),
+            false => "the budget for paid calls of today is used up, or the calls were refused"
+                .to_owned(),
         };
         (lacking > 0).then(|| {
             Gap::new(
@@ -86,7 +87,7 @@ impl Paid {
                     "metrics of {} days of {lacking} nodes",
                     wanted.policy.history_days
                 ),
-                format!("{reason}: how long these nodes usually pause is not known"),
+                format!("{reason}; the usual pauses of these nodes are unknown"),
             )
         })
     }

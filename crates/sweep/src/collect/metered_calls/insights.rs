@@ -128,7 +128,7 @@ impl Insights {
         if number + families.len() > affordable {
             let days = wanted.policy.history_days;
             let scope = format!("metrics of {days} days of {number} task families on Fargate");
-            let refused = spent().and(": how long they usually pause is not known");
+            let refused = spent().and("; their usual pauses are unknown");
             self.refused.push(refused.gap(scope));
             return;
         }

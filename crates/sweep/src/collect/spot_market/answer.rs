@@ -68,7 +68,7 @@ impl<T> StoredAnswer<T> {
     pub(crate) fn gap(&self, scope: impl FnOnce() -> String) -> Option<Gap> {
         let refused = self.refused.clone()?;
         let last = match &self.told {
-            Some((at, _)) => format!("; told last at {}", at.strftime("%Y-%m-%d %H:%M UTC")),
+            Some((at, _)) => format!("; last response at {}", at.strftime("%Y-%m-%d %H:%M UTC")),
             None => String::new(),
         };
         Some(refused.and(&last).gap(scope()))

@@ -122,7 +122,7 @@ impl Scores {
         let waiting = (waiting > 0).then(|| {
             Gap::new(
                 format!("spot placement scores of {waiting} more sets of machines"),
-                format!("only {NEW_A_DAY} new ones are asked about within a day"),
+                format!("only {NEW_A_DAY} new sets are requested a day"),
             )
         });
         refused.into_iter().chain(waiting)

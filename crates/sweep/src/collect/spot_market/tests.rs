@@ -150,7 +150,7 @@ async fn a_refusal_is_said_and_what_was_told_before_holds_for_a_time() {
     let gaps = check(2, 1, 1, 1).await;
     assert_eq!(gaps[0].scope, "eu-central-1: spot prices");
     assert!(
-        gaps[0].reason.contains("; told last at 19"),
+        gaps[0].reason.contains("; last response at 19"),
         "{}",
         gaps[0].reason
     );

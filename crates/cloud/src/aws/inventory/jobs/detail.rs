@@ -37,7 +37,7 @@ pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {
     let name = told.job_name().ok_or_else(|| about("no name"))?;
     let queue = told.job_queue().ok_or_else(|| about("no queue"))?;
     let status = told.status().and_then(status);
-    let status = status.ok_or_else(|| about("no status that is known"))?;
+    let status = status.ok_or_else(|| about("unknown status"))?;
     let before = told.depends_on().iter().filter_map(|one| one.job_id());
     let whole = |n: Option<i32>| n.and_then(|n| u32::try_from(n).ok());
     Ok(Job {
@@ -306,9 +306,6 @@ mod tests {
         };
         check(JobDetail::builder(), "a job has no id");
         check(told().set_job_name(None), "7f9e:3: no name");
-        check(
-            told().status("RESTING".into()),
-            "7f9e:3: no status that is known",
-        );
+        check(told().status("RESTING".into()), "7f9e:3: unknown status");
     }
 }
