@@ -55,7 +55,8 @@ async fn to_cloud(config: &Config, fallback: Fallback) -> anyhow::Result<Connect
          (`terraform output node_instance_profile`, or attach `node_policy_arn`)",
     )?;
     let attested = attested(&sender).context(
-        "the credentials do not belong to a role session; run the probe with the role of the machine, not with a user's credentials",
+        "the credentials do not belong to a role session; run the probe with the role of the \
+         machine, not with a user's credentials",
     )?;
     let objects = AwsObjects::new(&aws, cloud.bucket);
     let queue_url = cloud.queue_of(&attested.node);

@@ -146,7 +146,8 @@ impl Folders {
         if let Err(error) = durable::make_own_folder(&all.state) {
             tracing::error!(
                 error = %error.source,
-                "{error}; unsent records and state are lost at a restart. Make spool_dir writable, or set another folder"
+                "{error}; unsent records and state are lost at a restart. \
+                 Make spool_dir writable, or set another folder"
             );
         }
         all

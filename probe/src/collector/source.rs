@@ -36,25 +36,30 @@ impl Source {
                 let because = reason(&error);
                 tracing::warn!(
                     because,
-                    "failed to load the eBPF programs; sampling procfs, which misses short processes. Run `ebb-probe check` for the cause"
+                    "failed to load the eBPF programs; sampling procfs, which misses short \
+                     processes. Run `ebb-probe check` for the cause"
                 );
                 let sampler = Sampler::new("/", hierarchy.clone());
                 return Ok(Self::Procfs { sampler, because });
             }
         };
         if let OomEvents::Missing(error) = kernel.oom_events() {
-            tracing::warn!(%error, "failed to attach to out-of-memory kills; victims are known by cgroup only. Mount tracefs on /sys/kernel/tracing");
+            tracing::warn!(%error, "failed to attach to out-of-memory kills; victims are known by \
+                 cgroup only. Mount tracefs on /sys/kernel/tracing");
         }
         match kernel.socket_events() {
             SocketEvents::Whole => (),
             SocketEvents::OwnNamespace(error) => {
-                tracing::warn!(%error, "failed to list sockets by process; open sockets are known only in this network namespace, if connected. Linux 5.11 lists all");
+                tracing::warn!(%error, "failed to list sockets by process; open sockets are known \
+                     only in this network namespace, if connected. Linux 5.11 lists all");
             }
             SocketEvents::AtEnd(error) => {
-                tracing::warn!(%error, "failed to list open sockets; a socket is counted when it ends. Linux 5.11 lists open sockets");
+                tracing::warn!(%error, "failed to list open sockets; a socket is counted when it ends. \
+                     Linux 5.11 lists open sockets");
             }
             SocketEvents::Missing(error) => {
-                tracing::warn!(%error, "failed to attach to TCP sockets; network traffic is known only for the whole node");
+                tracing::warn!(%error, "failed to attach to TCP sockets; network traffic is known \
+                     only for the whole node");
             }
         }
         // SAFETY: the descriptor of the ring buffer is opened once, belongs to the eBPF programs,

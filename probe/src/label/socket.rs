@@ -55,7 +55,8 @@ impl Socket {
         let listener = path.and_then(|path| {
             let opened = listen(path);
             let warn = |error: &io::Error| {
-                tracing::warn!(%error, path = %path.display(), "failed to open the socket for labels; create its folder, as RuntimeDirectory=ebb of the unit does");
+                tracing::warn!(%error, path = %path.display(), "failed to open the socket for labels; create its folder, \
+                     as RuntimeDirectory=ebb of the unit does");
             };
             opened.inspect_err(warn).ok()
         });

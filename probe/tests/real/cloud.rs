@@ -136,7 +136,7 @@ fn observes_while_aws_does_not_answer(node: &Node<'_>) {
     command.env("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
     let probe = Probe::spawn(command);
     let log = probe.log();
-    assert!(log.contains("the known one is used"), "{log}");
+    assert!(log.contains("the earlier one is used"), "{log}");
     probe.kill();
 }
 
@@ -204,8 +204,8 @@ pub(crate) fn heartbeats_and_steps_arrive_under_the_attested_name() {
     // The key of a user identifies no node. Without a key and a known identity there is none.
     std::fs::remove_dir_all(folder.path().join("spool")).expect("removed");
     for (key, expect) in [
-        ("test", "only a machine's role names a node"),
-        ("", "ebb-probe: AWS does not say"),
+        ("test", "the credentials do not belong to a role session"),
+        ("", "ebb-probe: failed to get the identity"),
     ] {
         node.environment = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
             .map(|name| (name.to_owned(), key.to_owned()))
