@@ -263,7 +263,7 @@ fn in_a_tree_of_version_two_a_task_is_told_as_well() {
     task.start(script).wait().expect("the shell ends");
     let id = task.id.clone();
     drop(task);
-    let mut ended = collector.scan().expect("a pass");
+    let mut ended = collector.scan().expect("a scan");
     ended.extend(collector.last_ended());
     let step = ended.iter().find(|step| step.id.key == id);
     let told = step.map(|step| (step.processes, step.end));
@@ -284,12 +284,12 @@ fn what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not() {
     let mut shell = task.start("exec sleep 100");
     std::thread::sleep(SECOND);
     // The next scan is not skipped, because a task changed.
-    collector.scan_unless_idle().expect("a pass");
+    collector.scan_unless_idle().expect("a scan");
     for _ in 0..4 {
         std::thread::sleep(SECOND);
-        collector.scan_unless_idle().expect("a pass, or none");
+        collector.scan_unless_idle().expect("a scan, or none");
     }
-    collector.scan().expect("a pass");
+    collector.scan().expect("a scan");
     let (interval, _) = collector.close();
     shell
         .kill()

@@ -152,7 +152,7 @@ pub(crate) fn direct_writes_and_reads_are_exact_to_the_byte() {
     // A machine without free memory sometimes reads pages of programs again.
     let mut tries = std::iter::repeat_with(|| run(&[(None, &script)]).0).take(6);
     let whole = tries.find(|steps| steps[0].0.disk_read == Some(expect));
-    let (step, _) = &whole.expect("as many bytes read as were asked for")[0];
+    let (step, _) = &whole.expect("as many bytes as were requested")[0];
     // A write changes the times of the file. The task that makes their block dirty is charged
     // for it.
     let written = step.disk_written.expect("seen").0;
@@ -160,17 +160,14 @@ pub(crate) fn direct_writes_and_reads_are_exact_to_the_byte() {
     assert!(times.contains(&written), "{written} bytes, not {times:?}");
     // Calls on the file, /dev/zero and /dev/null, and some to load programs and to print the
     // result.
-    let asked = step.detail.syscall_io.expect("told");
+    let io = step.detail.syscall_io.expect("told");
     let both = expect.0 * 2;
-    assert!(
-        (both..both + (1 << 20)).contains(&syscall_io.read.0),
-        "{asked:?}"
-    );
+    assert!((both..both + (1 << 20)).contains(&io.read.0), "{io:?}");
     let calls = u64::from(MIB) * 2;
-    let near = (both..both + 1_024).contains(&asked.written.0)
-        && (calls..calls + 20).contains(&asked.write_calls)
-        && (calls + 1..calls + 100).contains(&syscall_io.read_calls);
-    assert!(near, "{asked:?}");
+    let near = (both..both + 1_024).contains(&io.written.0)
+        && (calls..calls + 20).contains(&io.write_calls)
+        && (calls + 1..calls + 100).contains(&io.read_calls);
+    assert!(near, "{io:?}");
 }
 
 pub(crate) fn a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_now_and_then() {
@@ -187,8 +184,8 @@ pub(crate) fn a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_
         detail.cpu_without_progress.expect("told").longest
     };
     let (spun, wrote) = (longest(0), longest(1));
-    let scan = Duration::from_secs(9);
-    assert!(spun > pass && wrote < pass, "{spun:?}, {wrote:?}");
+    let one_scan = Duration::from_secs(9);
+    assert!(spun > one_scan && wrote < one_scan, "{spun:?}, {wrote:?}");
 }
 
 pub(crate) fn each_ends_as_it_ended_and_only_the_victim_ran_out_of_memory() {

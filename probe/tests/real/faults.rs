@@ -210,7 +210,7 @@ pub(crate) fn a_cgroup_that_goes_while_it_is_read_is_unknown_and_no_error() {
         for _ in 0..2_000 {
             let reading = reading::read(&hierarchy, &path, Wanted::All);
             // A new cgroup uses almost no memory.
-            let held = reading.held.unwrap_or_default();
+            let held = reading.memory_used.unwrap_or_default();
             assert!(held < Bytes::mib(1), "{reading:?}");
         }
         drop(Paths::scan(&hierarchy));

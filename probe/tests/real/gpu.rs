@@ -142,7 +142,7 @@ pub(crate) fn a_step_is_told_what_its_process_did_on_gpus() {
         mock.used_by(child.id().into());
         for _ in 0..8 {
             tokio::time::sleep(Duration::from_millis(500)).await;
-            collector.scan().expect("a pass");
+            collector.scan().expect("a scan");
         }
         child.kill().expect("it runs");
         child.wait().expect("it ends");
