@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * What the kernel tells the probe: births, programs, ends and the state of
- * every task. Tracepoints and one iterator only; nothing here is on a hot
- * path, and nothing reads payload, environment or file contents.
+ * The kernel half of the probe: starts, programs and ends of processes, and the
+ * state of every task. It uses tracepoints and iterators only, none on a hot path.
+ * It reads no payload, no environment and no file contents.
  *
- * A process that lives for a microsecond is seen as surely as one that lives
- * for a year: each fork, exec and end is a record, and a record that found no
- * room is counted.
+ * Each fork, exec and end is a record, so no process is too short to be observed.
+ * Records that found no room in the ring buffer are counted.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -16,11 +15,11 @@
 #include "event.h"
 #include "ring.h"
 #include "task.h"
-#include "apart.h"
+#include "namespaces.h"
 #include "sock.h"
-#include "rest.h"
+#include "idle_tasks.h"
 
-/* The helpers that read kernel memory are offered to GPL programs only. */
+/* Helpers that read kernel memory require a GPL-compatible license. */
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 SEC("tp_btf/sched_process_fork")
@@ -38,7 +37,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 
 /*
  * A Nextflow task starts as `bash -ue .command.run` in its work folder. The
- * arguments are compared here and never leave the kernel.
+ * arguments are compared here and do not leave the kernel.
  */
 static __always_inline bool runs_nextflow_task(struct task_struct *task)
 {
@@ -61,7 +60,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 	if (!record)
 		return 0;
 	fill_head(&record->head, EBB_EXEC, task);
-	record->head.flags |= apart(task);
+	record->head.flags |= own_namespaces(task);
 	record->maxrss_pages = task->signal->maxrss;
 	record->uid = task->cred->uid.val;
 	record->unused = 0;
@@ -81,8 +80,8 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 }
 
 /*
- * Two threads that end at once can both see nobody left alive: the reader
- * keeps the greater of each total.
+ * Two threads that end at the same time can both be the last one. The reader keeps
+ * the greater value of each total.
  */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
@@ -103,7 +102,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	fill_totals(record, leader, &disk);
 	record->cpu_ns += task->se.sum_exec_runtime;
 
-	/* Gone already up to 6.12, still there from 6.17 on. */
+	/* Already released up to Linux 6.12; still present from 6.17 on. */
 	struct mm_struct *mm = task->mm;
 	if (mm) {
 		struct rss rss = {};
@@ -118,8 +117,9 @@ int BPF_PROG(on_exit, struct task_struct *task)
 }
 
 /*
- * The scheduler adds a task's last slice of CPU after the exit tracepoint, and
- * a short process has little else: only here are the totals complete.
+ * The scheduler adds the last CPU time slice of a task after the exit tracepoint.
+ * This slice is most of the CPU time of a short process. Only here are the totals
+ * complete.
  */
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(on_free, struct task_struct *task)
@@ -143,10 +143,10 @@ int BPF_PROG(on_free, struct task_struct *task)
 	struct disk disk = disk_of_ended(task, one_thread);
 
 	fill_totals(record, task, &disk);
-	__builtin_memset(&reap->finer, 0, sizeof(reap->finer));
-	add_ended(&reap->finer, task->signal);
-	add_asked(&reap->finer, &disk);
-	fill_delays(&reap->finer, &record->head.flags, task);
+	__builtin_memset(&reap->counters, 0, sizeof(reap->counters));
+	add_ended(&reap->counters, task->signal);
+	add_syscall_io(&reap->counters, &disk);
+	fill_delays(&reap->counters, &record->head.flags, task);
 	submit(reap);
 	if (!one_thread) {
 		struct process process = process_of(task);
@@ -157,9 +157,9 @@ int BPF_PROG(on_free, struct task_struct *task)
 }
 
 /*
- * The arguments of the raw tracepoint differ between backports; the record of
- * the classic one has had the victim's pid first since it exists. The current
- * task is whoever asked for memory, not the victim.
+ * The arguments of the raw tracepoint differ between backports. The record of the
+ * classic tracepoint has always begun with the PID of the victim. The current task
+ * is the one that requested memory, not the victim.
  */
 struct mark_victim {
 	__u64 common;
@@ -180,7 +180,7 @@ int on_oom(struct mark_victim *victim)
 	return 0;
 }
 
-/* The path must be kept from birth: a short container's is gone when asked for. */
+/* The path is read here because the cgroup of a short container is soon removed. */
 SEC("tp_btf/cgroup_mkdir")
 int BPF_PROG(on_cgroup, struct cgroup *cgroup, const char *path)
 {
@@ -210,7 +210,7 @@ static __always_inline void fill_ended_threads(struct ebb_task *record, struct t
 	if (sum) {
 		record->ended_read_bytes = sum->read_bytes;
 		record->ended_write_bytes = sum->write_bytes;
-		add_asked(&record->finer, sum);
+		add_syscall_io(&record->counters, sum);
 	}
 	record->maxrss_pages = signal->maxrss;
 }
@@ -227,8 +227,8 @@ static __always_inline void fill_memory(struct ebb_task *record, struct mm_struc
 	record->head.flags |= EBB_HAS_MM;
 }
 
-static __always_inline void tell_whole(struct seq_file *seq, struct task_struct *task,
-				       struct rest *rest, bool with_stack)
+static __always_inline void write_task(struct seq_file *seq, struct task_struct *task,
+				       struct idle_task *idle, bool with_stack)
 {
 	__u64 switches = switches_of(task);
 	struct ebb_task record = {};
@@ -237,13 +237,13 @@ static __always_inline void tell_whole(struct seq_file *seq, struct task_struct 
 	record.tid = task->pid;
 	record.uid = task->cred->uid.val;
 	record.cpu_ns = task->se.sum_exec_runtime;
-	/* What an ending thread moved is about to be, or is already, kept elsewhere. */
+	/* on_exit adds the bytes of an ending thread to ended_threads. */
 	if (!(task->flags & PF_EXITING)) {
 		struct disk disk = disk_of(task);
 
 		record.read_bytes = disk.read_bytes;
 		record.write_bytes = disk.write_bytes;
-		add_asked(&record.finer, &disk);
+		add_syscall_io(&record.counters, &disk);
 	}
 	if (is_kernel_thread(task))
 		record.head.flags |= EBB_KTHREAD;
@@ -253,7 +253,7 @@ static __always_inline void tell_whole(struct seq_file *seq, struct task_struct 
 
 	if (is_leader(task)) {
 		fill_ended_threads(&record, task);
-		add_ended(&record.finer, task->signal);
+		add_ended(&record.counters, task->signal);
 	} else {
 		record.head.flags |= EBB_THREAD;
 	}
@@ -261,41 +261,41 @@ static __always_inline void tell_whole(struct seq_file *seq, struct task_struct 
 		__u32 state = state_of(task);
 
 		record.head.flags |= state;
-		add_own(&record.finer, task);
-		record.head.flags |= apart(task);
-		fill_delays(&record.finer, &record.head.flags, task);
+		add_own(&record.counters, task);
+		record.head.flags |= own_namespaces(task);
+		fill_delays(&record.counters, &record.head.flags, task);
 		if (with_stack && !(state & (EBB_ON_CPU | EBB_RUNNABLE)) &&
 		    bpf_get_task_stack(task, record.stack, sizeof(record.stack), 0) > 0)
 			record.head.flags |= EBB_HAS_STACK;
 	}
-	/* A leader that ended before its threads has no address space left. */
+	/* A leader that ended before its threads has no address space. */
 	if (mm && !(record.head.flags & EBB_KTHREAD) &&
 	    (is_leader(task) || !task->group_leader->mm))
 		fill_memory(&record, mm);
-	/* One that found no room is asked for again. */
+	/* A task whose record found no room is read again at the next scan. */
 	if (!bpf_seq_write(seq, &record, sizeof(record)))
-		remember(task, rest, switches);
+		remember(task, idle, switches);
 }
 
 /*
- * Some kernels refuse a look at stacks: then the same is loaded without, and what
- * a task waits for is unknown.
+ * Some kernels do not allow programs that read stacks. Then the variant without
+ * stacks is loaded, and the wait reason of a task is unknown.
  */
-static __always_inline int tell_task(struct bpf_iter__task *ctx, bool with_stack)
+static __always_inline int write_task_or_unchanged(struct bpf_iter__task *ctx, bool with_stack)
 {
 	struct task_struct *task = ctx->task;
-	struct rest *rest = task ? rest_of(task) : 0;
+	struct idle_task *idle = task ? idle_task_of(task) : 0;
 
-	if (!task || !rest)
+	if (!task || !idle)
 		return 0;
-	if (task->pid == KTHREADD && !of_node.mount)
-		learn_of_node(task);
-	if (has_rested(task, rest)) {
-		struct ebb_rested rested = { .kind = EBB_RESTED, .tid = task->pid };
+	if (task->pid == KTHREADD && !node_namespaces.mount)
+		learn_node_namespaces(task);
+	if (is_unchanged(task, idle)) {
+		struct ebb_unchanged unchanged = { .kind = EBB_UNCHANGED, .tid = task->pid };
 
-		bpf_seq_write(ctx->meta->seq, &rested, sizeof(rested));
+		bpf_seq_write(ctx->meta->seq, &unchanged, sizeof(unchanged));
 	} else {
-		tell_whole(ctx->meta->seq, task, rest, with_stack);
+		write_task(ctx->meta->seq, task, idle, with_stack);
 	}
 	return 0;
 }
@@ -303,32 +303,33 @@ static __always_inline int tell_task(struct bpf_iter__task *ctx, bool with_stack
 SEC("iter/task")
 int each_task(struct bpf_iter__task *ctx)
 {
-	return tell_task(ctx, 1);
+	return write_task_or_unchanged(ctx, 1);
 }
 
 SEC("iter/task")
 int each_task_plain(struct bpf_iter__task *ctx)
 {
-	return tell_task(ctx, 0);
+	return write_task_or_unchanged(ctx, 0);
 }
 
-/* What the user half wants named, 0 for none. */
+/* Addresses that the user half wants to resolve; 0 for none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 256);
 	__type(key, __u32);
 	__type(value, __u64);
-} asked SEC(".maps");
+} addresses SEC(".maps");
 
 /*
- * The kernel names its own addresses, so that the probe needs no right to read
- * all of its symbols: one at each task, which is asked for nothing.
+ * The kernel prints the symbols of addresses, so the probe needs no permission to
+ * read /proc/kallsyms. The iterator runs once for each task and prints one address
+ * each time; it reads nothing of the task.
  */
 SEC("iter/task")
 int name_addresses(struct bpf_iter__task *ctx)
 {
 	__u32 number = ctx->meta->seq_num;
-	__u64 *address = bpf_map_lookup_elem(&asked, &number);
+	__u64 *address = bpf_map_lookup_elem(&addresses, &number);
 
 	if (ctx->task && address && *address)
 		BPF_SEQ_PRINTF(ctx->meta->seq, "%llx %pB\n", *address, *address);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The few kernel types that the programs read, by hand.
+ * The kernel types that the programs read, written by hand.
  *
- * Only names and nesting matter: every access is relocated at load against the
- * BTF of the running kernel, so a struct lists what is read and nothing else.
- * A type whose layout differs between kernels has a flavour for each, marked
- * by three underscores. What is shared with the user half stands in event.h.
+ * Each access is relocated at load against the BTF of the running kernel. So only
+ * names and nesting matter, and a struct lists only the fields that are read. A type
+ * whose layout differs between kernels has one flavor for each layout, with three
+ * underscores in its name. The records for the user half are in event.h.
  */
 #ifndef EBB_KERNEL_H
 #define EBB_KERNEL_H
@@ -61,7 +61,7 @@ enum {
 	BPF_RB_AVAIL_DATA = 0,
 };
 
-/* The value is relocated: the index depends on the kernel's configuration. */
+/* The value is relocated, because it depends on the kernel's configuration. */
 enum cgroup_subsys_id {
 	memory_cgrp_id = 4,
 };
@@ -123,12 +123,12 @@ struct mm_struct {
 	unsigned long arg_end;
 };
 
-/* Up to 6.1. */
+/* Up to Linux 6.1. */
 struct mm_struct___array {
 	struct mm_rss_stat rss_stat;
 };
 
-/* From 6.2 on. */
+/* From Linux 6.2 on. */
 struct mm_struct___percpu {
 	struct percpu_counter rss_stat[NR_MM_COUNTERS];
 };
@@ -267,7 +267,7 @@ struct task_struct {
 	struct task_io_accounting ioac;
 };
 
-/* Up to 5.13. */
+/* Up to Linux 5.13. */
 struct task_struct___old {
 	long state;
 };
@@ -315,7 +315,7 @@ struct sock {
 	__u16 sk_protocol;
 };
 
-/* Up to 5.14. */
+/* Up to Linux 5.14. */
 struct sock_cgroup_data___old {
 	__u64 val;
 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The way to the user half: one ring for all records, and a count of those that
- * found no room in it. What the records hold stands in event.h.
+ * The ring buffer to the user half, and the number of records that found no room in
+ * it. event.h defines the records.
  */
 #ifndef EBB_RING_H
 #define EBB_RING_H
 
 /*
- * Wake the reader when so much is waiting: an eighth of the ring, since on a busy
- * machine it waits for a core itself.
+ * Wakes the reader at this fill level, an eighth of the ring buffer. On a busy
+ * machine the reader itself has to wait for a core.
  */
 const volatile __u64 wake_bytes = 131072;
 
@@ -17,7 +17,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } events SEC(".maps");
 
-/* By kind: records that found no room. */
+/* Records that found no room, by kind. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, EBB_KINDS);
@@ -36,7 +36,7 @@ static __always_inline void *reserve(__u32 kind, __u64 size)
 	return 0;
 }
 
-/* The reader polls; it is woken early only when the buffer fills. */
+/* The reader polls. It is woken early only if the buffer fills. */
 static __always_inline void submit(void *record)
 {
 	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * TCP sockets: whose they are and what they carried. Counts only, never content,
- * and no address leaves the kernel. Only beginnings and ends of connections are
- * hooked, no packet is.
+ * TCP sockets: their process and their traffic. Only counters leave the kernel, no
+ * content and no address. Tracepoints are at the start and the end of a connection,
+ * not at packets.
  */
 #ifndef EBB_SOCK_H
 #define EBB_SOCK_H
 
-/* A socket's address stands for it while it lives. */
+/* The kernel address of a socket identifies it while it exists. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
@@ -20,7 +20,7 @@ static __always_inline bool is_loopback_v4(__be32 address)
 	return (address & 0xff) == 127;
 }
 
-/* Traffic of a machine with itself is none of the network. */
+/* Whether both ends are on this machine; such traffic does not use the network. */
 static __always_inline bool is_loopback(struct sock *sk)
 {
 	if (BPF_CORE_READ(sk, __sk_common.skc_family) == AF_INET) {
@@ -47,7 +47,7 @@ static __always_inline void fill_socket(struct ebb_socket *record, struct sock *
 	record->retransmits = BPF_CORE_READ(tcp, total_retrans);
 }
 
-/* The cgroup in which the socket was made, on hosts of version 2. */
+/* The cgroup in which the socket was created; only with cgroup v2. */
 static __always_inline __u64 cgroup_of_socket(struct sock *sk, __u32 *flags)
 {
 	if (memory_hierarchy)
@@ -57,7 +57,7 @@ static __always_inline __u64 cgroup_of_socket(struct sock *sk, __u32 *flags)
 	if (bpf_core_field_exists(struct sock_cgroup_data, cgroup)) {
 		id = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
 	} else {
-		/* 5.10: a pointer unless its lowest bit is set. */
+		/* Linux 5.10: a pointer unless the lowest bit is set. */
 		struct sock___old *old = (void *)sk;
 		__u64 value = BPF_CORE_READ(old, sk_cgrp_data.val);
 
@@ -70,10 +70,10 @@ static __always_inline __u64 cgroup_of_socket(struct sock *sk, __u32 *flags)
 }
 
 /*
- * These changes of state are the doing of the process that has the socket: it
- * connects, or it closes. All others can happen in anybody's time.
+ * In these state changes the current task is the process of the socket: it connects
+ * or closes. Other changes can happen in the context of any task.
  */
-static __always_inline bool is_of_its_process(int state)
+static __always_inline bool is_in_own_context(int state)
 {
 	return state == TCP_SYN_SENT || state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK;
 }
@@ -81,7 +81,7 @@ static __always_inline bool is_of_its_process(int state)
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_socket_state, struct sock *sk, int old_state, int state)
 {
-	if (!is_of_its_process(state))
+	if (!is_in_own_context(state))
 		return 0;
 	struct task_struct *task = (void *)bpf_get_current_task();
 
@@ -103,10 +103,10 @@ int BPF_PROG(on_socket_end, struct sock *sk)
 {
 	__u64 key = (__u64)sk;
 	struct process *owner = bpf_map_lookup_elem(&owners, &key);
-	struct ebb_socket seen = {};
+	struct ebb_socket totals = {};
 
-	fill_socket(&seen, sk);
-	if (!seen.received_bytes && !seen.sent_bytes && !seen.retransmits)
+	fill_socket(&totals, sk);
+	if (!totals.received_bytes && !totals.sent_bytes && !totals.retransmits)
 		goto forget;
 	struct ebb_socket *record = reserve(EBB_SOCKET, sizeof(*record));
 	if (!record)
@@ -120,10 +120,10 @@ int BPF_PROG(on_socket_end, struct sock *sk)
 	record->head.cgroup_id = cgroup_of_socket(sk, &record->head.flags);
 	if (is_loopback(sk))
 		record->head.flags |= EBB_LOOPBACK;
-	record->socket = seen.socket;
-	record->received_bytes = seen.received_bytes;
-	record->sent_bytes = seen.sent_bytes;
-	record->retransmits = seen.retransmits;
+	record->socket = totals.socket;
+	record->received_bytes = totals.received_bytes;
+	record->sent_bytes = totals.sent_bytes;
+	record->retransmits = totals.retransmits;
 	submit(record);
 forget:
 	if (owner)
@@ -131,7 +131,7 @@ forget:
 	return 0;
 }
 
-/* The sockets that are open, with the process that has each. */
+/* Lists the open sockets with their processes. */
 SEC("iter/task_file")
 int each_socket(struct bpf_iter__task_file *ctx)
 {
@@ -164,9 +164,9 @@ int each_socket(struct bpf_iter__task_file *ctx)
 }
 
 /*
- * Before 5.11 no file tells its socket: then those of the probe's own network
- * namespace with the process that connected. One that was accepted counts whole
- * when it is closed, which tells its process.
+ * Before Linux 5.11 a program cannot get the socket of a file. This lists sockets of
+ * the probe's own network namespace whose process connected. An accepted socket is
+ * counted when it is closed, because only then its process is known.
  */
 SEC("iter/tcp")
 int each_connection(struct bpf_iter__tcp *ctx)
@@ -177,7 +177,7 @@ int each_connection(struct bpf_iter__tcp *ctx)
 		return 0;
 	__u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
 
-	/* The first two are no whole sockets. */
+	/* The first two states have no full struct sock. */
 	if (state == TCP_TIME_WAIT || state == TCP_NEW_SYN_RECV || state == TCP_LISTEN ||
 	    state == TCP_CLOSE)
 		return 0;

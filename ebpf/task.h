@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Reads one task: who it is, where it belongs, what it used so far. Which of it
- * is told, and when, is decided by the programs.
+ * Reads one task: its identity, its cgroup and its resource use so far. The programs
+ * in ebb.bpf.c decide when a task is read and reported.
  */
 #ifndef EBB_TASK_H
 #define EBB_TASK_H
 
-/* Set before load: which hierarchy holds the memory controller, 0 for v2. */
+/* Set before load: the hierarchy with the memory controller, 0 for cgroup v2. */
 const volatile __u32 memory_hierarchy = 0;
 
 struct process {
@@ -18,15 +18,15 @@ struct process {
 struct disk {
 	__u64 read_bytes;
 	__u64 write_bytes;
-	__u64 asked_read_bytes;
-	__u64 asked_write_bytes;
+	__u64 syscall_read_bytes;
+	__u64 syscall_write_bytes;
 	__u64 read_calls;
 	__u64 write_calls;
 };
 
 /*
- * What the ended threads of a process moved. The kernel's own sum, signal->ioac,
- * also holds every child that was waited for, and so counts it twice.
+ * Bytes and calls of the ended threads of a process. The kernel's own sum,
+ * signal->ioac, also includes reaped children and so would count them twice.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -36,8 +36,8 @@ struct {
 } ended_threads SEC(".maps");
 
 /*
- * On a v1 host the default hierarchy says nothing, so the memory controller's
- * cgroup stands for the process.
+ * With cgroup v1 the default hierarchy has no useful cgroups, so this returns the
+ * cgroup of the memory controller.
  */
 static __always_inline __u64 cgroup_of(struct task_struct *task, __u32 *flags)
 {
@@ -73,51 +73,51 @@ static __always_inline void fill_head(struct ebb_head *head, __u32 kind, struct 
 	head->flags = flags;
 }
 
-/* The two delays are the task's own: the kernel keeps no sum of them. */
-static __always_inline void fill_delays(struct ebb_finer *finer, __u32 *flags, struct task_struct *task)
+/* The two delays are those of this thread; the kernel does not sum them. */
+static __always_inline void fill_delays(struct ebb_task_counters *counters, __u32 *flags, struct task_struct *task)
 {
 	if (bpf_core_field_exists(struct task_struct, sched_info.run_delay)) {
-		finer->run_queue_ns = task->sched_info.run_delay;
+		counters->run_queue_ns = task->sched_info.run_delay;
 		*flags |= EBB_HAS_RUN_QUEUE;
 	}
 	if (bpf_core_field_exists(struct task_struct, delays)) {
 		struct task_delay_info *delays = task->delays;
 
 		if (delays) {
-			finer->disk_delay_ns = delays->blkio_delay;
+			counters->disk_delay_ns = delays->blkio_delay;
 			*flags |= EBB_HAS_DISK_DELAY;
 		}
 	}
 }
 
-/* The counts of the threads that have ended, the leader too once it is gone. */
-static __always_inline void add_ended(struct ebb_finer *finer, struct signal_struct *signal)
+/* The counters of ended threads, including the leader once it is released. */
+static __always_inline void add_ended(struct ebb_task_counters *counters, struct signal_struct *signal)
 {
-	finer->user_ns += signal->utime;
-	finer->system_ns += signal->stime;
-	finer->voluntary += signal->nvcsw;
-	finer->involuntary += signal->nivcsw;
-	finer->minor_faults += signal->min_flt;
-	finer->major_faults += signal->maj_flt;
+	counters->user_ns += signal->utime;
+	counters->system_ns += signal->stime;
+	counters->voluntary += signal->nvcsw;
+	counters->involuntary += signal->nivcsw;
+	counters->minor_faults += signal->min_flt;
+	counters->major_faults += signal->maj_flt;
 }
 
-static __always_inline void add_own(struct ebb_finer *finer, struct task_struct *task)
+static __always_inline void add_own(struct ebb_task_counters *counters, struct task_struct *task)
 {
-	finer->user_ns += task->utime;
-	finer->system_ns += task->stime;
-	finer->voluntary += task->nvcsw;
-	finer->involuntary += task->nivcsw;
-	finer->minor_faults += task->min_flt;
-	finer->major_faults += task->maj_flt;
+	counters->user_ns += task->utime;
+	counters->system_ns += task->stime;
+	counters->voluntary += task->nvcsw;
+	counters->involuntary += task->nivcsw;
+	counters->minor_faults += task->min_flt;
+	counters->major_faults += task->maj_flt;
 }
 
-/* Whether a task has a core, waits for one, or waits for something else. */
+/* Whether a task runs, waits for a core, or waits for something else. */
 static __always_inline __u32 state_of(struct task_struct *task)
 {
 	struct task_struct___old *old = (void *)task;
 	__u64 state;
 
-	/* An int up to 6.18, one byte in 7.3: read by whatever size it has. */
+	/* An int up to Linux 6.18, one byte in 7.3; CO-RE reads either size. */
 	if (bpf_core_field_exists(struct task_struct, on_cpu) && BPF_CORE_READ_BITFIELD(task, on_cpu))
 		return EBB_ON_CPU;
 	if (bpf_core_field_exists(struct task_struct, __state))
@@ -135,7 +135,7 @@ struct rss {
 	__u64 shmem;
 };
 
-/* A per-CPU counter is approximate and can be below zero for a moment. */
+/* A per-CPU counter is approximate and can be negative for a moment. */
 static __always_inline __u64 not_negative(__s64 pages)
 {
 	return pages < 0 ? 0 : pages;
@@ -144,7 +144,7 @@ static __always_inline __u64 not_negative(__s64 pages)
 static __always_inline void read_rss(struct mm_struct *mm, struct rss *rss)
 {
 	if (bpf_core_type_exists(struct mm_rss_stat)) {
-		/* Read by address: the verifier of 5.10 follows no typedef in an array. */
+		/* Read by address: the verifier of 5.10 does not follow a typedef in an array. */
 		struct mm_struct___array *old = (void *)mm;
 
 		rss->file = not_negative(BPF_CORE_READ(old, rss_stat.count[0].counter));
@@ -185,8 +185,8 @@ static __always_inline struct disk disk_of(struct task_struct *task)
 	if (bpf_core_field_exists(struct task_io_accounting, read_bytes)) {
 		disk.read_bytes = task->ioac.read_bytes;
 		disk.write_bytes = task->ioac.write_bytes;
-		disk.asked_read_bytes = task->ioac.rchar;
-		disk.asked_write_bytes = task->ioac.wchar;
+		disk.syscall_read_bytes = task->ioac.rchar;
+		disk.syscall_write_bytes = task->ioac.wchar;
 		disk.read_calls = task->ioac.syscr;
 		disk.write_calls = task->ioac.syscw;
 	}
@@ -194,9 +194,10 @@ static __always_inline struct disk disk_of(struct task_struct *task)
 }
 
 /*
- * A process that never had a second thread, which is most of them, has no entry.
- * The kernel adds a thread's run time to its process when it lets go of it: of an
- * ending process nothing is added yet, of an ended one only what the leader ran.
+ * Most processes never have a second thread; they have no entry in ended_threads.
+ * The kernel adds the run time of a thread to its process when it releases the
+ * thread. For an ending process it has added nothing yet, and for a released process
+ * only the run time of the leader, leader_added.
  */
 static __always_inline bool had_one_thread(struct task_struct *leader, __u64 leader_added)
 {
@@ -209,7 +210,7 @@ static __always_inline void keep_disk_of_ended(struct task_struct *task, struct 
 {
 	struct disk disk = disk_of(task);
 
-	/* Bytes without a call come from mapped pages, a call without bytes from polling. */
+	/* Mapped pages cause bytes without calls; polling causes calls without bytes. */
 	if (!(disk.read_bytes | disk.write_bytes | disk.read_calls | disk.write_calls) ||
 	    (task == leader && had_one_thread(leader, 0)))
 		return;
@@ -223,24 +224,24 @@ static __always_inline void keep_disk_of_ended(struct task_struct *task, struct 
 		return;
 	__sync_fetch_and_add(&sum->read_bytes, disk.read_bytes);
 	__sync_fetch_and_add(&sum->write_bytes, disk.write_bytes);
-	__sync_fetch_and_add(&sum->asked_read_bytes, disk.asked_read_bytes);
-	__sync_fetch_and_add(&sum->asked_write_bytes, disk.asked_write_bytes);
+	__sync_fetch_and_add(&sum->syscall_read_bytes, disk.syscall_read_bytes);
+	__sync_fetch_and_add(&sum->syscall_write_bytes, disk.syscall_write_bytes);
 	__sync_fetch_and_add(&sum->read_calls, disk.read_calls);
 	__sync_fetch_and_add(&sum->write_calls, disk.write_calls);
 }
 
-/* Of a process whose threads have all ended. */
+/* The totals of a process after all its threads ended. */
 static __always_inline struct disk disk_of_ended(struct task_struct *leader, bool one_thread)
 {
 	struct process process = process_of(leader);
 	struct disk *sum = one_thread ? 0 : bpf_map_lookup_elem(&ended_threads, &process);
 	struct disk disk = disk_of(leader);
 
-	/* One load must not serve both pointers: the verifier refuses that. */
+	/* The verifier refuses one load that serves both pointers. */
 	barrier_var(disk.read_bytes);
 	barrier_var(disk.write_bytes);
-	barrier_var(disk.asked_read_bytes);
-	barrier_var(disk.asked_write_bytes);
+	barrier_var(disk.syscall_read_bytes);
+	barrier_var(disk.syscall_write_bytes);
 	barrier_var(disk.read_calls);
 	barrier_var(disk.write_calls);
 	if (sum)
@@ -248,15 +249,15 @@ static __always_inline struct disk disk_of_ended(struct task_struct *leader, boo
 	return disk;
 }
 
-static __always_inline void add_asked(struct ebb_finer *finer, const struct disk *disk)
+static __always_inline void add_syscall_io(struct ebb_task_counters *counters, const struct disk *disk)
 {
-	finer->asked_read_bytes += disk->asked_read_bytes;
-	finer->asked_write_bytes += disk->asked_write_bytes;
-	finer->read_calls += disk->read_calls;
-	finer->write_calls += disk->write_calls;
+	counters->syscall_read_bytes += disk->syscall_read_bytes;
+	counters->syscall_write_bytes += disk->syscall_write_bytes;
+	counters->read_calls += disk->read_calls;
+	counters->write_calls += disk->write_calls;
 }
 
-/* CPU of the ended threads, and how the process ended. */
+/* CPU time of the ended threads, and the exit code of the process. */
 static __always_inline void fill_totals(struct ebb_exit *record, struct task_struct *leader, const struct disk *disk)
 {
 	struct signal_struct *signal = leader->signal;

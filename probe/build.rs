@@ -1,9 +1,13 @@
-//! Compiles the kernel half and embeds it. The object is the same for every
-//! kernel and CPU of one byte order, so the host's headers are not asked.
+//! Compiles the kernel half and embeds it, and generates the Rust types of its records. The object
+//! is the same for every kernel and CPU of one byte order, so the headers of the host are not used.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+#[path = "build/records.rs"]
+mod records;
 
 const SOURCES: [&str; 8] = [
     "ebb.bpf.c",
@@ -11,9 +15,9 @@ const SOURCES: [&str; 8] = [
     "event.h",
     "ring.h",
     "task.h",
-    "apart.h",
+    "namespaces.h",
     "sock.h",
-    "rest.h",
+    "idle_tasks.h",
 ];
 
 fn main() {
@@ -22,15 +26,30 @@ fn main() {
     for source in SOURCES {
         println!("cargo::rerun-if-changed={}", folder.join(source).display());
     }
+    println!("cargo::rerun-if-changed=build/records.rs");
     println!("cargo::rerun-if-env-changed=CLANG");
-    let object = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("ebb.bpf.o");
-    if let Err(problem) = compile(&folder.join("ebb.bpf.c"), &object) {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    if let Err(problem) = build(&folder, &out) {
         println!("cargo::error={problem}");
         std::process::exit(1);
     }
 }
 
-fn compile(source: &Path, object: &Path) -> Result<(), String> {
+fn build(folder: &Path, out: &Path) -> Result<(), String> {
+    let event_h = folder.join("event.h");
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |error| format!("failed to use {path}: {error}")
+    };
+    let header = fs::read_to_string(&event_h).map_err(failed(&event_h))?;
+    let records = records::generate(&header)?;
+    let (bindings, layout) = (out.join("bindings.rs"), out.join("layout.h"));
+    fs::write(&bindings, records.rust).map_err(failed(&bindings))?;
+    fs::write(&layout, records.assertions).map_err(failed(&layout))?;
+    compile(&folder.join("ebb.bpf.c"), &layout, &out.join("ebb.bpf.o"))
+}
+
+fn compile(source: &Path, layout: &Path, object: &Path) -> Result<(), String> {
     let clang = find_clang()?;
     let target = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
         Ok("aarch64") => "-D__TARGET_ARCH_arm64",
@@ -39,21 +58,22 @@ fn compile(source: &Path, object: &Path) -> Result<(), String> {
     let done = Command::new(&clang)
         .args(["-target", "bpf", "-mcpu=v3", target])
         .args(["-g", "-O2", "-Wall", "-Werror", "-c"])
+        .arg(format!("-DEBB_LAYOUT=\"{}\"", layout.display()))
         .arg(source)
         .arg("-o")
         .arg(object)
         .output()
-        .map_err(|error| format!("{clang} does not start: {error}"))?;
+        .map_err(|error| format!("failed to start {clang}: {error}"))?;
     if done.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    if said.contains("bpf/bpf_helpers.h") {
+    let output = String::from_utf8_lossy(&done.stderr);
+    if output.contains("bpf/bpf_helpers.h") {
         return Err("bpf/bpf_helpers.h is missing; install it: apt-get install libbpf-dev".into());
     }
     Err(format!(
-        "{clang} refused the kernel half: {}",
-        said.replace('\n', " | ")
+        "{clang} failed to compile the kernel half: {}",
+        output.replace('\n', " | ")
     ))
 }
 
@@ -72,8 +92,8 @@ fn find_clang() -> Result<String, String> {
         .find(starts)
         .map(str::to_owned)
         .ok_or_else(|| {
-            "no clang compiles the kernel half; install it: apt-get install clang-14 \
-             libbpf-dev, or name one in CLANG"
+            "clang is missing, which compiles the kernel half; install it: apt-get install \
+             clang-14 libbpf-dev, or set CLANG to its path"
                 .into()
         })
 }

@@ -1,14 +1,14 @@
-//! Requests the use of each GPU and its processes from the NVIDIA driver: a line is read, a line of
-//! JSON is written. It is a separate program for two reasons: the static probe cannot load the
-//! library of the driver at run time, and the library can hang.
+//! Reads the state of each GPU and its processes from the NVIDIA driver. Each line on the standard
+//! input requests one line of JSON. This is a separate program for two reasons: the static probe
+//! cannot load the driver's library at run time, and the library can hang.
 //!
-//!     ebb-gpu [LIBRARY]      default: libnvidia-ml.so.1
+//!     ebb-gpu [LIBRARY]      the driver's library [libnvidia-ml.so.1]
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write, stdin, stdout};
 
 use anyhow::Context;
-use ebb_telemetry::gpu_sample::{GpuDevice, GpuLook, GpuProcess};
+use ebb_telemetry::gpu_sample::{GpuDevice, GpuProcess, GpuSample};
 use ebb_telemetry::units::{Bytes, Share};
 use nvml_wrapper::enum_wrappers::device::Sampling;
 use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
@@ -22,39 +22,39 @@ fn main() -> anyhow::Result<()> {
     let library = std::env::args_os().nth(1);
     let library = library.unwrap_or_else(|| OsString::from(LIBRARY));
     let nvml = Nvml::builder().lib_path(&library).init();
-    let nvml = nvml.with_context(|| format!("failed to start {}", library.display()))?;
-    let mut seen_until = Vec::new();
+    let nvml = nvml.with_context(|| format!("failed to load {}", library.display()))?;
+    let mut sampled_until = Vec::new();
     for line in stdin().lock().lines() {
-        line.context("failed to read the request")?;
-        let look = look(&nvml, &mut seen_until)?;
+        line.context("failed to read a request")?;
+        let sample = sample(&nvml, &mut sampled_until)?;
         let mut out = stdout().lock();
-        serde_json::to_writer(&mut out, &look).context("failed to write the response")?;
+        serde_json::to_writer(&mut out, &sample).context("failed to write the answer")?;
         writeln!(out).and_then(|()| out.flush())?;
     }
     Ok(())
 }
 
-/// Driver times of the newest reported samples of a device.
+/// The driver's times of the newest samples of a device that were reported.
 #[derive(Debug, Default, Clone, Copy)]
-struct SeenUntil {
+struct SampledUntil {
     device: u64,
     processes: u64,
 }
 
-fn look(nvml: &Nvml, seen_until: &mut Vec<SeenUntil>) -> anyhow::Result<GpuLook> {
+fn sample(nvml: &Nvml, sampled_until: &mut Vec<SampledUntil>) -> anyhow::Result<GpuSample> {
     let count = nvml.device_count().context("failed to count the GPUs")?;
-    seen_until.resize(count as usize, SeenUntil::default());
+    sampled_until.resize(count as usize, SampledUntil::default());
     let mut devices = Vec::new();
-    for (number, until) in (0..count).zip(seen_until) {
-        // One that fell off the bus must not hide the others.
+    for (number, until) in (0..count).zip(sampled_until) {
+        // A device that fails must not hide the others.
         if let Ok(device) = nvml.device_by_index(number) {
-            devices.push(tell(number, &device, until));
+            devices.push(read_device(number, &device, until));
         }
     }
-    Ok(GpuLook { devices })
+    Ok(GpuSample { devices })
 }
 
-fn tell(number: u32, device: &Device<'_>, until: &mut SeenUntil) -> GpuDevice {
+fn read_device(number: u32, device: &Device<'_>, until: &mut SampledUntil) -> GpuDevice {
     let memory = device.memory_info().ok();
     let busy = busy(device, &mut until.device);
     GpuDevice {
@@ -67,8 +67,8 @@ fn tell(number: u32, device: &Device<'_>, until: &mut SeenUntil) -> GpuDevice {
     }
 }
 
-/// The mean of the driver's own samples, several a second; where it keeps none, its
-/// last one.
+/// The mean of the driver's own samples, several a second. If the driver stores none, the current
+/// value.
 fn busy(device: &Device<'_>, until: &mut u64) -> Option<Share> {
     let Ok(samples) = device.samples(Sampling::GpuUtilization, *until) else {
         return device.utilization_rates().ok().map(|now| percent(now.gpu));
@@ -82,8 +82,8 @@ fn busy(device: &Device<'_>, until: &mut u64) -> Option<Share> {
     mean(shares)
 }
 
-/// GPU use of each process. The driver has no samples of an idle process, and only samples of the
-/// busy time of another process. No process has a larger share than the device.
+/// The processes of a device; `None` if the driver does not list them. The driver has samples only
+/// of the time in which a process was busy, so their mean is limited to the device's.
 fn processes(
     device: &Device<'_>,
     device_busy: Option<Share>,
@@ -97,7 +97,7 @@ fn processes(
     };
     let newest = samples.iter().flatten().map(|sample| sample.timestamp);
     *until = newest.max().unwrap_or(*until);
-    let tell = |process: ProcessInfo| {
+    let read_process = |process: ProcessInfo| {
         let of_it = |all: &Vec<ProcessUtilizationSample>| {
             let of_it = all.iter().filter(|sample| sample.pid == process.pid);
             let busy = mean(of_it.map(|sample| u64::from(sample.sm_util)));
@@ -113,14 +113,14 @@ fn processes(
             busy: samples.as_ref().map(of_it),
         }
     };
-    Some(compute.into_iter().map(tell).collect())
+    Some(compute.into_iter().map(read_process).collect())
 }
 
 fn percent(percent: u32) -> Share {
     Share::from_ppm(percent.min(100) * 10_000)
 }
 
-/// The mean of percentages; `None` of none.
+/// The mean of percentages; `None` if there are none.
 fn mean(percents: impl Iterator<Item = u64>) -> Option<Share> {
     let (count, sum) = percents.fold((0, 0), |(count, sum), p| (count + 1, sum + p.min(100)));
     let ppm = (sum * 10_000).checked_div(count)?;
@@ -140,7 +140,7 @@ mod tests {
         check(&[], None);
         check(&[0, 0], Some(0));
         check(&[100, 50], Some(750_000));
-        // Some drivers answer more than is possible.
+        // Some drivers report more than 100 %.
         check(&[4_000], Some(1_000_000));
     }
 }

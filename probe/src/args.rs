@@ -9,84 +9,85 @@ use crate::label::USUAL_PATH;
 
 const EXAMPLES: &str = "\
 Examples:
-  ebb-probe check                      what this machine lacks, and what mends it
-  ebb-probe once --interval 5          what the next five seconds are
-  ebb-probe once --format json | jq .heartbeat.workload
+  ebb-probe check                      list what this machine lacks
+  ebb-probe snapshot --interval 5      observe the next five seconds
+  ebb-probe snapshot --format json | jq .heartbeat.workload
   ebb-probe run --config /etc/ebb/probe.toml
-  ebb-probe label run=r7 sample=S1     of the step that this is started in
-  ebb-probe run --sink /tmp/ebb --interval 2    into a folder, without a cloud
+  ebb-probe label run=r7 sample=S1     label the task of this process
+  ebb-probe run --sink /tmp/ebb --interval 2    write to a folder, without a cloud
 
-Exit status: 0 done; 1 failed, or `check` found something that lacks;
-2 the command line or the configuration is wrong.
-Logs go to the standard error, as JSON when that is no terminal; RUST_LOG
-chooses how many.";
+Exit status: 0 done; 1 failed, or `check` found a problem; 2 the command line
+or the configuration is wrong.
+Logs go to the standard error, as JSON if it is no terminal. RUST_LOG sets
+their level.";
 
-/// What this machine did, and when it did nothing.
+/// Observe what runs on this machine, and report it to the sweep
 #[derive(Debug, Parser)]
 #[command(name = "ebb-probe", version, after_help = EXAMPLES)]
 pub struct Args {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What the program does.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Watch until told to stop, and send what was seen
+    /// Observe this machine and send reports until stopped
     Run {
-        /// The configuration
+        /// Read this configuration file
         #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
         config: PathBuf,
-        /// Put records into this folder, or place of an object store, instead of the
-        /// cloud; needs no configuration. `ebb sweep --lake` judges them
+        /// Write to a folder or object store, without a cloud and configuration
         #[arg(long, value_name = "DIR|URL")]
         sink: Option<String>,
-        /// The length of an interval, instead of the configured one
+        /// Use intervals of this length, instead of the configured one
         #[arg(long, value_name = "SECONDS")]
         interval: Option<u64>,
     },
-    /// Watch one interval and print it; nothing is sent
-    Once {
-        /// How long to watch
+    /// Observe one interval and print it; send nothing
+    #[command(alias = "once")]
+    Snapshot {
+        /// Observe for this long
         #[arg(long, value_name = "SECONDS", default_value_t = 10)]
         interval: u64,
-        /// How to print it
+        /// Print in this format
         #[arg(long, value_enum, default_value_t = Format::Table)]
         format: Format,
-        /// A file of rules to try, before the built-in ones
+        /// Try these label rules before the built-in ones
         #[arg(long, value_name = "FILE")]
         rules: Option<PathBuf>,
     },
-    /// Hand the step that this command is part of a trace id and labels
+    /// Send a trace id and labels for the task of this process
     ///
-    /// The probe of this machine takes them where label_socket is set. The labels run,
-    /// pipeline and sample say what the step is of.
+    /// The probe of this machine accepts them if label_socket is set. The labels run,
+    /// pipeline and sample name what the task belongs to.
     Label {
-        /// Where the probe listens
+        /// Connect to the probe at this socket
         #[arg(long, value_name = "PATH", default_value = USUAL_PATH)]
         socket: PathBuf,
-        /// The scheduler's own id of this step's trace
+        /// Set the trace id of this task in the scheduler's own traces
         #[arg(long, value_name = "ID")]
         trace_id: Option<String>,
-        /// Labels
+        /// Set these labels
         #[arg(value_name = "KEY=VALUE", required_unless_present = "trace_id")]
         labels: Vec<String>,
     },
-    /// Say what this machine lacks for the probe, and what mends it; the queue is
-    /// tried by a message without heartbeats
+    /// List what this machine lacks for the probe, and how to fix it
+    ///
+    /// It tests the queue with a message without heartbeats.
     Check {
-        /// The configuration
+        /// Read this configuration file
         #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
         config: PathBuf,
     },
 }
 
-/// How an interval is printed.
+/// The format of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// A table for people
     Table,
-    /// For programs: `heartbeat` and `ended`, as the wire contract has them.
+    /// JSON with the fields `heartbeat` and `ended`
     Json,
 }

@@ -5,13 +5,12 @@ pub mod arguments;
 mod launcher;
 pub mod path;
 pub mod pod;
-pub mod script;
 
 use ebb_telemetry::step::{RunName, StepId, StepKind};
 
-use self::script::Script;
+use crate::kernel::script::Script;
 use crate::kernel::{ProcessKey, TaskKind, WorkFolder};
-use crate::rules::{Children, Class, MASKED, Rules, Subject};
+use crate::label_rules::{Children, Class, MASKED, Rules, Subject};
 
 /// The class of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,9 +71,9 @@ pub struct Facts<'a> {
 /// Nextflow task or of a Snakemake shell; the task of the parent. For a process outside all tasks,
 /// the rules for its program decide. A program without a rule becomes the root of a new process
 /// tree.
-pub fn place(facts: &Facts<'_>, rules: &Rules) -> Placement {
+pub fn classify(facts: &Facts<'_>, rules: &Rules) -> Placement {
     if facts.kind == TaskKind::Kernel || facts.key.pid == 1 {
-        return Placement::Background(Children::Judged);
+        return Placement::Background(Children::Classified);
     }
     let subject = Subject {
         program: facts.program,
@@ -99,7 +98,7 @@ pub fn place(facts: &Facts<'_>, rules: &Rules) -> Placement {
     }
     let unit = facts.cgroup.and_then(path::unit);
     match facts.inherited {
-        Some(Placement::Step(step)) if !moved(step, unit.as_ref()) => {
+        Some(Placement::Step(step)) if !has_left(step, unit.as_ref()) => {
             return Placement::Step(step.clone());
         }
         Some(Placement::Background(Children::Inherit)) => {
@@ -118,7 +117,7 @@ pub fn place(facts: &Facts<'_>, rules: &Rules) -> Placement {
 
 /// A process leaves a session or service when it moves to another systemd unit. It leaves any
 /// other task only for a container or job, which is checked earlier.
-fn moved(step: &Step, unit: Option<&path::CgroupStep>) -> bool {
+fn has_left(step: &Step, unit: Option<&path::CgroupStep>) -> bool {
     let of_unit = matches!(step.id.kind, StepKind::Session | StepKind::Service);
     of_unit && unit.is_some_and(|unit| unit.id != step.id)
 }
@@ -160,7 +159,7 @@ mod tests {
     use super::*;
 
     fn background() -> Placement {
-        Placement::Background(Children::Judged)
+        Placement::Background(Children::Classified)
     }
 
     fn born_in(kind: StepKind, key: &str) -> Placement {
@@ -196,7 +195,7 @@ mod tests {
             parent: None,
             inherited: case.inherited.as_ref(),
         };
-        let got = match place(&facts, &Rules::built_in()) {
+        let got = match classify(&facts, &Rules::built_in()) {
             Placement::Background(_) => "background".to_owned(),
             Placement::Step(step) => format!("{:?} {}", step.id.kind, step.id.key),
         };
@@ -327,7 +326,7 @@ mod tests {
                 }),
                 inherited: Some(&inherited),
             };
-            let Placement::Step(step) = place(&facts, &Rules::built_in()) else {
+            let Placement::Step(step) = classify(&facts, &Rules::built_in()) else {
                 panic!("{program} is no background");
             };
             let run = step
@@ -370,7 +369,7 @@ mod tests {
                 parent: None,
                 inherited: None,
             };
-            place(&facts, &rules)
+            classify(&facts, &rules)
         };
         assert_eq!(placed(1, TaskKind::User), background());
         assert_eq!(placed(9, TaskKind::Kernel), background());

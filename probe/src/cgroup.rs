@@ -17,7 +17,7 @@ use crate::kernel_file;
 #[derive(Debug, Error)]
 pub enum CgroupError {
     /// A kernel file could not be read.
-    #[error("{path} could not be read")]
+    #[error("failed to read {path}")]
     Read {
         /// The file.
         path: PathBuf,

@@ -11,49 +11,52 @@ use crate::config::Config;
 use crate::connect::{self, Connected, Fallback};
 use crate::kernel::KernelHalf;
 use crate::kernel::programs::{OomEvents, SocketEvents};
+use crate::label_rules::keeper;
+use crate::label_rules::source::{RulesLookup, SourceError};
 use crate::network::Network;
 use crate::node;
-use crate::rules::kept;
-use crate::rules::source::{Found, SourceError};
 
 /// The result for one requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
+pub enum CheckResult {
     /// The requirement is met; the text gives details.
-    Good(String),
+    Met(String),
     /// The probe runs without it and observes less.
-    Less(String),
+    Limited(String),
     /// The probe does not run without it.
-    Lacks(String),
+    Missing(String),
     /// It could not be checked because another requirement is not met.
     Skipped(&'static str),
 }
 
 /// One line of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct CheckLine {
     what: &'static str,
-    finding: Finding,
+    result: CheckResult,
 }
 
-impl Line {
+impl CheckLine {
     /// True if the probe does not run because of this requirement.
     pub const fn is_bad(&self) -> bool {
-        matches!(self.finding, Finding::Lacks(_))
+        matches!(self.result, CheckResult::Missing(_))
     }
 
-    const fn is_less(&self) -> bool {
-        matches!(self.finding, Finding::Less(_) | Finding::Lacks(_))
+    const fn is_limited(&self) -> bool {
+        matches!(
+            self.result,
+            CheckResult::Limited(_) | CheckResult::Missing(_)
+        )
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for CheckLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (mark, words) = match &self.finding {
-            Finding::Good(words) => ("ok", words.as_str()),
-            Finding::Less(words) => ("less", words.as_str()),
-            Finding::Lacks(words) => ("LACKS", words.as_str()),
-            Finding::Skipped(words) => ("-", *words),
+        let (mark, words) = match &self.result {
+            CheckResult::Met(words) => ("ok", words.as_str()),
+            CheckResult::Limited(words) => ("less", words.as_str()),
+            CheckResult::Missing(words) => ("LACKS", words.as_str()),
+            CheckResult::Skipped(words) => ("-", *words),
         };
         write!(f, "{mark:<6}{:<14}{words}", self.what)
     }
@@ -63,61 +66,64 @@ impl fmt::Display for Line {
 const SAMPLED: &str = "procfs is sampled, which misses short processes";
 
 /// Checks all requirements.
-pub async fn all(config_path: &Path) -> Vec<Line> {
-    let mut lines = vec![rights(), types()];
-    let ready = lines.iter().all(|line| !line.is_less());
+pub async fn all(config_path: &Path) -> Vec<CheckLine> {
+    let mut lines = vec![capabilities(), types()];
+    let ready = lines.iter().all(|line| !line.is_limited());
     lines.extend(kernel_half(ready));
     lines.push(network());
     match Config::read(config_path) {
         Ok(config) => {
-            lines.push(good("configuration", config_path.display()));
+            lines.push(met("configuration", config_path.display()));
             lines.push(spool(&config));
             lines.extend(cloud(&config).await);
         }
         Err(error) => {
-            lines.push(lacks("configuration", chain(&error.into())));
-            lines.push(line(
+            lines.push(missing("configuration", chain(&error.into())));
+            lines.push(check_line(
                 "cloud",
-                Finding::Skipped("not asked without a configuration"),
+                CheckResult::Skipped("not checked without a configuration"),
             ));
         }
     }
     lines
 }
 
-const fn line(what: &'static str, finding: Finding) -> Line {
-    Line { what, finding }
+const fn check_line(what: &'static str, result: CheckResult) -> CheckLine {
+    CheckLine { what, result }
 }
 
-fn good(what: &'static str, words: impl fmt::Display) -> Line {
-    line(what, Finding::Good(words.to_string()))
+fn met(what: &'static str, words: impl fmt::Display) -> CheckLine {
+    check_line(what, CheckResult::Met(words.to_string()))
 }
 
-fn less(what: &'static str, words: impl fmt::Display) -> Line {
-    line(what, Finding::Less(words.to_string()))
+fn limited(what: &'static str, words: impl fmt::Display) -> CheckLine {
+    check_line(what, CheckResult::Limited(words.to_string()))
 }
 
-fn lacks(what: &'static str, words: impl fmt::Display) -> Line {
-    line(what, Finding::Lacks(words.to_string()))
+fn missing(what: &'static str, words: impl fmt::Display) -> CheckLine {
+    check_line(what, CheckResult::Missing(words.to_string()))
 }
 
 fn chain(error: &anyhow::Error) -> String {
     format!("{error:#}")
 }
 
-fn rights() -> Line {
+fn capabilities() -> CheckLine {
     const WHAT: &str = "rights";
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    match missing_rights(&status).as_deref() {
-        Some([]) => good(WHAT, "may load eBPF and look at every process"),
-        Some(missing) => less(
+    match missing_capabilities(&status).as_deref() {
+        Some([]) => met(WHAT, "may load eBPF and read every process"),
+        Some(missing) => limited(
             WHAT,
             format!(
-                "no {}; run it as root, or by the unit in infra/",
+                "no {}; run the probe as root, or with the unit in infra/",
                 missing.join(", ")
             ),
         ),
-        None => lacks(WHAT, "/proc/self/status says no capabilities; mount /proc"),
+        None => missing(
+            WHAT,
+            "/proc/self/status contains no capabilities; mount /proc",
+        ),
     }
 }
 
@@ -125,7 +131,7 @@ fn rights() -> Line {
 /// `CAP_SYS_ADMIN` includes the first two, as before Linux 5.8.
 ///
 /// Source: `include/uapi/linux/capability.h`.
-fn missing_rights(status: &str) -> Option<Vec<&'static str>> {
+fn missing_capabilities(status: &str) -> Option<Vec<&'static str>> {
     const ADMIN: u32 = 21;
     const WANTED: [(&str, u32, bool); 4] = [
         ("CAP_BPF", 39, true),
@@ -145,38 +151,40 @@ fn missing_rights(status: &str) -> Option<Vec<&'static str>> {
     Some(missing.collect())
 }
 
-fn types() -> Line {
+fn types() -> CheckLine {
     const PATH: &str = "/sys/kernel/btf/vmlinux";
     match fs::metadata(PATH) {
-        Ok(file) => good("kernel types", format!("{PATH}, {} bytes", file.len())),
-        Err(_) => less(
+        Ok(file) => met("kernel types", format!("{PATH}, {} bytes", file.len())),
+        Err(_) => limited(
             "kernel types",
             format!(
-                "no {PATH}, so that {SAMPLED}; boot a kernel with CONFIG_DEBUG_INFO_BTF=y (5.10 or later)"
+                "no {PATH}, so {SAMPLED}; boot a kernel with CONFIG_DEBUG_INFO_BTF=y (5.10 or later)"
             ),
         ),
     }
 }
 
-fn kernel_half(ready: bool) -> Vec<Line> {
+fn kernel_half(ready: bool) -> Vec<CheckLine> {
     const WHAT: &str = "kernel half";
     let hierarchy = match Hierarchy::find() {
         Ok(hierarchy) => hierarchy,
         Err(error) => {
             let words = chain(&error.into());
-            return vec![lacks(
+            return vec![missing(
                 "cgroups",
                 format!("{words}; mount cgroup2 on /sys/fs/cgroup"),
             )];
         }
     };
-    let found = good("cgroups", hierarchy.mount.display());
+    let found = met("cgroups", hierarchy.mount.display());
     if !ready {
         return vec![
             found,
-            line(
+            check_line(
                 WHAT,
-                Finding::Skipped("not loaded without the above: procfs is sampled"),
+                CheckResult::Skipped(
+                    "not loaded, because a requirement above is missing; procfs is sampled",
+                ),
             ),
         ];
     }
@@ -186,62 +194,64 @@ fn kernel_half(ready: bool) -> Vec<Line> {
             let words = chain(&error.into());
             let words = words.lines().next().unwrap_or_default();
             let words =
-                format!("{SAMPLED}: {words}; 5.10 or later without lockdown of eBPF loads it");
-            return vec![found, less(WHAT, words)];
+                format!("{SAMPLED}: {words}; use Linux 5.10 or later without lockdown of eBPF");
+            return vec![found, limited(WHAT, words)];
         }
     };
     let oom = match loaded.oom_events() {
-        OomEvents::Attached => good("memory kills", "told with their victims"),
-        OomEvents::Missing(_) => line(
+        OomEvents::Attached => met("memory kills", "reported with their victims"),
+        OomEvents::Missing(_) => check_line(
             "memory kills",
-            Finding::Less("told by cgroup only; mount -t tracefs none /sys/kernel/tracing".into()),
+            CheckResult::Limited(
+                "known by cgroup only; run mount -t tracefs none /sys/kernel/tracing".into(),
+            ),
         ),
     };
     let sockets = match loaded.socket_events() {
-        SocketEvents::Whole => good("sockets", "TCP is told by process"),
-        SocketEvents::OwnNamespace(_) => line(
+        SocketEvents::Whole => met("sockets", "TCP traffic is known by process"),
+        SocketEvents::OwnNamespace(_) => check_line(
             "sockets",
-            Finding::Less(
-                "TCP is told by process; what was accepted, and in containers' own networks, \
-                 when a connection ends: 5.11 tells it before"
+            CheckResult::Limited(
+                "TCP traffic is known by process. Accepted connections, and those in container networks, \
+                 count when they end; Linux 5.11 counts them before"
                     .into(),
             ),
         ),
-        SocketEvents::AtEnd(_) => line(
+        SocketEvents::AtEnd(_) => check_line(
             "sockets",
-            Finding::Less(
-                "TCP is told by process when a connection ends; 5.11 tells it before".into(),
+            CheckResult::Limited(
+                "TCP traffic is known by process when a connection ends; Linux 5.11 counts it before".into(),
             ),
         ),
-        SocketEvents::Missing(_) => line(
+        SocketEvents::Missing(_) => check_line(
             "sockets",
-            Finding::Less("network is told of the whole node only".into()),
+            CheckResult::Limited("network traffic is known only for the whole node".into()),
         ),
     };
-    vec![found, good(WHAT, "loads and attaches"), oom, sockets]
+    vec![found, met(WHAT, "loads and attaches"), oom, sockets]
 }
 
-fn network() -> Line {
+fn network() -> CheckLine {
     let network = Network::watch("/");
     let names: Vec<_> = network.interfaces().collect();
     if names.is_empty() {
-        let words = "no physical interface, so that no node is called idle; \
+        let words = "no physical interface, so the node is never reported as idle; \
                      run the probe in the host's network, not in a container's";
-        return line("network", Finding::Less(words.into()));
+        return check_line("network", CheckResult::Limited(words.into()));
     }
-    good("network", names.join(", "))
+    met("network", names.join(", "))
 }
 
 /// Writes a separate file, because a running probe has the spool open.
-fn spool(config: &Config) -> Line {
+fn spool(config: &Config) -> CheckLine {
     let folder = &config.spool_dir;
     let file = folder.join("check");
     let tried = fs::create_dir_all(folder)
         .and_then(|()| fs::write(&file, ""))
         .and_then(|()| fs::remove_file(&file));
     match tried {
-        Ok(()) => good("spool", folder.display()),
-        Err(error) => less(
+        Ok(()) => met("spool", folder.display()),
+        Err(error) => limited(
             "spool",
             format!(
                 "failed to write to {}: {error}; unsent records are kept in memory only, and a \
@@ -254,7 +264,7 @@ fn spool(config: &Config) -> Line {
 
 /// Sends a message without heartbeats to the queue, which the sweep discards. Only this shows
 /// whether the node may send.
-async fn cloud(config: &Config) -> Vec<Line> {
+async fn cloud(config: &Config) -> Vec<CheckLine> {
     let Connected {
         run,
         sender,
@@ -262,16 +272,16 @@ async fn cloud(config: &Config) -> Vec<Line> {
         rules,
     } = match connect::connect(config, Fallback::None).await {
         Ok(connected) => connected,
-        Err(error) => return vec![lacks("identity", chain(&error))],
+        Err(error) => return vec![missing("identity", chain(&error))],
     };
-    let identity = good("identity", format!("{}, attested as {sender}", run.node));
+    let identity = met("identity", format!("{}, attested as {sender}", run.node));
     let body = match encode_heartbeats(&node::sent(&run.boot), &[]) {
         Ok(body) => body,
-        Err(error) => return vec![identity, lacks("queue", chain(&error.into()))],
+        Err(error) => return vec![identity, missing("queue", chain(&error.into()))],
     };
     let queue = match sink.heartbeats(&body).await {
-        Ok(()) => good("queue", "takes messages"),
-        Err(error) => lacks(
+        Ok(()) => met("queue", "accepts messages"),
+        Err(error) => missing(
             "queue",
             format!(
                 "{}; check queue_url and region, and attach the node policy \
@@ -280,24 +290,26 @@ async fn cloud(config: &Config) -> Vec<Line> {
             ),
         ),
     };
-    let has_copy = kept::has_copy(&config.state_dir());
+    let has_copy = keeper::has_copy(&config.state_dir());
     vec![identity, queue, rules_line(rules.read().await, has_copy)]
 }
 
-fn rules_line(read: Result<Found, SourceError>, has_copy: bool) -> Line {
+fn rules_line(read: Result<RulesLookup, SourceError>, has_copy: bool) -> CheckLine {
     const WHAT: &str = "rules";
     let problem = match read {
-        Ok(Found::Rules(..)) => return good(WHAT, "your own, before the built-in ones"),
-        Ok(Found::Nothing) => return good(WHAT, "the built-in ones"),
-        Ok(Found::Denied) if !has_copy => {
-            return good(WHAT, "the built-in ones; the bucket denies reading others");
+        Ok(RulesLookup::Rules(..)) => {
+            return met(WHAT, "your own rules, before the built-in ones");
         }
-        Ok(Found::Denied) => "the bucket denies reading them".to_owned(),
+        Ok(RulesLookup::Nothing) => return met(WHAT, "the built-in ones"),
+        Ok(RulesLookup::Denied) if !has_copy => {
+            return met(WHAT, "the built-in ones; the bucket denies reading others");
+        }
+        Ok(RulesLookup::Denied) => "the bucket denies reading them".to_owned(),
         Err(error) => chain(&error.into()),
     };
     match has_copy {
-        true => less(WHAT, format!("{problem}; the last good rules apply")),
-        false => less(
+        true => limited(WHAT, format!("{problem}; the last good rules apply")),
+        false => limited(
             WHAT,
             format!("{problem}; all names are masked until they can be read"),
         ),
@@ -311,7 +323,7 @@ mod tests {
     #[test]
     fn rights_are_told_by_name() {
         let check = |status: &str, expect: Option<&[&str]>| {
-            assert_eq!(missing_rights(status).as_deref(), expect, "{status}");
+            assert_eq!(missing_capabilities(status).as_deref(), expect, "{status}");
         };
         check("CapEff:\t000001ffffffffff\n", Some(&[]));
         check("CapEff:\t0000000000280004\n", Some(&[]));
@@ -337,9 +349,13 @@ mod tests {
             assert!(line.to_string().ends_with(expect), "{line}");
             assert!(!line.is_bad());
         };
-        check(Ok(Found::Nothing), true, "the built-in ones");
-        check(Ok(Found::Denied), false, "the bucket denies reading others");
-        check(Ok(Found::Denied), true, "the last good rules apply");
+        check(Ok(RulesLookup::Nothing), true, "the built-in ones");
+        check(
+            Ok(RulesLookup::Denied),
+            false,
+            "the bucket denies reading others",
+        );
+        check(Ok(RulesLookup::Denied), true, "the last good rules apply");
         let refused = || Err(SourceError::NotText);
         check(refused(), true, "not UTF-8; the last good rules apply");
         check(

@@ -1,55 +1,53 @@
 //! Drives the source of process data: drains its events, runs scans, and closes intervals. The
 //! caller decides when.
 
-mod quiet;
+mod cpu_idle;
 mod source;
 
 use std::io;
 use std::time::Duration;
 
-use ebb_telemetry::step::{Handed, StepUsage};
+use ebb_telemetry::step::{SchedulerLabels, StepUsage};
 use thiserror::Error;
 
-use self::quiet::Done;
+use self::cpu_idle::{CpuIdleTracker, CpuUse};
 use self::source::Source;
-use crate::attribute::script;
 use crate::cgroup::reading;
 use crate::cgroup::{Hierarchy, Paths};
 use crate::gpu::Gpus;
 use crate::interval::Interval;
-use crate::interval::aggregator::Fold;
+use crate::interval::aggregator::IntervalAggregator;
+use crate::kernel::script;
 use crate::kernel::{KernelError, ProcessEvent};
-use crate::label::{Asker, Refusal};
+use crate::label::{Refusal, Requester};
+use crate::label_rules::Rules;
 use crate::memory;
 use crate::network::Network;
 use crate::node;
-use crate::pressure::Stalls;
-use crate::rules::Rules;
+use crate::pressure::PressureSampler;
 
 /// Why collection did not start.
 #[derive(Debug, Error)]
 pub enum CollectorError {
     /// The first scan failed.
-    #[error(
-        "the running processes cannot be listed; `ebb-probe check` says what this machine lacks"
-    )]
+    #[error("failed to list the running processes; run `ebb-probe check` for the cause")]
     Kernel(#[from] KernelError),
     /// The runtime failed.
-    #[error("the kernel's events cannot be waited for")]
+    #[error("failed to wait for kernel events")]
     Wait(#[source] io::Error),
 }
 
 /// Maximum number of interpreters between two scans whose script is read; each takes two procfs
 /// files. Further interpreters keep their own name.
-const MOST_LOOKS: u32 = 200;
+const MAX_SCRIPT_READS: u32 = 200;
 
 /// Adds the script of an interpreter while the process still exists.
-fn named(mut event: ProcessEvent, looks: &mut u32) -> ProcessEvent {
+fn with_script(mut event: ProcessEvent, script_reads_left: &mut u32) -> ProcessEvent {
     if let ProcessEvent::Executed { process, start, .. } = &mut event
-        && *looks > 0
+        && *script_reads_left > 0
         && script::is_interpreter(&process.comm.to_string())
     {
-        *looks -= 1;
+        *script_reads_left -= 1;
         start.script = start.script.take().or_else(|| node::script_of(process));
     }
     event
@@ -60,19 +58,19 @@ pub struct Collector {
     source: Source,
     hierarchy: Hierarchy,
     network: Network,
-    stalls: Stalls,
+    pressure: PressureSampler,
     gpus: Option<Gpus>,
-    quiet: quiet::Looks,
-    fold: Fold,
-    looks: u32,
-    opened: Opened,
+    cpu_idle: CpuIdleTracker,
+    aggregator: IntervalAggregator,
+    script_reads_left: u32,
+    opt_in: OptInSettings,
     /// Kernel events lost since the start, as last read.
     lost: u64,
 }
 
 /// Data that is reported only if the configuration enables it; none by default.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Opened {
+pub struct OptInSettings {
     /// The arguments of each task's first process.
     pub arguments: bool,
     /// Number of path segments to which the paths of open files are cut; 0 disables this.
@@ -80,7 +78,7 @@ pub struct Opened {
 }
 
 /// Maximum number of open files in a scan; each takes one or two system calls.
-const MOST_FILES: usize = 2_000;
+const MAX_OPEN_FILES: usize = 2_000;
 
 impl Collector {
     /// Loads the eBPF programs, or else samples procfs. Starts an interval with the running
@@ -95,21 +93,21 @@ impl Collector {
         let began = node::clock();
         let paths = Paths::scan(&hierarchy);
         // The first scan contains the results of events before it.
-        let samples = source.pass(drop)?;
+        let samples = source.scan(drop)?;
         let sockets = source.sockets()?;
-        let mut fold = Fold::begin(
+        let mut aggregator = IntervalAggregator::begin(
             rules,
             paths,
             sample_period,
             began,
-            &samples.told,
+            &samples.changed,
             node::start_of,
         );
-        if source.tells_sockets() {
-            fold.watch_sockets(sockets.as_deref());
+        if source.reports_sockets() {
+            aggregator.watch_sockets(sockets.as_deref());
         }
         if matches!(source, Source::Procfs { .. }) {
-            fold.only_sampled();
+            aggregator.only_sampled();
         }
         drop((samples, sockets));
         memory::give_back();
@@ -117,12 +115,12 @@ impl Collector {
             source,
             hierarchy,
             network: Network::watch("/"),
-            stalls: Stalls::watch("/"),
+            pressure: PressureSampler::watch("/"),
             gpus: Gpus::find(),
-            quiet: quiet::Looks::begin(),
-            fold,
-            looks: MOST_LOOKS,
-            opened: Opened::default(),
+            cpu_idle: CpuIdleTracker::begin(),
+            aggregator,
+            script_reads_left: MAX_SCRIPT_READS,
+            opt_in: OptInSettings::default(),
             lost: 0,
         })
     }
@@ -133,13 +131,13 @@ impl Collector {
     }
 
     /// Enables reports of data that is off by default.
-    pub fn open(&mut self, opened: Opened) {
-        self.opened = opened;
+    pub fn enable_opt_in(&mut self, settings: OptInSettings) {
+        self.opt_in = settings;
     }
 
     /// Replaces the rules; they apply to processes that start from now on.
     pub fn set_rules(&mut self, rules: Rules) {
-        self.fold.set_rules(rules);
+        self.aggregator.set_rules(rules);
     }
 
     /// Waits for `event`, and drains the ring buffer whenever it fills meanwhile.
@@ -150,7 +148,7 @@ impl Collector {
                 biased;
                 came = &mut event => return Ok(came),
                 drained = self.source.drain_when_full(|event| {
-                    self.fold.event(named(event, &mut self.looks));
+                    self.aggregator.event(with_script(event, &mut self.script_reads_left));
                 }) => drained?,
             }
         }
@@ -159,80 +157,86 @@ impl Collector {
     /// Adds the labels that a process sent for its task, after all events before them.
     ///
     /// # Errors
-    /// As [`Fold::label`].
-    pub fn label(&mut self, asker: Asker, handed: &Handed) -> Result<(), Refusal> {
-        self.source
-            .drain(|event| self.fold.event(named(event, &mut self.looks)));
-        self.fold.label(asker, handed)
+    /// As [`IntervalAggregator::label`].
+    pub fn label(&mut self, requester: Requester, labels: &SchedulerLabels) -> Result<(), Refusal> {
+        self.source.drain(|event| {
+            self.aggregator
+                .event(with_script(event, &mut self.script_reads_left))
+        });
+        self.aggregator.label(requester, labels)
     }
 
     /// Scans all processes and returns the tasks that ended. The scan is skipped if the node was
     /// idle since the previous scan and no task started or ended, because nothing would have
     /// changed.
-    pub fn pass_unless_quiet(&mut self) -> Result<Vec<StepUsage>, KernelError> {
-        let done = self.quiet.since_last();
-        self.source
-            .drain(|event| self.fold.event(named(event, &mut self.looks)));
+    pub fn scan_unless_idle(&mut self) -> Result<Vec<StepUsage>, KernelError> {
+        let done = self.cpu_idle.since_last();
+        self.source.drain(|event| {
+            self.aggregator
+                .event(with_script(event, &mut self.script_reads_left))
+        });
         // With procfs, only a scan finds processes. A GPU can work without the CPU.
         let told_by_events = matches!(self.source, Source::Kernel(_));
-        if done.is_some_and(|done| done.quiet)
+        if done.is_some_and(|done| done.is_idle)
             && told_by_events
             && self.gpus.is_none()
-            && self.opened.files_depth == 0
-            && !self.fold.awaits_pass()
+            && self.opt_in.files_depth == 0
+            && !self.aggregator.needs_scan()
         {
-            self.fold.leave_out(node::clock());
+            self.aggregator.skip_scan(node::clock());
             return Ok(Vec::new());
         }
-        self.pass_after(done)
+        self.scan_after(done)
     }
 
     /// Scans all processes and returns the tasks that ended.
-    pub fn pass(&mut self) -> Result<Vec<StepUsage>, KernelError> {
-        let done = self.quiet.since_last();
-        self.pass_after(done)
+    pub fn scan(&mut self) -> Result<Vec<StepUsage>, KernelError> {
+        let done = self.cpu_idle.since_last();
+        self.scan_after(done)
     }
 
     /// A scan; `done` is the CPU time since the previous scan, run or skipped.
-    fn pass_after(&mut self, done: Option<Done>) -> Result<Vec<StepUsage>, KernelError> {
+    fn scan_after(&mut self, done: Option<CpuUse>) -> Result<Vec<StepUsage>, KernelError> {
         let at = node::clock();
-        self.looks = match self.source {
-            Source::Kernel(_) => MOST_LOOKS,
+        self.script_reads_left = match self.source {
+            Source::Kernel(_) => MAX_SCRIPT_READS,
             // Events from procfs already contain the script of interpreters.
             Source::Procfs { .. } => 0,
         };
-        let samples = self
-            .source
-            .pass(|event| self.fold.event(named(event, &mut self.looks)))?;
-        if let Some((look, since)) = self.gpus.as_mut().and_then(|gpus| gpus.pass(at)) {
-            self.fold.gpus(&look, since);
+        let samples = self.source.scan(|event| {
+            self.aggregator
+                .event(with_script(event, &mut self.script_reads_left))
+        })?;
+        if let Some((sample, since)) = self.gpus.as_mut().and_then(|gpus| gpus.scan(at)) {
+            self.aggregator.add_gpu_sample(&sample, since);
         }
-        self.fold.name_pods(node::pod_folders);
-        self.look_into_steps();
+        self.aggregator.name_pods(node::pod_folders);
+        self.read_opt_in_detail();
         let busy = done.map(|done| done.cpu);
-        self.fold.pass(at, busy, &samples, |path, wanted| {
+        self.aggregator.scan(at, busy, &samples, |path, wanted| {
             reading::read(&self.hierarchy, path, wanted)
         });
-        Ok(self.fold.take_ended())
+        Ok(self.aggregator.take_ended())
     }
 
     /// Reads from procfs, so it covers only live processes.
-    fn look_into_steps(&mut self) {
-        if self.opened.arguments {
-            self.fold.arguments(node::arguments_of);
+    fn read_opt_in_detail(&mut self) {
+        if self.opt_in.arguments {
+            self.aggregator.add_arguments(node::arguments_of);
         }
-        if self.opened.files_depth > 0 {
-            let mut room = MOST_FILES;
-            self.fold.files(self.opened.files_depth, |key, program| {
-                node::files_of(key, program, &mut room)
-            });
+        if self.opt_in.files_depth > 0 {
+            let mut room = MAX_OPEN_FILES;
+            self.aggregator
+                .add_open_files(self.opt_in.files_depth, |key, program| {
+                    node::files_of(key, program, &mut room)
+                });
         }
     }
 
     /// Returns the tasks that have ended and that a later scan would return. There is no later
     /// scan.
     pub fn last_ended(&mut self) -> Vec<StepUsage> {
-        self.fold.take_all_ended()
+        self.aggregator.take_all_ended()
     }
 
     /// Closes the interval after a scan. Returns the interval and the number of events lost since
@@ -242,7 +246,7 @@ impl Collector {
     /// If a counter cannot be read, it keeps its last value, so that the interval always ends.
     pub fn close(&mut self) -> (Interval, u64) {
         match self.source.sockets() {
-            Ok(Some(open)) => self.fold.sockets(&open),
+            Ok(Some(open)) => self.aggregator.sockets(&open),
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "failed to list open sockets"),
         }
@@ -250,12 +254,14 @@ impl Collector {
             Ok(lost) => self.lost = lost,
             Err(error) => tracing::warn!(%error, "failed to count lost events"),
         }
-        let lost = self.lost.saturating_add(self.fold.left_out());
-        let mut interval = self.fold.close(node::clock(), lost, self.network.used());
-        let (pressure, reclaimed) = self.stalls.since_last();
+        let lost = self.lost.saturating_add(self.aggregator.left_out());
+        let mut interval = self
+            .aggregator
+            .close(node::clock(), lost, self.network.used());
+        let (pressure, reclaimed) = self.pressure.since_last();
         interval.detail.pressure = pressure;
         interval.detail.reclaimed = reclaimed;
-        interval.detail.memory_used = self.stalls.memory_used();
+        interval.detail.memory_used = self.pressure.memory_used();
         if let Some(gpus) = &mut self.gpus {
             interval.add_gpus(gpus.close());
         }
@@ -263,8 +269,8 @@ impl Collector {
             interval.detail.sampled_because = Some(because.clone());
             interval.add_unseen(sampler.busy_since_last());
         }
-        let in_use = self.fold.cgroup_ids();
-        self.fold.paths_mut().trim(&self.hierarchy, &in_use);
+        let in_use = self.aggregator.cgroup_ids();
+        self.aggregator.paths_mut().trim(&self.hierarchy, &in_use);
         (interval, lost)
     }
 }

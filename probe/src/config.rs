@@ -16,7 +16,7 @@ use ebb_telemetry::units::Bytes;
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::rules::line_of;
+use crate::label_rules::line_of;
 
 /// The path at which `infra/install` writes the file.
 pub const DEFAULT_PATH: &str = "/etc/ebb/probe.toml";
@@ -28,7 +28,9 @@ const VARIABLE: &str = "EBB_PROBE_";
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// The file could not be read.
-    #[error("{path} could not be read; name another by --config, or write it with infra/install")]
+    #[error(
+        "failed to read {path}; set another file with --config, or create it with infra/install"
+    )]
     Read {
         /// The file.
         path: PathBuf,
@@ -65,7 +67,7 @@ pub enum ConfigError {
     },
     /// The queue or bucket is not configured.
     #[error(
-        "{key} is not set; `terraform output` names it, and `place` or `--sink` do without AWS"
+        "{key} is not set; set it from `terraform output`, or use `place` or `--sink` without AWS"
     )]
     Missing {
         /// The key.
@@ -293,7 +295,7 @@ impl Config {
 
     /// The number of scans in one interval and the time between them. The last scan is at the end
     /// of the interval.
-    pub fn passes(&self) -> (u32, Duration) {
+    pub fn scans(&self) -> (u32, Duration) {
         let count = self
             .interval_seconds
             .div_ceil(self.sample_seconds.max(1))

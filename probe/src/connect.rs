@@ -7,21 +7,21 @@ use ebb_cloud::store::{ObjectQueue, StoreObjects};
 use ebb_telemetry::identity::NodeId;
 
 use crate::config::Config;
-use crate::daemon::report::Run;
+use crate::label_rules::source::RulesSource;
 use crate::node;
+use crate::probe_run::ProbeRun;
 use crate::push::{CloudSink, Sink};
-use crate::rules::source::Source;
 
 /// The identity and connections of a run of the probe.
 pub struct Connected {
     /// The identity that is sent with records.
-    pub run: Run,
+    pub run: ProbeRun,
     /// The identity that the cloud attests: `aws:userid`.
     pub sender: String,
     /// The destination of records.
     pub sink: Box<dyn Sink>,
     /// The source of rules.
-    pub rules: Source,
+    pub rules: RulesSource,
 }
 
 /// Which identity to use if AWS does not answer.
@@ -51,18 +51,19 @@ async fn to_cloud(config: &Config, fallback: Fallback) -> anyhow::Result<Connect
         }
     };
     let sender = sender.context(
-        "AWS does not say who this machine is; give it a role with the node policy \
+        "failed to get the identity of this machine from AWS; give it a role with the node policy \
          (`terraform output node_instance_profile`, or attach `node_policy_arn`)",
     )?;
     let attested = attested(&sender).context(
-        "only a machine's role names a node; run the probe with the role's credentials, not a user's",
+        "the credentials do not belong to a role session; run the probe with the role of the \
+         machine, not with a user's credentials",
     )?;
     let objects = AwsObjects::new(&aws, cloud.bucket);
     let queue_url = cloud.queue_of(&attested.node);
     Ok(Connected {
         run: this_run(attested.node)?,
         sender,
-        rules: rules(config, || Source::Bucket(Box::new(objects.clone()))),
+        rules: rules(config, || RulesSource::Bucket(Box::new(objects.clone()))),
         sink: Box::new(CloudSink {
             queue: Box::new(AwsQueue::new(&aws, queue_url)),
             objects: Box::new(objects),
@@ -72,7 +73,7 @@ async fn to_cloud(config: &Config, fallback: Fallback) -> anyhow::Result<Connect
 
 #[cfg(not(feature = "aws"))]
 async fn to_cloud(_: &Config, _: Fallback) -> anyhow::Result<Connected> {
-    anyhow::bail!("this probe was built without AWS; say where to by --sink")
+    anyhow::bail!("this probe was built without AWS; set a destination with --sink")
 }
 
 /// Connects to the configured destination.
@@ -94,23 +95,23 @@ const COLLECTOR: &str = "otlp+";
 fn to_collector(config: &Config, address: &str) -> anyhow::Result<Connected> {
     use anyhow::Context;
 
-    use crate::push::Collector;
+    use crate::push::OtlpCollector;
 
     let node = node::own_identity()?;
-    let collector = Collector::at(address).context(
-        "a collector's address is otlp+https://HOST:4318, or otlp+http://127.0.0.1:4318 for one of this machine",
+    let collector = OtlpCollector::at(address).context(
+        "invalid collector address; use otlp+https://HOST:4318, or otlp+http://127.0.0.1:4318 for this machine",
     )?;
     Ok(Connected {
         sender: node.to_string(),
         run: this_run(node)?,
-        rules: rules(config, || Source::BuiltIn),
+        rules: rules(config, || RulesSource::BuiltIn),
         sink: Box::new(collector),
     })
 }
 
 #[cfg(not(feature = "otlp"))]
 fn to_collector(_: &Config, _: &str) -> anyhow::Result<Connected> {
-    anyhow::bail!("this probe was built without OTLP; say another place by --sink")
+    anyhow::bail!("this probe was built without OTLP; set another destination with --sink")
 }
 
 /// Connects to an object store, under the name of the machine. The bytes are the same as for the
@@ -121,7 +122,7 @@ fn to_place(config: &Config, place: &str) -> anyhow::Result<Connected> {
     let objects = StoreObjects::open(place)?;
     Ok(Connected {
         run: this_run(node)?,
-        rules: rules(config, || Source::Bucket(Box::new(objects.clone()))),
+        rules: rules(config, || RulesSource::Bucket(Box::new(objects.clone()))),
         sink: Box::new(CloudSink {
             queue: Box::new(ObjectQueue::heartbeats(objects.clone(), sender.as_str())),
             objects: Box::new(objects),
@@ -130,16 +131,16 @@ fn to_place(config: &Config, place: &str) -> anyhow::Result<Connected> {
     })
 }
 
-fn rules(config: &Config, otherwise: impl FnOnce() -> Source) -> Source {
+fn rules(config: &Config, otherwise: impl FnOnce() -> RulesSource) -> RulesSource {
     match &config.rules {
-        Some(path) => Source::File(path.clone()),
+        Some(path) => RulesSource::File(path.clone()),
         None => otherwise(),
     }
 }
 
 /// A new run of the probe on `node`.
-pub fn this_run(node: NodeId) -> anyhow::Result<Run> {
-    Ok(Run {
+pub fn this_run(node: NodeId) -> anyhow::Result<ProbeRun> {
+    Ok(ProbeRun {
         node,
         boot: node::boot_id()?,
         probe_start: node::probe_start()?,

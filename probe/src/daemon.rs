@@ -20,14 +20,15 @@ use self::last_run::{LastRun, PastEnds};
 use self::report::Report;
 use self::ticks::Ticks;
 use crate::cgroup::Hierarchy;
-use crate::collector::{Collector, Opened};
+use crate::collector::{Collector, OptInSettings};
 use crate::config::Config;
 use crate::connect::Connected;
 use crate::durable;
 use crate::label::{self, Refusal};
+use crate::label_rules::keeper::{ActiveRules, RulesKeeper};
 use crate::node;
+use crate::probe_run::ProbeRun;
 use crate::push::{self, Outbox, Urgency};
-use crate::rules::kept::{Held, RulesKeeper};
 use crate::spool::Spool;
 use crate::systemd::Manager;
 
@@ -36,7 +37,7 @@ const MAX_REQUESTS: usize = 32;
 
 /// Maximum number of label requests between two scans, so that frequent requests do not raise the
 /// cost of the probe.
-const MAX_LOOKED_AT: u32 = 200;
+const MAX_REQUESTS_PER_SCAN: u32 = 200;
 
 /// Runs until `stop`, then adds the last records and sends as many as it can for a few seconds.
 ///
@@ -53,7 +54,7 @@ pub async fn run(
         sink,
         rules,
     } = connected;
-    let folders = Folders::of(config);
+    let folders = Folders::new(config);
     let _lock = folders.lock()?;
     let last_run = LastRun::begin(&folders.state, &run);
     let outbox = RefCell::new(open_outbox(config, &folders, &run, sender));
@@ -61,36 +62,36 @@ pub async fn run(
     let mut rules = RulesKeeper::new(rules, Some(&folders.state));
     let first_rules = rules.first().await;
     let labels = label::Socket::open(config.label_socket.as_deref());
-    let (ask, asked) = mpsc::channel(MAX_REQUESTS);
+    let (ask, label_requests) = mpsc::channel(MAX_REQUESTS);
     let newest_rules = RefCell::new(None);
-    let (passes, period) = config.passes();
-    let Held {
+    let (scans, period) = config.scans();
+    let ActiveRules {
         rules: first,
         masked_because,
     } = first_rules.clone();
-    let mut watch = Watch {
+    let mut observer = Observer {
         collector: Collector::start(Hierarchy::find()?, first, period)?,
         report: Report::new(run.clone(), Duration::from_secs(config.steps_seconds)),
         outbox: &outbox,
         changed: &changed,
         newest_rules: &newest_rules,
         masked_because,
-        past: last_run.past(),
-        looks: node::Looks::begin()?,
+        past_ends: last_run.past_ends(),
+        sampler: node::MachineSampler::begin()?,
         labels: &labels,
-        asked,
-        waiting: Vec::new(),
-        looked_at: 0,
+        label_requests,
+        waiting_requests: Vec::new(),
+        requests_since_scan: 0,
     };
-    watch.collector.open(Opened {
+    observer.collector.enable_opt_in(OptInSettings {
         arguments: config.export_args,
         files_depth: config.files_depth,
     });
     tracing::info!(
         node = %run.node,
         interval_seconds = config.interval_seconds,
-        pass_seconds = period.as_secs_f64(),
-        "the probe watches"
+        scan_seconds = period.as_secs_f64(),
+        "the probe is running"
     );
     let send = async {
         let now = || node::sent(&run.boot);
@@ -104,7 +105,7 @@ pub async fn run(
         manager.stopping();
     };
     let done = tokio::select! {
-        done = async { tokio::try_join!(watch.run(passes, period, stop), send) } => done.map(|_| ()),
+        done = async { tokio::try_join!(observer.run(scans, period, stop), send) } => done.map(|_| ()),
         () = watch_rules(&mut rules, first_rules, &newest_rules) => Ok(()),
         () = keep_alive(&manager) => Ok(()),
         () = labels.serve(ask) => Ok(()),
@@ -135,7 +136,7 @@ struct Folders {
 }
 
 impl Folders {
-    fn of(config: &Config) -> Self {
+    fn new(config: &Config) -> Self {
         let folder = |name: &str| config.spool_dir.join(name);
         let all = Self {
             heartbeats: folder("heartbeats"),
@@ -145,7 +146,8 @@ impl Folders {
         if let Err(error) = durable::make_own_folder(&all.state) {
             tracing::error!(
                 error = %error.source,
-                "{error}; unsent records and state are lost at a restart; make spool_dir writable, or set another"
+                "{error}; unsent records and state are lost at a restart. \
+                 Make spool_dir writable, or set another folder"
             );
         }
         all
@@ -159,7 +161,10 @@ impl Folders {
         };
         match folder.try_lock() {
             Err(TryLockError::WouldBlock) => {
-                bail!("another probe uses {}", shown_parent(&self.state))
+                bail!(
+                    "another probe uses {}; stop it, or set another spool_dir",
+                    shown_parent(&self.state)
+                )
             }
             // Some file systems have no locks.
             Err(TryLockError::Error(error)) => {
@@ -176,7 +181,7 @@ fn shown_parent(folder: &Path) -> std::path::Display<'_> {
 }
 
 /// Half of the spool is for heartbeats, half for finished tasks.
-fn open_outbox(config: &Config, folders: &Folders, run: &report::Run, sender: String) -> Outbox {
+fn open_outbox(config: &Config, folders: &Folders, run: &ProbeRun, sender: String) -> Outbox {
     let open = |folder: &Path| Spool::open(folder, Bytes(config.spool_max_bytes / 2));
     let outbox = Outbox::new(
         open(&folders.heartbeats),
@@ -185,19 +190,23 @@ fn open_outbox(config: &Config, folders: &Folders, run: &report::Run, sender: St
         sender,
     );
     if outbox.held() > Bytes(0) {
-        tracing::info!(waiting = %outbox.held(), "an earlier run left records in the spool");
+        tracing::info!(waiting = %outbox.held(), "the spool contains records of an earlier run");
     }
     outbox
 }
 
-/// Forwards changed rules; see [`RulesKeeper::again`].
-async fn watch_rules(rules: &mut RulesKeeper, mut current: Held, newest: &RefCell<Option<Held>>) {
+/// Forwards changed rules; see [`RulesKeeper::reload`].
+async fn watch_rules(
+    rules: &mut RulesKeeper,
+    mut current: ActiveRules,
+    newest: &RefCell<Option<ActiveRules>>,
+) {
     loop {
         tokio::time::sleep(rules.period()).await;
-        if let Some(held) = rules.again().await
+        if let Some(held) = rules.reload().await
             && held != current
         {
-            tracing::info!("the rules changed; they hold for what starts from now on");
+            tracing::info!("the rules changed; they apply to processes that start from now on");
             current = held.clone();
             newest.replace(Some(held));
         }
@@ -215,64 +224,64 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// The part that observes; the other part sends.
-struct Watch<'a> {
+struct Observer<'a> {
     collector: Collector,
     report: Report,
     outbox: &'a RefCell<Outbox>,
     changed: &'a Notify,
-    newest_rules: &'a RefCell<Option<Held>>,
+    newest_rules: &'a RefCell<Option<ActiveRules>>,
     /// Why all names are masked.
     masked_because: Option<String>,
     /// How earlier runs ended.
-    past: Option<PastEnds>,
-    looks: node::Looks,
+    past_ends: Option<PastEnds>,
+    sampler: node::MachineSampler,
     labels: &'a label::Socket,
-    asked: mpsc::Receiver<label::Request>,
+    label_requests: mpsc::Receiver<label::Request>,
     /// Requests of processes that no scan has found yet, with the number of scans so far.
-    waiting: Vec<(label::Request, u8)>,
+    waiting_requests: Vec<(label::Request, u8)>,
     /// Requests handled since the last scan.
-    looked_at: u32,
+    requests_since_scan: u32,
 }
 
 /// The event that ends a wait for the next scan.
-enum Woken {
+enum WakeReason {
     Stopped,
     Ticked(io::Result<()>),
-    Asked(label::Request),
+    LabelRequest(label::Request),
 }
 
-impl Watch<'_> {
+impl Observer<'_> {
     async fn run(
         &mut self,
-        passes: u32,
+        scans: u32,
         period: Duration,
         stop: impl Future<Output = ()>,
     ) -> anyhow::Result<()> {
-        let ticks = Ticks::every(period).context("there is no timer to pass by")?;
+        let ticks = Ticks::every(period).context("failed to create a timer for scans")?;
         tokio::pin!(stop);
         'watching: loop {
-            for pass in 1..=passes {
+            for scan in 1..=scans {
                 loop {
                     let woken = async {
                         tokio::select! {
-                            () = &mut stop => Woken::Stopped,
-                            ticked = ticks.next() => Woken::Ticked(ticked),
-                            Some(request) = self.asked.recv() => Woken::Asked(request),
+                            () = &mut stop => WakeReason::Stopped,
+                            ticked = ticks.next() => WakeReason::Ticked(ticked),
+                            Some(request) = self.label_requests.recv() => WakeReason::LabelRequest(request),
                         }
                     };
                     match self.collector.drain_until(woken).await? {
-                        Woken::Stopped => break 'watching,
-                        Woken::Ticked(ticked) => break ticked?,
-                        Woken::Asked(request) => self.label(request, 0),
+                        WakeReason::Stopped => break 'watching,
+                        WakeReason::Ticked(ticked) => break ticked?,
+                        WakeReason::LabelRequest(request) => self.label(request, 0),
                     }
                 }
                 // An interval ends with a scan that is never skipped.
-                self.pass(pass < passes);
+                self.scan(scan < scans);
             }
             self.close(Urgency::CanWait);
         }
-        tracing::info!("told to stop; sending the last");
-        self.pass(false);
+        tracing::info!("stop requested; sending the last records");
+        self.scan(false);
         self.report
             .finish(self.collector.last_ended(), node::clock());
         self.close(Urgency::Now);
@@ -286,8 +295,8 @@ impl Watch<'_> {
 
     /// Runs a scan and answers label requests that wait for it; while requests wait, the scan is not
     /// skipped. A failed scan observes nothing, which lowers the coverage.
-    fn pass(&mut self, unless_quiet: bool) {
-        if let Some(Held {
+    fn scan(&mut self, unless_idle: bool) {
+        if let Some(ActiveRules {
             rules,
             masked_because,
         }) = self.newest_rules.take()
@@ -296,17 +305,17 @@ impl Watch<'_> {
             self.masked_because = masked_because;
         }
         let now = node::clock();
-        let took = match unless_quiet && self.waiting.is_empty() {
-            true => self.collector.pass_unless_quiet(),
-            false => self.collector.pass(),
+        let took = match unless_idle && self.waiting_requests.is_empty() {
+            true => self.collector.scan_unless_idle(),
+            false => self.collector.scan(),
         };
         match took {
             Ok(ended) => self.report.finish(ended, now),
-            Err(error) => tracing::warn!(error = %chain(&error), "a pass failed"),
+            Err(error) => tracing::warn!(error = %chain(&error), "failed to scan the processes"),
         }
-        self.looked_at = 0;
-        for (request, passes) in std::mem::take(&mut self.waiting) {
-            self.label(request, passes + 1);
+        self.requests_since_scan = 0;
+        for (request, scans) in std::mem::take(&mut self.waiting_requests) {
+            self.label(request, scans + 1);
         }
         // Sends all due batches, because a batch that waits for a later scan takes memory.
         while let Some(batch) = self.report.due_batch(now) {
@@ -315,13 +324,13 @@ impl Watch<'_> {
     }
 
     /// Answers a request, or keeps it until a scan finds the process.
-    fn label(&mut self, request: label::Request, passes: u8) {
-        self.looked_at += 1;
-        if self.looked_at > MAX_LOOKED_AT {
+    fn label(&mut self, request: label::Request, scans: u8) {
+        self.requests_since_scan += 1;
+        if self.requests_since_scan > MAX_REQUESTS_PER_SCAN {
             return request.answer(Err(Refusal::Busy));
         }
-        match self.collector.label(request.asker, &request.handed) {
-            Err(Refusal::Unknown) if passes < 2 => self.waiting.push((request, passes)),
+        match self.collector.label(request.requester, &request.labels) {
+            Err(Refusal::Unknown) if scans < 2 => self.waiting_requests.push((request, scans)),
             said => request.answer(said),
         }
     }
@@ -330,11 +339,11 @@ impl Watch<'_> {
         let (mut interval, events_lost) = self.collector.close();
         interval.detail.labels_refused = self.labels.refused();
         interval.detail.masked_because = self.masked_because.clone();
-        let mut machine = self.looks.now();
+        let mut machine = self.sampler.now();
         let probe = &mut machine.probe;
         probe.events_lost = events_lost;
-        probe.unclean_stops = self.past.map(|past| past.unclean_stops);
-        probe.power_losses = self.past.map(|past| past.power_losses);
+        probe.unclean_stops = self.past_ends.map(|past| past.unclean_stops);
+        probe.power_losses = self.past_ends.map(|past| past.power_losses);
         {
             let outbox = self.outbox.borrow();
             let left_out = outbox.left_out();
@@ -362,8 +371,8 @@ impl Watch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::Rules;
-    use crate::rules::source::Source;
+    use crate::label_rules::Rules;
+    use crate::label_rules::source::RulesSource;
 
     const GOOD: &str = "[[rule]]\nname = \"ours\"\nprogram = [\"cron\"]\nclass = \"workload\"";
 
@@ -373,7 +382,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("rules.toml");
         std::fs::write(&file, "").expect("written");
-        let mut rules = RulesKeeper::new(Source::File(file.clone()), None);
+        let mut rules = RulesKeeper::new(RulesSource::File(file.clone()), None);
         let first = rules.first().await;
         let newest = RefCell::new(None);
         let watching = watch_rules(&mut rules, first, &newest);
@@ -398,18 +407,21 @@ mod tests {
             spool_dir: root.path().join("spool"),
             ..Config::default()
         };
-        let first = Folders::of(&config).lock().expect("nobody else");
+        let first = Folders::new(&config).lock().expect("nobody else");
         assert!(first.is_some());
-        let error = Folders::of(&config).lock().expect_err("one is there");
-        let expect = format!("another probe uses {}", config.spool_dir.display());
+        let error = Folders::new(&config).lock().expect_err("one is there");
+        let expect = format!(
+            "another probe uses {}; stop it, or set another spool_dir",
+            config.spool_dir.display()
+        );
         assert_eq!(error.to_string(), expect);
         drop(first);
-        assert!(Folders::of(&config).lock().expect("it is gone").is_some());
+        assert!(Folders::new(&config).lock().expect("it is gone").is_some());
         // Without a directory no other probe can share the spool.
         let nowhere = Config {
             spool_dir: "/proc/nowhere".into(),
             ..Config::default()
         };
-        assert!(Folders::of(&nowhere).lock().expect("no folder").is_none());
+        assert!(Folders::new(&nowhere).lock().expect("no folder").is_none());
     }
 }

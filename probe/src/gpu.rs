@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ebb_telemetry::gpu_sample::{GpuDevice, GpuLook};
+use ebb_telemetry::gpu_sample::{GpuDevice, GpuSample};
 use ebb_telemetry::heartbeat::GpuUse;
 use ebb_telemetry::safe_text;
 use ebb_telemetry::time::BootClock;
@@ -30,7 +30,7 @@ pub struct GpuInterval {
     /// Each GPU, by number.
     pub gpus: Vec<GpuUse>,
     /// The share of GPU samples that succeeded; `None` without a sample.
-    pub seen: Option<Share>,
+    pub coverage: Option<Share>,
     /// Restarts of the GPU program since the start of the probe.
     pub restarts: u64,
 }
@@ -45,24 +45,24 @@ impl GpuInterval {
 /// Samples the GPUs.
 #[derive(Debug)]
 pub struct Gpus {
-    asked: Asked,
-    passes: u64,
+    source: GpuSource,
+    scans: u64,
     answers: u64,
     last_answer: Option<BootClock>,
-    sums: BTreeMap<u32, Sum>,
+    sums: BTreeMap<u32, GpuTotals>,
 }
 
 #[derive(Debug)]
-enum Asked {
+enum GpuSource {
     Nvidia(Nvidia),
     Amd(Amd),
 }
 
 #[derive(Debug, Default)]
-struct Sum {
-    told: GpuUse,
+struct GpuTotals {
+    usage: GpuUse,
     busy_ppm: u64,
-    looks: u64,
+    samples: u64,
 }
 
 impl Gpus {
@@ -70,22 +70,22 @@ impl Gpus {
     /// device is the CPU's integrated graphics and is left out.
     pub fn find() -> Option<Self> {
         if !nvidia::has_device(Path::new("/dev")) {
-            return Amd::find("/sys", "/proc").map(|amd| Self::new(Asked::Amd(amd)));
+            return Amd::find("/sys", "/proc").map(|amd| Self::new(GpuSource::Amd(amd)));
         }
         let program = std::env::current_exe().ok()?.with_file_name(PROGRAM);
-        program.exists().then(|| Self::ask(program, None))
+        program.exists().then(|| Self::with_helper(program, None))
     }
 
     /// Queries NVIDIA GPUs through this program, which loads this library or else the one of the
     /// system.
-    pub const fn ask(program: PathBuf, library: Option<PathBuf>) -> Self {
-        Self::new(Asked::Nvidia(Nvidia::ask(program, library)))
+    pub const fn with_helper(program: PathBuf, library: Option<PathBuf>) -> Self {
+        Self::new(GpuSource::Nvidia(Nvidia::with_helper(program, library)))
     }
 
-    const fn new(asked: Asked) -> Self {
+    const fn new(source: GpuSource) -> Self {
         Self {
-            asked,
-            passes: 0,
+            source,
+            scans: 0,
             answers: 0,
             last_answer: None,
             sums: BTreeMap::new(),
@@ -94,16 +94,16 @@ impl Gpus {
 
     /// The GPU use since the previous result, and the time that it covers; `None` if there is no
     /// result.
-    pub fn pass(&mut self, at: BootClock) -> Option<(GpuLook, Duration)> {
-        self.passes += 1;
-        let look = match &mut self.asked {
-            Asked::Nvidia(nvidia) => nvidia.pass(),
-            Asked::Amd(amd) => Some(amd.look(at)),
+    pub fn scan(&mut self, at: BootClock) -> Option<(GpuSample, Duration)> {
+        self.scans += 1;
+        let sample = match &mut self.source {
+            GpuSource::Nvidia(nvidia) => nvidia.scan(),
+            GpuSource::Amd(amd) => Some(amd.sample(at)),
         }?;
         self.answers += 1;
         let since = self.last_answer.replace(at).and_then(|last| at.since(last));
-        look.devices.iter().for_each(|device| self.add(device));
-        Some((look, since.unwrap_or_default()))
+        sample.devices.iter().for_each(|device| self.add(device));
+        Some((sample, since.unwrap_or_default()))
     }
 
     /// The values since the last call.
@@ -112,20 +112,20 @@ impl Gpus {
         let gpus = sums.map(|sum| GpuUse {
             busy: sum
                 .busy_ppm
-                .checked_div(sum.looks)
+                .checked_div(sum.samples)
                 .map(|ppm| Share::from_ppm(u32::try_from(ppm).unwrap_or(u32::MAX))),
-            ..sum.told
+            ..sum.usage
         });
-        let (passes, answers) = (
-            std::mem::take(&mut self.passes),
+        let (scans, answers) = (
+            std::mem::take(&mut self.scans),
             std::mem::take(&mut self.answers),
         );
         GpuInterval {
             gpus: gpus.collect(),
-            seen: Share::of(answers, passes).filter(|_| self.last_answer.is_some()),
-            restarts: match &self.asked {
-                Asked::Nvidia(nvidia) => nvidia.restarts,
-                Asked::Amd(_) => 0,
+            coverage: Share::of(answers, scans).filter(|_| self.last_answer.is_some()),
+            restarts: match &self.source {
+                GpuSource::Nvidia(nvidia) => nvidia.restarts,
+                GpuSource::Amd(_) => 0,
             },
         }
     }
@@ -136,16 +136,16 @@ impl Gpus {
             return;
         }
         let sum = self.sums.entry(device.number).or_default();
-        sum.told.number = device.number;
-        sum.told.model = safe_text::clean(&device.model, MAX_MODEL_BYTES).into_owned();
-        sum.told.memory = device.memory;
-        sum.told.memory_held = sum.told.memory_held.max(device.memory_held);
+        sum.usage.number = device.number;
+        sum.usage.model = safe_text::clean(&device.model, MAX_MODEL_BYTES).into_owned();
+        sum.usage.memory = device.memory;
+        sum.usage.memory_held = sum.usage.memory_held.max(device.memory_held);
         let processes = device.processes.as_ref().map(Vec::len);
         let processes = processes.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-        sum.told.processes = sum.told.processes.max(processes);
+        sum.usage.processes = sum.usage.processes.max(processes);
         if let Some(busy) = device.busy {
             sum.busy_ppm += u64::from(busy.ppm());
-            sum.looks += 1;
+            sum.samples += 1;
         }
     }
 }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_helpers_output_is_bounded_and_cleaned() {
-        let mut gpus = Gpus::ask("/nowhere/ebb-gpu".into(), None);
+        let mut gpus = Gpus::with_helper("/nowhere/ebb-gpu".into(), None);
         for number in 0..1_000 {
             gpus.add(&GpuDevice {
                 number,

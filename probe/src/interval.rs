@@ -3,18 +3,18 @@
 
 pub(crate) mod accounting;
 pub mod aggregator;
+pub(crate) mod classification;
 pub(crate) mod gpu;
+pub(crate) mod interval_totals;
 pub(crate) mod label;
 pub(crate) mod network;
-pub(crate) mod opened;
 pub(crate) mod opt_in_detail;
-pub(crate) mod placing;
+pub(crate) mod opt_in_readers;
 pub(crate) mod pods;
 pub(crate) mod processes;
 pub(crate) mod resource_usage;
 pub(crate) mod sockets;
 pub(crate) mod steps;
-pub(crate) mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -31,7 +31,7 @@ const TOOLS_WHILE_RUNNING: usize = 5;
 
 /// If the time between two scans is at most this many sample periods, it counts as fully covered.
 /// The counters are totals, so a late scan misses only short peaks.
-const PASS_TOLERANCE: u32 = 3;
+const SCAN_TOLERANCE: u32 = 3;
 
 /// The result of one interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,11 +54,11 @@ pub struct Interval {
 
 impl Interval {
     /// Adds the GPU use, which all counts as workload.
-    pub fn add_gpus(&mut self, seen: GpuInterval) {
-        self.workload.gpu = seen.busiest();
-        self.coverage.gpu = seen.seen;
-        self.detail.gpu_restarts = seen.restarts;
-        self.detail.gpus = seen.gpus;
+    pub fn add_gpus(&mut self, gpus: GpuInterval) {
+        self.workload.gpu = gpus.busiest();
+        self.coverage.gpu = gpus.coverage;
+        self.detail.gpu_restarts = gpus.restarts;
+        self.detail.gpus = gpus.gpus;
     }
 
     /// Adds CPU time that no sample contained to the workload. This can hide an idle node, but it

@@ -1,19 +1,21 @@
 //! Data from the kernel in the probe's types: processes, their totals, their starts and ends.
 //! [`programs`] loads and attaches the eBPF programs; other modules classify processes.
 
+mod bindings;
 pub mod programs;
 mod record;
+pub mod script;
 mod threads;
-mod waits;
+mod wait_classifier;
 
 use std::fmt;
 use std::time::Duration;
 
-use ebb_telemetry::step::{Asked, Namespaces, TaskState};
+use ebb_telemetry::step::{Namespaces, SyscallIo, TaskState};
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime};
 
-use crate::attribute::script::Script;
+use crate::kernel::script::Script;
 pub use programs::{KernelError, KernelHalf};
 
 /// A process: its number and its start time. The start time distinguishes it from a later process
@@ -109,9 +111,9 @@ impl Totals {
     }
 }
 
-/// Finer counters of a process since its start, including ended threads.
+/// More counters of a process since its start, including ended threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Finer {
+pub struct TaskCounters {
     /// CPU time in user mode, measured by clock ticks. Only its ratio to `system_ticks` is
     /// accurate.
     pub user_ticks: CpuTime,
@@ -131,7 +133,7 @@ pub struct Finer {
     /// Time in which it waited for block devices; `None` if the kernel does not count it.
     pub disk_delay: Option<Duration>,
     /// Bytes and calls of `read` and `write`; `None` if the kernel does not count them.
-    pub asked: Option<Asked>,
+    pub syscall_io: Option<SyscallIo>,
 }
 
 /// Memory of a process at one instant.
@@ -195,8 +197,8 @@ pub struct TaskSample {
     pub totals: Totals,
     /// Its memory; `None` for kernel threads and ended processes.
     pub resident: Option<Resident>,
-    /// Finer counters; `None` if they cannot be read.
-    pub finer: Option<Finer>,
+    /// More counters; `None` if they cannot be read.
+    pub counters: Option<TaskCounters>,
     /// Its state; `None` for kernel threads and if it cannot be read.
     pub state: Option<TaskState>,
     /// Number of live threads.
@@ -211,9 +213,9 @@ pub struct TaskSample {
 #[derive(Debug)]
 pub struct Samples {
     /// Processes that may have changed since the previous scan.
-    pub told: Vec<TaskSample>,
+    pub changed: Vec<TaskSample>,
     /// Process ids of unchanged processes.
-    pub rested: Vec<u32>,
+    pub unchanged: Vec<u32>,
     /// Process ids of zombies: ended processes that their parent has not reaped.
     pub zombies: Vec<u32>,
     /// Whether the scan is complete.
@@ -224,19 +226,19 @@ pub struct Samples {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// It contains all.
-    Whole,
+    Complete,
     /// It was cut at the memory limit: missing processes may still run.
-    Cut,
+    Truncated,
 }
 
 impl Samples {
     /// A complete scan with live processes only.
-    pub const fn living(told: Vec<TaskSample>, rested: Vec<u32>) -> Self {
+    pub const fn living(changed: Vec<TaskSample>, unchanged: Vec<u32>) -> Self {
         Self {
-            told,
-            rested,
+            changed,
+            unchanged,
             zombies: Vec::new(),
-            extent: Extent::Whole,
+            extent: Extent::Complete,
         }
     }
 }
@@ -342,8 +344,8 @@ pub enum ProcessEvent {
         totals: Totals,
         /// The kernel's `maxrss`.
         maxrss: Bytes,
-        /// Finer counters, which are final too.
-        finer: Finer,
+        /// More counters, which are final too.
+        counters: TaskCounters,
     },
     /// The out-of-memory killer chose a victim.
     OutOfMemory {

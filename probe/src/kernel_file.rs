@@ -24,9 +24,9 @@ pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<String> {
 /// A line of a kernel file that is read repeatedly. The file stays open, so that a read takes one
 /// system call.
 #[derive(Debug)]
-pub(crate) struct Line(File);
+pub(crate) struct KernelLine(File);
 
-impl Line {
+impl KernelLine {
     pub(crate) fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         File::open(path).map(Self)
     }
@@ -61,12 +61,12 @@ mod tests {
     #[test]
     fn a_line_is_told_as_it_is_at_each_look() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let line = Line::open(file.path()).expect("it is there");
+        let line = KernelLine::open(file.path()).expect("it is there");
         for text in ["0-1\n", "0-3\n"] {
             std::fs::write(file.path(), text).expect("written");
             assert_eq!(line.now().expect("readable"), text.trim());
         }
-        let uptime = Line::open("/proc/uptime").expect("it is there");
+        let uptime = KernelLine::open("/proc/uptime").expect("it is there");
         let seconds = || {
             let said = uptime.now().expect("readable");
             let first = said.split(' ').next().map(str::parse::<f64>);

@@ -2,15 +2,15 @@
 //! the peer identify the task; a process outside any task cannot set labels. Malformed or excessive
 //! requests are refused and counted.
 
-mod asker;
 mod client;
+mod requester;
 mod socket;
 
-pub use asker::Asker;
-pub use client::{hand, parse_labels};
+pub use client::{parse_labels, send_labels};
+pub use requester::Requester;
 pub use socket::{Request, Socket};
 
-use ebb_telemetry::step::Handed;
+use ebb_telemetry::step::SchedulerLabels;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -44,54 +44,54 @@ pub enum Refusal {
         problem: &'static str,
     },
     /// The task would have too many labels.
-    #[error("a step has {} labels at most", Handed::MAX_LABELS)]
+    #[error("a task can have at most {} labels", SchedulerLabels::MAX_LABELS)]
     TooMany,
     /// All tasks together would have too many bytes of labels.
-    #[error("the labels of all running steps take {MAX_BYTES_IN_ALL} bytes at most")]
+    #[error("the labels of all running tasks can have at most {MAX_BYTES_IN_ALL} bytes")]
     NoRoom,
     /// The client process is in no task.
-    #[error("the process that asks is part of no step")]
+    #[error("the requesting process is in no task")]
     NoStep,
     /// The probe has not seen the client process.
-    #[error("the process that asks is not known; it must live until it is answered")]
+    #[error("the requesting process is unknown; it must run until it has the answer")]
     Unknown,
     /// There are too many requests.
-    #[error("there are too many requests; try again later")]
+    #[error("too many requests; try again later")]
     Busy,
 }
 
 /// The JSON form of a request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Wire {
+struct RequestJson {
     trace_id: Option<String>,
     labels: std::collections::BTreeMap<String, String>,
 }
 
-impl Default for Wire {
+impl Default for RequestJson {
     fn default() -> Self {
-        let Handed { trace_id, labels } = Handed::default();
+        let SchedulerLabels { trace_id, labels } = SchedulerLabels::default();
         Self { trace_id, labels }
     }
 }
 
 /// Parses a request, which is one line of JSON.
-pub fn parse(bytes: &[u8]) -> Result<Handed, Refusal> {
+pub fn parse(bytes: &[u8]) -> Result<SchedulerLabels, Refusal> {
     if bytes.len() > MAX_REQUEST_BYTES {
         return Err(Refusal::TooLong);
     }
     let malformed = |error: serde_json::Error| Refusal::Malformed(error.to_string());
-    let Wire { trace_id, labels } = serde_json::from_slice(bytes).map_err(malformed)?;
+    let RequestJson { trace_id, labels } = serde_json::from_slice(bytes).map_err(malformed)?;
     if trace_id.is_none() && labels.is_empty() {
         return Err(Refusal::Malformed("it hands over nothing".to_owned()));
     }
-    let handed = Handed { trace_id, labels };
-    check(&handed)?;
-    Ok(handed)
+    let labels = SchedulerLabels { trace_id, labels };
+    check(&labels)?;
+    Ok(labels)
 }
 
-fn check(handed: &Handed) -> Result<(), Refusal> {
-    if handed.labels.len() > Handed::MAX_LABELS {
+fn check(labels: &SchedulerLabels) -> Result<(), Refusal> {
+    if labels.labels.len() > SchedulerLabels::MAX_LABELS {
         return Err(Refusal::TooMany);
     }
     let name = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
@@ -112,31 +112,31 @@ fn check(handed: &Handed) -> Result<(), Refusal> {
             problem,
         })
     };
-    let names = Handed::MAX_KEY_BYTES;
-    if let Some(trace_id) = &handed.trace_id {
+    let names = SchedulerLabels::MAX_KEY_BYTES;
+    if let Some(trace_id) = &labels.trace_id {
         held("the trace id", trace_id, names, name)?;
     }
-    for (key, value) in &handed.labels {
+    for (key, value) in &labels.labels {
         held("the label", key, names, name)?;
         let plain = |c: char| !c.is_control();
-        held("the value", value, Handed::MAX_VALUE_BYTES, plain)?;
+        held("the value", value, SchedulerLabels::MAX_VALUE_BYTES, plain)?;
     }
     Ok(())
 }
 
 /// The bytes that count towards [`MAX_BYTES_IN_ALL`].
-pub fn bytes_of(handed: &Handed) -> usize {
-    let labels = handed.labels.iter();
-    let labels: usize = labels.map(|(key, value)| key.len() + value.len()).sum();
-    labels + handed.trace_id.as_ref().map_or(0, String::len)
+pub fn bytes_of(labels: &SchedulerLabels) -> usize {
+    let pairs = labels.labels.iter();
+    let bytes: usize = pairs.map(|(key, value)| key.len() + value.len()).sum();
+    bytes + labels.trace_id.as_ref().map_or(0, String::len)
 }
 
 /// Adds new labels; an existing label gets its new value.
-pub fn merge(held: &Handed, new: &Handed) -> Result<Handed, Refusal> {
+pub fn merge(held: &SchedulerLabels, new: &SchedulerLabels) -> Result<SchedulerLabels, Refusal> {
     let mut both = held.clone();
     both.trace_id = new.trace_id.clone().or(both.trace_id);
     both.labels.extend(new.labels.clone());
-    match both.labels.len() > Handed::MAX_LABELS {
+    match both.labels.len() > SchedulerLabels::MAX_LABELS {
         true => Err(Refusal::TooMany),
         false => Ok(both),
     }
@@ -151,7 +151,7 @@ mod tests {
         let check = |text: &str, expect: Result<usize, &str>| {
             let got = parse(text.as_bytes());
             match (got, expect) {
-                (Ok(handed), Ok(labels)) => assert_eq!(handed.labels.len(), labels, "{text}"),
+                (Ok(labels), Ok(count)) => assert_eq!(labels.labels.len(), count, "{text}"),
                 (Err(error), Err(words)) => {
                     let said = error.to_string();
                     assert!(said.contains(words), "{text}: {said}");
@@ -177,7 +177,7 @@ mod tests {
         );
         let many: Vec<_> = (0..17).map(|n| format!(r#""k{n}":"v""#)).collect();
         let many = format!(r#"{{"labels":{{{}}}}}"#, many.join(","));
-        check(&many, Err("16 labels at most"));
+        check(&many, Err("at most 16 labels"));
         check(&" ".repeat(5_000), Err("more than 4096 bytes"));
     }
 

@@ -21,16 +21,16 @@ use thiserror::Error;
 use self::hardware::{Devices, hardware};
 pub(crate) use self::hardware::{PROCESSORS, processors};
 use self::metadata::Cloud;
-use crate::attribute::script::{self, Script};
+use crate::kernel::script::{self, Script};
 use crate::kernel::{Comm, Process, ProcessKey, Start, WorkFolder};
 use crate::kernel_file;
-use crate::procfs::{Stat, tick_ns};
+use crate::proc_stat::{ProcessStat, tick_ns};
 
 /// Why a property of the machine could not be read.
 #[derive(Debug, Error)]
 pub enum NodeError {
     /// A kernel file could not be read.
-    #[error("{path} could not be read; is /proc mounted?")]
+    #[error("failed to read {path}; mount /proc")]
     Read {
         /// The file.
         path: &'static str,
@@ -38,7 +38,7 @@ pub enum NodeError {
         source: std::io::Error,
     },
     /// A kernel file has unexpected content.
-    #[error("{path} says '{said}', which cannot be understood")]
+    #[error("unexpected content of {path}: '{said}'")]
     Content {
         /// The file.
         path: &'static str,
@@ -49,7 +49,7 @@ pub enum NodeError {
     #[error(transparent)]
     Name(#[from] IdentityError),
     /// The kernel gave no random bytes.
-    #[error("the kernel gave no random bytes")]
+    #[error("failed to get random bytes from the kernel")]
     Random(#[source] rustix::io::Errno),
 }
 
@@ -96,13 +96,13 @@ pub struct Machine {
 
 /// State between two samples of the machine.
 #[derive(Debug)]
-pub struct Looks {
+pub struct MachineSampler {
     cost_until: CpuTime,
     devices: Devices,
     hardware: Hardware,
 }
 
-impl Looks {
+impl MachineSampler {
     /// Starts to sample: the probe's resource use counts from now on.
     ///
     /// # Errors
@@ -172,7 +172,9 @@ pub fn own_identity() -> Result<NodeId, NodeError> {
     if let Some(cloud) = Cloud::of_machine(Path::new("/")) {
         match cloud.instance(metadata::SERVER) {
             Ok(node) => return Ok(node),
-            Err(error) => tracing::warn!(%error, "the node goes by its own name"),
+            Err(error) => {
+                tracing::warn!(%error, "failed to get the instance id; the host name is used")
+            }
         }
     }
     let name = host_name()?;
@@ -292,7 +294,7 @@ fn script_in(process: &Process, arguments: &[u8]) -> Option<Script> {
     let arguments = arguments
         .split(|b| *b == 0)
         .map_while(|argument| str::from_utf8(argument).ok());
-    script::of(&process.comm.to_string(), arguments)
+    script::parse(&process.comm.to_string(), arguments)
 }
 
 /// The procfs directory of the process that has this number now, and the first bytes of its
@@ -310,7 +312,7 @@ fn arguments(key: ProcessKey) -> Option<(PathBuf, Vec<u8>)> {
 /// Whether a procfs directory belongs to this process and program. The start time is compared with
 /// the resolution of a clock tick.
 fn is_of(key: ProcessKey, program: Comm, folder: &Path) -> Option<bool> {
-    let stat = Stat::parse(&kernel_file::read(folder.join("stat")).ok()?)?;
+    let stat = ProcessStat::parse(&kernel_file::read(folder.join("stat")).ok()?)?;
     let ticks = key.start.as_nanos() / tick_ns();
     Some(ticks == stat.start_ticks && stat.comm == program.to_string())
 }
@@ -346,13 +348,13 @@ mod tests {
 
     #[test]
     fn what_the_probe_cost_is_told_once() {
-        let mut looks = Looks::begin().expect("readable");
-        let began = looks.cost_until;
+        let mut sampler = MachineSampler::begin().expect("readable");
+        let began = sampler.cost_until;
         let spin = (0..2_000_000_u64).fold(0, |a, b| a ^ b.rotate_left(7));
         assert_ne!(spin, 1);
-        let machine = looks.now();
-        assert_eq!(machine.probe.cpu.0, looks.cost_until.0 - began.0);
-        assert!(looks.cost_until > began);
+        let machine = sampler.now();
+        assert_eq!(machine.probe.cpu.0, sampler.cost_until.0 - began.0);
+        assert!(sampler.cost_until > began);
         assert!(
             machine
                 .probe

@@ -11,13 +11,13 @@ use crate::kernel_file;
 
 /// Measures stalls and reclaim between calls.
 #[derive(Debug)]
-pub struct Stalls {
+pub struct PressureSampler {
     root: PathBuf,
     pressure: Option<Pressure>,
     reclaimed: Option<Bytes>,
 }
 
-impl Stalls {
+impl PressureSampler {
     /// Starts to count; `root` is the directory of `proc`.
     pub fn watch(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
@@ -120,19 +120,19 @@ mod tests {
     #[test]
     fn memory_in_use_is_what_programs_could_not_have() {
         let root = tempfile::tempdir().expect("a folder");
-        let stalls = Stalls::watch(root.path());
-        assert_eq!(stalls.memory_used(), None);
+        let sampler = PressureSampler::watch(root.path());
+        assert_eq!(sampler.memory_used(), None);
         fs::create_dir(root.path().join("proc")).expect("a folder");
         let text = "MemTotal:  900 kB\nMemFree:  5 kB\nMemAvailable:  600 kB\n";
         fs::write(root.path().join("proc/meminfo"), text).expect("a file");
-        assert_eq!(stalls.memory_used(), Some(Bytes(300 * 1_024)));
+        assert_eq!(sampler.memory_used(), Some(Bytes(300 * 1_024)));
     }
 
     #[test]
     fn stalls_are_those_since_the_last_look() {
         let root = tempfile::tempdir().expect("a folder");
         machine(root.path(), 100, 10, 5);
-        let mut stalls = Stalls::watch(root.path());
+        let mut sampler = PressureSampler::watch(root.path());
         machine(root.path(), 350, 15, 8);
         let us = Duration::from_micros;
         let expect = Pressure {
@@ -143,13 +143,13 @@ mod tests {
             disk_full: us(5),
         };
         let page = rustix::param::page_size() as u64;
-        assert_eq!(stalls.since_last(), (Some(expect), Some(Bytes(3 * page))));
+        assert_eq!(sampler.since_last(), (Some(expect), Some(Bytes(3 * page))));
         // A decreased counter is unknown, which differs from zero.
         machine(root.path(), 1, 15, 1);
-        assert_eq!(stalls.since_last(), (None, None));
+        assert_eq!(sampler.since_last(), (None, None));
         machine(root.path(), 1, 15, 1);
         assert_eq!(
-            stalls.since_last(),
+            sampler.since_last(),
             (Some(Pressure::default()), Some(Bytes(0)))
         );
     }
@@ -157,6 +157,9 @@ mod tests {
     #[test]
     fn a_kernel_that_does_not_tell_is_unknown() {
         let root = tempfile::tempdir().expect("a folder");
-        assert_eq!(Stalls::watch(root.path()).since_last(), (None, None));
+        assert_eq!(
+            PressureSampler::watch(root.path()).since_last(),
+            (None, None)
+        );
     }
 }

@@ -17,6 +17,7 @@ use crate::kernel::{
 };
 use crate::kernel_file;
 use crate::node;
+use crate::proc_stat::{ProcessStat, tick_ns};
 
 /// The flag of a kernel thread.
 ///
@@ -34,7 +35,7 @@ pub struct Sampler {
 
 /// The result of one scan.
 #[derive(Debug, Default)]
-pub struct Pass {
+pub struct ProcessScan {
     /// Events that must have happened since the last scan, parents first.
     pub events: Vec<ProcessEvent>,
     /// All processes.
@@ -54,8 +55,8 @@ impl Sampler {
     }
 
     /// Reads every process once. A process that ends meanwhile is left out.
-    pub fn pass(&mut self) -> Pass {
-        let mut pass = Pass::default();
+    pub fn scan(&mut self) -> ProcessScan {
+        let mut scan = ProcessScan::default();
         let mut programs = HashMap::with_capacity(self.programs.len());
         for folder in fs::read_dir(self.root.join("proc")).into_iter().flatten() {
             let Some((sample, cgroup)) = folder.ok().and_then(|f| self.sample(&f.path())) else {
@@ -67,22 +68,22 @@ impl Sampler {
             {
                 let learnt = process.cgroup.zip(cgroup);
                 let learnt = learnt.map(|(id, path)| ProcessEvent::CgroupMade { id, path });
-                pass.events.extend(learnt);
-                pass.events.push(ProcessEvent::Executed {
+                scan.events.extend(learnt);
+                scan.events.push(ProcessEvent::Executed {
                     process,
                     maxrss_before: Bytes(0),
                     start: node::start_of(&process),
                 });
             }
             programs.insert(process.key, process.comm);
-            pass.samples.push(sample);
+            scan.samples.push(sample);
         }
         self.programs = programs;
-        pass.events.sort_by_key(|event| match event {
+        scan.events.sort_by_key(|event| match event {
             ProcessEvent::Executed { process, .. } => Some((process.key.start, process.key.pid)),
             _ => None,
         });
-        pass
+        scan
     }
 
     /// The CPU time of all tasks since the last call, including tasks that no scan contained;
@@ -95,7 +96,7 @@ impl Sampler {
     fn sample(&self, folder: &Path) -> Option<(TaskSample, Option<String>)> {
         let pid: u32 = folder.file_name()?.to_str()?.parse().ok()?;
         let read = |name: &str| kernel_file::read(folder.join(name)).ok();
-        let stat = Stat::parse(&read("stat")?)?;
+        let stat = ProcessStat::parse(&read("stat")?)?;
         let kernel = stat.flags & PF_KTHREAD != 0;
         let cgroup = read("cgroup").and_then(|text| path_of(&text, &self.hierarchy));
         let id = |path: &String| {
@@ -124,7 +125,7 @@ impl Sampler {
                 disk: disk(folder),
             },
             resident: status.as_deref().and_then(resident_of),
-            finer: None,
+            counters: None,
             state: None,
             threads: stat.threads,
             user: status.as_deref().and_then(user_of),
@@ -132,42 +133,6 @@ impl Sampler {
         };
         // A zombie is left out: its end is reported as an event.
         (stat.state != 'Z' && stat.state != 'X').then_some((sample, cgroup))
-    }
-}
-
-/// Nanoseconds of one procfs clock tick: 10 ms on all current kernels.
-pub(crate) fn tick_ns() -> u64 {
-    1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
-}
-
-pub(crate) struct Stat {
-    pub(crate) comm: String,
-    state: char,
-    parent: u32,
-    flags: u64,
-    cpu_ticks: u64,
-    threads: u32,
-    pub(crate) start_ticks: u64,
-}
-
-impl Stat {
-    /// Parses `7 (a name) S 1 …`; the name can contain any characters.
-    ///
-    /// Source: `proc_pid_stat(5)`; field 3 is the first field after the name.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (before, after) = text.rsplit_once(')')?;
-        let fields: Vec<&str> = after.split_whitespace().collect();
-        let field = |number: usize| fields.get(number - 3).copied();
-        let number = |at: usize| field(at)?.parse::<u64>().ok();
-        Some(Self {
-            comm: before.split_once('(')?.1.to_owned(),
-            state: field(3)?.chars().next()?,
-            parent: field(4)?.parse().ok()?,
-            flags: number(9)?,
-            cpu_ticks: number(14)?.saturating_add(number(15)?),
-            threads: field(20)?.parse().ok()?,
-            start_ticks: number(22)?,
-        })
     }
 }
 
@@ -273,15 +238,15 @@ mod tests {
         let mut sampler = sampler(root.path());
         let mut check = |processes: &[(u32, &str, u64)], begun: &[&str], cpu_ms: &[u64]| {
             machine(root.path(), processes);
-            let pass = sampler.pass();
+            let scan = sampler.scan();
             let mut programs = Vec::new();
-            for event in &pass.events {
+            for event in &scan.events {
                 if let ProcessEvent::Executed { process, .. } = event {
                     programs.push(process.comm.to_string());
                 }
             }
             assert_eq!(programs, begun);
-            let mut cpu: Vec<u64> = pass.samples.iter().map(|s| s.totals.cpu.0).collect();
+            let mut cpu: Vec<u64> = scan.samples.iter().map(|s| s.totals.cpu.0).collect();
             cpu.sort_unstable();
             let expect: Vec<u64> = cpu_ms.iter().map(|ms| ms * 1_000_000).collect();
             assert_eq!(cpu, expect);
@@ -297,13 +262,13 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let mut sampler = sampler(root.path());
         machine(root.path(), &[(7, "a", 2)]);
-        let pass = sampler.pass();
-        let sample = pass.samples[0];
+        let scan = sampler.scan();
+        let sample = scan.samples[0];
         let folder = fs::metadata(root.path().join("cgroup/ecs/t")).expect("made");
         let id = CgroupId(folder.ino());
         assert_eq!(sample.process.cgroup, Some(id));
         let path = "/ecs/t".to_owned();
-        assert_eq!(pass.events[0], ProcessEvent::CgroupMade { id, path });
+        assert_eq!(scan.events[0], ProcessEvent::CgroupMade { id, path });
         assert_eq!(
             sample.process.key.start,
             BootClock::from_nanos(5_000_000_000)

@@ -8,9 +8,9 @@ mod outbox;
 mod retry;
 mod sink;
 
-pub use fit::LeftOut;
+pub use fit::OmittedSteps;
 #[cfg(feature = "otlp")]
-pub use otlp::Collector;
+pub use otlp::OtlpCollector;
 pub use outbox::{Outbox, Urgency};
 pub use sink::{CloudSink, Sink, SinkError};
 

@@ -195,7 +195,8 @@ impl Spool {
         match done {
             Err(error) if before != now => tracing::error!(
                 error = %error.source,
-                "{error}; unsent records are kept in memory, {MAX_BYTES_IN_MEMORY} bytes at most"
+                "{error}; unsent records are kept in memory, at most {MAX_BYTES_IN_MEMORY} bytes. \
+                 Free space on the disk, or set another spool_dir"
             ),
             Ok(()) if before != now => {
                 tracing::info!(folder = %self.folder.display(), "the spool writes to the disk again");

@@ -22,7 +22,7 @@ impl Manager {
         let watchdog = text("WATCHDOG_USEC").filter(|_| ours);
         match text("NOTIFY_SOCKET") {
             Some(name) => Self::at(&name, watchdog.as_deref()).unwrap_or_else(|error| {
-                tracing::warn!(%error, socket = name, "the service manager cannot be told");
+                tracing::warn!(%error, socket = name, "failed to connect to the service manager");
                 Self::default()
             }),
             None => Self::default(),
@@ -65,7 +65,7 @@ impl Manager {
         if let Some((socket, address)) = &self.socket
             && let Err(error) = socket.send_to_addr(state.as_bytes(), address)
         {
-            tracing::debug!(%error, state, "the service manager was not told");
+            tracing::debug!(%error, state, "failed to notify the service manager");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The built program's command line: what it answers, and with which status.
+//! The command line of the built program: its output and exit status.
 
 use std::process::Command;
 
@@ -29,20 +29,19 @@ fn what_is_asked_wrongly_ends_with_two_and_says_what_mends_it() {
     let unknown = file("unknown.toml", "bucket = \"b\"\nintervall_seconds = 3\n");
     let nothing = file("nothing.toml", "");
     check(&["walk"], "unrecognized subcommand 'walk'");
+    check(&["snapshot", "--interval", "0"], "interval_seconds is 0");
+    // The earlier name of the command.
     check(&["once", "--interval", "0"], "interval_seconds is 0");
-    check(
-        &["run", "--config", "/nowhere"],
-        "/nowhere could not be read",
-    );
+    check(&["run", "--config", "/nowhere"], "failed to read /nowhere");
     check(
         &["run", "--config", &unknown],
         "line 2: unknown field `intervall_seconds`",
     );
-    // Without AWS there is no queue to miss.
+    // Without AWS no queue is required.
     if cfg!(feature = "aws") {
         check(
             &["run", "--config", &nothing],
-            "queue_url is not set; `terraform output`",
+            "queue_url is not set; set it from `terraform output`",
         );
     }
 }
@@ -61,7 +60,7 @@ fn a_check_that_finds_something_missing_ends_with_one() {
     let (status, said) = answer(&["check", "--config", "/nowhere"]);
     assert_eq!(status, Some(1), "{said}");
     assert!(
-        said.contains("LACKS configuration /nowhere could not be read"),
+        said.contains("LACKS configuration failed to read /nowhere"),
         "{said}"
     );
 }

@@ -1,5 +1,4 @@
-//! The built probe on this machine's kernel, against what the kernel's own
-//! counters say. A test that this machine cannot run is reported as ignored, with the reason.
+//! The built probe on this machine's kernel, compared with the kernel's own counters. A test that this machine cannot run is reported as ignored, with the reason.
 
 #[path = "real/canary.rs"]
 mod canary;
@@ -33,7 +32,7 @@ use std::time::Duration;
 
 use ebb_probe::cgroup::Hierarchy;
 use ebb_probe::collector::Collector;
-use ebb_probe::rules::Rules;
+use ebb_probe::label_rules::Rules;
 use ebb_telemetry::step::{MemorySource, StepEnd, StepUsage};
 use ebb_telemetry::units::{Bytes, Share};
 use ebb_test_support::{run, skip, tests};
@@ -43,8 +42,8 @@ use probe::{Probe, Sink};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The program; what builds the tests for another machine may not say where it is, and
-/// `scripts/kernels-guest` does then.
+/// The path of the program. `scripts/kernels-guest` sets it if the tests run on another machine than
+/// the one that built them.
 fn program() -> OsString {
     let built = option_env!("CARGO_BIN_EXE_ebb-probe").map(OsString::from);
     let told = built.or_else(|| std::env::var_os("PROBE"));
@@ -56,8 +55,7 @@ fn near(got: f64, expect: f64, percent: f64) -> bool {
     (got - expect).abs() <= expect * percent / 100.0
 }
 
-/// Runs one script as a task of ECS from start to end under a probe, and tells
-/// its step with what the task's cgroup counted.
+/// Runs one script as an ECS task under a probe. Returns its task and the counters of its cgroup.
 fn run_task(limit: Option<Limit>, script: &str) -> (StepUsage, machine::Counted) {
     let sink = Sink::new();
     let probe = Probe::start(&sink, &[]);
@@ -65,7 +63,7 @@ fn run_task(limit: Option<Limit>, script: &str) -> (StepUsage, machine::Counted)
     task.start(script).wait().expect("the shell ends");
     let counted = task.counted();
     let id = task.id.clone();
-    // The step must be told although nothing is left of its cgroup.
+    // The task must be reported although its cgroup is removed.
     drop(task);
     std::thread::sleep(3 * SECOND);
     probe.stop();
@@ -105,12 +103,12 @@ fn a_busy_child_used_the_cpu_that_its_cgroup_counted() {
         return;
     };
     let (got, expect) = (step.cpu.as_secs_f64(), cpu.as_secs_f64());
-    // On a machine with more to do than cores it may have had half a second in all.
+    // On an overloaded machine it may have had half a second of CPU time.
     assert!(
         near(got, expect, 5.0) || (got - expect).abs() < 0.05,
         "{got} s of CPU, the cgroup says {expect}"
     );
-    // What `timeout` ends, it tells with 124.
+    // `timeout` exits with 124 if it ended the command.
     assert_eq!(step.end, StepEnd::Exited(124));
     assert!(
         step.peak_cores.is_some_and(|cores| cores.0 > 100),
@@ -149,7 +147,7 @@ fn bytes_are_those_that_went_to_the_disk() {
 
 fn the_peak_is_what_was_held_at_once_even_by_a_process_that_no_pass_saw() {
     needs_ebpf();
-    // `tail` holds all of its one line.
+    // `tail` stores its whole single line in memory.
     let (step, _) = run_task(None, "head -c 200M /dev/zero | tail -n 1 >/dev/null");
     let peak = step.peak_memory.expect("seen at exit");
     let mib = peak.bytes.0 as f64 / f64::from(1 << 20);
@@ -169,7 +167,7 @@ fn a_step_that_the_memory_killer_ended_says_so() {
     if let Err(reason) = limit.holds_here() {
         skip(reason);
     }
-    // Long enough for a pass to read the limit.
+    // Long enough for a scan to read the limit.
     let (step, _) = run_task(
         Some(limit),
         "sleep 2; head -c 200M /dev/zero | tail -n 1 >/dev/null",
@@ -193,7 +191,7 @@ fn told_to_stop_it_says_the_last_and_ends_within_five_seconds() {
     assert_eq!(heartbeat.sequence, 0);
     assert!(heartbeat.workload.processes_started > 0);
     assert!(heartbeat.workload.network.is_some() == heartbeat.coverage.network.is_some());
-    // Ended less than two seconds ago, it is told all the same.
+    // It ended less than two seconds ago, and is still reported.
     let ended = told.ended.iter().find(|step| step.id.key == task.id);
     assert_eq!(ended.map(|step| step.end), Some(StepEnd::Exited(3)));
 }
@@ -265,14 +263,14 @@ fn in_a_tree_of_version_two_a_task_is_told_as_well() {
     task.start(script).wait().expect("the shell ends");
     let id = task.id.clone();
     drop(task);
-    let mut ended = collector.pass().expect("a pass");
+    let mut ended = collector.scan().expect("a scan");
     ended.extend(collector.last_ended());
     let step = ended.iter().find(|step| step.id.key == id);
     let told = step.map(|step| (step.processes, step.end));
     assert_eq!(told, Some((51, StepEnd::Exited(4))), "{ended:#?}");
 }
 
-/// Whether a pass is left out is for this machine to say; what is told is not.
+/// Whether scans are skipped depends on this machine; the report does not.
 fn what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not() {
     needs_ebpf();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -285,13 +283,13 @@ fn what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not() {
     let task = Task::new(None);
     let mut shell = task.start("exec sleep 100");
     std::thread::sleep(SECOND);
-    // Shows it: a step has changed.
-    collector.pass_unless_quiet().expect("a pass");
+    // The next scan is not skipped, because a task changed.
+    collector.scan_unless_idle().expect("a scan");
     for _ in 0..4 {
         std::thread::sleep(SECOND);
-        collector.pass_unless_quiet().expect("a pass, or none");
+        collector.scan_unless_idle().expect("a scan, or none");
     }
-    collector.pass().expect("a pass");
+    collector.scan().expect("a scan");
     let (interval, _) = collector.close();
     shell
         .kill()
@@ -299,7 +297,7 @@ fn what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not() {
         .expect("it ends");
     let told = |step: &&StepUsage| step.id.key == task.id;
     let step = interval.running.iter().find(told).expect("it runs");
-    // It closes a moment after its last pass.
+    // It closes a moment after its last scan.
     assert!(
         interval.coverage.cpu > Share::of(99, 100),
         "{:?}",

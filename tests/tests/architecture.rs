@@ -134,7 +134,7 @@ const HARNESS: &str = "ebb-test-support";
 const CLOUD: &str = "ebb-cloud";
 
 /// The features of [`CLOUD`] that the probe may enable. It does not use inventory, metrics, bill,
-/// secrets or mail.
+/// secrets or mail. None of these features needs the model or the catalog.
 const PROBES_FEATURES: [&str; 5] = ["queue", "objects", "identity", "stores", "webhook"];
 
 /// One dependency in a manifest, of any kind.
@@ -250,6 +250,33 @@ fn dependencies_point_down_and_only_one_crate_names_a_cloud_sdk() {
     );
     let wrong = wrong(&packages, &edges);
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The workspace crates that a program compiles with all its features, without tests.
+fn compiled_crates(program: &str) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--all-features", "--edges=normal"])
+        .args(["--prefix=none", "--format={p}", "--package", program])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let names = text.lines().filter_map(|line| line.split(' ').next());
+    let own = names.filter(|name| name.starts_with("ebb-"));
+    own.map(str::to_owned).collect()
+}
+
+/// The manifests alone do not show this, because features of the cloud crate decide it.
+#[test]
+fn the_probe_compiles_no_rule_and_no_price_table() {
+    let of_probe = ["ebb-cloud", "ebb-probe", "ebb-telemetry", "ebb-wire"];
+    let compiled = compiled_crates("ebb-probe");
+    assert!(compiled.iter().eq(of_probe), "{compiled:?}");
+    // A program that reads an account compiles both, so the check is able to fail.
+    let compiled = compiled_crates("ebb-sweeper-lambda");
+    assert!(compiled.contains("ebb-model") && compiled.contains("ebb-catalog"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use ebb_model::policy::Policy;
 use ebb_model::policy::name_rule::{Drawn, NameSource};
 use ebb_model::report::workflow_runs::{HandedStep, JoinedBy, RunSeen, Runs, UNASSIGNED};
 use ebb_telemetry::step::StepEnd;
-use ebb_telemetry::step::resource_usage::Handed;
+use ebb_telemetry::step::resource_usage::SchedulerLabels;
 use ebb_telemetry::tags::{PIPELINE_TAG, RUN_TAG};
 use ebb_telemetry::units::CpuTime;
 
@@ -45,7 +45,7 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
             *told.joined.entry(*by).or_default() += 1;
         }
         let sample = sample_of(seen, facts.policy);
-        if let Some(handed) = &seen.step.usage.detail.handed {
+        if let Some(handed) = &seen.step.usage.detail.scheduler_labels {
             told.handed.push(HandedStep {
                 node: seen.step.node.clone(),
                 step: seen.name().to_owned(),
@@ -53,7 +53,7 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
                 at: seen.step.observed_at,
                 run: (run.as_ref()).map_or(UNASSIGNED.to_owned(), |(_, key)| key.clone()),
                 sample: sample.map(str::to_owned),
-                handed: Handed::clone(handed),
+                handed: SchedulerLabels::clone(handed),
             });
         }
         runs.entry(run)
@@ -199,7 +199,7 @@ pub(crate) fn pipeline(seen: &SeenRun<'_>, policy: &Policy) -> Option<String> {
 }
 
 fn label<'a>(seen: &SeenRun<'a>, key: &str) -> Option<&'a str> {
-    let handed = seen.step.usage.detail.handed.as_ref()?;
+    let handed = seen.step.usage.detail.scheduler_labels.as_ref()?;
     handed.labels.get(key).map(String::as_str)
 }
 

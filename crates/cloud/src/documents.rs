@@ -1,6 +1,9 @@
 //! Documents that Ebb stores in its bucket and that several programs read.
 
+#[cfg(feature = "account")]
 pub mod decisions;
 pub mod inflate;
+#[cfg(feature = "account")]
 pub mod prices;
+#[cfg(feature = "account")]
 pub mod report_files;

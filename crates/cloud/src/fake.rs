@@ -2,8 +2,10 @@
 //! received again until it is deleted, and a conditional write checks versions. A clone is another
 //! client of the same fake. They need no SDK.
 
+#[cfg(feature = "account")]
 pub mod account;
 pub mod clock;
+#[cfg(feature = "account")]
 pub mod markets;
 pub mod objects;
 mod outbox;
@@ -11,8 +13,10 @@ mod queue;
 mod secrets;
 mod shared;
 
+#[cfg(feature = "account")]
 pub use account::{FakeBill, FakeInventory, FakeMetrics};
 pub use clock::FakeClock;
+#[cfg(feature = "account")]
 pub use markets::{FakeMarkets, FakePrices};
 pub use objects::{FakeObjects, StoredObject};
 pub use outbox::{FakeChat, FakeEvents, FakeMailer, FakeTopic};

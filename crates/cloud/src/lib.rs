@@ -2,6 +2,7 @@
 //! each behind a feature; [`fake`] and [`failing`] replace them in tests. Only this crate uses a
 //! cloud SDK.
 
+#[cfg(feature = "account")]
 pub mod accounts;
 #[cfg(feature = "aws")]
 pub mod aws;
@@ -22,6 +23,7 @@ pub mod ports;
 pub mod slack;
 #[cfg(feature = "stores")]
 pub mod store;
+#[cfg(any(feature = "account", feature = "queue"))]
 mod turns;
 #[cfg(feature = "webhook")]
 pub mod webhook;

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 /// Number of parallel calls to one service; more would only be throttled.
 pub(crate) const AT_ONCE: usize = 8;
 
+#[cfg(feature = "account")]
 /// Number of accounts read in parallel. AWS limits calls by account and region, so accounts do not
 /// throttle each other if each has its own retry partition.
 pub(crate) const ACCOUNTS_AT_ONCE: usize = 16;

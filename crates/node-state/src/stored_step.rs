@@ -210,10 +210,10 @@ fn clocks_apart(clock: BootClock, observed: BootClock) -> i128 {
 /// The details that the evaluation reads. Arguments and files are large, and only the lake contains
 /// them.
 fn kept_detail(detail: &StepDetail) -> Cow<'_, StepDetail> {
-    match detail.opened {
+    match detail.opt_in_detail {
         None => Cow::Borrowed(detail),
         Some(_) => Cow::Owned(StepDetail {
-            opened: None,
+            opt_in_detail: None,
             ..detail.clone()
         }),
     }

@@ -6,7 +6,7 @@ use crate::units::{Bytes, Share};
 
 /// The use of all GPUs since the previous sample.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct GpuLook {
+pub struct GpuSample {
     /// The devices, in the order of their numbers.
     pub devices: Vec<GpuDevice>,
 }

@@ -17,8 +17,8 @@ use crate::units::{Bytes, CpuTime, MilliCores};
 pub use namespaces::{Namespace, Namespaces};
 pub use parallelism::{Busy, PARALLELISM_BOUNDS, PARALLELISM_CLASSES, Parallelism};
 pub use resource_usage::{
-    Asked, Handed, Opened, Reclaim, RunName, Sampled, StepDetail, StepGpu, StepNetwork, TaskState,
-    Unmoved,
+    CpuWithoutProgress, OptInDetail, Reclaim, RunName, Sampled, SchedulerLabels, StepDetail,
+    StepGpu, StepNetwork, SyscallIo, TaskState,
 };
 
 /// The kind of a task; it determines how far its name can be trusted.

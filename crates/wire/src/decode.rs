@@ -33,7 +33,7 @@ fn utf8<'a>(field: &'static str, text: &'a [u8]) -> Result<&'a str, DecodeError>
 
 /// Shares a name with the previous heartbeat if both are equal. A message comes from one node, and
 /// rarely from two boots.
-fn again<T: Clone + FromStr<Err = IdentityError>>(
+fn reuse_or_parse<T: Clone + FromStr<Err = IdentityError>>(
     field: &'static str,
     name: &[u8],
     before: Option<&T>,
@@ -54,21 +54,21 @@ fn wall(field: &'static str, micros: u64) -> Result<Timestamp, DecodeError> {
 /// Decodes one queue message.
 pub(crate) fn heartbeats(bytes: &[u8]) -> Result<HeartbeatMessage, DecodeError> {
     let read = heartbeats_in_order;
-    read(bytes).or_else(|refused| order::again(bytes, &order::HEARTBEATS, refused, read))
+    read(bytes).or_else(|refused| order::decode_reordered(bytes, &order::HEARTBEATS, refused, read))
 }
 
 /// Decodes one object.
 pub(crate) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
     let read = step::steps;
-    read(bytes).or_else(|refused| order::again(bytes, &order::STEPS, refused, read))
+    read(bytes).or_else(|refused| order::decode_reordered(bytes, &order::STEPS, refused, read))
 }
 
 fn heartbeats_in_order(bytes: &[u8]) -> Result<HeartbeatMessage, DecodeError> {
-    let mut said = Fields::of(bytes);
-    let sent = required("sent", said.last(1, sent)?)?;
+    let mut fields = Fields::new(bytes);
+    let sent = required("sent", fields.last(1, sent)?)?;
     let mut shared = Shared::default();
-    let mut heartbeats = List::of("heartbeats", MAX_HEARTBEATS, MAX_HEARTBEATS);
-    said.each(2, |part| {
+    let mut heartbeats = List::new("heartbeats", MAX_HEARTBEATS, MAX_HEARTBEATS);
+    fields.each(2, |part| {
         heartbeats.add(|before| heartbeat(part, &sent, before.last(), &mut shared))
     })?;
     let message = HeartbeatMessage {
@@ -76,7 +76,7 @@ fn heartbeats_in_order(bytes: &[u8]) -> Result<HeartbeatMessage, DecodeError> {
         heartbeats: heartbeats.all()?,
         refused_steps: shared.refused_steps,
     };
-    said.end(2)?;
+    fields.end(2)?;
     Ok(message)
 }
 
@@ -110,7 +110,7 @@ impl Shared<'_> {
         match step::usage(part, before) {
             Ok(mut step) => {
                 // No probe sends this for a running task.
-                step.detail.opened = None;
+                step.detail.opt_in_detail = None;
                 self.room.take(step.memory_bytes())?;
                 Ok(Some(step))
             }
@@ -130,27 +130,32 @@ fn heartbeat<'a>(
     before: Option<&Heartbeat>,
     shared: &mut Shared<'a>,
 ) -> Result<Heartbeat, DecodeError> {
-    let mut said = Fields::of(bytes);
+    let mut fields = Fields::new(bytes);
     let same_node = before.map(|before| &before.node);
-    let node = again("node", said.text(1), same_node, NodeId::as_str)?;
+    let node = reuse_or_parse("node", fields.text(1), same_node, NodeId::as_str)?;
     let same_boot = Some(before.map_or(&sender.boot, |before| &before.boot));
-    let boot = again("boot", said.text(2), same_boot, BootId::as_str)?;
+    let boot = reuse_or_parse("boot", fields.text(2), same_boot, BootId::as_str)?;
     let same_start = before.map(|before| &before.probe_start);
-    let probe_start = again("probe_start", said.text(3), same_start, ProbeStart::as_str)?;
-    let sequence = said.or_zero(4);
-    let [start, end] = [5, 6].map(|tag| BootClock::from_nanos(said.or_zero(tag)));
-    let wall_at_end = wall("wall_at_end_us", said.or_zero(7))?;
-    let origin = origin(said.or_zero(8) as u32)?;
-    let coverage = said.last(9, |part| shared.coverage.read(part, node::coverage))?;
-    let hardware = said.last(10, |part| shared.hardware.read(part, node::hardware))?;
-    let workload = said.last(11, node::usage)?;
-    let background = said.last(12, node::usage)?;
-    let typed_ago = said.get(13).map(Duration::from_millis);
+    let probe_start = reuse_or_parse(
+        "probe_start",
+        fields.text(3),
+        same_start,
+        ProbeStart::as_str,
+    )?;
+    let sequence = fields.or_zero(4);
+    let [start, end] = [5, 6].map(|tag| BootClock::from_nanos(fields.or_zero(tag)));
+    let wall_at_end = wall("wall_at_end_us", fields.or_zero(7))?;
+    let origin = origin(fields.or_zero(8) as u32)?;
+    let coverage = fields.last(9, |part| shared.coverage.read(part, node::coverage))?;
+    let hardware = fields.last(10, |part| shared.hardware.read(part, node::hardware))?;
+    let workload = fields.last(11, node::usage)?;
+    let background = fields.last(12, node::usage)?;
+    let typed_ago = fields.get(13).map(Duration::from_millis);
     let steps_before = before.map_or_else(Default::default, |before| before.steps.as_slice());
     let most = MAX_STEPS_A_HEARTBEAT;
     let mut count = 0;
     let mut steps = Vec::with_capacity(steps_before.len().min(most));
-    said.each(14, |part| {
+    fields.each(14, |part| {
         count += 1;
         if count <= most {
             steps.extend(shared.step(part, steps_before.get(steps.len()))?);
@@ -158,10 +163,10 @@ fn heartbeat<'a>(
         Ok(())
     })?;
     allowed("steps of a heartbeat", count, most)?;
-    let probe = said.last(15, node::probe_cost)?;
+    let probe = fields.last(15, node::probe_cost)?;
     let mut detail = NodeDetail::default();
-    said.each(16, |part| node::detail(part, &mut detail))?;
-    said.end(16)?;
+    fields.each(16, |part| node::detail(part, &mut detail))?;
+    fields.end(16)?;
     Ok(Heartbeat {
         node,
         boot,

@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum EncodeError {
     /// There are more entries than the contract allows; the caller must split them.
-    #[error("{what}: {count} are too many, at most {max} fit")]
+    #[error("{what}: {count}, but at most {max} fit")]
     TooMany {
         /// The kind of entry.
         what: &'static str,
@@ -16,7 +16,7 @@ pub enum EncodeError {
         max: usize,
     },
     /// The encoded form is larger than the contract allows; the caller must split it.
-    #[error("{what} takes {bytes} bytes, at most {max} fit")]
+    #[error("{what} has {bytes} bytes, but at most {max} fit")]
     TooLarge {
         /// The kind of data.
         what: &'static str,
@@ -26,7 +26,7 @@ pub enum EncodeError {
         max: usize,
     },
     /// The compressor failed.
-    #[error("compressing failed")]
+    #[error("failed to compress")]
     Compress(#[source] std::io::Error),
 }
 
@@ -34,7 +34,7 @@ pub enum EncodeError {
 #[derive(Debug, Error)]
 pub enum DecodeError {
     /// It does not begin with a schema line.
-    #[error("no schema line such as '{expected}': it opens with '{found}'")]
+    #[error("no schema line such as '{expected}'; the message begins with '{found}'")]
     NoSchema {
         /// The expected line.
         expected: &'static str,
@@ -42,7 +42,7 @@ pub enum DecodeError {
         found: String,
     },
     /// The schema or its major version is unknown.
-    #[error("schema '{found}' is not known here; this reader takes '{expected}' and later minors")]
+    #[error("unknown schema '{found}'; this reader accepts '{expected}' and later minor versions")]
     UnknownSchema {
         /// The expected line.
         expected: &'static str,
@@ -50,7 +50,7 @@ pub enum DecodeError {
         found: String,
     },
     /// It is larger than the contract allows.
-    #[error("{what} takes more than {max} bytes")]
+    #[error("{what} has more than {max} bytes")]
     TooLarge {
         /// The kind of data.
         what: &'static str,
@@ -58,7 +58,7 @@ pub enum DecodeError {
         max: usize,
     },
     /// It contains more entries than the contract allows.
-    #[error("{what}: {count} are more than the {max} allowed")]
+    #[error("{what}: {count}, but at most {max} are allowed")]
     TooMany {
         /// The kind of entry.
         what: &'static str,
@@ -71,7 +71,7 @@ pub enum DecodeError {
     #[error("the body is not base64")]
     Base64(#[source] base64_simd::Error),
     /// The zstd compression is invalid, or the content is too large.
-    #[error("the body is not zstd or unpacks to more than {max} bytes")]
+    #[error("the body is not zstd, or unpacks to more than {max} bytes")]
     Unpack {
         /// The maximum unpacked size in bytes.
         max: usize,
@@ -80,10 +80,10 @@ pub enum DecodeError {
         source: std::io::Error,
     },
     /// The protobuf encoding is invalid.
-    #[error("the body is not the protobuf of its schema")]
+    #[error("the body is not a protobuf message of its schema")]
     Protobuf(#[from] prost::DecodeError),
     /// The protobuf encoding does not match the schema.
-    #[error("the body is not the protobuf of its schema: {0}")]
+    #[error("the body is not a protobuf message of its schema: {0}")]
     Malformed(&'static str),
     /// A field is missing or has an invalid value.
     #[error("field {field}: {problem}")]

@@ -35,7 +35,7 @@ pub struct Sent {
     #[prost(int64, tag = "3")]
     pub wall_us: i64,
 }
-/// What one node did in one interval.
+/// One interval of one node.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Heartbeat {
     #[prost(string, tag = "1")]
@@ -88,7 +88,7 @@ pub struct Coverage {
     #[prost(uint32, optional, tag = "6")]
     pub short_processes: ::core::option::Option<u32>,
 }
-/// What the machine has.
+/// The size of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Hardware {
     #[prost(uint64, tag = "1")]
@@ -98,7 +98,7 @@ pub struct Hardware {
     #[prost(uint32, optional, tag = "3")]
     pub gpus: ::core::option::Option<u32>,
 }
-/// What a group of processes used in the interval. Absent: unknown, which is not zero.
+/// Resource use of a group of processes in the interval. Absent: unknown, which is not zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Usage {
     #[prost(uint64, optional, tag = "1")]
@@ -112,7 +112,7 @@ pub struct Usage {
     #[prost(uint64, tag = "5")]
     pub processes_started: u64,
 }
-/// What the probe itself used in the interval, and what it lost since it started.
+/// Resource use of the probe in the interval, and its losses since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ProbeCost {
     #[prost(uint64, tag = "1")]
@@ -152,7 +152,7 @@ pub struct Step {
     pub observed_ns: u64,
     #[prost(enumeration = "EndKind", tag = "6")]
     pub end: i32,
-    /// Exit status or signal number, as `end` says.
+    /// Exit status or signal number, depending on `end`.
     #[prost(uint32, tag = "7")]
     pub end_code: u32,
     #[prost(uint64, tag = "8")]
@@ -181,7 +181,7 @@ pub struct Step {
     #[prost(message, optional, boxed, tag = "19")]
     pub detail: ::core::option::Option<::prost::alloc::boxed::Box<Detail>>,
 }
-/// More about a task. Absent: unknown, which is not zero.
+/// Further observations of a task. Absent: unknown, which is not zero.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Detail {
     #[prost(uint64, optional, tag = "1")]
@@ -200,7 +200,7 @@ pub struct Detail {
     pub major_faults: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "8")]
     pub disk_delay_ns: ::core::option::Option<u64>,
-    /// By class, the fewest cores first; empty ones at the end are left out.
+    /// By class, beginning with the fewest cores; empty classes at the end are omitted.
     #[prost(message, repeated, tag = "9")]
     pub parallelism: ::prost::alloc::vec::Vec<Busy>,
     #[prost(message, repeated, tag = "10")]
@@ -214,14 +214,14 @@ pub struct Detail {
     pub run: ::core::option::Option<RunName>,
     /// Since 1.3.
     #[prost(message, optional, tag = "14")]
-    pub handed: ::core::option::Option<Handed>,
+    pub scheduler_labels: ::core::option::Option<SchedulerLabels>,
     #[prost(message, optional, tag = "15")]
-    pub opened: ::core::option::Option<Opened>,
+    pub opt_in_detail: ::core::option::Option<OptInDetail>,
     /// Since 1.4.
     #[prost(message, optional, tag = "16")]
-    pub asked: ::core::option::Option<Asked>,
+    pub syscall_io: ::core::option::Option<SyscallIo>,
     #[prost(message, optional, tag = "17")]
-    pub unmoved: ::core::option::Option<Unmoved>,
+    pub cpu_without_progress: ::core::option::Option<CpuWithoutProgress>,
     #[prost(uint32, optional, tag = "18")]
     pub threads: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "19")]
@@ -230,12 +230,12 @@ pub struct Detail {
     pub reclaim: ::core::option::Option<Reclaim>,
     #[prost(uint64, optional, tag = "21")]
     pub memory_now_bytes: ::core::option::Option<u64>,
-    /// Since 1.5: a bit each, as `namespaces(7)` lists mount, pid, network, user, UTS, IPC
-    /// and cgroup, in this order.
+    /// Since 1.5: one bit for each namespace in which a process differs from the node. The lowest
+    /// bit is mount, then pid, network, user, UTS, IPC and cgroup, as in `namespaces(7)`.
     #[prost(uint32, optional, tag = "22")]
     pub namespaces: ::core::option::Option<u32>,
 }
-/// Wall time with so many busy cores, and the CPU time in it.
+/// Wall time in one class of parallelism, and the CPU time in it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Busy {
     #[prost(uint64, tag = "1")]
@@ -243,7 +243,7 @@ pub struct Busy {
     #[prost(uint64, tag = "2")]
     pub cpu_ns: u64,
 }
-/// How often the threads of a task were sampled in one state.
+/// The samples of a task in one state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Sampled {
     #[prost(enumeration = "TaskState", tag = "1")]
@@ -267,7 +267,7 @@ pub struct Tool {
     #[prost(uint64, optional, tag = "5")]
     pub disk_bytes: ::core::option::Option<u64>,
 }
-/// More about the node.
+/// Further observations of the node.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeDetail {
     #[prost(string, optional, tag = "1")]
@@ -308,7 +308,7 @@ pub struct GpuUse {
     #[prost(uint32, optional, tag = "6")]
     pub processes: ::core::option::Option<u32>,
 }
-/// The node's network next to its bytes.
+/// Network counters of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NetworkDetail {
     #[prost(uint64, tag = "1")]
@@ -346,7 +346,7 @@ pub struct StepNetwork {
     #[prost(uint64, tag = "4")]
     pub connections: u64,
 }
-/// What a task used of GPUs.
+/// GPU use of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StepGpu {
     #[prost(uint32, tag = "1")]
@@ -368,9 +368,9 @@ pub struct RunName {
     #[prost(string, optional, tag = "3")]
     pub pipeline: ::core::option::Option<::prost::alloc::string::String>,
 }
-/// What a scheduler sent about a task.
+/// Labels that a scheduler sent for a task.
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Handed {
+pub struct SchedulerLabels {
     #[prost(string, optional, tag = "1")]
     pub trace_id: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(message, repeated, tag = "2")]
@@ -384,9 +384,9 @@ pub struct Label {
     #[prost(string, tag = "2")]
     pub value: ::prost::alloc::string::String,
 }
-/// Arguments and files of a task; off by default.
+/// Arguments and open files of a task, which the probe sends only if they are enabled.
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Opened {
+pub struct OptInDetail {
     #[prost(string, repeated, tag = "1")]
     pub arguments: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(message, repeated, tag = "2")]
@@ -394,7 +394,7 @@ pub struct Opened {
     #[prost(uint64, tag = "3")]
     pub files_left_out: u64,
 }
-/// Files that were opened below a path.
+/// Number of open files below a path.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Files {
     #[prost(string, tag = "1")]
@@ -402,9 +402,9 @@ pub struct Files {
     #[prost(uint64, tag = "2")]
     pub count: u64,
 }
-/// Bytes and calls of read and write, whether or not they reached a disk.
+/// Bytes and calls of `read` and `write`, with or without a disk access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Asked {
+pub struct SyscallIo {
     #[prost(uint64, tag = "1")]
     pub read_bytes: u64,
     #[prost(uint64, tag = "2")]
@@ -414,23 +414,23 @@ pub struct Asked {
     #[prost(uint64, tag = "4")]
     pub write_calls: u64,
 }
-/// CPU time without any input or output.
+/// CPU time without a visible result, such as input, output or a new memory page.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Unmoved {
+pub struct CpuWithoutProgress {
     #[prost(uint64, tag = "1")]
     pub now_ns: u64,
     #[prost(uint64, tag = "2")]
     pub longest_ns: u64,
 }
-/// Memory that the kernel took back in the task's cgroup.
+/// Memory that the kernel reclaimed from the task's cgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Reclaim {
     #[prost(uint64, optional, tag = "1")]
-    pub taken_bytes: ::core::option::Option<u64>,
+    pub pages_reclaimed_bytes: ::core::option::Option<u64>,
     #[prost(uint64, tag = "2")]
     pub limit_hits: u64,
 }
-/// Whether data was measured or made up. Zero is never written.
+/// Whether data was measured or simulated. Zero is never written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Origin {
@@ -460,7 +460,7 @@ impl Origin {
         }
     }
 }
-/// What kind of task a key names. Zero is never written.
+/// The kind of a task. Zero is never written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum StepKind {
@@ -589,7 +589,7 @@ impl MemorySource {
         }
     }
 }
-/// What a sampled thread was doing. Zero is never written.
+/// The state of a task at a sample. Zero is never written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum TaskState {

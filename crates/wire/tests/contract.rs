@@ -337,18 +337,18 @@ fn what_cannot_be_read_is_refused_in_words() {
     check("{\"hello\": 1}", "no schema line");
     check(
         &format!("ebb.heartbeat/2.0\n{payload}"),
-        "'ebb.heartbeat/2.0' is not known here",
+        "unknown schema 'ebb.heartbeat/2.0'",
     );
     check(
         &format!("ebb.steps/1.0\n{payload}"),
-        "'ebb.steps/1.0' is not known here",
+        "unknown schema 'ebb.steps/1.0'",
     );
     check(&format!("ebb.heartbeat/x.0\n{payload}"), "no schema line");
     check("ebb.heartbeat/1.0\n%%%", "not base64");
     check("ebb.heartbeat/1.0\naGVsbG8=", "not zstd");
     check(
         &format!("ebb.heartbeat/1.0\n{}", packed(&[0xff; 40])),
-        "not the protobuf",
+        "not a protobuf",
     );
     check(
         &format!("ebb.heartbeat/1.0\n{}", packed(&[])),

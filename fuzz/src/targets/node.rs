@@ -5,9 +5,9 @@ use std::fs;
 
 use ebb_probe::config::Config;
 use ebb_probe::label;
-use ebb_probe::rules::{Rules, Subject};
+use ebb_probe::label_rules::{Rules, Subject};
 use ebb_probe::spool::Spool;
-use ebb_telemetry::step::resource_usage::Handed;
+use ebb_telemetry::step::resource_usage::SchedulerLabels;
 use ebb_telemetry::units::Bytes;
 
 use crate::Outcome;
@@ -19,7 +19,7 @@ pub(super) fn label_request(input: &[u8]) -> Outcome {
     match &parsed {
         Ok(labels) => {
             assert!(label::bytes_of(labels) <= input.len());
-            let merged = label::merge(&Handed::default(), labels);
+            let merged = label::merge(&SchedulerLabels::default(), labels);
             assert_eq!(merged.as_ref(), Ok(labels));
         }
         Err(refusal) => {
@@ -115,7 +115,7 @@ pub(super) fn probe_rules(input: &[u8]) -> Outcome {
 pub(super) fn rules() -> Vec<Vec<u8>> {
     let own = "mask = [\"secret-*\", \"*patient*\"]\n\n[[rule]]\nname = \"ours\"\nprogram = [\"salmon*\"]\n\
                cgroup = [\"/system.slice/*\"]\nclass = \"workload\"\nchildren = \"judged\"\n";
-    let built_in = include_bytes!("../../../probe/src/rules/default.toml");
+    let built_in = include_bytes!("../../../probe/src/label_rules/default.toml");
     vec![own.as_bytes().to_vec(), built_in.to_vec()]
 }
 
@@ -123,7 +123,7 @@ pub(super) fn rules() -> Vec<Vec<u8>> {
 pub(super) fn probe_configuration(input: &[u8]) -> Outcome {
     let config = with_file(input, Config::read);
     if let Ok(config) = &config {
-        let _ = (config.state_dir(), config.passes(), config.cloud());
+        let _ = (config.state_dir(), config.scans(), config.cloud());
     }
     Outcome::of(&config)
 }

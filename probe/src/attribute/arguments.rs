@@ -1,9 +1,9 @@
 //! Masks and cuts the arguments of a task's first process, which the probe sends only if
 //! `export_args` is set. Pure.
 
-use ebb_telemetry::step::Opened;
+use ebb_telemetry::step::OptInDetail;
 
-use crate::rules::{MASKED, Rules};
+use crate::label_rules::{MASKED, Rules};
 
 /// Maximum bytes of one argument, which is the limit of `ebb-wire` for any text.
 const MAX_BYTES: usize = 256;
@@ -32,9 +32,9 @@ const SECRET: [&str; 14] = [
 /// The `mask` patterns of the rules are applied to each argument, to its base name, and to both
 /// sides of its `=`. If an option is masked, or its name suggests a secret, its value is masked,
 /// after `=` or in the next argument. The user, query and fragment of a URL are masked.
-pub fn shown(raw: &[u8], rules: &Rules) -> Vec<String> {
+pub fn masked(raw: &[u8], rules: &Rules) -> Vec<String> {
     let mut shown = Vec::new();
-    let mut room = Opened::MAX_ARGUMENT_BYTES;
+    let mut room = OptInDetail::MAX_ARGUMENT_BYTES;
     let mut of_secret = false;
     for raw in raw.strip_suffix(b"\0").unwrap_or(raw).split(|b| *b == 0) {
         let text = String::from_utf8_lossy(raw);
@@ -53,7 +53,7 @@ pub fn shown(raw: &[u8], rules: &Rules) -> Vec<String> {
         }
         room -= end;
         shown.push(word[..end].to_owned());
-        if shown.len() >= Opened::MAX_ARGUMENTS {
+        if shown.len() >= OptInDetail::MAX_ARGUMENTS {
             break;
         }
     }
@@ -139,7 +139,7 @@ mod tests {
         let rules = Rules::parse("mask = [\"patient*\", \"--cohort\"]").expect("valid");
         let check = |line: &str, expect: &str| {
             let raw = line.replace(' ', "\0") + "\0";
-            assert_eq!(shown(raw.as_bytes(), &rules).join(" "), expect, "{line}");
+            assert_eq!(masked(raw.as_bytes(), &rules).join(" "), expect, "{line}");
         };
         check("bwa mem -t 8 ref.fa", "bwa mem -t 8 ref.fa");
         check("x --password hunter2 y", "x --password *** y");
@@ -156,7 +156,7 @@ mod tests {
         let rules = Rules::parse("mask = [\"patient*\"]").expect("valid");
         let check = |argument: &str, expect: &str| {
             let raw = format!("x\0{argument}\0");
-            assert_eq!(shown(raw.as_bytes(), &rules), ["x", expect], "{argument}");
+            assert_eq!(masked(raw.as_bytes(), &rules), ["x", expect], "{argument}");
         };
         check("https://host/a/b?x=1&token=CANARY", "https://host/a/b?***");
         check("https://host/a?CANARY", "https://host/a?***");
@@ -174,7 +174,7 @@ mod tests {
         check("sort /data/patient7.bam", "***");
         check("sort -k 2 /data/all.bam", "sort -k 2 /data/all.bam");
         check("tokenize.py", "tokenize.py");
-        let split = shown(b"x\0--access_key\0CANARY\0y\0", &rules);
+        let split = masked(b"x\0--access_key\0CANARY\0y\0", &rules);
         assert_eq!(split, ["x", "--access_key", "***", "y"]);
     }
 
@@ -187,9 +187,12 @@ mod tests {
             "y".repeat(600),
             "z".repeat(900),
         ];
-        let got = shown(long.join("\0").as_bytes(), &rules);
+        let got = masked(long.join("\0").as_bytes(), &rules);
         let bytes: Vec<usize> = got.iter().map(String::len).collect();
         assert_eq!(bytes, [256, 256, 256, 256]);
-        assert_eq!(shown(&[0; 9_999], &rules).len(), Opened::MAX_ARGUMENTS);
+        assert_eq!(
+            masked(&[0; 9_999], &rules).len(),
+            OptInDetail::MAX_ARGUMENTS
+        );
     }
 }

@@ -4,7 +4,7 @@ use ebb_telemetry::step::{RunName, StepId, StepKind};
 
 use super::{Facts, Parent, Step, tree, tree_key};
 use crate::kernel::WorkFolder;
-use crate::rules::Rules;
+use crate::label_rules::Rules;
 
 /// Nextflow displays a task as two digits and six more digits of the hash of its work directory.
 /// Its local executor starts tasks from the single JVM of the run.

@@ -14,9 +14,9 @@ use crate::kernel_file;
 pub struct Reading {
     /// Memory that counts against the limit and cannot be reclaimed: anonymous, shared and kernel
     /// memory.
-    pub held: Option<Bytes>,
+    pub memory_used: Option<Bytes>,
     /// Its limits, including those of its ancestors.
-    pub allowed: Requested,
+    pub limits: Requested,
     /// Processes that the kernel killed in it because of an out-of-memory condition.
     pub oom_kills: Option<u64>,
     /// How the kernel kept it within its memory limit.
@@ -27,7 +27,7 @@ pub struct Reading {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     /// Memory use.
-    Held,
+    MemoryUsed,
     /// Memory use and limits. Limits take several times as long to read and rarely change.
     All,
 }
@@ -38,10 +38,10 @@ impl Wanted {
 
     /// The values to read at the nth scan that contains a cgroup, counted from 1. `None` if nothing
     /// ran in it since the previous scan, because its memory use is unchanged.
-    pub const fn at(pass: u32, ran: bool) -> Option<Self> {
-        match (pass % Self::LIMITS_EVERY, ran) {
+    pub const fn for_scan(scan: u32, ran: bool) -> Option<Self> {
+        match (scan % Self::LIMITS_EVERY, ran) {
             (1, _) => Some(Self::All),
-            (_, true) => Some(Self::Held),
+            (_, true) => Some(Self::MemoryUsed),
             (_, false) => None,
         }
     }
@@ -53,9 +53,9 @@ pub fn read(hierarchy: &Hierarchy, path: &str, wanted: Wanted) -> Reading {
     let file = |name: &str| text(&folder.join(name));
     let number = |name: &str| file(name)?.trim().parse().ok();
     let stat = file("memory.stat").unwrap_or_default();
-    let (held, oom_kills, taken, limit_hits) = match &hierarchy.version {
+    let (memory_used, oom_kills, pages_reclaimed, limit_hits) = match &hierarchy.version {
         Version::V1 { .. } => (
-            held_v1(&stat, number("memory.kmem.usage_in_bytes").unwrap_or(0)),
+            memory_used_v1(&stat, number("memory.kmem.usage_in_bytes").unwrap_or(0)),
             file("memory.oom_control").and_then(|text| field(&text, "oom_kill")),
             None,
             number("memory.failcnt"),
@@ -63,15 +63,18 @@ pub fn read(hierarchy: &Hierarchy, path: &str, wanted: Wanted) -> Reading {
         Version::V2 => {
             let events = file("memory.events").unwrap_or_default();
             let (kills, hits) = (field(&events, "oom_kill"), field(&events, "max"));
-            (held_v2(&stat), kills, taken_v2(&stat), hits)
+            (memory_used_v2(&stat), kills, reclaimed_v2(&stat), hits)
         }
     };
     Reading {
-        held,
-        reclaim: limit_hits.map(|limit_hits| Reclaim { taken, limit_hits }),
+        memory_used,
+        reclaim: limit_hits.map(|limit_hits| Reclaim {
+            pages_reclaimed,
+            limit_hits,
+        }),
         oom_kills,
-        allowed: match wanted {
-            Wanted::Held => Requested::default(),
+        limits: match wanted {
+            Wanted::MemoryUsed => Requested::default(),
             Wanted::All => limits(hierarchy, path),
         },
     }
@@ -83,12 +86,12 @@ fn limits(hierarchy: &Hierarchy, path: &str) -> Requested {
         Version::V1 { cpu_mount, .. } => (
             cpu_mount
                 .as_ref()
-                .and_then(|mount| allowed(mount, path, quota_v1)),
-            allowed(mount, path, limit_v1),
+                .and_then(|mount| effective_limit(mount, path, quota_v1)),
+            effective_limit(mount, path, limit_v1),
         ),
         Version::V2 => (
-            allowed(mount, path, quota_v2),
-            allowed(mount, path, limit_v2),
+            effective_limit(mount, path, quota_v2),
+            effective_limit(mount, path, limit_v2),
         ),
     };
     Requested {
@@ -104,9 +107,9 @@ fn text(path: &Path) -> Option<String> {
 /// The effective limit of a cgroup: the least of its own limit, its ancestors' limits, and the sum
 /// of its children's limits. ECS and Kubernetes can limit the containers without limiting the task
 /// or pod.
-fn allowed(mount: &Path, path: &str, limit: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
+fn effective_limit(mount: &Path, path: &str, limit: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
     let within = children(&below(mount, path), &limit);
-    let limits = [least(mount, path, limit), within];
+    let limits = [lowest_limit(mount, path, limit), within];
     limits.into_iter().flatten().min()
 }
 
@@ -122,7 +125,7 @@ fn children(folder: &Path, limit: impl Fn(&Path) -> Option<u64>) -> Option<u64> 
 }
 
 /// The least limit from the cgroup up to the root, without the root.
-fn least(mount: &Path, path: &str, limit: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
+fn lowest_limit(mount: &Path, path: &str, limit: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
     let mut least: Option<u64> = None;
     let mut path = path.trim_end_matches('/');
     while !path.is_empty() {
@@ -143,7 +146,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
     })
 }
 
-fn held_v1(stat: &str, kernel: u64) -> Option<Bytes> {
+fn memory_used_v1(stat: &str, kernel: u64) -> Option<Bytes> {
     let anon = field(stat, "total_rss")?;
     // Linux before 4.19 has no line for shared memory.
     let shared = field(stat, "total_shmem").unwrap_or(0);
@@ -151,7 +154,7 @@ fn held_v1(stat: &str, kernel: u64) -> Option<Bytes> {
 }
 
 /// Linux before 5.18 has no sum of kernel memory.
-fn held_v2(stat: &str) -> Option<Bytes> {
+fn memory_used_v2(stat: &str) -> Option<Bytes> {
     let anon = field(stat, "anon")?;
     let shared = field(stat, "shmem")?;
     let kernel = match field(stat, "kernel") {
@@ -171,7 +174,7 @@ fn held_v2(stat: &str) -> Option<Bytes> {
 }
 
 /// Linux reports the value in pages since 4.20.
-fn taken_v2(stat: &str) -> Option<Bytes> {
+fn reclaimed_v2(stat: &str) -> Option<Bytes> {
     let pages = field(stat, "pgsteal")?;
     Some(Bytes(
         pages.saturating_mul(rustix::param::page_size() as u64),
@@ -248,19 +251,19 @@ mod tests {
     fn held_memory_is_what_cannot_be_reclaimed() {
         let check = |got: Option<Bytes>, expect: Option<u64>| assert_eq!(got, expect.map(Bytes));
         check(
-            held_v2("anon 100\nfile 999\nkernel 30\nshmem 5\nslab_reclaimable 10\n"),
+            memory_used_v2("anon 100\nfile 999\nkernel 30\nshmem 5\nslab_reclaimable 10\n"),
             Some(125),
         );
         check(
-            held_v2("anon 100\nfile 999\nkernel_stack 2\npagetables 3\nshmem 5\n"),
+            memory_used_v2("anon 100\nfile 999\nkernel_stack 2\npagetables 3\nshmem 5\n"),
             Some(110),
         );
-        check(held_v2("file 999\n"), None);
+        check(memory_used_v2("file 999\n"), None);
         check(
-            held_v1("rss 1\ntotal_cache 999\ntotal_rss 100\ntotal_shmem 5\n", 7),
+            memory_used_v1("rss 1\ntotal_cache 999\ntotal_rss 100\ntotal_shmem 5\n", 7),
             Some(112),
         );
-        check(held_v1("cache 1\n", 7), None);
+        check(memory_used_v1("cache 1\n", 7), None);
     }
 
     #[test]
@@ -276,7 +279,7 @@ mod tests {
                 mount: mount.path().to_owned(),
                 version,
             };
-            let got = read(&hierarchy, "/task", Wanted::Held).reclaim;
+            let got = read(&hierarchy, "/task", Wanted::MemoryUsed).reclaim;
             assert_eq!(got, expect, "{files:?}");
         };
         let v1 = || Version::V1 {
@@ -291,7 +294,12 @@ mod tests {
                 "low 0\nhigh 7\nmax 12\noom 1\noom_kill 1\n",
             ),
         );
-        let told = |taken, limit_hits| Some(Reclaim { taken, limit_hits });
+        let told = |pages_reclaimed, limit_hits| {
+            Some(Reclaim {
+                pages_reclaimed,
+                limit_hits,
+            })
+        };
         check(
             Version::V2,
             &[stat, events],
@@ -311,11 +319,11 @@ mod tests {
         fs::write(mount.path().join("ecs/task/memory.max"), "100\n").expect("a file");
         fs::write(deep.join("memory.max"), "max\n").expect("a file");
         assert_eq!(
-            least(mount.path(), "/ecs/task/container", limit_v2),
+            lowest_limit(mount.path(), "/ecs/task/container", limit_v2),
             Some(100)
         );
-        assert_eq!(least(mount.path(), "/ecs", limit_v2), None);
-        assert_eq!(least(mount.path(), "/", limit_v2), None);
+        assert_eq!(lowest_limit(mount.path(), "/ecs", limit_v2), None);
+        assert_eq!(lowest_limit(mount.path(), "/", limit_v2), None);
     }
 
     #[test]
@@ -330,7 +338,7 @@ mod tests {
                 fs::create_dir(&container).expect("a folder");
                 fs::write(container.join("memory.max"), limit).expect("a file");
             }
-            let got = allowed(mount.path(), "/ecs/task", limit_v2);
+            let got = effective_limit(mount.path(), "/ecs/task", limit_v2);
             assert_eq!(got, expect, "{task} {containers:?}");
         };
         check("max", &[], None);

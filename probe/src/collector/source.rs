@@ -36,25 +36,30 @@ impl Source {
                 let because = reason(&error);
                 tracing::warn!(
                     because,
-                    "procfs is sampled: short processes are not seen; `ebb-probe check` says what lacks"
+                    "failed to load the eBPF programs; sampling procfs, which misses short \
+                     processes. Run `ebb-probe check` for the cause"
                 );
                 let sampler = Sampler::new("/", hierarchy.clone());
                 return Ok(Self::Procfs { sampler, because });
             }
         };
         if let OomEvents::Missing(error) = kernel.oom_events() {
-            tracing::warn!(%error, "victims of the memory killer are told by cgroup only");
+            tracing::warn!(%error, "failed to attach to out-of-memory kills; victims are known by \
+                 cgroup only. Mount tracefs on /sys/kernel/tracing");
         }
         match kernel.socket_events() {
             SocketEvents::Whole => (),
             SocketEvents::OwnNamespace(error) => {
-                tracing::warn!(%error, "of open sockets only those of this network namespace that were connected are told");
+                tracing::warn!(%error, "failed to list sockets by process; open sockets are known \
+                     only in this network namespace, if connected. Linux 5.11 lists all");
             }
             SocketEvents::AtEnd(error) => {
-                tracing::warn!(%error, "sockets are told when they end only");
+                tracing::warn!(%error, "failed to list open sockets; a socket is counted when it ends. \
+                     Linux 5.11 lists open sockets");
             }
             SocketEvents::Missing(error) => {
-                tracing::warn!(%error, "bytes of the network are told of the whole node only");
+                tracing::warn!(%error, "failed to attach to TCP sockets; network traffic is known \
+                     only for the whole node");
             }
         }
         // SAFETY: the descriptor of the ring buffer is opened once, belongs to the eBPF programs,
@@ -65,7 +70,7 @@ impl Source {
     }
 
     /// Whether the kernel reports TCP sockets, at least when they end.
-    pub(super) fn tells_sockets(&self) -> bool {
+    pub(super) fn reports_sockets(&self) -> bool {
         match self {
             Self::Kernel(kernel) => {
                 !matches!(kernel.get_ref().socket_events(), SocketEvents::Missing(_))
@@ -97,7 +102,7 @@ impl Source {
     }
 
     /// Passes on all events so far, and then returns the live processes.
-    pub(super) fn pass(&mut self, each: impl FnMut(ProcessEvent)) -> Result<Samples, KernelError> {
+    pub(super) fn scan(&mut self, each: impl FnMut(ProcessEvent)) -> Result<Samples, KernelError> {
         match self {
             Self::Kernel(kernel) => {
                 let kernel = kernel.get_mut();
@@ -105,9 +110,9 @@ impl Source {
                 kernel.sample()
             }
             Self::Procfs { sampler, .. } => {
-                let pass = sampler.pass();
-                pass.events.into_iter().for_each(each);
-                Ok(Samples::living(pass.samples, Vec::new()))
+                let scan = sampler.scan();
+                scan.events.into_iter().for_each(each);
+                Ok(Samples::living(scan.samples, Vec::new()))
             }
         }
     }
@@ -156,7 +161,7 @@ mod tests {
         let said = "refused\u{1b}[2J\nR1=ctx()\nand so on".to_owned() + &"é".repeat(300);
         let error = KernelError::Iterate(io::Error::other(said));
         let told = reason(&error);
-        assert_eq!(told, "the task iterator could not be read: refused[2J");
+        assert_eq!(told, "failed to read the task iterator: refused[2J");
         let long = KernelError::Iterate(io::Error::other("é".repeat(300)));
         assert!(reason(&long).len() <= REASON_BYTES);
     }

@@ -104,7 +104,7 @@ fn what_cannot_work_is_refused_with_what_mends_it() {
     let said = Config::read(Path::new("/nowhere/probe.toml")).expect_err("not there");
     assert!(
         said.to_string()
-            .contains("/nowhere/probe.toml could not be read")
+            .contains("failed to read /nowhere/probe.toml")
     );
 }
 
@@ -117,12 +117,12 @@ fn passes_fill_the_interval_evenly() {
             ..Config::default()
         };
         let (count, period) = (expect.0, Duration::from_millis(expect.1));
-        assert_eq!(config.passes(), (count, period), "{interval} {sample}");
+        assert_eq!(config.scans(), (count, period), "{interval} {sample}");
     };
     check(60, 10, (6, 10_000));
     check(60, 8, (8, 7_500));
     check(2, 2, (1, 2_000));
     let short = Config::default().with_interval(2).expect("valid");
-    assert_eq!(short.passes(), (1, Duration::from_secs(2)));
+    assert_eq!(short.scans(), (1, Duration::from_secs(2)));
     assert!(Config::default().with_interval(0).is_err());
 }

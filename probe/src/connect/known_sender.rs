@@ -43,7 +43,7 @@ pub(super) fn sender_or_known(
             {
                 tracing::warn!(
                     error = %error.source,
-                    "{error}; if the cloud does not answer at a restart, the probe cannot start"
+                    "{error}; the probe cannot restart while AWS does not answer"
                 );
             }
             Ok(known.sender)
@@ -52,7 +52,7 @@ pub(super) fn sender_or_known(
             let Some(sender) = read(folder, boot) else {
                 return Err(error);
             };
-            tracing::warn!(%error, sender, "failed to ask AWS for the identity; the known one is used");
+            tracing::warn!(%error, sender, "failed to get the identity from AWS; the earlier one is used");
             Ok(sender)
         }
         Err(error) => Err(error),

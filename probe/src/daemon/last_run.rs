@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use ebb_telemetry::identity::{BootId, NodeId};
 use serde::{Deserialize, Serialize};
 
-use super::report::Run;
 use crate::durable::{self, DiskError, failed};
+use crate::probe_run::ProbeRun;
 
 /// The file's name in the state folder.
 const NAME: &str = "last-run.json";
@@ -27,17 +27,17 @@ pub(super) struct PastEnds {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum End {
+enum RunEnd {
     /// The run goes on, or it ended without a clean stop.
     None,
     Stopped,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Mark {
+struct RunMark {
     node: NodeId,
     boot: BootId,
-    end: End,
+    end: RunEnd,
     past: PastEnds,
 }
 
@@ -45,13 +45,13 @@ struct Mark {
 #[derive(Debug)]
 pub(super) struct LastRun {
     path: PathBuf,
-    mark: Mark,
+    mark: RunMark,
     is_known: bool,
 }
 
 impl LastRun {
     /// Records in `folder` that a run began, and counts how the previous run ended.
-    pub(super) fn begin(folder: &Path, run: &Run) -> Self {
+    pub(super) fn begin(folder: &Path, run: &ProbeRun) -> Self {
         let path = folder.join(NAME);
         let before = read(&path);
         if let Err(error) = &before {
@@ -61,10 +61,10 @@ impl LastRun {
             .as_ref()
             .ok()
             .map(|before| past_ends(before.as_ref(), run));
-        let mark = Mark {
+        let mark = RunMark {
             node: run.node.clone(),
             boot: run.boot.clone(),
-            end: End::None,
+            end: RunEnd::None,
             past: past.unwrap_or_default(),
         };
         let this = Self {
@@ -77,13 +77,13 @@ impl LastRun {
     }
 
     /// How earlier runs ended; `None` if the file cannot be read.
-    pub(super) fn past(&self) -> Option<PastEnds> {
+    pub(super) fn past_ends(&self) -> Option<PastEnds> {
         self.is_known.then_some(self.mark.past)
     }
 
     /// Records that this run stopped cleanly.
     pub(super) fn stopped(mut self) {
-        self.mark.end = End::Stopped;
+        self.mark.end = RunEnd::Stopped;
         self.write();
     }
 
@@ -93,13 +93,13 @@ impl LastRun {
             Err(error) => Err(failed(&self.path, "write")(error.into())),
         };
         if let Err(error) = written {
-            tracing::warn!(error = %error.source, "{error}; the next run cannot tell how this run ended");
+            tracing::warn!(error = %error.source, "{error}; the next run cannot count an unclean stop of this run");
         }
     }
 }
 
 /// The record of the previous run; `None` if there was none.
-fn read(path: &Path) -> Result<Option<Mark>, DiskError> {
+fn read(path: &Path) -> Result<Option<RunMark>, DiskError> {
     let Some(bytes) = durable::read_file(path, MAX_BYTES)? else {
         return Ok(None);
     };
@@ -108,13 +108,13 @@ fn read(path: &Path) -> Result<Option<Mark>, DiskError> {
         .map_err(|error| failed(path, "read")(error.into()))
 }
 
-fn past_ends(before: Option<&Mark>, run: &Run) -> PastEnds {
+fn past_ends(before: Option<&RunMark>, run: &ProbeRun) -> PastEnds {
     // A disk image can contain the file of the machine that it was made from.
     let Some(before) = before.filter(|before| before.node == run.node) else {
         return PastEnds::default();
     };
     let mut past = before.past;
-    if before.end == End::None {
+    if before.end == RunEnd::None {
         past.unclean_stops = past.unclean_stops.saturating_add(1);
         let has_booted = before.boot != run.boot;
         past.power_losses = past.power_losses.saturating_add(u64::from(has_booted));
@@ -137,8 +137,8 @@ mod tests {
 
     use super::*;
 
-    fn run(node: &str, boot: &str) -> Run {
-        Run {
+    fn run(node: &str, boot: &str) -> ProbeRun {
+        ProbeRun {
             node: NodeId::new(node).expect("valid"),
             boot: BootId::new(boot).expect("valid"),
             probe_start: ProbeStart::new("run").expect("valid"),
@@ -157,7 +157,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let start = |boot: &str, expect| {
             let last = LastRun::begin(folder.path(), &run("i-1", boot));
-            assert_eq!(last.past(), expect, "{boot}");
+            assert_eq!(last.past_ends(), expect, "{boot}");
             last
         };
         start("a", ends(0, 0)).stopped();
@@ -170,7 +170,7 @@ mod tests {
         start("e", ends(3, 2)).stopped();
         // The file of another machine does not count.
         let other = LastRun::begin(folder.path(), &run("i-2", "f"));
-        assert_eq!(other.past(), ends(0, 0));
+        assert_eq!(other.past_ends(), ends(0, 0));
     }
 
     #[test]
@@ -179,15 +179,15 @@ mod tests {
         let path = folder.path().join(NAME);
         std::fs::write(&path, "{").expect("written");
         let last = LastRun::begin(folder.path(), &run("i-1", "a"));
-        assert_eq!(last.past(), None);
+        assert_eq!(last.past_ends(), None);
         last.stopped();
         assert_eq!(
-            LastRun::begin(folder.path(), &run("i-1", "a")).past(),
+            LastRun::begin(folder.path(), &run("i-1", "a")).past_ends(),
             ends(0, 0)
         );
         // Without a writable disk the probe runs all the same.
         let nowhere = LastRun::begin(Path::new("/proc/nowhere"), &run("i-1", "a"));
-        assert_eq!(nowhere.past(), ends(0, 0));
+        assert_eq!(nowhere.past_ends(), ends(0, 0));
         nowhere.stopped();
     }
 }

@@ -7,7 +7,6 @@ use ebb_telemetry::activity;
 use ebb_telemetry::activity::Activity;
 use ebb_telemetry::activity::ActivityPolicy;
 use ebb_telemetry::heartbeat::Heartbeat;
-use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::{StepBatch, StepUsage};
 use ebb_telemetry::time::BootClock;
@@ -15,8 +14,9 @@ use ebb_wire::MAX_STEPS_A_HEARTBEAT;
 
 use crate::interval::Interval;
 use crate::node::Machine;
+use crate::probe_run::ProbeRun;
 use crate::push::Urgency;
-use crate::push::fit::keep_most_telling;
+use crate::push::fit::keep_most_relevant;
 
 /// Maximum number of finished tasks in one batch; a full batch is sent at once.
 const MAX_FINISHED: usize = 1_000;
@@ -24,21 +24,10 @@ const MAX_FINISHED: usize = 1_000;
 /// large and the object is smaller, so both fit their limits.
 const MAX_FINISHED_BYTES: usize = 1 << 20;
 
-/// The identity of this run, with which every record begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
-    /// The node as the cloud attests it.
-    pub node: NodeId,
-    /// The boot id.
-    pub boot: BootId,
-    /// The start of the probe.
-    pub probe_start: ProbeStart,
-}
-
 /// Counts the records of this run.
 #[derive(Debug)]
 pub struct Report {
-    run: Run,
+    run: ProbeRun,
     heartbeats: u64,
     batches: u64,
     last: Option<Activity>,
@@ -52,7 +41,7 @@ pub struct Report {
 
 impl Report {
     /// A report without records. A finished task waits at most `steps_wait` for others.
-    pub const fn new(run: Run, steps_wait: Duration) -> Self {
+    pub const fn new(run: ProbeRun, steps_wait: Duration) -> Self {
         Self {
             run,
             heartbeats: 0,
@@ -73,10 +62,10 @@ impl Report {
         self.heartbeats += 1;
         let mut steps = interval.running;
         let running = steps.len();
-        keep_most_telling(&mut steps, MAX_STEPS_A_HEARTBEAT);
+        keep_most_relevant(&mut steps, MAX_STEPS_A_HEARTBEAT);
         self.left_out = self.left_out.saturating_add((running - steps.len()) as u64);
         let mut probe = machine.probe;
-        // `None` if nothing is sent, as with `ebb-probe once`.
+        // `None` if nothing is sent, as with `ebb-probe snapshot`.
         let in_messages = probe.steps_left_out.unwrap_or(0);
         probe.steps_left_out = Some(in_messages.saturating_add(self.left_out));
         let heartbeat = Heartbeat {
@@ -170,6 +159,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use ebb_telemetry::heartbeat::{Coverage, Hardware, ProbeCost, Usage};
+    use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
     use ebb_telemetry::step::{Requested, StepDetail, StepEnd, StepId, StepKind};
     use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
     use jiff::Timestamp;
@@ -181,7 +171,7 @@ mod tests {
     }
 
     fn report() -> Report {
-        let run = Run {
+        let run = ProbeRun {
             node: NodeId::new("i-1").expect("valid"),
             boot: BootId::new("boot").expect("valid"),
             probe_start: ProbeStart::new("run").expect("valid"),

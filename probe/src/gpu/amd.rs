@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ebb_telemetry::gpu_sample::{GpuDevice, GpuLook, GpuProcess};
+use ebb_telemetry::gpu_sample::{GpuDevice, GpuProcess, GpuSample};
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, Share};
 
@@ -59,7 +59,7 @@ impl Amd {
     }
 
     /// The use of all devices since the previous sample.
-    pub(super) fn look(&mut self, at: BootClock) -> GpuLook {
+    pub(super) fn sample(&mut self, at: BootClock) -> GpuSample {
         let since = self.last.replace(at).and_then(|last| at.since(last));
         let clients = self.clients();
         let mut by_card: BTreeMap<String, BTreeMap<u32, GpuProcess>> = BTreeMap::new();
@@ -85,9 +85,9 @@ impl Amd {
                 let of_card = by_card.remove(&card.address).unwrap_or_default();
                 of_card.into_values().collect()
             });
-            tell(card, processes)
+            gpu_device(card, processes)
         };
-        GpuLook {
+        GpuSample {
             devices: self.cards().iter().map(tell).collect(),
         }
     }
@@ -152,7 +152,7 @@ fn text(path: &Path) -> Option<String> {
 
 /// Builds a device. The driver reports the present utilization of the device, and the engine time
 /// of each process since the previous sample. The device was busy at least for the latter.
-fn tell(card: &Card, processes: Option<Vec<GpuProcess>>) -> GpuDevice {
+fn gpu_device(card: &Card, processes: Option<Vec<GpuProcess>>) -> GpuDevice {
     let file = |name: &str| text(&card.folder.join(name));
     let bytes = |name: &str| file(name)?.parse().ok().map(Bytes);
     let percent = file("gpu_busy_percent").and_then(|text| text.parse::<u32>().ok());
@@ -271,9 +271,9 @@ mod tests {
             for (name, text) in files {
                 machine.says(name, text);
             }
-            let look = machine.amd().expect("a device").look(at(1));
-            let [device] = look.devices.as_slice() else {
-                panic!("{look:?}");
+            let sample = machine.amd().expect("a device").sample(at(1));
+            let [device] = sample.devices.as_slice() else {
+                panic!("{sample:?}");
             };
             assert_eq!(device.number, 1);
             assert_eq!(device.busy, busy.map(Share::from_ppm), "{files:?}");
@@ -322,9 +322,9 @@ mod tests {
         machine.opens(7, 4, DRI, &info(1, "drm-engine-gfx:\t5000000000 ns\n"));
         machine.opens(7, 5, DRI, "drm-driver:\ti915\ndrm-client-id:\t9\n");
         let mut amd = machine.amd().expect("a device");
-        let mut look = |second: u64| {
-            let mut look = amd.look(at(second));
-            let device = look.devices.remove(0);
+        let mut sample_at = |second: u64| {
+            let mut sample = amd.sample(at(second));
+            let device = sample.devices.remove(0);
             let processes = device.processes.expect("all could be asked");
             let told = processes.iter().map(|process| {
                 let memory = process.memory.map(|bytes| bytes.0 >> 20);
@@ -333,13 +333,13 @@ mod tests {
             (device.busy.map(Share::ppm), told.collect::<Vec<_>>())
         };
         // Engine time before the first sample is not counted.
-        assert_eq!(look(10), (Some(50_000), vec![(7, Some(0), Some(2))]));
+        assert_eq!(sample_at(10), (Some(50_000), vec![(7, Some(0), Some(2))]));
         let engines = "drm-engine-gfx:\t5100000000 ns\ndrm-engine-compute:\t4000000000 ns\ndrm-engine-capacity-gfx:\t9\n";
         machine.opens(7, 4, DRI, &info(1, engines));
         // A child that shares an open file description, and a child with a new one.
         machine.opens(8, 4, DRI, &info(1, engines));
         machine.opens(9, 4, DRI, &info(2, "drm-engine-compute:\t1000000000 ns\n"));
-        let (busy, processes) = look(20);
+        let (busy, processes) = sample_at(20);
         assert_eq!(busy, Some(500_000));
         assert_eq!(
             processes,
@@ -348,12 +348,12 @@ mod tests {
         // Counters can go back for a while, and no counter includes the ROCm queues.
         machine.opens(7, 4, DRI, &info(1, "drm-engine-compute:\t3000000000 ns\n"));
         machine.opens(9, 4, DRI, &info(3, ""));
-        let (_, processes) = look(30);
+        let (_, processes) = sample_at(30);
         assert_eq!(processes, vec![(7, Some(0), Some(2)), (9, None, Some(2))]);
         // Both open file descriptions of a process count.
         machine.opens(7, 6, DRI, &info(4, "drm-engine-gfx:\t2000000000 ns\n"));
         machine.opens(7, 4, DRI, &info(1, "drm-engine-compute:\t5000000000 ns\n"));
-        let (_, processes) = look(40);
+        let (_, processes) = sample_at(40);
         assert_eq!(processes[0], (7, Some(300_000), Some(4)));
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ebb_telemetry::gpu_sample::GpuLook;
+use ebb_telemetry::gpu_sample::GpuSample;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 /// Maximum bytes of one answer; 64 GPUs with many processes take a tenth of it.
@@ -27,7 +27,7 @@ pub(super) struct Nvidia {
     program: PathBuf,
     library: Option<PathBuf>,
     helper: Option<Helper>,
-    dying: Dying,
+    dying: EndingHelpers,
     ever_answered: bool,
     failures: u32,
     wait: u32,
@@ -36,12 +36,12 @@ pub(super) struct Nvidia {
 }
 
 impl Nvidia {
-    pub(super) const fn ask(program: PathBuf, library: Option<PathBuf>) -> Self {
+    pub(super) const fn with_helper(program: PathBuf, library: Option<PathBuf>) -> Self {
         Self {
             program,
             library,
             helper: None,
-            dying: Dying(Vec::new()),
+            dying: EndingHelpers(Vec::new()),
             ever_answered: false,
             failures: 0,
             wait: 0,
@@ -50,12 +50,12 @@ impl Nvidia {
     }
 
     /// Reads the answer to the previous request and sends the next request.
-    pub(super) fn pass(&mut self) -> Option<GpuLook> {
+    pub(super) fn scan(&mut self) -> Option<GpuSample> {
         self.dying.reap();
-        let mut look = None;
+        let mut sample = None;
         if let Some(helper) = &mut self.helper {
             match helper.answer() {
-                Ok(Some(answer)) => look = Some(answer),
+                Ok(Some(answer)) => sample = Some(answer),
                 // A first answer may take two samples, because the driver must initialise.
                 Ok(None) if !self.ever_answered && !helper.late => helper.late = true,
                 Ok(None) => self.failed("it does not answer"),
@@ -71,11 +71,11 @@ impl Nvidia {
         {
             self.failed(&error.to_string());
         }
-        if look.is_some() {
+        if sample.is_some() {
             self.ever_answered = true;
             self.failures = 0;
         }
-        look
+        sample
     }
 
     /// A missing driver is normal; a driver that stops answering is logged.
@@ -85,9 +85,9 @@ impl Nvidia {
         }
         if self.ever_answered {
             self.restarts += 1;
-            tracing::warn!(why, "the GPUs are asked anew");
+            tracing::warn!(why, "restarting the GPU helper");
         } else if self.failures == 0 {
-            tracing::info!(why, "the GPUs do not tell what they do");
+            tracing::info!(why, "failed to start the GPU helper; GPU use is unknown");
         }
         self.wait = 2_u32.saturating_pow(self.failures).min(LONGEST_WAIT) - 1;
         self.failures = self.failures.saturating_add(1);
@@ -134,9 +134,9 @@ impl Drop for Nvidia {
 
 /// Helpers that were killed and have not ended yet. They are reaped without blocking.
 #[derive(Debug)]
-struct Dying(Vec<Child>);
+struct EndingHelpers(Vec<Child>);
 
-impl Dying {
+impl EndingHelpers {
     fn kill(&mut self, mut child: Child) {
         let _ = child.kill();
         self.0.push(child);
@@ -149,7 +149,7 @@ impl Dying {
     }
 }
 
-/// The running helper. It can hang, so its owner hands it to [`Dying::kill`].
+/// The running helper. It can hang, so its owner hands it to [`EndingHelpers::kill`].
 #[derive(Debug)]
 struct Helper {
     child: Child,
@@ -192,7 +192,7 @@ impl Helper {
     }
 
     /// The last complete line of its output; `None` if there is none.
-    fn answer(&mut self) -> io::Result<Option<GpuLook>> {
+    fn answer(&mut self) -> io::Result<Option<GpuSample>> {
         let mut chunk = [0; 4096];
         loop {
             match self.stdout.read(&mut chunk) {
@@ -243,15 +243,15 @@ mod tests {
         std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).expect("written");
         let mode = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(&program, mode).expect("its own file");
-        Nvidia::ask(program, None)
+        Nvidia::with_helper(program, None)
     }
 
-    /// The longest of `passes` samples.
-    fn longest_pass(gpus: &mut Nvidia, passes: u32) -> Duration {
-        let took = (0..passes).map(|_| {
+    /// The longest of `scans` samples.
+    fn longest_pass(gpus: &mut Nvidia, scans: u32) -> Duration {
+        let took = (0..scans).map(|_| {
             std::thread::sleep(Duration::from_millis(20));
             let began = Instant::now();
-            gpus.pass();
+            gpus.scan();
             began.elapsed()
         });
         took.max().unwrap_or_default()
@@ -310,9 +310,9 @@ mod tests {
 
     #[test]
     fn a_program_that_is_missing_is_tried_seldom_and_counts_no_restart() {
-        let mut gpus = Nvidia::ask("/nowhere/ebb-gpu".into(), None);
+        let mut gpus = Nvidia::with_helper("/nowhere/ebb-gpu".into(), None);
         for _ in 0..20 {
-            assert_eq!(gpus.pass(), None);
+            assert_eq!(gpus.scan(), None);
         }
         assert_eq!((gpus.restarts, gpus.failures), (0, 5));
     }

@@ -10,27 +10,27 @@ use ebb_telemetry::units::{Bytes, CpuTime};
 
 use crate::cgroup::Paths;
 use crate::cgroup::reading::{Reading, Wanted};
-use crate::interval::accounting::Used;
+use crate::interval::accounting::UsagePeriod;
+use crate::interval::interval_totals::IntervalTotals;
 use crate::interval::processes::{Entry, ProcessOwner, Processes, Stage};
 use crate::interval::sockets::Sockets;
 use crate::interval::steps::Steps;
-use crate::interval::tally::Tally;
-use crate::interval::{Interval, PASS_TOLERANCE, TOOLS_WHILE_RUNNING, steps};
+use crate::interval::{Interval, SCAN_TOLERANCE, TOOLS_WHILE_RUNNING, steps};
 use crate::kernel::{
     CgroupId, ExitStatus, Extent, Process, ProcessEvent, ProcessKey, Samples, Start, TaskKind,
     TaskSample,
 };
-use crate::rules::Rules;
+use crate::label_rules::Rules;
 
 /// State that persists across intervals.
 #[derive(Debug)]
-pub struct Fold {
+pub struct IntervalAggregator {
     pub(crate) rules: Rules,
     pub(crate) paths: Paths,
     pub(crate) processes: Processes,
     pub(crate) steps: Steps,
     pub(crate) sockets: Sockets,
-    pub(crate) tally: Tally,
+    pub(crate) interval_totals: IntervalTotals,
     pub(crate) began: BootClock,
     sample_period: Duration,
     lost_before: u64,
@@ -39,7 +39,7 @@ pub struct Fold {
     pub(crate) left_out: u64,
 }
 
-impl Fold {
+impl IntervalAggregator {
     /// Starts at `now` with the running processes; `start_of` returns the data that the start event
     /// of a process would contain.
     pub fn begin(
@@ -50,13 +50,13 @@ impl Fold {
         running: &[TaskSample],
         start_of: impl Fn(&Process) -> Start,
     ) -> Self {
-        let mut fold = Self {
+        let mut aggregator = Self {
             rules,
             paths,
             processes: Processes::default(),
             steps: Steps::default(),
             sockets: Sockets::default(),
-            tally: Tally::new(now),
+            interval_totals: IntervalTotals::new(now),
             began: now,
             sample_period,
             lost_before: 0,
@@ -71,11 +71,11 @@ impl Fold {
                 TaskKind::User => start_of(&sample.process),
                 TaskKind::Kernel => Start::default(),
             };
-            fold.first_seen(&sample.process, sample.kind, Stage::Executed, &start);
-            fold.account(sample.process.key, &sample.totals, Used::Before);
-            fold.account_finer(sample.process.key, sample.finer.as_ref());
+            aggregator.add_process(&sample.process, sample.kind, Stage::Executed, &start);
+            aggregator.account(sample.process.key, &sample.totals, UsagePeriod::BeforeProbe);
+            aggregator.account_counters(sample.process.key, sample.counters.as_ref());
         }
-        fold
+        aggregator
     }
 
     /// Replaces the rules; they apply to processes that start from now on.
@@ -85,7 +85,7 @@ impl Fold {
 
     /// Declares that the kernel reports no process starts and ends; only scans find processes.
     pub fn only_sampled(&mut self) {
-        self.tally.sampled = true;
+        self.interval_totals.sampled = true;
     }
 
     /// The cgroups with live processes.
@@ -103,7 +103,7 @@ impl Fold {
 
     /// Adds one event.
     pub fn event(&mut self, event: ProcessEvent) {
-        self.tally.event();
+        self.interval_totals.event();
         match event {
             ProcessEvent::SocketEnded(socket) => self.socket_ended(&socket),
             ProcessEvent::CgroupMade { id, path } => self.paths.learn(id, path),
@@ -114,8 +114,8 @@ impl Fold {
                 start,
             } => {
                 self.executed(&process, maxrss_before, &start);
-                self.is_of_user(process.key, start.user);
-                self.is_apart(process.key, start.namespaces);
+                self.set_user(process.key, start.user);
+                self.add_namespaces(process.key, start.namespaces);
             }
             ProcessEvent::Ended {
                 process,
@@ -125,7 +125,7 @@ impl Fold {
                 peak,
                 maxrss,
             } => {
-                let used = self.known(&process, TaskKind::User);
+                let used = self.ensure_known(&process, TaskKind::User);
                 self.account(process.key, &totals, used);
                 self.process_ended(process.key, at, Some(status), |entry| {
                     entry.peak(peak, maxrss)
@@ -136,16 +136,16 @@ impl Fold {
                 at,
                 totals,
                 maxrss,
-                finer,
+                counters,
             } => {
-                self.account(key, &totals, Used::Since);
-                self.account_finer(key, Some(&finer));
+                self.account(key, &totals, UsagePeriod::SinceLastCount);
+                self.account_counters(key, Some(&counters));
                 // Has no effect unless the end event was lost.
                 self.process_ended(key, at, None, |entry| entry.peak(None, maxrss));
                 if let Some(entry) = self.processes.remove(key) {
-                    self.sockets.process_gone(key, entry.place);
+                    self.sockets.process_gone(key, entry.owner);
                     if let Some(step) = self.step_of(&entry) {
-                        step.reaped();
+                        step.process_reaped();
                     }
                 }
             }
@@ -153,27 +153,27 @@ impl Fold {
                 if let Some(entry) = self.processes.get(pid).copied()
                     && let Some(step) = self.step_of(&entry)
                 {
-                    step.ran_out_of_memory();
+                    step.mark_out_of_memory();
                 }
             }
         }
     }
 
     /// Whether there is a task that no scan has contained yet, or whose end the next scan reports.
-    pub fn awaits_pass(&self) -> bool {
-        self.steps.await_pass()
+    pub fn needs_scan(&self) -> bool {
+        self.steps.need_scan()
     }
 
     /// Records a skipped scan: the node was idle since the previous one.
-    pub fn leave_out(&mut self, at: BootClock) {
-        self.tally
-            .leave_out(at, self.sample_period * PASS_TOLERANCE);
+    pub fn skip_scan(&mut self, at: BootClock) {
+        self.interval_totals
+            .skip_scan(at, self.sample_period * SCAN_TOLERANCE);
     }
 
     /// Adds one scan, after the events before it. `busy` is the total CPU time since the previous
     /// scan, run or skipped; `None` if unknown. `read` reads the cgroup at a path, and is called
     /// only for tasks with activity.
-    pub fn pass(
+    pub fn scan(
         &mut self,
         at: BootClock,
         busy: Option<CpuTime>,
@@ -181,30 +181,30 @@ impl Fold {
         read: impl Fn(&str, Wanted) -> Reading,
     ) {
         let since = self
-            .tally
-            .pass(at, busy, self.sample_period * PASS_TOLERANCE);
-        for sample in &samples.told {
-            self.sampled(sample);
+            .interval_totals
+            .scan(at, busy, self.sample_period * SCAN_TOLERANCE);
+        for sample in &samples.changed {
+            self.add_sample(sample);
         }
-        for pid in &samples.rested {
-            self.rested(*pid);
+        for pid in &samples.unchanged {
+            self.unchanged(*pid);
         }
         for pid in &samples.zombies {
             self.processes.still_zombie(*pid);
         }
         match samples.extent {
-            Extent::Whole => {
+            Extent::Complete => {
                 for entry in self.processes.take_vanished() {
-                    self.vanished(&entry, at);
+                    self.process_vanished(&entry, at);
                 }
             }
-            Extent::Cut => {
-                let unseen = self.processes.end_cut_pass();
+            Extent::Truncated => {
+                let unseen = self.processes.end_partial_scan();
                 self.left_out = self.left_out.saturating_add(unseen.max(1));
             }
         }
         for step in self.steps.iter_mut() {
-            step.pass(at, &since, &read);
+            step.scan(at, &since, &read);
         }
         self.ended.extend(self.steps.take_ended(at));
     }
@@ -232,20 +232,20 @@ impl Fold {
     /// events lost since the start; `network` is the number of bytes over the node's network in
     /// this interval.
     pub fn close(&mut self, end: BootClock, lost: u64, network: Option<Bytes>) -> Interval {
-        let next = self.tally.next(end);
-        let tally = std::mem::replace(&mut self.tally, next);
-        let (workload, background) = tally.usage(network);
-        let coverage = tally.coverage(end, lost.saturating_sub(self.lost_before), network);
+        let next = self.interval_totals.next(end);
+        let totals = std::mem::replace(&mut self.interval_totals, next);
+        let (workload, background) = totals.usage(network);
+        let coverage = totals.coverage(end, lost.saturating_sub(self.lost_before), network);
         self.lost_before = lost;
         Interval {
-            start: tally.start,
+            start: totals.start,
             end,
             workload,
             background,
             coverage,
             running: self.steps.running(end, TOOLS_WHILE_RUNNING),
             detail: NodeDetail {
-                network: tally.traffic.told(),
+                network: totals.traffic.network_detail(),
                 ..NodeDetail::default()
             },
         }
@@ -254,15 +254,15 @@ impl Fold {
     fn forked(&mut self, process: &Process) {
         // A scan can contain a process before its event is read from the ring buffer.
         if self.processes.exact(process.key).is_none() {
-            self.first_seen(process, TaskKind::User, Stage::Forked, &Start::default());
+            self.add_process(process, TaskKind::User, Stage::Forked, &Start::default());
         }
     }
 
     fn executed(&mut self, process: &Process, maxrss_before: Bytes, start: &Start) {
         if self.processes.exact(process.key).is_none() {
-            self.first_seen(process, TaskKind::User, Stage::Executed, start);
+            self.add_process(process, TaskKind::User, Stage::Executed, start);
         } else {
-            self.replace(process, start);
+            self.reclassify(process, start);
         }
         let tool = self.tool(process, start);
         let Some(entry) = self.processes.exact(process.key) else {
@@ -299,22 +299,22 @@ impl Fold {
                 step.tool_started(before.tool);
             }
             step.process_peak(before.tool, peak(&before));
-            step.ended(key, at, status);
+            step.process_ended(key, at, status);
         }
     }
 
     /// A process is gone and its end was not reported.
-    pub(crate) fn vanished(&mut self, entry: &Entry, at: BootClock) {
+    pub(crate) fn process_vanished(&mut self, entry: &Entry, at: BootClock) {
         if let Some(step) = self.step_of(entry) {
             if entry.stage != Stage::Ended {
-                step.ended(entry.key, at, None);
+                step.process_ended(entry.key, at, None);
             }
-            step.reaped();
+            step.process_reaped();
         }
     }
 
-    pub(crate) fn step_of(&mut self, entry: &Entry) -> Option<&mut steps::State> {
-        match entry.place {
+    pub(crate) fn step_of(&mut self, entry: &Entry) -> Option<&mut steps::RunningStep> {
+        match entry.owner {
             ProcessOwner::Step(number) => self.steps.get_mut(number),
             ProcessOwner::Background(_) => None,
         }

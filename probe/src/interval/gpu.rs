@@ -3,36 +3,36 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_telemetry::gpu_sample::GpuLook;
+use ebb_telemetry::gpu_sample::GpuSample;
 use ebb_telemetry::step::StepGpu;
 use ebb_telemetry::units::{Bytes, Share};
 
-use crate::interval::aggregator::Fold;
+use crate::interval::aggregator::IntervalAggregator;
 use crate::interval::processes::ProcessOwner;
 use crate::interval::processes::StepNumber;
 
 /// GPU use of one task in one sample.
 #[derive(Debug, Clone, Copy)]
-struct Now {
+struct StepGpuSample {
     devices: u32,
     busy: Option<Duration>,
     memory: Option<Bytes>,
 }
 
-impl Fold {
+impl IntervalAggregator {
     /// Adds one GPU sample that represents the time `stands_for`.
-    pub fn gpus(&mut self, look: &GpuLook, stands_for: Duration) {
-        let mut now: BTreeMap<StepNumber, Now> = BTreeMap::new();
-        for device in &look.devices {
-            let mut here: BTreeMap<StepNumber, Now> = BTreeMap::new();
+    pub fn add_gpu_sample(&mut self, sample: &GpuSample, stands_for: Duration) {
+        let mut now: BTreeMap<StepNumber, StepGpuSample> = BTreeMap::new();
+        for device in &sample.devices {
+            let mut here: BTreeMap<StepNumber, StepGpuSample> = BTreeMap::new();
             for process in device.processes.iter().flatten() {
                 let Some(ProcessOwner::Step(number)) =
-                    self.processes.get(process.pid).map(|p| p.place)
+                    self.processes.get(process.pid).map(|p| p.owner)
                 else {
                     continue;
                 };
                 let busy = process.busy.map(|share| part(stands_for, share));
-                let first = Now {
+                let first = StepGpuSample {
                     devices: 1,
                     busy: Some(Duration::ZERO),
                     memory: Some(Bytes(0)),
@@ -42,7 +42,7 @@ impl Fold {
                 sum.memory = add(sum.memory, process.memory, Bytes::saturating_add);
             }
             for (number, here) in here {
-                let nothing = Now { devices: 0, ..here };
+                let nothing = StepGpuSample { devices: 0, ..here };
                 let sum = now.entry(number).or_insert(nothing);
                 if sum.devices > 0 {
                     sum.busy = add(sum.busy, here.busy, Duration::saturating_add);

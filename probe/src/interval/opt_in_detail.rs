@@ -5,14 +5,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use ebb_telemetry::step::resource_usage;
 
-use crate::rules::Rules;
+use crate::label_rules::Rules;
 
 /// Maximum number of distinct files of a task.
 const MAX_FILES: usize = 1_024;
 
 /// The opt-in data of one task.
 #[derive(Debug, Default)]
-pub(crate) struct OptInDetail {
+pub(crate) struct OptInAccumulator {
     pub(crate) arguments: Option<Vec<String>>,
     /// Hashes of the paths, so that a file that stays open counts once.
     known: HashSet<u64>,
@@ -20,7 +20,7 @@ pub(crate) struct OptInDetail {
     left_out: u64,
 }
 
-impl OptInDetail {
+impl OptInAccumulator {
     /// Adds an open file; `rules` mask the names in its path.
     pub(crate) fn file(&mut self, path: &str, depth: u8, rules: &Rules) {
         let mut hasher = DefaultHasher::new();
@@ -30,11 +30,11 @@ impl OptInDetail {
             return;
         }
         let cut = rules.shown_path(cut(path, depth));
-        let has_room =
-            self.files.len() < resource_usage::Opened::MAX_PATHS || self.files.contains_key(&cut);
+        let has_room = self.files.len() < resource_usage::OptInDetail::MAX_PATHS
+            || self.files.contains_key(&cut);
         if self.known.len() >= MAX_FILES
             || !has_room
-            || cut.len() > resource_usage::Opened::MAX_PATH_BYTES
+            || cut.len() > resource_usage::OptInDetail::MAX_PATH_BYTES
         {
             self.left_out += 1;
             return;
@@ -44,13 +44,13 @@ impl OptInDetail {
     }
 
     /// The report of this data; `None` if it is empty.
-    pub(crate) fn told(&self) -> Option<Box<resource_usage::Opened>> {
-        let told = resource_usage::Opened {
+    pub(crate) fn report(&self) -> Option<Box<resource_usage::OptInDetail>> {
+        let report = resource_usage::OptInDetail {
             arguments: self.arguments.clone().unwrap_or_default(),
             files: self.files.clone(),
             files_left_out: self.left_out,
         };
-        (told != resource_usage::Opened::default()).then(|| Box::new(told))
+        (report != resource_usage::OptInDetail::default()).then(|| Box::new(report))
     }
 }
 

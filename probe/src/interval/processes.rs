@@ -6,11 +6,13 @@ use ebb_telemetry::step::resource_usage::TaskState;
 use ebb_telemetry::step::{MemorySource, PeakMemory};
 use ebb_telemetry::units::{Bytes, CpuTime};
 
-use crate::kernel::{CgroupId, Comm, DiskBytes, Finer, Process, ProcessKey, ToolName, Totals};
-use crate::rules::Children;
+use crate::kernel::{
+    CgroupId, Comm, DiskBytes, Process, ProcessKey, TaskCounters, ToolName, Totals,
+};
+use crate::label_rules::Children;
 
-pub(crate) const fn side(place: ProcessOwner) -> Side {
-    match place {
+pub(crate) const fn side(owner: ProcessOwner) -> Side {
+    match owner {
         ProcessOwner::Step(_) => Side::Workload,
         ProcessOwner::Background(_) => Side::Background,
     }
@@ -21,7 +23,7 @@ const MAX_PROCESSES: usize = 32_768;
 
 /// Number of consecutive scans without a process after which the process counts as gone. At the
 /// first one, its end event can still be in the ring buffer.
-const MISSED_PASSES: u8 = 2;
+const MISSED_SCANS: u8 = 2;
 
 /// The same number for a process that has ended and was reaped. Its last totals usually arrive
 /// within a second, when no CPU references the task any more, unless the ring buffer was full.
@@ -53,30 +55,30 @@ pub(crate) struct Entry {
     /// The tool name in reports.
     pub(crate) tool: ToolName,
     pub(crate) cgroup: Option<CgroupId>,
-    pub(crate) place: ProcessOwner,
+    pub(crate) owner: ProcessOwner,
     pub(crate) stage: Stage,
     /// The totals that are already accounted.
     pub(crate) counted: Totals,
-    pub(crate) finer: Finer,
+    pub(crate) counters: TaskCounters,
     /// `maxrss` at the start of its program, which is the memory of the previous program.
     pub(crate) maxrss_before: Bytes,
     /// The greatest high-water mark at a scan.
     pub(crate) sampled_peak: Option<Bytes>,
     /// Its anonymous and shared memory at the last sample.
-    pub(crate) held: Option<(Bytes, Bytes)>,
+    pub(crate) memory: Option<(Bytes, Bytes)>,
     /// Its threads at the last sample.
     pub(crate) threads: u32,
     /// Its state at the last sample.
     pub(crate) state: Option<TaskState>,
     /// The current scan contains it.
-    seen: bool,
-    missed_passes: u8,
+    in_scan: bool,
+    missed_scans: u8,
 }
 
 impl Entry {
     pub(crate) fn new(
         process: &Process,
-        place: ProcessOwner,
+        owner: ProcessOwner,
         stage: Stage,
         tool: ToolName,
     ) -> Self {
@@ -85,20 +87,20 @@ impl Entry {
             program: process.comm,
             tool,
             cgroup: process.cgroup,
-            place,
+            owner,
             stage,
             counted: Totals {
                 cpu: CpuTime::default(),
                 disk: Some(DiskBytes::default()),
             },
-            finer: Finer::default(),
+            counters: TaskCounters::default(),
             maxrss_before: Bytes::default(),
             sampled_peak: None,
-            held: None,
+            memory: None,
             threads: 0,
             state: None,
-            seen: false,
-            missed_passes: 0,
+            in_scan: false,
+            missed_scans: 0,
         }
     }
 
@@ -161,10 +163,10 @@ impl Processes {
 
     /// Ends an incomplete scan: processes that it did not contain may still run. Returns their
     /// number.
-    pub(crate) fn end_cut_pass(&mut self) -> u64 {
+    pub(crate) fn end_partial_scan(&mut self) -> u64 {
         let mut unseen = 0;
         for entry in self.by_pid.values_mut() {
-            unseen += u64::from(!std::mem::take(&mut entry.seen));
+            unseen += u64::from(!std::mem::take(&mut entry.in_scan));
         }
         unseen
     }
@@ -184,9 +186,9 @@ impl Processes {
     }
 
     /// The entry of a process that the current scan contains.
-    pub(crate) fn seen(&mut self, pid: u32) -> Option<&Entry> {
+    pub(crate) fn mark_scanned(&mut self, pid: u32) -> Option<&Entry> {
         let entry = self.by_pid.get_mut(&pid)?;
-        entry.seen = true;
+        entry.in_scan = true;
         Some(entry)
     }
 
@@ -194,7 +196,7 @@ impl Processes {
     /// has no effect on a process without an end event.
     pub(crate) fn still_zombie(&mut self, pid: u32) {
         if let Some(entry) = self.by_pid.get_mut(&pid) {
-            entry.seen |= entry.stage == Stage::Ended;
+            entry.in_scan |= entry.stage == Stage::Ended;
         }
     }
 
@@ -202,16 +204,16 @@ impl Processes {
     pub(crate) fn take_vanished(&mut self) -> Vec<Entry> {
         let mut gone = Vec::new();
         for entry in self.by_pid.values_mut() {
-            if std::mem::take(&mut entry.seen) {
-                entry.missed_passes = 0;
+            if std::mem::take(&mut entry.in_scan) {
+                entry.missed_scans = 0;
                 continue;
             }
-            entry.missed_passes = entry.missed_passes.saturating_add(1);
+            entry.missed_scans = entry.missed_scans.saturating_add(1);
             let most = match entry.stage {
                 Stage::Ended => MISSED_AFTER_END,
-                Stage::Forked | Stage::Executed => MISSED_PASSES,
+                Stage::Forked | Stage::Executed => MISSED_SCANS,
             };
-            if entry.missed_passes >= most {
+            if entry.missed_scans >= most {
                 gone.push(*entry);
             }
         }
@@ -242,8 +244,8 @@ mod tests {
             cgroup: None,
             comm: Comm::new("sh"),
         };
-        let place = ProcessOwner::Background(Children::Judged);
-        Entry::new(&process, place, stage, ToolName::new(process.comm, None))
+        let owner = ProcessOwner::Background(Children::Classified);
+        Entry::new(&process, owner, stage, ToolName::new(process.comm, None))
     }
 
     #[test]
@@ -261,7 +263,7 @@ mod tests {
         };
         check(Stage::Ended, 0, MISSED_AFTER_END);
         check(Stage::Ended, 100, 100 + MISSED_AFTER_END);
-        check(Stage::Executed, 100, MISSED_PASSES);
+        check(Stage::Executed, 100, MISSED_SCANS);
     }
 
     #[test]

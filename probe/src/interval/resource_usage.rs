@@ -1,14 +1,14 @@
-//! Sums the finer counters of a task's processes, and counts the state of the task at each scan.
+//! Sums the counters of a task's processes, and counts the state of the task at each scan.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_telemetry::step::{
-    Namespaces, Parallelism, Reclaim, Sampled, StepDetail, TaskState, Unmoved,
+    CpuWithoutProgress, Namespaces, Parallelism, Reclaim, Sampled, StepDetail, TaskState,
 };
 use ebb_telemetry::units::{Bytes, CpuTime};
 
-use crate::kernel::Finer;
+use crate::kernel::TaskCounters;
 
 /// With more new pages a second than this, a task allocates memory or uses it again. Fewer pages
 /// also occur in an idle process, for example through NUMA balancing.
@@ -16,7 +16,7 @@ const NEW_PAGES_A_SECOND: u64 = 1;
 
 /// The increase since `before`; both count from the start of the process. A counter can decrease,
 /// as that of waits does when a thread ends. It then adds nothing until it exceeds its old value.
-pub(super) fn since(now: &Finer, before: &mut Finer) -> Finer {
+pub(super) fn since(now: &TaskCounters, before: &mut TaskCounters) -> TaskCounters {
     let count = |now: u64, before: &mut u64| {
         let more = now.saturating_sub(*before);
         *before = now.max(*before);
@@ -29,7 +29,7 @@ pub(super) fn since(now: &Finer, before: &mut Finer) -> Finer {
         *before = (*before).max(Some(now));
         Some(more)
     };
-    Finer {
+    TaskCounters {
         user_ticks: cpu(now.user_ticks, &mut before.user_ticks),
         system_ticks: cpu(now.system_ticks, &mut before.system_ticks),
         voluntary: count(now.voluntary, &mut before.voluntary),
@@ -38,30 +38,30 @@ pub(super) fn since(now: &Finer, before: &mut Finer) -> Finer {
         major_faults: count(now.major_faults, &mut before.major_faults),
         run_queue: delay(now.run_queue, &mut before.run_queue),
         disk_delay: delay(now.disk_delay, &mut before.disk_delay),
-        asked: now.asked.map(|now| {
-            let more = now.since(before.asked.unwrap_or_default());
-            before.asked = Some(before.asked.unwrap_or_default().plus(more));
+        syscall_io: now.syscall_io.map(|now| {
+            let more = now.since(before.syscall_io.unwrap_or_default());
+            before.syscall_io = Some(before.syscall_io.unwrap_or_default().plus(more));
             more
         }),
     }
 }
 
-/// Finer counters of one task.
+/// Counters and states of one task.
 #[derive(Debug, Default)]
-pub(crate) struct Detail {
+pub(crate) struct StepObservations {
     /// `None` until a process reported them.
-    finer: Option<Finer>,
+    counters: Option<TaskCounters>,
     now: Option<TaskState>,
     /// State at the last scan.
     before: Option<TaskState>,
     states: BTreeMap<TaskState, Sampled>,
     parallelism: Parallelism,
-    unmoved: Unmoved,
+    cpu_without_progress: CpuWithoutProgress,
     pub(super) user: Option<u32>,
     pub(super) namespaces: Option<Namespaces>,
     /// Memory at the last sample.
-    pub(super) processes_hold: Option<Bytes>,
-    pub(super) cgroup_holds: Option<Bytes>,
+    pub(super) processes_memory: Option<Bytes>,
+    pub(super) cgroup_memory: Option<Bytes>,
     pub(super) reclaim: Option<Reclaim>,
     threads_now: u32,
     most_threads: Option<u32>,
@@ -70,15 +70,16 @@ pub(crate) struct Detail {
     moved: bool,
 }
 
-impl Detail {
+impl StepObservations {
     /// Adds the increase of one process. If the process has no value for a delay, the delay of the
     /// task becomes unknown.
-    pub(super) fn add(&mut self, more: &Finer) {
+    pub(super) fn add(&mut self, more: &TaskCounters) {
         self.new_pages = self.new_pages.saturating_add(more.minor_faults);
         self.new_pages = self.new_pages.saturating_add(more.major_faults);
-        self.moved |= (more.asked).is_some_and(|asked| asked.read.0 > 0 || asked.written.0 > 0);
-        let Some(sum) = &mut self.finer else {
-            self.finer = Some(*more);
+        self.moved |= (more.syscall_io)
+            .is_some_and(|syscall_io| syscall_io.read.0 > 0 || syscall_io.written.0 > 0);
+        let Some(sum) = &mut self.counters else {
+            self.counters = Some(*more);
             return;
         };
         sum.user_ticks = sum.user_ticks.saturating_add(more.user_ticks);
@@ -90,31 +91,31 @@ impl Detail {
         let both = |a: Option<Duration>, b: Option<Duration>| Some(a?.saturating_add(b?));
         sum.run_queue = both(sum.run_queue, more.run_queue);
         sum.disk_delay = both(sum.disk_delay, more.disk_delay);
-        sum.asked = (sum.asked.zip(more.asked)).map(|(sum, more)| sum.plus(more));
+        sum.syscall_io = (sum.syscall_io.zip(more.syscall_io)).map(|(sum, more)| sum.plus(more));
     }
 
     /// Records that a process started or ended.
-    pub(super) const fn moves(&mut self) {
+    pub(super) const fn mark_progress(&mut self) {
         self.moved = true;
     }
 
     /// Records the state of one of its processes at this scan.
-    pub(super) fn sees(&mut self, state: TaskState) {
+    pub(super) fn observe_state(&mut self, state: TaskState) {
         self.now = Some(self.now.map_or(state, |now| now.min(state)));
     }
 
     /// Adds the number of threads of one of its processes at this scan.
-    pub(super) fn lives(&mut self, threads: u32) {
+    pub(super) fn observe_threads(&mut self, threads: u32) {
         self.threads_now = self.threads_now.saturating_add(threads);
     }
 
     /// Ends a scan that represents `stands_for`. Before it, scans were skipped for the time
-    /// `quiet`, in which the state of the last scan continued.
-    pub(super) fn pass(&mut self, quiet: Duration, stands_for: Duration) {
+    /// `idle`, in which the state of the last scan continued.
+    pub(super) fn scan(&mut self, idle: Duration, stands_for: Duration) {
         let threads = std::mem::take(&mut self.threads_now);
         self.most_threads = self.most_threads.max((threads > 0).then_some(threads));
         if let Some(sampled) = self.before.and_then(|state| self.states.get_mut(&state)) {
-            sampled.time = sampled.time.saturating_add(quiet);
+            sampled.time = sampled.time.saturating_add(idle);
         }
         self.before = self.now.take();
         let Some(state) = self.before else {
@@ -126,43 +127,48 @@ impl Detail {
     }
 
     /// Adds the CPU time between two scans.
-    pub(super) fn worked(&mut self, wall: Duration, cpu: CpuTime) {
+    pub(super) fn add_parallelism(&mut self, wall: Duration, cpu: CpuTime) {
         self.parallelism.add(wall, cpu);
     }
 
     /// Ends a scan after the time `wall`, with flags for whether the task used CPU and whether it
     /// transferred bytes.
-    pub(super) fn computed(&mut self, wall: Duration, computed: bool, moved: bool) {
+    pub(super) fn update_progress(&mut self, wall: Duration, computed: bool, moved: bool) {
         let moved = std::mem::take(&mut self.moved) || moved;
         let new_pages = std::mem::take(&mut self.new_pages);
         if moved || new_pages > NEW_PAGES_A_SECOND.saturating_mul(wall.as_secs().max(1)) {
-            self.unmoved.now = Duration::ZERO;
+            self.cpu_without_progress.now = Duration::ZERO;
         } else if computed {
-            self.unmoved.now = self.unmoved.now.saturating_add(wall);
-            self.unmoved.longest = self.unmoved.longest.max(self.unmoved.now);
+            self.cpu_without_progress.now = self.cpu_without_progress.now.saturating_add(wall);
+            self.cpu_without_progress.longest = self
+                .cpu_without_progress
+                .longest
+                .max(self.cpu_without_progress.now);
         }
     }
 
     /// The report of these counters, for a task with the CPU time `cpu`.
-    pub(super) fn told(&self, cpu: CpuTime) -> StepDetail {
-        let finer = self.finer;
-        let divided = finer.and_then(|f| divided(cpu, f.user_ticks, f.system_ticks));
+    pub(super) fn step_detail(&self, cpu: CpuTime) -> StepDetail {
+        let counters = self.counters;
+        let divided = counters.and_then(|f| divided(cpu, f.user_ticks, f.system_ticks));
         StepDetail {
             user_cpu: divided.map(|(user, _)| user),
             system_cpu: divided.map(|(_, system)| system),
-            run_queue: finer.and_then(|f| f.run_queue),
-            voluntary_switches: finer.map(|f| f.voluntary),
-            involuntary_switches: finer.map(|f| f.involuntary),
-            minor_faults: finer.map(|f| f.minor_faults),
-            major_faults: finer.map(|f| f.major_faults),
-            disk_delay: finer.and_then(|f| f.disk_delay),
-            asked: finer.and_then(|f| f.asked),
+            run_queue: counters.and_then(|f| f.run_queue),
+            voluntary_switches: counters.map(|f| f.voluntary),
+            involuntary_switches: counters.map(|f| f.involuntary),
+            minor_faults: counters.map(|f| f.minor_faults),
+            major_faults: counters.map(|f| f.major_faults),
+            disk_delay: counters.and_then(|f| f.disk_delay),
+            syscall_io: counters.and_then(|f| f.syscall_io),
             threads: self.most_threads,
             user: self.user,
             namespaces: self.namespaces,
-            memory_now: self.cgroup_holds.or(self.processes_hold),
+            memory_now: self.cgroup_memory.or(self.processes_memory),
             reclaim: self.reclaim,
-            unmoved: finer.and_then(|f| f.asked).map(|_| self.unmoved),
+            cpu_without_progress: counters
+                .and_then(|f| f.syscall_io)
+                .map(|_| self.cpu_without_progress),
             parallelism: self.parallelism.clone(),
             states: self.states.clone(),
             ..StepDetail::default()
@@ -180,39 +186,39 @@ fn divided(cpu: CpuTime, user: CpuTime, system: CpuTime) -> Option<(CpuTime, Cpu
 
 #[cfg(test)]
 mod tests {
-    use ebb_telemetry::step::Asked;
+    use ebb_telemetry::step::SyscallIo;
 
     use super::*;
 
-    fn finer(voluntary: u64, run_queue_ms: Option<u64>) -> Finer {
-        Finer {
+    fn counters(voluntary: u64, run_queue_ms: Option<u64>) -> TaskCounters {
+        TaskCounters {
             voluntary,
             run_queue: run_queue_ms.map(Duration::from_millis),
-            ..Finer::default()
+            ..TaskCounters::default()
         }
     }
 
     #[test]
     fn counts_of_a_process_add_once_and_never_go_back() {
-        let mut before = Finer::default();
-        let mut check = |now: Finer, expect: Finer| {
+        let mut before = TaskCounters::default();
+        let mut check = |now: TaskCounters, expect: TaskCounters| {
             assert_eq!(since(&now, &mut before), expect, "{now:?}");
         };
-        check(finer(5, Some(30)), finer(5, Some(30)));
-        check(finer(7, Some(30)), finer(2, Some(0)));
-        check(finer(7, Some(10)), finer(0, Some(0)));
-        check(finer(8, Some(31)), finer(1, Some(1)));
-        check(finer(8, None), finer(0, None));
+        check(counters(5, Some(30)), counters(5, Some(30)));
+        check(counters(7, Some(30)), counters(2, Some(0)));
+        check(counters(7, Some(10)), counters(0, Some(0)));
+        check(counters(8, Some(31)), counters(1, Some(1)));
+        check(counters(8, None), counters(0, None));
     }
 
     #[test]
     fn a_delay_that_one_process_does_not_know_is_unknown_for_the_step() {
         let check = |told: &[Option<u64>], expect: Option<u64>| {
-            let mut detail = Detail::default();
+            let mut detail = StepObservations::default();
             for ms in told {
-                detail.add(&finer(1, *ms));
+                detail.add(&counters(1, *ms));
             }
-            let seen = detail.told(CpuTime(0));
+            let seen = detail.step_detail(CpuTime(0));
             assert_eq!(seen.run_queue, expect.map(Duration::from_millis));
             let switches = (!told.is_empty()).then_some(told.len() as u64);
             assert_eq!(seen.voluntary_switches, switches);
@@ -237,55 +243,58 @@ mod tests {
 
     #[test]
     fn time_in_which_it_computed_and_nothing_came_of_it_is_kept_with_the_longest() {
-        let asked = |read| Finer {
-            asked: Some(Asked {
+        let syscall_io = |read| TaskCounters {
+            syscall_io: Some(SyscallIo {
                 read: Bytes(read),
                 read_calls: 1,
-                ..Asked::default()
+                ..SyscallIo::default()
             }),
-            ..Finer::default()
+            ..TaskCounters::default()
         };
-        let faults = |minor_faults| Finer {
+        let faults = |minor_faults| TaskCounters {
             minor_faults,
-            ..asked(0)
+            ..syscall_io(0)
         };
-        let mut detail = Detail::default();
-        let mut check = |more: &Finer, moves: bool, computed: bool, expect: (u64, u64)| {
+        let mut detail = StepObservations::default();
+        let mut check = |more: &TaskCounters, moves: bool, computed: bool, expect: (u64, u64)| {
             detail.add(more);
             if moves {
-                detail.moves();
+                detail.mark_progress();
             }
-            detail.computed(Duration::from_secs(10), computed, false);
-            let seen = detail.told(CpuTime(0)).unmoved.expect("it can be seen");
+            detail.update_progress(Duration::from_secs(10), computed, false);
+            let seen = detail
+                .step_detail(CpuTime(0))
+                .cpu_without_progress
+                .expect("it can be seen");
             let seen = (seen.now.as_secs(), seen.longest.as_secs());
             assert_eq!(seen, expect, "{more:?} {moves} {computed}");
         };
-        check(&asked(7), false, true, (0, 0));
+        check(&syscall_io(7), false, true, (0, 0));
         // Calls that return no bytes are polling.
-        check(&asked(0), false, true, (10, 10));
+        check(&syscall_io(0), false, true, (10, 10));
         check(&faults(10), false, true, (20, 20));
         // The task waits.
-        check(&asked(0), false, false, (20, 20));
+        check(&syscall_io(0), false, false, (20, 20));
         check(&faults(11), false, true, (0, 20));
-        check(&asked(0), false, true, (10, 20));
-        check(&asked(0), true, true, (0, 20));
-        let mut unseen = Detail::default();
-        unseen.add(&Finer::default());
-        unseen.computed(Duration::from_secs(10), true, false);
-        assert_eq!(unseen.told(CpuTime(0)).unmoved, None);
+        check(&syscall_io(0), false, true, (10, 20));
+        check(&syscall_io(0), true, true, (0, 20));
+        let mut unseen = StepObservations::default();
+        unseen.add(&TaskCounters::default());
+        unseen.update_progress(Duration::from_secs(10), true, false);
+        assert_eq!(unseen.step_detail(CpuTime(0)).cpu_without_progress, None);
     }
 
     #[test]
     fn each_pass_counts_the_first_of_what_its_processes_do() {
-        let mut detail = Detail::default();
-        let mut pass = |states: &[TaskState]| {
-            states.iter().for_each(|state| detail.sees(*state));
-            detail.pass(Duration::ZERO, Duration::from_secs(10));
+        let mut detail = StepObservations::default();
+        let mut scan = |states: &[TaskState]| {
+            states.iter().for_each(|state| detail.observe_state(*state));
+            detail.scan(Duration::ZERO, Duration::from_secs(10));
         };
-        pass(&[TaskState::Child, TaskState::Network]);
-        pass(&[TaskState::Network]);
-        pass(&[TaskState::Running, TaskState::Child]);
-        pass(&[]);
+        scan(&[TaskState::Child, TaskState::Network]);
+        scan(&[TaskState::Network]);
+        scan(&[TaskState::Running, TaskState::Child]);
+        scan(&[]);
         let seconds = |samples, secs| Sampled {
             samples,
             time: Duration::from_secs(secs),
@@ -294,6 +303,6 @@ mod tests {
             (TaskState::Running, seconds(1, 10)),
             (TaskState::Network, seconds(2, 20)),
         ];
-        assert_eq!(detail.told(CpuTime(0)).states, expect.into());
+        assert_eq!(detail.step_detail(CpuTime(0)).states, expect.into());
     }
 }

@@ -21,13 +21,13 @@ const MAX_GONE: usize = 4_096;
 
 /// The traffic of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Carried {
+pub(super) struct TrafficDelta {
     pub(super) received: Bytes,
     pub(super) sent: Bytes,
     pub(super) retransmits: u64,
 }
 
-impl Carried {
+impl TrafficDelta {
     pub(super) fn bytes(&self) -> Bytes {
         self.received.saturating_add(self.sent)
     }
@@ -54,42 +54,42 @@ impl Carried {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenSocket {
     owner: Option<ProcessKey>,
-    counted: Carried,
+    counted: TrafficDelta,
     unseen: u8,
 }
 
 /// The sockets of the node.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
-    open: HashMap<SocketId, Open>,
+    open: HashMap<SocketId, OpenSocket>,
     gone: VecDeque<(ProcessKey, ProcessOwner)>,
 }
 
 impl Sockets {
     /// Stores the class of an ended process.
-    pub(super) fn process_gone(&mut self, key: ProcessKey, place: ProcessOwner) {
+    pub(super) fn process_gone(&mut self, key: ProcessKey, owner: ProcessOwner) {
         if self.gone.len() >= MAX_GONE {
             self.gone.pop_front();
         }
-        self.gone.push_back((key, place));
+        self.gone.push_back((key, owner));
     }
 
     /// The class of an ended process.
-    pub(super) fn place_of_gone(&self, key: ProcessKey) -> Option<ProcessOwner> {
+    pub(super) fn owner_of_ended(&self, key: ProcessKey) -> Option<ProcessOwner> {
         let found = self.gone.iter().rev().find(|(gone, _)| *gone == key);
-        found.map(|(_, place)| *place)
+        found.map(|(_, owner)| *owner)
     }
 
     /// The traffic of an ended socket since its last count, and its owner.
-    pub(super) fn ended(&mut self, socket: &Socket) -> (Option<ProcessKey>, Carried) {
+    pub(super) fn ended(&mut self, socket: &Socket) -> (Option<ProcessKey>, TrafficDelta) {
         match self.open.remove(&socket.id) {
             Some(open) => (
                 socket.owner.or(open.owner),
-                Carried::of(socket).since(&open.counted),
+                TrafficDelta::of(socket).since(&open.counted),
             ),
-            None => (socket.owner, Carried::of(socket)),
+            None => (socket.owner, TrafficDelta::of(socket)),
         }
     }
 
@@ -102,8 +102,11 @@ impl Sockets {
 
     /// The traffic of an open socket since its last count, and its owner. `None` if the same list
     /// already contained the socket in another process, or if the limit is reached.
-    pub(super) fn seen(&mut self, socket: &Socket) -> Option<(Option<ProcessKey>, Carried)> {
-        let now = Carried::of(socket);
+    pub(super) fn add_listed(
+        &mut self,
+        socket: &Socket,
+    ) -> Option<(Option<ProcessKey>, TrafficDelta)> {
+        let now = TrafficDelta::of(socket);
         if let Some(open) = self.open.get_mut(&socket.id) {
             if open.unseen == 0 {
                 return None;
@@ -119,7 +122,7 @@ impl Sockets {
         let owner = socket.owner;
         self.open.insert(
             socket.id,
-            Open {
+            OpenSocket {
                 owner,
                 counted: now,
                 unseen: 0,
@@ -142,12 +145,12 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(super) fn add(&mut self, carried: &Carried) {
+    pub(super) fn add(&mut self, delta: &TrafficDelta) {
         let sum = self.sum.get_or_insert_default();
-        sum.received = sum.received.saturating_add(carried.received);
-        sum.sent = sum.sent.saturating_add(carried.sent);
-        sum.retransmits = sum.retransmits.saturating_add(carried.retransmits);
-        self.moved |= carried.bytes() > Bytes(0);
+        sum.received = sum.received.saturating_add(delta.received);
+        sum.sent = sum.sent.saturating_add(delta.sent);
+        sum.retransmits = sum.retransmits.saturating_add(delta.retransmits);
+        self.moved |= delta.bytes() > Bytes(0);
     }
 
     /// Resets the number of open connections before a list.
@@ -168,7 +171,7 @@ impl Network {
     }
 
     /// `None` if the task had no socket.
-    pub(super) const fn told(&self) -> Option<StepNetwork> {
+    pub(super) const fn step_network(&self) -> Option<StepNetwork> {
         self.sum
     }
 }
@@ -187,18 +190,18 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    pub(super) fn add(&mut self, side: Option<Side>, carried: &Carried) {
+    pub(super) fn add(&mut self, side: Option<Side>, delta: &TrafficDelta) {
         let sum = match side {
             Some(Side::Workload) => &mut self.workload,
             Some(Side::Background) => &mut self.background,
             None => &mut self.unowned,
         };
-        *sum = sum.saturating_add(carried.bytes());
-        self.retransmits = self.retransmits.saturating_add(carried.retransmits);
+        *sum = sum.saturating_add(delta.bytes());
+        self.retransmits = self.retransmits.saturating_add(delta.retransmits);
     }
 
     /// `None` if the kernel does not report sockets.
-    pub(super) fn told(&self) -> Option<NetworkDetail> {
+    pub(super) fn network_detail(&self) -> Option<NetworkDetail> {
         self.watched.then(|| NetworkDetail {
             owned: self.workload.saturating_add(self.background),
             unowned: self.unowned,
@@ -239,8 +242,8 @@ mod tests {
         }
     }
 
-    fn bytes(told: Option<(Option<ProcessKey>, Carried)>) -> Option<(Option<u32>, u64)> {
-        told.map(|(owner, carried)| (owner.map(|key| key.pid), carried.bytes().0))
+    fn bytes(told: Option<(Option<ProcessKey>, TrafficDelta)>) -> Option<(Option<u32>, u64)> {
+        told.map(|(owner, delta)| (owner.map(|key| key.pid), delta.bytes().0))
     }
 
     #[test]
@@ -248,15 +251,15 @@ mod tests {
         let mut sockets = Sockets::default();
         sockets.begin_pass();
         assert_eq!(
-            bytes(sockets.seen(&socket(1, Some(7), 10, 5))),
+            bytes(sockets.add_listed(&socket(1, Some(7), 10, 5))),
             Some((Some(7), 15))
         );
         // Another process has the same socket.
-        assert_eq!(bytes(sockets.seen(&socket(1, Some(8), 10, 5))), None);
+        assert_eq!(bytes(sockets.add_listed(&socket(1, Some(8), 10, 5))), None);
         sockets.end_pass();
         sockets.begin_pass();
         assert_eq!(
-            bytes(sockets.seen(&socket(1, Some(8), 30, 5))),
+            bytes(sockets.add_listed(&socket(1, Some(8), 30, 5))),
             Some((Some(7), 20))
         );
         sockets.end_pass();
@@ -270,7 +273,7 @@ mod tests {
         // The process that closed the socket takes precedence over the list.
         sockets.begin_pass();
         assert_eq!(
-            bytes(sockets.seen(&socket(2, Some(7), 0, 5))),
+            bytes(sockets.add_listed(&socket(2, Some(7), 0, 5))),
             Some((Some(7), 5))
         );
         assert_eq!(
@@ -288,11 +291,11 @@ mod tests {
     fn a_socket_at_the_place_of_one_whose_end_was_lost_counts_from_its_start() {
         let mut sockets = Sockets::default();
         sockets.begin_pass();
-        sockets.seen(&socket(1, Some(7), 100, 0));
+        sockets.add_listed(&socket(1, Some(7), 100, 0));
         sockets.end_pass();
         sockets.begin_pass();
         assert_eq!(
-            bytes(sockets.seen(&socket(1, Some(7), 40, 0))),
+            bytes(sockets.add_listed(&socket(1, Some(7), 40, 0))),
             Some((Some(7), 40))
         );
     }
@@ -302,9 +305,12 @@ mod tests {
         let mut sockets = Sockets::default();
         sockets.begin_pass();
         for id in 0..MAX_FOLLOWED as u64 {
-            assert!(sockets.seen(&socket(id, None, 1, 0)).is_some());
+            assert!(sockets.add_listed(&socket(id, None, 1, 0)).is_some());
         }
-        assert_eq!(bytes(sockets.seen(&socket(u64::MAX, None, 1, 0))), None);
+        assert_eq!(
+            bytes(sockets.add_listed(&socket(u64::MAX, None, 1, 0))),
+            None
+        );
         for _ in 0..=MAX_UNSEEN {
             sockets.begin_pass();
             sockets.end_pass();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use ebb_telemetry::step::resource_usage::{Handed, StepDetail, StepGpu};
+use ebb_telemetry::step::resource_usage::{SchedulerLabels, StepDetail, StepGpu};
 use ebb_telemetry::step::{
     MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
 };
@@ -13,11 +13,11 @@ use ebb_wire::MAX_TOOLS_A_STEP;
 
 use crate::attribute::Step;
 use crate::cgroup::reading::{Reading, Wanted};
-use crate::interval::opt_in_detail::OptInDetail;
+use crate::interval::interval_totals::ScanGap;
+use crate::interval::opt_in_detail::OptInAccumulator;
 use crate::interval::processes::StepNumber;
-use crate::interval::resource_usage::Detail;
+use crate::interval::resource_usage::StepObservations;
 use crate::interval::sockets::Network;
-use crate::interval::tally::Since;
 use crate::kernel::{DiskBytes, ExitStatus, ProcessKey, ToolName, Totals};
 use crate::label;
 
@@ -43,7 +43,7 @@ const PROGRESS_CPU_SHARE: f64 = 0.01;
 /// Tasks by number and by identity.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
-    by_number: BTreeMap<StepNumber, State>,
+    by_number: BTreeMap<StepNumber, RunningStep>,
     by_id: HashMap<StepId, StepNumber>,
     next: u64,
 }
@@ -60,7 +60,7 @@ impl Steps {
         let number = StepNumber(self.next);
         self.next += 1;
         self.by_id.insert(step.id.clone(), number);
-        self.by_number.insert(number, State::new(step, root));
+        self.by_number.insert(number, RunningStep::new(step, root));
         number
     }
 
@@ -68,23 +68,23 @@ impl Steps {
         self.by_id.get(id).copied()
     }
 
-    pub(crate) fn get(&self, number: StepNumber) -> Option<&State> {
+    pub(crate) fn get(&self, number: StepNumber) -> Option<&RunningStep> {
         self.by_number.get(&number)
     }
 
     /// `None` after the task was returned as ended.
-    pub(crate) fn get_mut(&mut self, number: StepNumber) -> Option<&mut State> {
+    pub(crate) fn get_mut(&mut self, number: StepNumber) -> Option<&mut RunningStep> {
         self.by_number.get_mut(&number)
     }
 
     /// Bytes of the labels of all running tasks except one.
     pub(crate) fn label_bytes(&self, but: StepNumber) -> usize {
         let others = self.by_number.iter().filter(|(number, _)| **number != but);
-        let handed = others.filter_map(|(_, step)| step.handed.as_deref());
-        handed.map(label::bytes_of).sum()
+        let scheduler_labels = others.filter_map(|(_, step)| step.scheduler_labels.as_deref());
+        scheduler_labels.map(label::bytes_of).sum()
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut State> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut RunningStep> {
         self.by_number.values_mut()
     }
 
@@ -105,12 +105,12 @@ impl Steps {
     }
 
     /// Whether any task is new or without processes.
-    pub(crate) fn await_pass(&self) -> bool {
+    pub(crate) fn need_scan(&self) -> bool {
         let mut all = self.by_number.values();
         all.any(|step| step.windows == 0 || step.living == 0)
     }
 
-    fn take(&mut self, is_over: impl Fn(&State) -> bool) -> Vec<StepUsage> {
+    fn take(&mut self, is_over: impl Fn(&RunningStep) -> bool) -> Vec<StepUsage> {
         let over = self.by_number.extract_if(.., |_, step| is_over(step));
         let mut ended = Vec::new();
         for (_, step) in over {
@@ -136,7 +136,7 @@ fn others() -> Step {
 
 /// One running task.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct RunningStep {
     pub(crate) step: Step,
     pub(crate) root: ProcessKey,
     root_status: Option<ExitStatus>,
@@ -155,20 +155,20 @@ pub(crate) struct State {
     last_progress: BootClock,
     last_end: BootClock,
     requested: Requested,
-    cgroup_held: Option<Bytes>,
-    processes_held: Option<Bytes>,
+    cgroup_memory: Option<Bytes>,
+    processes_memory: Option<Bytes>,
     process_peak: Option<PeakMemory>,
     now_anon: Bytes,
     now_shared: Bytes,
     tools: BTreeMap<String, ToolUsage>,
-    pub(crate) detail: Detail,
+    pub(crate) detail: StepObservations,
     pub(crate) network: Network,
     pub(crate) gpu: Option<StepGpu>,
-    pub(crate) handed: Option<Box<Handed>>,
-    pub(crate) opened: OptInDetail,
+    pub(crate) scheduler_labels: Option<Box<SchedulerLabels>>,
+    pub(crate) opt_in: OptInAccumulator,
 }
 
-impl State {
+impl RunningStep {
     fn new(step: Step, root: ProcessKey) -> Self {
         Self {
             step,
@@ -190,49 +190,54 @@ impl State {
             last_progress: root.start,
             last_end: root.start,
             requested: Requested::default(),
-            cgroup_held: None,
-            processes_held: None,
+            cgroup_memory: None,
+            processes_memory: None,
             process_peak: None,
             now_anon: Bytes::default(),
             now_shared: Bytes::default(),
             tools: BTreeMap::new(),
-            detail: Detail::default(),
+            detail: StepObservations::default(),
             network: Network::default(),
             gpu: None,
-            handed: None,
-            opened: OptInDetail::default(),
+            scheduler_labels: None,
+            opt_in: OptInAccumulator::default(),
         }
     }
 
-    pub(crate) fn joined(&mut self, at: BootClock) {
+    pub(crate) fn process_joined(&mut self, at: BootClock) {
         self.living += 1;
         self.processes += 1;
-        self.detail.moves();
+        self.detail.mark_progress();
         self.last_progress = self.last_progress.max(at);
     }
 
     /// A process moved to another task and no longer counts here.
-    pub(crate) fn left(&mut self, at: BootClock) {
+    pub(crate) fn process_left(&mut self, at: BootClock) {
         self.living = self.living.saturating_sub(1);
         self.processes = self.processes.saturating_sub(1);
         self.last_end = self.last_end.max(at);
     }
 
-    pub(crate) fn ended(&mut self, key: ProcessKey, at: BootClock, status: Option<ExitStatus>) {
+    pub(crate) fn process_ended(
+        &mut self,
+        key: ProcessKey,
+        at: BootClock,
+        status: Option<ExitStatus>,
+    ) {
         self.living = self.living.saturating_sub(1);
         self.unreaped += 1;
-        self.detail.moves();
+        self.detail.mark_progress();
         self.last_end = self.last_end.max(at);
         if key == self.root {
             self.root_status = status;
         }
     }
 
-    pub(crate) const fn reaped(&mut self) {
+    pub(crate) const fn process_reaped(&mut self) {
         self.unreaped = self.unreaped.saturating_sub(1);
     }
 
-    pub(crate) const fn ran_out_of_memory(&mut self) {
+    pub(crate) const fn mark_out_of_memory(&mut self) {
         self.out_of_memory = true;
     }
 
@@ -281,24 +286,24 @@ impl State {
     }
 
     /// Adds the memory of a live process to this scan.
-    pub(crate) fn holds(&mut self, own: Bytes, shared: Bytes) {
+    pub(crate) fn add_memory(&mut self, own: Bytes, shared: Bytes) {
         self.now_anon = self.now_anon.saturating_add(own);
         // Processes of one task usually share the same segments, so these count once.
         self.now_shared = self.now_shared.max(shared);
     }
 
     /// Ends a scan. The cgroup of the task is read only if it can have changed.
-    pub(crate) fn pass(
+    pub(crate) fn scan(
         &mut self,
         at: BootClock,
-        since: &Since,
+        since: &ScanGap,
         read: impl Fn(&str, Wanted) -> Reading,
     ) {
         let held =
             std::mem::take(&mut self.now_anon).saturating_add(std::mem::take(&mut self.now_shared));
         if self.living > 0 {
-            self.processes_held = self.processes_held.max(Some(held));
-            self.detail.processes_hold = Some(held);
+            self.processes_memory = self.processes_memory.max(Some(held));
+            self.detail.processes_memory = Some(held);
         }
         let window = std::mem::take(&mut self.window);
         self.windows += 1;
@@ -306,11 +311,11 @@ impl State {
         if self.windows > 1 {
             for (wall, cpu) in since.divided(window.cpu) {
                 self.peak_cores = self.peak_cores.max(cpu.cores_over(wall));
-                self.detail.worked(wall, cpu);
+                self.detail.add_parallelism(wall, cpu);
             }
         }
         let age = at.since(self.root.start).unwrap_or_default();
-        self.detail.pass(since.quiet, since.gap.min(age));
+        self.detail.scan(since.idle, since.gap.min(age));
         let moved = window.disk.is_some_and(|d| d.read.0.max(d.written.0) > 0);
         let moved = self.network.has_moved() || moved;
         let wall = since.whole();
@@ -320,8 +325,8 @@ impl State {
         }
         // A process that waits for a GPU often spins while the device works.
         let moved = moved || self.gpu.is_some();
-        self.detail.computed(wall, computed, moved);
-        let wanted = Wanted::at(self.windows, window.cpu > CpuTime(0));
+        self.detail.update_progress(wall, computed, moved);
+        let wanted = Wanted::for_scan(self.windows, window.cpu > CpuTime(0));
         if let (Some(path), Some(wanted)) = (&self.step.cgroup, wanted) {
             let reading = read(path, wanted);
             self.read(&reading);
@@ -329,11 +334,11 @@ impl State {
     }
 
     fn read(&mut self, reading: &Reading) {
-        self.cgroup_held = self.cgroup_held.max(reading.held);
-        self.detail.cgroup_holds = reading.held.or(self.detail.cgroup_holds);
+        self.cgroup_memory = self.cgroup_memory.max(reading.memory_used);
+        self.detail.cgroup_memory = reading.memory_used.or(self.detail.cgroup_memory);
         self.detail.reclaim = reading.reclaim.or(self.detail.reclaim);
-        self.requested.cores = reading.allowed.cores.or(self.requested.cores);
-        self.requested.memory = reading.allowed.memory.or(self.requested.memory);
+        self.requested.cores = reading.limits.cores.or(self.requested.cores);
+        self.requested.memory = reading.limits.memory.or(self.requested.memory);
         match (self.oom_kills_before, reading.oom_kills) {
             (Some(before), Some(now)) => self.out_of_memory |= now > before,
             (None, now) => self.oom_kills_before = now,
@@ -360,7 +365,7 @@ impl State {
     /// The peak and its source, as the greatest value of the sources. A sample can miss a peak; the
     /// high-water mark of a single process cannot.
     fn peak_memory(&self) -> Option<PeakMemory> {
-        let sampled = match (self.cgroup_held, self.processes_held) {
+        let sampled = match (self.cgroup_memory, self.processes_memory) {
             (Some(bytes), _) => Some(PeakMemory {
                 bytes,
                 source: MemorySource::CgroupSampled,
@@ -387,7 +392,10 @@ impl State {
         tools.truncate(max_tools);
         let disk = self.totals.disk.filter(|_| !self.disk_unseen);
         let observed = observed.max(self.root.start);
-        let (over, told) = (end != StepEnd::Running, self.detail.told(self.totals.cpu));
+        let (over, told) = (
+            end != StepEnd::Running,
+            self.detail.step_detail(self.totals.cpu),
+        );
         StepUsage {
             id: self.step.id.clone(),
             name: self.step.name.clone(),
@@ -405,12 +413,12 @@ impl State {
             last_progress: self.last_progress.min(observed),
             tools,
             detail: StepDetail {
-                network: self.network.told(),
+                network: self.network.step_network(),
                 gpu: self.gpu,
                 run: self.step.run.clone().map(Box::new),
-                handed: self.handed.clone(),
-                opened: over.then(|| self.opened.told()).flatten(),
-                unmoved: (told.unmoved).filter(|_| disk.is_some()),
+                scheduler_labels: self.scheduler_labels.clone(),
+                opt_in_detail: over.then(|| self.opt_in.report()).flatten(),
+                cpu_without_progress: (told.cpu_without_progress).filter(|_| disk.is_some()),
                 ..told
             },
         }

@@ -1,7 +1,7 @@
 //! Loads the eBPF programs, attaches them, and reads their data. There is no retry and no fallback:
 //! an error names the program that does not load.
 
-mod naming;
+mod kernel_symbols;
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,9 +13,10 @@ use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use thiserror::Error;
 
-use self::naming::Naming;
-use super::record::{self, Task};
-use super::waits::Waits;
+use self::kernel_symbols::KernelSymbols;
+use super::bindings::{KINDS, RawTask};
+use super::record;
+use super::wait_classifier::WaitClassifier;
 use super::{Extent, ProcessEvent, Samples, Socket, threads};
 
 /// The compiled eBPF object.
@@ -43,14 +44,14 @@ const CONNECTION_ITERATOR: &str = "each_connection";
 pub enum KernelError {
     /// The kernel has no BTF type information.
     #[error(
-        "this kernel has no type information (/sys/kernel/btf/vmlinux): it was built without CONFIG_DEBUG_INFO_BTF"
+        "failed to read the kernel's type information in /sys/kernel/btf/vmlinux; boot a kernel with CONFIG_DEBUG_INFO_BTF"
     )]
     NoBtf(#[source] BtfError),
     /// The object was refused.
-    #[error("the kernel half does not load")]
+    #[error("failed to load the eBPF object")]
     Object(#[source] EbpfError),
     /// A program was refused or does not attach.
-    #[error("the kernel program {name} does not load or attach")]
+    #[error("failed to load or attach the eBPF program {name}")]
     Program {
         /// Its name in `ebpf/ebb.bpf.c`.
         name: &'static str,
@@ -58,7 +59,7 @@ pub enum KernelError {
         source: ProgramError,
     },
     /// A map could not be opened.
-    #[error("the kernel map {name} does not open")]
+    #[error("failed to open the eBPF map {name}")]
     Map {
         /// Its name in `ebpf/ebb.bpf.c`.
         name: &'static str,
@@ -66,13 +67,13 @@ pub enum KernelError {
         source: MapError,
     },
     /// The object lacks a map or program that this code expects.
-    #[error("the kernel half has no {0}")]
+    #[error("the eBPF object lacks {0}")]
     Missing(&'static str),
     /// The iterator could not be opened.
-    #[error("the task iterator could not be opened")]
+    #[error("failed to open the task iterator")]
     Link(#[source] LinkError),
     /// The iterator could not be read.
-    #[error("the task iterator could not be read")]
+    #[error("failed to read the task iterator")]
     Iterate(#[source] std::io::Error),
 }
 
@@ -108,10 +109,10 @@ pub struct KernelHalf {
     sockets: SocketEvents,
     buffer: Vec<u8>,
     /// Tasks of the last scan, ordered by their numbers.
-    kept: Vec<Task>,
+    last_tasks: Vec<RawTask>,
     iterator: &'static str,
-    waits: Waits,
-    naming: Naming,
+    classifier: WaitClassifier,
+    symbols: KernelSymbols,
 }
 
 impl KernelHalf {
@@ -124,7 +125,7 @@ impl KernelHalf {
             maximum: None,
         };
         if let Err(error) = setrlimit(Resource::Memlock, unlimited) {
-            tracing::debug!(%error, "the limit of locked memory stays as it is");
+            tracing::debug!(%error, "failed to raise the limit of locked memory");
         }
         let btf = Btf::from_sys_fs().map_err(KernelError::NoBtf)?;
         let mut ebpf = EbpfLoader::new()
@@ -135,8 +136,11 @@ impl KernelHalf {
         for (name, tracepoint) in TRACEPOINTS {
             attach_typed(&mut ebpf, name, tracepoint, &btf)?;
         }
-        let (iterator, tells_stacks) = load_iterators(&mut ebpf, &btf)?;
-        let naming = Naming::of(take_map(&mut ebpf, "asked", Array::try_from)?, tells_stacks);
+        let (iterator, reports_stacks) = load_iterators(&mut ebpf, &btf)?;
+        let symbols = KernelSymbols::new(
+            take_map(&mut ebpf, "addresses", Array::try_from)?,
+            reports_stacks,
+        );
         let oom = attach_oom(&mut ebpf)?;
         let sockets = attach_sockets(&mut ebpf, &btf);
         let events = take_map(&mut ebpf, "events", RingBuf::try_from)?;
@@ -148,10 +152,10 @@ impl KernelHalf {
             oom,
             sockets,
             buffer: Vec::new(),
-            kept: Vec::new(),
+            last_tasks: Vec::new(),
             iterator,
-            waits: Waits::default(),
-            naming,
+            classifier: WaitClassifier::default(),
+            symbols,
         })
     }
 
@@ -183,7 +187,10 @@ impl KernelHalf {
         while let Some(item) = self.events.next() {
             match record::event(&item) {
                 Some(event) => each(event),
-                None => tracing::warn!(bytes = item.len(), "an event of an unknown kind"),
+                None => tracing::warn!(
+                    bytes = item.len(),
+                    "failed to read an event of an unknown kind"
+                ),
             }
         }
     }
@@ -191,26 +198,28 @@ impl KernelHalf {
     /// Scans every task once and sums them by process.
     pub fn sample(&mut self) -> Result<Samples, KernelError> {
         let extent = iterate(&mut self.ebpf, self.iterator, &mut self.buffer)?;
-        let (tasks, rested) = record::tasks(&self.buffer, &self.kept);
+        let (tasks, unchanged) = record::tasks(&self.buffer, &self.last_tasks);
         self.buffer.clear();
         // Only the first scan needs more memory.
         self.buffer.shrink_to(USUAL_BYTES);
-        let (mut told, mut unnamed) = threads::by_process(&tasks, &self.waits);
-        if !unnamed.is_empty() && self.naming.is_due() {
-            let addresses = threads::unnamed_addresses(&tasks, &self.waits);
-            match self.naming.ask(&mut self.ebpf, &addresses) {
-                Ok(names) => self.waits.learn(&names),
-                Err(error) => tracing::debug!(%error, "what tasks wait for stays unknown"),
+        let (mut changed, mut unnamed) = threads::by_process(&tasks, &self.classifier);
+        if !unnamed.is_empty() && self.symbols.is_due() {
+            let addresses = threads::unnamed_addresses(&tasks, &self.classifier);
+            match self.symbols.resolve(&mut self.ebpf, &addresses) {
+                Ok(names) => self.classifier.learn(&names),
+                Err(error) => {
+                    tracing::debug!(%error, "failed to resolve kernel addresses; wait reasons stay unknown")
+                }
             }
-            (told, unnamed) = threads::by_process(&tasks, &self.waits);
+            (changed, unnamed) = threads::by_process(&tasks, &self.classifier);
         }
-        if self.naming.is_impossible() {
+        if self.symbols.is_unavailable() {
             unnamed.clear();
         }
-        self.kept = threads::to_keep(&tasks, &unnamed);
+        self.last_tasks = threads::to_keep(&tasks, &unnamed);
         Ok(Samples {
-            told,
-            rested,
+            changed,
+            unchanged,
             zombies: threads::zombies(&tasks),
             extent,
         })
@@ -222,7 +231,7 @@ impl KernelHalf {
             name: "lost",
             source,
         };
-        (0..record::KINDS)
+        (0..KINDS)
             .map(|kind| self.lost.get(&kind, 0).map_err(named))
             .sum()
     }
@@ -261,8 +270,8 @@ fn iterate(ebpf: &mut Ebpf, name: &'static str, into: &mut Vec<u8>) -> Result<Ex
     let file = link.into_file().map_err(KernelError::Link)?;
     let read = file.take(MAX_BYTES).read_to_end(into);
     match read.map_err(KernelError::Iterate)? as u64 >= MAX_BYTES {
-        true => Ok(Extent::Cut),
-        false => Ok(Extent::Whole),
+        true => Ok(Extent::Truncated),
+        false => Ok(Extent::Complete),
     }
 }
 
@@ -297,11 +306,11 @@ fn load_iterators(ebpf: &mut Ebpf, btf: &Btf) -> Result<(&'static str, bool), Ke
         let loaded = iterator(ebpf, name)?.load("task", btf);
         loaded.map_err(|source| KernelError::Program { name, source })
     };
-    let refused = match load(ITERATOR).and_then(|()| load(naming::PROGRAM)) {
+    let refused = match load(ITERATOR).and_then(|()| load(kernel_symbols::PROGRAM)) {
         Ok(()) => return Ok((ITERATOR, true)),
         Err(error) => error,
     };
-    tracing::warn!(error = %refused, "what tasks wait for is not told: the kernel refuses a look at stacks");
+    tracing::warn!(error = %refused, "failed to load the iterator that reads kernel stacks; wait reasons are unknown");
     load(ITERATOR_WITHOUT_STACKS)?;
     Ok((ITERATOR_WITHOUT_STACKS, false))
 }

@@ -7,42 +7,46 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use ebb_telemetry::step::Handed;
+use ebb_telemetry::step::SchedulerLabels;
 
-use super::{Wire, check};
+use super::{RequestJson, check};
 
 /// Time limit of a request; the probe needs less time to see a new process.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Parses `key=value` labels, with an optional trace id.
-pub fn parse_labels(trace_id: Option<String>, labels: &[String]) -> anyhow::Result<Handed> {
+pub fn parse_labels(
+    trace_id: Option<String>,
+    labels: &[String],
+) -> anyhow::Result<SchedulerLabels> {
     let label = |text: &String| match text.split_once('=') {
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-        None => bail!("'{text}' is no label; write key=value"),
+        None => bail!("'{text}' is not a label; use KEY=VALUE"),
     };
     let labels = labels.iter().map(label).collect::<anyhow::Result<_>>()?;
-    let handed = Handed { trace_id, labels };
-    check(&handed)?;
-    Ok(handed)
+    let labels = SchedulerLabels { trace_id, labels };
+    check(&labels)?;
+    Ok(labels)
 }
 
 /// Sends the labels and waits for the answer.
-pub fn hand(socket: &Path, handed: Handed) -> anyhow::Result<()> {
+pub fn send_labels(socket: &Path, labels: SchedulerLabels) -> anyhow::Result<()> {
     let shown = socket.display();
-    let mut stream = UnixStream::connect(socket)
-        .with_context(|| format!("no probe listens at {shown}; set label_socket in its file"))?;
-    let Handed { trace_id, labels } = handed;
-    let request = serde_json::to_vec(&Wire { trace_id, labels })?;
+    let mut stream = UnixStream::connect(socket).with_context(|| {
+        format!("failed to connect to the probe at {shown}; set label_socket in its configuration")
+    })?;
+    let SchedulerLabels { trace_id, labels } = labels;
+    let request = serde_json::to_vec(&RequestJson { trace_id, labels })?;
     let mut said = String::new();
     stream
         .set_read_timeout(Some(PATIENCE))
         .and_then(|()| stream.write_all(&request))
         .and_then(|()| stream.shutdown(Shutdown::Write))
         .and_then(|()| stream.read_to_string(&mut said))
-        .with_context(|| format!("{shown} did not answer"))?;
+        .with_context(|| format!("failed to get an answer from {shown}"))?;
     match said.trim_end() {
         "ok" => Ok(()),
-        "" => bail!("{shown} has no room for a request; try again later"),
+        "" => bail!("{shown} has too many requests; try again later"),
         refused => bail!("{refused}"),
     }
 }
@@ -55,7 +59,7 @@ mod tests {
     fn labels_are_key_and_value() {
         let check = |label: &str, expect: Option<(&str, &str)>| {
             let got = parse_labels(None, &[label.to_owned()]).ok();
-            let got = got.and_then(|handed| handed.labels.into_iter().next());
+            let got = got.and_then(|labels| labels.labels.into_iter().next());
             let expect = expect.map(|(key, value)| (key.to_owned(), value.to_owned()));
             assert_eq!(got, expect, "{label}");
         };

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ebb_telemetry::step::Handed;
+use ebb_telemetry::step::SchedulerLabels;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::{Asker, MAX_REQUEST_BYTES, Refusal, parse};
+use super::{MAX_REQUEST_BYTES, Refusal, Requester, parse};
 
 /// Maximum number of simultaneous connections.
 const MAX_CONNECTIONS: usize = 16;
@@ -29,9 +29,9 @@ const ANSWER: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Request {
     /// The process that asks, as the kernel reports it.
-    pub asker: Asker,
+    pub requester: Requester,
     /// The labels.
-    pub handed: Handed,
+    pub labels: SchedulerLabels,
     answer: oneshot::Sender<Result<(), Refusal>>,
 }
 
@@ -55,7 +55,8 @@ impl Socket {
         let listener = path.and_then(|path| {
             let opened = listen(path);
             let warn = |error: &io::Error| {
-                tracing::warn!(%error, path = %path.display(), "no labels are taken; the unit's RuntimeDirectory=ebb makes /run/ebb");
+                tracing::warn!(%error, path = %path.display(), "failed to open the socket for labels; create its folder, \
+                     as RuntimeDirectory=ebb of the unit does");
             };
             opened.inspect_err(warn).ok()
         });
@@ -80,7 +81,7 @@ impl Socket {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::debug!(%error, "a connection for labels failed");
+                    tracing::debug!(%error, "failed to serve a connection for labels");
                     tokio::time::sleep(TALK).await;
                     continue;
                 }
@@ -92,7 +93,7 @@ impl Socket {
             }
             let (to, refused) = (to.clone(), Arc::clone(&self.refused));
             open.spawn(async move {
-                let said = ask(&stream, &to).await;
+                let said = serve_request(&stream, &to).await;
                 let words = match said {
                     Ok(()) => "ok\n".to_owned(),
                     Err(refusal) => {
@@ -117,18 +118,18 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-async fn ask(stream: &UnixStream, to: &mpsc::Sender<Request>) -> Result<(), Refusal> {
+async fn serve_request(stream: &UnixStream, to: &mpsc::Sender<Request>) -> Result<(), Refusal> {
     // Before the request is read: the process can end meanwhile, and its PID can be reused.
-    let asker = Asker::of(stream).ok_or(Refusal::Unknown)?;
+    let requester = Requester::of_peer(stream).ok_or(Refusal::Unknown)?;
     let read = tokio::time::timeout(TALK, read(stream)).await;
     let slow = || Refusal::Malformed("it did not come within two seconds".to_owned());
     let bytes = read.map_err(|_| slow())?;
     let bytes = bytes.map_err(|error| Refusal::Malformed(error.to_string()))?;
-    let handed = parse(&bytes)?;
+    let labels = parse(&bytes)?;
     let (answer, said) = oneshot::channel();
     let request = Request {
-        asker,
-        handed,
+        requester,
+        labels,
         answer,
     };
     to.try_send(request).map_err(|_| Refusal::Busy)?;
@@ -203,7 +204,7 @@ mod tests {
                     tokio::select! {
                         request = from.recv() => {
                             let request = request.expect("a request");
-                            assert_eq!(request.asker.pid(), std::process::id());
+                            assert_eq!(request.requester.pid(), std::process::id());
                             request.answer(said.clone());
                         }
                         () = wait => (),
@@ -220,7 +221,12 @@ mod tests {
         let good = br#"{"labels":{"run":"r7"}}"#;
         check(good, Ok(()), "ok").await;
         check(b"{\"trace_id\":\"a\"}\n", Ok(()), "ok").await;
-        check(good, Err(Refusal::NoStep), "refused: the process that asks").await;
+        check(
+            good,
+            Err(Refusal::NoStep),
+            "refused: the requesting process",
+        )
+        .await;
         check(b"\xff\xfe", Ok(()), "refused: not a request").await;
         check(&[b'x'; 9_000], Ok(()), "refused: more than 4096").await;
         assert_eq!(socket.refused(), 3);

@@ -25,13 +25,13 @@ const MAX_ANSWER_BYTES: u64 = 16 << 10;
 #[derive(Debug, Error)]
 pub(super) enum MetadataError {
     /// The server does not answer.
-    #[error("the metadata server did not answer in time")]
+    #[error("timed out waiting for the metadata server")]
     Silent(#[from] io::Error),
     /// The server refuses the request.
-    #[error("the metadata server answered '{0}'")]
+    #[error("unexpected answer from the metadata server: '{0}'")]
     Refused(String),
     /// Another server answers.
-    #[error("what answered is not Google's metadata server: it lacks Metadata-Flavor: Google")]
+    #[error("the answer is not from Google's metadata server: no header Metadata-Flavor: Google")]
     Stranger,
     /// The answer is not a valid node id.
     #[error(transparent)]
@@ -179,11 +179,11 @@ mod tests {
         check(
             Cloud::Ec2,
             google,
-            Err("the metadata server answered 'HTTP/1.1 403 Forbidden'"),
+            Err("unexpected answer from the metadata server: 'HTTP/1.1 403 Forbidden'"),
         );
         let stranger = |_: &[String]| ok("", "7");
         let words =
-            "what answered is not Google's metadata server: it lacks Metadata-Flavor: Google";
+            "the answer is not from Google's metadata server: no header Metadata-Flavor: Google";
         check(Cloud::ComputeEngine, stranger, Err(words));
     }
 

@@ -11,14 +11,14 @@ use ebb_wire::{MAX_GPUS, MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, MAX_TOOLS_A_STEP
 
 /// The number of tasks that were omitted or shortened because a message was too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LeftOut {
+pub struct OmittedSteps {
     /// Running tasks.
     pub steps: u64,
     /// Tasks that were sent with fewer details.
     pub shortened: u64,
 }
 
-impl LeftOut {
+impl OmittedSteps {
     /// Adds the counts of another message.
     pub const fn add(&mut self, more: Self) {
         self.steps = self.steps.saturating_add(more.steps);
@@ -34,7 +34,7 @@ pub(super) struct Fitted<T> {
     /// The message or object.
     pub(super) body: T,
     /// The omissions.
-    pub(super) left_out: LeftOut,
+    pub(super) left_out: OmittedSteps,
 }
 
 /// The parts that are removed in this order until the message fits.
@@ -43,7 +43,7 @@ enum Cut {
     /// More entries than the contract allows.
     BeyondContract,
     /// Arguments and open files.
-    Opened,
+    OptInDetail,
     /// All executables of a task except the two busiest.
     MostTools,
     /// Labels from schedulers, and the run that a launcher names.
@@ -52,7 +52,7 @@ enum Cut {
     Tools,
     /// All fields of a task except its totals.
     Details,
-    /// All tasks except this many; see [`keep_most_telling`].
+    /// All tasks except this many; see [`keep_most_relevant`].
     Steps(usize),
     /// All fields of the node except its totals.
     NodeDetail,
@@ -60,7 +60,7 @@ enum Cut {
 
 const CUTS: [Cut; 13] = [
     Cut::BeyondContract,
-    Cut::Opened,
+    Cut::OptInDetail,
     Cut::MostTools,
     Cut::Labels,
     Cut::Tools,
@@ -90,7 +90,7 @@ pub(super) fn heartbeats(
     for count in (1..=most).rev() {
         match ebb_wire::encode_heartbeats(sent, &heartbeats[..count]) {
             Ok(body) => {
-                let left_out = LeftOut::default();
+                let left_out = OmittedSteps::default();
                 return Ok(Fitted {
                     count,
                     body,
@@ -108,7 +108,7 @@ pub(super) fn heartbeats(
         }
         let left_out = match (heartbeats.first(), shorter.first()) {
             (Some(whole), Some(shorter)) => left_out(&whole.steps, &shorter.steps),
-            _ => LeftOut::default(),
+            _ => OmittedSteps::default(),
         };
         (ebb_wire::encode_heartbeats(sent, &shorter), left_out)
     })
@@ -121,7 +121,7 @@ pub(super) fn heartbeats(
 pub(super) fn steps(sent: &Sent, batch: &StepBatch) -> Result<Fitted<Vec<u8>>, EncodeError> {
     match ebb_wire::encode_steps(sent, batch) {
         Ok(body) => {
-            let left_out = LeftOut::default();
+            let left_out = OmittedSteps::default();
             return Ok(Fitted {
                 count: 1,
                 body,
@@ -140,7 +140,7 @@ pub(super) fn steps(sent: &Sent, batch: &StepBatch) -> Result<Fitted<Vec<u8>>, E
 }
 
 fn fitted<T>(
-    mut encode: impl FnMut(Cut) -> (Result<T, EncodeError>, LeftOut),
+    mut encode: impl FnMut(Cut) -> (Result<T, EncodeError>, OmittedSteps),
 ) -> Result<Fitted<T>, EncodeError> {
     let mut attempt = |cut| {
         let (encoded, left_out) = encode(cut);
@@ -170,9 +170,9 @@ fn cut_heartbeat(heartbeat: &mut Heartbeat, cut: Cut) {
     match cut {
         Cut::BeyondContract => {
             heartbeat.detail.gpus.truncate(MAX_GPUS);
-            keep_most_telling(&mut heartbeat.steps, MAX_STEPS_A_HEARTBEAT);
+            keep_most_relevant(&mut heartbeat.steps, MAX_STEPS_A_HEARTBEAT);
         }
-        Cut::Steps(most) => keep_most_telling(&mut heartbeat.steps, most),
+        Cut::Steps(most) => keep_most_relevant(&mut heartbeat.steps, most),
         Cut::NodeDetail => heartbeat.detail = NodeDetail::default(),
         _ => {}
     }
@@ -184,10 +184,10 @@ fn cut_steps(steps: &mut [StepUsage], cut: Cut) {
     for step in steps {
         match cut {
             Cut::BeyondContract => step.tools.truncate(MAX_TOOLS_A_STEP),
-            Cut::Opened => step.detail.opened = None,
+            Cut::OptInDetail => step.detail.opt_in_detail = None,
             Cut::MostTools => step.tools.truncate(2),
             Cut::Labels => {
-                step.detail.handed = None;
+                step.detail.scheduler_labels = None;
                 step.detail.run = None;
             }
             Cut::Tools => step.tools.clear(),
@@ -197,12 +197,12 @@ fn cut_steps(steps: &mut [StepUsage], cut: Cut) {
     }
 }
 
-fn left_out(whole: &[StepUsage], shorter: &[StepUsage]) -> LeftOut {
+fn left_out(whole: &[StepUsage], shorter: &[StepUsage]) -> OmittedSteps {
     let is_shortened = |step: &&StepUsage| {
         let before = whole.iter().find(|before| before.id == step.id);
         before.is_some_and(|before| before != *step)
     };
-    LeftOut {
+    OmittedSteps {
         steps: (whole.len() - shorter.len()) as u64,
         shortened: shorter.iter().filter(is_shortened).count() as u64,
     }
@@ -210,7 +210,7 @@ fn left_out(whole: &[StepUsage], shorter: &[StepUsage]) -> LeftOut {
 
 /// Keeps at most `most` tasks: jobs before sessions, services and process trees, and the busiest of
 /// each first. The probe sends the others when they end.
-pub(crate) fn keep_most_telling(steps: &mut Vec<StepUsage>, most: usize) {
+pub(crate) fn keep_most_relevant(steps: &mut Vec<StepUsage>, most: usize) {
     if steps.len() <= most {
         return;
     }
@@ -231,8 +231,8 @@ mod tests {
 
     use ebb_telemetry::heartbeat::GpuUse;
     use ebb_telemetry::step::{
-        Handed, MemorySource, Opened, PeakMemory, Requested, RunName, Sampled, StepEnd, StepGpu,
-        StepId, StepNetwork, TaskState, ToolUsage,
+        MemorySource, OptInDetail, PeakMemory, Requested, RunName, Sampled, SchedulerLabels,
+        StepEnd, StepGpu, StepId, StepNetwork, TaskState, ToolUsage,
     };
     use ebb_telemetry::time::BootClock;
     use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
@@ -290,11 +290,11 @@ mod tests {
                 key: text(301),
                 pipeline: Some(text(302)),
             })),
-            handed: Some(Box::new(Handed {
+            scheduler_labels: Some(Box::new(SchedulerLabels {
                 trace_id: Some(text(303)),
                 labels: labels.collect(),
             })),
-            opened: Some(Box::new(Opened {
+            opt_in_detail: Some(Box::new(OptInDetail {
                 arguments: (0..4).map(|n| text(400 + n)).collect(),
                 files: (0..32).map(|n| (text(500 + n), u64::MAX)).collect(),
                 files_left_out: u64::MAX,
@@ -349,7 +349,7 @@ mod tests {
                 (whole.sequence, whole.workload)
             );
             assert_eq!(read.steps.len(), steps);
-            let left_out = LeftOut {
+            let left_out = OmittedSteps {
                 steps: (whole.steps.len() - steps) as u64,
                 shortened,
             };
@@ -375,7 +375,7 @@ mod tests {
     fn a_large_heartbeat_does_not_shorten_the_others() {
         let all = [with_steps(1, 10), with_steps(128, 256), with_steps(1, 10)];
         let first = heartbeats(&sent(), &all).expect("it goes");
-        assert_eq!((first.count, first.left_out), (1, LeftOut::default()));
+        assert_eq!((first.count, first.left_out), (1, OmittedSteps::default()));
         let second = heartbeats(&sent(), &all[1..]).expect("it goes");
         assert_eq!(second.count, 1);
         assert!(second.left_out.shortened > 0);
@@ -390,7 +390,7 @@ mod tests {
         let fitted = steps(&sent(), &whole).expect("it goes");
         let read = decode_steps(&fitted.body).expect("it reads");
         assert_eq!((read.batch.steps.len(), read.refused_steps), (1_000, 0));
-        let left_out = LeftOut {
+        let left_out = OmittedSteps {
             steps: 0,
             shortened: 1_000,
         };
@@ -432,7 +432,7 @@ mod tests {
                 step.id.key += &text(&key);
                 step.cpu = CpuTime(counter);
                 step.observed = BootClock::from_nanos(observed);
-                step.detail.handed = Some(Box::new(Handed {
+                step.detail.scheduler_labels = Some(Box::new(SchedulerLabels {
                     trace_id: Some(text(&label)),
                     labels: BTreeMap::from([(text(&label), text(&name))]),
                 }));

@@ -22,21 +22,21 @@ use super::sink::{Sink, SinkError};
 const PATH: &str = "/v1/metrics";
 
 /// A collector.
-pub struct Collector {
+pub struct OtlpCollector {
     webhook: HttpWebhook,
     /// The sums of the counters that the collector has accepted. Heartbeats contain the values of
     /// one interval, but most metric stores need cumulative sums.
-    taken: RefCell<Sums>,
+    accepted: RefCell<CounterSums>,
 }
 
 /// Counters of one node since the first heartbeat that was sent.
 #[derive(Debug, Clone, Default)]
-struct Sums {
+struct CounterSums {
     since: Option<Timestamp>,
     by_name: BTreeMap<(&'static str, Side), f64>,
 }
 
-impl Sums {
+impl CounterSums {
     fn add(&mut self, name: &'static str, side: Side, more: f64) -> f64 {
         let sum = self.by_name.entry((name, side)).or_default();
         *sum += more;
@@ -44,7 +44,7 @@ impl Sums {
     }
 }
 
-impl Collector {
+impl OtlpCollector {
     /// A collector at this address, such as `http://127.0.0.1:4318`.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Collector {
         let url = format!("{}{PATH}", address.trim_end_matches('/'));
         Ok(Self {
             webhook: HttpWebhook::new(&url)?,
-            taken: RefCell::default(),
+            accepted: RefCell::default(),
         })
     }
 
@@ -64,17 +64,17 @@ impl Collector {
         let said: Option<Value> = serde_json::from_slice(&answer).ok();
         let refused = said.and_then(|said| said.get("partialSuccess").cloned());
         if let Some(refused) = refused.filter(|r| r.get("rejectedDataPoints").is_some()) {
-            tracing::warn!(%refused, "the collector did not take every metric");
+            tracing::warn!(%refused, "failed to deliver some metrics; the collector refused them");
         }
         Ok(())
     }
 }
 
 #[async_trait::async_trait(?Send)]
-impl Sink for Collector {
+impl Sink for OtlpCollector {
     async fn heartbeats(&self, body: &str) -> Result<(), SinkError> {
         let message = ebb_wire::decode_heartbeats(body)?;
-        let mut sums = self.taken.borrow().clone();
+        let mut sums = self.accepted.borrow().clone();
         let told = |heartbeat: &Heartbeat| {
             let mut gathered = Gathered::default();
             gathered.node(heartbeat, &mut sums);
@@ -85,7 +85,7 @@ impl Sink for Collector {
         };
         let resources = message.heartbeats.iter().map(told).collect();
         self.post(resources).await?;
-        self.taken.replace(sums);
+        self.accepted.replace(sums);
         Ok(())
     }
 
@@ -95,7 +95,7 @@ impl Sink for Collector {
             // Its time is no longer known.
             tracing::warn!(
                 steps = batch.steps.len(),
-                "steps of an earlier boot are no metrics"
+                "dropped steps of an earlier boot, which have no time as metrics"
             );
             return Ok(());
         }

@@ -10,7 +10,7 @@ use ebb_telemetry::units::Bytes;
 use ebb_wire::MAX_HEARTBEATS;
 use serde::de::DeserializeOwned;
 
-use super::fit::{self, LeftOut};
+use super::fit::{self, OmittedSteps};
 use super::steps_key;
 use crate::spool::{RecordNumber, Spool};
 
@@ -29,7 +29,7 @@ pub(super) struct Message<T> {
     /// The records in the message.
     pub(super) records: Vec<RecordNumber>,
     pub(super) body: T,
-    pub(super) left_out: LeftOut,
+    pub(super) left_out: OmittedSteps,
 }
 
 /// An object of finished tasks and its key.
@@ -48,7 +48,7 @@ pub struct Outbox {
     sender: String,
     urgency: Urgency,
     closed: bool,
-    left_out: LeftOut,
+    left_out: OmittedSteps,
     unwritten: u64,
 }
 
@@ -63,7 +63,7 @@ impl Outbox {
             sender,
             urgency: Urgency::Now,
             closed: false,
-            left_out: LeftOut::default(),
+            left_out: OmittedSteps::default(),
             unwritten: 0,
         }
     }
@@ -112,14 +112,14 @@ impl Outbox {
     }
 
     /// Omissions from sent messages, since the start.
-    pub const fn left_out(&self) -> LeftOut {
+    pub const fn left_out(&self) -> OmittedSteps {
         self.left_out
     }
 
     /// Counts the omissions from a message that was sent.
-    pub(super) fn note_left_out(&mut self, left_out: LeftOut) {
-        if left_out != LeftOut::default() {
-            let LeftOut { steps, shortened } = left_out;
+    pub(super) fn note_left_out(&mut self, left_out: OmittedSteps) {
+        if left_out != OmittedSteps::default() {
+            let OmittedSteps { steps, shortened } = left_out;
             tracing::warn!(
                 steps,
                 shortened,

@@ -12,10 +12,10 @@ pub enum SinkError {
     #[error(transparent)]
     Cloud(#[from] CloudError),
     /// A record cannot be converted to another format.
-    #[error("a record cannot be read again")]
+    #[error("failed to read a record")]
     Record(#[from] DecodeError),
     /// There was no answer within the time limit.
-    #[error("there was no answer in time; is the network a black hole?")]
+    #[error("timed out waiting for an answer; check the network and the firewall")]
     NoAnswer,
 }
 

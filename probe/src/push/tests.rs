@@ -403,10 +403,10 @@ async fn what_a_message_had_no_room_for_is_counted_once_it_is_sent() {
     sink.failures.set(1);
     outbox.borrow_mut().add_heartbeat(&large, Urgency::Now);
     drain(&outbox, &sink).await;
-    assert_eq!(outbox.borrow().left_out(), LeftOut::default());
+    assert_eq!(outbox.borrow().left_out(), OmittedSteps::default());
     drain(&outbox, &sink).await;
     assert_eq!(*sink.sequences.borrow(), [[0]]);
-    let expect = LeftOut {
+    let expect = OmittedSteps {
         steps: 72,
         shortened: 0,
     };

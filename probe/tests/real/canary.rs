@@ -138,12 +138,12 @@ fn watch(secret: &'static str, switched_on: &str, arguments: &str) {
     // The spool is searched while nothing can be sent.
     sink.break_it();
     std::thread::sleep(3 * SECOND);
-    let once = Command::new(program())
-        .args(["once", "--interval", "1", "--format", "json"])
+    let snapshot = Command::new(program())
+        .args(["snapshot", "--interval", "1", "--format", "json"])
         .output();
-    let once = once.expect("the probe is built").stdout;
+    let snapshot = snapshot.expect("the probe is built").stdout;
     let mut seen = Haystack::of_spool_and_maps(&probe, &sink);
-    seen.push(("once".to_owned(), once));
+    seen.push(("snapshot".to_owned(), snapshot));
     sink.mend();
     for child in [&mut before, &mut after] {
         let status = child.wait().expect("it ends");
@@ -161,7 +161,7 @@ fn watch(secret: &'static str, switched_on: &str, arguments: &str) {
         format!("{:?}", told.ended).into_bytes(),
     ));
     let all = Haystack(seen);
-    for there in ["once", "what was sent", "map "] {
+    for there in ["snapshot", "what was sent", "map "] {
         let found = all.holding(if there == "map " {
             "python3"
         } else {

@@ -1,6 +1,5 @@
-//! The built probe against a simulated SQS, S3 and STS, with the credentials that
-//! an instance's role would give it. Skipped with its reason where the simulator
-//! is not set up or this machine lets no eBPF be loaded.
+//! The built probe with simulated SQS, S3 and STS, and the credentials of an instance role. The
+//! tests are skipped, with the reason, if the simulator is not set up or eBPF does not load.
 
 use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream};
@@ -38,7 +37,7 @@ struct Message {
     body: String,
 }
 
-/// The simulator; it ends with the test.
+/// The simulator, which ends with the test.
 struct Cloud {
     process: Child,
     url: String,
@@ -105,7 +104,7 @@ fn python() -> Result<PathBuf, String> {
     Ok(cache.join("venv/bin/python"))
 }
 
-/// The probe's configuration and surroundings on a node of the account.
+/// The probe's configuration and environment on a node of the account.
 struct Node<'a> {
     config: PathBuf,
     cloud: &'a Cloud,
@@ -137,7 +136,7 @@ fn observes_while_aws_does_not_answer(node: &Node<'_>) {
     command.env("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
     let probe = Probe::spawn(command);
     let log = probe.log();
-    assert!(log.contains("the known one is used"), "{log}");
+    assert!(log.contains("the earlier one is used"), "{log}");
     probe.kill();
 }
 
@@ -202,11 +201,11 @@ pub(crate) fn heartbeats_and_steps_arrive_under_the_attested_name() {
 
     observes_while_aws_does_not_answer(&node);
 
-    // A user's own key names no node, and no key is no one where no identity is known.
+    // The key of a user identifies no node. Without a key and a known identity there is none.
     std::fs::remove_dir_all(folder.path().join("spool")).expect("removed");
     for (key, expect) in [
-        ("test", "only a machine's role names a node"),
-        ("", "ebb-probe: AWS does not say"),
+        ("test", "the credentials do not belong to a role session"),
+        ("", "ebb-probe: failed to get the identity"),
     ] {
         node.environment = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
             .map(|name| (name.to_owned(), key.to_owned()))

@@ -1,4 +1,4 @@
-//! Known work beside what `wait4` says of it, and what the work itself counted.
+//! Compares reports about known work with `wait4` and with the counts of the work itself.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -11,8 +11,8 @@ use serde::Deserialize;
 use crate::machine::{Limit, Task, needs_ebpf};
 use crate::probe::{Probe, Sink};
 
-/// Runs a script in a task's cgroups, and says what the kernel says of it and its
-/// children, with what its process had used before its program began.
+/// Runs a script in a task's cgroups. Prints the kernel's resource use of the script and its
+/// children, and the use of its process before the program began.
 const WAIT4: &str = "\
 import json, os, resource, sys
 *cgroups, script = sys.argv[1:]
@@ -28,13 +28,13 @@ _, _, used = os.wait4(pid, 0)
 print(json.dumps({'cpu_seconds': used.ru_utime + used.ru_stime, 'max_rss_kib': used.ru_maxrss,
     'before_seconds': float(os.read(told, 100))}))";
 
-/// This much work, or the part of it that `make kernels` asks of an emulated machine.
+/// This much work; `make kernels` reduces it on an emulated machine.
 fn parted(work: u64) -> u64 {
     let part = std::env::var("EBB_TEST_DIVISOR").ok();
     work / part.map_or(1, |part| part.parse().expect("a number"))
 }
 
-/// Forks as fast as it can; each child lives for some ten microseconds.
+/// Forks as fast as it can; each child runs for about ten microseconds.
 const FORKS: &str = "exec perl -e \
     'for (1..COUNT) { my $child = fork // die; exit 0 if !$child; waitpid $child, 0 } exit 5'";
 
@@ -45,8 +45,8 @@ pub(crate) struct Used {
     max_rss_kib: u64,
 }
 
-/// Runs scripts at once, each as a task of its own, and tells the step of each
-/// with what `wait4` said, and the events that were lost.
+/// Runs scripts in parallel, each as a task of its own. Returns each task with the result of
+/// `wait4`, and the number of lost events.
 pub(crate) fn run(scripts: &[(Option<Limit>, &str)]) -> (Vec<(StepUsage, Used)>, u64) {
     let sink = Sink::new();
     let probe = Probe::start(&sink, &[]);
@@ -82,7 +82,7 @@ pub(crate) fn run(scripts: &[(Option<Limit>, &str)]) -> (Vec<(StepUsage, Used)>,
     (steps.collect(), lost.unwrap_or_default())
 }
 
-/// Whether two amounts differ by at most this part of them, or by so much.
+/// Whether two amounts differ by at most this share, or by at most this amount.
 fn near(got: f64, expect: f64, part: f64, at_most: f64) -> bool {
     (got - expect).abs() <= (expect * part).max(at_most)
 }
@@ -100,7 +100,7 @@ pub(crate) fn cpu_and_memory_are_those_that_wait4_tells() {
     let (steps, _) = run(&[(None, &busy), (None, large), (None, many)]);
     for (step, used) in &steps {
         let cpu = step.cpu.as_secs_f64();
-        // What its process used outside counts for the task only if no pass saw it there.
+        // Use before the process entered the cgroup counts only if no scan contained it before.
         let expect = cpu.clamp(used.cpu_seconds - used.before_seconds, used.cpu_seconds);
         assert!(
             near(cpu, expect, 0.01, 0.01),
@@ -142,35 +142,32 @@ pub(crate) fn direct_writes_and_reads_are_exact_to_the_byte() {
     );
     let read = format!("dd if={file} of=/dev/null bs=1M iflag=direct 2>/dev/null");
     let script = format!("{write} && {read}");
-    // Once before, so that programs are in memory, and the file has its blocks: what
-    // giving them out writes is no payload.
+    // A first run loads the programs into memory and allocates the blocks of the file. The
+    // writes of the allocation are no payload.
     let done = Command::new("sh").args(["-c", &script]).status();
     if !done.is_ok_and(|status| status.success()) {
         skip(format_args!("the disk of {file} takes no direct writes"));
     }
     let expect = Bytes::mib(MIB.into());
-    // A machine short of memory reads pages of programs again, now and then.
+    // A machine without free memory sometimes reads pages of programs again.
     let mut tries = std::iter::repeat_with(|| run(&[(None, &script)]).0).take(6);
     let whole = tries.find(|steps| steps[0].0.disk_read == Some(expect));
-    let (step, _) = &whole.expect("as many bytes read as were asked for")[0];
-    // A write changes the file's times, and the block that holds them is written by
-    // whoever finds it clean.
+    let (step, _) = &whole.expect("as many bytes as were requested")[0];
+    // A write changes the times of the file. The task that makes their block dirty is charged
+    // for it.
     let written = step.disk_written.expect("seen").0;
     let times = [0, 4096].map(|bytes| expect.0 + bytes);
     assert!(times.contains(&written), "{written} bytes, not {times:?}");
-    // By calls: of the file, /dev/zero and /dev/null, some to load programs and to say
-    // what was copied.
-    let asked = step.detail.asked.expect("told");
+    // Calls on the file, /dev/zero and /dev/null, and some to load programs and to print the
+    // result.
+    let io = step.detail.syscall_io.expect("told");
     let both = expect.0 * 2;
-    assert!(
-        (both..both + (1 << 20)).contains(&asked.read.0),
-        "{asked:?}"
-    );
+    assert!((both..both + (1 << 20)).contains(&io.read.0), "{io:?}");
     let calls = u64::from(MIB) * 2;
-    let near = (both..both + 1_024).contains(&asked.written.0)
-        && (calls..calls + 20).contains(&asked.write_calls)
-        && (calls + 1..calls + 100).contains(&asked.read_calls);
-    assert!(near, "{asked:?}");
+    let near = (both..both + 1_024).contains(&io.written.0)
+        && (calls..calls + 20).contains(&io.write_calls)
+        && (calls + 1..calls + 100).contains(&io.read_calls);
+    assert!(near, "{io:?}");
 }
 
 pub(crate) fn a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_now_and_then() {
@@ -184,11 +181,11 @@ pub(crate) fn a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_
         assert_eq!(detail.user, Some(rustix::process::getuid().as_raw()));
         let held = detail.memory_now.is_some_and(|held| held > Bytes(0));
         assert!(detail.threads >= Some(1) && held, "{detail:?}");
-        detail.unmoved.expect("told").longest
+        detail.cpu_without_progress.expect("told").longest
     };
     let (spun, wrote) = (longest(0), longest(1));
-    let pass = Duration::from_secs(9);
-    assert!(spun > pass && wrote < pass, "{spun:?}, {wrote:?}");
+    let one_scan = Duration::from_secs(9);
+    assert!(spun > one_scan && wrote < one_scan, "{spun:?}, {wrote:?}");
 }
 
 pub(crate) fn each_ends_as_it_ended_and_only_the_victim_ran_out_of_memory() {
@@ -259,9 +256,9 @@ pub(crate) fn a_step_says_what_it_waited_for() {
         let busy = of(&TaskState::Running) + of(&TaskState::Runnable);
         let all: u64 = seen.values().map(|seen| seen.samples).sum();
         let (told, of_all) = match expect {
-            // On a machine with more to do than cores, it often waits for one.
+            // On an overloaded machine it often waits for a core.
             TaskState::Running => (busy, all),
-            // Where the machine is emulated, programs take seconds to start.
+            // On an emulated machine, programs take seconds to start.
             state => (of(state), all - busy),
         };
         assert!(told * 2 > of_all, "{script}: {seen:?}");
@@ -272,7 +269,7 @@ pub(crate) fn a_step_says_in_which_namespaces_it_was_apart() {
     needs_ebpf();
     let cases = [
         ("exec sleep 3", 0),
-        // One that no pass sees.
+        // A process that no scan contains.
         ("unshare --mount --uts --ipc true", 0b011_0001),
         ("unshare --net --pid --fork sleep 3", 0b000_0110),
         ("exec unshare --user --cgroup sleep 3", 0b100_1000),
@@ -280,7 +277,7 @@ pub(crate) fn a_step_says_in_which_namespaces_it_was_apart() {
     let scripts = cases.map(|(script, _)| (None, script));
     let (steps, _) = run(&scripts);
     let told = |n: usize| steps[n].0.detail.namespaces.expect("seen");
-    // This test may be apart itself.
+    // This test may itself run in namespaces other than the node's.
     let own = told(0);
     for (n, (script, bits)) in cases.iter().enumerate() {
         assert_eq!(told(n), own.or(Namespaces::from_bits(*bits)), "{script}");

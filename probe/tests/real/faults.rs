@@ -1,5 +1,4 @@
-//! What goes wrong on real machines: a disk that is full, a cgroup that goes while it
-//! is read.
+//! Faults of real machines: a full disk, and a cgroup that is removed while it is read.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +16,7 @@ use crate::SECOND;
 use crate::machine::needs_ebpf;
 use crate::probe::{Probe, Sink};
 
-/// A small disk of its own.
+/// A small separate disk.
 struct Disk(tempfile::TempDir);
 
 impl Disk {
@@ -210,8 +209,8 @@ pub(crate) fn a_cgroup_that_goes_while_it_is_read_is_unknown_and_no_error() {
         });
         for _ in 0..2_000 {
             let reading = reading::read(&hierarchy, &path, Wanted::All);
-            // A new cgroup holds next to nothing, whatever of it was still there.
-            let held = reading.held.unwrap_or_default();
+            // A new cgroup uses almost no memory.
+            let held = reading.memory_used.unwrap_or_default();
             assert!(held < Bytes::mib(1), "{reading:?}");
         }
         drop(Paths::scan(&hierarchy));

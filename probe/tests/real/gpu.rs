@@ -1,4 +1,4 @@
-//! `ebb-gpu` with a mock of NVIDIA's library: no driver is needed, and none is seen.
+//! `ebb-gpu` with a mock of NVIDIA's library. It needs no driver.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use ebb_probe::cgroup::Hierarchy;
 use ebb_probe::collector::Collector;
 use ebb_probe::gpu::Gpus;
-use ebb_probe::rules::Rules;
-use ebb_telemetry::gpu_sample::GpuLook;
+use ebb_probe::label_rules::Rules;
+use ebb_telemetry::gpu_sample::GpuSample;
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, Share};
 use ebb_test_support::skip;
 
 use crate::machine::{Task, needs_ebpf};
 
-/// The helper and the mock, built once; in words why they cannot be.
+/// The helper and the mock, built once; an error says why this failed.
 static BUILT: LazyLock<Result<(PathBuf, PathBuf), String>> = LazyLock::new(|| {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let said = |command: &mut Command| {
@@ -36,7 +36,7 @@ static BUILT: LazyLock<Result<(PathBuf, PathBuf), String>> = LazyLock::new(|| {
     Ok((helper.into(), mock))
 });
 
-/// The mock with its own file, which says who uses its first GPU.
+/// The mock with a file that lists the processes of its first GPU.
 struct Mock {
     folder: tempfile::TempDir,
     program: PathBuf,
@@ -70,17 +70,17 @@ impl Mock {
     }
 
     fn gpus(&self) -> Gpus {
-        Gpus::ask(self.program.clone(), None)
+        Gpus::with_helper(self.program.clone(), None)
     }
 }
 
-/// Passes until an answer comes, one a second of a clock of its own.
-fn next_look(gpus: &mut Gpus, second: &mut u64) -> (GpuLook, Duration) {
+/// Scans once a second, by a separate clock, until there is an answer.
+fn next_look(gpus: &mut Gpus, second: &mut u64) -> (GpuSample, Duration) {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(30) {
         *second += 1;
         std::thread::sleep(Duration::from_millis(300));
-        if let Some(look) = gpus.pass(BootClock::from_nanos(*second * 1_000_000_000)) {
+        if let Some(look) = gpus.scan(BootClock::from_nanos(*second * 1_000_000_000)) {
             return look;
         }
     }
@@ -100,7 +100,7 @@ pub(crate) fn each_gpu_tells_how_busy_it_was_and_for_whom() {
     let process = first.processes.as_ref().expect("it tells")[0];
     assert_eq!((process.pid, process.memory), (4_321, Some(Bytes::gib(20))));
     assert_eq!(process.busy, Some(Share::from_ppm(400_000)));
-    // The other keeps no samples, and is idle.
+    // The other GPU stores no samples, and is idle.
     assert_eq!(other.busy, Some(Share::NONE));
     assert_eq!(other.processes.as_deref(), Some(&[][..]));
     let interval = gpus.close();
@@ -116,7 +116,7 @@ pub(crate) fn a_driver_that_hangs_is_asked_anew_and_counted() {
     mock.used_by(-1);
     for _ in 0..4 {
         second += 1;
-        gpus.pass(BootClock::from_nanos(second * 1_000_000_000));
+        gpus.scan(BootClock::from_nanos(second * 1_000_000_000));
         std::thread::sleep(Duration::from_millis(300));
     }
     assert!(gpus.close().restarts > 0);
@@ -142,7 +142,7 @@ pub(crate) fn a_step_is_told_what_its_process_did_on_gpus() {
         mock.used_by(child.id().into());
         for _ in 0..8 {
             tokio::time::sleep(Duration::from_millis(500)).await;
-            collector.pass().expect("a pass");
+            collector.scan().expect("a scan");
         }
         child.kill().expect("it runs");
         child.wait().expect("it ends");

@@ -1,4 +1,4 @@
-//! What a scheduler hands a step over the probe's socket.
+//! Labels that a scheduler sends for a task over the probe's socket.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,10 @@ pub(crate) fn a_step_is_told_with_the_labels_that_it_was_handed_and_with_what_wa
     let told = sink.read();
     let ended = told.ended.iter().find(|step| step.id.key == task.id);
     let detail = &ended.expect("the task is a step").detail;
-    let handed = detail.handed.as_ref().expect("it was handed something");
+    let handed = detail
+        .scheduler_labels
+        .as_ref()
+        .expect("it was handed something");
     assert_eq!(handed.trace_id.as_deref(), Some("4bf92f35"));
     let labels: Vec<_> = handed
         .labels
@@ -47,7 +50,7 @@ pub(crate) fn a_step_is_told_with_the_labels_that_it_was_handed_and_with_what_wa
         .map(|(k, v)| format!("{k}={v}"))
         .collect();
     assert_eq!(labels, ["run=r7", "sample=S1"]);
-    let opened = detail.opened.as_ref().expect("it was switched on");
+    let opened = detail.opt_in_detail.as_ref().expect("it was switched on");
     assert_eq!(opened.arguments.first().map(String::as_str), Some("sh"));
     let folder = opened
         .files
@@ -58,6 +61,6 @@ pub(crate) fn a_step_is_told_with_the_labels_that_it_was_handed_and_with_what_wa
     let others = told
         .ended
         .iter()
-        .filter(|step| step.detail.handed.is_some());
+        .filter(|step| step.detail.scheduler_labels.is_some());
     assert_eq!(others.count(), 1, "nobody else has labels");
 }

@@ -1,5 +1,5 @@
-//! Tasks as ECS would start them on this machine: a cgroup named by task and
-//! container, in every tree that counts something.
+//! Tasks in the cgroups that ECS would create on this machine, in every hierarchy with a
+//! controller.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use ebb_test_support::skip;
 
 const V1: &str = "/sys/fs/cgroup";
 
-/// Skips the test where this machine lets no eBPF be loaded.
+/// Skips the test if this machine loads no eBPF.
 pub(crate) fn needs_ebpf() {
     if !rustix::process::geteuid().is_root() {
         skip("not root");
@@ -25,7 +25,7 @@ pub(crate) fn needs_ebpf() {
     }
 }
 
-/// The tree of version 2, which a machine may have beside those of version 1.
+/// The hierarchy of cgroup v2, which a machine can have in addition to cgroup v1.
 pub(crate) fn version_two() -> Option<Hierarchy> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let line = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
@@ -35,14 +35,14 @@ pub(crate) fn version_two() -> Option<Hierarchy> {
     })
 }
 
-/// What a task may hold.
+/// The limit of a task.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
     pub(crate) memory: Bytes,
 }
 
 impl Limit {
-    /// Whether the memory controller can be had for a cgroup of ours.
+    /// Whether a new cgroup can have a memory limit.
     pub(crate) fn holds_here(self) -> Result<(), String> {
         let task = Task::new(None);
         let file = task.memory_limit_file();
@@ -51,13 +51,13 @@ impl Limit {
     }
 }
 
-/// What the kernel counted for a task; `None` where it does not count.
+/// The kernel's counters of a task; `None` if the kernel does not count.
 pub(crate) struct Counted {
     pub(crate) cpu: Option<CpuTime>,
     pub(crate) disk: Option<Bytes>,
 }
 
-/// A task's cgroups; dropped, they are removed.
+/// The cgroups of a task, which are removed on drop.
 pub(crate) struct Task {
     pub(crate) id: String,
     path: String,
@@ -70,7 +70,7 @@ impl Task {
         Self::under(Hierarchy::find().expect("asked before"), limit)
     }
 
-    /// A task whose cgroup is in this tree.
+    /// A task whose cgroup is in this hierarchy.
     pub(crate) fn under(hierarchy: Hierarchy, limit: Option<Limit>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -103,7 +103,7 @@ impl Task {
         for tree in &self.trees {
             let mut folder = tree.clone();
             for name in self.path.split('/') {
-                // On v2 a controller must be handed down; some machines refuse.
+                // In cgroup v2 the parent must enable a controller; some machines refuse.
                 for controller in ["+memory", "+io", "+cpu"] {
                     let _ = fs::write(folder.join("cgroup.subtree_control"), controller);
                 }
@@ -125,15 +125,15 @@ impl Task {
         self.hierarchy.mount.join(&self.path).join(name)
     }
 
-    /// Starts a shell in the task; a runtime too enters the cgroup before it
-    /// begins the container's program.
+    /// Starts a shell in the task. It enters the cgroup before its program begins, as a container
+    /// runtime does.
     pub(crate) fn start(&self, script: &str) -> Child {
         let [program, arguments @ ..] = self.command(script);
         let mut command = Command::new(program);
         command.args(arguments).spawn().expect("there is a shell")
     }
 
-    /// The words of the command that does it.
+    /// The arguments of this command.
     pub(crate) fn command(&self, script: &str) -> [String; 5] {
         let enter = self
             .folders()

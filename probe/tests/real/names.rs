@@ -1,4 +1,4 @@
-//! What interpreters of this machine run, by the names that leave the node.
+//! Names of scripts, jars and classes that leave the node.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::{needs_ebpf, run_task};
 
-/// The programs that are there of those that build and run a jar.
+/// The installed programs that build and run a jar.
 fn jar(folder: &Path) -> Result<(), String> {
     let source = "public class Sorter { public static void main(String[] a) throws Exception { Thread.sleep(3000); } }";
     fs::write(folder.join("Sorter.java"), source).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Two tasks that talk over a virtual cable, and what each of their sockets carried.
+//! Two tasks that communicate over a virtual cable, and the traffic of each socket.
 
 use std::process::{Command, Stdio};
 
@@ -12,7 +12,7 @@ use crate::machine::needs_ebpf;
 const ASKED: u64 = 40_000_000;
 const ANSWERED: u64 = 10_000_000;
 
-/// Takes one connection, reads to its end, and answers.
+/// Accepts one connection, reads to its end, and answers.
 const SERVER: &str = "\
 import socket
 with socket.create_server(('10.199.7.2', 7007)) as listener:
@@ -21,8 +21,7 @@ with socket.create_server(('10.199.7.2', 7007)) as listener:
     peer.sendall(bytes(ANSWERED))
     peer.close()";
 
-/// Is open while passes go by, and then ends like any other. What it tells itself
-/// over loopback is no traffic.
+/// Has an open connection during several scans. It also sends over loopback, which does not count.
 const CLIENT: &str = "\
 import socket, time
 for attempt in range(100):

@@ -1,4 +1,4 @@
-//! The probe as a program, and the folder that it fills.
+//! The probe as a program, and the folder that it writes to.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -17,23 +17,23 @@ const ENTER: &str = "\
     [ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing; \
     exec \"$0\" \"$@\"";
 
-/// A running probe; one that is not stopped is killed.
+/// A running probe, which is killed on drop.
 pub(crate) struct Probe {
     child: Child,
     log: Arc<Mutex<String>>,
 }
 
 impl Probe {
-    /// Starts it into `sink`, with passes each second unless `arguments` say
-    /// otherwise.
+    /// Starts it with the destination `sink`, and scans each second unless `arguments` override
+    /// that.
     pub(crate) fn start(sink: &Sink, arguments: &[&str]) -> Self {
         let arguments = if arguments.is_empty() {
             &["--interval", "1"]
         } else {
             arguments
         };
-        // In a mount namespace of its own, where victims of the memory killer can be
-        // told also on a machine that has no tracefs mounted.
+        // In its own mount namespace with tracefs, so that victims of the out-of-memory killer
+        // are reported on every machine.
         let mut command = Command::new("unshare");
         command
             .args(["--mount", "sh", "-c", ENTER])
@@ -44,7 +44,7 @@ impl Probe {
         Self::spawn(command)
     }
 
-    /// Starts it by a command of the caller's, and waits until it watches.
+    /// Starts it with the caller's command, and waits until it runs.
     pub(crate) fn spawn(mut command: Command) -> Self {
         if !command.get_envs().any(|(name, _)| name == "RUST_LOG") {
             command.env("RUST_LOG", "info");
@@ -58,7 +58,7 @@ impl Probe {
         let mut said = Vec::new();
         while !said
             .last()
-            .is_some_and(|line: &String| line.contains("the probe watches"))
+            .is_some_and(|line: &String| line.contains("the probe is running"))
         {
             match lines.next() {
                 Some(line) => said.push(line),
@@ -66,7 +66,7 @@ impl Probe {
             }
         }
         let log = Arc::new(Mutex::new(said.join("\n")));
-        // A full pipe would stop it.
+        // A full pipe would block it.
         let rest = Arc::clone(&log);
         std::thread::spawn(move || {
             lines.for_each(|line| *rest.lock().expect("nobody panics") += &format!("\n{line}"));
@@ -78,18 +78,18 @@ impl Probe {
         self.child.id()
     }
 
-    /// What it has logged so far.
+    /// Its log so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().expect("nobody panics").clone()
     }
 
-    /// Ends it as a crash or the memory killer does.
+    /// Kills it, like a crash or the out-of-memory killer.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
     }
 
-    /// Tells it to stop; how long that took.
+    /// Stops it, and returns how long that took.
     pub(crate) fn stop(mut self) -> Duration {
         let began = Instant::now();
         let pid = Pid::from_child(&self.child);
@@ -107,13 +107,13 @@ impl Drop for Probe {
     }
 }
 
-/// What a sink holds, in order.
+/// The records in a sink, in order.
 pub(crate) struct Told {
     pub(crate) heartbeats: Vec<Heartbeat>,
     pub(crate) ended: Vec<StepUsage>,
 }
 
-/// A folder that takes what a probe sends.
+/// A folder as the destination of a probe.
 pub(crate) struct Sink(TempDir);
 
 impl Sink {
@@ -125,7 +125,7 @@ impl Sink {
         self.0.path()
     }
 
-    /// Lets every write into it fail: files stand where its folders were.
+    /// Makes every write fail: replaces its folders by files.
     pub(crate) fn break_it(&self) {
         for name in ["heartbeats", "ingest"] {
             let (there, away) = (self.folder().join(name), self.away(name));
@@ -173,7 +173,7 @@ impl Sink {
     }
 }
 
-/// The files below `folder` that end so, in the order of their names.
+/// The files below `folder` with this suffix, in the order of their names.
 pub(crate) fn files(folder: &Path, suffix: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {

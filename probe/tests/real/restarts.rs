@@ -15,7 +15,7 @@ use crate::probe::{Probe, Sink};
 /// More than the 64 starts that a node's state remembers.
 const STARTS: u32 = 70;
 
-/// What a sweep does with messages: rows that it writes, and heartbeats that it refuses.
+/// The results of a sweep: rows that it writes, and heartbeats that it refuses.
 #[derive(Default)]
 struct Swept {
     fleet: FleetState,

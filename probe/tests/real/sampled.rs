@@ -1,4 +1,4 @@
-//! A machine that lets no eBPF be loaded: the capabilities for it are taken away.
+//! A machine that loads no eBPF, because the capabilities are missing.
 
 use std::process::Command;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) fn without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so() {
     let cpu = told.heartbeats.iter().filter_map(|h| h.workload.cpu);
     let cpu = cpu.fold(CpuTime::default(), CpuTime::saturating_add);
     let used = counted.cpu.expect("its cgroup counts");
-    // Its last samples are at most a pass before its end; all that ran counts.
+    // Its last sample is at most one scan before its end. All CPU time of the node counts.
     assert!(
         cpu.as_secs_f64() > 0.9 * used.as_secs_f64(),
         "{cpu} of {used}"

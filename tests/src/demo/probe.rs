@@ -85,7 +85,7 @@ impl RealNode {
     ) -> Result<()> {
         let probe = self.probe.take().context("the probe runs already")?;
         children.start("probe", probe)?;
-        children.says("probe", "the probe watches").await?;
+        children.says("probe", "the probe is running").await?;
         let port = silent_socket()?;
         for step in &node.steps {
             let script = places.demo(&format!("{}.sh", step.job_name));

@@ -40,8 +40,8 @@ fn job(world: &mut World, n: u64, id: &str, name: &str, after: &[&str], tags: &[
     world.inventory.batch.jobs.insert(job.id.clone(), job);
 }
 
-fn label(key: &str, value: &str) -> Option<Box<Handed>> {
-    Some(Box::new(Handed {
+fn label(key: &str, value: &str) -> Option<Box<SchedulerLabels>> {
+    Some(Box::new(SchedulerLabels {
         trace_id: Some("4bf92f35".to_owned()),
         labels: [(key.to_owned(), value.to_owned())].into(),
     }))
@@ -66,7 +66,9 @@ fn runs(world: &World) -> Vec<(String, Option<JoinedBy>, usize)> {
 fn steps_are_joined_by_what_names_their_run_and_never_by_a_guess() {
     let mut world = World::with([instance(1)]);
     let is = |run: &str, by: JoinedBy, steps: usize| (run.to_owned(), Some(by), steps);
-    task(&mut world, 0, |d| d.handed = label("run", "from-label"));
+    task(&mut world, 0, |d| {
+        d.scheduler_labels = label("run", "from-label")
+    });
     job(&mut world, 0, "j0", "a", &[], &[(RUN_TAG, "from-tag")]);
     task(&mut world, 1, |d| d.run = launched("7@1", None));
     job(&mut world, 1, "j1", "a", &[], &[(RUN_TAG, "from-tag")]);
@@ -148,7 +150,9 @@ fn samples_runs_and_pipelines_are_drawn_from_names_only_by_a_rule() {
             &[],
         );
     }
-    task(&mut world, 3, |d| d.handed = label("sample", "S9"));
+    task(&mut world, 3, |d| {
+        d.scheduler_labels = label("sample", "S9")
+    });
     let told = world.judge().runs;
     assert_eq!(told.joined_ppm(), Some(0));
     assert_eq!(told.runs[0].samples, ["S9"]);
@@ -171,7 +175,7 @@ fn what_a_report_holds_of_runs_is_bounded_and_what_is_left_out_counted() {
     let mut world = World::with([instance(1)]);
     for n in 0..300 {
         task(&mut world, n, |d| {
-            d.handed = label("sample", &format!("s{n}"));
+            d.scheduler_labels = label("sample", &format!("s{n}"));
             d.run = (n > 0)
                 .then(|| launched(&format!("{n}@1"), Some("rna")))
                 .flatten();

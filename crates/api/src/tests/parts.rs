@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ebb_model::advice::Targets;
 use ebb_model::report::workflow_runs::{HandedStep, JoinedBy, RunSeen, Runs, UNASSIGNED};
 use ebb_telemetry::identity::{AccountId, NodeId};
-use ebb_telemetry::step::resource_usage::Handed;
+use ebb_telemetry::step::resource_usage::SchedulerLabels;
 use ebb_telemetry::units::CpuTime;
 
 use super::*;
@@ -332,7 +332,7 @@ async fn runs_are_listed_with_the_labels_of_their_steps_and_the_share_that_is_jo
             at: Timestamp::UNIX_EPOCH,
             run: "r7".to_owned(),
             sample: None,
-            handed: Handed {
+            handed: SchedulerLabels {
                 trace_id: Some("4bf9".to_owned()),
                 labels: [("<b>".to_owned(), "\u{1b}".to_owned())].into(),
             },

@@ -4,14 +4,14 @@
 use ebb_telemetry::step::namespaces::Namespaces;
 use ebb_telemetry::step::parallelism::{Busy, PARALLELISM_CLASSES, Parallelism};
 use ebb_telemetry::step::resource_usage::{
-    Handed, Opened, RunName, Sampled, StepDetail, StepGpu, StepNetwork,
+    OptInDetail, RunName, Sampled, SchedulerLabels, StepDetail, StepGpu, StepNetwork,
 };
 use ebb_telemetry::units::{Bytes, CpuTime};
 use serde::{Deserialize, Serialize};
 
 mod one_four;
 
-use one_four::{AskedRow, ReclaimRow, UnmovedRow};
+use one_four::{CpuWithoutProgressRow, ReclaimRow, SyscallIoRow};
 
 use super::column::{
     ColumnError, get, get_namespace, get_small, get_some, get_span, get_state, get_time, put,
@@ -33,10 +33,15 @@ pub(super) struct DetailRow {
     network: Option<NetworkRow>,
     gpu: Option<GpuRow>,
     run: Option<RunRow>,
-    handed: Option<HandedRow>,
-    opened: Option<OpenedRow>,
-    asked: Option<AskedRow>,
-    unmoved: Option<UnmovedRow>,
+    // Columns keep their first names, so that tables of earlier versions stay readable.
+    #[serde(rename = "handed")]
+    scheduler_labels: Option<SchedulerLabelsRow>,
+    #[serde(rename = "opened")]
+    opt_in_detail: Option<OptInDetailRow>,
+    #[serde(rename = "asked")]
+    syscall_io: Option<SyscallIoRow>,
+    #[serde(rename = "unmoved")]
+    cpu_without_progress: Option<CpuWithoutProgressRow>,
     threads: Option<i64>,
     user_id: Option<i64>,
     reclaim: Option<ReclaimRow>,
@@ -69,7 +74,7 @@ struct RunRow {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct HandedRow {
+struct SchedulerLabelsRow {
     trace_id: Option<String>,
     labels: Vec<LabelRow>,
 }
@@ -81,7 +86,7 @@ struct LabelRow {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct OpenedRow {
+struct OptInDetailRow {
     arguments: Vec<String>,
     files: Vec<FilesRow>,
     files_left_out: i64,
@@ -141,10 +146,22 @@ impl TryFrom<&StepDetail> for DetailRow {
             network: detail.network.as_ref().map(put_network).transpose()?,
             gpu: detail.gpu.as_ref().map(put_gpu).transpose()?,
             run: detail.run.as_deref().cloned().map(put_run),
-            handed: detail.handed.as_deref().map(put_handed),
-            opened: detail.opened.as_deref().map(put_opened).transpose()?,
-            asked: detail.asked.as_ref().map(AskedRow::new).transpose()?,
-            unmoved: detail.unmoved.as_ref().map(UnmovedRow::new).transpose()?,
+            scheduler_labels: detail.scheduler_labels.as_deref().map(put_scheduler_labels),
+            opt_in_detail: detail
+                .opt_in_detail
+                .as_deref()
+                .map(put_opt_in_detail)
+                .transpose()?,
+            syscall_io: detail
+                .syscall_io
+                .as_ref()
+                .map(SyscallIoRow::new)
+                .transpose()?,
+            cpu_without_progress: detail
+                .cpu_without_progress
+                .as_ref()
+                .map(CpuWithoutProgressRow::new)
+                .transpose()?,
             threads: detail.threads.map(Into::into),
             user_id: detail.user.map(Into::into),
             reclaim: detail.reclaim.as_ref().map(ReclaimRow::new).transpose()?,
@@ -205,33 +222,33 @@ fn put_run(run: RunName) -> RunRow {
     }
 }
 
-fn put_handed(handed: &Handed) -> HandedRow {
+fn put_scheduler_labels(handed: &SchedulerLabels) -> SchedulerLabelsRow {
     let label = |(key, value): (&String, &String)| LabelRow {
         key: key.clone(),
         value: value.clone(),
     };
-    HandedRow {
+    SchedulerLabelsRow {
         trace_id: handed.trace_id.clone(),
         labels: handed.labels.iter().map(label).collect(),
     }
 }
 
-fn get_handed(row: HandedRow) -> Handed {
+fn get_scheduler_labels(row: SchedulerLabelsRow) -> SchedulerLabels {
     let labels = row.labels.into_iter();
-    Handed {
+    SchedulerLabels {
         trace_id: row.trace_id,
         labels: labels.map(|label| (label.key, label.value)).collect(),
     }
 }
 
-fn put_opened(opened: &Opened) -> Result<OpenedRow, ColumnError> {
+fn put_opt_in_detail(opened: &OptInDetail) -> Result<OptInDetailRow, ColumnError> {
     let files = |(path, count): (&String, &u64)| {
         Ok(FilesRow {
             path: path.clone(),
             count: put("detail.opened.files.count", *count)?,
         })
     };
-    Ok(OpenedRow {
+    Ok(OptInDetailRow {
         arguments: opened.arguments.clone(),
         files: (opened.files.iter())
             .map(files)
@@ -240,9 +257,9 @@ fn put_opened(opened: &Opened) -> Result<OpenedRow, ColumnError> {
     })
 }
 
-fn get_opened(row: OpenedRow) -> Result<Opened, ColumnError> {
+fn get_opt_in_detail(row: OptInDetailRow) -> Result<OptInDetail, ColumnError> {
     let files = |row: FilesRow| Ok((row.path, get("detail.opened.files.count", row.count)?));
-    Ok(Opened {
+    Ok(OptInDetail {
         arguments: row.arguments,
         files: (row.files.into_iter())
             .map(files)
@@ -296,10 +313,19 @@ impl TryFrom<DetailRow> for StepDetail {
                     pipeline: run.pipeline,
                 })
             }),
-            handed: row.handed.map(|row| Box::new(get_handed(row))),
-            opened: (row.opened.map(|row| get_opened(row).map(Box::new))).transpose()?,
-            asked: row.asked.as_ref().map(AskedRow::get).transpose()?,
-            unmoved: row.unmoved.as_ref().map(UnmovedRow::get).transpose()?,
+            scheduler_labels: row
+                .scheduler_labels
+                .map(|row| Box::new(get_scheduler_labels(row))),
+            opt_in_detail: (row
+                .opt_in_detail
+                .map(|row| get_opt_in_detail(row).map(Box::new)))
+            .transpose()?,
+            syscall_io: row.syscall_io.as_ref().map(SyscallIoRow::get).transpose()?,
+            cpu_without_progress: row
+                .cpu_without_progress
+                .as_ref()
+                .map(CpuWithoutProgressRow::get)
+                .transpose()?,
             threads: (row.threads.map(|n| get_small("detail.threads", n))).transpose()?,
             user: (row.user_id.map(|id| get_small("detail.user_id", id))).transpose()?,
             reclaim: row.reclaim.as_ref().map(ReclaimRow::get).transpose()?,

@@ -11,8 +11,8 @@ use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::namespaces::Namespaces;
 use ebb_telemetry::step::parallelism::Parallelism;
 use ebb_telemetry::step::resource_usage::{
-    Asked, Handed, Opened, Reclaim, RunName, Sampled, StepDetail, StepGpu, StepNetwork, TaskState,
-    Unmoved,
+    CpuWithoutProgress, OptInDetail, Reclaim, RunName, Sampled, SchedulerLabels, StepDetail,
+    StepGpu, StepNetwork, SyscallIo, TaskState,
 };
 use ebb_telemetry::step::{
     MemorySource, PeakMemory, PlacedStep, Requested, StepEnd, StepId, StepKind, StepUsage,
@@ -192,22 +192,22 @@ fn detail() -> StepDetail {
             key: "1f-α".to_owned(),
             pipeline: None,
         })),
-        handed: Some(Box::new(Handed {
+        scheduler_labels: Some(Box::new(SchedulerLabels {
             trace_id: Some("4bf9".to_owned()),
             labels: [("run".to_owned(), "r7".to_owned())].into(),
         })),
-        opened: Some(Box::new(Opened {
+        opt_in_detail: Some(Box::new(OptInDetail {
             arguments: vec!["bwa".to_owned(), String::new()],
             files: [("/data/α".to_owned(), 127)].into(),
             files_left_out: 131,
         })),
-        asked: Some(Asked {
+        syscall_io: Some(SyscallIo {
             read: Bytes(137),
             written: Bytes(139),
             read_calls: 149,
             write_calls: 0,
         }),
-        unmoved: Some(Unmoved {
+        cpu_without_progress: Some(CpuWithoutProgress {
             now: Duration::ZERO,
             longest: Duration::from_nanos(151),
         }),
@@ -216,7 +216,7 @@ fn detail() -> StepDetail {
         namespaces: Some(Namespaces::from_bits(0b1001)),
         memory_now: Some(Bytes(167)),
         reclaim: Some(Reclaim {
-            taken: None,
+            pages_reclaimed: None,
             limit_hits: 163,
         }),
     }

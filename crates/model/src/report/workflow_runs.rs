@@ -5,7 +5,7 @@ use std::fmt;
 
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::origin::Origin;
-use ebb_telemetry::step::resource_usage::Handed;
+use ebb_telemetry::step::resource_usage::SchedulerLabels;
 use ebb_telemetry::units::CpuTime;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -119,5 +119,5 @@ pub struct HandedStep {
     pub sample: Option<String>,
     /// The trace id and labels.
     #[serde(flatten)]
-    pub handed: Handed,
+    pub handed: SchedulerLabels,
 }

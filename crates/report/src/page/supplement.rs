@@ -174,7 +174,7 @@ mod tests {
     use ebb_model::report::workflow_runs::JoinedBy;
     use ebb_telemetry::identity::NodeId;
     use ebb_telemetry::money::Usd;
-    use ebb_telemetry::step::resource_usage::Handed;
+    use ebb_telemetry::step::resource_usage::SchedulerLabels;
     use ebb_telemetry::units::CpuTime;
 
     use super::*;
@@ -226,7 +226,7 @@ mod tests {
             at: report.at,
             run: "r7".to_owned(),
             sample: None,
-            handed: Handed {
+            handed: SchedulerLabels {
                 trace_id: Some("4bf9".to_owned()),
                 labels: [label].into(),
             },

@@ -10,7 +10,7 @@ use ebb_telemetry::heartbeat::node_signals::{NetworkDetail, NodeDetail, Pressure
 use ebb_telemetry::step::namespaces::Namespaces;
 use ebb_telemetry::step::parallelism::Parallelism;
 use ebb_telemetry::step::resource_usage::{
-    Asked, Reclaim, Sampled, StepDetail, StepNetwork, TaskState, Unmoved,
+    CpuWithoutProgress, Reclaim, Sampled, StepDetail, StepNetwork, SyscallIo, TaskState,
 };
 use ebb_telemetry::units::{Bytes, CpuTime};
 
@@ -72,14 +72,14 @@ pub(crate) fn step(minutes: u64, cpu: CpuTime, seed: u64) -> StepDetail {
             retransmits: seed % 7,
             connections: 1 + seed % 3,
         }),
-        asked: Some(Asked {
+        syscall_io: Some(SyscallIo {
             read: Bytes(minutes * (seed % 9_000_000)),
             written: Bytes(minutes * (seed % 5_000_000)),
             read_calls: minutes * (seed % 7_000),
             write_calls: minutes * (seed % 3_000),
         }),
         namespaces: Some(Namespaces::from_bits(0b111_0111)),
-        unmoved: Some(Unmoved {
+        cpu_without_progress: Some(CpuWithoutProgress {
             now: Duration::ZERO,
             longest: Duration::from_nanos(10_000_123_457 * (seed % 4)),
         }),
@@ -87,7 +87,7 @@ pub(crate) fn step(minutes: u64, cpu: CpuTime, seed: u64) -> StepDetail {
         user: Some(1_000),
         memory_now: Some(Bytes::mib(100 + seed % 3_000)),
         reclaim: Some(Reclaim {
-            taken: Some(Bytes((seed % 3) * 40_960)),
+            pages_reclaimed: Some(Bytes((seed % 3) * 40_960)),
             limit_hits: seed % 2,
         }),
         ..StepDetail::default()

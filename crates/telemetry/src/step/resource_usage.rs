@@ -40,9 +40,9 @@ pub struct StepDetail {
     pub states: BTreeMap<TaskState, Sampled>,
     /// Bytes and calls of `read` and `write` on files, pipes and devices; `None` if they are not
     /// counted.
-    pub asked: Option<Asked>,
+    pub syscall_io: Option<SyscallIo>,
     /// How long it computed without a visible result; `None` if this cannot be observed.
-    pub unmoved: Option<Unmoved>,
+    pub cpu_without_progress: Option<CpuWithoutProgress>,
     /// The most threads of its processes at one sample; `None` if it ended before the first sample.
     pub threads: Option<u32>,
     /// The numeric user id of its first process on the node; `None` if it was not observed.
@@ -64,9 +64,9 @@ pub struct StepDetail {
     /// The run of the task, as the node detects it; `None` if the node cannot detect it.
     pub run: Option<Box<RunName>>,
     /// Labels from a scheduler on the node; `None` if no scheduler sent any.
-    pub handed: Option<Box<Handed>>,
+    pub scheduler_labels: Option<Box<SchedulerLabels>>,
     /// Data that the probe sends only if its configuration enables it.
-    pub opened: Option<Box<Opened>>,
+    pub opt_in_detail: Option<Box<OptInDetail>>,
 }
 
 impl StepDetail {
@@ -79,19 +79,26 @@ impl StepDetail {
             let pipeline = run.pipeline.as_ref().map_or(0, String::len);
             size_of::<RunName>() + run.launcher.len() + run.key.len() + pipeline
         });
-        let handed = self.handed.as_ref().map_or(0, |handed| {
-            let labels = handed.labels.iter();
-            let labels: usize = labels.map(|(k, v)| ENTRY + k.len() + v.len()).sum();
-            let trace_id = handed.trace_id.as_ref().map_or(0, String::len);
-            size_of::<Handed>() + trace_id + labels
-        });
-        let opened = self.opened.as_ref().map_or(0, |opened| {
-            let arguments = opened.arguments.iter();
+        let scheduler_labels = self
+            .scheduler_labels
+            .as_ref()
+            .map_or(0, |scheduler_labels| {
+                let labels = scheduler_labels.labels.iter();
+                let labels: usize = labels.map(|(k, v)| ENTRY + k.len() + v.len()).sum();
+                let trace_id = scheduler_labels.trace_id.as_ref().map_or(0, String::len);
+                size_of::<SchedulerLabels>() + trace_id + labels
+            });
+        let opt_in_detail = self.opt_in_detail.as_ref().map_or(0, |opt_in_detail| {
+            let arguments = opt_in_detail.arguments.iter();
             let arguments: usize = arguments.map(|a| size_of::<String>() + a.len()).sum();
-            let files: usize = opened.files.keys().map(|path| ENTRY + path.len()).sum();
-            size_of::<Opened>() + arguments + files
+            let files: usize = opt_in_detail
+                .files
+                .keys()
+                .map(|path| ENTRY + path.len())
+                .sum();
+            size_of::<OptInDetail>() + arguments + files
         });
-        states + run + handed + opened
+        states + run + scheduler_labels + opt_in_detail
     }
 }
 
@@ -101,7 +108,7 @@ impl StepDetail {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
-pub struct Asked {
+pub struct SyscallIo {
     /// Bytes that `read` calls returned.
     pub read: Bytes,
     /// Bytes that `write` calls accepted.
@@ -112,7 +119,7 @@ pub struct Asked {
     pub write_calls: u64,
 }
 
-impl Asked {
+impl SyscallIo {
     /// The sum of both.
     #[must_use]
     pub const fn plus(self, more: Self) -> Self {
@@ -143,7 +150,7 @@ impl Asked {
 pub struct Reclaim {
     /// Memory that the kernel reclaimed from it, mostly page cache; `None` with cgroup v1, which
     /// does not report it.
-    pub taken: Option<Bytes>,
+    pub pages_reclaimed: Option<Bytes>,
     /// How often the cgroup reached its memory limit.
     pub limit_hits: u64,
 }
@@ -154,7 +161,7 @@ pub struct Reclaim {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
-pub struct Unmoved {
+pub struct CpuWithoutProgress {
     /// CPU-active time since the last visible result; waiting time is not included.
     pub now: Duration,
     /// The longest such period, including the present one.
@@ -164,14 +171,14 @@ pub struct Unmoved {
 /// Labels that a scheduler sends for a task over the probe's socket. They affect only the
 /// assignment to a run, pipeline and sample.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-pub struct Handed {
+pub struct SchedulerLabels {
     /// The trace id that connects the task to the scheduler's own traces.
     pub trace_id: Option<String>,
     /// Names and values; `run`, `pipeline` and `sample` name what the task belongs to.
     pub labels: BTreeMap<String, String>,
 }
 
-impl Handed {
+impl SchedulerLabels {
     /// Maximum number of labels of a task.
     pub const MAX_LABELS: usize = 16;
     /// Maximum bytes of a label's name, as in Kubernetes, and of a trace id.
@@ -182,7 +189,7 @@ impl Handed {
 
 /// Data that leaves a node only if the configuration of its probe enables it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-pub struct Opened {
+pub struct OptInDetail {
     /// The arguments of its first process, cut to the limits; empty unless `export_args` is set.
     pub arguments: Vec<String>,
     /// Number of files that were open, by path cut to the configured depth; empty unless
@@ -193,7 +200,7 @@ pub struct Opened {
     pub files_left_out: u64,
 }
 
-impl Opened {
+impl OptInDetail {
     /// Maximum number of arguments of a task, including empty ones.
     pub const MAX_ARGUMENTS: usize = 128;
     /// Maximum bytes of all arguments together.

@@ -16,7 +16,7 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     #[inline(always)]
-    pub(super) fn of(bytes: &'a [u8]) -> Self {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
@@ -243,7 +243,7 @@ pub(super) struct List<T> {
 impl<T> List<T> {
     /// An empty list with capacity for the expected number of entries.
     #[inline]
-    pub(super) fn of(what: &'static str, max: usize, expected: usize) -> Self {
+    pub(super) fn new(what: &'static str, max: usize, expected: usize) -> Self {
         Self {
             what,
             max,
@@ -332,9 +332,9 @@ mod tests {
     #[test]
     fn fields_are_read_where_writers_have_them_and_later_ones_passed_over() {
         let check = |bytes: &[u8], expect: Option<(u64, &[u8])>| {
-            let mut said = Fields::of(bytes);
-            let told = (said.or_zero(1), said.text(3));
-            assert_eq!(said.end(3).ok().map(|()| told), expect, "{bytes:02x?}");
+            let mut fields = Fields::new(bytes);
+            let told = (fields.or_zero(1), fields.text(3));
+            assert_eq!(fields.end(3).ok().map(|()| told), expect, "{bytes:02x?}");
         };
         check(b"", Some((0, b"")));
         check(b"\x08\x07\x1a\x01a\x1a\x01b", Some((7, b"b")));
@@ -347,12 +347,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_again_is_read_once_and_what_is_new_or_bad_anew() {
+    fn a_repeated_value_is_read_once() {
         let mut alike = Again::default();
         let sum = |bytes: &[u8]| {
-            let mut said = Fields::of(bytes);
-            let sum = said.or_zero(1);
-            said.end(1).map(|()| sum)
+            let mut fields = Fields::new(bytes);
+            let sum = fields.or_zero(1);
+            fields.end(1).map(|()| sum)
         };
         let mut check = |bytes: &'static [u8], expect: Option<u64>| {
             assert_eq!(alike.read(bytes, sum).ok(), expect, "{bytes:02x?}");

@@ -81,7 +81,7 @@ static FILES: Shape = shape(2, &[1], &[]);
 
 /// Decodes a refused message again, if its fields were only in another order.
 #[cold]
-pub(super) fn again<T>(
+pub(super) fn decode_reordered<T>(
     bytes: &[u8],
     shape: &Shape,
     refused: DecodeError,
@@ -139,14 +139,15 @@ mod tests {
     #[test]
     fn whatever_order_fields_have_they_are_read_and_what_is_of_another_kind_is_refused() {
         fn read(bytes: &[u8]) -> Result<(u64, Vec<u8>), DecodeError> {
-            let mut said = Fields::of(bytes);
-            let told = (said.or_zero(1), said.text(3).to_vec());
-            said.end(3)?;
+            let mut fields = Fields::new(bytes);
+            let told = (fields.or_zero(1), fields.text(3).to_vec());
+            fields.end(3)?;
             Ok(told)
         }
         let check = |bytes: &[u8], expect: Option<(u64, &[u8])>| {
             let shape = shape(3, &[3], &[]);
-            let told = read(bytes).or_else(|refused| again(bytes, &shape, refused, read));
+            let told =
+                read(bytes).or_else(|refused| decode_reordered(bytes, &shape, refused, read));
             let expect = expect.map(|(number, text)| (number, text.to_vec()));
             assert_eq!(told.ok(), expect, "{bytes:02x?}");
         };
@@ -209,9 +210,10 @@ mod tests {
             assert_eq!(ordered, plain, "every field of it has its place");
             let other = backwards(&plain, &HEARTBEATS);
             assert_ne!(other, plain);
-            let [told, again] = [&plain, &other].map(|bytes| crate::decode::heartbeats(bytes).ok());
-            assert!(told.is_some());
-            assert_eq!(told, again);
+            let [plain, reordered] =
+                [&plain, &other].map(|bytes| crate::decode::heartbeats(bytes).ok());
+            assert!(plain.is_some());
+            assert_eq!(plain, reordered);
         };
         check(include_str!("../../tests/golden/heartbeat-1.0.txt"));
         check(include_str!("../../tests/golden/heartbeat-1.1.txt"));

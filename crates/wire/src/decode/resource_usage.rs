@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_telemetry::step::{
-    Asked, Busy, Handed, Namespaces, Opened, PARALLELISM_CLASSES, Parallelism, Reclaim, RunName,
-    Sampled, StepDetail, StepGpu, StepNetwork, TaskState, Unmoved,
+    Busy, CpuWithoutProgress, Namespaces, OptInDetail, PARALLELISM_CLASSES, Parallelism, Reclaim,
+    RunName, Sampled, SchedulerLabels, StepDetail, StepGpu, StepNetwork, SyscallIo, TaskState,
 };
 use ebb_telemetry::units::{Bytes, CpuTime};
 
@@ -19,153 +19,165 @@ use crate::proto;
 /// values, and so no reason to refuse the task.
 #[inline]
 pub(super) fn read(bytes: &[u8], detail: &mut StepDetail) -> Result<(), DecodeError> {
-    let mut said = Fields::of(bytes);
-    detail.user_cpu = said.get(1).map(CpuTime);
-    detail.system_cpu = said.get(2).map(CpuTime);
-    detail.run_queue = said.get(3).map(Duration::from_nanos);
-    detail.voluntary_switches = said.get(4);
-    detail.involuntary_switches = said.get(5);
-    detail.minor_faults = said.get(6);
-    detail.major_faults = said.get(7);
-    detail.disk_delay = said.get(8).map(Duration::from_nanos);
+    let mut fields = Fields::new(bytes);
+    detail.user_cpu = fields.get(1).map(CpuTime);
+    detail.system_cpu = fields.get(2).map(CpuTime);
+    detail.run_queue = fields.get(3).map(Duration::from_nanos);
+    detail.voluntary_switches = fields.get(4);
+    detail.involuntary_switches = fields.get(5);
+    detail.minor_faults = fields.get(6);
+    detail.major_faults = fields.get(7);
+    detail.disk_delay = fields.get(8).map(Duration::from_nanos);
     let most = PARALLELISM_CLASSES;
-    let mut parallelism = List::of("classes of parallelism", most, 0);
-    said.each(9, |part| parallelism.add(|_| busy(part)))?;
+    let mut parallelism = List::new("classes of parallelism", most, 0);
+    fields.each(9, |part| parallelism.add(|_| busy(part)))?;
     detail.parallelism = Parallelism::from_classes(parallelism.all()?);
     detail.states = BTreeMap::new();
-    said.each(10, |part| {
+    fields.each(10, |part| {
         let (state, seen) = sampled(part)?;
         let sum = detail.states.entry(state).or_default();
         sum.samples = sum.samples.saturating_add(seen.samples);
         sum.time = sum.time.saturating_add(seen.time);
         Ok(())
     })?;
-    detail.network = said.last(11, network)?;
-    detail.gpu = said.last(12, gpu)?;
-    detail.run = said.last(13, |part| run(part).map(Box::new))?;
-    detail.handed = said.last(14, |part| handed(part).map(Box::new))?;
-    detail.opened = said.last(15, |part| opened(part).map(Box::new))?;
-    detail.asked = said.last(16, asked)?;
-    detail.unmoved = said.last(17, unmoved)?;
-    detail.threads = said.small(18);
-    detail.user = said.small(19);
-    detail.reclaim = said.last(20, reclaim)?;
-    detail.memory_now = said.get(21).map(Bytes);
-    detail.namespaces = said.small(22).map(Namespaces::from_bits);
-    said.end(22)
+    detail.network = fields.last(11, network)?;
+    detail.gpu = fields.last(12, gpu)?;
+    detail.run = fields.last(13, |part| run(part).map(Box::new))?;
+    detail.scheduler_labels = fields.last(14, |part| scheduler_labels(part).map(Box::new))?;
+    detail.opt_in_detail = fields.last(15, |part| opt_in_detail(part).map(Box::new))?;
+    detail.syscall_io = fields.last(16, syscall_io)?;
+    detail.cpu_without_progress = fields.last(17, cpu_without_progress)?;
+    detail.threads = fields.small(18);
+    detail.user = fields.small(19);
+    detail.reclaim = fields.last(20, reclaim)?;
+    detail.memory_now = fields.get(21).map(Bytes);
+    detail.namespaces = fields.small(22).map(Namespaces::from_bits);
+    fields.end(22)
 }
 
 #[inline]
 fn busy(bytes: &[u8]) -> Result<Busy, DecodeError> {
-    let mut said = Fields::of(bytes);
+    let mut fields = Fields::new(bytes);
     let told = Busy {
-        wall: Duration::from_nanos(said.or_zero(1)),
-        cpu: CpuTime(said.or_zero(2)),
+        wall: Duration::from_nanos(fields.or_zero(1)),
+        cpu: CpuTime(fields.or_zero(2)),
     };
-    said.end(2)?;
+    fields.end(2)?;
     Ok(told)
 }
 
 #[inline]
 fn sampled(bytes: &[u8]) -> Result<(TaskState, Sampled), DecodeError> {
-    let mut said = Fields::of(bytes);
-    let state = task_state(said.or_zero(1) as u32);
+    let mut fields = Fields::new(bytes);
+    let state = task_state(fields.or_zero(1) as u32);
     let sampled = Sampled {
-        samples: said.or_zero(2),
-        time: Duration::from_nanos(said.or_zero(3)),
+        samples: fields.or_zero(2),
+        time: Duration::from_nanos(fields.or_zero(3)),
     };
-    said.end(3)?;
+    fields.end(3)?;
     Ok((state, sampled))
 }
 
 #[inline]
 fn network(bytes: &[u8]) -> Result<StepNetwork, DecodeError> {
-    let mut said = Fields::of(bytes);
+    let mut fields = Fields::new(bytes);
     let told = StepNetwork {
-        received: Bytes(said.or_zero(1)),
-        sent: Bytes(said.or_zero(2)),
-        retransmits: said.or_zero(3),
-        connections: said.or_zero(4),
+        received: Bytes(fields.or_zero(1)),
+        sent: Bytes(fields.or_zero(2)),
+        retransmits: fields.or_zero(3),
+        connections: fields.or_zero(4),
     };
-    said.end(4)?;
+    fields.end(4)?;
     Ok(told)
 }
 
 fn gpu(bytes: &[u8]) -> Result<StepGpu, DecodeError> {
-    let mut said = Fields::of(bytes);
+    let mut fields = Fields::new(bytes);
     let told = StepGpu {
-        devices: said.or_zero(1) as u32,
-        held: Duration::from_nanos(said.or_zero(2)),
-        busy: said.get(3).map(Duration::from_nanos),
-        peak_memory: said.get(4).map(Bytes),
+        devices: fields.or_zero(1) as u32,
+        held: Duration::from_nanos(fields.or_zero(2)),
+        busy: fields.get(3).map(Duration::from_nanos),
+        peak_memory: fields.get(4).map(Bytes),
     };
-    said.end(4)?;
+    fields.end(4)?;
     Ok(told)
 }
 
 fn run(bytes: &[u8]) -> Result<RunName, DecodeError> {
-    let mut said = Fields::of(bytes);
+    let mut fields = Fields::new(bytes);
     let told = RunName {
-        launcher: text("run.launcher", said.text(1))?,
-        key: text("run.key", said.text(2))?,
-        pipeline: said.last(3, |part| text("run.pipeline", part))?,
+        launcher: text("run.launcher", fields.text(1))?,
+        key: text("run.key", fields.text(2))?,
+        pipeline: fields.last(3, |part| text("run.pipeline", part))?,
     };
-    said.end(3)?;
+    fields.end(3)?;
     Ok(told)
 }
 
-fn handed(bytes: &[u8]) -> Result<Handed, DecodeError> {
-    let mut said = Fields::of(bytes);
-    let most = Handed::MAX_KEY_BYTES;
-    let trace_id = said.last(1, |part| text_of("handed.trace_id", part, most))?;
-    let mut labels = List::of("labels of a step", Handed::MAX_LABELS, 0);
-    said.each(2, |part| labels.add(|_| label(part)))?;
-    let told = Handed {
+fn scheduler_labels(bytes: &[u8]) -> Result<SchedulerLabels, DecodeError> {
+    let mut fields = Fields::new(bytes);
+    let most = SchedulerLabels::MAX_KEY_BYTES;
+    let trace_id = fields.last(1, |part| text_of("scheduler_labels.trace_id", part, most))?;
+    let mut labels = List::new("labels of a step", SchedulerLabels::MAX_LABELS, 0);
+    fields.each(2, |part| labels.add(|_| label(part)))?;
+    let told = SchedulerLabels {
         trace_id,
         labels: labels.all()?.into_iter().collect(),
     };
-    said.end(2)?;
+    fields.end(2)?;
     Ok(told)
 }
 
 fn label(bytes: &[u8]) -> Result<(String, String), DecodeError> {
-    let mut said = Fields::of(bytes);
-    let (key, value) = (said.text(1), said.text(2));
+    let mut fields = Fields::new(bytes);
+    let (key, value) = (fields.text(1), fields.text(2));
     let told = (
-        text_of("handed.labels.key", key, Handed::MAX_KEY_BYTES)?,
-        text_of("handed.labels.value", value, Handed::MAX_VALUE_BYTES)?,
+        text_of(
+            "scheduler_labels.labels.key",
+            key,
+            SchedulerLabels::MAX_KEY_BYTES,
+        )?,
+        text_of(
+            "scheduler_labels.labels.value",
+            value,
+            SchedulerLabels::MAX_VALUE_BYTES,
+        )?,
     );
-    said.end(2)?;
+    fields.end(2)?;
     Ok(told)
 }
 
-fn opened(bytes: &[u8]) -> Result<Opened, DecodeError> {
-    let mut said = Fields::of(bytes);
-    let most = Opened::MAX_ARGUMENT_BYTES;
+fn opt_in_detail(bytes: &[u8]) -> Result<OptInDetail, DecodeError> {
+    let mut fields = Fields::new(bytes);
+    let most = OptInDetail::MAX_ARGUMENT_BYTES;
     let mut argument_bytes = 0;
-    let mut arguments = List::of("arguments of a step", Opened::MAX_ARGUMENTS, 0);
-    said.each(1, |part| {
+    let mut arguments = List::new("arguments of a step", OptInDetail::MAX_ARGUMENTS, 0);
+    fields.each(1, |part| {
         argument_bytes += part.len();
-        arguments.add(|_| text("opened.arguments", part))
+        arguments.add(|_| text("opt_in_detail.arguments", part))
     })?;
     allowed("bytes of a step's arguments", argument_bytes, most)?;
-    let mut files = List::of("paths of a step", Opened::MAX_PATHS, 0);
-    said.each(2, |part| files.add(|_| path(part)))?;
+    let mut files = List::new("paths of a step", OptInDetail::MAX_PATHS, 0);
+    fields.each(2, |part| files.add(|_| path(part)))?;
     let files: BTreeMap<String, u64> = files.all()?.into_iter().collect();
-    let told = Opened {
+    let told = OptInDetail {
         arguments: arguments.all()?,
         files,
-        files_left_out: said.or_zero(3),
+        files_left_out: fields.or_zero(3),
     };
-    said.end(3)?;
+    fields.end(3)?;
     Ok(told)
 }
 
 fn path(bytes: &[u8]) -> Result<(String, u64), DecodeError> {
-    let mut said = Fields::of(bytes);
-    let path = text_of("opened.files.path", said.text(1), Opened::MAX_PATH_BYTES)?;
-    let told = (path, said.or_zero(2));
-    said.end(2)?;
+    let mut fields = Fields::new(bytes);
+    let path = text_of(
+        "opt_in_detail.files.path",
+        fields.text(1),
+        OptInDetail::MAX_PATH_BYTES,
+    )?;
+    let told = (path, fields.or_zero(2));
+    fields.end(2)?;
     Ok(told)
 }
 
@@ -186,36 +198,36 @@ fn task_state(state: u32) -> TaskState {
 }
 
 #[inline]
-fn asked(bytes: &[u8]) -> Result<Asked, DecodeError> {
-    let mut said = Fields::of(bytes);
-    let told = Asked {
-        read: Bytes(said.or_zero(1)),
-        written: Bytes(said.or_zero(2)),
-        read_calls: said.or_zero(3),
-        write_calls: said.or_zero(4),
+fn syscall_io(bytes: &[u8]) -> Result<SyscallIo, DecodeError> {
+    let mut fields = Fields::new(bytes);
+    let told = SyscallIo {
+        read: Bytes(fields.or_zero(1)),
+        written: Bytes(fields.or_zero(2)),
+        read_calls: fields.or_zero(3),
+        write_calls: fields.or_zero(4),
     };
-    said.end(4)?;
+    fields.end(4)?;
     Ok(told)
 }
 
 #[inline]
-fn unmoved(bytes: &[u8]) -> Result<Unmoved, DecodeError> {
-    let mut said = Fields::of(bytes);
-    let told = Unmoved {
-        now: Duration::from_nanos(said.or_zero(1)),
-        longest: Duration::from_nanos(said.or_zero(2)),
+fn cpu_without_progress(bytes: &[u8]) -> Result<CpuWithoutProgress, DecodeError> {
+    let mut fields = Fields::new(bytes);
+    let told = CpuWithoutProgress {
+        now: Duration::from_nanos(fields.or_zero(1)),
+        longest: Duration::from_nanos(fields.or_zero(2)),
     };
-    said.end(2)?;
+    fields.end(2)?;
     Ok(told)
 }
 
 #[inline]
 fn reclaim(bytes: &[u8]) -> Result<Reclaim, DecodeError> {
-    let mut said = Fields::of(bytes);
+    let mut fields = Fields::new(bytes);
     let told = Reclaim {
-        taken: said.get(1).map(Bytes),
-        limit_hits: said.or_zero(2),
+        pages_reclaimed: fields.get(1).map(Bytes),
+        limit_hits: fields.or_zero(2),
     };
-    said.end(2)?;
+    fields.end(2)?;
     Ok(told)
 }

@@ -17,8 +17,8 @@ use crate::error::DecodeError;
 use crate::proto;
 
 pub(super) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
-    let mut said = Fields::of(bytes);
-    let sender = said.last(1, sent)?;
+    let mut fields = Fields::new(bytes);
+    let sender = fields.last(1, sent)?;
     let mut count = 0;
     let mut refused_steps = 0;
     let mut steps = Vec::new();
@@ -26,13 +26,13 @@ pub(super) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
     let object = StepObject {
         sent: required("sent", sender)?,
         batch: StepBatch {
-            node: named("node", said.text(2))?,
-            boot: named("boot", said.text(3))?,
-            probe_start: named("probe_start", said.text(4))?,
-            sequence: said.or_zero(5),
-            origin: origin(said.or_zero(6) as u32)?,
+            node: named("node", fields.text(2))?,
+            boot: named("boot", fields.text(3))?,
+            probe_start: named("probe_start", fields.text(4))?,
+            sequence: fields.or_zero(5),
+            origin: origin(fields.or_zero(6) as u32)?,
             steps: {
-                said.each(7, |part| {
+                fields.each(7, |part| {
                     count += 1;
                     if count > MAX_STEPS_AN_OBJECT {
                         return Ok(());
@@ -53,7 +53,7 @@ pub(super) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
         },
         refused_steps: 0,
     };
-    said.end(7)?;
+    fields.end(7)?;
     Ok(StepObject {
         refused_steps,
         ..object
@@ -63,31 +63,31 @@ pub(super) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
 /// Decodes one task; `before` is the task at the same position in the previous heartbeat, which is
 /// usually the same task.
 pub(super) fn usage(bytes: &[u8], before: Option<&StepUsage>) -> Result<StepUsage, DecodeError> {
-    let mut said = Fields::of(bytes);
-    let kind = step_kind(said.or_zero(1) as u32)?;
+    let mut fields = Fields::new(bytes);
+    let kind = step_kind(fields.or_zero(1) as u32)?;
     let same_key = before.map(|before| &before.id.key);
-    let key = text_again("step.key", said.text(2), same_key)?;
+    let key = text_again("step.key", fields.text(2), same_key)?;
     let same_name = before.map(|before| &before.name);
-    let name = text_again("step.name", said.text(3), same_name)?;
-    let (started, observed) = (said.or_zero(4), said.or_zero(5));
-    let end = step_end(said.or_zero(6) as u32, said.or_zero(7) as u32)?;
-    let (processes, cpu) = (said.or_zero(8), CpuTime(said.or_zero(9)));
-    let peak_memory = peak_memory(said.get(10), said.or_zero(11) as u32)?;
-    let [disk_read, disk_written] = [12, 13].map(|tag| said.get(tag).map(Bytes));
+    let name = text_again("step.name", fields.text(3), same_name)?;
+    let (started, observed) = (fields.or_zero(4), fields.or_zero(5));
+    let end = step_end(fields.or_zero(6) as u32, fields.or_zero(7) as u32)?;
+    let (processes, cpu) = (fields.or_zero(8), CpuTime(fields.or_zero(9)));
+    let peak_memory = peak_memory(fields.get(10), fields.or_zero(11) as u32)?;
+    let [disk_read, disk_written] = [12, 13].map(|tag| fields.get(tag).map(Bytes));
     let requested = Requested {
-        cores: said.get(14).map(MilliCores),
-        memory: said.get(15).map(Bytes),
+        cores: fields.get(14).map(MilliCores),
+        memory: fields.get(15).map(Bytes),
     };
-    let peak_cores = said.get(16).map(MilliCores);
-    let last_progress = BootClock::from_nanos(said.or_zero(17));
+    let peak_cores = fields.get(16).map(MilliCores);
+    let last_progress = BootClock::from_nanos(fields.or_zero(17));
     let tools_before = before.map_or_else(Default::default, |before| before.tools.as_slice());
-    let mut tools = List::of("tools of a step", MAX_TOOLS_A_STEP, tools_before.len());
-    said.each(18, |part| {
+    let mut tools = List::new("tools of a step", MAX_TOOLS_A_STEP, tools_before.len());
+    fields.each(18, |part| {
         tools.add(|read| tool(part, tools_before.get(read.len())))
     })?;
     let mut detail = StepDetail::default();
-    said.each(19, |part| resource_usage::read(part, &mut detail))?;
-    said.end(19)?;
+    fields.each(19, |part| resource_usage::read(part, &mut detail))?;
+    fields.end(19)?;
     if observed < started {
         return Err(wrong("step.observed_ns", "it lies before step.started_ns"));
     }
@@ -111,16 +111,16 @@ pub(super) fn usage(bytes: &[u8], before: Option<&StepUsage>) -> Result<StepUsag
 }
 
 fn tool(bytes: &[u8], before: Option<&ToolUsage>) -> Result<ToolUsage, DecodeError> {
-    let mut said = Fields::of(bytes);
-    let name = said.text(1);
+    let mut fields = Fields::new(bytes);
+    let name = fields.text(1);
     let told = ToolUsage {
         name: text_again("tool.name", name, before.map(|before| &before.name))?,
-        processes: said.or_zero(2),
-        cpu: CpuTime(said.or_zero(3)),
-        peak_memory: said.get(4).map(Bytes),
-        disk: said.get(5).map(Bytes),
+        processes: fields.or_zero(2),
+        cpu: CpuTime(fields.or_zero(3)),
+        peak_memory: fields.get(4).map(Bytes),
+        disk: fields.get(5).map(Bytes),
     };
-    said.end(5)?;
+    fields.end(5)?;
     Ok(told)
 }
 
@@ -144,7 +144,7 @@ fn step_kind(kind: u32) -> Result<StepKind, DecodeError> {
         Ok(proto::StepKind::Session) => StepKind::Session,
         Ok(proto::StepKind::Service) => StepKind::Service,
         Ok(proto::StepKind::Tree) => StepKind::Tree,
-        _ => return Err(wrong("step.kind", format!("{kind} is not known here"))),
+        _ => return Err(wrong("step.kind", format!("unknown value {kind}"))),
     })
 }
 
@@ -156,7 +156,7 @@ fn step_end(end: u32, code: u32) -> Result<StepEnd, DecodeError> {
         Ok(proto::EndKind::Signalled) => StepEnd::Signalled(small()?),
         Ok(proto::EndKind::OutOfMemory) => StepEnd::OutOfMemory,
         Ok(proto::EndKind::Unknown) => StepEnd::Unknown,
-        _ => return Err(wrong("step.end", format!("{end} is not known here"))),
+        _ => return Err(wrong("step.end", format!("unknown value {end}"))),
     })
 }
 
@@ -170,7 +170,7 @@ fn memory_source(source: u32) -> Result<MemorySource, DecodeError> {
         _ => {
             return Err(wrong(
                 "step.peak_memory_source",
-                format!("{source} is not known here"),
+                format!("unknown value {source}"),
             ));
         }
     })

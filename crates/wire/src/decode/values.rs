@@ -71,18 +71,18 @@ pub(crate) fn origin(origin: u32) -> Result<Origin, DecodeError> {
     match proto::Origin::try_from(origin.cast_signed()) {
         Ok(proto::Origin::Measured) => Ok(Origin::Measured),
         Ok(proto::Origin::Simulated) => Ok(Origin::Simulated),
-        _ => Err(wrong("origin", format!("{origin} is not known here"))),
+        _ => Err(wrong("origin", format!("unknown value {origin}"))),
     }
 }
 
 pub(crate) fn sent(bytes: &[u8]) -> Result<Sent, DecodeError> {
-    let mut said = Fields::of(bytes);
+    let mut fields = Fields::new(bytes);
     let told = Sent {
-        boot: named("sent.boot", said.text(1))?,
-        clock: BootClock::from_nanos(said.or_zero(2)),
-        wall: wall("sent.wall_us", said.or_zero(3))?,
+        boot: named("sent.boot", fields.text(1))?,
+        clock: BootClock::from_nanos(fields.or_zero(2)),
+        wall: wall("sent.wall_us", fields.or_zero(3))?,
     };
-    said.end(3)?;
+    fields.end(3)?;
     Ok(told)
 }
 

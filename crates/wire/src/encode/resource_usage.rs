@@ -2,8 +2,8 @@
 
 use ebb_telemetry::safe_text::clean;
 use ebb_telemetry::step::{
-    Asked, Handed, Namespaces, Opened, Parallelism, Reclaim, RunName, StepDetail, StepGpu,
-    StepNetwork, TaskState, Unmoved,
+    CpuWithoutProgress, Namespaces, OptInDetail, Parallelism, Reclaim, RunName, SchedulerLabels,
+    StepDetail, StepGpu, StepNetwork, SyscallIo, TaskState,
 };
 
 use crate::encode::values::{name, nanos, number};
@@ -36,10 +36,10 @@ pub(super) fn out(detail: &StepDetail) -> Option<Box<proto::Detail>> {
         network: detail.network.map(Into::into),
         gpu: detail.gpu.map(Into::into),
         run: detail.run.as_deref().map(Into::into),
-        handed: detail.handed.as_deref().map(Into::into),
-        opened: detail.opened.as_deref().map(Into::into),
-        asked: detail.asked.map(Into::into),
-        unmoved: detail.unmoved.map(Into::into),
+        scheduler_labels: detail.scheduler_labels.as_deref().map(Into::into),
+        opt_in_detail: detail.opt_in_detail.as_deref().map(Into::into),
+        syscall_io: detail.syscall_io.map(Into::into),
+        cpu_without_progress: detail.cpu_without_progress.map(Into::into),
         threads: detail.threads,
         user: detail.user,
         reclaim: detail.reclaim.map(Into::into),
@@ -110,33 +110,36 @@ fn short(text: &str, max_bytes: usize) -> String {
     clean(text, max_bytes).into_owned()
 }
 
-impl From<&Handed> for proto::Handed {
-    fn from(handed: &Handed) -> Self {
+impl From<&SchedulerLabels> for proto::SchedulerLabels {
+    fn from(scheduler_labels: &SchedulerLabels) -> Self {
         let label = |(key, value): (&String, &String)| proto::Label {
-            key: short(key, Handed::MAX_KEY_BYTES),
-            value: short(value, Handed::MAX_VALUE_BYTES),
+            key: short(key, SchedulerLabels::MAX_KEY_BYTES),
+            value: short(value, SchedulerLabels::MAX_VALUE_BYTES),
         };
-        let trace_id = handed.trace_id.as_deref();
+        let trace_id = scheduler_labels.trace_id.as_deref();
         Self {
-            trace_id: trace_id.map(|id| short(id, Handed::MAX_KEY_BYTES)),
-            labels: handed
+            trace_id: trace_id.map(|id| short(id, SchedulerLabels::MAX_KEY_BYTES)),
+            labels: scheduler_labels
                 .labels
                 .iter()
-                .take(Handed::MAX_LABELS)
+                .take(SchedulerLabels::MAX_LABELS)
                 .map(label)
                 .collect(),
         }
     }
 }
 
-impl From<&Opened> for proto::Opened {
-    fn from(opened: &Opened) -> Self {
+impl From<&OptInDetail> for proto::OptInDetail {
+    fn from(opt_in_detail: &OptInDetail) -> Self {
         let files = |(path, count): (&String, &u64)| proto::Files {
-            path: short(path, Opened::MAX_PATH_BYTES),
+            path: short(path, OptInDetail::MAX_PATH_BYTES),
             count: number(*count),
         };
-        let mut room = Opened::MAX_ARGUMENT_BYTES;
-        let arguments = opened.arguments.iter().take(Opened::MAX_ARGUMENTS);
+        let mut room = OptInDetail::MAX_ARGUMENT_BYTES;
+        let arguments = opt_in_detail
+            .arguments
+            .iter()
+            .take(OptInDetail::MAX_ARGUMENTS);
         Self {
             arguments: arguments
                 .map(|argument| {
@@ -145,33 +148,33 @@ impl From<&Opened> for proto::Opened {
                     argument
                 })
                 .collect(),
-            files: opened
+            files: opt_in_detail
                 .files
                 .iter()
-                .take(Opened::MAX_PATHS)
+                .take(OptInDetail::MAX_PATHS)
                 .map(files)
                 .collect(),
-            files_left_out: number(opened.files_left_out),
+            files_left_out: number(opt_in_detail.files_left_out),
         }
     }
 }
 
-impl From<Asked> for proto::Asked {
-    fn from(asked: Asked) -> Self {
+impl From<SyscallIo> for proto::SyscallIo {
+    fn from(syscall_io: SyscallIo) -> Self {
         Self {
-            read_bytes: number(asked.read.0),
-            written_bytes: number(asked.written.0),
-            read_calls: number(asked.read_calls),
-            write_calls: number(asked.write_calls),
+            read_bytes: number(syscall_io.read.0),
+            written_bytes: number(syscall_io.written.0),
+            read_calls: number(syscall_io.read_calls),
+            write_calls: number(syscall_io.write_calls),
         }
     }
 }
 
-impl From<Unmoved> for proto::Unmoved {
-    fn from(unmoved: Unmoved) -> Self {
+impl From<CpuWithoutProgress> for proto::CpuWithoutProgress {
+    fn from(cpu_without_progress: CpuWithoutProgress) -> Self {
         Self {
-            now_ns: nanos(unmoved.now),
-            longest_ns: nanos(unmoved.longest),
+            now_ns: nanos(cpu_without_progress.now),
+            longest_ns: nanos(cpu_without_progress.longest),
         }
     }
 }
@@ -179,7 +182,7 @@ impl From<Unmoved> for proto::Unmoved {
 impl From<Reclaim> for proto::Reclaim {
     fn from(reclaim: Reclaim) -> Self {
         Self {
-            taken_bytes: reclaim.taken.map(|bytes| number(bytes.0)),
+            pages_reclaimed_bytes: reclaim.pages_reclaimed.map(|bytes| number(bytes.0)),
             limit_hits: number(reclaim.limit_hits),
         }
     }

@@ -1,7 +1,7 @@
-//! What a node may send to harm the reader, and what its users may call their programs.
+//! Messages that could harm the reader, and unusual names of programs.
 
 use ebb_telemetry::safe_text::clean;
-use ebb_telemetry::step::{Handed, Opened};
+use ebb_telemetry::step::{OptInDetail, SchedulerLabels};
 use ebb_wire::{MAX_DECODED_MESSAGE_BYTES, MAX_DECODED_OBJECT_BYTES};
 use prost::encoding::{WireType, encode_key, encode_varint};
 
@@ -95,16 +95,16 @@ fn a_step_that_cannot_be_read_is_left_out_and_the_rest_is_kept() {
         let list = part(list_tag, b"").repeat(count);
         [good.clone(), part(19, &part(tag, &list))].concat()
     };
-    check(many(15, 1, Opened::MAX_ARGUMENTS + 1));
-    check(many(15, 2, Opened::MAX_PATHS + 1));
-    check(many(14, 2, Handed::MAX_LABELS + 1));
+    check(many(15, 1, OptInDetail::MAX_ARGUMENTS + 1));
+    check(many(15, 2, OptInDetail::MAX_PATHS + 1));
+    check(many(14, 2, SchedulerLabels::MAX_LABELS + 1));
     check([good.clone(), part(18, b"").repeat(17)].concat());
 }
 
 #[test]
 fn a_small_message_never_takes_more_memory_than_is_allowed() {
     // 128 steps of 128 empty arguments each: a few hundred bytes once packed.
-    let list = part(1, b"").repeat(Opened::MAX_ARGUMENTS);
+    let list = part(1, b"").repeat(OptInDetail::MAX_ARGUMENTS);
     let step = [step_bytes(&step()), part(19, &part(15, &list))].concat();
     let body = with_steps(&vec![step; 128]);
     assert!(body.len() < 1_000, "{}", body.len());
@@ -157,11 +157,11 @@ proptest! {
             key: text.clone(),
             pipeline: Some(text.clone()),
         }));
-        one.detail.handed = Some(Box::new(Handed {
+        one.detail.scheduler_labels = Some(Box::new(SchedulerLabels {
             trace_id: Some(text.clone()),
             labels: (0..count).map(|n| (format!("{n}{label}"), text.clone())).collect(),
         }));
-        let opened = Opened {
+        let opt_in_detail = OptInDetail {
             arguments: vec![text.clone(); count * 5],
             files: (0..count).map(|n| (format!("{n}{text}"), 1)).collect(),
             files_left_out: 0,
@@ -177,7 +177,7 @@ proptest! {
         prop_assert_eq!(&of_step.id.key, &clean(&key, 256));
         prop_assert_eq!(&of_step.name, &clean(&name, 256));
         prop_assert_eq!(&of_step.tools[0].name, &clean(&tool, 256));
-        one.detail.opened = Some(Box::new(opened));
+        one.detail.opt_in_detail = Some(Box::new(opt_in_detail));
         let ended = StepBatch { steps: vec![one], ..batch() };
         let object = encode_steps(&sent(), &ended).expect("it fits");
         prop_assert_eq!(decode_steps(&object).expect("it reads").refused_steps, 0);

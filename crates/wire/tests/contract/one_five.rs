@@ -1,4 +1,4 @@
-//! What version 1.5 added.
+//! The fields that version 1.5 added.
 
 use ebb_telemetry::step::Namespaces;
 

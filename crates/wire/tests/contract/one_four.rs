@@ -1,6 +1,6 @@
-//! What version 1.4 added.
+//! The fields that version 1.4 added.
 
-use ebb_telemetry::step::{Asked, Reclaim, Unmoved};
+use ebb_telemetry::step::{CpuWithoutProgress, Reclaim, SyscallIo};
 
 use super::one_three::heartbeat_of_one_three;
 use super::*;
@@ -11,13 +11,13 @@ const GOLDEN_HEARTBEATS_1_4: &str = include_str!("../golden/heartbeat-1.4.txt");
 pub(super) fn heartbeat_of_one_four() -> Heartbeat {
     let mut heartbeat = heartbeat_of_one_three();
     let detail = &mut heartbeat.steps[0].detail;
-    detail.asked = Some(Asked {
+    detail.syscall_io = Some(SyscallIo {
         read: Bytes::gib(7),
         written: Bytes(0),
         read_calls: 9,
         write_calls: u64::MAX,
     });
-    detail.unmoved = Some(Unmoved {
+    detail.cpu_without_progress = Some(CpuWithoutProgress {
         now: Duration::ZERO,
         longest: Duration::from_secs(600),
     });
@@ -25,7 +25,7 @@ pub(super) fn heartbeat_of_one_four() -> Heartbeat {
     detail.user = Some(0);
     detail.memory_now = Some(Bytes::mib(900));
     detail.reclaim = Some(Reclaim {
-        taken: Some(Bytes(0)),
+        pages_reclaimed: Some(Bytes(0)),
         limit_hits: 12,
     });
     heartbeat.detail.memory_used = Some(Bytes::gib(3));
@@ -34,8 +34,8 @@ pub(super) fn heartbeat_of_one_four() -> Heartbeat {
 
 /// The heartbeat as it is written today: counters end at the largest number of the lake.
 pub(super) fn with_storable_numbers(mut heartbeat: Heartbeat) -> Heartbeat {
-    if let Some(asked) = &mut heartbeat.steps[0].detail.asked {
-        asked.write_calls = asked.write_calls.min(i64::MAX.cast_unsigned());
+    if let Some(syscall_io) = &mut heartbeat.steps[0].detail.syscall_io {
+        syscall_io.write_calls = syscall_io.write_calls.min(i64::MAX.cast_unsigned());
     }
     heartbeat
 }
@@ -56,12 +56,12 @@ fn what_one_four_added_is_read_back_whole() {
         assert_eq!(read.heartbeats, vec![heartbeat]);
     };
     check(|_| {});
-    check(|d| (d.asked, d.threads) = (None, None));
-    check(|d| (d.unmoved, d.user) = (None, None));
+    check(|d| (d.syscall_io, d.threads) = (None, None));
+    check(|d| (d.cpu_without_progress, d.user) = (None, None));
     check(|d| (d.reclaim, d.memory_now) = (None, None));
     check(|d| {
         d.reclaim = Some(Reclaim {
-            taken: None,
+            pages_reclaimed: None,
             limit_hits: 0,
         });
     });

@@ -1,4 +1,4 @@
-//! What version 1.6 added.
+//! The fields that version 1.6 added.
 
 use super::*;
 

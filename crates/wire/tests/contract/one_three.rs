@@ -1,6 +1,6 @@
-//! What version 1.3 added.
+//! The fields that version 1.3 added.
 
-use ebb_telemetry::step::{Handed, Opened};
+use ebb_telemetry::step::{OptInDetail, SchedulerLabels};
 
 use super::*;
 
@@ -10,7 +10,7 @@ const GOLDEN_HEARTBEATS_1_3: &str = include_str!("../golden/heartbeat-1.3.txt");
 pub(super) fn heartbeat_of_one_three() -> Heartbeat {
     let mut heartbeat = heartbeat_of_one_two();
     let detail = &mut heartbeat.steps[0].detail;
-    detail.handed = Some(Box::new(Handed {
+    detail.scheduler_labels = Some(Box::new(SchedulerLabels {
         trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".into()),
         labels: [("run".into(), "r7".into()), ("<b>".into(), "é".into())].into(),
     }));
@@ -30,9 +30,9 @@ fn what_one_three_added_is_read_back_whole() {
     assert_eq!(read.heartbeats, vec![heartbeat_of_one_three()]);
 }
 
-/// What only steps have that ended.
-fn opened() -> Opened {
-    Opened {
+/// Data of ended tasks only.
+fn opt_in_detail() -> OptInDetail {
+    OptInDetail {
         arguments: vec!["bwa".into(), "mem".into(), String::new()],
         files: [("/data/ref".into(), 3)].into(),
         files_left_out: 1,
@@ -43,7 +43,7 @@ fn opened() -> Opened {
 fn arguments_and_files_are_read_of_steps_that_ended_and_of_no_other() {
     let with_files = StepUsage {
         detail: StepDetail {
-            opened: Some(Box::new(opened())),
+            opt_in_detail: Some(Box::new(opt_in_detail())),
             ..heartbeat_of_one_three().steps.remove(0).detail
         },
         ..step()
@@ -60,6 +60,6 @@ fn arguments_and_files_are_read_of_steps_that_ended_and_of_no_other() {
     };
     let body = encode_heartbeats(&sent(), &[running]).expect("it fits");
     let read = decode_heartbeats(&body).expect("it reads");
-    assert_eq!(read.heartbeats[0].steps[0].detail.opened, None);
+    assert_eq!(read.heartbeats[0].steps[0].detail.opt_in_detail, None);
     assert_eq!(read.refused_steps, 0);
 }

@@ -14,28 +14,28 @@ fn waits(process: Process, cpu_ms: u64) -> TaskSample {
 }
 
 /// A task that waits at a scan at 11 s and at 21 s.
-fn waiting() -> (Fold, Process) {
-    let mut fold = fold();
-    let bwa = run_in_task(&mut fold, 60, 2_000);
-    pass(
-        &mut fold,
+fn waiting() -> (IntervalAggregator, Process) {
+    let mut aggregator = aggregator();
+    let bwa = run_in_task(&mut aggregator, 60, 2_000);
+    scan(
+        &mut aggregator,
         11_000,
         &[sample(daemon(), 500, 1), waits(bwa, 100)],
     );
-    pass(
-        &mut fold,
+    scan(
+        &mut aggregator,
         21_000,
         &[sample(daemon(), 500, 1), waits(bwa, 100)],
     );
-    (fold, bwa)
+    (aggregator, bwa)
 }
 
 #[test]
 fn the_time_of_passes_left_out_is_covered_and_waited_for_what_the_last_one_saw() {
-    let (mut fold, bwa) = waiting();
-    let before = fold.close(at(21_000), 0, None);
+    let (mut aggregator, bwa) = waiting();
+    let before = aggregator.close(at(21_000), 0, None);
     for second in [31, 41, 51] {
-        fold.leave_out(at(second * 1_000));
+        aggregator.skip_scan(at(second * 1_000));
     }
     // Busy again: the task used eight of the last ten seconds.
     let working = TaskSample {
@@ -44,8 +44,8 @@ fn the_time_of_passes_left_out_is_covered_and_waited_for_what_the_last_one_saw()
     };
     let samples = Samples::living(vec![sample(daemon(), 500, 1), working], Vec::new());
     let busy = Some(CpuTime::from_millis(8_010));
-    fold.pass(at(61_000), busy, &samples, |_, _| Reading::default());
-    let interval = fold.close(at(61_000), 0, None);
+    aggregator.scan(at(61_000), busy, &samples, |_, _| Reading::default());
+    let interval = aggregator.close(at(61_000), 0, None);
     assert_eq!(interval.coverage.cpu, Some(Share::ALL));
     assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(8_050)));
     let step = &interval.running[0];
@@ -80,42 +80,42 @@ fn the_time_of_passes_left_out_is_covered_and_waited_for_what_the_last_one_saw()
 
 #[test]
 fn next_to_nothing_over_passes_left_out_is_no_progress() {
-    let (mut fold, bwa) = waiting();
-    let check = |fold: &mut Fold, from_s: u64, cpu_ms: u64, expect_s: u64| {
+    let (mut aggregator, bwa) = waiting();
+    let check = |aggregator: &mut IntervalAggregator, from_s: u64, cpu_ms: u64, expect_s: u64| {
         for tick in 1..=5 {
-            fold.leave_out(at((from_s + tick * 10) * 1_000));
+            aggregator.skip_scan(at((from_s + tick * 10) * 1_000));
         }
         let end = at((from_s + 60) * 1_000);
         let samples = Samples::living(vec![sample(daemon(), 500, 1), waits(bwa, cpu_ms)], vec![]);
         let busy = Some(CpuTime::from_millis(900));
-        fold.pass(end, busy, &samples, |_, _| Reading::default());
-        let step = &fold.close(end, 0, None).running[0];
+        aggregator.scan(end, busy, &samples, |_, _| Reading::default());
+        let step = &aggregator.close(end, 0, None).running[0];
         assert_eq!(step.last_progress, at(expect_s * 1_000), "{from_s}");
     };
-    let start = fold.close(at(21_000), 0, None).running[0].last_progress;
+    let start = aggregator.close(at(21_000), 0, None).running[0].last_progress;
     // 0.59 s in a minute is less than a hundredth of a core, 0.61 s is more.
-    check(&mut fold, 21, 690, start.as_nanos() / 1_000_000_000);
-    check(&mut fold, 81, 1_300, 141);
+    check(&mut aggregator, 21, 690, start.as_nanos() / 1_000_000_000);
+    check(&mut aggregator, 81, 1_300, 141);
 }
 
 #[test]
 fn a_step_that_begins_or_ends_wants_a_pass() {
-    let (mut fold, bwa) = waiting();
-    assert!(!fold.awaits_pass());
+    let (mut aggregator, bwa) = waiting();
+    assert!(!aggregator.needs_scan());
     // Events report the children of a task, and the next scan contains them.
     let child = process(61, 22_000, 60, TASK_CGROUP, "bwa");
-    fold.event(ProcessEvent::Forked(child));
-    assert!(!fold.awaits_pass());
+    aggregator.event(ProcessEvent::Forked(child));
+    assert!(!aggregator.needs_scan());
     for process in [child, bwa] {
         let end = ended(process, 31_500, ExitStatus::Code(0), totals(100, 0));
-        fold.event(end);
+        aggregator.event(end);
     }
-    assert!(fold.awaits_pass());
+    assert!(aggregator.needs_scan());
     // Its last totals have not arrived yet.
-    pass(&mut fold, 32_000, &[sample(daemon(), 500, 1)]);
-    assert!(fold.take_ended().is_empty() && fold.awaits_pass());
-    pass(&mut fold, 42_000, &[sample(daemon(), 500, 1)]);
-    assert!(!fold.take_ended().is_empty() && !fold.awaits_pass());
-    run_in_task(&mut fold, 62, 43_000);
-    assert!(fold.awaits_pass());
+    scan(&mut aggregator, 32_000, &[sample(daemon(), 500, 1)]);
+    assert!(aggregator.take_ended().is_empty() && aggregator.needs_scan());
+    scan(&mut aggregator, 42_000, &[sample(daemon(), 500, 1)]);
+    assert!(!aggregator.take_ended().is_empty() && !aggregator.needs_scan());
+    run_in_task(&mut aggregator, 62, 43_000);
+    assert!(aggregator.needs_scan());
 }

@@ -1,111 +1,100 @@
-//! Tests that the layouts match the eBPF programs and that records are read correctly.
-
-use std::collections::BTreeMap;
-use std::mem::offset_of;
+//! Tests of the conversion of records, and of the generator of their types.
 
 use super::*;
+use bytemuck::Zeroable;
+
+#[path = "../../../build/records.rs"]
+mod generator;
 
 const EVENT_H: &str = include_str!("../../../../ebpf/event.h");
 
-/// The assertions in `event.h` about its structs, as `(struct.field, number)`.
-fn asserted() -> BTreeMap<String, usize> {
-    let claim = |line: &str| {
-        let inner = line.strip_prefix("_Static_assert(")?;
-        let (what, number) = inner.split_once(" == ")?;
-        let (number, _) = number.split_once(',')?;
-        let what = what
-            .trim_start_matches("__builtin_offsetof(struct ")
-            .trim_start_matches("sizeof(struct ")
-            .trim_end_matches(')')
-            .replace(", ", ".");
-        Some((what, number.parse().ok()?))
+#[test]
+fn a_header_that_is_not_understood_is_refused() {
+    let check = |old: &str, new: &str, expect: &str| {
+        assert!(EVENT_H.contains(old), "{old}");
+        let changed = EVENT_H.replace(old, new);
+        match generator::generate(&changed) {
+            Ok(_) => panic!("'{new}' was accepted"),
+            Err(problem) => assert_eq!(problem, expect),
+        }
     };
-    EVENT_H.lines().filter_map(claim).collect()
+    let not_understood =
+        |line: &str| format!("failed to read ebpf/event.h: '{line}' is not understood");
+    check("__u32 tid;", "__u16 tid;", &not_understood("__u16 tid;"));
+    check(
+        "__u32 tid;",
+        "__u32 tid : 3;",
+        &not_understood("__u32 tid : 3;"),
+    );
+    check("EBB_FORK = 1,", "EBB_FORK,", &not_understood("EBB_FORK,"));
+    check(
+        "[EBB_FRAMES]",
+        "[FRAMES]",
+        &not_understood("__u64 stack[FRAMES];"),
+    );
+    check(
+        "};\n\n/* A cgroup",
+        "} __packed;\n\n/* A cgroup",
+        &not_understood("} __packed;"),
+    );
+    let padding = "struct ebb_head needs padding before at_ns";
+    check("\t__u32 flags;\n", "", padding);
+    let at_end = "struct ebb_task needs padding at its end";
+    check(
+        "\t__u32 uid;\n};\n\n/* A task that",
+        "};\n\n/* A task that",
+        at_end,
+    );
 }
 
 #[test]
-fn each_record_has_the_layout_that_the_kernel_half_asserts() {
-    macro_rules! twins {
-        ($($c:literal $rust:ident { $($field:ident)* })*) => {
-            BTreeMap::from([$(
-                ($c.to_owned(), size_of::<$rust>()),
-                $((format!("{}.{}", $c, stringify!($field)), offset_of!($rust, $field)),)*
-            )*])
-        };
-    }
-    let mut ours = twins! {
-        "ebb_head" Head { flags at_ns start_ns cgroup_id tgid ppid comm }
-        "ebb_exec" Exec { maxrss_pages work_parent work_leaf uid }
-        "ebb_exit" Exit { cpu_ns read_bytes write_bytes rss_pages hiwater_pages maxrss_pages exit_code }
-        "ebb_finer" RawFiner { system_ns voluntary minor_faults run_queue_ns disk_delay_ns asked_read_bytes asked_write_bytes read_calls write_calls }
-        "ebb_reap" Reap { finer }
-        "ebb_socket" RawSocket { socket received_bytes sent_bytes retransmits }
-        "ebb_task" Task { cpu_ns ended_cpu_ns anon_pages hiwater_pages maxrss_pages finer stack tid uid }
-        "ebb_rested" Rested { tid }
+fn each_field_has_the_offset_that_clang_is_asked_to_check() {
+    let records = match generator::generate(EVENT_H) {
+        Ok(records) => records,
+        Err(problem) => panic!("{problem}"),
     };
-    ours.insert("ebb_cgroup".into(), size_of::<Head>() + PATH_BYTES);
-    ours.insert("ebb_cgroup.path".into(), size_of::<Head>());
-    assert_eq!(asserted(), ours);
+    let check = |name: &str, offset: usize| {
+        let claim = format!("__builtin_offsetof(struct {name}) == {offset}, ");
+        assert!(records.assertions.contains(&claim), "{claim}");
+    };
+    check("ebb_head, comm", core::mem::offset_of!(RawHead, comm));
+    check("ebb_exec, uid", core::mem::offset_of!(RawExec, uid));
+    check(
+        "ebb_reap, counters",
+        core::mem::offset_of!(RawReap, counters),
+    );
+    check("ebb_cgroup, path", core::mem::offset_of!(RawCgroup, path));
+    check("ebb_task, stack", core::mem::offset_of!(RawTask, stack));
+    check("ebb_task, uid", core::mem::offset_of!(RawTask, uid));
+    assert!(records.rust.contains("pub(super) struct RawTask {"));
+    let size = format!("sizeof(struct ebb_task) == {}, ", size_of::<RawTask>());
+    assert!(records.assertions.contains(&size), "{size}");
 }
 
 #[test]
-fn the_kinds_and_flags_have_the_numbers_of_the_kernel_half() {
-    let check = |name: &str, number: u32| {
-        let line = format!("\t{name} = {number},\n");
-        assert!(EVENT_H.contains(&line), "{line}");
-    };
-    check("EBB_FORK", FORK);
-    check("EBB_EXEC", EXEC);
-    check("EBB_EXIT", EXIT);
-    check("EBB_REAP", REAP);
-    check("EBB_OOM", OOM);
-    check("EBB_CGROUP", CGROUP);
-    check("EBB_SOCKET", SOCKET);
-    check("EBB_RESTED", RESTED);
-    check("EBB_KINDS", KINDS);
-    check("EBB_HAS_CGROUP", HAS_CGROUP);
-    check("EBB_HAS_MM", HAS_MM);
-    check("EBB_HAS_IO", HAS_IO);
-    check("EBB_HAS_APART", HAS_APART);
-    check("EBB_APART", APART);
-    check("EBB_THREAD", THREAD);
-    check("EBB_KTHREAD", KERNEL_THREAD);
-    check("EBB_ZOMBIE", ZOMBIE);
-    check("EBB_NEXTFLOW", NEXTFLOW);
-    check("EBB_ON_CPU", ON_CPU);
-    check("EBB_RUNNABLE", RUNNABLE);
-    check("EBB_IO_WAIT", IO_WAIT);
-    check("EBB_HAS_STACK", HAS_STACK);
-    check("EBB_HAS_RUN_QUEUE", HAS_RUN_QUEUE);
-    check("EBB_HAS_DISK_DELAY", HAS_DISK_DELAY);
-    check("EBB_LOOPBACK", LOOPBACK);
-    assert!(EVENT_H.contains(&format!("#define EBB_FRAMES {FRAMES}\n")));
-}
-
-#[test]
-fn a_task_that_rested_is_named_or_told_as_before_where_that_was_kept() {
+fn an_unchanged_task_has_its_previous_values_or_is_named() {
     let task = |tid: u32, cpu_ns: u64| {
-        let mut task = Task::zeroed();
+        let mut task = RawTask::zeroed();
         (task.tid, task.cpu_ns) = (tid, cpu_ns);
         task
     };
     let before = [task(2, 20), task(5, 50)];
-    let check = |told: &[Result<Task, u32>], expect: &[(u32, u64)], resting: &[u32]| {
+    let check = |told: &[Result<RawTask, u32>], expect: &[(u32, u64)], resting: &[u32]| {
         let mut bytes = Vec::new();
         for one in told {
             match one {
                 Ok(task) => bytes.extend(bytemuck::bytes_of(task)),
                 Err(tid) => {
-                    let (kind, tid) = (RESTED, *tid);
-                    bytes.extend(bytemuck::bytes_of(&Rested { kind, tid }));
+                    let (kind, tid) = (UNCHANGED, *tid);
+                    bytes.extend(bytemuck::bytes_of(&RawUnchanged { kind, tid }));
                 }
             }
         }
-        for torn in 0..size_of::<Rested>() {
+        for torn in 0..size_of::<RawUnchanged>() {
             bytes.resize(bytes.len() + torn.min(1), 0);
-            let (got, rested) = tasks(&bytes, &before);
+            let (got, unchanged) = tasks(&bytes, &before);
             let got: Vec<_> = got.iter().map(|t| (t.tid, t.cpu_ns)).collect();
-            assert_eq!((&*got, &*rested), (expect, resting));
+            assert_eq!((&*got, &*unchanged), (expect, resting));
         }
     };
     check(&[], &[], &[]);
@@ -134,7 +123,7 @@ fn an_exit_code_is_a_signal_in_seven_bits_or_a_status_above_them() {
 
 #[test]
 fn a_record_that_is_cut_short_or_of_no_known_kind_is_refused() {
-    let mut head: Head = Zeroable::zeroed();
+    let mut head: RawHead = Zeroable::zeroed();
     head.kind = EXIT;
     assert_eq!(event(bytemuck::bytes_of(&head)), None);
     head.kind = 99;

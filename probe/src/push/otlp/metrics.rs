@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Sums;
+use super::CounterSums;
 
 /// The owner of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +34,7 @@ enum Kind {
 
 /// The time of a value, and the start of its sum.
 #[derive(Debug, Clone, Copy)]
-struct Span {
+struct TimeSpan {
     start: Timestamp,
     end: Timestamp,
 }
@@ -51,7 +51,7 @@ impl Gathered {
     fn point(
         &mut self,
         (name, unit, kind): (&'static str, &'static str, Kind),
-        span: Span,
+        span: TimeSpan,
         value: f64,
         attributes: &[Attribute<'_>],
     ) {
@@ -70,9 +70,9 @@ impl Gathered {
     }
 
     /// Adds one interval of the node; `sums` contains the earlier intervals.
-    pub(super) fn node(&mut self, h: &Heartbeat, sums: &mut Sums) {
+    pub(super) fn node(&mut self, h: &Heartbeat, sums: &mut CounterSums) {
         let start = before(h.wall_at_end, h.end, h.start);
-        let span = Span {
+        let span = TimeSpan {
             start: *sums.since.get_or_insert(start),
             end: h.wall_at_end,
         };
@@ -108,7 +108,7 @@ impl Gathered {
         self.gpus(h, span);
     }
 
-    fn levels(&mut self, h: &Heartbeat, span: Span) {
+    fn levels(&mut self, h: &Heartbeat, span: TimeSpan) {
         let cores = h.hardware.cores.0 as f64 / 1000.0;
         let connections = h.detail.network.and_then(|network| network.connections);
         for (metric, unit, value) in [
@@ -136,7 +136,7 @@ impl Gathered {
         }
     }
 
-    fn coverage(&mut self, h: &Heartbeat, span: Span) {
+    fn coverage(&mut self, h: &Heartbeat, span: TimeSpan) {
         let coverage = &h.coverage;
         for (signal, share) in [
             ("cpu", coverage.cpu),
@@ -153,7 +153,7 @@ impl Gathered {
         }
     }
 
-    fn gpus(&mut self, h: &Heartbeat, span: Span) {
+    fn gpus(&mut self, h: &Heartbeat, span: TimeSpan) {
         for gpu in &h.detail.gpus {
             let number = gpu.number.to_string();
             let which = [("hw.id", number.as_str()), ("hw.name", gpu.model.as_str())];
@@ -176,11 +176,11 @@ impl Gathered {
 
     /// Adds a task so far. The boot-time clock was `clock` when the wall clock was `wall`.
     pub(super) fn step(&mut self, step: &StepUsage, wall: Timestamp, clock: BootClock) {
-        let span = Span {
+        let span = TimeSpan {
             start: before(wall, clock, step.started),
             end: before(wall, clock, step.observed),
         };
-        let names = Names::of(step.id.kind);
+        let names = MetricNames::of(step.id.kind);
         let kind = word(step.id.kind);
         let mut which: Vec<Attribute<'_>> = vec![
             ("ebb.step.kind", &kind),
@@ -270,15 +270,15 @@ fn metric(((name, unit, kind), points): ((&str, &str, Kind), Vec<Value>)) -> Val
     json!({ "name": name, "unit": unit, "sum": sum })
 }
 
-/// Names of a task's metrics, and of the attribute for its key.
-struct Names {
+/// MetricNames of a task's metrics, and of the attribute for its key.
+struct MetricNames {
     id: Option<&'static str>,
     cpu: &'static str,
     disk: &'static str,
     network: &'static str,
 }
 
-impl Names {
+impl MetricNames {
     /// OpenTelemetry has names for containers, and fewer for pods.
     const fn of(kind: StepKind) -> Self {
         let ours = Self {

@@ -34,10 +34,10 @@ async fn answer(listener: &TcpListener, answer: &str) -> (String, Value) {
     }
 }
 
-async fn collector() -> (TcpListener, Collector) {
+async fn collector() -> (TcpListener, OtlpCollector) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
-    let collector = Collector::at(&format!("http://{address}/")).expect("loopback");
+    let collector = OtlpCollector::at(&format!("http://{address}/")).expect("loopback");
     (listener, collector)
 }
 
@@ -183,6 +183,6 @@ fn a_collector_is_reached_in_secret_or_on_this_machine() {
         ("http://otel.example.org:4318", false),
         ("otel", false),
     ] {
-        assert_eq!(Collector::at(address).is_ok(), expect, "{address}");
+        assert_eq!(OtlpCollector::at(address).is_ok(), expect, "{address}");
     }
 }

@@ -45,7 +45,7 @@ impl Past {
 }
 
 fn unmoved(profiled: &Profiled<'_>) -> (Duration, u32) {
-    let told = well_ended(profiled).filter_map(|run| run.step.usage.detail.unmoved);
+    let told = well_ended(profiled).filter_map(|run| run.step.usage.detail.cpu_without_progress);
     told.fold((Duration::ZERO, 0), |(longest, runs), unmoved| {
         (longest.max(unmoved.longest), runs + 1)
     })

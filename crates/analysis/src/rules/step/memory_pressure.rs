@@ -77,7 +77,7 @@ mod tests {
             let world = run_for(60, |s| {
                 s.peak_memory = Some(peak(mib, source));
                 s.detail.reclaim = Some(Reclaim {
-                    taken: None,
+                    pages_reclaimed: None,
                     limit_hits: 12,
                 });
             });

@@ -26,7 +26,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     } = it.step.past;
     let least = Duration::from_secs(policy.spinning_seconds);
     let bound = (longest.mul_f64(f64::from(policy.slow_ppm) / 1e6)).max(least);
-    let unmoved_for = detail.unmoved.map(|unmoved| unmoved.now);
+    let unmoved_for = detail.cpu_without_progress.map(|unmoved| unmoved.now);
     let spins = it.ends(q)
         && q.holds(
             "How many earlier tasks succeeded and reported their activity?",
@@ -78,12 +78,12 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
 mod tests {
     use super::*;
     use crate::testing::step_world::{ended, run_of, verdict};
-    use ebb_telemetry::step::resource_usage::Unmoved;
+    use ebb_telemetry::step::resource_usage::CpuWithoutProgress;
     use ebb_telemetry::step::{StepKind, StepUsage};
 
     fn unmoved(usage: &mut StepUsage, now: u64, longest: u64) {
         let minutes = |n: u64| Duration::from_secs(n * 60);
-        usage.detail.unmoved = Some(Unmoved {
+        usage.detail.cpu_without_progress = Some(CpuWithoutProgress {
             now: minutes(now),
             longest: minutes(longest),
         });

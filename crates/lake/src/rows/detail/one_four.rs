@@ -1,6 +1,6 @@
 //! The columns that version 1.4 of the wire contract added.
 
-use ebb_telemetry::step::resource_usage::{Asked, Reclaim, Unmoved};
+use ebb_telemetry::step::resource_usage::{CpuWithoutProgress, Reclaim, SyscallIo};
 use ebb_telemetry::units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -8,25 +8,25 @@ use super::super::column::{ColumnError, get, get_some, get_time, put, put_some, 
 
 /// Bytes and calls to read and write.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct AskedRow {
+pub(super) struct SyscallIoRow {
     read_bytes: i64,
     written_bytes: i64,
     read_calls: i64,
     write_calls: i64,
 }
 
-impl AskedRow {
-    pub(super) fn new(asked: &Asked) -> Result<Self, ColumnError> {
+impl SyscallIoRow {
+    pub(super) fn new(io: &SyscallIo) -> Result<Self, ColumnError> {
         Ok(Self {
-            read_bytes: put("detail.asked.read_bytes", asked.read.0)?,
-            written_bytes: put("detail.asked.written_bytes", asked.written.0)?,
-            read_calls: put("detail.asked.read_calls", asked.read_calls)?,
-            write_calls: put("detail.asked.write_calls", asked.write_calls)?,
+            read_bytes: put("detail.asked.read_bytes", io.read.0)?,
+            written_bytes: put("detail.asked.written_bytes", io.written.0)?,
+            read_calls: put("detail.asked.read_calls", io.read_calls)?,
+            write_calls: put("detail.asked.write_calls", io.write_calls)?,
         })
     }
 
-    pub(super) fn get(&self) -> Result<Asked, ColumnError> {
-        Ok(Asked {
+    pub(super) fn get(&self) -> Result<SyscallIo, ColumnError> {
+        Ok(SyscallIo {
             read: Bytes(get("detail.asked.read_bytes", self.read_bytes)?),
             written: Bytes(get("detail.asked.written_bytes", self.written_bytes)?),
             read_calls: get("detail.asked.read_calls", self.read_calls)?,
@@ -36,21 +36,21 @@ impl AskedRow {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct UnmovedRow {
+pub(super) struct CpuWithoutProgressRow {
     now_ns: i64,
     longest_ns: i64,
 }
 
-impl UnmovedRow {
-    pub(super) fn new(unmoved: &Unmoved) -> Result<Self, ColumnError> {
+impl CpuWithoutProgressRow {
+    pub(super) fn new(cpu_time: &CpuWithoutProgress) -> Result<Self, ColumnError> {
         Ok(Self {
-            now_ns: put_time("detail.unmoved.now_ns", unmoved.now)?,
-            longest_ns: put_time("detail.unmoved.longest_ns", unmoved.longest)?,
+            now_ns: put_time("detail.unmoved.now_ns", cpu_time.now)?,
+            longest_ns: put_time("detail.unmoved.longest_ns", cpu_time.longest)?,
         })
     }
 
-    pub(super) fn get(&self) -> Result<Unmoved, ColumnError> {
-        Ok(Unmoved {
+    pub(super) fn get(&self) -> Result<CpuWithoutProgress, ColumnError> {
+        Ok(CpuWithoutProgress {
             now: get_time("detail.unmoved.now_ns", self.now_ns)?,
             longest: get_time("detail.unmoved.longest_ns", self.longest_ns)?,
         })
@@ -65,7 +65,7 @@ pub(super) struct ReclaimRow {
 
 impl ReclaimRow {
     pub(super) fn new(reclaim: &Reclaim) -> Result<Self, ColumnError> {
-        let taken = reclaim.taken.map(|bytes| bytes.0);
+        let taken = reclaim.pages_reclaimed.map(|bytes| bytes.0);
         Ok(Self {
             taken_bytes: put_some("detail.reclaim.taken_bytes", taken)?,
             limit_hits: put("detail.reclaim.limit_hits", reclaim.limit_hits)?,
@@ -75,7 +75,7 @@ impl ReclaimRow {
     pub(super) fn get(&self) -> Result<Reclaim, ColumnError> {
         let taken = get_some("detail.reclaim.taken_bytes", self.taken_bytes)?;
         Ok(Reclaim {
-            taken: taken.map(Bytes),
+            pages_reclaimed: taken.map(Bytes),
             limit_hits: get("detail.reclaim.limit_hits", self.limit_hits)?,
         })
     }

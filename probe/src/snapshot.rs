@@ -13,12 +13,12 @@ use crate::collector::Collector;
 use crate::config::Config;
 use crate::connect;
 use crate::daemon::report::Report;
+use crate::label_rules::Rules;
 use crate::node;
-use crate::rules::Rules;
 
 /// The result of one interval.
 #[derive(Debug, Serialize)]
-pub struct Seen {
+pub struct Snapshot {
     /// The heartbeat as the daemon would send it.
     pub heartbeat: Heartbeat,
     /// The tasks that ended in the interval.
@@ -26,18 +26,18 @@ pub struct Seen {
 }
 
 /// Observes one interval, or until `stop`.
-pub async fn watch(
+pub async fn take(
     config: &Config,
     rules: Rules,
     stop: impl Future<Output = ()>,
-) -> anyhow::Result<Seen> {
-    let (passes, period) = config.passes();
+) -> anyhow::Result<Snapshot> {
+    let (scans, period) = config.scans();
     let mut collector = Collector::start(Hierarchy::find()?, rules, period)?;
-    let mut looks = node::Looks::begin()?;
+    let mut sampler = node::MachineSampler::begin()?;
     let mut ended = Vec::new();
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     tokio::pin!(stop);
-    for _ in 0..passes {
+    for _ in 0..scans {
         let stopped = async {
             tokio::select! {
                 () = &mut stop => true,
@@ -45,29 +45,29 @@ pub async fn watch(
             }
         };
         let stopped = collector.drain_until(stopped).await?;
-        ended.extend(collector.pass()?);
+        ended.extend(collector.scan()?);
         if stopped {
             break;
         }
     }
     ended.extend(collector.last_ended());
     let (interval, events_lost) = collector.close();
-    let mut machine = looks.now();
+    let mut machine = sampler.now();
     machine.probe.events_lost = events_lost;
     let mut report = Report::new(connect::this_run(node::host_name()?)?, Duration::ZERO);
     let (heartbeat, _) = report.heartbeat(interval, machine);
-    Ok(Seen { heartbeat, ended })
+    Ok(Snapshot { heartbeat, ended })
 }
 
 /// The interval as a table.
-pub fn table(seen: &Seen) -> String {
+pub fn table(snapshot: &Snapshot) -> String {
     let mut out = String::new();
-    let told = write_all(&mut out, seen);
+    let told = write_all(&mut out, snapshot);
     debug_assert!(told.is_ok(), "a string takes everything");
     out
 }
 
-fn write_all(out: &mut String, seen: &Seen) -> std::fmt::Result {
+fn write_all(out: &mut String, snapshot: &Snapshot) -> std::fmt::Result {
     let Heartbeat {
         hardware,
         workload,
@@ -75,20 +75,20 @@ fn write_all(out: &mut String, seen: &Seen) -> std::fmt::Result {
         coverage,
         probe,
         ..
-    } = &seen.heartbeat;
-    let length = seen
+    } = &snapshot.heartbeat;
+    let length = snapshot
         .heartbeat
         .end
-        .since(seen.heartbeat.start)
+        .since(snapshot.heartbeat.start)
         .unwrap_or_default();
     writeln!(
         out,
         "{}: {:.1} s on {} cores, {} of memory ({} in use), {} GPUs",
-        seen.heartbeat.node,
+        snapshot.heartbeat.node,
         length.as_secs_f64(),
         hardware.cores,
         hardware.memory,
-        or_unknown(seen.heartbeat.detail.memory_used),
+        or_unknown(snapshot.heartbeat.detail.memory_used),
         or_unknown(hardware.gpus),
     )?;
     writeln!(
@@ -107,11 +107,11 @@ fn write_all(out: &mut String, seen: &Seen) -> std::fmt::Result {
             usage.processes_started,
         )?;
     }
-    steps(out, &seen.heartbeat.steps, &seen.ended)?;
-    node(out, &seen.heartbeat.detail)?;
+    steps(out, &snapshot.heartbeat.steps, &snapshot.ended)?;
+    node(out, &snapshot.heartbeat.detail)?;
     writeln!(
         out,
-        "\nseen: {} of the time, {} of short processes, network {}",
+        "\ncoverage: {} of the time, {} of short processes, network {}",
         or_unknown(coverage.cpu),
         or_unknown(coverage.short_processes),
         if coverage.network.is_some() {
@@ -132,7 +132,10 @@ fn write_all(out: &mut String, seen: &Seen) -> std::fmt::Result {
 /// Further observations of the node, as far as they are known.
 fn node(out: &mut String, detail: &NodeDetail) -> std::fmt::Result {
     if let Some(because) = &detail.sampled_because {
-        writeln!(out, "\nprocfs was sampled: {because}")?;
+        writeln!(
+            out,
+            "\nprocfs was sampled, because eBPF does not run: {because}"
+        )?;
     }
     for gpu in &detail.gpus {
         let GpuUse { number, model, .. } = gpu;
@@ -142,7 +145,7 @@ fn node(out: &mut String, detail: &NodeDetail) -> std::fmt::Result {
     if let Some(network) = &detail.network {
         writeln!(
             out,
-            "\nTCP: {} of processes, {} of none that is known, {} segments sent again, {} open connections",
+            "\nTCP: {} of known processes, {} of unknown ones, {} segments retransmitted, {} open connections",
             network.owned,
             network.unowned,
             network.retransmits,
@@ -153,7 +156,7 @@ fn node(out: &mut String, detail: &NodeDetail) -> std::fmt::Result {
         let seconds = |time: Duration| format!("{:.2} s", time.as_secs_f64());
         writeln!(
             out,
-            "waited for a core {}, for memory {}, for disks {}",
+            "time stalled: waiting for a core {}, for memory {}, for disks {}",
             seconds(stalls.cpu_some),
             seconds(stalls.memory_some),
             seconds(stalls.disk_some),
@@ -200,7 +203,7 @@ fn steps(out: &mut String, running: &[StepUsage], ended: &[StepUsage]) -> std::f
 
 /// The states of each task at the samples, most frequent first; no output if they are unknown.
 fn doing(out: &mut String, steps: &[&StepUsage]) -> std::fmt::Result {
-    let mut head = "\nSEEN AT THE SAMPLES\n";
+    let mut head = "\nSTATES AT THE SAMPLES\n";
     for step in steps.iter().filter(|step| !step.detail.states.is_empty()) {
         let mut states: Vec<_> = step.detail.states.iter().collect();
         states.sort_by_key(|(_, seen)| std::cmp::Reverse(seen.samples));
@@ -240,7 +243,7 @@ fn apart(namespaces: Namespaces) -> String {
     let kinds: Vec<String> = namespaces.kinds().map(|kind| kind.to_string()).collect();
     match kinds.join(", ") {
         none if none.is_empty() => none,
-        kinds => format!("; apart in {kinds}"),
+        kinds => format!("; own namespaces: {kinds}"),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{CpuTime, MilliCores};
 
-use crate::kernel_file::Line;
+use crate::kernel_file::KernelLine;
 use crate::node;
 
 /// Below this number of busy cores, the node counts as idle. It is a fifth of the upper bound of
@@ -15,16 +15,16 @@ const BUSY: MilliCores = MilliCores(100);
 
 /// The CPU use of the node since the previous sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct CpuUse {
     /// The CPU time of all tasks, including interrupts.
     pub(super) cpu: CpuTime,
     /// The CPU use was below the threshold.
-    pub(super) quiet: bool,
+    pub(super) is_idle: bool,
 }
 
 /// The idle time of the CPUs since boot.
 #[derive(Debug, Clone, Copy)]
-struct Idle {
+struct IdleTime {
     /// Number of CPUs online.
     processors: u32,
     /// The sum over all CPUs.
@@ -33,17 +33,17 @@ struct Idle {
 
 /// Consecutive samples.
 #[derive(Debug)]
-pub(super) struct Looks {
+pub(super) struct CpuIdleTracker {
     /// `None` if the kernel does not provide the files.
-    files: Option<[Line; 2]>,
-    last: Option<(BootClock, Idle)>,
+    files: Option<[KernelLine; 2]>,
+    last: Option<(BootClock, IdleTime)>,
 }
 
-impl Looks {
+impl CpuIdleTracker {
     /// Source: `proc_uptime(5)`, which is exact on kernels that stop the tick of an idle CPU
     /// (`CONFIG_NO_HZ_IDLE`).
     pub(super) fn begin() -> Self {
-        let open = |path| Line::open(path).ok();
+        let open = |path| KernelLine::open(path).ok();
         let files = open("/proc/uptime").zip(open(node::PROCESSORS));
         Self {
             files: files.map(|(uptime, processors)| [uptime, processors]),
@@ -53,17 +53,17 @@ impl Looks {
 
     /// The CPU use since the last call; `None` if the kernel does not report it, and if the number
     /// of CPUs changed meanwhile.
-    pub(super) fn since_last(&mut self) -> Option<Done> {
-        let now = self.look();
+    pub(super) fn since_last(&mut self) -> Option<CpuUse> {
+        let now = self.sample();
         let before = std::mem::replace(&mut self.last, now);
         between(before?, now?)
     }
 
-    fn look(&self) -> Option<(BootClock, Idle)> {
+    fn sample(&self) -> Option<(BootClock, IdleTime)> {
         let [uptime, processors] = self.files.as_ref()?;
         let said = uptime.now().ok()?;
         let seconds = said.split_whitespace().nth(1)?.parse().ok()?;
-        let idle = Idle {
+        let idle = IdleTime {
             processors: node::processors(&processors.now().ok()?)?,
             time: Duration::try_from_secs_f64(seconds).ok()?,
         };
@@ -71,7 +71,7 @@ impl Looks {
     }
 }
 
-fn between(before: (BootClock, Idle), now: (BootClock, Idle)) -> Option<Done> {
+fn between(before: (BootClock, IdleTime), now: (BootClock, IdleTime)) -> Option<CpuUse> {
     let ((began, before), (ended, now)) = (before, now);
     let wall = ended.since(began)?;
     let idle = now.time.checked_sub(before.time)?;
@@ -82,8 +82,8 @@ fn between(before: (BootClock, Idle), now: (BootClock, Idle)) -> Option<Done> {
     let all = wall.checked_mul(now.processors)?;
     let busy = u64::try_from(all.saturating_sub(idle).as_nanos()).ok()?;
     let cpu = CpuTime(busy);
-    let quiet = cpu.cores_over(wall).is_some_and(|cores| cores < BUSY);
-    Some(Done { cpu, quiet })
+    let is_idle = cpu.cores_over(wall).is_some_and(|cores| cores < BUSY);
+    Some(CpuUse { cpu, is_idle })
 }
 
 #[cfg(test)]
@@ -93,14 +93,14 @@ mod tests {
     #[test]
     fn a_node_is_quiet_when_its_processors_had_next_to_nothing_to_do() {
         let check = |processors: [u32; 2], idle_ms: [u64; 2], expect: Option<(u64, bool)>| {
-            let look = |n: usize| {
+            let at = |n: usize| {
                 let time = Duration::from_millis(idle_ms[n]);
-                let at = BootClock::from_nanos(10_000_000_000 * n as u64);
+                let clock = BootClock::from_nanos(10_000_000_000 * n as u64);
                 let processors = processors[n];
-                (at, Idle { processors, time })
+                (clock, IdleTime { processors, time })
             };
-            let done = between(look(0), look(1)).map(|done| (done.cpu, done.quiet));
-            let expect = expect.map(|(ms, quiet)| (CpuTime::from_millis(ms), quiet));
+            let done = between(at(0), at(1)).map(|done| (done.cpu, done.is_idle));
+            let expect = expect.map(|(ms, idle)| (CpuTime::from_millis(ms), idle));
             assert_eq!(done, expect, "{processors:?} {idle_ms:?}");
         };
         check([2, 2], [5_000, 25_000], Some((0, true)));

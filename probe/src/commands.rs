@@ -11,9 +11,9 @@ use tracing_subscriber::EnvFilter;
 use crate::args::{Command, Format};
 use crate::config::{Config, ConfigError};
 use crate::connect::Fallback;
-use crate::rules::Rules;
-use crate::rules::source::{Found, Source};
-use crate::{check, connect, daemon, durable, label, once};
+use crate::label_rules::Rules;
+use crate::label_rules::source::{RulesLookup, RulesSource};
+use crate::{check, connect, daemon, durable, label, snapshot};
 
 const FAILED: u8 = 1;
 const WRONGLY_ASKED: u8 = 2;
@@ -22,7 +22,7 @@ const WRONGLY_ASKED: u8 = 2;
 pub fn start_log(command: &Command) {
     let level = match command {
         Command::Run { .. } => "info",
-        Command::Once { .. } | Command::Label { .. } | Command::Check { .. } => "warn",
+        Command::Snapshot { .. } | Command::Label { .. } | Command::Check { .. } => "warn",
     };
     // Errors of the SDK are also part of the command's own error message.
     let usual = || EnvFilter::new(format!("{level},aws_config=error"));
@@ -46,7 +46,7 @@ pub fn main(command: Command) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build();
     runtime
-        .context("no runtime could be started")?
+        .context("failed to start the async runtime")?
         .block_on(command_main(command))
 }
 
@@ -75,23 +75,23 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
             let stop = stop_signal()?;
             daemon::run(&config, connected, stop).await?;
         }
-        Command::Once {
+        Command::Snapshot {
             interval,
             format,
             rules,
         } => {
             let stop = stop_signal()?;
             let config = Config::default().with_interval(interval)?;
-            let source = rules.map_or(Source::BuiltIn, Source::File);
+            let source = rules.map_or(RulesSource::BuiltIn, RulesSource::File);
             let rules = match source.read().await? {
-                Found::Rules(rules, _) => rules,
-                Found::Nothing | Found::Denied => Rules::built_in(),
+                RulesLookup::Rules(rules, _) => rules,
+                RulesLookup::Nothing | RulesLookup::Denied => Rules::built_in(),
             };
-            let seen = once::watch(&config, rules, stop).await?;
+            let snapshot = snapshot::take(&config, rules, stop).await?;
             match format {
-                Format::Table => print!("{}", safe_text::lines(&once::table(&seen))),
+                Format::Table => print!("{}", safe_text::lines(&snapshot::table(&snapshot))),
                 Format::Json => {
-                    let text = serde_json::to_string_pretty(&seen)?;
+                    let text = serde_json::to_string_pretty(&snapshot)?;
                     println!("{}", safe_text::json(&text));
                 }
             }
@@ -100,13 +100,13 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
             socket,
             trace_id,
             labels,
-        } => label::hand(&socket, label::parse_labels(trace_id, &labels)?)?,
+        } => label::send_labels(&socket, label::parse_labels(trace_id, &labels)?)?,
         Command::Check { config } => {
             let lines = check::all(&config).await;
             for line in &lines {
                 println!("{}", safe_text::lines(&line.to_string()));
             }
-            if lines.iter().any(check::Line::is_bad) {
+            if lines.iter().any(check::CheckLine::is_bad) {
                 return Ok(ExitCode::from(FAILED));
             }
         }
@@ -116,7 +116,7 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
 
 /// Waits for SIGTERM, or SIGINT from a terminal.
 fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
-    let wait = |kind| signal(kind).context("signals cannot be waited for");
+    let wait = |kind| signal(kind).context("failed to install signal handlers");
     let (mut terminate, mut interrupt) = (
         wait(SignalKind::terminate())?,
         wait(SignalKind::interrupt())?,

@@ -12,42 +12,42 @@ use crate::kernel::Totals;
 
 /// The time between two scans.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Since {
+pub(crate) struct ScanGap {
     /// The time of skipped scans, in which the node was idle; it comes first.
-    pub(crate) quiet: Duration,
+    pub(crate) idle: Duration,
     /// The remaining time.
     pub(crate) gap: Duration,
     /// The CPU time of all processes in the remaining time; `None` if unknown.
     busy: Option<CpuTime>,
 }
 
-impl Since {
+impl ScanGap {
     /// The whole time.
     pub(crate) fn whole(&self) -> Duration {
-        self.quiet.saturating_add(self.gap)
+        self.idle.saturating_add(self.gap)
     }
 
     /// Divides a task's CPU time between the idle time and the remaining time. The latter gets as
     /// much as the total CPU time allows, because the node was idle before.
     pub(crate) fn divided(&self, cpu: CpuTime) -> [(Duration, CpuTime); 2] {
         let lately = match self.busy {
-            Some(busy) if !self.quiet.is_zero() => cpu.min(busy),
+            Some(busy) if !self.idle.is_zero() => cpu.min(busy),
             _ => cpu,
         };
         let before = CpuTime(cpu.0.saturating_sub(lately.0));
-        [(self.quiet, before), (self.gap, lately)]
+        [(self.idle, before), (self.gap, lately)]
     }
 }
 
 /// Counters since the start of the interval.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct IntervalTotals {
     pub(crate) start: BootClock,
-    last_pass: BootClock,
-    quiet: Duration,
+    last_scan: BootClock,
+    idle: Duration,
     covered: Duration,
-    workload: Used,
-    background: Used,
+    workload: SideTotals,
+    background: SideTotals,
     events: u64,
     disk_unseen: bool,
     pub(crate) traffic: Traffic,
@@ -56,21 +56,21 @@ pub(crate) struct Tally {
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Used {
+struct SideTotals {
     cpu: CpuTime,
     disk: Bytes,
     started: u64,
 }
 
-impl Tally {
+impl IntervalTotals {
     pub(crate) fn new(start: BootClock) -> Self {
         Self {
             start,
-            last_pass: start,
-            quiet: Duration::ZERO,
+            last_scan: start,
+            idle: Duration::ZERO,
             covered: Duration::ZERO,
-            workload: Used::default(),
-            background: Used::default(),
+            workload: SideTotals::default(),
+            background: SideTotals::default(),
             events: 0,
             disk_unseen: false,
             traffic: Traffic::default(),
@@ -78,7 +78,7 @@ impl Tally {
         }
     }
 
-    /// The tally of the next interval.
+    /// The totals of the next interval.
     pub(crate) fn next(&self, start: BootClock) -> Self {
         let mut next = Self::new(start);
         next.traffic.watched = self.traffic.watched;
@@ -86,7 +86,7 @@ impl Tally {
         next
     }
 
-    fn side(&mut self, side: Side) -> &mut Used {
+    fn side(&mut self, side: Side) -> &mut SideTotals {
         match side {
             Side::Workload => &mut self.workload,
             Side::Background => &mut self.background,
@@ -124,33 +124,33 @@ impl Tally {
 
     /// Records a scan and returns the time since the previous one. If this time is longer than
     /// `expected`, only `expected` counts as covered: the machine or the probe was suspended.
-    pub(crate) fn pass(
+    pub(crate) fn scan(
         &mut self,
         at: BootClock,
         busy: Option<CpuTime>,
         expected: Duration,
-    ) -> Since {
+    ) -> ScanGap {
         let gap = self.moment(at, expected);
-        let quiet = std::mem::take(&mut self.quiet);
-        Since { quiet, gap, busy }
+        let idle = std::mem::take(&mut self.idle);
+        ScanGap { idle, gap, busy }
     }
 
     /// Records a skipped scan.
-    pub(crate) fn leave_out(&mut self, at: BootClock, expected: Duration) {
+    pub(crate) fn skip_scan(&mut self, at: BootClock, expected: Duration) {
         let gap = self.moment(at, expected);
-        self.quiet += gap;
+        self.idle += gap;
     }
 
     fn moment(&mut self, at: BootClock, expected: Duration) -> Duration {
-        let gap = at.since(self.last_pass).unwrap_or_default();
-        self.last_pass = at;
+        let gap = at.since(self.last_scan).unwrap_or_default();
+        self.last_scan = at;
         self.covered += gap.min(expected);
         gap
     }
 
     /// The resource use of each side; `network` is the total of the node.
     pub(crate) fn usage(&self, network: Option<Bytes>) -> (Usage, Usage) {
-        let usage = |used: &Used, network| Usage {
+        let usage = |used: &SideTotals, network| Usage {
             cpu: Some(used.cpu),
             disk: (!self.disk_unseen).then_some(used.disk),
             network,

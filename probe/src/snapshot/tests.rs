@@ -32,7 +32,7 @@ fn step(name: &str, cpu_ms: u64, end: StepEnd) -> StepUsage {
     }
 }
 
-fn seen(steps: Vec<StepUsage>, ended: Vec<StepUsage>) -> Seen {
+fn snapshot(steps: Vec<StepUsage>, ended: Vec<StepUsage>) -> Snapshot {
     let heartbeat = Heartbeat {
         node: NodeId::new("host").expect("valid"),
         boot: BootId::new("boot").expect("valid"),
@@ -68,14 +68,14 @@ fn seen(steps: Vec<StepUsage>, ended: Vec<StepUsage>) -> Seen {
             ..ProbeCost::default()
         },
     };
-    Seen { heartbeat, ended }
+    Snapshot { heartbeat, ended }
 }
 
 #[test]
 fn a_table_says_what_was_seen_and_what_is_unknown() {
     let busy = step("busy", 2_000, StepEnd::Exited(3));
     let cunning = step("cunning\u{1b}[2J", 500, StepEnd::Running);
-    let shown = table(&seen(vec![cunning], vec![busy]));
+    let shown = table(&snapshot(vec![cunning], vec![busy]));
     let lines: Vec<&str> = shown.lines().collect();
     let check = |starts: &str, words: &[&str]| {
         let line = lines.iter().find(|line| line.starts_with(starts));
@@ -102,7 +102,7 @@ fn a_table_says_what_was_seen_and_what_is_unknown() {
         "{shown}"
     );
     assert!(shown.contains("the probe: 0.10 % of one core"), "{shown}");
-    assert!(!shown.contains("SEEN AT THE SAMPLES"), "{shown}");
+    assert!(!shown.contains("STATES AT THE SAMPLES"), "{shown}");
     // The busiest task comes first.
     let place = |name: &str| shown.find(name);
     assert!(place("busy") < place("cunning"));
@@ -122,23 +122,23 @@ fn what_a_step_waited_for_is_told_the_most_first() {
     .into();
     stuck.detail.user_cpu = Some(CpuTime::from_millis(10));
     stuck.detail.namespaces = Some(Namespaces::from_bits(0b11));
-    let shown = table(&seen(vec![stuck], vec![]));
-    let expect = "waiting for network 9, running 1; user 0.01 s; apart in mount, pid\n";
+    let shown = table(&snapshot(vec![stuck], vec![]));
+    let expect = "waiting for network 9, running 1; user 0.01 s; own namespaces: mount, pid\n";
     assert!(shown.contains(expect), "{shown}");
 }
 
 #[test]
 fn what_watched_the_node_and_its_gpus_are_told() {
-    let mut seen = seen(vec![], vec![]);
-    assert!(!table(&seen).contains("GPU 0"));
-    seen.heartbeat.detail.sampled_because = Some("no right".into());
-    seen.heartbeat.detail.gpus = vec![GpuUse {
+    let mut empty = snapshot(vec![], vec![]);
+    assert!(!table(&empty).contains("GPU 0"));
+    empty.heartbeat.detail.sampled_because = Some("no right".into());
+    empty.heartbeat.detail.gpus = vec![GpuUse {
         busy: Some(Share::from_ppm(250_000)),
         ..GpuUse::default()
     }];
-    let shown = table(&seen);
+    let shown = table(&empty);
     assert!(
-        shown.contains("\nprocfs was sampled: no right\n"),
+        shown.contains("\nprocfs was sampled, because eBPF does not run: no right\n"),
         "{shown}"
     );
     assert!(
@@ -149,7 +149,7 @@ fn what_watched_the_node_and_its_gpus_are_told() {
 
 #[test]
 fn no_step_and_many_are_said() {
-    assert!(table(&seen(vec![], vec![])).contains("\nno steps\n"));
+    assert!(table(&snapshot(vec![], vec![])).contains("\nno steps\n"));
     let many = (0..25).map(|n| step("x", n, StepEnd::Unknown)).collect();
-    assert!(table(&seen(vec![], many)).contains("\nand 5 more\n"));
+    assert!(table(&snapshot(vec![], many)).contains("\nand 5 more\n"));
 }

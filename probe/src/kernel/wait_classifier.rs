@@ -160,11 +160,11 @@ fn meaning(function: &str) -> Option<TaskState> {
 
 /// The addresses with known names.
 #[derive(Debug, Default)]
-pub(super) struct Waits {
+pub(super) struct WaitClassifier {
     by_address: HashMap<u64, Option<TaskState>>,
 }
 
-impl Waits {
+impl WaitClassifier {
     /// Adds lines of an address and its name, in the format of `ebpf/ebb.bpf.c`: `ffffffff8134c9d5
     /// do_wait+0x45/0x80`.
     pub(super) fn learn(&mut self, lines: &[u8]) {
@@ -213,15 +213,15 @@ mod tests {
     #[test]
     fn a_stack_tells_what_is_waited_for() {
         let check = |stack: &[&str], expect: TaskState| {
-            let mut waits = Waits::default();
+            let mut classifier = WaitClassifier::default();
             let mut addresses = Vec::new();
             for (number, name) in stack.iter().enumerate() {
                 let address = 0xffff_ffff_8100_0000_u64 + number as u64;
-                waits.learn(format!("{address:x} {name}+0x1/0x2\n").as_bytes());
+                classifier.learn(format!("{address:x} {name}+0x1/0x2\n").as_bytes());
                 addresses.push(address);
             }
             addresses.push(0);
-            assert_eq!(waits.state(&addresses), Some(expect), "{stack:?}");
+            assert_eq!(classifier.state(&addresses), Some(expect), "{stack:?}");
         };
         // 6.18
         check(
@@ -285,15 +285,16 @@ mod tests {
 
     #[test]
     fn until_its_names_are_told_a_stack_is_unknown() {
-        let mut waits = Waits::default();
-        assert_eq!(waits.state(&[1, 2]), None);
-        waits.learn(b"1 schedule+0x1/0x2\nnonsense\nxyz do_wait\n");
-        assert_eq!(waits.state(&[1, 2]), None);
-        let unnamed = |waits: &Waits| waits.unnamed(&[1, 2, 3, 0]).collect::<Vec<_>>();
-        assert_eq!(unnamed(&waits), [2, 3]);
-        waits.learn(b"2 do_wait+0x1/0x2");
-        assert_eq!(waits.state(&[1, 2]), Some(TaskState::Child));
-        assert!(unnamed(&waits).is_empty());
-        assert_eq!(waits.state(&[0]), Some(TaskState::Other));
+        let mut classifier = WaitClassifier::default();
+        assert_eq!(classifier.state(&[1, 2]), None);
+        classifier.learn(b"1 schedule+0x1/0x2\nnonsense\nxyz do_wait\n");
+        assert_eq!(classifier.state(&[1, 2]), None);
+        let unnamed =
+            |classifier: &WaitClassifier| classifier.unnamed(&[1, 2, 3, 0]).collect::<Vec<_>>();
+        assert_eq!(unnamed(&classifier), [2, 3]);
+        classifier.learn(b"2 do_wait+0x1/0x2");
+        assert_eq!(classifier.state(&[1, 2]), Some(TaskState::Child));
+        assert!(unnamed(&classifier).is_empty());
+        assert_eq!(classifier.state(&[0]), Some(TaskState::Other));
     }
 }

@@ -1,15 +1,15 @@
 //! Assigns processes to their class and task.
 
 use crate::attribute::{self, Facts, Parent, Placement};
-use crate::interval::aggregator::Fold;
+use crate::interval::aggregator::IntervalAggregator;
 use crate::interval::processes::side;
 use crate::interval::processes::{Entry, ProcessOwner, Stage};
 use crate::kernel::{Comm, Process, Start, TaskKind, ToolName};
-use crate::rules::MASKED;
+use crate::label_rules::MASKED;
 
-impl Fold {
+impl IntervalAggregator {
     /// Classifies a new process.
-    pub(super) fn first_seen(
+    pub(super) fn add_process(
         &mut self,
         process: &Process,
         kind: TaskKind,
@@ -21,26 +21,26 @@ impl Fold {
             return;
         }
         let parent = self.processes.get(process.parent).copied();
-        let place = match parent {
+        let owner = match parent {
             // Most forks take this branch, which needs no decision.
             Some(parent) if stage == Stage::Forked && parent.cgroup == process.cgroup => {
-                parent.place
+                parent.owner
             }
-            _ => self.place(process, kind, parent.map(|p| p.place), start),
+            _ => self.classify(process, kind, parent.map(|p| p.owner), start),
         };
         // Before its exec, a process has the program of its parent.
         let same = parent.filter(|parent| parent.program == process.comm && stage == Stage::Forked);
         let tool = same.map_or_else(|| self.tool(process, start), |parent| parent.tool);
-        if let Some(old) = self.processes.put(Entry::new(process, place, stage, tool)) {
-            self.vanished(&old, process.key.start);
+        if let Some(old) = self.processes.put(Entry::new(process, owner, stage, tool)) {
+            self.process_vanished(&old, process.key.start);
         }
         if process.key.start >= self.began {
-            self.tally.started(side(place));
+            self.interval_totals.started(side(owner));
         }
-        if let ProcessOwner::Step(number) = place
+        if let ProcessOwner::Step(number) = owner
             && let Some(step) = self.steps.get_mut(number)
         {
-            step.joined(process.key.start);
+            step.process_joined(process.key.start);
         }
     }
 
@@ -55,41 +55,41 @@ impl Fold {
     }
 
     /// Classifies a known process again after an exec or a move to another cgroup.
-    pub(super) fn replace(&mut self, process: &Process, start: &Start) {
-        let Some(old) = self.processes.exact(process.key).map(|entry| entry.place) else {
+    pub(super) fn reclassify(&mut self, process: &Process, start: &Start) {
+        let Some(old) = self.processes.exact(process.key).map(|entry| entry.owner) else {
             return;
         };
-        let new = self.place(process, TaskKind::User, Some(old), start);
+        let new = self.classify(process, TaskKind::User, Some(old), start);
         if let Some(entry) = self.processes.exact(process.key) {
-            entry.place = new;
+            entry.owner = new;
             entry.cgroup = process.cgroup;
         }
         if new == old {
             return;
         }
-        if side(old) != side(new) && process.key.start >= self.tally.start {
-            self.tally.changed_side(side(old), side(new));
+        if side(old) != side(new) && process.key.start >= self.interval_totals.start {
+            self.interval_totals.changed_side(side(old), side(new));
         }
         if let ProcessOwner::Step(number) = old
             && let Some(step) = self.steps.get_mut(number)
         {
-            step.left(process.key.start);
+            step.process_left(process.key.start);
         }
         if let ProcessOwner::Step(number) = new
             && let Some(step) = self.steps.get_mut(number)
         {
-            step.joined(process.key.start);
+            step.process_joined(process.key.start);
         }
     }
 
-    fn place(
+    fn classify(
         &mut self,
         process: &Process,
         kind: TaskKind,
         inherited: Option<ProcessOwner>,
         start: &Start,
     ) -> ProcessOwner {
-        let inherited = inherited.and_then(|place| match place {
+        let inherited = inherited.and_then(|owner| match owner {
             ProcessOwner::Background(children) => Some(Placement::Background(children)),
             ProcessOwner::Step(number) => {
                 let step = self.steps.get(number)?;
@@ -110,7 +110,7 @@ impl Fold {
                 .map(|(key, program)| Parent { key: *key, program }),
             inherited: inherited.as_ref(),
         };
-        match attribute::place(&facts, &self.rules) {
+        match attribute::classify(&facts, &self.rules) {
             Placement::Background(children) => ProcessOwner::Background(children),
             Placement::Step(step) => ProcessOwner::Step(self.steps.enter(step, process.key)),
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Rules;
-use super::source::{self, Found, Source, SourceError};
+use super::source::{self, RulesLookup, RulesSource, SourceError};
 use crate::durable;
 
 /// The copy's name in the state folder.
@@ -18,15 +18,15 @@ const LONGEST: Duration = Duration::from_secs(15);
 
 /// The rules that apply, and whether they are the user's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct ActiveRules {
     /// The rules that apply.
     pub rules: Rules,
     /// Why all names are masked; `None` if the rules decide which names are masked.
     pub masked_because: Option<String>,
 }
 
-impl Held {
-    const fn of(rules: Rules) -> Self {
+impl ActiveRules {
+    const fn new(rules: Rules) -> Self {
         Self {
             rules,
             masked_because: None,
@@ -47,7 +47,7 @@ pub fn has_copy(folder: &Path) -> bool {
 }
 
 /// The copy on the disk.
-enum Copy {
+enum RulesCopy {
     Good(Rules),
     /// There were rules, and their mask is unknown.
     Damaged,
@@ -56,7 +56,7 @@ enum Copy {
 
 /// Reads rules, and keeps a copy of the last good ones.
 pub struct RulesKeeper {
-    source: Source,
+    source: RulesSource,
     copy: Option<PathBuf>,
     /// Whether there were rules before. If so, a denied read does not mean that there are none.
     had_rules: bool,
@@ -70,7 +70,7 @@ const WHILE_MASKING: Duration = Duration::from_secs(60);
 
 impl RulesKeeper {
     /// A keeper with its copy in `folder`; without a folder there is no copy.
-    pub fn new(source: Source, folder: Option<&Path>) -> Self {
+    pub fn new(source: RulesSource, folder: Option<&Path>) -> Self {
         Self {
             source,
             copy: folder.map(|folder| folder.join(COPY)),
@@ -89,72 +89,72 @@ impl RulesKeeper {
     }
 
     /// The rules at the start.
-    pub async fn first(&mut self) -> Held {
+    pub async fn first(&mut self) -> ActiveRules {
         let copy = self.copy();
-        self.had_rules = !matches!(copy, Copy::Missing);
+        self.had_rules = !matches!(copy, RulesCopy::Missing);
         let problem = match self.read().await {
-            Ok(Found::Rules(rules, text)) => return self.accept(rules, &text),
-            Ok(Found::Nothing) => return self.accept_none(),
-            Ok(Found::Denied) if !self.had_rules => return self.accept_none(),
-            Ok(Found::Denied) => Problem::denied(),
+            Ok(RulesLookup::Rules(rules, text)) => return self.accept(rules, &text),
+            Ok(RulesLookup::Nothing) => return self.accept_none(),
+            Ok(RulesLookup::Denied) if !self.had_rules => return self.accept_none(),
+            Ok(RulesLookup::Denied) => Problem::denied(),
             Err(error) => Problem::from(error),
         };
         let Problem { short, whole } = problem;
         self.problem = Some(whole.clone());
-        if let Copy::Good(rules) = copy {
+        if let RulesCopy::Good(rules) = copy {
             tracing::warn!(
                 error = whole,
                 "failed to read the rules; the last good rules apply"
             );
-            return Held::of(rules);
+            return ActiveRules::new(rules);
         }
         tracing::error!(
             error = whole,
             "failed to read the rules, and there is no copy of them; all names are masked until they can be read"
         );
         self.is_masking = true;
-        Held::masked(short)
+        ActiveRules::masked(short)
     }
 
     /// The rules as they are now; `None` if they cannot be read, so that the present rules stay.
-    pub async fn again(&mut self) -> Option<Held> {
+    pub async fn reload(&mut self) -> Option<ActiveRules> {
         let Problem { whole, .. } = match self.read().await {
-            Ok(Found::Rules(rules, text)) => return Some(self.accept(rules, &text)),
-            Ok(Found::Nothing) => return Some(self.accept_none()),
-            Ok(Found::Denied) if !self.had_rules => return Some(self.accept_none()),
-            Ok(Found::Denied) => Problem::denied(),
+            Ok(RulesLookup::Rules(rules, text)) => return Some(self.accept(rules, &text)),
+            Ok(RulesLookup::Nothing) => return Some(self.accept_none()),
+            Ok(RulesLookup::Denied) if !self.had_rules => return Some(self.accept_none()),
+            Ok(RulesLookup::Denied) => Problem::denied(),
             Err(error) => Problem::from(error),
         };
         if self.problem.as_ref() != Some(&whole) {
             tracing::warn!(
                 error = whole,
-                "failed to read the rules; the present rules stay"
+                "failed to read the rules; the current rules stay"
             );
             self.problem = Some(whole);
         }
         None
     }
 
-    async fn read(&self) -> Result<Found, SourceError> {
+    async fn read(&self) -> Result<RulesLookup, SourceError> {
         let read = tokio::time::timeout(LONGEST, self.source.read()).await;
         let seconds = LONGEST.as_secs();
         read.unwrap_or(Err(SourceError::NoAnswer { seconds }))
     }
 
-    fn copy(&self) -> Copy {
+    fn copy(&self) -> RulesCopy {
         let Some(copy) = &self.copy else {
-            return Copy::Missing;
+            return RulesCopy::Missing;
         };
         match source::read_file(copy) {
-            Ok(Found::Rules(rules, _)) => Copy::Good(rules),
+            Ok(RulesLookup::Rules(rules, _)) => RulesCopy::Good(rules),
             Err(SourceError::File { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                Copy::Missing
+                RulesCopy::Missing
             }
-            _ => Copy::Damaged,
+            _ => RulesCopy::Damaged,
         }
     }
 
-    fn accept(&mut self, rules: Rules, text: &str) -> Held {
+    fn accept(&mut self, rules: Rules, text: &str) -> ActiveRules {
         (self.had_rules, self.is_masking, self.problem) = (true, false, None);
         if let Some(copy) = &self.copy
             && !fs::read(copy).is_ok_and(|kept| kept == text.as_bytes())
@@ -165,15 +165,15 @@ impl RulesKeeper {
                 "{error}; if the rules cannot be read after a restart, all names are masked"
             );
         }
-        Held::of(rules)
+        ActiveRules::new(rules)
     }
 
-    fn accept_none(&mut self) -> Held {
+    fn accept_none(&mut self) -> ActiveRules {
         (self.had_rules, self.is_masking, self.problem) = (false, false, None);
         if let Some(copy) = &self.copy {
             let _ = fs::remove_file(copy);
         }
-        Held::of(Rules::built_in())
+        ActiveRules::new(Rules::built_in())
     }
 }
 
@@ -272,17 +272,17 @@ mod tests {
         }
     }
 
-    fn file_source(folder: &Path, is: &Is) -> Source {
+    fn file_source(folder: &Path, is: &Is) -> RulesSource {
         let file = folder.join("wanted.toml");
         match is {
             Is::Good => fs::write(&file, GOOD).expect("written"),
             Is::Broken => fs::write(&file, "[[rule").expect("written"),
             Is::Gone => drop(fs::remove_file(&file)),
         }
-        Source::File(file)
+        RulesSource::File(file)
     }
 
-    fn shows(held: &Held) -> [bool; 2] {
+    fn shows(held: &ActiveRules) -> [bool; 2] {
         ["patient7", "bwa"].map(|name| held.rules.show(name))
     }
 
@@ -312,7 +312,7 @@ mod tests {
         fs::write(&copy, "mask = 7").expect("written");
         assert_eq!(shows(&start(Is::Gone).await), [false, false]);
         // Rules that the user removed from the configuration no longer apply.
-        let none = RulesKeeper::new(Source::BuiltIn, Some(state.path()))
+        let none = RulesKeeper::new(RulesSource::BuiltIn, Some(state.path()))
             .first()
             .await;
         assert_eq!(shows(&none), [true, true]);
@@ -326,12 +326,12 @@ mod tests {
         let source = file_source(wanted.path(), &Is::Gone);
         let mut keeper = RulesKeeper::new(source, Some(state.path()));
         assert_eq!(shows(&keeper.first().await), [false, false]);
-        assert_eq!(keeper.again().await, None);
+        assert_eq!(keeper.reload().await, None);
         file_source(wanted.path(), &Is::Good);
-        let held = keeper.again().await.expect("good ones");
+        let held = keeper.reload().await.expect("good ones");
         assert_eq!((shows(&held), held.masked_because), ([false, true], None));
         file_source(wanted.path(), &Is::Broken);
-        assert_eq!(keeper.again().await, None);
+        assert_eq!(keeper.reload().await, None);
     }
 
     /// A denied read means that there are no rules, unless there were rules before.
@@ -340,23 +340,23 @@ mod tests {
         let state = tempfile::tempdir().expect("a folder");
         let bucket = Bucket::default();
         let keeper = || {
-            let source = Source::Bucket(Box::new(bucket.clone()));
+            let source = RulesSource::Bucket(Box::new(bucket.clone()));
             RulesKeeper::new(source, Some(state.path()))
         };
         bucket.answers(Answer::Denied);
         let mut first = keeper();
         assert_eq!(shows(&first.first().await), [true, true]);
         bucket.answers(Answer::Unreachable);
-        assert_eq!(first.again().await, None);
+        assert_eq!(first.reload().await, None);
         bucket.answers(Answer::Rules);
-        let held = first.again().await.expect("good ones");
+        let held = first.reload().await.expect("good ones");
         assert_eq!(shows(&held), [false, true]);
         bucket.answers(Answer::Denied);
-        assert_eq!(first.again().await, None);
+        assert_eq!(first.reload().await, None);
         assert_eq!(shows(&keeper().first().await), [false, true]);
         // A missing object means that the rules were removed.
         bucket.answers(Answer::Missing);
-        let held = first.again().await.expect("none");
+        let held = first.reload().await.expect("none");
         assert_eq!(shows(&held), [true, true]);
 
         // Masked names are shown once the bucket answers.
@@ -364,7 +364,7 @@ mod tests {
         let mut second = keeper();
         assert_eq!(shows(&second.first().await), [false, false]);
         bucket.answers(Answer::Denied);
-        let held = second.again().await.expect("none");
+        let held = second.reload().await.expect("none");
         assert_eq!((shows(&held), held.masked_because), ([true, true], None));
     }
 }

@@ -12,24 +12,24 @@ use tokio::net::unix::UCred;
 
 use crate::kernel::ProcessKey;
 use crate::kernel_file;
-use crate::procfs::{Stat, tick_ns};
+use crate::proc_stat::{ProcessStat, tick_ns};
 
 /// A process by its PID and its start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asker {
+pub struct Requester {
     pid: u32,
     /// Clock ticks since boot, from procfs; the kernel half has nanoseconds.
     start_ticks: u64,
 }
 
-impl Asker {
+impl Requester {
     /// The process that connected; `None` if it has ended, or if the probe's PID namespace does
     /// not contain it.
-    pub(super) fn of(stream: &UnixStream) -> Option<Self> {
+    pub(super) fn of_peer(stream: &UnixStream) -> Option<Self> {
         let peer = stream.peer_cred().ok()?;
         // PID 0 means that the probe's PID namespace does not contain the process.
         let pid = u32::try_from(peer.pid()?).ok().filter(|pid| *pid > 0)?;
-        let start_ticks = Stat::parse(&read_of(pid, "stat")?)?.start_ticks;
+        let start_ticks = ProcessStat::parse(&read_of(pid, "stat")?)?.start_ticks;
         // This check comes last: it proves that the PID was not reused before the start time was
         // read.
         still_has(stream.as_fd(), pid, &peer).then_some(Self { pid, start_ticks })
@@ -47,7 +47,7 @@ impl Asker {
 
     /// The process of `key`.
     #[cfg(test)]
-    pub(crate) fn at(key: ProcessKey) -> Self {
+    pub(crate) fn new(key: ProcessKey) -> Self {
         Self {
             pid: key.pid,
             start_ticks: key.start.as_nanos() / tick_ns(),
@@ -145,17 +145,17 @@ mod tests {
         let listener = UnixListener::bind(&path).expect("a socket");
         let _own = Plain::connect(&path).expect("it listens");
         let (stream, _) = listener.accept().await.expect("a connection");
-        let asker = Asker::of(&stream).expect("this process lives");
-        assert_eq!(asker.pid(), std::process::id());
-        let stat = read_of(asker.pid(), "stat").expect("it lives");
-        let start = Stat::parse(&stat).expect("well formed").start_ticks * tick_ns();
+        let requester = Requester::of_peer(&stream).expect("this process lives");
+        assert_eq!(requester.pid(), std::process::id());
+        let stat = read_of(requester.pid(), "stat").expect("it lives");
+        let start = ProcessStat::parse(&stat).expect("well formed").start_ticks * tick_ns();
         let key = |pid, start| ProcessKey {
             pid,
             start: BootClock::from_nanos(start),
         };
-        assert!(asker.is(key(asker.pid(), start + 1)));
-        assert!(!asker.is(key(asker.pid(), start + tick_ns())));
-        assert!(!asker.is(key(asker.pid() + 1, start)));
+        assert!(requester.is(key(requester.pid(), start + 1)));
+        assert!(!requester.is(key(requester.pid(), start + tick_ns())));
+        assert!(!requester.is(key(requester.pid() + 1, start)));
     }
 
     /// The process that connected has ended, and its child holds the connection. A later process
@@ -177,12 +177,12 @@ mod tests {
             .spawn();
         let mut child = child.expect("python3 is installed");
         let (stream, _) = listener.accept().await.expect("a connection");
-        let asker = Asker::of(&stream).expect("it lives");
-        assert_eq!(asker.pid(), child.id());
+        let requester = Requester::of_peer(&stream).expect("it lives");
+        assert_eq!(requester.pid(), child.id());
         let mut stdin = child.stdin.take().expect("piped");
         stdin.write_all(b"\n").expect("it reads");
         // The PID stays in use until the parent waits.
         child.wait().expect("it ends");
-        assert_eq!(Asker::of(&stream), None);
+        assert_eq!(Requester::of_peer(&stream), None);
     }
 }

@@ -1,13 +1,13 @@
 //! The rules that distinguish background from workload: a TOML file, read once and matched in
 //! order. Other modules apply the results to processes.
 
-pub mod kept;
+pub mod keeper;
 pub mod source;
 
 use serde::Deserialize;
 use thiserror::Error;
 
-const BUILT_IN: &str = include_str!("rules/default.toml");
+const BUILT_IN: &str = include_str!("label_rules/default.toml");
 
 /// Maximum number of rules. Each program start is checked against all rules, so more rules would
 /// cost too much CPU time.
@@ -29,7 +29,8 @@ pub enum Class {
 pub enum Children {
     /// The rules classify them, starting with the first.
     #[default]
-    Judged,
+    #[serde(alias = "judged")]
+    Classified,
     /// They are background too.
     Inherit,
 }
@@ -83,15 +84,13 @@ pub enum RulesError {
         reason: String,
     },
     /// There are more rules than [`MAX_RULES`].
-    #[error(
-        "{count} rules are too many, at most {MAX_RULES} are tried; let `*` stand for several names"
-    )]
+    #[error("{count} rules, but at most {MAX_RULES} are allowed; use `*` to match several names")]
     TooMany {
         /// Number of rules.
         count: usize,
     },
     /// A rule has no program and no cgroup, so it matches nothing.
-    #[error("rule '{name}' names neither a program nor a cgroup")]
+    #[error("rule '{name}' has neither program nor cgroup")]
     Empty {
         /// The name of the rule.
         name: String,
@@ -379,7 +378,7 @@ mod tests {
         );
         check(
             "[[rule]]\nname = \"x\"\nclass = \"workload\"",
-            "rule 'x' names neither",
+            "rule 'x' has neither",
         );
         check("\n\n[[rule", "line 3");
     }

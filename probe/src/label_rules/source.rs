@@ -17,7 +17,7 @@ const KEY: &str = "config/rules.toml";
 const MAX_BYTES: u64 = 1 << 20;
 
 /// A source of rules.
-pub enum Source {
+pub enum RulesSource {
     /// No source: only the built-in rules apply.
     BuiltIn,
     /// A file on this machine.
@@ -26,7 +26,7 @@ pub enum Source {
     Bucket(Box<dyn Objects>),
 }
 
-impl Source {
+impl RulesSource {
     /// How often rules are read again. Reading a file costs nothing, and a change takes effect
     /// within a minute. Reading a bucket each minute would cost 0.02 USD a month, as much as all
     /// other requests of a node.
@@ -53,7 +53,7 @@ pub enum SourceError {
     #[error("failed to read the rules from the bucket")]
     Bucket(#[from] CloudError),
     /// The file is too large.
-    #[error("the rules {path} have more than {MAX_BYTES} bytes")]
+    #[error("the rules {path} are larger than {MAX_BYTES} bytes")]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -62,7 +62,7 @@ pub enum SourceError {
     #[error("the rules are not UTF-8")]
     NotText,
     /// The rules are not valid.
-    #[error("the rules are refused")]
+    #[error("the rules have an error")]
     Refused(#[from] RulesError),
     /// The bucket did not answer.
     #[error("timed out reading the rules after {seconds} s")]
@@ -74,7 +74,7 @@ pub enum SourceError {
 
 /// The result of reading a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum RulesLookup {
     /// Rules that are tried before the built-in ones, and their text.
     Rules(Rules, String),
     /// No rules; only the built-in ones apply.
@@ -84,19 +84,19 @@ pub enum Found {
     Denied,
 }
 
-impl Source {
+impl RulesSource {
     /// The rules as they are now.
     ///
     /// # Errors
     /// If they cannot be read or have an error.
-    pub async fn read(&self) -> Result<Found, SourceError> {
+    pub async fn read(&self) -> Result<RulesLookup, SourceError> {
         let bytes = match self {
-            Self::BuiltIn => return Ok(Found::Nothing),
+            Self::BuiltIn => return Ok(RulesLookup::Nothing),
             Self::File(path) => bounded(path)?,
             Self::Bucket(objects) => match objects.get(KEY, MAX_BYTES).await {
                 Ok(object) => object.bytes,
-                Err(CloudError::Missing { .. }) => return Ok(Found::Nothing),
-                Err(CloudError::Denied { .. }) => return Ok(Found::Denied),
+                Err(CloudError::Missing { .. }) => return Ok(RulesLookup::Nothing),
+                Err(CloudError::Denied { .. }) => return Ok(RulesLookup::Denied),
                 Err(error) => return Err(error.into()),
             },
         };
@@ -105,9 +105,9 @@ impl Source {
 }
 
 /// Parses the bytes of a rules file.
-fn found_in(bytes: Vec<u8>) -> Result<Found, SourceError> {
+fn found_in(bytes: Vec<u8>) -> Result<RulesLookup, SourceError> {
     let text = String::from_utf8(bytes).map_err(|_| SourceError::NotText)?;
-    Ok(Found::Rules(
+    Ok(RulesLookup::Rules(
         Rules::parse(&text)?.before(Rules::built_in()),
         text,
     ))
@@ -117,7 +117,7 @@ fn found_in(bytes: Vec<u8>) -> Result<Found, SourceError> {
 ///
 /// # Errors
 /// If it cannot be read or has an error.
-pub(super) fn read_file(path: &Path) -> Result<Found, SourceError> {
+pub(super) fn read_file(path: &Path) -> Result<RulesLookup, SourceError> {
     found_in(bounded(path)?)
 }
 
@@ -145,36 +145,43 @@ mod tests {
 
     const OWN: &str = "[[rule]]\nname = \"ours\"\nprogram = [\"cron\"]\nclass = \"workload\"";
 
-    fn bucket_with(rules: Option<&[u8]>) -> Source {
+    fn bucket_with(rules: Option<&[u8]>) -> RulesSource {
         let objects = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
         if let Some(bytes) = rules {
             objects.insert(KEY, bytes);
         }
-        Source::Bucket(Box::new(objects))
+        RulesSource::Bucket(Box::new(objects))
     }
 
     #[tokio::test(flavor = "current_thread")]
     async fn rules_are_the_buckets_before_the_built_in_ones() {
         let own = Rules::parse(OWN).expect("valid").before(Rules::built_in());
-        let own = Found::Rules(own, OWN.to_owned());
-        let check = async |source: Source, expect: Result<Found, &str>| {
+        let own = RulesLookup::Rules(own, OWN.to_owned());
+        let check = async |source: RulesSource, expect: Result<RulesLookup, &str>| {
             let got = source.read().await.map_err(|error| error.to_string());
             assert_eq!(got, expect.map_err(str::to_owned));
         };
-        check(Source::BuiltIn, Ok(Found::Nothing)).await;
-        check(bucket_with(None), Ok(Found::Nothing)).await;
+        check(RulesSource::BuiltIn, Ok(RulesLookup::Nothing)).await;
+        check(bucket_with(None), Ok(RulesLookup::Nothing)).await;
         check(bucket_with(Some(OWN.as_bytes())), Ok(own.clone())).await;
-        check(bucket_with(Some(b"rule = 3")), Err("the rules are refused")).await;
+        check(
+            bucket_with(Some(b"rule = 3")),
+            Err("the rules have an error"),
+        )
+        .await;
         check(bucket_with(Some(&[0xff])), Err("the rules are not UTF-8")).await;
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("rules.toml");
         std::fs::write(&file, OWN).expect("a file");
-        check(Source::File(file), Ok(own)).await;
+        check(RulesSource::File(file), Ok(own)).await;
         let large = folder.path().join("large.toml");
         std::fs::write(&large, "# a line\n".repeat(200_000)).expect("a file");
-        let words = format!("the rules {} have more than 1048576 bytes", large.display());
-        check(Source::File(large), Err(&words)).await;
-        let nowhere = Source::File("/nowhere".into());
+        let words = format!(
+            "the rules {} are larger than 1048576 bytes",
+            large.display()
+        );
+        check(RulesSource::File(large), Err(&words)).await;
+        let nowhere = RulesSource::File("/nowhere".into());
         check(nowhere, Err("failed to read the rules /nowhere")).await;
     }
 }

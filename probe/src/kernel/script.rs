@@ -89,7 +89,7 @@ pub fn is_interpreter(program: &str) -> bool {
 
 /// The script that an interpreter runs. `arguments` includes the interpreter's own name as the
 /// first one.
-pub fn of<'a>(program: &str, arguments: impl IntoIterator<Item = &'a str>) -> Option<Script> {
+pub fn parse<'a>(program: &str, arguments: impl IntoIterator<Item = &'a str>) -> Option<Script> {
     let form = form(program)?;
     let mut arguments = arguments.into_iter().skip(1);
     while let Some(argument) = arguments.next() {
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn an_interpreter_runs_what_its_arguments_name() {
         let check = |program: &str, line: &str, expect: Option<&str>| {
-            let got = of(program, line.split(' '));
+            let got = parse(program, line.split(' '));
             assert_eq!(got.as_ref().map(Script::as_str), expect, "{line}");
         };
         check(
@@ -170,9 +170,9 @@ mod tests {
     #[test]
     fn a_name_has_no_folder_no_control_character_and_sixty_four_bytes_at_most() {
         let long = format!("/a/{}é", "x".repeat(63));
-        let got = of("python3", ["python3", &long]);
+        let got = parse("python3", ["python3", &long]);
         assert_eq!(got.map(|script| script.0.len()), Some(63));
-        assert_eq!(of("python3", ["python3", "a\u{1b}[2J.py"]), None);
-        assert_eq!(of("python3", ["python3", "/a/"]), None);
+        assert_eq!(parse("python3", ["python3", "a\u{1b}[2J.py"]), None);
+        assert_eq!(parse("python3", ["python3", "/a/"]), None);
     }
 }
