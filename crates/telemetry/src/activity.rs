@@ -10,6 +10,7 @@ use crate::units::{Bytes, CpuTime, Share};
 /// What counts as activity. The floors are for the whole node and a minute, and
 /// are scaled to the length of an interval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ActivityPolicy {
     /// The grain of activity in seconds. A minute: the finest at which cloud

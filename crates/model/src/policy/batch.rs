@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// When Batch is stuck. A job that Batch itself calls misconfigured or without
 /// capacity, and an INVALID queue or environment, are reported on sight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct BatchPolicy {
     /// Seconds that a RUNNING job may go without CPU, disk or a new process.

@@ -17,6 +17,7 @@ use crate::policy::weekly_schedule::Schedule;
 /// One exemption. Of `tag`, `resource`, `account` and `kind` at least one is set; where
 /// several are, all must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Exemption {
     /// A tag of the resource or its machine: `key` or `key=value`.
@@ -27,6 +28,7 @@ pub struct Exemption {
     pub resource: Option<String>,
     /// The account of the resource, where several are looked at.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub account: Option<AccountId>,
     /// A kind of finding; alone it holds for all accounts.
     #[serde(default)]

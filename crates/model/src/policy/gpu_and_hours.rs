@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// When GPUs are idle on a machine that works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct GpuPolicy {
     /// Seconds for which GPUs may compute nothing while the cores work: two hours, past
@@ -25,6 +26,7 @@ impl Default for GpuPolicy {
 
 /// When hours of the week are off, by a fortnight's history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct HoursPolicy {
     /// The share of the hours of the week that must have been seen in two weeks, in

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// When a node is idle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct IdlePolicy {
     /// Seconds without activity before a node is called idle. Half an hour: longer

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 /// form = "{pipeline}_{run}_{sample}"  # {*} is whatever stands there
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NameRule {
     /// Which name.
@@ -23,6 +24,7 @@ pub struct NameRule {
 
 /// A name of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub enum NameSource {
     /// The name of its Batch job.
@@ -50,6 +52,7 @@ pub enum Drawn {
 /// them takes as few characters as the text behind it allows, and one at least; the whole
 /// name must fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct Form {
     text: String,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// When a step asked for too much.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct OverprovisionedPolicy {
     /// A step that still runs, or whose end was not seen, says nothing about what it

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where steps may run; an empty set leaves all of its kind open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct PlacementPolicy {
     /// Families that may be used, such as `m7i`.

@@ -14,6 +14,7 @@ use crate::policy::weekly_schedule::Day;
 /// When people are not told, in chat or by email. What is held back is told at the end
 /// of the quiet time, if it still stands by then. Programs are told at all hours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct QuietPolicy {
     /// When they begin, such as "19:00"; with the same end there are none.

@@ -10,6 +10,7 @@ const MAX_ROUTES: usize = 200;
 /// Where the word about one owner's findings goes. What it names no place for goes
 /// where the rest goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Route {
     /// The owner as findings name it: the value of the tag.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// How requests are sized.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct SizingPolicy {
     /// Headroom over the greatest peak, in parts per million: 20 %, which Compute

@@ -12,6 +12,7 @@ const MAX_USD_MICROS_PER_HOUR: u64 = 1_000_000_000_000;
 /// What an hour of some machines costs, as their user states it. It comes before the
 /// list price and after the bill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StatedPrice {
     /// The machine's id or name; with a `*` at its end all that begin so.

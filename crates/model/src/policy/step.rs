@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// When a step is stalled, slow, starved, waiting, short of memory or failing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct StepPolicy {
     /// Seconds that a step outside Batch may go without CPU, disk or a new process.

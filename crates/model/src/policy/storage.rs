@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// When volumes and addresses are waste.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct StoragePolicy {
     /// Seconds that a volume must have lived, or its machine been stopped, before it
