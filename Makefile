@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test prove check build lint deny terraform units security simulators advice fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts picture prose
+.PHONY: help try demo test prove check build lint deny terraform units security simulators advice fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts docs reference links pictures picture hooks release prose
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -30,11 +30,11 @@ demo: ## Run the main job in a simulated account; SEED=n, SHARDS=n, KEEP=1 keeps
 test: ## Run every test
 	scripts/setup test
 	cargo fmt --all --check
-	@$(MAKE) --no-print-directory terraform units security deny simulators build lint advice
+	@$(MAKE) --no-print-directory terraform units security links deny simulators build lint advice
 	$(CARGO) test $(EVERYTHING) --no-fail-fast
 	@$(MAKE) --no-print-directory fuzz-short
 
-check: lint security prose ## Format, lints, text and the fast tests
+check: lint security links prose ## Format, lints, text, links and the fast tests
 	cargo fmt --all --check
 	$(CARGO) test -p ebb-model -p ebb-node-state -p ebb-sizing -p ebb-analysis -p ebb-wire
 
@@ -55,10 +55,26 @@ lint:
 bench-inventory: ## Collect 100,000 instances and 50,000 jobs of 30 accounts from a fast fake
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep --bench inventory
 
-picture: ## Draw the picture of README.md again; needs chromium
-	cargo run -q -p ebb-cli -- scan --demo --format html > $(CARGO_TARGET_DIR)/report.html
-	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=960,880 \
-	  --screenshot=docs/report.png file://$(CARGO_TARGET_DIR)/report.html
+docs: links ## Check the links and build the book into target/book
+	scripts/setup docs
+	mdbook build docs --dest-dir $(CARGO_TARGET_DIR)/book
+
+reference: ## Write the generated pages of docs/src/reference again
+	EBB_UPDATE=1 $(CARGO) test $(EVERYTHING) --lib --test documents --test reference -- the_page_
+
+links:
+	scripts/check-links
+
+pictures: ## Take the pictures in docs/ from the demo account; needs chromium
+	@scripts/pictures
+
+picture: pictures
+
+hooks: ## Have git check format and links before each commit
+	git config core.hooksPath scripts/hooks
+
+release: ## Build and pack what a release contains, into target/release-files
+	scripts/release
 
 MINUTES ?= 60
 fuzz: ## Fuzz every reader of external data with coverage; MINUTES=n in total (60)

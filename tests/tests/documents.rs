@@ -1,10 +1,13 @@
-//! The documents agree with the code: each kind of finding has a page, and the code map contains
-//! only existing paths.
+//! The documents agree with the code: each kind of finding has a page, the code map contains only
+//! existing paths, and commands of the probe are accepted. `scripts/check-links` checks the links.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::{Command, CommandFactory};
 use ebb_model::finding_kind::FindingKind;
+use ebb_probe::args::Args;
+use ebb_test_support::expect_file;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -40,4 +43,85 @@ fn the_code_map_names_paths_that_exist() {
     for path in paths {
         assert!(root().join(path).exists(), "{path} does not exist");
     }
+}
+
+/// Markdown files outside the book that people read.
+const OTHER_PAGES: [&str; 9] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "eval/histories/README.md",
+    "probe/KERNELS.md",
+    "probe/README.md",
+    "terraform/README.md",
+];
+
+/// The pages of a folder and of the folders in it, as paths from the root.
+fn pages_of(folder: &str, found: &mut Vec<String>) {
+    for entry in fs::read_dir(root().join(folder)).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().into_string().expect("a name");
+        let path = format!("{folder}/{name}");
+        if entry.path().is_dir() {
+            pages_of(&path, found);
+        } else if path.ends_with(".md") {
+            found.push(path);
+        }
+    }
+}
+
+fn book_pages() -> Vec<String> {
+    let mut found = Vec::new();
+    pages_of("docs/src", &mut found);
+    found.sort();
+    found
+}
+
+#[test]
+fn the_page_of_the_probe_is_current() {
+    fn add_help(command: &Command, parents: &str, out: &mut String) {
+        let name = format!("{parents}{}", command.get_name());
+        let mut shown = command.clone().bin_name(&name).term_width(100);
+        let help = shown.render_long_help().to_string();
+        let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+        out.push_str(&format!(
+            "\n## {name}\n```text\n{}\n```\n",
+            lines.join("\n")
+        ));
+        for below in command.get_subcommands() {
+            if below.get_name() != "help" && !below.is_hide_set() {
+                add_help(below, &format!("{name} "), out);
+            }
+        }
+    }
+    let mut text = "# Command line of the probe\n\nThe help pages of `ebb-probe`. \
+        [`probe/README.md`](../../../probe/README.md) explains its configuration.\n"
+        .to_owned();
+    add_help(&Args::command(), "", &mut text);
+    expect_file(&root().join("docs/src/reference/probe.md"), &text);
+}
+
+/// The commands of `ebb-probe` in code blocks, without what a shell does with them.
+#[test]
+fn commands_of_the_probe_in_code_blocks_are_accepted() {
+    let mut checked = 0;
+    let others = OTHER_PAGES.iter().map(ToString::to_string);
+    for path in book_pages().into_iter().chain(others) {
+        let page = read(&path);
+        for block in page.split("```").skip(1).step_by(2) {
+            let lines = block.lines().map(str::trim_start);
+            for line in lines.filter(|line| line.starts_with("ebb-probe ")) {
+                let command = line.split("  ").next().unwrap_or(line);
+                let command = command.split(['|', '>', '#']).next().unwrap_or(command);
+                let words: Vec<&str> = command.split_whitespace().collect();
+                if let Err(error) = Args::command().try_get_matches_from(words) {
+                    assert!(!error.use_stderr(), "{path}: {line}\n{error}");
+                }
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 3, "only {checked} commands are found");
 }

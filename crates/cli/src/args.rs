@@ -67,6 +67,10 @@ pub(crate) enum Command {
     Policy(PolicyArgs),
     /// Show machine types and prices; refresh the prices of a deployment
     Catalog(CatalogArgs),
+    /// Print the completion script of a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write a page for each command into a folder
+    Man(ManArgs),
 }
 
 const SCAN_MORE: &str = "\
@@ -391,6 +395,33 @@ pub(crate) enum DoctorFormat {
     Json,
 }
 
+const COMPLETIONS_MORE: &str = "\
+Examples:
+  ebb completions bash > /usr/share/bash-completion/completions/ebb
+  ebb completions zsh > ~/.zfunc/_ebb            with ~/.zfunc in fpath
+  ebb completions fish > ~/.config/fish/completions/ebb.fish";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = COMPLETIONS_MORE)]
+pub(crate) struct CompletionsArgs {
+    /// Shell that reads the script
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+const MAN_MORE: &str = "\
+Examples:
+  ebb man | man -l -
+  ebb man /usr/local/share/man/man1";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = MAN_MORE)]
+pub(crate) struct ManArgs {
+    /// Folder for ebb.1 and a page for each command, such as ebb-scan.1
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct PolicyArgs {
     #[command(subcommand)]
@@ -413,6 +444,8 @@ pub(crate) enum PolicyCommand {
     },
     /// Print the default thresholds as a policy file
     Show,
+    /// Print the JSON Schema of a policy file
+    Schema,
 }
 
 #[cfg(test)]

@@ -18,13 +18,18 @@ mod catalog;
 mod csv_file;
 mod demo;
 mod doctor;
+#[cfg(test)]
+mod documented_commands;
 mod findings;
 mod import;
 mod lines;
+mod manual;
 mod output;
 mod policy;
 #[cfg(feature = "fuzzing")]
 pub mod readers;
+#[cfg(test)]
+mod reference;
 mod scan;
 mod serve;
 mod snakefile;
@@ -59,6 +64,8 @@ pub fn run() -> ExitCode {
         Command::Doctor(doctor) => doctor::run(doctor),
         Command::Policy(policy) => policy::run(policy),
         Command::Catalog(catalog) => catalog::run(catalog),
+        Command::Completions(completions) => manual::print_completions(completions),
+        Command::Man(man) => manual::write_pages(man),
     };
     match done {
         Ok(outcome) => outcome.into(),

@@ -3,13 +3,14 @@
 
 mod diff;
 mod place;
-mod words;
+pub(crate) mod words;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use ebb_model::policy::Policy;
 use ebb_model::policy::error::PolicyError;
+use ebb_model::policy::schema::policy_schema;
 use toml::Table;
 
 use crate::args::{PolicyArgs, PolicyCommand};
@@ -23,6 +24,7 @@ pub(crate) fn run(args: &PolicyArgs) -> Result<Outcome> {
     let text = match &args.command {
         PolicyCommand::Check { file } => check(file)?,
         PolicyCommand::Diff { old, new } => differ(old, new.as_deref())?,
+        PolicyCommand::Schema => schema()?,
         PolicyCommand::Show => words::as_file(&thresholds(&Policy::default())?),
     };
     output::print(&text)?;
@@ -81,6 +83,13 @@ fn differ(old: &Path, new: Option<&Path>) -> Result<String> {
         None => (Policy::default(), read(old)?),
     };
     Ok(diff::between(&thresholds(&old)?, &thresholds(&new)?))
+}
+
+/// The JSON Schema of a policy file.
+fn schema() -> Result<String> {
+    let text = serde_json::to_string_pretty(&policy_schema());
+    text.map(|text| text + "\n")
+        .context("the schema cannot be written as JSON")
 }
 
 fn thresholds(policy: &Policy) -> Result<Table> {

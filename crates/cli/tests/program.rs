@@ -542,3 +542,47 @@ fn the_api_is_served_on_loopback_from_a_report() {
     server.kill().expect("it ends");
     server.wait().expect("it ended");
 }
+
+#[test]
+fn completions_and_manual_pages_name_each_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = run(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0), "{shell}");
+        let script = text(&output.stdout);
+        assert!(
+            script.contains("findings") && script.contains("min-saving"),
+            "{shell}"
+        );
+    }
+    let page = run(&["man"]);
+    assert!(text(&page.stdout).contains(".TH ebb 1"), "{page:?}");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let pages = folder.path().join("man1");
+    let name = pages.display().to_string();
+    let output = run(&["man", &name]);
+    assert!(
+        text(&output.stderr).contains("Wrote manual pages to"),
+        "{output:?}"
+    );
+    for page in ["ebb.1", "ebb-scan.1", "ebb-policy-check.1"] {
+        let written = fs::read_to_string(pages.join(page)).expect(page);
+        assert!(written.contains(".SH SYNOPSIS"), "{page}: {written}");
+    }
+    let output = run(&["man", "/dev/null/man1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("failed to write manual pages to /dev/null/man1"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_schema_of_a_policy_is_json() {
+    let output = run(&["policy", "schema"]);
+    let schema: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let after = &schema["properties"]["idle"]["properties"]["after_seconds"];
+    assert_eq!(after["default"], 1800);
+    assert_eq!(after["minimum"], 1);
+}

@@ -13,6 +13,8 @@ pub mod overprovisioned;
 pub mod placement;
 pub mod quiet_hours;
 pub mod route;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod sizing;
 pub mod stated_price;
 pub mod step;
@@ -40,6 +42,7 @@ use crate::policy::storage::StoragePolicy;
 
 /// All thresholds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
     /// Exempted resources.

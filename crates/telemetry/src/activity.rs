@@ -10,6 +10,7 @@ use crate::units::{Bytes, CpuTime, Share};
 /// Limits of activity. They apply to the whole node and one minute, and are scaled to the length of
 /// an interval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ActivityPolicy {
     /// Resolution of activity in seconds. The default of one minute is the interval of a heartbeat.

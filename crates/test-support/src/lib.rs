@@ -19,7 +19,10 @@
 
 use std::any::Any;
 use std::fmt::{Debug, Display};
+use std::fs;
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind, set_hook, take_hook};
+use std::path::Path;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
@@ -97,4 +100,34 @@ fn run_with(tests: Vec<Test>, arguments: &Arguments) -> Conclusion {
 /// Runs tests as the program's arguments say.
 pub fn run(tests: Vec<Test>) -> ExitCode {
     run_with(tests, &Arguments::from_args()).exit_code()
+}
+
+/// Checks that a generated file is current. With `EBB_UPDATE=1` in the environment it is rewritten.
+///
+/// # Panics
+/// If the file differs, or cannot be read or written.
+pub fn expect_file(path: &Path, text: &str) {
+    let shown = path.display();
+    if std::env::var_os("EBB_UPDATE").is_some() {
+        let folder = path.parent().unwrap_or(path);
+        let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, text));
+        written.unwrap_or_else(|error| panic!("failed to write {shown}: {error}"));
+    }
+    let present = fs::read_to_string(path)
+        .unwrap_or_else(|error| panic!("failed to read {shown}: {error}\nrun make reference"));
+    if let Some((number, (is, wanted))) = first_difference(&present, text) {
+        panic!(
+            "{shown} is not current: line {number} is\n  {is}\nand should be\n  {wanted}\n\
+             run make reference"
+        );
+    }
+}
+
+/// The number of the first line that differs, counted from 1, and both lines.
+fn first_difference<'t>(one: &'t str, other: &'t str) -> Option<(usize, (&'t str, &'t str))> {
+    let end = "(end of the file)";
+    let lines = |text: &'t str| text.split('\n').chain(iter::repeat(end));
+    let longest = one.split('\n').count().max(other.split('\n').count());
+    let pairs = lines(one).zip(lines(other)).take(longest);
+    (1..).zip(pairs).find(|(_, (one, other))| one != other)
 }

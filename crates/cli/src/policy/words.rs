@@ -4,26 +4,12 @@
 use std::time::Duration;
 
 use ebb_model::policy::exemption::Exemption;
+use ebb_model::policy::schema::policy_schema;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::units::{Bytes, CpuTime, HumanDuration};
 use jiff::Timestamp;
+use schemars::Schema;
 use toml::{Table, Value};
-
-/// The source files that contain the thresholds with their reasons.
-const SOURCE: &str = concat!(
-    include_str!("../../../telemetry/src/activity.rs"),
-    include_str!("../../../model/src/policy.rs"),
-    include_str!("../../../model/src/policy/batch.rs"),
-    include_str!("../../../model/src/policy/gpu_and_hours.rs"),
-    include_str!("../../../model/src/policy/idle.rs"),
-    include_str!("../../../model/src/policy/metrics.rs"),
-    include_str!("../../../model/src/policy/overprovisioned.rs"),
-    include_str!("../../../model/src/policy/placement.rs"),
-    include_str!("../../../model/src/policy/quiet_hours.rs"),
-    include_str!("../../../model/src/policy/sizing.rs"),
-    include_str!("../../../model/src/policy/step.rs"),
-    include_str!("../../../model/src/policy/storage.rs"),
-);
 
 /// All thresholds as lines of key, value, meaning and, if it differs, default.
 pub(super) fn as_table(held: &Table, defaults: &Table) -> String {
@@ -81,13 +67,14 @@ pub(super) fn exemptions(exempt: &[Exemption], now: Timestamp) -> String {
 
 /// All thresholds as a policy file, each with its reason.
 pub(super) fn as_file(held: &Table) -> String {
+    let descriptions = Descriptions::new();
     let mut out = "# A key that is missing in a policy file has the value below.\n".to_owned();
     for (table, keys) in tables(held) {
         out.push('\n');
-        comment(&mut out, reason(table).as_deref());
+        comment(&mut out, descriptions.table(table));
         out.push_str(&format!("[{table}]\n"));
         for (key, value) in keys {
-            comment(&mut out, reason_of(table, key).as_deref());
+            comment(&mut out, descriptions.key(table, key));
             let meaning = meaning(key, value).map(|meaning| format!(" # {meaning}"));
             out.push_str(&format!("{key} = {value}{}\n", meaning.unwrap_or_default()));
         }
@@ -107,7 +94,7 @@ fn comment(out: &mut String, text: Option<&str>) {
 }
 
 /// A value with its unit; `None` if the value needs no explanation.
-fn meaning(key: &str, value: &Value) -> Option<String> {
+pub(crate) fn meaning(key: &str, value: &Value) -> Option<String> {
     let amount = value.as_integer()?;
     let whole = u64::try_from(amount).ok();
     if key.contains("usd_micros") {
@@ -146,35 +133,31 @@ pub(super) fn shown(key: &str, value: &Value) -> String {
     }
 }
 
-/// The comment of a table in the source.
-fn reason(table: &str) -> Option<String> {
-    comment_above(&source_lines(), &format!("pub {table}: "))
-}
+/// The descriptions in the JSON Schema of the policy, which are the doc comments of its types.
+pub(crate) struct Descriptions(Schema);
 
-/// The comment of a key in the source. Two tables may have a key of the same name, so only the
-/// struct of the table is searched.
-fn reason_of(table: &str, key: &str) -> Option<String> {
-    let lines = source_lines();
-    let declared = format!("pub {table}: ");
-    let field = lines.iter().find_map(|line| line.strip_prefix(&declared))?;
-    let begin = format!("pub struct {} {{", field.trim_end_matches(','));
-    let from = lines.iter().position(|line| *line == begin)?;
-    let body = lines.get(from..)?;
-    let end = body.iter().position(|line| *line == "}")?;
-    comment_above(body.get(..end)?, &format!("pub {key}: "))
-}
+impl Descriptions {
+    pub(crate) fn new() -> Self {
+        Self(policy_schema())
+    }
 
-fn source_lines() -> Vec<&'static str> {
-    SOURCE.lines().map(str::trim_start).collect()
-}
+    fn find(&self, path: &[&str]) -> Option<&str> {
+        let below = |value, name: &&str| serde_json::Value::get(value, "properties")?.get(name);
+        path.iter()
+            .try_fold(self.0.as_value(), below)?
+            .get("description")?
+            .as_str()
+    }
 
-/// The documentation comment above the first line that begins with `declared`.
-fn comment_above(lines: &[&str], declared: &str) -> Option<String> {
-    let at = lines.iter().position(|line| line.starts_with(declared))?;
-    let above = lines.get(..at)?.iter().rev();
-    let mut words: Vec<&str> = above.map_while(|line| line.strip_prefix("/// ")).collect();
-    words.reverse();
-    (!words.is_empty()).then(|| words.join("\n"))
+    /// The reason of a table.
+    pub(crate) fn table(&self, table: &str) -> Option<&str> {
+        self.find(&[table])
+    }
+
+    /// The reason of a key.
+    pub(crate) fn key(&self, table: &str, key: &str) -> Option<&str> {
+        self.find(&[table, key])
+    }
 }
 
 #[cfg(test)]
@@ -184,20 +167,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_threshold_has_a_reason_in_the_source() {
+    fn every_threshold_has_a_reason() {
+        let descriptions = Descriptions::new();
         let all = Table::try_from(Policy::default()).expect("it is TOML");
         for (table, keys) in tables(&all) {
-            assert!(reason(table).is_some(), "{table}");
+            assert!(descriptions.table(table).is_some(), "{table}");
             for key in keys.keys() {
-                assert!(reason_of(table, key).is_some(), "{table}.{key}");
+                assert!(descriptions.key(table, key).is_some(), "{table}.{key}");
             }
         }
     }
 
     #[test]
     fn a_key_that_two_tables_have_gets_the_reason_of_its_own_table() {
+        let descriptions = Descriptions::new();
         let check = |table: &str, key: &str, expect: &str| {
-            let reason = reason_of(table, key).expect("it has a reason");
+            let reason = descriptions.key(table, key).expect("it has a reason");
             assert!(reason.contains(expect), "{table}.{key}: {reason}");
         };
         check("gpu", "idle_after_seconds", "GPUs");

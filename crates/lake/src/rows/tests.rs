@@ -294,3 +294,78 @@ fn findings_have_these_columns() {
     finding_json: Utf8
     "#);
 }
+
+const INTRODUCTION: &str = "\
+# Lake tables
+
+The lake is three Delta tables under `lake/` of the bucket, or of the place in `--lake`. Athena, DuckDB, Spark and
+pandas read them. Each table is partitioned by `dt`, the UTC date of the row. Names end in their unit: `_ns`
+is nanoseconds, `_bytes` bytes, `_ppm` parts per million, `_micro_usd` millionths of a dollar. `_submicro_ns`
+holds the nanoseconds that a timestamp in microseconds cannot. `_boot_ns` is a reading of the boot-time clock of the
+node. A null is unknown, which is not zero.
+";
+
+/// The name of a column's type in Delta.
+fn delta_type(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Utf8 => "string".to_owned(),
+        DataType::Int64 => "long".to_owned(),
+        DataType::Int32 => "integer".to_owned(),
+        DataType::Boolean => "boolean".to_owned(),
+        DataType::Date32 => "date".to_owned(),
+        DataType::Timestamp(..) => "timestamp".to_owned(),
+        DataType::Struct(_) => "struct".to_owned(),
+        DataType::List(of) => format!("array of {}", delta_type(of.data_type())),
+        other => panic!("a column of type {other} has no name in the page"),
+    }
+}
+
+/// A row of the page for a column, and rows for the columns in it.
+fn page_rows(parent: &str, field: &FieldRef, out: &mut String) {
+    let name = format!("{parent}{}", field.name());
+    let null = if field.is_nullable() { "yes" } else { "no" };
+    let kind = delta_type(field.data_type());
+    out.push_str(&format!("| `{name}` | {kind} | {null} |\n"));
+    let (element, mark) = match field.data_type() {
+        DataType::List(of) => (of.data_type(), "[]"),
+        plain => (plain, ""),
+    };
+    let DataType::Struct(inner) = element else {
+        return;
+    };
+    for field in inner {
+        page_rows(&format!("{name}{mark}."), field, out);
+    }
+}
+
+#[test]
+fn the_page_of_the_tables_is_current() {
+    let tables = [
+        (
+            "heartbeats",
+            "One row for each node and interval.",
+            Placed::fields(),
+        ),
+        (
+            "steps",
+            "One row for each finished task.",
+            PlacedStep::fields(),
+        ),
+        (
+            "findings",
+            "One row for each finding and sweep.",
+            Judged::fields(),
+        ),
+    ];
+    let mut text = INTRODUCTION.to_owned();
+    for (name, about, fields) in tables {
+        text.push_str(&format!("\n## {name}\n{about}\n\n"));
+        text.push_str("| column | type | may be null |\n|---|---|---|\n");
+        for field in fields.expect("row types have columns") {
+            page_rows("", &field, &mut text);
+        }
+    }
+    let page = "../../docs/src/reference/lake.md";
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+    ebb_test_support::expect_file(&page, &text);
+}

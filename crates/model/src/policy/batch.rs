@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Thresholds of stuck Batch jobs. Three cases have no threshold: a job that Batch reports as
 /// misconfigured, a job without capacity, and an INVALID queue or environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct BatchPolicy {
     /// Seconds that a RUNNING job may have no CPU time, disk activity or new process.

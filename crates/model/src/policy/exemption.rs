@@ -16,6 +16,7 @@ use crate::policy::weekly_schedule::Schedule;
 /// One exemption. At least one of `tag`, `resource`, `account` and `kind` is set, and all that are
 /// set must match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Exemption {
     /// Tag of the resource or its machine: `key` or `key=value`.
@@ -26,6 +27,7 @@ pub struct Exemption {
     pub resource: Option<String>,
     /// Account of the resource.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub account: Option<AccountId>,
     /// Kind of finding; without another key it applies to all accounts.
     #[serde(default)]

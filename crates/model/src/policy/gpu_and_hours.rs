@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Thresholds of idle GPUs on an active machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct GpuPolicy {
     /// Seconds that GPUs may be idle while the CPU works. The default is two hours, which is longer
@@ -25,6 +26,7 @@ impl Default for GpuPolicy {
 
 /// Thresholds of recurring idle hours in the last 14 days.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct HoursPolicy {
     /// Share of the hours of two weeks that must be observed, in parts per million. The default of

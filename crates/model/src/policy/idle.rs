@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Thresholds of idle nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct IdlePolicy {
     /// Seconds without activity before a node is idle. The default of 30 minutes is longer than a

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// How nodes without a probe are evaluated on metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct MetricsPolicy {
     /// Seconds without activity in the metrics before a node is idle. The default is six hours. A

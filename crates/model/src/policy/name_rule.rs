@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 /// form = "{pipeline}_{run}_{sample}" # {*} matches any text
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NameRule {
     /// Source of the name.
@@ -23,6 +24,7 @@ pub struct NameRule {
 
 /// Source of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub enum NameSource {
     /// Name of the Batch job.
@@ -49,6 +51,7 @@ pub enum Drawn {
 /// Form of a name: text with `{run}`, `{pipeline}`, `{sample}` or `{*}`. Each field matches as few
 /// characters as possible, and at least one. The whole name must match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct Form {
     text: String,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Thresholds of overprovisioned steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct OverprovisionedPolicy {
     /// Minimum observed seconds of a task that still runs or whose end was not observed. A shorter

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Limits on recommended machine types. An empty set is no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct PlacementPolicy {
     /// Allowed instance families, such as `m7i`.

@@ -14,6 +14,7 @@ use crate::policy::weekly_schedule::Day;
 /// Hours without notifications by chat and email. Notifications that are still relevant are sent
 /// when the quiet hours end. Webhooks and topics have no quiet hours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct QuietPolicy {
     /// Start of the quiet hours, such as "19:00". The same start and end mean no quiet hours.

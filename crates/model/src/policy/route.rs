@@ -10,6 +10,7 @@ const MAX_ROUTES: usize = 200;
 /// Recipients of the findings of one owner. A medium without a recipient here uses the default
 /// recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Route {
     /// Owner of the findings: the value of the owner tag.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Thresholds of recommended requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct SizingPolicy {
     /// Headroom above the greatest peak, in parts per million. The default is 20 %, as in Compute

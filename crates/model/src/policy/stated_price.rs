@@ -10,6 +10,7 @@ const MAX_USD_MICROS_PER_HOUR: u64 = 1_000_000_000_000;
 
 /// Price of an hour of some machines. It replaces the list price. A billed price has priority.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StatedPrice {
     /// Id or name of the machine. A `*` at the end matches any text.

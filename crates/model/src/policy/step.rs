@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Thresholds of stalled, slow, starved, waiting or failing steps, and of steps without enough
 /// memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct StepPolicy {
     /// Seconds that a task outside Batch may have no CPU time, disk activity or new process. The

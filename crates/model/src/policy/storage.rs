@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Thresholds of unused volumes, addresses and snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct StoragePolicy {
     /// Minimum age of an unused volume in seconds. For a volume of a stopped machine, the time

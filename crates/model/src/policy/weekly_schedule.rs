@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// A day of the week.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "days have names")]
 pub enum Day {
@@ -52,6 +53,7 @@ impl From<Weekday> for Day {
 
 /// Hours of each day, and whole days.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Schedule {
     /// Start on each day, such as "19:00". With the same start and end, only whole days count.
