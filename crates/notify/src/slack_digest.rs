@@ -369,7 +369,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*$884.76 a month* · new · Idle node · `gpu-notebook` `i-0aaa`\nana · eu-central-1 · g5.2xlarge, on demand · SIMULATED · waste $1.2120/h from the bill of 2026-02-27\nno workload for 3 h 05 min; background used 0.02 cores; step session of ana is there and does nothing\n_Stop:_ Stop it; its volumes stay.",
+                "text": "*$884.76 a month* · new · Idle node · `gpu-notebook` `i-0aaa`\nana · eu-central-1 · g5.2xlarge, on demand · SIMULATED · waste $1.2120/h from the bill of 2026-02-27\nno activity for 3 h 05 min; background processes use 0.02 cores; task session of ana exists without activity\n_Stop:_ Stop it; its volumes stay.",
                 "type": "mrkdwn",
                 "verbatim": true
               },
@@ -377,7 +377,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*at most $280.32 a month* · new · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED · waste at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less\nasked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen 1 time, 60 min in all)\n_Rightsize:_ request 3 vCPU and 4.8 GiB; the cheapest suitable type is c6i.xlarge in eu-central-1 at $0.1940/h, list price of 2026-02-01",
+                "text": "*at most $280.32 a month* · new · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED · waste at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less\nrequested 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (1 task, total run time 60 min)\n_Rightsize:_ request 3 vCPU and 4.8 GiB; the cheapest suitable type is c6i.xlarge in eu-central-1 at $0.1940/h, list price of 2026-02-01",
                 "type": "mrkdwn",
                 "verbatim": true
               },

@@ -286,8 +286,8 @@ mod tests {
                       Stop: Stop it; its volumes stay.
                       Waste: $1.2120/h from the bill of 2026-02-27.
            ≤ $280.32  ≤ $1.18  variant-call              ana    eu-central-1
-                      [SIMULATED] Overprovisioned step: asked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen
-                      1 time, 60 min in all)
+                      [SIMULATED] Overprovisioned step: requested 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (1
+                      task, total run time 60 min)
                       Rightsize: request 3 vCPU and 4.8 GiB; the cheapest suitable type is c6i.xlarge in eu-central-1 at
                       $0.1940/h, list price of 2026-02-01
                       Waste: at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less.
