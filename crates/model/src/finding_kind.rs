@@ -11,6 +11,7 @@ macro_rules! kinds {
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
         )]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub enum FindingKind {
             $($(#[$doc])+ #[serde(rename = $slug)] $variant,)+
         }

@@ -22,6 +22,7 @@ use crate::finding::evidence::step::StepTrouble;
 
 /// The evidence of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Evidence {
     /// A node without activity.
@@ -56,6 +57,7 @@ pub enum Evidence {
 
 /// A node with a few active minutes a day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LowDuty {
     /// The observed time.
     pub watched: Duration,
@@ -69,6 +71,7 @@ pub struct LowDuty {
 
 /// An unused or outdated volume, snapshot or address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "what_kind")]
 pub enum Unused {
     /// No machine has attached the volume.
@@ -108,6 +111,7 @@ pub enum Unused {
 
 /// A step that uses a fraction of its request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overprovisioned {
     /// The request.
     pub requested: Requested,
