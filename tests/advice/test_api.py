@@ -74,7 +74,7 @@ class Api(unittest.TestCase):
 
     def test_schemathesis_does_find_an_untruth(self):
         lie = json.loads(json.dumps(self.document))
-        lie["components"]["schemas"]["PriceHead"]["properties"]["as_of"] = {"type": "integer"}
+        lie["components"]["schemas"]["Prices"]["properties"]["as_of"] = {"type": "integer"}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "lie.json"
             path.write_text(json.dumps(lie))
@@ -125,14 +125,13 @@ class Api(unittest.TestCase):
         if not isinstance(schema, dict):
             return schema
         if "$ref" in schema:
-            return self._strict(self.document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]])
-        if "allOf" in schema:
-            parts = [self._strict(part) for part in schema["allOf"]]
-            merged = {"type": "object", "required": [], "properties": {}}
-            for part in parts:
-                merged["required"] += part["required"]
-                merged["properties"] |= part["properties"]
-            return merged | {"additionalProperties": False}
+            named = self.document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+            if "properties" in schema:
+                # A variant adds its tag to the fields of its type.
+                properties = named.get("properties", {}) | schema["properties"]
+                required = [*named.get("required", []), *schema["required"]]
+                named = named | {"properties": properties, "required": required}
+            return self._strict(named)
         strict = {key: self._strict(value) for key, value in schema.items()}
         if "properties" in strict:
             strict.setdefault("additionalProperties", False)

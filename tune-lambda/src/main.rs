@@ -1,10 +1,12 @@
 //! The recommendation API as a Lambda behind an HTTP API. It reads the newest report from the
 //! bucket; `ebb-api` contains the routes and answers.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use ebb_api::http::{Answer, Request};
+use ebb_api::gateway;
+use ebb_api::gateway::{Event, Reply};
 use ebb_api::service::Service;
 use ebb_cloud::aws::{AwsConfig, AwsObjects};
 use jiff::Timestamp;
@@ -23,20 +25,14 @@ async fn main() -> Result<()> {
     let bucket = std::env::var("EBB_BUCKET").ok().filter(|b| !b.is_empty());
     let bucket = bucket.context("EBB_BUCKET is not set: the bucket of the deployment")?;
     let objects = AwsObjects::new(&AwsConfig::load(None).await, bucket);
-    let service = Service::new(&objects);
-    let answered = service_fn(
-        async |event: LambdaEvent<Request>| -> Result<Answer, Error> {
-            let answer = service
-                .answer(&event.payload, Instant::now(), Timestamp::now())
-                .await;
-            tracing::info!(
-                path = event.payload.path,
-                status = answer.status,
-                "answered"
-            );
-            Ok(answer)
-        },
-    );
+    let service = Service::new(Arc::new(objects));
+    let answered = service_fn(async |event: LambdaEvent<Event>| -> Result<Reply, Error> {
+        let path = event.payload.raw_path.clone();
+        let (now, at) = (Instant::now(), Timestamp::now());
+        let reply = gateway::answer(&service, event.payload, now, at).await;
+        tracing::info!(path, status = reply.status_code, "answered");
+        Ok(reply)
+    });
     let ended = lambda_runtime::run(answered).await;
     ended.map_err(|error| anyhow::anyhow!(error))
 }

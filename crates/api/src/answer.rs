@@ -1,21 +1,113 @@
-//! JSON answers with pages of results.
+//! Answers: JSON with the state of the report, pages of lists, and text.
 
 use std::borrow::Cow;
+use std::marker::PhantomData;
 
-use ebb_model::advice::step::StepAdvice;
-use ebb_model::finding::Finding;
+use axum::response::{IntoResponse, Response};
 use ebb_model::report::{Report, Totals};
-use ebb_telemetry::identity::{AccountId, Region};
 use ebb_telemetry::origin::Origin;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
+use crate::extract::{MAX_LIMIT, Page};
+use crate::openapi::{Operation, Output, Schemas};
 use crate::problem::Problem;
-use crate::query::{Only, Page};
+
+/// A Lambda function may return 6 MB, in which the body is escaped once more.
+///
+/// Source: "Lambda quotas", AWS Lambda developer guide.
+pub(crate) const MAX_BODY_BYTES: usize = 4 << 20;
+
+/// A sweep runs every few minutes, so an answer may be a minute old. It is private, because only
+/// signed requests may see it.
+const CACHE: &str = "private, max-age=60";
+
+pub(crate) const JSON: &str = "application/json";
+
+/// A successful answer, whose JSON is a `T`. A `T` that borrows stands for one of any lifetime.
+pub(crate) struct Answer<T> {
+    body: String,
+    content_type: &'static str,
+    /// `None` for the answer to a change.
+    etag: Option<String>,
+    cache: &'static str,
+    content: PhantomData<fn(T)>,
+}
+
+impl<T> Answer<T> {
+    /// Text of this media type; `version` changes with the content.
+    pub(crate) fn text(
+        content_type: &'static str,
+        body: String,
+        version: &str,
+    ) -> Result<Self, Problem> {
+        if body.len() > MAX_BODY_BYTES {
+            return Err(Problem::TooLarge);
+        }
+        // The answer changes with its source and with the program.
+        let bare = version.trim_matches('"');
+        Ok(Self {
+            body,
+            content_type,
+            etag: Some(format!("\"{bare}-{}\"", env!("CARGO_PKG_VERSION"))),
+            cache: CACHE,
+            content: PhantomData,
+        })
+    }
+
+    /// The same answer, which a client checks each time.
+    pub(crate) fn uncached(self) -> Self {
+        let cache = "no-cache";
+        Self { cache, ..self }
+    }
+}
+
+impl<T: Serialize> Answer<T> {
+    /// The value as JSON; `version` changes with the value.
+    pub(crate) fn json(value: &T, version: &str) -> Result<Self, Problem> {
+        Self::text(JSON, written(value)?, version)
+    }
+
+    /// The value as JSON, in answer to a change; it must not be cached.
+    pub(crate) fn changed(value: &T) -> Result<Self, Problem> {
+        Ok(Self {
+            body: written(value)?,
+            content_type: JSON,
+            etag: None,
+            cache: "no-store",
+            content: PhantomData,
+        })
+    }
+}
+
+pub(crate) fn written(value: &impl Serialize) -> Result<String, Problem> {
+    serde_json::to_string(value).map_err(|error| Problem::Report(error.to_string()))
+}
+
+impl<T> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        let headers = [
+            (CONTENT_TYPE, self.content_type),
+            (CACHE_CONTROL, self.cache),
+        ];
+        let etag = self.etag.map(|etag| [(ETAG, etag)]);
+        (headers, etag, self.body).into_response()
+    }
+}
+
+impl<T: JsonSchema> Output for Answer<T> {
+    fn describe(operation: &mut Operation, schemas: &mut Schemas) {
+        operation.set_content(json!({JSON: {"schema": schemas.answer::<T>()}}));
+    }
+}
 
 /// The part of the report that every answer contains.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Head<'a> {
+    /// The name and version of the format.
     schema: &'static str,
     /// The time of the evaluation.
     at: Timestamp,
@@ -34,24 +126,32 @@ pub(crate) struct Head<'a> {
     joined_ppm: Option<u32>,
 }
 
-/// A page of a list.
-#[derive(Serialize)]
-pub(crate) struct Paged<T> {
-    /// Entries on all pages.
-    total: usize,
-    items: Vec<T>,
-    /// The value of `?after=` for the next page; `None` on the last page.
-    next: Option<String>,
-}
-
 impl<'a> Head<'a> {
+    pub(crate) fn new(schema: &'static str, report: &'a Report) -> Self {
+        Self {
+            schema,
+            at: report.at,
+            origin: report.origin,
+            totals: Cow::Borrowed(&report.totals),
+            not_judged: report.not_judged.len(),
+            gaps: report.gaps.len(),
+            left_out: report.steps_left_out
+                + report.nodes_left_out
+                + report.targets.left_out
+                + report.runs.left_out,
+            joined_ppm: report.runs.joined_ppm(),
+        }
+    }
+
     /// The same with other totals.
     pub(crate) fn with_totals(self, totals: Cow<'a, Totals>) -> Self {
         Self { totals, ..self }
     }
 }
 
-#[derive(Serialize)]
+/// A part of a report with its head.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
 pub(crate) struct OfReport<'a, T> {
     #[serde(flatten)]
     pub(crate) head: Head<'a>,
@@ -59,72 +159,58 @@ pub(crate) struct OfReport<'a, T> {
     pub(crate) part: T,
 }
 
-pub(crate) fn is_wanted(finding: &Finding, only: &Only) -> bool {
-    let resource = &finding.resource;
-    only.lets("region", Some(resource.region.as_str()))
-        && only.lets("account", resource.account.as_ref().map(AccountId::as_str))
-        && only.lets("owner", resource.owner.as_deref())
-        && only.lets("kind", Some(finding.kind.slug()))
-}
+/// A page of a list of a report.
+pub(crate) type PageOfReport<'a, T> = OfReport<'a, Paged<T>>;
 
-pub(crate) fn is_there(step: &StepAdvice, only: &Only) -> bool {
-    only.lets("region", step.region.as_ref().map(Region::as_str))
-        && only.lets("account", step.account.as_ref().map(AccountId::as_str))
-}
-
-/// The name of a value in JSON.
-pub(crate) fn slug(value: &impl Serialize) -> Option<String> {
-    let value = serde_json::to_value(value).ok()?;
-    value.as_str().map(str::to_owned)
-}
-
-/// One page of a list.
-pub(crate) fn cut<T>(
-    page: &Page,
-    all: Vec<T>,
-    id: impl Fn(&T) -> String,
-) -> Result<Paged<T>, Problem> {
-    let start = match &page.after {
-        None => 0,
-        Some(after) => {
-            let before = all.iter().position(|entry| id(entry) == *after);
-            before.ok_or_else(|| Problem::Cursor(after.clone()))? + 1
-        }
-    };
-    let total = all.len();
-    let items: Vec<T> = all.into_iter().skip(start).take(page.limit).collect();
-    let is_last = start + items.len() >= total;
-    let next = items.last().filter(|_| !is_last).map(id);
-    Ok(Paged { total, items, next })
+/// A page of a list.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct Paged<T> {
+    /// Entries on all pages.
+    total: usize,
+    #[schemars(length(max = MAX_LIMIT))]
+    items: Vec<T>,
+    /// The value of `?after=` for the next page; `None` on the last page.
+    next: Option<String>,
 }
 
 impl<T> Paged<T> {
+    /// One page of a list.
+    pub(crate) fn cut(
+        page: &Page,
+        all: Vec<T>,
+        id: impl Fn(&T) -> String,
+    ) -> Result<Self, Problem> {
+        let start = match &page.after {
+            None => 0,
+            Some(after) => {
+                let before = all.iter().position(|entry| id(entry) == *after);
+                before.ok_or_else(|| Problem::Cursor(after.clone()))? + 1
+            }
+        };
+        let total = all.len();
+        let items: Vec<T> = all.into_iter().skip(start).take(page.limit.0).collect();
+        let is_last = start + items.len() >= total;
+        let next = items.last().filter(|_| !is_last).map(id);
+        Ok(Self { total, items, next })
+    }
+
     /// The same page with each entry converted.
-    pub(crate) fn map<U>(self, told: impl Fn(T) -> U) -> Paged<U> {
+    pub(crate) fn map<U>(self, convert: impl Fn(T) -> U) -> Paged<U> {
         Paged {
             total: self.total,
-            items: self.items.into_iter().map(told).collect(),
+            items: self.items.into_iter().map(convert).collect(),
             next: self.next,
         }
     }
 }
 
-pub(crate) fn head<'a>(schema: &'static str, report: &'a Report) -> Head<'a> {
-    Head {
-        schema,
-        at: report.at,
-        origin: report.origin,
-        totals: Cow::Borrowed(&report.totals),
-        not_judged: report.not_judged.len(),
-        gaps: report.gaps.len(),
-        left_out: report.steps_left_out
-            + report.nodes_left_out
-            + report.targets.left_out
-            + report.runs.left_out,
-        joined_ppm: report.runs.joined_ppm(),
-    }
-}
-
-pub(crate) fn json(value: &impl Serialize) -> Result<String, Problem> {
-    serde_json::to_string(value).map_err(|error| Problem::Report(error.to_string()))
+/// The totals of an owner's findings, if a list is filtered by owner.
+pub(crate) fn owner_totals<'a>(report: &'a Report, owner: Option<&String>) -> Cow<'a, Totals> {
+    let Some(owner) = owner else {
+        return Cow::Borrowed(&report.totals);
+    };
+    let findings = report.findings.iter();
+    let theirs = findings.filter(|finding| finding.resource.owner.as_ref() == Some(owner));
+    Cow::Owned(report.totals.of_part(theirs))
 }

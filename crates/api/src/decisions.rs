@@ -3,60 +3,91 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use axum::extract::State;
 use ebb_cloud::documents::decisions;
 use ebb_cloud::documents::decisions::DecisionsError;
-use ebb_cloud::ports::Objects;
 use ebb_model::decision;
-use ebb_model::decision::{Decision, Verb};
+use ebb_model::decision::{Decision, MAX_REASON_CHARS, Verb};
 use ebb_model::finding_kind::current_id;
 use ebb_model::report::Report;
 use ebb_telemetry::safe_text::one_line;
-use jiff::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{Paged, cut, json};
-use crate::http::Request;
-use crate::list::List;
+use crate::answer::{Answer, Paged, written};
+use crate::extract::{Change, Json, Moment, Name, Page, Query, Shared, passes};
+use crate::openapi::NoParameters;
 use crate::problem::Problem;
-use crate::query::Page;
 
-/// Enough for a reason of 500 escaped characters.
-const MAX_BYTES: usize = 16 << 10;
-
-/// An action on a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Act {
-    /// No further notifications about it.
-    Dismiss,
-    /// No notifications about it until a date.
-    Snooze,
-    /// The decision is withdrawn.
-    Reopen,
-}
-
-impl Act {
-    pub(crate) const ALL: [Self; 3] = [Self::Dismiss, Self::Snooze, Self::Reopen];
-
-    /// The last part of its path.
-    pub(crate) const fn slug(self) -> &'static str {
-        match self {
-            Self::Dismiss => "dismiss",
-            Self::Snooze => "snooze",
-            Self::Reopen => "reopen",
-        }
-    }
-}
-
-/// The body of a request.
-#[derive(Deserialize)]
+/// Filters of decisions.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Said {
+pub(crate) struct DecisionQuery {
+    #[serde(flatten)]
+    page: Page,
+    /// Only of this kind
+    verb: Option<Verb>,
+    /// Only those that are in force, or are not any more
+    holds: Option<bool>,
+    /// Only of this person
+    by: Option<String>,
+}
+
+/// A finding's id, escaped
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct FindingId(#[schemars(length(min = 1))] String);
+
+/// Why nobody is to be notified.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Dismissal {
+    #[schemars(schema_with = "reason_schema")]
     reason: Option<String>,
+    #[serde(default)]
+    #[schemars(schema_with = "until_schema")]
     until: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Decided<'a> {
+/// Why nobody is to be notified until a day.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Snooze {
+    #[schemars(schema_with = "reason_schema")]
+    reason: Option<String>,
+    #[schemars(schema_with = "until_schema")]
+    until: Option<String>,
+}
+
+/// Nothing is required to withdraw a decision.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reopening {
+    #[serde(default, rename = "reason")]
+    #[schemars(schema_with = "reason_schema")]
+    _reason: Option<String>,
+    #[serde(default, rename = "until")]
+    #[schemars(schema_with = "until_schema")]
+    _until: Option<String>,
+}
+
+fn reason_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string", "minLength": 1, "maxLength": MAX_REASON_CHARS, "pattern": "\\S",
+    })
+}
+
+fn until_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "anyOf": [{"format": "date"}, {"format": "date-time"}],
+        "description": "later than now; a day holds through its end in UTC",
+    })
+}
+
+/// The answer to a decision.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Decided<'a> {
+    /// The name and version of the format.
     schema: &'static str,
     /// The finding's id.
     finding: &'a str,
@@ -67,116 +98,139 @@ struct Decided<'a> {
 }
 
 /// A page of all decisions.
-pub(crate) struct Listed {
-    pub(crate) text: String,
-    /// Changes with the content.
-    pub(crate) version: String,
-}
-
-#[derive(Serialize)]
-struct DecisionList<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DecisionList<'a> {
+    /// The name and version of the format.
     schema: &'static str,
     #[serde(flatten)]
-    page: Paged<Entry<'a>>,
+    page: Paged<DecisionEntry<'a>>,
 }
 
 /// One decision.
-#[derive(Serialize)]
-struct Entry<'a> {
+#[derive(Serialize, JsonSchema)]
+struct DecisionEntry<'a> {
     finding: &'a str,
     decision: &'a Decision,
     /// Whether it is in force; an ended decision is kept for a month.
     holds: bool,
 }
 
-/// All decisions by the finding's id.
-pub(crate) async fn list(
-    objects: &dyn Objects,
-    page: &Page,
-    at: Timestamp,
-) -> Result<Listed, Problem> {
-    let all = decisions::load(objects).await.map_err(problem)?;
-    let entries = all.findings.iter().map(|(finding, decision)| Entry {
-        finding,
-        decision,
-        holds: decision.holds_at(at),
-    });
-    let verb = |decision: &Decision| match decision.verb {
-        Verb::Dismiss => "dismiss",
-        Verb::Snooze => "snooze",
+/// Lists decisions by the finding's id.
+pub(crate) async fn decisions(
+    Query(query): Query<DecisionQuery>,
+    State(store): Shared,
+    moment: Moment,
+) -> Result<Answer<DecisionList<'static>>, Problem> {
+    let all = decisions::load(&*store.objects).await.map_err(problem)?;
+    let entries = all
+        .findings
+        .iter()
+        .map(|(finding, decision)| DecisionEntry {
+            finding,
+            decision,
+            holds: decision.holds_at(moment.at),
+        });
+    let is_wanted = |entry: &DecisionEntry<'_>| {
+        query.verb.is_none_or(|verb| verb == entry.decision.verb)
+            && query.holds.is_none_or(|holds| holds == entry.holds)
+            && passes(query.by.as_ref(), Some(&entry.decision.by))
     };
-    let is_wanted = |entry: &Entry<'_>| {
-        let holds = if entry.holds { "true" } else { "false" };
-        page.only.lets("verb", Some(verb(entry.decision)))
-            && page.only.lets("holds", Some(holds))
-            && page.only.lets("by", Some(&entry.decision.by))
+    let id = |entry: &DecisionEntry<'_>| entry.finding.to_owned();
+    let page = Paged::cut(&query.page, entries.filter(is_wanted).collect(), id)?;
+    let list = DecisionList {
+        schema: "ebb.decision_list/1.0",
+        page,
     };
-    let id = |entry: &Entry<'_>| entry.finding.to_owned();
-    let page = cut(page, entries.filter(is_wanted).collect(), id)?;
-    let schema = List::Decisions.schema();
-    let text = json(&DecisionList { schema, page })?;
     let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
+    written(&list)?.hash(&mut hasher);
     let version = format!("decisions-{:016x}", hasher.finish());
-    Ok(Listed { text, version })
+    // A person who decides wants to see the result at once.
+    Answer::json(&list, &version).map(Answer::uncached)
+}
+
+type Changed = Result<Answer<Decided<'static>>, Problem>;
+
+/// Stops notifications about a finding.
+pub(crate) async fn dismiss(
+    Name(FindingId(finding)): Name<FindingId>,
+    Query(NoParameters {}): Query<NoParameters>,
+    change: Change,
+    Json(body): Json<Dismissal>,
+) -> Changed {
+    decide(&finding, change, (Verb::Dismiss, body.reason, body.until)).await
+}
+
+/// Stops notifications about a finding until a day.
+pub(crate) async fn snooze(
+    Name(FindingId(finding)): Name<FindingId>,
+    Query(NoParameters {}): Query<NoParameters>,
+    change: Change,
+    Json(body): Json<Snooze>,
+) -> Changed {
+    decide(&finding, change, (Verb::Snooze, body.reason, body.until)).await
+}
+
+/// Withdraws a decision about a finding.
+pub(crate) async fn reopen(
+    Name(FindingId(finding)): Name<FindingId>,
+    Query(NoParameters {}): Query<NoParameters>,
+    change: Change,
+    Json(Reopening { .. }): Json<Reopening>,
+) -> Changed {
+    let finding = current_id(&finding);
+    check_is_known(&finding, &change.report)?;
+    let objects = &*change.store.objects;
+    let withdrawn = decisions::change(objects, |all| all.reopen(&finding, change.at)).await;
+    answer(&finding, withdrawn.map_err(problem)?, false, &change).await
 }
 
 /// Stores a decision about a finding of the report and returns it.
-pub(crate) async fn decide(
-    objects: &dyn Objects,
-    report: &Report,
-    (finding, act): (&str, Act),
-    (request, at): (&Request, Timestamp),
-) -> Result<String, Problem> {
+async fn decide(
+    finding: &str,
+    change: Change,
+    (verb, reason, until): (Verb, Option<String>, Option<String>),
+) -> Changed {
     let finding = &*current_id(finding);
-    let said = said(request)?;
-    let set_aside = report.history.set_aside.iter().map(|aside| &aside.finding);
-    let mut known = report.findings.iter().chain(set_aside);
-    if !known.any(|known| known.id == finding) {
-        return Err(Problem::Finding(finding.to_owned()));
-    }
-    let verb = match act {
-        Act::Dismiss => Verb::Dismiss,
-        Act::Snooze => Verb::Snooze,
-        Act::Reopen => {
-            let taken_back = decisions::change(objects, |all| all.reopen(finding, at)).await;
-            return told(finding, taken_back.map_err(problem)?, false);
-        }
-    };
-    let until = said.until.as_deref().map(decision::until).transpose();
+    check_is_known(finding, &change.report)?;
+    let until = until.as_deref().map(decision::until).transpose();
     let decision = Decision {
         verb,
-        reason: one_line(&said.reason.unwrap_or_default()),
-        by: request.caller().to_owned(),
-        at,
+        reason: one_line(&reason.unwrap_or_default()),
+        by: change.caller.0.clone(),
+        at: change.at,
         until: until.map_err(|error| Problem::Query(error.to_string()))?,
     };
+    let objects = &*change.store.objects;
     decisions::change(objects, |all| all.decide(finding, decision.clone()))
         .await
         .map_err(problem)?;
-    told(finding, decision, true)
+    answer(finding, decision, true, &change).await
 }
 
-fn told(finding: &str, decision: Decision, holds: bool) -> Result<String, Problem> {
-    json(&Decided {
+/// Refuses a finding that is not in the report.
+fn check_is_known(finding: &str, report: &Report) -> Result<(), Problem> {
+    let set_aside = report.history.set_aside.iter().map(|aside| &aside.finding);
+    let mut known = report.findings.iter().chain(set_aside);
+    match known.any(|known| known.id == finding) {
+        true => Ok(()),
+        false => Err(Problem::Finding(finding.to_owned())),
+    }
+}
+
+async fn answer<'a>(
+    finding: &'a str,
+    decision: Decision,
+    holds: bool,
+    change: &Change,
+) -> Result<Answer<Decided<'a>>, Problem> {
+    // The next request sees the decision.
+    change.store.forget_decisions().await;
+    Answer::changed(&Decided {
         schema: "ebb.decision/1.0",
         finding,
         decision,
         holds,
     })
-}
-
-/// Accepts only JSON: a browser asks before another site may send it.
-fn said(request: &Request) -> Result<Said, Problem> {
-    let kind = request.header("content-type").unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
-        return Err(Problem::MediaType);
-    }
-    let body = request.body().filter(|body| body.len() <= MAX_BYTES);
-    let body =
-        body.ok_or_else(|| Problem::Query(format!("the body has at most {MAX_BYTES} bytes.")))?;
-    serde_json::from_slice(&body).map_err(|error| Problem::Query(format!("the body: {error}.")))
 }
 
 fn problem(error: DecisionsError) -> Problem {

@@ -1,18 +1,22 @@
 //! The HTTP API of a deployment. It answers from the newest report and stored documents.
+//!
+//! A new endpoint is one handler with a query type and an answer type, and one line in
+//! [`service`]. The OpenAPI document comes from the types of the handler.
 
 pub mod answer;
 pub mod decisions;
-pub mod http;
-pub mod list;
+pub mod endpoints;
+pub mod extract;
+pub mod findings;
+pub mod gateway;
+pub mod groups;
+pub mod nodes;
 pub mod openapi;
 pub mod prices;
 pub mod problem;
-pub mod query;
-pub mod report_parts;
-pub mod response;
-pub mod route;
+pub mod runs;
 pub mod service;
-pub mod targets;
+pub mod steps;
+pub mod store;
 #[cfg(test)]
 mod tests;
-pub mod variants;

@@ -1,42 +1,49 @@
-//! The OpenAPI 3.1 document of the API. It is built from the same lists, filters, bounds and forms
-//! that the router uses.
+//! The OpenAPI 3.1 document. Parameters, bodies and answers come from the types of the handlers; a
+//! test checks the answers of the built-in demo account against it.
 
-pub mod schemas;
-pub mod write;
+use std::collections::BTreeSet;
+use std::future::Future;
 
-use ebb_model::decision::MAX_REASON_CHARS;
-use ebb_workflows::export::Form;
+use axum::extract::State;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::decisions::Act;
-use crate::list::{Filter, List};
-use crate::openapi::schemas::schemas;
-use crate::openapi::write::reference;
-use crate::query::WITH_RETRY;
-use crate::query::{DEFAULT_LIMIT, MAX_LIMIT};
-use crate::route::{ADVICE, FINDING, OPENAPI, RECOMMENDATION, TEXT};
-use crate::targets::Target;
+use crate::answer::{Answer, JSON};
+use crate::extract::{Query, Shared};
+use crate::problem::{Details, Problem};
 
-/// The document.
-pub(crate) fn document() -> Value {
-    let mut paths = Map::new();
-    let mut path = |at: &str, get: Value| paths.insert(at.to_owned(), json!({"get": get}));
-    for each in List::ALL {
-        path(each.path(), list(each));
+/// The document as text.
+pub(crate) struct Document(String);
+
+impl From<Value> for Document {
+    fn from(document: Value) -> Self {
+        Self(document.to_string())
     }
-    path(RECOMMENDATION, recommendation());
-    for each in Target::ALL {
-        let at = format!("{}{{{}}}{ADVICE}", each.head(), each.parameter());
-        path(&at, target(each));
-    }
-    path(TEXT, text());
-    let said = Said::json("This document", &json!({"type": "object"}));
-    path(OPENAPI, operation("openapi", said, Vec::new(), &[400]));
-    for act in Act::ALL {
-        let at = format!("{FINDING}/{}", act.slug());
-        paths.insert(at, json!({"post": decide(act)}));
-    }
-    json!({
+}
+
+/// An endpoint without query parameters.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoParameters {}
+
+/// The answer of the document itself.
+#[derive(JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct OpenApi {}
+
+/// Answers with the document.
+pub(crate) async fn openapi(
+    Query(NoParameters {}): Query<NoParameters>,
+    State(store): Shared,
+) -> Result<Answer<OpenApi>, Problem> {
+    Answer::text(JSON, store.document.0.clone(), "program")
+}
+
+/// The document of these paths.
+pub(crate) fn document(paths: Map<String, Value>, mut schemas: Schemas) -> Value {
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Ebb",
@@ -48,271 +55,336 @@ pub(crate) fn document() -> Value {
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
-        "components": {"schemas": schemas()},
-    })
+        "components": {"schemas": schemas.answers.take_definitions(true)},
+    });
+    revise(&mut document);
+    document
 }
 
-/// A successful response.
-struct Said {
-    summary: &'static str,
-    content: Value,
+/// Turns comments of Rust into descriptions, and drops repeated names and defaults that are `null`.
+fn revise(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            if object.get("default").is_some_and(Value::is_null) {
+                object.remove("default");
+            }
+            if let Some(Value::String(text)) = object.get_mut("description") {
+                *text = description(text);
+            }
+            // The head and the part of an answer may share a field.
+            if let Some(Value::Array(required)) = object.get_mut("required") {
+                let mut seen = BTreeSet::new();
+                required.retain(|name| seen.insert(name.to_string()));
+            }
+            object.values_mut().for_each(revise);
+        }
+        Value::Array(list) => list.iter_mut().for_each(revise),
+        _ => {}
+    }
 }
 
-impl Said {
-    fn json(summary: &'static str, schema: &Value) -> Self {
+/// A comment of Rust without its links, in the words of JSON.
+fn description(comment: &str) -> String {
+    let is_text = |line: &&str| !(line.is_empty() || line.starts_with("[`"));
+    let lines: Vec<&str> = comment.lines().filter(is_text).collect();
+    let text = lines.join(" ").replace("`None`", "`null`");
+    let mut parts = text.split("[`");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (link, rest) = part.split_once("`]").unwrap_or((part, ""));
+        let name = link.rsplit("::").next().unwrap_or(link);
+        plain.push_str(&format!("`{name}`{rest}"));
+    }
+    plain
+}
+
+/// The schemas of answers, by name, and of parameters and bodies, each in its place.
+pub(crate) struct Schemas {
+    answers: SchemaGenerator,
+    requests: SchemaGenerator,
+}
+
+impl Default for Schemas {
+    fn default() -> Self {
+        let answers = SchemaSettings::draft2020_12().for_serialize();
+        let answers = answers.with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        });
+        let requests = SchemaSettings::draft2020_12().for_deserialize();
+        let requests = requests.with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        });
         Self {
-            summary,
-            content: json!({"application/json": {"schema": schema}}),
+            answers: answers.into_generator(),
+            requests: requests.into_generator(),
         }
     }
 }
 
-/// The error statuses of every path that reads a report.
-const OF_REPORT: [u16; 5] = [400, 404, 500, 502, 503];
-
-fn list(list: List) -> Value {
-    let (id, summary, head, item) = match list {
-        List::Findings => ("findings", "Waste that was observed", "Head", "Finding"),
-        List::Recommendations => (
-            "recommendations",
-            "What to do about it, in the fields of AWS Cost Optimization Hub",
-            "Head",
-            "Recommendation",
-        ),
-        List::Nodes => ("nodes", "Every node, wasteful or not", "Head", "Node"),
-        List::Steps => (
-            "steps",
-            "What each step asks for and should ask for",
-            "Head",
-            "Step",
-        ),
-        List::Pipelines => (
-            "pipelines",
-            "What the steps of each pipeline cost together, and would cost",
-            "Head",
-            "Group",
-        ),
-        List::Environments => (
-            "environments",
-            "What each compute environment ran, and what it should start",
-            "Head",
-            "Group",
-        ),
-        List::Runs => (
-            "runs",
-            "Of which runs the steps are; `unassigned` of those that nothing joins",
-            "Head",
-            "Run",
-        ),
-        List::Decisions => (
-            "decisions",
-            "What people decided about findings",
-            "DecisionHead",
-            "DecisionEntry",
-        ),
-        List::Prices => (
-            "prices",
-            "List prices of machine types, Linux, on demand",
-            "PriceHead",
-            "Price",
-        ),
-    };
-    let limit = json!({
-        "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT,
-    });
-    let any = json!({"type": "string"});
-    let mut parameters = vec![
-        query("limit", "Entries at most", &limit),
-        query("after", "`next` of the page before", &any),
-    ];
-    parameters.extend(list.filters().iter().map(filter));
-    let own = json!({
-        "type": "object",
-        "required": ["total", "items", "next"],
-        "properties": {
-            "total": {"type": "integer", "minimum": 0, "description": "on all pages"},
-            "items": {"type": "array", "maxItems": MAX_LIMIT, "items": reference(item)},
-            "next": {"type": ["string", "null"], "description": "for `after`"},
-        },
-    });
-    let body = json!({"allOf": [reference(head), own]});
-    let said = Said::json(summary, &body);
-    operation(id, said, parameters, &OF_REPORT)
-}
-
-fn filter(filter: &Filter) -> Value {
-    let schema = match filter.values {
-        [] => json!({"type": "string"}),
-        values => json!({"type": "string", "enum": values}),
-    };
-    query(filter.name, filter.description, &schema)
-}
-
-fn recommendation() -> Value {
-    let any = json!({"type": "string"});
-    let parameters = vec![
-        in_path(
-            "step",
-            "Job definition, job or step name",
-            &json!({"type": "string", "minLength": 1}),
-        ),
-        query("region", "Of a step that runs in several", &any),
-        query("account", "Of a step that several have", &any),
-    ];
-    let body = json!({"allOf": [reference("Head"), reference("OneStep")]});
-    let said = Said::json("What one step should ask for and run on", &body);
-    operation(
-        "recommendation",
-        said,
-        parameters,
-        &[400, 404, 409, 500, 502, 503],
-    )
-}
-
-fn target(target: Target) -> Value {
-    let (id, description, summary, schema) = match target {
-        Target::Pipeline => (
-            "pipeline",
-            "As a tag or a launcher names it",
-            "What the steps of one pipeline cost together, and would cost",
-            "Group",
-        ),
-        Target::Environment => (
-            "environment",
-            "A compute environment of AWS Batch",
-            "What one compute environment should start",
-            "Group",
-        ),
-        Target::Node => (
-            "node",
-            "A node's id",
-            "The cheapest type that holds what ran on a node",
-            "NodeAdvice",
-        ),
-    };
-    let any = json!({"type": "string"});
-    let name = json!({"type": "string", "minLength": 1});
-    let mut parameters = vec![in_path(target.parameter(), description, &name)];
-    let place = target.place().iter();
-    parameters.extend(place.map(|name| query(name, "Of one that is in several", &any)));
-    let body = json!({"allOf": [reference("Head"), reference(schema)]});
-    let errors = [400, 404, 409, 500, 502, 503];
-    operation(id, Said::json(summary, &body), parameters, &errors)
-}
-
-fn text() -> Value {
-    let any = json!({"type": "string"});
-    let forms: Vec<&str> = Form::ALL.iter().map(|form| form.slug()).collect();
-    let parameters = vec![
-        in_path(
-            "form",
-            "For what",
-            &json!({"type": "string", "enum": forms}),
-        ),
-        query("step", "Only of this name", &any),
-        query("region", "Only of this region", &any),
-        query("account", "Only of this account", &any),
-        query("owner", "Only of this owner", &any),
-        query(
-            WITH_RETRY,
-            "Nextflow: also replace which failures are retried, and how often",
-            &json!({"type": "boolean", "default": false}),
-        ),
-    ];
-    let json = json!({"schema": {"type": ["object", "array"]}});
-    let said = Said {
-        summary: "What is to change about steps, as text that can be pasted",
-        content: json!({
-            "text/plain": {"schema": any},
-            "application/json": json,
-        }),
-    };
-    operation("text", said, parameters, &OF_REPORT)
-}
-
-fn decide(act: Act) -> Value {
-    let (summary, wanted) = match act {
-        Act::Dismiss => (
-            "Nobody is to hear of a finding again, or not before a day",
-            &["reason"][..],
-        ),
-        Act::Snooze => (
-            "Nobody is to hear of a finding before a day",
-            &["reason", "until"][..],
-        ),
-        Act::Reopen => ("A decision about a finding is taken back", &[][..]),
-    };
-    let id = json!({"type": "string", "minLength": 1});
-    let reason = json!({
-        "type": "string", "minLength": 1, "maxLength": MAX_REASON_CHARS,
-    "pattern": "\\S",
-    });
-    let until = json!({
-        "type": "string",
-        "anyOf": [{"format": "date"}, {"format": "date-time"}],
-        "description": "later than now; a day holds through its end in UTC",
-    });
-    let body = json!({
-        "type": "object",
-        "required": wanted,
-        "additionalProperties": false,
-        "properties": {"reason": reason, "until": until},
-    });
-    json!({
-        "operationId": act.slug(),
-        "summary": summary,
-        "description": "It holds from the next sweep on.",
-        "parameters": [in_path("finding", "A finding's id, escaped", &id)],
-        "requestBody": {
-            "required": true,
-            "content": {"application/json": {"schema": body}},
-        },
-        "responses": responses(
-            json!({"200": {
-                "description": summary,
-                "content": {"application/json": {"schema": reference("Decided")}},
-            }}),
-            &[400, 404, 409, 415, 500, 502, 503],
-        ),
-    })
-}
-
-/// All responses of a path, with its errors.
-fn responses(mut all: Value, errors: &[u16]) -> Value {
-    for status in errors.iter().chain(&[405]) {
-        all[status.to_string()] = json!({
-            "description": "A problem (RFC 9457)",
-            "content": {"application/problem+json": {"schema": reference("Problem")}},
-        });
+impl Schemas {
+    /// The schema of an answer.
+    pub(crate) fn answer<T: JsonSchema>(&mut self) -> Value {
+        self.answers.subschema_for::<T>().to_value()
     }
-    all
+
+    /// The schema of a body or of parameters.
+    pub(crate) fn request<T: JsonSchema>(&mut self) -> Value {
+        self.requests.subschema_for::<T>().to_value()
+    }
 }
 
-fn operation(id: &str, said: Said, mut parameters: Vec<Value>, errors: &[u16]) -> Value {
-    parameters.push(json!({
-        "name": "If-None-Match", "in": "header", "schema": {"type": "string"},
-        "description": "`ETag` of an earlier answer",
-    }));
-    let etag = json!({"ETag": {"schema": {"type": "string"}}});
-    let good = json!({
-        "200": {"description": said.summary, "headers": etag, "content": said.content},
-        "304": {"description": "As `If-None-Match` knows it", "headers": etag},
-    });
-    json!({
-        "operationId": id,
-        "summary": said.summary,
-        "parameters": parameters,
-        "responses": responses(good, errors),
-    })
+/// One operation: a method of a path.
+pub(crate) struct Operation {
+    id: &'static str,
+    summary: &'static str,
+    description: Option<&'static str>,
+    /// The name of the parameter in the path.
+    path_parameter: Option<&'static str>,
+    parameters: Vec<Value>,
+    body: Option<Value>,
+    content: Value,
+    errors: BTreeSet<u16>,
+    is_conditional: bool,
 }
 
-fn query(name: &str, description: &str, schema: &Value) -> Value {
-    json!({"name": name, "in": "query", "description": description, "schema": schema})
+impl Operation {
+    pub(crate) fn new(id: &'static str, summary: &'static str) -> Self {
+        Self {
+            id,
+            summary,
+            description: None,
+            path_parameter: None,
+            parameters: Vec::new(),
+            body: None,
+            content: json!({}),
+            // Every path refuses other methods.
+            errors: BTreeSet::from([405]),
+            is_conditional: false,
+        }
+    }
+
+    #[must_use]
+    pub(crate) fn description(self, description: &'static str) -> Self {
+        let description = Some(description);
+        Self {
+            description,
+            ..self
+        }
+    }
+
+    /// Adds error statuses to those of the parameters.
+    #[must_use]
+    pub(crate) fn errors(mut self, errors: &[u16]) -> Self {
+        self.errors.extend(errors);
+        self
+    }
+
+    /// An operation whose answer has an `ETag`.
+    #[must_use]
+    pub(crate) fn conditional(self) -> Self {
+        let is_conditional = true;
+        Self {
+            is_conditional,
+            ..self
+        }
+    }
+
+    pub(crate) fn set_path(&mut self, path: &'static str) {
+        let after = path.split_once('{').map(|(_, rest)| rest);
+        let name = after.and_then(|rest| rest.split_once('}'));
+        self.path_parameter = name.map(|(name, _)| name);
+    }
+
+    /// Adds the parameter in the path.
+    pub(crate) fn add_name(&mut self, schema: Value) {
+        let name = self.path_parameter.unwrap_or_default();
+        self.parameters.push(parameter(name, "path", true, schema));
+    }
+
+    /// Adds each property of an object as a parameter in the query.
+    pub(crate) fn add_query(&mut self, object: &Value) {
+        let properties = object["properties"].as_object().into_iter().flatten();
+        for (name, schema) in properties {
+            let schema = without_null(schema.clone());
+            self.parameters
+                .push(parameter(name, "query", false, schema));
+        }
+    }
+
+    pub(crate) fn set_body(&mut self, schema: &Value) {
+        let content = json!({"application/json": {"schema": schema}});
+        self.body = Some(json!({"required": true, "content": content}));
+    }
+
+    pub(crate) fn set_content(&mut self, content: Value) {
+        self.content = content;
+    }
+
+    pub(crate) fn add_errors(&mut self, errors: &[u16]) {
+        self.errors.extend(errors);
+    }
+
+    /// The operation in the document.
+    pub(crate) fn finish(mut self, schemas: &mut Schemas) -> Value {
+        let mut good = json!({"description": self.summary, "content": self.content});
+        let mut responses = Map::new();
+        if self.is_conditional {
+            let known = json!({"type": "string", "description": "`ETag` of an earlier answer"});
+            self.parameters
+                .push(parameter("If-None-Match", "header", false, known));
+            let etag = json!({"ETag": {"schema": {"type": "string"}}});
+            good["headers"] = etag.clone();
+            let unchanged = json!({"description": "As `If-None-Match` knows it", "headers": etag});
+            responses.insert("304".to_owned(), unchanged);
+        }
+        responses.insert("200".to_owned(), good);
+        for status in self.errors {
+            let schema = schemas.answer::<Details>();
+            let problem = json!({
+                "description": "A problem (RFC 9457)",
+                "content": {"application/problem+json": {"schema": schema}},
+            });
+            responses.insert(status.to_string(), problem);
+        }
+        let mut operation = json!({
+            "operationId": self.id,
+            "summary": self.summary,
+            "parameters": self.parameters,
+            "responses": responses,
+        });
+        if let Some(description) = self.description {
+            operation["description"] = description.into();
+        }
+        if let Some(body) = self.body {
+            operation["requestBody"] = body;
+        }
+        operation
+    }
 }
 
-fn in_path(name: &str, description: &str, schema: &Value) -> Value {
-    json!({
-        "name": name, "in": "path", "required": true, "description": description,
-        "schema": schema,
-    })
+/// A parameter; its description moves from its schema.
+fn parameter(name: &str, place: &str, required: bool, mut schema: Value) -> Value {
+    let description = schema
+        .as_object_mut()
+        .and_then(|schema| schema.remove("description"));
+    let mut parameter = json!({"name": name, "in": place, "schema": schema});
+    if required {
+        parameter["required"] = true.into();
+    }
+    if let Some(description) = description {
+        parameter["description"] = description;
+    }
+    parameter
+}
+
+/// The schema without `null`: an optional parameter is left out instead.
+fn without_null(mut schema: Value) -> Value {
+    let Some(object) = schema.as_object_mut() else {
+        return schema;
+    };
+    if object.get("default").is_some_and(Value::is_null) {
+        object.remove("default");
+    }
+    for list in ["type", "enum"] {
+        if let Some(Value::Array(values)) = object.get_mut(list) {
+            values.retain(|value| *value != "null" && !value.is_null());
+            if let ("type", [only]) = (list, &values[..]) {
+                let only = only.clone();
+                object.insert(list.to_owned(), only);
+            }
+        }
+    }
+    if let Some(Value::Array(any)) = object.get_mut("anyOf") {
+        any.retain(|schema| schema["type"] != "null");
+        if let [Value::Object(only)] = &any[..] {
+            let mut only = only.clone();
+            object.remove("anyOf");
+            only.extend(std::mem::take(object));
+            *object = only;
+        }
+    }
+    schema
+}
+
+/// A parameter of a handler.
+pub(crate) trait Input {
+    /// Writes into the operation what the parameter accepts and which errors it has.
+    fn describe(_operation: &mut Operation, _schemas: &mut Schemas) {}
+}
+
+/// The answer of a handler.
+pub(crate) trait Output {
+    /// Writes the content of the answer.
+    fn describe(operation: &mut Operation, schemas: &mut Schemas);
+}
+
+impl<T: Output> Output for Result<T, Problem> {
+    fn describe(operation: &mut Operation, schemas: &mut Schemas) {
+        T::describe(operation, schemas);
+    }
+}
+
+/// A handler whose parameters and answer describe themselves.
+pub(crate) trait Describe<T> {
+    /// Writes all of them into the operation.
+    fn describe(operation: &mut Operation, schemas: &mut Schemas);
+}
+
+macro_rules! describe {
+    ($($input:ident),+) => {
+        impl<F, M, Answered, $($input),+> Describe<(M, $($input,)+)> for F
+        where
+            F: FnOnce($($input),+) -> Answered,
+            Answered: Future<Output: Output>,
+            $($input: Input),+
+        {
+            fn describe(operation: &mut Operation, schemas: &mut Schemas) {
+                $($input::describe(operation, schemas);)+
+                Answered::Output::describe(operation, schemas);
+            }
+        }
+    };
+}
+
+describe!(A);
+describe!(A, B);
+describe!(A, B, C);
+describe!(A, B, C, D);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_become_descriptions_without_links() {
+        let check = |comment, expect| assert_eq!(description(comment), expect, "{comment}");
+        check(
+            "The peak; `None` when\nunknown.",
+            "The peak; `null` when unknown.",
+        );
+        check("At most [`Resource::MAX_TAGS`].", "At most `MAX_TAGS`.");
+        check(
+            "See [`A::b`] and [`c`].\n\n[`A::b`]: crate::a::A::b",
+            "See `b` and `c`.",
+        );
+    }
+
+    #[test]
+    fn an_optional_parameter_is_left_out_and_never_null() {
+        let check = |schema, expect| assert_eq!(without_null(schema), expect);
+        check(
+            json!({"type": ["string", "null"]}),
+            json!({"type": "string"}),
+        );
+        check(
+            json!({"anyOf": [{"enum": ["a"]}, {"type": "null"}], "description": "b"}),
+            json!({"enum": ["a"], "description": "b"}),
+        );
+        check(
+            json!({"type": "integer", "default": 100}),
+            json!({"type": "integer", "default": 100}),
+        );
+    }
 }

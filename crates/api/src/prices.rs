@@ -1,21 +1,37 @@
 //! The newest known list prices, with the specs of each type.
 
-use ebb_catalog::catalog::Catalogue;
+use axum::extract::State;
 use ebb_catalog::list_price::{ListPrice, PriceBasis};
 use ebb_catalog::machine_type::{Architecture, TypeSpec};
 use ebb_model::inventory::instance::Market;
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::units::Bytes;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use crate::answer::{Paged, cut, json};
-use crate::list::List;
+use crate::answer::{Answer, Paged};
+use crate::extract::{Moment, Page, Query, Shared, passes};
 use crate::problem::Problem;
-use crate::query::Page;
 
-#[derive(Serialize)]
-struct Prices<'a> {
+/// Filters of prices.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PriceQuery {
+    #[serde(flatten)]
+    page: Page,
+    /// Only of this region
+    region: Option<String>,
+    /// Only of this family, such as c7a
+    family: Option<String>,
+    /// Only of this machine type
+    instance_type: Option<String>,
+}
+
+/// A page of the prices.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Prices<'a> {
+    /// The name and version of the format.
     schema: &'static str,
     /// The source and date of the prices.
     as_of: String,
@@ -23,53 +39,78 @@ struct Prices<'a> {
     page: Paged<Price<'a>>,
 }
 
-#[derive(Serialize)]
+/// The price of a machine type in a region.
+#[derive(Serialize, JsonSchema)]
 struct Price<'a> {
     id: String,
     instance_type: &'a str,
     region: &'a Region,
     market: Market,
     usd_per_hour: UsdPerHour,
-    basis: &'static str,
+    basis: Basis,
     vcpus: u32,
     memory: Bytes,
-    architecture: &'static str,
+    architecture: Architecture,
     gpu: Option<&'a str>,
 }
 
+/// The source of a price.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "ListPriceBasis")]
+enum Basis {
+    /// The list of the built-in catalog.
+    Listed,
+    /// A list that no second source confirms.
+    Unchecked,
+    /// Derived from another size of the family.
+    FromFamily,
+    /// An earlier list.
+    EarlierList,
+    /// A refresh from AWS.
+    Told,
+}
+
 #[derive(Clone, Copy)]
-struct Entry<'a> {
+struct PricedType<'a> {
     spec: &'a TypeSpec,
     region: &'a Region,
     listed: ListPrice,
 }
 
-/// A page of the prices, by type and region.
-pub(crate) fn list(page: &Page, catalogue: &Catalogue) -> Result<String, Problem> {
-    let only = &page.only;
+/// Lists the prices, by type and region.
+pub(crate) async fn prices(
+    Query(query): Query<PriceQuery>,
+    State(store): Shared,
+    moment: Moment,
+) -> Result<Answer<Prices<'static>>, Problem> {
+    let catalogue = store.catalogue(moment.now).await;
+    let refreshed = catalogue.told_last();
+    let version = refreshed.map_or_else(|| "program".to_owned(), |at| at.as_second().to_string());
     let types = catalogue.types().iter().filter(|spec| {
-        only.lets("instance_type", Some(spec.name.as_str()))
-            && only.lets("family", Some(family(spec)))
+        passes(query.instance_type.as_ref(), Some(spec.name.as_str()))
+            && passes(query.family.as_ref(), Some(family(spec)))
     });
     let wanted = types.flat_map(|spec| {
         let regions = catalogue.regions();
-        let regions = regions.filter(|region| only.lets("region", Some(region.as_str())));
-        regions.filter_map(move |region| {
-            Some(Entry {
+        let regions = regions.filter(|region| passes(query.region.as_ref(), Some(region.as_str())));
+        regions.filter_map(|region| {
+            Some(PricedType {
                 spec,
                 region,
                 listed: catalogue.list_price(region, &spec.name)?,
             })
         })
     });
-    json(&Prices {
-        schema: List::Prices.schema(),
+    let prices = Prices {
+        schema: "ebb.prices/2",
         as_of: catalogue.sources(),
-        page: cut(page, wanted.collect(), id)?.map(price),
-    })
+        page: Paged::cut(&query.page, wanted.collect(), id)?.map(price),
+    };
+    Answer::json(&prices, &version)
 }
 
-fn id(entry: &Entry<'_>) -> String {
+fn id(entry: &PricedType<'_>) -> String {
     format!("{}/{}", entry.spec.name, entry.region)
 }
 
@@ -79,8 +120,8 @@ fn family(spec: &TypeSpec) -> &str {
     name.split_once('.').map_or(name, |(family, _)| family)
 }
 
-fn price(entry: Entry<'_>) -> Price<'_> {
-    let Entry {
+fn price(entry: PricedType<'_>) -> Price<'_> {
+    let PricedType {
         spec,
         region,
         listed,
@@ -92,18 +133,15 @@ fn price(entry: Entry<'_>) -> Price<'_> {
         market: Market::OnDemand,
         usd_per_hour: listed.usd_per_hour,
         basis: match listed.basis {
-            PriceBasis::Listed => "listed",
-            PriceBasis::Unchecked => "unchecked",
-            PriceBasis::FromFamily => "from_family",
-            PriceBasis::Earlier => "earlier_list",
-            PriceBasis::Told => "told",
+            PriceBasis::Listed => Basis::Listed,
+            PriceBasis::Unchecked => Basis::Unchecked,
+            PriceBasis::FromFamily => Basis::FromFamily,
+            PriceBasis::Earlier => Basis::EarlierList,
+            PriceBasis::Told => Basis::Told,
         },
         vcpus: spec.vcpus,
         memory: spec.memory,
-        architecture: match spec.architecture {
-            Architecture::X86_64 => "x86_64",
-            Architecture::Arm64 => "arm64",
-        },
+        architecture: spec.architecture,
         gpu: spec.gpus.as_ref().map(|gpus| gpus.name.as_str()),
     }
 }

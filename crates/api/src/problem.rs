@@ -1,16 +1,16 @@
 //! Errors as problem details (RFC 9457).
 
-use std::collections::BTreeMap;
-
-use serde_json::json;
-
-use crate::http::Answer;
+use axum::response::{IntoResponse, Response};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Why a request fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Problem {
     /// Only these methods are offered.
-    Method(&'static str),
+    Method(String),
     /// The path does not exist.
     Path(String),
     /// A query parameter is wrong.
@@ -138,30 +138,45 @@ impl Problem {
             ),
         }
     }
+}
 
-    /// The response with this problem.
-    pub(crate) fn answer(&self) -> Answer {
+/// The body of a problem.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(crate) struct Details {
+    detail: String,
+    status: u16,
+    title: &'static str,
+    /// `urn:ebb:problem:` and the kind.
+    r#type: String,
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
         let (status, kind, title, detail) = self.parts();
-        let body = json!({
-            "type": format!("urn:ebb:problem:{kind}"),
-            "title": title,
-            "status": status,
-            "detail": detail,
-        });
-        let mut headers = BTreeMap::from([
-            ("content-type", "application/problem+json".to_owned()),
-            ("cache-control", "no-store".to_owned()),
-        ]);
-        if let Self::Method(allowed) = self {
-            headers.insert("allow", (*allowed).to_owned());
+        let details = Details {
+            detail,
+            status,
+            title,
+            r#type: format!("urn:ebb:problem:{kind}"),
+        };
+        // It holds only text and a number.
+        let body = serde_json::to_string(&details).unwrap_or_default();
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let kind = [
+            (CONTENT_TYPE, "application/problem+json"),
+            (CACHE_CONTROL, "no-store"),
+        ];
+        let mut response = (status, kind, body).into_response();
+        let headers = response.headers_mut();
+        if let Self::Method(allowed) = &self
+            && let Ok(allowed) = HeaderValue::from_str(allowed)
+        {
+            headers.insert(ALLOW, allowed);
         }
         if matches!(self, Self::NoReport) {
-            headers.insert("retry-after", "60".to_owned());
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("60"));
         }
-        Answer {
-            status,
-            headers,
-            body: body.to_string(),
-        }
+        response
     }
 }

@@ -1,244 +1,256 @@
-//! The API over a bucket. The report is kept in memory between requests, because reading it takes
-//! longer than any answer.
+//! The routes of the API, and the way of a request through them.
 
-use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ebb_catalog::catalog::Catalogue;
-use ebb_cloud::documents::prices::BestKnown;
-use ebb_cloud::documents::report_files::LATEST_JSON;
-use ebb_cloud::error_chain::reason;
-use ebb_cloud::ports::{CloudError, Objects};
-use ebb_model::report::Report;
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::response::IntoResponse;
+use ebb_cloud::ports::Objects;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use jiff::Timestamp;
-use tokio::sync::Mutex;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use tower::ServiceExt;
 
-use crate::decisions::decide;
-use crate::http::{Answer, Request};
-use crate::list::List;
+use crate::endpoints::{Endpoints, Template};
+use crate::extract::Moment;
+use crate::openapi::{Document, Operation, openapi};
 use crate::problem::Problem;
-use crate::report_parts::SetAside;
-use crate::response::{JSON, etag, read, told};
-use crate::route::Route;
-use crate::{decisions, openapi, prices, report_parts, targets};
-
-/// 10,000 steps, nodes and findings take about 60 MB.
-const MAX_REPORT_BYTES: u64 = 96 << 20;
-
-/// How long a report or decision is used without looking for a newer one. Clients may keep an
-/// answer for a minute, so nobody sees data that is out of date by more than a minute and a half.
-const TRUSTED: Duration = Duration::from_secs(30);
-
-/// The same for list prices, which change from week to week.
-const PRICES_TRUSTED: Duration = Duration::from_secs(3600);
+use crate::store::Store;
+use crate::{decisions, findings, groups, nodes, prices, runs, steps};
 
 /// The API over a bucket.
-pub struct Service<'a> {
-    objects: &'a dyn Objects,
-    held: Mutex<Option<Held>>,
-    prices: Mutex<Option<(Arc<Catalogue>, Instant)>>,
-    /// The findings that decisions set aside, and when they were read.
-    decided: Mutex<Option<(Arc<SetAside>, Instant)>>,
-}
-
-/// The newest report as of the last check.
 #[derive(Clone)]
-struct Held {
-    report: Arc<Report>,
-    version: String,
-    modified_at: Timestamp,
-    looked_at: Instant,
+pub struct Service {
+    router: Router,
+    /// The paths with a parameter.
+    templates: Arc<[Template]>,
 }
 
-impl<'a> Service<'a> {
+impl Service {
     /// The API over this bucket.
-    pub fn new(objects: &'a dyn Objects) -> Self {
+    pub fn new(objects: Arc<dyn Objects>) -> Self {
+        let endpoints = endpoints();
+        let templates = endpoints.templates().into();
+        let (router, document) = endpoints.finish();
+        let store = Arc::new(Store::new(objects, Document::from(document)));
         Self {
-            objects,
-            held: Mutex::new(None),
-            prices: Mutex::new(None),
-            decided: Mutex::new(None),
+            router: router.with_state(store),
+            templates,
         }
     }
 
     /// Answers one request; `now` is on a monotonic clock and `at` on the wall clock.
-    pub async fn answer(&self, request: &Request, now: Instant, at: Timestamp) -> Answer {
-        let answered = self.answered(request, now, at).await;
-        answered.unwrap_or_else(|problem| problem.answer())
-    }
-
-    async fn answered(
+    pub async fn answer(
         &self,
-        request: &Request,
+        mut request: Request<Bytes>,
         now: Instant,
         at: Timestamp,
-    ) -> Result<Answer, Problem> {
-        // An answer without a report changes only with the program.
-        let of_program = |body| told(JSON, body, etag("program"), request);
-        match Route::of(request)? {
-            Route::OpenApi => of_program(openapi::document().to_string()),
-            Route::List(List::Prices, page) => {
-                let catalogue = self.catalogue(now).await;
-                let version = catalogue
-                    .told_last()
-                    .map_or_else(|| "program".to_owned(), |at| at.as_second().to_string());
-                let body = prices::list(&page, &catalogue)?;
-                told(JSON, body, etag(&version), request)
-            }
-            Route::List(List::Decisions, page) => {
-                let body = decisions::list(self.objects, &page, at).await?;
-                let mut answer = told(JSON, body.text, etag(&body.version), request)?;
-                // A person who decides wants to see the result at once.
-                answer
-                    .headers
-                    .insert("cache-control", "no-cache".to_owned());
-                Ok(answer)
-            }
-            Route::List(list, page) => {
-                let held = self.newest(now).await?;
-                let set_aside = match list {
-                    List::Findings | List::Recommendations => self.set_aside(now, at).await,
-                    _ => Arc::default(),
-                };
-                let body = report_parts::list(list, &page, &held.report, &set_aside)?;
-                let version = with_decisions(&held.version, &set_aside);
-                told(JSON, body, etag(&version), request)
-            }
-            Route::Recommendation { step, only } => {
-                let held = self.newest(now).await?;
-                let body = report_parts::recommendation(&step, &only, &held.report)?;
-                told(JSON, body, etag(&held.version), request)
-            }
-            Route::Target { target, name, only } => {
-                let held = self.newest(now).await?;
-                let body = targets::answer(target, (&name, &only), &held.report)?;
-                told(JSON, body, etag(&held.version), request)
-            }
-            Route::Text(form, only, options) => {
-                let held = self.newest(now).await?;
-                let body = report_parts::text(form, &only, options, &held.report)?;
-                told(form.content_type(), body, etag(&held.version), request)
-            }
-            Route::Decide(finding, act) => {
-                let held = self.newest(now).await?;
-                let decided = (finding.as_str(), act);
-                let said = decide(self.objects, &held.report, decided, (request, at)).await?;
-                // The next request sees the decision.
-                *self.decided.lock().await = None;
-                Ok(kept(said))
-            }
+    ) -> Response<Bytes> {
+        if let Some(uri) = self.with_one_segment(request.uri()) {
+            *request.uri_mut() = uri;
+        }
+        request.extensions_mut().insert(Moment { now, at });
+        let known = request.headers().get(IF_NONE_MATCH).cloned();
+        let known = known.as_ref().and_then(|known| known.to_str().ok());
+        let answered: Result<_, Infallible> =
+            self.router.clone().oneshot(request.map(Body::from)).await;
+        let Ok(answered) = answered;
+        let (mut parts, body) = answered.into_parts();
+        // The server or the gateway adds it.
+        parts.headers.remove(CONTENT_LENGTH);
+        if known.is_some_and(|known| is_known(known, &parts.headers)) {
+            parts.status = StatusCode::NOT_MODIFIED;
+            parts.headers.remove(CONTENT_TYPE);
+            return Response::from_parts(parts, Bytes::new());
+        }
+        // The body is in memory already, and its size was checked.
+        match to_bytes(body, usize::MAX).await {
+            Ok(body) => Response::from_parts(parts, body),
+            Err(_) => Problem::TooLarge.into_response().map(|_| Bytes::new()),
         }
     }
 
-    /// The findings that decisions set aside at `at`; empty if they cannot be read.
-    async fn set_aside(&self, now: Instant, at: Timestamp) -> Arc<SetAside> {
-        let mut held = self.decided.lock().await;
-        if let Some((set_aside, looked_at)) = held.as_ref()
-            && now.saturating_duration_since(*looked_at) < TRUSTED
-        {
-            return Arc::clone(set_aside);
-        }
-        let set_aside = match ebb_cloud::documents::decisions::load(self.objects).await {
-            Ok(all) => {
-                let holding = all.findings.into_iter();
-                let holding = holding.filter(|(_, decision)| decision.holds_at(at));
-                holding.map(|(finding, _)| finding).collect()
-            }
-            Err(error) => {
-                tracing::warn!(error = reason(&error), "decisions were not read");
-                SetAside::new()
-            }
+    /// The same path with the slashes of a name escaped: the gateway decodes escapes before it
+    /// calls the function, and the id of a finding contains slashes. `None` for a path without a
+    /// name.
+    fn with_one_segment(&self, uri: &Uri) -> Option<Uri> {
+        let (template, name) = self.templates.iter().find_map(|template| {
+            let rest = uri.path().strip_prefix(template.head)?;
+            let name = rest.strip_suffix(template.tail)?;
+            (!name.is_empty()).then_some((template, name))
+        })?;
+        let name = percent_decode_str(name).decode_utf8_lossy();
+        let name = utf8_percent_encode(&name, NON_ALPHANUMERIC);
+        let path = format!("{}{name}{}", template.head, template.tail);
+        let path_and_query = match uri.query() {
+            Some(query) => format!("{path}?{query}"),
+            None => path,
         };
-        let set_aside = Arc::new(set_aside);
-        *held = Some((Arc::clone(&set_aside), now));
-        set_aside
-    }
-
-    /// The newest known catalogue as of the last check.
-    async fn catalogue(&self, now: Instant) -> Arc<Catalogue> {
-        let mut held = self.prices.lock().await;
-        if let Some((catalogue, looked_at)) = held.as_ref()
-            && now.saturating_duration_since(*looked_at) < PRICES_TRUSTED
-        {
-            return Arc::clone(catalogue);
-        }
-        let best = BestKnown::read(self.objects).await;
-        if let Some(gap) = best.unread {
-            tracing::warn!(reason = gap.reason, "refreshed prices were not read");
-        }
-        let catalogue = Arc::new(best.catalogue);
-        *held = Some((Arc::clone(&catalogue), now));
-        catalogue
-    }
-
-    async fn newest(&self, now: Instant) -> Result<Held, Problem> {
-        let mut held = self.held.lock().await;
-        if let Some(held) = held.as_mut() {
-            if now.saturating_duration_since(held.looked_at) < TRUSTED {
-                return Ok(held.clone());
-            }
-            if self.modified_at().await? == Some(held.modified_at) {
-                held.looked_at = now;
-                return Ok(held.clone());
-            }
-        }
-        // The old report is freed first: there is no memory for two.
-        *held = None;
-        let fetched = self.fetch(now).await?;
-        Ok(held.insert(fetched).clone())
-    }
-
-    /// When the newest report was written; `None` without a report.
-    async fn modified_at(&self) -> Result<Option<Timestamp>, Problem> {
-        let listed = self
-            .objects
-            .list(LATEST_JSON, None, 1)
-            .await
-            .map_err(problem)?;
-        let found = listed.iter().find(|object| object.key == LATEST_JSON);
-        Ok(found.map(|object| object.modified_at))
-    }
-
-    async fn fetch(&self, now: Instant) -> Result<Held, Problem> {
-        let object = self.objects.get(LATEST_JSON, MAX_REPORT_BYTES).await;
-        let object = object.map_err(problem)?;
-        Ok(Held {
-            report: Arc::new(read(&object.bytes)?),
-            version: object.etag.0,
-            modified_at: object.modified_at,
-            looked_at: now,
-        })
+        path_and_query.parse().ok()
     }
 }
 
-/// Answers about findings change with the report and with decisions.
-fn with_decisions(of_report: &str, set_aside: &SetAside) -> String {
-    if set_aside.is_empty() {
-        return of_report.to_owned();
-    }
-    let mut hasher = DefaultHasher::new();
-    set_aside.hash(&mut hasher);
-    format!("{}-{:016x}", of_report.trim_matches('"'), hasher.finish())
+/// The weak comparison that `If-None-Match` requires.
+fn is_known(known: &str, headers: &HeaderMap) -> bool {
+    let Some(etag) = headers.get(ETAG).and_then(|etag| etag.to_str().ok()) else {
+        return false;
+    };
+    let mut listed = known.split(',').map(str::trim);
+    listed.any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == etag)
 }
 
-/// The answer to a change must not be cached.
-fn kept(body: String) -> Answer {
-    Answer {
-        status: 200,
-        headers: BTreeMap::from([
-            ("content-type", JSON.to_owned()),
-            ("cache-control", "no-store".to_owned()),
-        ]),
-        body,
-    }
+/// All endpoints. The handlers describe their parameters and answers.
+pub(crate) fn endpoints() -> Endpoints {
+    let get = |id, summary| Operation::new(id, summary).errors(&[404]);
+    let of_one = |id, summary| get(id, summary).errors(&[409]);
+    let act = |id, summary| of_one(id, summary).description("It holds from the next sweep on.");
+    Endpoints::default()
+        .get(
+            "/v1/findings",
+            get("findings", "Waste that was observed"),
+            findings::findings,
+        )
+        .get(
+            "/v1/recommendations",
+            get(
+                "recommendations",
+                "What to do about it, in the fields of AWS Cost Optimization Hub",
+            ),
+            findings::recommendations,
+        )
+        .get(
+            "/v1/nodes",
+            get("nodes", "Every node, wasteful or not"),
+            nodes::nodes,
+        )
+        .get(
+            "/v1/steps",
+            get("steps", "What each step asks for and should ask for"),
+            steps::steps,
+        )
+        .get(
+            "/v1/pipelines",
+            get(
+                "pipelines",
+                "What the steps of each pipeline cost together, and would cost",
+            ),
+            groups::pipelines,
+        )
+        .get(
+            "/v1/environments",
+            get(
+                "environments",
+                "What each compute environment ran, and what it should start",
+            ),
+            groups::environments,
+        )
+        .get(
+            "/v1/runs",
+            get(
+                "runs",
+                "The runs and their steps; `unassigned` for steps that are not assigned to a run",
+            ),
+            runs::runs,
+        )
+        .get(
+            "/v1/decisions",
+            get("decisions", "What people decided about findings").errors(&[502]),
+            decisions::decisions,
+        )
+        .get(
+            "/v1/prices",
+            get("prices", "List prices of machine types, Linux, on demand"),
+            prices::prices,
+        )
+        .get(
+            "/v1/steps/{step}/recommendation",
+            of_one("recommendation", "What one step should ask for and run on"),
+            steps::recommendation,
+        )
+        .get(
+            "/v1/pipelines/{pipeline}/recommendation",
+            of_one(
+                "pipeline",
+                "What the steps of one pipeline cost together, and would cost",
+            ),
+            groups::pipeline,
+        )
+        .get(
+            "/v1/environments/{environment}/recommendation",
+            of_one("environment", "What one compute environment should start"),
+            groups::environment,
+        )
+        .get(
+            "/v1/nodes/{node}/recommendation",
+            get("node", "The cheapest type that holds what ran on a node"),
+            nodes::node,
+        )
+        .get(
+            "/v1/texts/{form}",
+            get(
+                "text",
+                "What is to change about steps, as text that can be pasted",
+            ),
+            steps::text,
+        )
+        .get(
+            "/v1/openapi.json",
+            Operation::new("openapi", "This document"),
+            openapi,
+        )
+        .post(
+            "/v1/findings/{finding}/dismiss",
+            act(
+                "dismiss",
+                "Send no notifications about a finding, or none until a day",
+            ),
+            decisions::dismiss,
+        )
+        .post(
+            "/v1/findings/{finding}/snooze",
+            act(
+                "snooze",
+                "Send no notifications about a finding until a day",
+            ),
+            decisions::snooze,
+        )
+        .post(
+            "/v1/findings/{finding}/reopen",
+            act("reopen", "Withdraw a decision about a finding"),
+            decisions::reopen,
+        )
 }
 
-fn problem(error: CloudError) -> Problem {
-    tracing::warn!(%error, "the report was not read");
-    match error {
-        CloudError::Missing { .. } => Problem::NoReport,
-        _ => Problem::Unreachable,
+#[cfg(test)]
+mod tests {
+    use ebb_cloud::fake::{FakeClock, FakeObjects};
+
+    use super::*;
+
+    #[test]
+    fn escapes_are_undone_and_what_is_none_stays() {
+        let bucket = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+        let service = Service::new(Arc::new(bucket));
+        let check = |text: &str, expect: &str| {
+            let uri = format!("/v1/steps/{text}/recommendation?region=a");
+            let uri = service.with_one_segment(&uri.parse().expect("a path"));
+            let uri = uri.expect("a path with a name");
+            let name = uri.path().strip_prefix("/v1/steps/");
+            let name = name.and_then(|rest| rest.strip_suffix("/recommendation"));
+            let name = name.expect("a name");
+            assert!(!name.contains('/'), "{name}");
+            assert_eq!(percent_decode_str(name).decode_utf8_lossy(), expect);
+            assert_eq!(uri.query(), Some("region=a"));
+        };
+        check("salmon:quant", "salmon:quant");
+        check("a%2Fb%20c", "a/b c");
+        check("a/b", "a/b");
+        check("%2541", "%41");
+        check("100%", "100%");
+        check("%+1%zz%c3%a9%", "%+1%zzé%");
+        check("%ff", "\u{fffd}");
     }
 }

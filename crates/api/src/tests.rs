@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod parts;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ebb_cloud::documents::report_files::LATEST_JSON;
@@ -31,8 +33,8 @@ use ebb_telemetry::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::http::{Answer, Request};
-use crate::response::MAX_BODY_BYTES;
+use crate::answer::MAX_BODY_BYTES;
+use crate::gateway;
 use crate::service::Service;
 
 fn finding(kind: FindingKind, region: &str, id: &str, name: &str) -> Finding {
@@ -152,12 +154,30 @@ fn bucket(report: &Report) -> FakeObjects {
     bucket
 }
 
+/// An answer, as the gateway receives it.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    body: String,
+}
+
 /// Asks as the gateway does: the escapes of the path are decoded, except `%25`.
-async fn ask(objects: &dyn Objects, event: Value) -> (Answer, Value) {
-    let request: Request = serde_json::from_value(event).expect("an event");
-    let answer = Service::new(objects)
-        .answer(&request, Instant::now(), Timestamp::UNIX_EPOCH)
-        .await;
+async fn ask(objects: &(impl Objects + Clone + 'static), event: Value) -> (Answer, Value) {
+    let service = Service::new(Arc::new(objects.clone()));
+    ask_at(&service, event, Instant::now()).await
+}
+
+async fn ask_at(service: &Service, event: Value, now: Instant) -> (Answer, Value) {
+    let event = serde_json::from_value(event).expect("an event");
+    let reply = gateway::answer(service, event, now, Timestamp::UNIX_EPOCH).await;
+    let reply = serde_json::to_value(reply).expect("JSON");
+    let headers = serde_json::from_value(reply["headers"].clone());
+    let answer = Answer {
+        status: u16::try_from(reply["statusCode"].as_u64().unwrap_or_default()).expect("a status"),
+        headers: headers.expect("names and values"),
+        body: reply["body"].as_str().unwrap_or_default().to_owned(),
+    };
     let body = serde_json::from_str(&answer.body).unwrap_or(Value::Null);
     (answer, body)
 }
@@ -277,8 +297,9 @@ async fn what_is_known_is_not_sent_again() {
 
 #[tokio::test]
 async fn what_goes_wrong_is_a_problem_with_its_status() {
-    let check = async |objects: &dyn Objects, event: Value, status: u16, kind: &str| {
-        let (answer, body) = ask(objects, event).await;
+    let check = async |objects: &Arc<dyn Objects>, event: Value, status: u16, kind: &str| {
+        let service = Service::new(Arc::clone(objects));
+        let (answer, body) = ask_at(&service, event, Instant::now()).await;
         assert_eq!(
             (answer.status, &body["status"]),
             (status, &json!(status)),
@@ -288,7 +309,8 @@ async fn what_goes_wrong_is_a_problem_with_its_status() {
         assert_eq!(answer.headers["content-type"], "application/problem+json");
         assert_eq!(answer.headers["cache-control"], "no-store");
     };
-    let (whole, findings) = (bucket(&report()), || get("/v1/findings"));
+    let bucket_of = |report: &Report| -> Arc<dyn Objects> { Arc::new(bucket(report)) };
+    let (whole, findings) = (bucket_of(&report()), || get("/v1/findings"));
     check(&whole, get("/v1/clouds"), 404, "path").await;
     check(&whole, get("/v1/texts/cobol"), 404, "path").await;
     check(&whole, get("/v1/nodes?state=tired"), 400, "query").await;
@@ -312,23 +334,22 @@ async fn what_goes_wrong_is_a_problem_with_its_status() {
     check(&whole, post, 405, "method").await;
 
     let nothing = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
-    check(&nothing, findings(), 503, "no-report").await;
-    let down = Failing::new(
-        whole.clone(),
-        &Fault::at(0, Moment::Before, Then::StaysDead),
-    );
+    let empty: Arc<dyn Objects> = Arc::new(nothing.clone());
+    check(&empty, findings(), 503, "no-report").await;
+    let fault = Fault::at(0, Moment::Before, Then::StaysDead);
+    let down: Arc<dyn Objects> = Arc::new(Failing::new(bucket(&report()), &fault));
     check(&down, findings(), 502, "bucket").await;
     nothing.insert(LATEST_JSON, *b"{}");
-    check(&nothing, findings(), 500, "report").await;
+    check(&empty, findings(), 500, "report").await;
     let newer = Report {
         schema: "ebb.report/3".to_owned(),
         ..report()
     };
-    check(&bucket(&newer), findings(), 500, "report").await;
+    check(&bucket_of(&newer), findings(), 500, "report").await;
 
     let mut huge = report();
     huge.findings[0].remedy.advice = "x".repeat(MAX_BODY_BYTES);
-    check(&bucket(&huge), findings(), 400, "size").await;
+    check(&bucket_of(&huge), findings(), 400, "size").await;
 }
 
 #[tokio::test]
@@ -421,15 +442,8 @@ async fn totals_are_those_of_the_findings_that_the_filters_let_through() {
 #[tokio::test]
 async fn what_is_dismissed_leaves_the_lists_and_the_totals_at_once() {
     let bucket = bucket(&of_two_owners());
-    let service = Service::new(&bucket);
-    let ask = async |event: Value| {
-        let request: Request = serde_json::from_value(event).expect("an event");
-        let answer = service
-            .answer(&request, Instant::now(), Timestamp::UNIX_EPOCH)
-            .await;
-        let body: Value = serde_json::from_str(&answer.body).expect("JSON");
-        (answer, body)
-    };
+    let service = Service::new(Arc::new(bucket));
+    let ask = async |event: Value| ask_at(&service, event, Instant::now()).await;
     let (first, body) = ask(get("/v1/findings")).await;
     let id = body["items"][0]["id"].as_str().expect("an id").to_owned();
     let path = id.replace('/', "%2F");
@@ -510,4 +524,22 @@ async fn the_document_lists_every_path_and_needs_no_report() {
         assert!(said["get"]["responses"]["200"].is_object(), "{path}");
     }
     assert_eq!(paths.len(), 18);
+}
+
+/// The document in the documentation; `EBB_UPDATE=1` writes it.
+#[tokio::test]
+async fn the_documentation_has_the_document() {
+    let nothing = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+    let (_, body) = ask(&nothing, get("/v1/openapi.json")).await;
+    let mut text = serde_json::to_string_pretty(&body).expect("JSON");
+    text.push('\n');
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/openapi.json");
+    if std::env::var_os("EBB_UPDATE").is_some() {
+        std::fs::write(path, &text).expect("it is written");
+    }
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        written == text,
+        "docs/src/openapi.json is not current: run EBB_UPDATE=1 cargo test -p ebb-api"
+    );
 }

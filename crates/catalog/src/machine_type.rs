@@ -91,6 +91,7 @@ impl Devices {
 
 /// The instruction set of a machine's programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Architecture {
     /// Intel and AMD, 64 bits.
     #[serde(rename = "x86_64")]

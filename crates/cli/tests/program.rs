@@ -538,7 +538,7 @@ fn the_api_is_served_on_loopback_from_a_report() {
         "421",
         "loopback",
     );
-    check("hello\r\n\r\n", "400", "loopback");
+    check("hello\r\n\r\n", "400", "");
     server.kill().expect("it ends");
     server.wait().expect("it ended");
 }

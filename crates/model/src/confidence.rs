@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The confidence in a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// Check before you act.
@@ -28,6 +29,7 @@ impl fmt::Display for Level {
 
 /// The confidence in a finding, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Confidence {
     /// The level.
     pub level: Level,

@@ -10,6 +10,7 @@ use crate::savings::Counted;
 
 /// The source of a price, the most accurate first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PriceBasis {
     /// Net amortized cost of this resource on its last closed full day.
@@ -51,6 +52,7 @@ impl fmt::Display for PriceBasis {
 
 /// The cost of the waste.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
     /// The waste per hour.
     #[serde(rename = "per_hour_usd", alias = "per_hour")]

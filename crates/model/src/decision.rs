@@ -65,6 +65,7 @@ pub enum DecisionError {
 
 /// The kind of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
     /// The finding is known and accepted; it is not reported again.
@@ -75,6 +76,7 @@ pub enum Verb {
 
 /// One decision about one finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Decision {
     /// The kind of the decision.
     pub verb: Verb,

@@ -26,6 +26,7 @@ use crate::inventory::instance::{Controller, Instance, Market, Provider};
 
 /// The resource that a finding is about, and its owner.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resource {
     /// The instance id, job id, or job definition.
     pub id: String,
@@ -98,6 +99,7 @@ impl Resource {
 
 /// The remedy: an action of AWS Cost Optimization Hub and a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Remedy {
     /// The action.
     pub action: Action,
@@ -109,6 +111,7 @@ pub struct Remedy {
 
 /// `actionType` of AWS Cost Optimization Hub, with two additional values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Action {
     /// Stop the machine.
     Stop,
@@ -142,6 +145,7 @@ impl fmt::Display for Action {
 
 /// The recommended request and machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Recommendation {
     /// The present request.
     pub current: SizedRequest,
@@ -170,6 +174,7 @@ pub struct Recommendation {
 
 /// Waste or failure that was observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// Stable from sweep to sweep: `kind/region/resource`. For resources with only a name it is
     /// `kind/account/region/name`.
@@ -202,6 +207,7 @@ pub struct Finding {
 
 /// A link to a task: the name of its step in the report, and the task in the lake.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepLink {
     /// The name of the step.
     pub name: String,

@@ -14,6 +14,7 @@ macro_rules! kinds {
     ($($(#[$doc:meta])+ $variant:ident = $slug:literal, $label:literal;)+) => {
         /// The kind of a finding; one variant for each rule.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub enum FindingKind {
             $($(#[$doc])+ #[serde(rename = $slug)] $variant,)+
         }

@@ -165,6 +165,7 @@ pub struct NotJudged {
 
 /// Sums over findings, and counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Totals {
     /// Number of running instances.
     pub running_instances: usize,

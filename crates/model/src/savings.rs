@@ -19,6 +19,7 @@ use crate::finding::Finding;
 
 /// Sums of money over findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Sums {
     /// The waste per hour.
@@ -43,6 +44,7 @@ impl Sums {
 
 /// The part of a finding's cost that the totals contain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counted {
     /// The amounts.
     #[serde(flatten)]

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 /// Fields with the names and units of the Hub.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Hub {
     recommendation_id: String,
@@ -49,6 +50,7 @@ pub struct Hub {
 
 /// The values of `implementationEffort` that Ebb uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 enum Effort {
     VeryLow,
     Low,
@@ -56,6 +58,7 @@ enum Effort {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Tag {
     key: &'static str,
     value: String,

@@ -15,6 +15,7 @@ use serde::Serialize;
 /// Source: `findingReasonCodes` of an instance in Compute Optimizer, limited to the codes for which
 /// a step has evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ReasonCode {
     /// The step requests more cores than it keeps busy.
     #[serde(rename = "CPUOverprovisioned")]
@@ -55,6 +56,7 @@ impl ReasonCode {
 
 /// Reasons with their confidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reasons {
     /// Reasons why the request does not fit; empty if it does.
     pub reason_codes: Vec<ReasonCode>,

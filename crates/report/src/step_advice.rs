@@ -16,6 +16,8 @@ use crate::reason_codes::Reasons;
 
 /// A step with the reasons to change its request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Step"))]
 pub struct Reasoned<'a> {
     /// The step.
     #[serde(flatten)]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Whether a record was measured on a machine or created by a generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// A probe measured it.

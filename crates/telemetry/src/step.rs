@@ -23,6 +23,7 @@ pub use resource_usage::{
 
 /// The kind of a task; it determines how far its name can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
     /// An ECS task, and so also a Batch job attempt; the key is the task id.
@@ -47,6 +48,7 @@ pub enum StepKind {
 
 /// The identity of a task within one boot of one node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepId {
     /// The kind of the task.
     pub kind: StepKind,
@@ -67,6 +69,7 @@ impl fmt::Display for StepId {
 
 /// Whether and how a task ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StepEnd {
     /// The task still runs.
@@ -102,6 +105,7 @@ impl fmt::Display for StepEnd {
 
 /// The source of a memory peak; values of different sources are never combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MemorySource {
     /// Anonymous, shared and kernel memory of the cgroup; the greatest sample.
@@ -118,6 +122,7 @@ pub enum MemorySource {
 
 /// The most memory that a task used at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeakMemory {
     /// The amount.
     pub bytes: Bytes,
@@ -129,6 +134,7 @@ pub struct PeakMemory {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Requested {
     /// Cores.
     pub cores: Option<MilliCores>,

@@ -40,6 +40,7 @@ impl BootClock {
 
 /// The time that was observed; never longer than the lifetime of the resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Window {
     /// The begin.
     pub from: Timestamp,

@@ -1,14 +1,16 @@
 //! Input of the API: events of the gateway with claims, and requests to a server.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_model::report::Report;
 
-use ebb_api::http::{Answer, Request};
+use ebb_api::gateway;
+use ebb_api::gateway::{Event, Reply};
 use ebb_api::service::Service;
+use http::{HeaderMap, Request};
 use jiff::Timestamp;
 
 use crate::Outcome;
@@ -28,38 +30,44 @@ fn bucket(now: Timestamp) -> FakeObjects {
     objects
 }
 
-fn answer(request: &Request) -> Outcome {
-    let now: Timestamp = "2026-11-20T00:00:00Z".parse().expect("a time");
-    let objects = bucket(now);
-    let answer = block_on(Service::new(&objects).answer(request, Instant::now(), now));
-    check(&answer);
-    match answer.status {
+fn now() -> Timestamp {
+    "2026-11-20T00:00:00Z".parse().expect("a time")
+}
+
+fn service() -> Service {
+    Service::new(Arc::new(bucket(now())))
+}
+
+fn outcome(status: u16, headers: &HeaderMap, body: &[u8]) -> Outcome {
+    assert!(status < 500, "{status} {headers:?} {body:?}");
+    for (name, value) in headers {
+        let is_safe = value
+            .to_str()
+            .is_ok_and(|value| !value.contains(['\r', '\n', '\0']));
+        assert!(is_safe, "{name}: {value:?}");
+    }
+    let kind = headers
+        .get("content-type")
+        .and_then(|kind| kind.to_str().ok());
+    if kind.is_some_and(|kind| kind.contains("json")) && !body.is_empty() {
+        let body: Result<serde_json::Value, _> = serde_json::from_slice(body);
+        assert!(body.is_ok(), "{body:?}");
+    }
+    match status {
         200..400 => Outcome::Accepted,
         _ => Outcome::Refused,
     }
 }
 
-fn check(answer: &Answer) {
-    assert!(answer.status < 500, "{answer:?}");
-    for (name, value) in &answer.headers {
-        assert!(!value.contains(['\r', '\n', '\0']), "{name}: {value:?}");
-    }
-    let kind = answer
-        .headers
-        .get("content-type")
-        .map_or("", String::as_str);
-    if kind.contains("json") && !answer.body.is_empty() {
-        let body: Result<serde_json::Value, _> = serde_json::from_str(&answer.body);
-        assert!(body.is_ok(), "{body:?}");
-    }
-}
-
 /// An event of the gateway, with the caller's claims.
 pub(super) fn event(input: &[u8]) -> Outcome {
-    match serde_json::from_slice::<Request>(input) {
-        Ok(request) => answer(&request),
-        Err(_) => Outcome::Refused,
-    }
+    let Ok(event) = serde_json::from_slice::<Event>(input) else {
+        return Outcome::Refused;
+    };
+    let reply: Reply = block_on(gateway::answer(&service(), event, Instant::now(), now()));
+    let status = u16::try_from(reply.status_code).expect("a status");
+    let body = reply.body.as_deref().unwrap_or_default();
+    outcome(status, &reply.headers, body)
 }
 
 pub(super) fn events() -> Vec<Vec<u8>> {
@@ -103,8 +111,12 @@ pub(super) fn events() -> Vec<Vec<u8>> {
 pub(super) fn request(input: &[u8]) -> Outcome {
     let (line, body) = first_line(input);
     let (method, target) = line.split_once(' ').unwrap_or((&line, "/"));
-    let request = Request::new(method, target, BTreeMap::new()).with_body(body.to_vec());
-    answer(&request)
+    let request = Request::builder().method(method).uri(target);
+    let Ok(request) = request.body(body.to_vec().into()) else {
+        return Outcome::Refused;
+    };
+    let answer = block_on(service().answer(request, Instant::now(), now()));
+    outcome(answer.status().as_u16(), answer.headers(), answer.body())
 }
 
 pub(super) fn requests() -> Vec<Vec<u8>> {

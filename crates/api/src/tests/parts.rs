@@ -1,7 +1,5 @@
 //! Prices, texts, and the report that is kept between requests.
 
-use std::collections::BTreeMap;
-
 use ebb_model::advice::Targets;
 use ebb_model::report::workflow_runs::{HandedStep, JoinedBy, RunSeen, Runs, UNASSIGNED};
 use ebb_telemetry::identity::{AccountId, NodeId};
@@ -215,11 +213,9 @@ async fn the_report_is_read_anew_when_there_is_another() {
     let clock = FakeClock::at(Timestamp::UNIX_EPOCH);
     let bucket = FakeObjects::new(clock.clone());
     bucket.insert(LATEST_JSON, ebb_report::json::json(&report()));
-    let service = Service::new(&bucket);
+    let service = Service::new(Arc::new(bucket.clone()));
     let ask = async |now| {
-        let request = Request::new("GET", "/v1/findings", BTreeMap::new());
-        let answer = service.answer(&request, now, Timestamp::UNIX_EPOCH).await;
-        let body: Value = serde_json::from_str(&answer.body).expect("JSON");
+        let (_, body) = ask_at(&service, get("/v1/findings"), now).await;
         body["total"].as_u64()
     };
     let begin = Instant::now();

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// The resource that limits a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Binding {
     /// CPU cores: more or faster cores would shorten the step.
@@ -37,6 +38,7 @@ impl fmt::Display for Binding {
 
 /// A resource that a step requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RequestedResource {
     /// Cores.
@@ -47,6 +49,7 @@ pub enum RequestedResource {
 
 /// How a step spends its time, and how much of its request it uses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Boundness {
     /// The limiting resource; `None` when unknown.
     pub by: Option<Binding>,

@@ -21,6 +21,7 @@ pub const MAX_GROUPS: usize = 50;
 
 /// Advice for the steps of one pipeline or compute environment together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupAdvice {
     /// The name of the pipeline or environment.
     pub name: String,
@@ -104,6 +105,7 @@ impl GroupAdvice {
 
 /// A step of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Member {
     /// The name of the step.
     pub step: String,
@@ -121,6 +123,7 @@ pub struct Member {
 
 /// Machines of one type and the tasks that they hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fleet {
     /// The instance type.
     pub instance_type: InstanceType,
@@ -146,6 +149,7 @@ pub struct Fleet {
 
 /// Tasks of one step that share a machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Together {
     /// The name of the step.
     pub step: String,

@@ -15,6 +15,7 @@ pub const MAX_NODES: usize = 1_000;
 
 /// Advice for one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeAdvice {
     /// The node id.
     pub node: String,
@@ -61,6 +62,7 @@ pub struct NodeAdvice {
 
 /// The peak use of a machine; `None` when unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Used {
     /// Cores of the present machine.
     pub cores: Option<MilliCores>,
@@ -70,6 +72,7 @@ pub struct Used {
 
 /// An instance type that the node could have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeOffer {
     /// The instance type.
     pub instance_type: InstanceType,

@@ -18,6 +18,7 @@ use crate::inventory::spot_market::SpotScore;
 
 /// The basis of an expected task duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// The step was observed on the same instance family.
@@ -30,6 +31,7 @@ pub enum Basis {
 
 /// The resource that limits a task on the offered type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HeldUpBy {
     /// Cores, or waiting.
@@ -42,6 +44,7 @@ pub enum HeldUpBy {
 
 /// Why an offer is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// A task costs less.
@@ -80,6 +83,7 @@ impl fmt::Display for Reason {
 
 /// An assumption that an offer rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Assumed {
     /// The account pays the list price.
@@ -128,6 +132,7 @@ impl fmt::Display for Assumed {
 
 /// The interruption risk of a spot offer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpotRisk {
     /// The chance that a task is interrupted.
     pub interrupted: Share,
@@ -140,6 +145,7 @@ pub struct SpotRisk {
 
 /// An instance type to run on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Offered {
     /// The instance type.
     pub instance_type: InstanceType,
@@ -199,6 +205,7 @@ pub struct Offered {
 
 /// The source of the price of the present machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PaidPrice {
     /// The source.
     pub basis: PriceBasis,
@@ -216,6 +223,7 @@ fn low() -> Level {
 
 /// Where a step should run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Offers {
     /// On-demand offers in the region of the step, the cheapest task first, each of a different
     /// instance family.

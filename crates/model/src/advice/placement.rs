@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// An instance type to run on, at its list price.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Placement {
     /// The instance type.
     pub instance_type: InstanceType,

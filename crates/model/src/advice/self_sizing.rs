@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A tool that derives its memory use from the request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SelfSizing {
     /// The common name of the tool.
     pub tool: String,

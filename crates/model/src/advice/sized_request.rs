@@ -11,6 +11,7 @@ use crate::confidence::Level;
 
 /// Requested cores and memory; `None` leaves the present request unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SizedRequest {
     /// Cores.
     pub cores: Option<MilliCores>,
@@ -29,6 +30,7 @@ impl From<Requested> for SizedRequest {
 
 /// The risk of a memory size.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Risk {
     /// The chance that a task needs more than the size, in parts per million. `None` with fewer
     /// tasks than [`SizingPolicy::confident_samples`] (default 20), and where the range
@@ -52,6 +54,7 @@ pub struct Risk {
 
 /// The memory to request for inputs up to a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SizedInput {
     /// The largest input in bytes.
     pub input: Bytes,
@@ -61,6 +64,7 @@ pub struct SizedInput {
 
 /// Bounds of a chance, in parts per million.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChanceRange {
     /// The lower bound.
     pub from_ppm: u32,
@@ -78,6 +82,7 @@ impl ChanceRange {
 
 /// The observations that an estimate is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EstimateBasis {
     /// Number of tasks.
     pub tasks: u32,

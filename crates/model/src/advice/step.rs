@@ -19,6 +19,7 @@ use crate::step_profile::tasks::PresentRequest;
 
 /// Observations and advice for one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepAdvice {
     /// The name of its job definition, job or script.
     pub step: String,
@@ -113,6 +114,7 @@ pub struct StepAdvice {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NameForm {
     /// Both names are the same.
@@ -125,6 +127,7 @@ pub enum NameForm {
 
 /// The time limit of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeLimit {
     /// The request of first attempts.
     pub asks: Duration,
@@ -135,6 +138,7 @@ pub struct TimeLimit {
 /// Sums over all attempts of the tasks of a step. If a record lacks a request or its use, neither
 /// sum includes the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepTotals {
     /// Number of tasks.
     pub tasks: u64,

@@ -24,6 +24,7 @@ use crate::finding::evidence::step::StepTrouble;
 
 /// The evidence of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Evidence {
     /// A node without activity.
@@ -62,6 +63,7 @@ pub enum Evidence {
 
 /// A node with a few active minutes a day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnderutilizedNode {
     /// The observed time.
     pub watched: Duration,
@@ -75,6 +77,7 @@ pub struct UnderutilizedNode {
 
 /// An unused or outdated volume, snapshot or address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "what_kind")]
 pub enum Unused {
     /// No machine has attached the volume.
@@ -114,6 +117,7 @@ pub enum Unused {
 
 /// A step that uses a fraction of its request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overprovisioned {
     /// The request.
     pub requested: Requested,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// The state of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum InstanceState {
     /// It is starting, and not billed yet.
@@ -26,6 +27,7 @@ pub enum InstanceState {
 
 /// The purchase option of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Market {
     /// On demand, at the list price or under a commitment.
@@ -50,6 +52,7 @@ impl fmt::Display for Market {
 /// The service that starts and stops an instance. Advice is about the controller, and never about
 /// terminating a machine that the controller would replace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind", content = "name")]
 pub enum Controller {
     /// An EC2 Auto Scaling group.

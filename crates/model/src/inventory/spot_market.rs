@@ -29,6 +29,7 @@ pub struct Markets {
 /// A request for a spot placement score: a number of spot machines of several types in a region.
 /// AWS calls it a request configuration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SpotWish {
     /// The region.
@@ -41,6 +42,7 @@ pub struct SpotWish {
 
 /// A spot placement score of AWS, which is a recommendation and not a guarantee.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SpotScore {
     /// The request.

@@ -1,25 +1,11 @@
 //! The JSON Schema of a policy file, from the types of the policy. Descriptions are the doc comments
 //! of the types; minimum and maximum are the bounds that a policy file is checked against.
 
-use std::borrow::Cow;
-
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::Schema;
 use serde_json::{Map, Value};
 
-use crate::finding_kind::FindingKind;
 use crate::policy::{Policy, bounds};
-
-impl JsonSchema for FindingKind {
-    fn schema_name() -> Cow<'static, str> {
-        "FindingKind".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let slugs: Vec<&str> = Self::ALL.iter().map(|kind| kind.slug()).collect();
-        json_schema!({ "type": "string", "enum": slugs })
-    }
-}
 
 /// The schema, in the dialect of 2020-12, without references.
 pub fn policy_schema() -> Schema {

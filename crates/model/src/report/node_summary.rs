@@ -11,6 +11,8 @@ use crate::inventory::instance::{Controller, InstanceState, Market};
 
 /// A summary of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Node"))]
 pub struct NodeSummary {
     /// The instance id, or the node id if no cloud provider knows it.
     pub id: String,

@@ -15,6 +15,7 @@ pub const UNASSIGNED: &str = "unassigned";
 
 /// How a task was assigned to its run, the most reliable way first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum JoinedBy {
     /// The label `run` from the scheduler.
@@ -75,6 +76,7 @@ impl Runs {
 
 /// One pipeline run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunSeen {
     /// The name of the run; [`UNASSIGNED`] for unassigned tasks.
     pub run: String,
@@ -104,6 +106,7 @@ pub struct RunSeen {
 
 /// A task with a trace id or labels from a scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HandedStep {
     /// The node that it ran on.
     pub node: NodeId,

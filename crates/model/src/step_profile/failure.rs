@@ -31,6 +31,7 @@ const NO_EXIT_STATUS: i64 = 2_147_483_647;
 
 /// The cause of a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// The attempt ran out of memory. The kernel or the scheduler reports it, or signal 9 ended the
@@ -109,6 +110,7 @@ impl fmt::Display for FailureKind {
 
 /// Failed attempts of one step with the same cause.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureCount {
     /// The cause.
     pub kind: FailureKind,

@@ -54,6 +54,7 @@ pub struct AttemptRecord {
 
 /// Number of first attempts with one request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestCount {
     /// The request.
     pub request: SizedRequest,
@@ -65,6 +66,7 @@ pub struct RequestCount {
 
 /// Which of several requests counts as the request of the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RequestBasis {
     /// All first attempts have the same request.
@@ -78,6 +80,7 @@ pub enum RequestBasis {
 
 /// The present request of the first attempts of a step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PresentRequest {
     /// The request of the step.
     pub request: SizedRequest,

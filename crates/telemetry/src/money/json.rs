@@ -17,6 +17,22 @@ impl Serialize for Usd {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Usd {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Usd".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": "^-?[0-9]+[.][0-9]{2,6}$",
+            "description": "US dollars.",
+            "examples": ["12.34"],
+        })
+    }
+}
+
 impl<'de> Deserialize<'de> for Usd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match deserializer.is_human_readable() {

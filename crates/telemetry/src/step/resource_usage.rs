@@ -171,6 +171,7 @@ pub struct CpuWithoutProgress {
 /// Labels that a scheduler sends for a task over the probe's socket. They affect only the
 /// assignment to a run, pipeline and sample.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SchedulerLabels {
     /// The trace id that connects the task to the scheduler's own traces.
     pub trace_id: Option<String>,
@@ -257,6 +258,7 @@ pub struct RunName {
 /// The state of a task at one sample: the first state of this list that any of its threads has. So
 /// work precedes waiting, and a cause precedes the threads that wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
     /// A thread runs on a core.
@@ -305,6 +307,7 @@ impl fmt::Display for TaskState {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sampled {
     /// Number of samples.
     pub samples: u64,

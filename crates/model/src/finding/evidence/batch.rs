@@ -12,6 +12,7 @@ use crate::inventory::batch::job::JobStatus;
 
 /// A job, worker, queue or environment without progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StuckJob {
     /// The job name; `None` if the finding is about no job.
     pub job: Option<String>,
@@ -25,6 +26,7 @@ pub struct StuckJob {
 
 /// A job that waits far longer for a machine than other jobs of its definition did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Queued {
     /// The time that it has waited.
     pub waited: Duration,
@@ -52,6 +54,7 @@ impl fmt::Display for Queued {
 
 /// The ways to hang.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "how")]
 pub enum Stuck {
     /// RUNNING, but its task used no CPU, transferred no bytes and started no process.

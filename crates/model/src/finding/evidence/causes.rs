@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// The states that took most of a task's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Causes {
     /// The state with the most time.
     pub main: Cause,
@@ -21,6 +22,7 @@ pub struct Causes {
 
 /// The time of a task in one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cause {
     /// The state.
     pub state: TaskState,
@@ -88,6 +90,7 @@ impl fmt::Display for Causes {
 /// The executables of a task, the largest first. The order is by memory if memory is the problem
 /// and was observed; otherwise by CPU time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tools {
     /// The largest.
     pub main: Tool,
@@ -100,6 +103,7 @@ pub struct Tools {
 
 /// One executable of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tool {
     /// The base name.
     pub name: String,
@@ -111,6 +115,7 @@ pub struct Tool {
 
 /// Number of tasks that ended in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ended {
     /// How they ended.
     pub end: StepEnd,

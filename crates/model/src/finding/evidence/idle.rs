@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// A node without activity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IdleNode {
     /// Time since the last activity.
     pub idle_for: Duration,
@@ -24,6 +25,7 @@ pub struct IdleNode {
 
 /// The source of observations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SeenBy {
     /// The probe on the node.
@@ -35,6 +37,7 @@ pub enum SeenBy {
 
 /// The reason why an idle node was not stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum KeptAliveBy {
     /// The name of a task that exists without activity.

@@ -13,6 +13,7 @@ use crate::finding::evidence::idle::SeenBy;
 
 /// GPUs that compute nothing while the machine works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IdleGpus {
     /// Number of GPUs.
     pub gpus: u32,
@@ -31,6 +32,7 @@ pub struct IdleGpus {
 
 /// A node that is used in the same hours of each week, and runs all the time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OffHours {
     /// The hours of use in UTC, such as `Mon-Fri 8-18`.
     pub used: String,
@@ -45,6 +47,7 @@ pub struct OffHours {
 
 /// A newer instance type with the same capacity and a lower price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NewerGeneration {
     /// The newer type.
     pub instead: InstanceType,
@@ -58,6 +61,7 @@ pub struct NewerGeneration {
 
 /// A node whose work needs only a part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OversizedNode {
     /// Cores that its busiest minute needs, with headroom.
     pub cores: MilliCores,
@@ -75,6 +79,7 @@ pub struct OversizedNode {
 
 /// A node whose work needs more than it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UndersizedNode {
     /// The evidence that it lacks cores; `None` if it does not.
     pub cores: Option<ShortOfCores>,
@@ -87,6 +92,7 @@ pub struct UndersizedNode {
 
 /// The work of a node waits for its cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShortOfCores {
     /// Mean number of busy cores.
     pub busy: MilliCores,
@@ -108,6 +114,7 @@ impl ShortOfCores {
 
 /// OOM kills of sessions and services without a memory limit of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShortOfMemory {
     /// Number of sessions and services that the kernel killed.
     pub kills: u32,
@@ -119,6 +126,7 @@ pub struct ShortOfMemory {
 
 /// The size of a machine compared with its metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricSize {
     /// The way in which the size does not fit.
     pub fit: SizeFit,
@@ -154,6 +162,7 @@ pub struct MetricSize {
 
 /// The ways in which the size of a machine does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SizeFit {
     /// The work needs at most half of the cores.
@@ -170,6 +179,7 @@ pub enum SizeFit {
 
 /// A recommended instance type with its price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LargerType {
     /// The recommended type.
     pub instance_type: InstanceType,

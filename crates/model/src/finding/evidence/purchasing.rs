@@ -11,6 +11,7 @@ use crate::inventory::spot_market::SpotScore;
 
 /// The purchase option of machines, with the evidence that it is too expensive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "how")]
 pub enum PurchaseOption {
     /// On demand, although spot is suitable for the work.

@@ -11,6 +11,7 @@ use crate::finding::evidence::causes::{Causes, Ended, Tools};
 
 /// A failure or slowdown of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepTrouble {
     /// The name of the step.
     pub step: String,
@@ -25,6 +26,7 @@ pub struct StepTrouble {
 
 /// The kinds of trouble of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "how")]
 pub enum Trouble {
     /// The kernel OOM-killed its tasks.

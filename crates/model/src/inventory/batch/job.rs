@@ -44,6 +44,7 @@ impl From<JobId> for String {
 
 /// The status of a job; the names are those of AWS Batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum JobStatus {
     /// Accepted, not yet evaluated by the scheduler.

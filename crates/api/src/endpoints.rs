@@ -1,0 +1,108 @@
+//! Registers handlers, and writes their operations into the OpenAPI document.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::routing::{MethodRouter, get, post};
+use http::Uri;
+use serde_json::{Map, Value};
+
+use crate::openapi::{Describe, Operation, Schemas, document};
+use crate::problem::Problem;
+use crate::store::Store;
+
+/// The endpoints of the API.
+#[derive(Default)]
+pub(crate) struct Endpoints {
+    paths: BTreeMap<&'static str, Endpoint>,
+    schemas: Schemas,
+}
+
+/// One path.
+#[derive(Default)]
+struct Endpoint {
+    methods: MethodRouter<Arc<Store>>,
+    allowed: Vec<&'static str>,
+    operations: Map<String, Value>,
+}
+
+/// A path with a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Template {
+    /// The part before the parameter.
+    pub(crate) head: &'static str,
+    /// The part after it.
+    pub(crate) tail: &'static str,
+}
+
+impl Endpoints {
+    /// Adds a handler that changes nothing.
+    #[must_use]
+    pub(crate) fn get<H, T>(self, path: &'static str, operation: Operation, handler: H) -> Self
+    where
+        H: Handler<T, Arc<Store>> + Describe<T>,
+        T: 'static,
+    {
+        self.add::<H, T>(path, ("GET", get(handler)), operation.conditional())
+    }
+
+    /// Adds a handler that changes something.
+    #[must_use]
+    pub(crate) fn post<H, T>(self, path: &'static str, operation: Operation, handler: H) -> Self
+    where
+        H: Handler<T, Arc<Store>> + Describe<T>,
+        T: 'static,
+    {
+        self.add::<H, T>(path, ("POST", post(handler)), operation)
+    }
+
+    fn add<H: Describe<T>, T>(
+        mut self,
+        path: &'static str,
+        (method, handler): (&'static str, MethodRouter<Arc<Store>>),
+        mut operation: Operation,
+    ) -> Self {
+        operation.set_path(path);
+        H::describe(&mut operation, &mut self.schemas);
+        let endpoint = self.paths.entry(path).or_default();
+        let methods = std::mem::take(&mut endpoint.methods);
+        endpoint.methods = methods.merge(handler);
+        endpoint.allowed.push(method);
+        let operation = operation.finish(&mut self.schemas);
+        endpoint
+            .operations
+            .insert(method.to_ascii_lowercase(), operation);
+        self
+    }
+
+    /// The paths with a parameter.
+    pub(crate) fn templates(&self) -> Vec<Template> {
+        let parts = |path: &&'static str| {
+            let (head, rest) = path.split_once('{')?;
+            let (_, tail) = rest.split_once('}')?;
+            Some(Template { head, tail })
+        };
+        self.paths.keys().filter_map(parts).collect()
+    }
+
+    /// The router and the document.
+    pub(crate) fn finish(self) -> (Router<Arc<Store>>, Value) {
+        let mut router = Router::new();
+        let mut paths = Map::new();
+        for (path, endpoint) in self.paths {
+            let allowed = endpoint.allowed.join(", ");
+            let refuse = move || {
+                let problem = Problem::Method(allowed.clone());
+                async move { problem }
+            };
+            // GET would also answer HEAD, which the gateway does not route.
+            let methods = endpoint.methods.head(refuse.clone()).fallback(refuse);
+            router = router.route(path, methods);
+            paths.insert(path.to_owned(), endpoint.operations.into());
+        }
+        let router = router.fallback(async |uri: Uri| Problem::Path(uri.path().to_owned()));
+        (router, document(paths, self.schemas))
+    }
+}

@@ -1,0 +1,56 @@
+//! Runs with the labels of their steps.
+
+use ebb_model::report::workflow_runs::{HandedStep, JoinedBy, RunSeen};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::answer::{Answer, Head, OfReport, PageOfReport, Paged};
+use crate::extract::{Newest, Page, Query, passes};
+use crate::problem::Problem;
+
+/// Filters of runs.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunQuery {
+    #[serde(flatten)]
+    page: Page,
+    /// Only of this pipeline
+    pipeline: Option<String>,
+    /// Only those whose steps were assigned by this
+    by: Option<JoinedBy>,
+}
+
+/// One run with those of its steps that have tasks of a scheduler.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Run")]
+pub(crate) struct OneRun<'a> {
+    #[serde(flatten)]
+    run: &'a RunSeen,
+    handed: Vec<&'a HandedStep>,
+}
+
+impl<'a> OneRun<'a> {
+    fn new(run: &'a RunSeen, handed: &'a [HandedStep]) -> Self {
+        let its = handed.iter().filter(|step| step.run == run.run);
+        Self {
+            handed: its.collect(),
+            run,
+        }
+    }
+}
+
+/// Lists runs.
+pub(crate) async fn runs(
+    Query(query): Query<RunQuery>,
+    newest: Newest,
+) -> Result<Answer<PageOfReport<'static, OneRun<'static>>>, Problem> {
+    let runs = &newest.report.runs;
+    let wanted = runs.runs.iter().filter(|run| {
+        passes(query.pipeline.as_ref(), run.pipeline.as_deref())
+            && query.by.is_none_or(|by| run.by == Some(by))
+    });
+    let part = Paged::cut(&query.page, wanted.collect(), |run| run.run.clone())?;
+    let part = part.map(|run| OneRun::new(run, &runs.handed));
+    let head = Head::new("ebb.runs/2", &newest.report);
+    Answer::json(&OfReport { head, part }, &newest.version)
+}

@@ -1,0 +1,170 @@
+//! What requests share: the report, the prices and the decisions, kept between requests. Reading a
+//! report takes longer than any answer. Only this module and `decisions` do I/O.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ebb_catalog::catalog::Catalogue;
+use ebb_cloud::documents::prices::BestKnown;
+use ebb_cloud::documents::report_files::LATEST_JSON;
+use ebb_cloud::error_chain::reason;
+use ebb_cloud::ports::{CloudError, Objects};
+use ebb_model::report::Report;
+use ebb_report::report_file;
+use ebb_report::report_file::ReportFileError;
+use jiff::Timestamp;
+use tokio::sync::Mutex;
+
+use crate::extract::Moment;
+use crate::openapi::Document;
+use crate::problem::Problem;
+
+/// 10,000 steps, nodes and findings take about 60 MB.
+const MAX_REPORT_BYTES: u64 = 96 << 20;
+
+/// How long a report or decision is used without looking for a newer one. Clients may keep an
+/// answer for a minute, so nobody sees data that is out of date by more than a minute and a half.
+const TRUSTED: Duration = Duration::from_secs(30);
+
+/// The same for list prices, which change from week to week.
+const PRICES_TRUSTED: Duration = Duration::from_secs(3600);
+
+/// The ids of findings that a decision sets aside.
+pub(crate) type SetAside = BTreeSet<String>;
+
+/// The bucket, and what was read from it.
+pub(crate) struct Store {
+    pub(crate) objects: Arc<dyn Objects>,
+    pub(crate) document: Document,
+    held: Mutex<Option<Held>>,
+    prices: Mutex<Option<(Arc<Catalogue>, Instant)>>,
+    /// The findings that decisions set aside, and when they were read.
+    decided: Mutex<Option<(Arc<SetAside>, Instant)>>,
+}
+
+/// The newest report as of the last check.
+#[derive(Clone)]
+pub(crate) struct Held {
+    pub(crate) report: Arc<Report>,
+    pub(crate) version: String,
+    modified_at: Timestamp,
+    looked_at: Instant,
+}
+
+impl Store {
+    pub(crate) fn new(objects: Arc<dyn Objects>, document: Document) -> Self {
+        Self {
+            objects,
+            document,
+            held: Mutex::new(None),
+            prices: Mutex::new(None),
+            decided: Mutex::new(None),
+        }
+    }
+
+    /// The findings that decisions set aside at `moment`; empty if they cannot be read.
+    pub(crate) async fn set_aside(&self, moment: Moment) -> Arc<SetAside> {
+        let mut held = self.decided.lock().await;
+        if let Some((set_aside, looked_at)) = held.as_ref()
+            && moment.now.saturating_duration_since(*looked_at) < TRUSTED
+        {
+            return Arc::clone(set_aside);
+        }
+        let set_aside = match ebb_cloud::documents::decisions::load(&*self.objects).await {
+            Ok(all) => {
+                let holding = all.findings.into_iter();
+                let holding = holding.filter(|(_, decision)| decision.holds_at(moment.at));
+                holding.map(|(finding, _)| finding).collect()
+            }
+            Err(error) => {
+                tracing::warn!(error = reason(&error), "decisions were not read");
+                SetAside::new()
+            }
+        };
+        let set_aside = Arc::new(set_aside);
+        *held = Some((Arc::clone(&set_aside), moment.now));
+        set_aside
+    }
+
+    /// Makes the next request read the decisions.
+    pub(crate) async fn forget_decisions(&self) {
+        *self.decided.lock().await = None;
+    }
+
+    /// The newest known catalogue as of the last check.
+    pub(crate) async fn catalogue(&self, now: Instant) -> Arc<Catalogue> {
+        let mut held = self.prices.lock().await;
+        if let Some((catalogue, looked_at)) = held.as_ref()
+            && now.saturating_duration_since(*looked_at) < PRICES_TRUSTED
+        {
+            return Arc::clone(catalogue);
+        }
+        let best = BestKnown::read(&*self.objects).await;
+        if let Some(gap) = best.unread {
+            tracing::warn!(reason = gap.reason, "refreshed prices were not read");
+        }
+        let catalogue = Arc::new(best.catalogue);
+        *held = Some((Arc::clone(&catalogue), now));
+        catalogue
+    }
+
+    /// The newest report.
+    pub(crate) async fn newest(&self, now: Instant) -> Result<Held, Problem> {
+        let mut held = self.held.lock().await;
+        if let Some(held) = held.as_mut() {
+            if now.saturating_duration_since(held.looked_at) < TRUSTED {
+                return Ok(held.clone());
+            }
+            if self.modified_at().await? == Some(held.modified_at) {
+                held.looked_at = now;
+                return Ok(held.clone());
+            }
+        }
+        // The old report is freed first: there is no memory for two.
+        *held = None;
+        let fetched = self.fetch(now).await?;
+        Ok(held.insert(fetched).clone())
+    }
+
+    /// When the newest report was written; `None` without a report.
+    async fn modified_at(&self) -> Result<Option<Timestamp>, Problem> {
+        let listed = self
+            .objects
+            .list(LATEST_JSON, None, 1)
+            .await
+            .map_err(problem)?;
+        let found = listed.iter().find(|object| object.key == LATEST_JSON);
+        Ok(found.map(|object| object.modified_at))
+    }
+
+    async fn fetch(&self, now: Instant) -> Result<Held, Problem> {
+        let object = self.objects.get(LATEST_JSON, MAX_REPORT_BYTES).await;
+        let object = object.map_err(problem)?;
+        Ok(Held {
+            report: Arc::new(read(&object.bytes)?),
+            version: object.etag.0,
+            modified_at: object.modified_at,
+            looked_at: now,
+        })
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<Report, Problem> {
+    report_file::read(bytes).map_err(|error| {
+        let said = reason(&error);
+        let help = match error {
+            ReportFileError::Schema(_) => ": deploy both programs of one release",
+            ReportFileError::Form(_) => "",
+        };
+        Problem::Report(format!("{LATEST_JSON}: {said}{help}"))
+    })
+}
+
+fn problem(error: CloudError) -> Problem {
+    tracing::warn!(%error, "the report was not read");
+    match error {
+        CloudError::Missing { .. } => Problem::NoReport,
+        _ => Problem::Unreachable,
+    }
+}
