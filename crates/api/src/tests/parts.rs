@@ -354,3 +354,42 @@ async fn runs_are_listed_with_the_labels_of_their_steps_and_the_share_that_is_jo
     let (_, none) = ask(&bucket, get("/v1/runs?by=name")).await;
     assert_eq!(none["total"], 0);
 }
+
+/// The event is the example of the developer guide, with the caller of a signed request.
+#[tokio::test]
+async fn a_whole_event_of_the_gateway_is_a_request() {
+    let iam = json!({
+        "accessKey": "AKIAEXAMPLE", "accountId": "000000000001", "callerId": "AIDAEXAMPLE",
+        "cognitoIdentity": null, "principalOrgId": null,
+        "userArn": "arn:aws:iam::000000000001:user/ana", "userId": "AIDAEXAMPLE",
+    });
+    let event = json!({
+        "version": "2.0",
+        "routeKey": "POST /v1/findings/{finding}/dismiss",
+        "rawPath": format!("/v1/findings/{}/dismiss", report().findings[0].id),
+        "rawQueryString": "",
+        "headers": {"Content-Type": "application/json", "X-Amz-Date": "20260101T000000Z"},
+        "requestContext": {
+            "accountId": "000000000001", "apiId": "api-id", "authentication": null,
+            "authorizer": {"iam": iam},
+            "domainName": "id.execute-api.us-east-1.amazonaws.com", "domainPrefix": "id",
+            "http": {
+                "method": "POST", "path": "/v1/findings", "protocol": "HTTP/1.1",
+                "sourceIp": "192.0.2.1", "userAgent": "agent",
+            },
+            "requestId": "id", "routeKey": "$default", "stage": "$default",
+            "time": "12/Mar/2020:19:03:58 +0000", "timeEpoch": 1_583_348_638_390_i64,
+        },
+        "pathParameters": {"finding": report().findings[0].id},
+        "body": "eyJyZWFzb24iOiAiYSBjb3Vyc2UifQ==",
+        "isBase64Encoded": true,
+    });
+    let (answer, body) = ask(&bucket(&report()), event.clone()).await;
+    assert_eq!(answer.status, 200, "{body}");
+    assert_eq!(body["decision"]["by"], "arn:aws:iam::000000000001:user/ana");
+    assert_eq!(body["decision"]["reason"], "a course");
+    let mut broken = event;
+    broken["body"] = json!("?");
+    let (answer, body) = ask(&bucket(&report()), broken).await;
+    assert_eq!(answer.status, 400, "{body}");
+}
