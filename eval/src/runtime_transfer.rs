@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use ebb_sizing::run_time::{Pair, Seen, Transfer};
+use ebb_sizing::run_time::{ObservedRunTime, Pair, Transfer};
 use ebb_telemetry::units::MilliCores;
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +33,7 @@ struct Row {
 
 /// Identifies the same work on any machine.
 type Work = (String, String, String, String);
-type Machine = BTreeMap<Work, Seen>;
+type Machine = BTreeMap<Work, ObservedRunTime>;
 
 /// Relative errors of one method.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -85,7 +85,7 @@ fn machine(rows: Vec<Row>) -> Machine {
             .or_default();
         *sum = (sum.0 + 1.0, sum.1 + row.realtime, sum.2 + row.cpu_percent);
     }
-    let mean = |(n, ms, percent): (f64, f64, f64)| Seen {
+    let mean = |(n, ms, percent): (f64, f64, f64)| ObservedRunTime {
         wall: Duration::from_secs_f64((ms / n).max(0.0) / 1e3),
         cores: MilliCores((percent / n * 10.0) as u64),
     };
@@ -259,7 +259,7 @@ mod tests {
 
     fn pair(here: f64, there: f64) -> Pair {
         Pair {
-            here: Seen {
+            here: ObservedRunTime {
                 wall: Duration::from_secs_f64(here),
                 cores: MilliCores::cores(1),
             },

@@ -13,7 +13,7 @@ use crate::kernel::KernelHalf;
 use crate::kernel::programs::{OomEvents, SocketEvents};
 use crate::label_rules::keeper;
 use crate::label_rules::source::{RulesLookup, SourceError};
-use crate::network::Network;
+use crate::network::NetworkCounter;
 use crate::node;
 
 /// The result for one requirement.
@@ -232,7 +232,7 @@ fn kernel_half(ready: bool) -> Vec<CheckLine> {
 }
 
 fn network() -> CheckLine {
-    let network = Network::watch("/");
+    let network = NetworkCounter::watch("/");
     let names: Vec<_> = network.interfaces().collect();
     if names.is_empty() {
         let words = "no physical interface, so the node is never reported as idle; \

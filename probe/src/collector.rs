@@ -22,7 +22,7 @@ use crate::kernel::{KernelError, ProcessEvent};
 use crate::label::{Refusal, Requester};
 use crate::label_rules::Rules;
 use crate::memory;
-use crate::network::Network;
+use crate::network::NetworkCounter;
 use crate::node;
 use crate::pressure::PressureSampler;
 
@@ -57,7 +57,7 @@ fn with_script(mut event: ProcessEvent, script_reads_left: &mut u32) -> ProcessE
 pub struct Collector {
     source: Source,
     hierarchy: Hierarchy,
-    network: Network,
+    network: NetworkCounter,
     pressure: PressureSampler,
     gpus: Option<Gpus>,
     cpu_idle: CpuIdleTracker,
@@ -114,7 +114,7 @@ impl Collector {
         Ok(Self {
             source,
             hierarchy,
-            network: Network::watch("/"),
+            network: NetworkCounter::watch("/"),
             pressure: PressureSampler::watch("/"),
             gpus: Gpus::find(),
             cpu_idle: CpuIdleTracker::begin(),

@@ -61,7 +61,7 @@ pub async fn run(
     let changed = Notify::new();
     let mut rules = RulesKeeper::new(rules, Some(&folders.state));
     let first_rules = rules.first().await;
-    let labels = label::Socket::open(config.label_socket.as_deref());
+    let labels = label::LabelSocket::open(config.label_socket.as_deref());
     let (ask, label_requests) = mpsc::channel(MAX_REQUESTS);
     let newest_rules = RefCell::new(None);
     let (scans, period) = config.scans();
@@ -235,7 +235,7 @@ struct Observer<'a> {
     /// How earlier runs ended.
     past_ends: Option<PastEnds>,
     sampler: node::MachineSampler,
-    labels: &'a label::Socket,
+    labels: &'a label::LabelSocket,
     label_requests: mpsc::Receiver<label::Request>,
     /// Requests of processes that no scan has found yet, with the number of scans so far.
     waiting_requests: Vec<(label::Request, u8)>,

@@ -8,7 +8,7 @@ mod socket;
 
 pub use client::{parse_labels, send_labels};
 pub use requester::Requester;
-pub use socket::{Request, Socket};
+pub use socket::{LabelSocket, Request};
 
 use ebb_telemetry::step::SchedulerLabels;
 use serde::{Deserialize, Serialize};

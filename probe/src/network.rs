@@ -13,12 +13,12 @@ type Counters = BTreeMap<String, [u64; 2]>;
 
 /// Measures network traffic between calls.
 #[derive(Debug)]
-pub struct Network {
+pub struct NetworkCounter {
     root: PathBuf,
     last: Option<Counters>,
 }
 
-impl Network {
+impl NetworkCounter {
     /// Starts to count; `root` is the directory of `proc` and `sys`.
     pub fn watch(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
@@ -111,7 +111,7 @@ Inter-|   Receive                                                |  Transmit
         let check = |before: Interfaces<'_>, now: Interfaces<'_>, expect: Option<u64>| {
             let root = tempfile::tempdir().expect("a folder");
             machine(root.path(), before);
-            let mut network = Network::watch(root.path());
+            let mut network = NetworkCounter::watch(root.path());
             machine(root.path(), now);
             assert_eq!(network.used(), expect.map(Bytes), "{before:?} {now:?}");
         };
@@ -143,7 +143,7 @@ Inter-|   Receive                                                |  Transmit
     fn after_an_unknown_interval_counting_goes_on() {
         let root = tempfile::tempdir().expect("a folder");
         machine(root.path(), &[("eth0", true, 500, 0)]);
-        let mut network = Network::watch(root.path());
+        let mut network = NetworkCounter::watch(root.path());
         assert_eq!(network.interfaces().collect::<Vec<_>>(), ["eth0"]);
         machine(root.path(), &[("eth0", true, 7, 0)]);
         assert_eq!(network.used(), None);
@@ -154,7 +154,7 @@ Inter-|   Receive                                                |  Transmit
     #[test]
     fn a_machine_that_shows_no_table_is_unknown() {
         let root = tempfile::tempdir().expect("a folder");
-        let mut network = Network::watch(root.path());
+        let mut network = NetworkCounter::watch(root.path());
         assert_eq!(network.used(), None);
         assert_eq!(network.interfaces().count(), 0);
     }

@@ -20,7 +20,7 @@ use thiserror::Error;
 
 use self::hardware::{Devices, hardware};
 pub(crate) use self::hardware::{PROCESSORS, processors};
-use self::metadata::Cloud;
+use self::metadata::CloudVendor;
 use crate::kernel::script::{self, Script};
 use crate::kernel::{Comm, Process, ProcessKey, Start, WorkFolder};
 use crate::kernel_file;
@@ -169,7 +169,7 @@ pub fn probe_start() -> Result<ProbeStart, NodeError> {
 /// The name of the machine if no cloud attests it: the instance id in the inventory, or else the
 /// host name. If the host name is not specific, it is the machine id.
 pub fn own_identity() -> Result<NodeId, NodeError> {
-    if let Some(cloud) = Cloud::of_machine(Path::new("/")) {
+    if let Some(cloud) = CloudVendor::of_machine(Path::new("/")) {
         match cloud.instance(metadata::SERVER) {
             Ok(node) => return Ok(node),
             Err(error) => {

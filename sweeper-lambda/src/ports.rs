@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use ebb_cloud::aws::{
     self, AwsBill, AwsConfig, AwsInventory, AwsMailer, AwsMarkets, AwsMetrics, AwsObjects,
-    AwsPrices, AwsQueue, AwsSecrets, AwsTopic, Beside,
+    AwsPrices, AwsQueue, AwsSecrets, AwsTopic, MemberScope,
 };
 use ebb_cloud::ports::{Chat, Events, Mailer, Topic};
 use ebb_ingest::deadline::Deadline;
@@ -45,7 +45,7 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
     // The same for all accounts.
     let prices = AwsPrices::new(&aws);
     let together = match &settings.beside {
-        Beside::Nobody => None,
+        MemberScope::Nobody => None,
         beside => {
             let who = aws::caller(&aws)
                 .await

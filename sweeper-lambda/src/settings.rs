@@ -2,7 +2,7 @@
 //! that cannot be wrong.
 
 use anyhow::{Context, Result, anyhow, ensure};
-use ebb_cloud::aws::{Beside, MemberRole, SPOT_ADVISOR};
+use ebb_cloud::aws::{MemberRole, MemberScope, SPOT_ADVISOR};
 use ebb_notify::digest::Addresses;
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::shard::Shard;
@@ -18,7 +18,7 @@ pub(crate) struct Settings {
     pub(crate) regions: Vec<Region>,
     /// Accounts that are looked at too, and the role that is assumed in each; none for a
     /// shard that does not report, for what it folds is its own account's.
-    pub(crate) beside: Beside,
+    pub(crate) beside: MemberScope,
     pub(crate) member_role: MemberRole,
     pub(crate) shard: Shard,
     pub(crate) slack_secret_arn: Option<String>,
@@ -48,12 +48,12 @@ impl Settings {
                     .with_context(|| format!("invalid region '{name}' in EBB_REGIONS"))
             })
             .collect::<Result<_>>()?;
-        let beside = Beside::parse(&optional("EBB_ACCOUNTS").unwrap_or_default());
+        let beside = MemberScope::parse(&optional("EBB_ACCOUNTS").unwrap_or_default());
         let beside = beside.map_err(|what| anyhow!("invalid EBB_ACCOUNTS: {what}"))?;
         let shard = shard(optional("EBB_SHARD"), optional("EBB_SHARDS"))?;
         let beside = match shard.reports() {
             true => beside,
-            false => Beside::Nobody,
+            false => MemberScope::Nobody,
         };
         let member_role = MemberRole {
             name: optional("EBB_ACCOUNT_ROLE").unwrap_or_else(|| "ebb-member".to_owned()),
@@ -140,7 +140,7 @@ mod tests {
         let regions: Vec<_> = settings.regions.iter().map(Region::as_str).collect();
         assert_eq!(regions, ["eu-central-1", "us-east-1"]);
         assert_eq!(settings.email.map(|email| email.to.len()), Some(2));
-        assert_eq!(settings.beside, Beside::Organization);
+        assert_eq!(settings.beside, MemberScope::Organization);
         assert_eq!(settings.member_role.name, "ebb-member");
         let bare = read(&[]).expect("whole");
         assert_eq!((bare.regions.len(), bare.email), (0, None));
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn only_the_shard_that_reports_enters_other_accounts() {
-        let check = |shard: &str, expect: Beside| {
+        let check = |shard: &str, expect: MemberScope| {
             let settings = read(&[
                 ("EBB_SHARD", shard),
                 ("EBB_SHARDS", "4"),
@@ -159,9 +159,9 @@ mod tests {
             ]);
             assert_eq!(settings.expect("whole").beside, expect, "shard {shard}");
         };
-        check("0", Beside::Organization);
-        check("1", Beside::Nobody);
-        check("3", Beside::Nobody);
+        check("0", MemberScope::Organization);
+        check("1", MemberScope::Nobody);
+        check("3", MemberScope::Nobody);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ebb_cloud::accounts::{Accounts, Member};
 use ebb_cloud::aws::{
-    AwsConfig, AwsInventory, AwsMarkets, Beside, Keys, MemberRole, caller, enter,
+    AwsConfig, AwsInventory, AwsMarkets, Keys, MemberRole, MemberScope, caller, enter,
 };
 use ebb_cloud::permissions::PERMISSIONS;
 use ebb_model::inventory::Inventory;
@@ -81,7 +81,7 @@ async fn accounts(account: &Simulated) -> Result<Accounts> {
         external_id: None,
     };
     let who = caller(&home).await?;
-    let entered = enter(&home, &who, &Beside::Organization, &role).await;
+    let entered = enter(&home, &who, &MemberScope::Organization, &role).await;
     let advisor = format!("{}/spot-advisor-data.json", account.text("moto"));
     let members = entered.accounts.into_iter().map(|(id, config)| Member {
         id,

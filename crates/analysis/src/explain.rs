@@ -58,7 +58,7 @@ pub fn explain(facts: &Facts<'_>, asked: &str) -> Explanation {
     let report = judge(facts);
     let kept = facts.state.steps();
     let profiles = step_history::profiles(facts, &kept);
-    let known = Known {
+    let known = ExplainInput {
         facts,
         report: &report,
         kept: &kept,
@@ -84,14 +84,14 @@ pub fn explain(facts: &Facts<'_>, asked: &str) -> Explanation {
 }
 
 /// Data for explanations.
-struct Known<'k, 'a> {
+struct ExplainInput<'k, 'a> {
     facts: &'k Facts<'a>,
     report: &'k Report,
     kept: &'k [PlacedStep],
     profiles: &'k Profiles<'a>,
 }
 
-impl Known<'_, '_> {
+impl ExplainInput<'_, '_> {
     fn explain(&self, id: &str, account: Option<&AccountId>) -> Explanation {
         let checks = self.checks(id);
         let about = |finding: &&Finding| {

@@ -36,13 +36,13 @@ use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 /// Rules in order of priority; at most one of them has a result for a machine.
-const RULES: [Rule; 3] = [
+const RULES: [SizeRule; 3] = [
     (FindingKind::UnderprovisionedNode, too_small),
     (FindingKind::OverprovisionedNode, too_large),
     (FindingKind::UnderutilizedNode, little_used),
 ];
 
-type Rule = (
+type SizeRule = (
     FindingKind,
     fn(&Machine<'_>, &mut RuleTrace) -> Option<Finding>,
 );

@@ -33,7 +33,7 @@ const MAX_SAMPLES: usize = 20;
 pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Runs {
     let families = Families::of(facts.inventory.batch.jobs.values());
     let mut told = Runs::default();
-    let mut runs: BTreeMap<Option<(JoinedBy, String)>, Sum> = BTreeMap::new();
+    let mut runs: BTreeMap<Option<(JoinedBy, String)>, RunSum> = BTreeMap::new();
     for seen in profiles
         .by_step
         .values()
@@ -57,7 +57,7 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
             });
         }
         runs.entry(run)
-            .or_insert_with(|| Sum::new(seen))
+            .or_insert_with(|| RunSum::new(seen))
             .add(seen, sample, facts.policy);
     }
     let newest = |step: &HandedStep| (std::cmp::Reverse(step.at), step.key.clone());
@@ -76,13 +76,13 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
 }
 
 /// Sums over the tasks of a run.
-struct Sum {
+struct RunSum {
     told: RunSeen,
     pipelines: BTreeSet<String>,
     samples: BTreeSet<String>,
 }
 
-impl Sum {
+impl RunSum {
     fn new(first: &SeenRun<'_>) -> Self {
         Self {
             told: RunSeen {

@@ -16,7 +16,7 @@ use ebb_report::zone::Zone;
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::{Usd, UsdPerHour};
 
-pub(crate) use catalog::{CatalogArgs, CatalogCommand, Place, RefreshArgs, ShowArgs};
+pub(crate) use catalog::{CatalogArgs, CatalogCommand, CatalogLocation, RefreshArgs, ShowArgs};
 pub(crate) use findings::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};
 pub(crate) use sweep::SweepArgs;
 pub(crate) use tune::{

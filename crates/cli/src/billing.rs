@@ -23,7 +23,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use crate::lines::file_name;
-use read::{Bill, Day};
+use read::{BillingFile, Day};
 
 /// Number of days, the same as for a bill of AWS.
 const DAYS: i32 = 14;
@@ -38,7 +38,7 @@ const CLOSES_AFTER: Duration = Duration::from_secs(86_400);
 #[derive(Debug)]
 pub(crate) struct BillingExport {
     path: PathBuf,
-    bill: Bill,
+    bill: BillingFile,
 }
 
 /// How complete the cost of a day is.

@@ -11,7 +11,7 @@ use ebb_catalog::catalog::Catalogue;
 use ebb_catalog::refreshed_prices::Refreshed;
 use jiff::Timestamp;
 
-use crate::args::{CatalogArgs, CatalogCommand, Place, RefreshArgs};
+use crate::args::{CatalogArgs, CatalogCommand, CatalogLocation, RefreshArgs};
 use crate::output::{self, Outcome};
 use crate::scan;
 use crate::text_file;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome> {
 }
 
 /// The stored prices and types; empty if no place is given.
-async fn load(place: &Place) -> Result<Refreshed> {
+async fn load(place: &CatalogLocation) -> Result<Refreshed> {
     match (&place.file, &place.bucket) {
         (Some(file), _) => read(file),
         (None, Some(bucket)) => of_bucket::load(place, bucket).await,
@@ -70,7 +70,7 @@ mod of_bucket {
     use super::*;
 
     #[expect(clippy::unused_async, reason = "the same shape as with the feature")]
-    pub(super) async fn load(_: &Place, _: &str) -> Result<Refreshed> {
+    pub(super) async fn load(_: &CatalogLocation, _: &str) -> Result<Refreshed> {
         anyhow::bail!(
             "this program was built without AWS and cannot read a bucket\n  build it with AWS, in \
              the repository: {} -- catalog show",
@@ -98,12 +98,12 @@ mod of_bucket {
     use ebb_cloud::documents::prices;
     use ebb_sweep::collect::catalog_refresh;
 
-    async fn connect(place: &Place) -> Result<AwsConfig> {
+    async fn connect(place: &CatalogLocation) -> Result<AwsConfig> {
         let region: Option<&Region> = place.bucket_region.as_ref();
         Ok(scan::connect(region, place.profile.as_deref()).await?.0)
     }
 
-    pub(super) async fn load(place: &Place, bucket: &str) -> Result<Refreshed> {
+    pub(super) async fn load(place: &CatalogLocation, bucket: &str) -> Result<Refreshed> {
         let objects = AwsObjects::new(&connect(place).await?, bucket);
         let told = prices::load(&objects).await;
         told.with_context(|| format!("failed to read prices from {bucket}"))

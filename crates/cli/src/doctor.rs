@@ -23,7 +23,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
     if args.about != Some(About::Account) {
         sections.push(Section {
             title: "This machine (for the probe)",
-            checks: machine::checks(&machine::Machine::read()),
+            checks: machine::checks(&machine::MachineFacts::read()),
         });
     }
     let text = match args.format {

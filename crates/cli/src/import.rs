@@ -37,7 +37,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
     if let Some(snakefile) = &snakefile {
         import = import.with_snakefile(snakefile.clone());
     }
-    let mut progress = Progress::new();
+    let mut progress = ImportProgress::new();
     let mut failed = 0;
     for path in &args.files {
         if let Err(error) = read(&mut import, path, args.kind, &mut progress) {
@@ -132,7 +132,7 @@ fn read(
     import: &mut Import,
     path: &Path,
     kind: Option<ImportKind>,
-    progress: &mut Progress,
+    progress: &mut ImportProgress,
 ) -> Result<()> {
     let is_stdin = path.as_os_str() == "-";
     let name = match is_stdin {
@@ -196,13 +196,13 @@ impl From<StepOrder> for step_summary::Order {
 }
 
 /// The progress on standard error, if the import takes long.
-struct Progress {
+struct ImportProgress {
     begun: Instant,
     shown: Option<Instant>,
     is_terminal: bool,
 }
 
-impl Progress {
+impl ImportProgress {
     fn new() -> Self {
         Self {
             begun: Instant::now(),

@@ -26,7 +26,7 @@ pub fn scan_metrics(path: &Path, policy: &Policy) -> Result<Report> {
 
 /// The content of a billing export.
 #[derive(Debug)]
-pub struct Bill {
+pub struct BillContents {
     /// Cost by machine.
     pub by_resource: BTreeMap<NodeId, ResourceCost>,
     /// Cost by day.
@@ -39,10 +39,14 @@ pub struct Bill {
 ///
 /// # Errors
 /// If the file is not readable or is not a billing export.
-pub async fn read_bill(path: &Path, tags: &BTreeSet<String>, now: Timestamp) -> Result<Bill> {
+pub async fn read_bill(
+    path: &Path,
+    tags: &BTreeSet<String>,
+    now: Timestamp,
+) -> Result<BillContents> {
     let export = BillingExport::read(path, tags)?;
     let names: Vec<String> = tags.iter().cloned().collect();
-    Ok(Bill {
+    Ok(BillContents {
         by_resource: export.by_resource(now).await?,
         by_day: export.by_day(now, &names).await?,
         gaps: export.gaps(now),

@@ -63,7 +63,7 @@ pub use inventory::AwsInventory;
 #[cfg(feature = "inventory")]
 pub use markets::{AwsMarkets, SPOT_ADVISOR};
 #[cfg(feature = "accounts")]
-pub use members::{Beside, Entered, MemberRole, enter};
+pub use members::{Entered, MemberRole, MemberScope, enter};
 #[cfg(feature = "metrics")]
 pub use metrics::AwsMetrics;
 #[cfg(feature = "objects")]

@@ -46,7 +46,7 @@ pub enum BadEventsSecret {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Secret {
+struct WebhookSecret {
     url: String,
     key: String,
 }
@@ -70,7 +70,8 @@ impl SignedWebhook {
     /// # Errors
     /// If the format is wrong, or the URL is not private.
     pub fn from_secret(text: &str) -> Result<Self, BadEventsSecret> {
-        let secret: Secret = serde_json::from_str(text).map_err(|_| BadEventsSecret::Form)?;
+        let secret: WebhookSecret =
+            serde_json::from_str(text).map_err(|_| BadEventsSecret::Form)?;
         let keys = secret.key.split_whitespace().map(key);
         let keys: Vec<_> = keys.collect::<Option<_>>().ok_or(BadEventsSecret::Key)?;
         if keys.is_empty() {

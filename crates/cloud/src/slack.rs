@@ -38,7 +38,7 @@ pub enum BadSlackSecret {
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Secret {
+struct SlackSecret {
     webhook: Option<String>,
     bot_token: Option<String>,
     channel: Option<String>,
@@ -75,9 +75,9 @@ impl SlackChat {
             text if text.starts_with('{') => {
                 serde_json::from_str(text).map_err(|_| BadSlackSecret::Form)?
             }
-            url => Secret {
+            url => SlackSecret {
                 webhook: Some(url.to_owned()),
-                ..Secret::default()
+                ..SlackSecret::default()
             },
         };
         let (default, bot) = match (secret.webhook, secret.bot_token) {

@@ -35,7 +35,7 @@ const DETAILS: usize = 5;
 pub fn slack(report: &Report, changes: &Changes) -> Value {
     let page = crate::diff::page_of_changes(report, changes);
     let headline = headline(&page);
-    let mut digest = Digest::new(&headline);
+    let mut digest = DigestBlocks::new(&headline);
     let title = json!({"type": "plain_text", "text": clip(&headline, MAX_HEADER)});
     digest.add(json!({"type": "header", "text": title}));
     for line in &page.news {
@@ -76,7 +76,7 @@ pub fn slack(report: &Report, changes: &Changes) -> Value {
     json!({"text": digest.text, "blocks": digest.blocks})
 }
 
-struct Digest {
+struct DigestBlocks {
     text: String,
     blocks: Vec<Value>,
     characters: usize,
@@ -89,7 +89,7 @@ enum Fit {
     Left,
 }
 
-impl Digest {
+impl DigestBlocks {
     fn new(text: &str) -> Self {
         Self {
             text: text.to_owned(),

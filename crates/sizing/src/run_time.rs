@@ -31,14 +31,14 @@ const FURTHEST: f64 = 2.5;
 
 /// A task as observed on one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedRunTime {
     /// Its run time.
     pub wall: Duration,
     /// Mean number of busy cores.
     pub cores: MilliCores,
 }
 
-impl Seen {
+impl ObservedRunTime {
     /// A task with a run time in seconds.
     pub fn of(seconds: f64, cores: MilliCores) -> Self {
         let wall = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
@@ -50,7 +50,7 @@ impl Seen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
     /// The task on the machine that predictions start from.
-    pub here: Seen,
+    pub here: ObservedRunTime,
     /// The run time on the other machine.
     pub there: Duration,
 }
@@ -89,12 +89,12 @@ impl Transfer {
     }
 
     /// The predicted run time on the other machine.
-    pub fn predict(&self, here: &Seen) -> Duration {
+    pub fn predict(&self, here: &ObservedRunTime) -> Duration {
         let ratio = dot(self.fit, self.row(here)).exp();
         Duration::try_from_secs_f64(here.wall.as_secs_f64() * ratio).unwrap_or(Duration::MAX)
     }
 
-    fn row(&self, seen: &Seen) -> [f64; 3] {
+    fn row(&self, seen: &ObservedRunTime) -> [f64; 3] {
         let f = features(seen);
         let scaled =
             |i: usize| ((f[i] - self.mean[i]) / self.deviation[i]).clamp(-FURTHEST, FURTHEST);
@@ -126,7 +126,7 @@ fn log(wall: Duration) -> f64 {
     wall.as_secs_f64().max(1e-3).ln()
 }
 
-fn features(seen: &Seen) -> [f64; 2] {
+fn features(seen: &ObservedRunTime) -> [f64; 2] {
     let cores = (seen.cores.0.max(10) as f64 / 1000.0).ln();
     [log(seen.wall), cores]
 }
@@ -183,8 +183,8 @@ fn solve(a: [[f64; 3]; 3], b: [f64; 3]) -> Option<[f64; 3]> {
 mod tests {
     use super::*;
 
-    fn seen(seconds: f64, milli_cores: u64) -> Seen {
-        Seen {
+    fn seen(seconds: f64, milli_cores: u64) -> ObservedRunTime {
+        ObservedRunTime {
             wall: Duration::from_secs_f64(seconds),
             cores: MilliCores(milli_cores),
         }

@@ -170,7 +170,7 @@ fn distinct_samples(peaks: &[(Cell, f64)]) -> usize {
 
 /// An observed variance.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct ObservedVariance {
     value: f64,
     freedom: f64,
     /// Whether this part can be separated from the part above it. With one task for each sample,
@@ -178,7 +178,7 @@ struct Seen {
     is_apart: bool,
 }
 
-impl Seen {
+impl ObservedVariance {
     /// A variance from a sum of squares. `noise` is the contribution of the part below.
     fn of(squares: f64, freedom: f64, noise: f64, is_apart: bool) -> Self {
         let value = match freedom > 0.0 {
@@ -206,7 +206,7 @@ fn seen_variances(
     cells: &BTreeMap<Cell, Group>,
     runs: &BTreeMap<Option<u64>, Group>,
     mean: f64,
-) -> Parts<Seen> {
+) -> Parts<ObservedVariance> {
     let (n, c, r) = (peaks.len() as f64, cells.len() as f64, runs.len() as f64);
     let of_cell = |cell: &Cell| cells.get(cell).map_or(mean, Group::mean);
     let of_run = |run: &Option<u64>| runs.get(run).map_or(mean, Group::mean);
@@ -215,17 +215,17 @@ fn seen_variances(
         .iter()
         .map(|(cell, group)| (group.mean() - of_run(&cell.run)).powi(2));
     let of_runs = runs.values().map(|group| (group.mean() - mean).powi(2));
-    let task = Seen::of(within.sum(), n - c, 0.0, n > c);
+    let task = ObservedVariance::of(within.sum(), n - c, 0.0, n > c);
     let noise = task.value * c / n;
-    let sample = Seen::of(between.sum(), c - r, noise, c > r || r <= 1.0);
+    let sample = ObservedVariance::of(between.sum(), c - r, noise, c > r || r <= 1.0);
     let noise = sample.value * r / c;
-    let run = Seen::of(of_runs.sum(), r - 1.0, noise, true);
+    let run = ObservedVariance::of(of_runs.sum(), r - 1.0, noise, true);
     Parts { run, sample, task }
 }
 
 /// The number of independent tasks whose mean would be as certain, by the shares of the spread
 /// between runs and between samples.
-fn effective_tasks(counts: Parts<f64>, seen: Parts<Seen>) -> f64 {
+fn effective_tasks(counts: Parts<f64>, seen: Parts<ObservedVariance>) -> f64 {
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     let below = seen.sample.value + seen.task.value;
     let weighed = |assumed: f64, seen: f64, freedom: f64| {

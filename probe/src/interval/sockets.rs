@@ -139,12 +139,12 @@ impl Sockets {
 
 /// The sockets of one task since its start.
 #[derive(Debug, Default)]
-pub(crate) struct Network {
+pub(crate) struct TaskSockets {
     sum: Option<StepNetwork>,
     moved: bool,
 }
 
-impl Network {
+impl TaskSockets {
     pub(super) fn add(&mut self, delta: &TrafficDelta) {
         let sum = self.sum.get_or_insert_default();
         sum.received = sum.received.saturating_add(delta.received);

@@ -17,7 +17,7 @@ use crate::interval::interval_totals::ScanGap;
 use crate::interval::opt_in_detail::OptInAccumulator;
 use crate::interval::processes::StepNumber;
 use crate::interval::resource_usage::StepObservations;
-use crate::interval::sockets::Network;
+use crate::interval::sockets::TaskSockets;
 use crate::kernel::{DiskBytes, ExitStatus, ProcessKey, ToolName, Totals};
 use crate::label;
 
@@ -162,7 +162,7 @@ pub(crate) struct RunningStep {
     now_shared: Bytes,
     tools: BTreeMap<String, ToolUsage>,
     pub(crate) detail: StepObservations,
-    pub(crate) network: Network,
+    pub(crate) network: TaskSockets,
     pub(crate) gpu: Option<StepGpu>,
     pub(crate) scheduler_labels: Option<Box<SchedulerLabels>>,
     pub(crate) opt_in: OptInAccumulator,
@@ -197,7 +197,7 @@ impl RunningStep {
             now_shared: Bytes::default(),
             tools: BTreeMap::new(),
             detail: StepObservations::default(),
-            network: Network::default(),
+            network: TaskSockets::default(),
             gpu: None,
             scheduler_labels: None,
             opt_in: OptInAccumulator::default(),

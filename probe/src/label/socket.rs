@@ -44,12 +44,12 @@ impl Request {
 
 /// The listening socket; empty if no path is configured.
 #[derive(Debug, Default)]
-pub struct Socket {
+pub struct LabelSocket {
     listener: Option<UnixListener>,
     refused: Arc<AtomicU64>,
 }
 
-impl Socket {
+impl LabelSocket {
     /// Listens at `path`. Labels are optional: if this fails, the probe runs without them.
     pub fn open(path: Option<&Path>) -> Self {
         let listener = path.and_then(|path| {
@@ -193,8 +193,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("label.sock");
         // A new socket replaces an existing one.
-        drop(Socket::open(Some(&path)));
-        let socket = Socket::open(Some(&path));
+        drop(LabelSocket::open(Some(&path)));
+        let socket = LabelSocket::open(Some(&path));
         let (to, mut from) = mpsc::channel::<Request>(4);
         let mut check = async |bytes: &[u8], said: Result<(), Refusal>, expect: &str| {
             let asked = talk(&path, bytes.to_vec());
@@ -237,8 +237,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("label.sock");
         fs::write(&path, "mine").expect("a file");
-        assert!(Socket::open(Some(&path)).listener.is_none());
+        assert!(LabelSocket::open(Some(&path)).listener.is_none());
         assert_eq!(fs::read_to_string(&path).expect("it is there"), "mine");
-        assert!(Socket::open(None).listener.is_none());
+        assert!(LabelSocket::open(None).listener.is_none());
     }
 }

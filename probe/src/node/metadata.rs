@@ -40,12 +40,12 @@ pub(super) enum MetadataError {
 
 /// A cloud with instance ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cloud {
+pub(super) enum CloudVendor {
     Ec2,
     ComputeEngine,
 }
 
-impl Cloud {
+impl CloudVendor {
     /// Identifies the cloud from the firmware vendor; `root` is the directory of `sys`. Older EC2
     /// machines have Xen firmware, and their id in another file.
     pub(super) fn of_machine(root: &Path) -> Option<Self> {
@@ -169,22 +169,27 @@ mod tests {
 
     #[test]
     fn each_cloud_tells_the_instances_id() {
-        let check = |cloud: Cloud, answer: fn(&[String]) -> String, expect: Result<&str, &str>| {
-            let told = cloud.instance(server(answer)).map_err(|e| e.to_string());
-            let told = told.as_ref().map(NodeId::as_str);
-            assert_eq!(told.map_err(String::as_str), expect);
-        };
-        check(Cloud::ComputeEngine, google, Ok("4520031799277581759"));
-        check(Cloud::Ec2, amazon, Ok("i-0abc12"));
+        let check =
+            |cloud: CloudVendor, answer: fn(&[String]) -> String, expect: Result<&str, &str>| {
+                let told = cloud.instance(server(answer)).map_err(|e| e.to_string());
+                let told = told.as_ref().map(NodeId::as_str);
+                assert_eq!(told.map_err(String::as_str), expect);
+            };
         check(
-            Cloud::Ec2,
+            CloudVendor::ComputeEngine,
+            google,
+            Ok("4520031799277581759"),
+        );
+        check(CloudVendor::Ec2, amazon, Ok("i-0abc12"));
+        check(
+            CloudVendor::Ec2,
             google,
             Err("unexpected answer from the metadata server: 'HTTP/1.1 403 Forbidden'"),
         );
         let stranger = |_: &[String]| ok("", "7");
         let words =
             "the answer is not from Google's metadata server: no header Metadata-Flavor: Google";
-        check(Cloud::ComputeEngine, stranger, Err(words));
+        check(CloudVendor::ComputeEngine, stranger, Err(words));
     }
 
     #[test]
@@ -193,25 +198,25 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let began = Instant::now();
-        let told = Cloud::ComputeEngine.instance(address);
+        let told = CloudVendor::ComputeEngine.instance(address);
         assert!(matches!(told, Err(MetadataError::Silent(_))), "{told:?}");
         assert!(began.elapsed() < (TRIES + 2) * LONGEST);
     }
 
     #[test]
     fn only_a_machine_whose_firmware_names_a_cloud_is_of_it() {
-        let check = |path: &str, text: &str, expect: Option<Cloud>| {
+        let check = |path: &str, text: &str, expect: Option<CloudVendor>| {
             let root = tempfile::tempdir().expect("a folder");
             let file = root.path().join(path);
             fs::create_dir_all(file.parent().expect("a folder")).expect("made");
             fs::write(file, text).expect("a file");
-            assert_eq!(Cloud::of_machine(root.path()), expect, "{text}");
+            assert_eq!(CloudVendor::of_machine(root.path()), expect, "{text}");
         };
         let vendor = "sys/class/dmi/id/sys_vendor";
-        check(vendor, "Amazon EC2\n", Some(Cloud::Ec2));
-        check(vendor, "Google\n", Some(Cloud::ComputeEngine));
+        check(vendor, "Amazon EC2\n", Some(CloudVendor::Ec2));
+        check(vendor, "Google\n", Some(CloudVendor::ComputeEngine));
         check(vendor, "Dell Inc.\n", None);
-        check("sys/hypervisor/uuid", "ec2e1916\n", Some(Cloud::Ec2));
+        check("sys/hypervisor/uuid", "ec2e1916\n", Some(CloudVendor::Ec2));
         check("elsewhere", "", None);
     }
 }

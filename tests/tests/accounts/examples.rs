@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use ebb_cloud::aws::{
-    AwsInventory, AwsMarkets, AwsPrices, Beside, MemberRole, SPOT_ADVISOR, caller, enter,
+    AwsInventory, AwsMarkets, AwsPrices, MemberRole, MemberScope, SPOT_ADVISOR, caller, enter,
 };
 use ebb_cloud::ports::{InventorySource, MarketSource, PriceSource};
 use ebb_model::inventory::Inventory;
@@ -71,7 +71,7 @@ async fn examples_understood() -> Result<()> {
         name: "ebb-member".to_owned(),
         external_id: None,
     };
-    let entered = enter(&config, &who, &Beside::Organization, &role).await;
+    let entered = enter(&config, &who, &MemberScope::Organization, &role).await;
     let ids: BTreeSet<_> = entered.accounts.iter().map(|(id, _)| id.as_str()).collect();
     let examples = [
         "111111111111",

@@ -31,7 +31,7 @@ const TRIAL_RUNS: f64 = 3.0;
 const TRIAL_MAY_TAKE: f64 = 1.4;
 
 /// Properties of a step other than its tasks.
-pub(crate) struct About<'a> {
+pub(crate) struct StepConditions<'a> {
     pub(crate) tags: &'a BTreeMap<String, String>,
     pub(crate) arm: Arm<'a>,
     /// Effective price of its last machine.
@@ -48,7 +48,7 @@ pub(crate) fn offers(
     let placing = Placing::of(facts, profiles);
     let asked = (request, profiled.requested());
     let paid = profiled.newest().and_then(|run| Paid::of(facts, run));
-    let about = About {
+    let about = StepConditions {
         tags: &profiled.tags(),
         arm: Arm::of(profiled),
         paid,

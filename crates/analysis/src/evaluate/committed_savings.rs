@@ -14,12 +14,12 @@ use crate::step_history::demand;
 
 /// A commitment and the list price of the machines that it can cover, without the savings of
 /// earlier findings.
-struct Held<'a> {
+struct CoveredCommitment<'a> {
     paid: &'a Commitment,
     left: Usd,
 }
 
-impl Held<'_> {
+impl CoveredCommitment<'_> {
     /// Whether other machines certainly use the commitment up without this amount.
     fn is_used_up_without(&self, taken: Usd) -> bool {
         self.left - taken >= self.paid.pays_for_at_most().0
@@ -31,10 +31,10 @@ impl Held<'_> {
 pub(crate) fn hold_back(facts: &Facts<'_>, findings: &mut [Finding]) {
     let commitments = facts.inventory.markets.commitments.iter();
     let lasts = |paid: &Commitment| paid.until.is_none_or(|until| until > facts.now);
-    let mut held: Vec<Held<'_>> = commitments
+    let mut held: Vec<CoveredCommitment<'_>> = commitments
         .zip(demand(facts))
         .filter(|(paid, _)| lasts(paid))
-        .map(|(paid, demand)| Held {
+        .map(|(paid, demand)| CoveredCommitment {
             paid,
             left: demand.0,
         })

@@ -27,13 +27,13 @@ use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::step_history::by_step::Profiles;
 
-type Rule<S> = (
+type StepRule<S> = (
     FindingKind,
     fn(&Facts<'_>, &S, &mut RuleTrace) -> Option<Verdict>,
 );
 
 /// Rules about all tasks of one step, the most urgent first.
-fn of_steps<'s>() -> [Rule<Step<'s>>; 3] {
+fn of_steps<'s>() -> [StepRule<Step<'s>>; 3] {
     [
         (FindingKind::OutOfMemoryStep, out_of_memory::judge),
         (FindingKind::RetryStorm, retry_storm::judge),
@@ -42,7 +42,7 @@ fn of_steps<'s>() -> [Rule<Step<'s>>; 3] {
 }
 
 /// Rules about one running task, the most urgent first.
-fn of_runs<'s>() -> [Rule<UnderWay<'s>>; 6] {
+fn of_runs<'s>() -> [StepRule<UnderWay<'s>>; 6] {
     [
         (FindingKind::MemoryPressure, memory_pressure::judge),
         (FindingKind::StalledStep, stalled::judge),
@@ -88,14 +88,14 @@ fn all<'a>(facts: &Facts<'_>, profiles: &'a Profiles<'a>) -> impl Iterator<Item 
     })
 }
 
-fn first<S>(facts: &Facts<'_>, subject: &S, rules: &[Rule<S>]) -> Option<Verdict> {
+fn first<S>(facts: &Facts<'_>, subject: &S, rules: &[StepRule<S>]) -> Option<Verdict> {
     let mut verdicts = rules
         .iter()
         .filter_map(|(kind, judge)| judge(facts, subject, &mut RuleTrace::unwritten(*kind)));
     verdicts.next()
 }
 
-fn asked<S>(facts: &Facts<'_>, subject: &S, (kind, judge): &Rule<S>) -> Vec<Check> {
+fn asked<S>(facts: &Facts<'_>, subject: &S, (kind, judge): &StepRule<S>) -> Vec<Check> {
     RuleTrace::written(*kind, |q| judge(facts, subject, q))
 }
 

@@ -8,7 +8,7 @@ use ebb_sizing::core_speed::{Family, Observed, Speeds};
 use ebb_sizing::ranking::offer;
 use ebb_sizing::ranking::offer::{Limits, Market, Offer};
 use ebb_sizing::ranking::rank;
-use ebb_sizing::run_time::{Pair, Seen, Transfer};
+use ebb_sizing::run_time::{ObservedRunTime, Pair, Transfer};
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::StepEnd;
@@ -92,7 +92,7 @@ fn apart(one: &SeenWork<'_>, other: &SeenWork<'_>) -> Option<Apart> {
             crowding: shared(other) - shared(one),
         },
         pair: Pair {
-            here: Seen::of(predicted, one.work.mean_cores()),
+            here: ObservedRunTime::of(predicted, one.work.mean_cores()),
             there: took,
         },
     })

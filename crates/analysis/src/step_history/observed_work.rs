@@ -76,7 +76,7 @@ pub(crate) fn share_of_time(run: &Run, states: &[TaskState]) -> Option<f64> {
 }
 
 fn mean<'a>(runs: &[&Run], on: &'a TypeSpec) -> Option<SeenWork<'a>> {
-    let mut sum = Sum::default();
+    let mut sum = WorkSum::default();
     let mut weight = 1.0;
     for run in runs.iter().rev() {
         if let Some(work) = work(run) {
@@ -89,12 +89,12 @@ fn mean<'a>(runs: &[&Run], on: &'a TypeSpec) -> Option<SeenWork<'a>> {
 
 /// Weighted sums over tasks.
 #[derive(Default)]
-struct Sum {
+struct WorkSum {
     /// Seconds and core seconds, by class of parallelism.
     busy: [(f64, f64); PARALLELISM_CLASSES],
-    disk: Known,
-    network: Known,
-    disk_wait: Known,
+    disk: WeightedSum,
+    network: WeightedSum,
+    disk_wait: WeightedSum,
     among_others: f64,
     weight: f64,
     runs: u32,
@@ -102,12 +102,12 @@ struct Sum {
 
 /// A sum over the tasks with a known value.
 #[derive(Default)]
-struct Known {
+struct WeightedSum {
     sum: f64,
     weight: f64,
 }
 
-impl Known {
+impl WeightedSum {
     fn add(&mut self, value: Option<f64>, weight: f64) {
         if let Some(value) = value {
             self.sum += value * weight;
@@ -120,7 +120,7 @@ impl Known {
     }
 }
 
-impl Sum {
+impl WorkSum {
     fn add(&mut self, work: &Work, among_others: bool, weight: f64) {
         for phase in &work.phases {
             let (wall, cores) = (phase.wall.as_secs_f64(), phase.cores.as_cores());

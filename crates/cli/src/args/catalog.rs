@@ -71,7 +71,7 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "N", default_value_t = 40)]
     pub(crate) limit: usize,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: CatalogLocation,
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: super::DoctorFormat,
@@ -84,12 +84,12 @@ pub(crate) struct RefreshArgs {
     #[arg(long, value_name = "REGION", value_parser = super::region)]
     pub(crate) region: Vec<Region>,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: CatalogLocation,
 }
 
 /// Where refreshed prices are stored.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Place {
+pub(crate) struct CatalogLocation {
     /// Bucket of the deployment (Terraform output `bucket`)
     #[arg(long, value_name = "NAME")]
     pub(crate) bucket: Option<String>,

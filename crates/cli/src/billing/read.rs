@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use super::row::{self, Columns, LINE, Row};
+use super::row::{self, BillingColumns, BillingRow, LINE};
 use crate::csv_file::{CsvFile, Record};
 use crate::lines::{BadLine, BadLines};
 
@@ -29,7 +29,7 @@ pub(super) struct Day {
 
 /// The content of a billing file.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Bill {
+pub(super) struct BillingFile {
     pub(super) days: BTreeMap<Date, Day>,
     /// The latest start of usage in any row.
     pub(super) newest: Option<Timestamp>,
@@ -38,8 +38,8 @@ pub(super) struct Bill {
     sums: usize,
 }
 
-impl Bill {
-    fn take(&mut self, row: Row, tags: &BTreeSet<String>, line: u64) -> Result<(), BadLine> {
+impl BillingFile {
+    fn take(&mut self, row: BillingRow, tags: &BTreeSet<String>, line: u64) -> Result<(), BadLine> {
         if self.sums >= MAX_SUMS {
             let why = format!("more than {MAX_SUMS} services and resources by day");
             return Err(BadLine::new(line, LINE, why));
@@ -59,7 +59,7 @@ impl Bill {
         Ok(())
     }
 
-    fn read(&mut self, row: Result<Row, BadLine>, tags: &BTreeSet<String>, line: u64) {
+    fn read(&mut self, row: Result<BillingRow, BadLine>, tags: &BTreeSet<String>, line: u64) {
         if let Err(bad) = row.and_then(|row| self.take(row, tags, line)) {
             self.bad_lines.add(bad);
         }
@@ -77,7 +77,7 @@ fn add<K: Ord>(sums: &mut BTreeMap<K, i128>, key: K, nanos: i128) -> usize {
 ///
 /// # Errors
 /// If the file is truncated or has another format.
-pub(super) fn read(mut source: impl BufRead, tags: &BTreeSet<String>) -> Result<Bill> {
+pub(super) fn read(mut source: impl BufRead, tags: &BTreeSet<String>) -> Result<BillingFile> {
     let begin = source.fill_buf()?;
     let first = begin.iter().copied().find(|b| !b.is_ascii_whitespace());
     match first {
@@ -87,8 +87,8 @@ pub(super) fn read(mut source: impl BufRead, tags: &BTreeSet<String>) -> Result<
     }
 }
 
-fn of_lines(source: impl Read, tags: &BTreeSet<String>) -> Result<Bill> {
-    let mut bill = Bill::default();
+fn of_lines(source: impl Read, tags: &BTreeSet<String>) -> Result<BillingFile> {
+    let mut bill = BillingFile::default();
     let mut lines = Lines::of(source)?;
     while let Some(Line { number, text }) = lines.read_line()? {
         let row = match text {
@@ -101,18 +101,18 @@ fn of_lines(source: impl Read, tags: &BTreeSet<String>) -> Result<Bill> {
     Ok(bill)
 }
 
-fn of_csv(source: impl Read, tags: &BTreeSet<String>) -> Result<Bill> {
+fn of_csv(source: impl Read, tags: &BTreeSet<String>) -> Result<BillingFile> {
     let mut file = CsvFile::new(source)?;
-    let (mut bill, mut record) = (Bill::default(), Record::default());
+    let (mut bill, mut record) = (BillingFile::default(), Record::default());
     match file.read(&mut record)? {
         Some(Ok(())) => {}
         Some(Err(why)) => bail!("invalid first line: {why}"),
         None => bail!("the file is empty"),
     }
-    let columns = Columns::of(&record).with_context(|| {
+    let columns = BillingColumns::of(&record).with_context(|| {
         format!(
             "the first line must contain the column names {} (with . or _)",
-            Columns::READ.join(",")
+            BillingColumns::READ.join(",")
         )
     })?;
     while let Some(read) = file.read(&mut record)? {
@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str) -> Bill {
+    fn of(text: &str) -> BillingFile {
         let tags = BTreeSet::from(["project".to_owned()]);
         read(text.as_bytes(), &tags).expect("it is read")
     }
@@ -144,7 +144,7 @@ mod tests {
         )
     }
 
-    fn gaps(bill: &Bill) -> Vec<String> {
+    fn gaps(bill: &BillingFile) -> Vec<String> {
         let gaps = bill.bad_lines.gaps(Path::new("/srv/bill"));
         gaps.into_iter().map(|gap| gap.scope).collect()
     }

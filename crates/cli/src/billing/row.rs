@@ -25,7 +25,7 @@ const GLOBAL_NAME: &str = "resource.global_name";
 
 /// The used fields of a row.
 #[derive(Debug, PartialEq)]
-pub(super) struct Row {
+pub(super) struct BillingRow {
     /// When the usage began.
     pub(super) start: Timestamp,
     /// The service, by its name in the bill.
@@ -48,7 +48,7 @@ enum Number {
 
 /// A row as the file contains it; other fields are ignored.
 #[derive(Debug, Default, Deserialize)]
-struct Told {
+struct BillingRecord {
     service: Option<Service>,
     usage_start_time: Option<String>,
     resource: Option<Resource>,
@@ -81,14 +81,14 @@ struct Label {
 }
 
 /// Parses a line of JSON.
-pub(super) fn of_json(text: &str, line: u64) -> Result<Row, BadLine> {
-    let told: Told = serde_json::from_str(text)
+pub(super) fn of_json(text: &str, line: u64) -> Result<BillingRow, BadLine> {
+    let told: BillingRecord = serde_json::from_str(text)
         .map_err(|error| BadLine::new(line, LINE, format!("not a row of the export: {error}")))?;
     told.row(line)
 }
 
-impl Told {
-    fn row(self, line: u64) -> Result<Row, BadLine> {
+impl BillingRecord {
+    fn row(self, line: u64) -> Result<BillingRow, BadLine> {
         let bad = |field, why: String| BadLine::new(line, field, why);
         let service = self.service.and_then(|service| service.description);
         let service = service.filter(|name| !name.is_empty());
@@ -121,7 +121,7 @@ impl Told {
             None => None,
         };
         let labels = self.labels.into_iter().flatten();
-        Ok(Row {
+        Ok(BillingRow {
             start,
             service,
             node,
@@ -155,9 +155,9 @@ impl Number {
 
 /// The position of each field in a CSV row; CSV has no labels.
 #[derive(Debug)]
-pub(super) struct Columns(BTreeMap<&'static str, usize>);
+pub(super) struct BillingColumns(BTreeMap<&'static str, usize>);
 
-impl Columns {
+impl BillingColumns {
     /// The columns that are read, by the export's field names. A query result has `_` in place of
     /// the dot.
     pub(super) const READ: [&'static str; 7] =
@@ -179,13 +179,13 @@ impl Columns {
             .then_some(Self(found))
     }
 
-    pub(super) fn row(&self, record: &Record, line: u64) -> Result<Row, BadLine> {
+    pub(super) fn row(&self, record: &Record, line: u64) -> Result<BillingRow, BadLine> {
         let text = |field: &str| -> Option<String> {
             let text = record.get(*self.0.get(field)?)?;
             (!text.is_empty()).then(|| text.to_owned())
         };
         let number = |field| text(field).map(Number::Text);
-        let told = Told {
+        let told = BillingRecord {
             service: Some(Service {
                 description: text(SERVICE),
             }),

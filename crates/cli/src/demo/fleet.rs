@@ -72,14 +72,14 @@ fn series(now: Timestamp, spec: &MetricsSpec) -> MetricSeries {
 }
 
 /// The bill by machine and in total.
-pub(super) struct Bill {
+pub(super) struct DemoBill {
     pub(super) by_machine: BTreeMap<NodeId, ResourceCost>,
     pub(super) days: Vec<BilledDay>,
 }
 
 /// The bill of one week of closed days; a machine costs money since its launch.
-pub(super) fn bill(account: &Account) -> Result<Bill> {
-    let mut bill = Bill {
+pub(super) fn bill(account: &Account) -> Result<DemoBill> {
+    let mut bill = DemoBill {
         by_machine: BTreeMap::new(),
         days: Vec::new(),
     };

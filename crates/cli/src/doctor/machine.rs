@@ -23,7 +23,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 
 /// Properties of this machine; `None` if they could not be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Machine {
+pub(super) struct MachineFacts {
     /// The kernel's release.
     pub(super) release: Option<String>,
     /// Whether the kernel has BTF type information.
@@ -37,7 +37,7 @@ pub(super) struct Machine {
     pub(super) tracefs: Option<bool>,
 }
 
-impl Machine {
+impl MachineFacts {
     pub(super) fn read() -> Self {
         let status = fs::read_to_string("/proc/self/status").ok();
         let effective = status.as_deref().and_then(|status| {
@@ -73,7 +73,7 @@ fn read(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-pub(super) fn checks(machine: &Machine) -> Vec<Check> {
+pub(super) fn checks(machine: &MachineFacts) -> Vec<Check> {
     vec![
         kernel(machine),
         btf(machine),
@@ -83,7 +83,7 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     ]
 }
 
-fn kernel(machine: &Machine) -> Check {
+fn kernel(machine: &MachineFacts) -> Check {
     const NAME: &str = "Linux 5.10 or later";
     let Some(release) = &machine.release else {
         return Check::not_checked(NAME, "not a Linux system, or /proc is not mounted");
@@ -101,7 +101,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((next()?, next()?))
 }
 
-fn btf(machine: &Machine) -> Check {
+fn btf(machine: &MachineFacts) -> Check {
     const NAME: &str = "type information (BTF)";
     match machine.btf {
         true => Check::ok(NAME, "/sys/kernel/btf/vmlinux"),
@@ -110,7 +110,7 @@ fn btf(machine: &Machine) -> Check {
     }
 }
 
-fn capabilities(machine: &Machine) -> Check {
+fn capabilities(machine: &MachineFacts) -> Check {
     const NAME: &str = "capabilities for eBPF";
     let Some(held) = machine.capabilities else {
         return Check::not_checked(NAME, "no capabilities in /proc/self/status");
@@ -127,7 +127,7 @@ fn capabilities(machine: &Machine) -> Check {
         .mended_by("sudo ebb doctor machine   (the probe's systemd unit grants them to it)")
 }
 
-fn cgroups(machine: &Machine) -> Check {
+fn cgroups(machine: &MachineFacts) -> Check {
     const NAME: &str = "cgroup v2";
     match machine.cgroup_v2.as_deref() {
         Some(controllers) if controllers.split(' ').any(|c| c == "memory") => {
@@ -140,7 +140,7 @@ fn cgroups(machine: &Machine) -> Check {
     }
 }
 
-fn tracefs(machine: &Machine) -> Check {
+fn tracefs(machine: &MachineFacts) -> Check {
     const NAME: &str = "tracefs";
     match machine.tracefs {
         Some(true) => Check::ok(NAME, "oom/mark_victim"),
@@ -158,8 +158,8 @@ mod tests {
     use super::super::check::State;
     use super::*;
 
-    fn able() -> Machine {
-        Machine {
+    fn able() -> MachineFacts {
+        MachineFacts {
             release: Some("6.1.0-28-cloud-amd64".to_owned()),
             btf: true,
             capabilities: Some(u64::MAX),
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_comes_with_the_line_that_mends_it() {
-        let check = |lacking: Machine, place: usize, state: State, detail: &str| {
+        let check = |lacking: MachineFacts, place: usize, state: State, detail: &str| {
             let all = checks(&lacking);
             assert_eq!(
                 (all[place].state, all[place].detail.as_str()),
@@ -185,7 +185,7 @@ mod tests {
             let others = all.iter().enumerate().filter(|(n, _)| *n != place);
             assert!(others.map(|(_, c)| c.state).all(|state| state == State::Ok));
         };
-        let release = |text: Option<&str>| Machine {
+        let release = |text: Option<&str>| MachineFacts {
             release: text.map(str::to_owned),
             ..able()
         };
@@ -199,7 +199,7 @@ mod tests {
         );
         let none = "not a Linux system, or /proc is not mounted";
         check(release(None), 0, State::NotChecked, none);
-        let no_btf = Machine {
+        let no_btf = MachineFacts {
             btf: false,
             ..able()
         };
@@ -209,7 +209,7 @@ mod tests {
             State::Missing,
             "/sys/kernel/btf/vmlinux does not exist",
         );
-        let plain_user = Machine {
+        let plain_user = MachineFacts {
             capabilities: Some(1 << 2 | 1 << 19),
             ..able()
         };
@@ -219,7 +219,7 @@ mod tests {
             State::Missing,
             "this user lacks CAP_BPF, CAP_PERFMON",
         );
-        let old_root = Machine {
+        let old_root = MachineFacts {
             capabilities: Some(1 << 2 | 1 << 19 | 1 << CAP_SYS_ADMIN),
             ..able()
         };
@@ -228,7 +228,7 @@ mod tests {
                 .iter()
                 .all(|check| check.state == State::Ok)
         );
-        let unknown = Machine {
+        let unknown = MachineFacts {
             capabilities: None,
             ..able()
         };
@@ -238,13 +238,13 @@ mod tests {
             State::NotChecked,
             "no capabilities in /proc/self/status",
         );
-        let unseen = Machine {
+        let unseen = MachineFacts {
             tracefs: None,
             ..able()
         };
         let only_root = "requires root: sudo ebb doctor machine";
         check(unseen, 4, State::NotChecked, only_root);
-        let no_memory = Machine {
+        let no_memory = MachineFacts {
             cgroup_v2: Some("cpu".to_owned()),
             ..able()
         };

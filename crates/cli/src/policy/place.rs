@@ -7,12 +7,12 @@ use toml::de::{DeTable, DeValue};
 
 /// A line and, when it is known, the key there with its table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FilePosition {
     line: usize,
     key: Option<String>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.line)?;
         match &self.key {
@@ -23,26 +23,26 @@ impl fmt::Display for Place {
 }
 
 /// The position of `span` in the text.
-pub(super) fn of_span(text: &str, span: &Range<usize>) -> Place {
+pub(super) fn of_span(text: &str, span: &Range<usize>) -> FilePosition {
     let holds = |entry: &Entry| entry.span.start <= span.start && span.end <= entry.span.end;
     let around = entries(text).into_iter().rev().find(holds);
-    Place {
+    FilePosition {
         line: line_of(text, span.start),
         key: around.map(|entry| entry.key),
     }
 }
 
 /// The position at which `key`, given with its table, is set.
-pub(super) fn of_key(text: &str, key: &str) -> Option<Place> {
+pub(super) fn of_key(text: &str, key: &str) -> Option<FilePosition> {
     let entry = entries(text).into_iter().find(|entry| entry.key == key)?;
-    Some(Place {
+    Some(FilePosition {
         line: line_of(text, entry.span.start),
         key: Some(entry.key),
     })
 }
 
 /// The position of an entry in a list of tables, such as the second `[[exempt]]`.
-pub(super) fn of_entry(text: &str, list: &str, index: usize) -> Option<Place> {
+pub(super) fn of_entry(text: &str, list: &str, index: usize) -> Option<FilePosition> {
     let document = DeTable::parse(text).ok()?;
     let all = document
         .get_ref()
@@ -51,7 +51,7 @@ pub(super) fn of_entry(text: &str, list: &str, index: usize) -> Option<Place> {
     let DeValue::Array(entries) = all?.1.get_ref() else {
         return None;
     };
-    Some(Place {
+    Some(FilePosition {
         line: line_of(text, entries.get(index)?.span().start),
         key: None,
     })

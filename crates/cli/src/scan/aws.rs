@@ -4,8 +4,8 @@ use anyhow::{Result, anyhow, bail};
 use ebb_catalog::refreshed_prices::Refreshed;
 use ebb_cloud::accounts::Accounts;
 use ebb_cloud::aws::{
-    AwsBill, AwsConfig, AwsInventory, AwsMarkets, AwsMetrics, AwsPrices, Beside, Caller,
-    MemberRole, SPOT_ADVISOR, caller, enter,
+    AwsBill, AwsConfig, AwsInventory, AwsMarkets, AwsMetrics, AwsPrices, Caller, MemberRole,
+    MemberScope, SPOT_ADVISOR, caller, enter,
 };
 use ebb_cloud::ports::{
     BillSource, InventorySource, MarketSource, MetricsSource, PRICE_PER_METRIC,
@@ -91,8 +91,8 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
 /// This account and the other accounts in the arguments, combined; `None` without others.
 async fn beside(args: &AccountArgs, config: &AwsConfig, who: &Caller) -> Result<Option<Accounts>> {
     let named = args.accounts.as_deref().unwrap_or_default();
-    let beside = Beside::parse(named).map_err(|what| anyhow!("--accounts: {what}"))?;
-    if beside == Beside::Nobody {
+    let beside = MemberScope::parse(named).map_err(|what| anyhow!("--accounts: {what}"))?;
+    if beside == MemberScope::Nobody {
         return Ok(None);
     }
     let role = MemberRole {

@@ -35,7 +35,7 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
         shard: Shard::ONLY,
         limits: Limits::default(),
     };
-    let told = Told::read(|name| std::env::var(name).ok())?;
+    let told = SweepSettings::read(|name| std::env::var(name).ok())?;
     let chat = match &told.slack {
         Some(secret) => {
             Some(SlackChat::from_secret(secret).context("invalid EBB_SLACK_WEBHOOK_URL")?)
@@ -80,14 +80,14 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
 
 /// Settings from the environment: the notification channels and the place of the bill.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct SweepSettings {
     slack: Option<String>,
     events: Option<String>,
     email: Option<Addresses>,
     billing: Option<PathBuf>,
 }
 
-impl Told {
+impl SweepSettings {
     fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let set = |name| variable(name).filter(|value| !value.trim().is_empty());
         let to = set("EBB_EMAIL_TO").unwrap_or_default();
@@ -110,7 +110,7 @@ mod tests {
     fn people_are_told_where_the_environment_says() {
         let check = |set: &[(&str, &str)], expect: Result<(bool, usize), &str>| {
             let find = |name: &str| set.iter().find(|(n, _)| *n == name);
-            let told = Told::read(|name| find(name).map(|(_, value)| (*value).to_owned()));
+            let told = SweepSettings::read(|name| find(name).map(|(_, value)| (*value).to_owned()));
             let got = told.map(|told| {
                 let email = told.email.map_or(0, |email| email.to.len());
                 assert_eq!(

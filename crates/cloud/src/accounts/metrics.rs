@@ -14,7 +14,7 @@ use super::{Accounts, all_refused, gap};
 use crate::ports::{CloudResult, MetricsSource, NodeMetrics};
 use crate::turns::{ACCOUNTS_AT_ONCE, in_turns_of};
 
-type Asked<T> = (AccountId, Arc<dyn MetricsSource>, T);
+type MemberRequest<T> = (AccountId, Arc<dyn MetricsSource>, T);
 
 impl Accounts {
     /// Groups nodes by the metrics source of their account.
@@ -22,7 +22,7 @@ impl Accounts {
         &self,
         nodes: impl Iterator<Item = N>,
         node: impl Fn(&N) -> &NodeId,
-    ) -> Vec<Asked<T>>
+    ) -> Vec<MemberRequest<T>>
     where
         T: Default + Extend<N>,
     {
@@ -72,7 +72,8 @@ impl Accounts {
 #[async_trait]
 impl MetricsSource for Accounts {
     async fn beside(&self, region: &Region, nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
-        let asked: Vec<Asked<Vec<NodeId>>> = self.by_owner(nodes.iter().cloned(), |node| node);
+        let asked: Vec<MemberRequest<Vec<NodeId>>> =
+            self.by_owner(nodes.iter().cloned(), |node| node);
         let calls = asked.into_iter().map(|(account, source, nodes)| {
             let region = region.clone();
             async move { (account, source.beside(&region, &nodes).await) }
@@ -91,7 +92,7 @@ impl MetricsSource for Accounts {
         let nodes = nodes
             .iter()
             .map(|(node, beside)| (node.clone(), beside.clone()));
-        let asked: Vec<Asked<NodeMetrics>> = self.by_owner(nodes, |(node, _)| node);
+        let asked: Vec<MemberRequest<NodeMetrics>> = self.by_owner(nodes, |(node, _)| node);
         let calls = asked.into_iter().map(|(account, source, nodes)| {
             let region = region.clone();
             async move {

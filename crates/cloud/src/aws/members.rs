@@ -27,7 +27,7 @@ const SESSION: &str = "ebb";
 
 /// The accounts that are read in addition to the account of the credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Beside {
+pub enum MemberScope {
     /// No other account.
     #[default]
     Nobody,
@@ -38,7 +38,7 @@ pub enum Beside {
     Organization,
 }
 
-impl Beside {
+impl MemberScope {
     /// Parses `organization`, or account ids separated by commas; an empty text means no other
     /// account.
     ///
@@ -96,14 +96,19 @@ impl Entered {
 }
 
 /// Finds and enters the accounts; `who` is the identity of the credentials of `home`.
-pub async fn enter(home: &AwsConfig, who: &Caller, beside: &Beside, role: &MemberRole) -> Entered {
+pub async fn enter(
+    home: &AwsConfig,
+    who: &Caller,
+    beside: &MemberScope,
+    role: &MemberRole,
+) -> Entered {
     let mut entered = Entered::default();
     let partition = who.arn.as_deref().and_then(|arn| arn.split(':').nth(1));
     let partition = partition.unwrap_or("aws").to_owned();
     let listed = match beside {
-        Beside::Nobody => Vec::new(),
-        Beside::Listed(ids) => ids.clone(),
-        Beside::Organization => match organization(home).await {
+        MemberScope::Nobody => Vec::new(),
+        MemberScope::Listed(ids) => ids.clone(),
+        MemberScope::Organization => match organization(home).await {
             Ok(ids) => ids,
             Err(error) => {
                 entered.gaps.push(Refused::from(error).gap(ALL_ACCOUNTS));
@@ -215,12 +220,16 @@ mod tests {
                 .filter_map(|id| AccountId::new(*id).ok())
                 .collect()
         };
-        let check = |text: &str, expect: Result<Beside, &str>| {
-            assert_eq!(Beside::parse(text), expect.map_err(str::to_owned), "{text}");
+        let check = |text: &str, expect: Result<MemberScope, &str>| {
+            assert_eq!(
+                MemberScope::parse(text),
+                expect.map_err(str::to_owned),
+                "{text}"
+            );
         };
-        check("", Ok(Beside::Nobody));
-        check(" Organization ", Ok(Beside::Organization));
-        let two = Beside::Listed(ids(&["111111111111", "222222222222"]));
+        check("", Ok(MemberScope::Nobody));
+        check(" Organization ", Ok(MemberScope::Organization));
+        let two = MemberScope::Listed(ids(&["111111111111", "222222222222"]));
         check("111111111111, 222222222222,", Ok(two));
         check("11", Err("'11' is not an account id of 12 digits"));
         check("all", Err("'all' is not an account id of 12 digits"));

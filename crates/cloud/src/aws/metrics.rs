@@ -13,7 +13,7 @@ use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{
     Dimension, Metric, MetricDataQuery, MetricDataResult, MetricStat, ScanBy,
 };
-use beside::Beside;
+use beside::SupplementaryMetrics;
 use ebb_model::inventory::batch::task::TaskFamily;
 use ebb_model::metric_series::{MetricPoint, MetricSeries};
 use ebb_model::visibility_gap::Gap;
@@ -290,7 +290,7 @@ fn series(
         let Some(point) = point((*begin, period_seconds), asked) else {
             continue;
         };
-        let beside = Beside::of(streams, beside);
+        let beside = SupplementaryMetrics::of(streams, beside);
         let series = by_node.entry(node.clone()).or_default();
         beside.last_into(series);
         series.push(MetricPoint {

@@ -31,18 +31,18 @@ const INSTANCE: &str = "instance_id";
 
 /// One value of a period, and its metric. The values of all interfaces and disks of an instance are
 /// summed.
-struct Asked {
+struct MetricRequest {
     metric: &'static str,
     /// An additional filter for the series.
     only: &'static str,
     aligner: Aligner,
 }
 
-/// In the order of [`Period`].
+/// In the order of [`GcpPeriod`].
 ///
 /// Source: "Google Cloud metrics: compute" and "Ops Agent metrics: agent/memory". Memory is
 /// available only if the agent runs.
-static ASKED: [Asked; NUMBERS] = [
+static ASKED: [MetricRequest; NUMBERS] = [
     of_instance(
         "compute.googleapis.com/instance/cpu/utilization",
         Aligner::AlignMax,
@@ -63,15 +63,15 @@ static ASKED: [Asked; NUMBERS] = [
         "compute.googleapis.com/instance/disk/write_bytes_count",
         Aligner::AlignDelta,
     ),
-    Asked {
+    MetricRequest {
         metric: "agent.googleapis.com/memory/percent_used",
         only: " AND metric.labels.state = \"used\"",
         aligner: Aligner::AlignMax,
     },
 ];
 
-const fn of_instance(metric: &'static str, aligner: Aligner) -> Asked {
-    Asked {
+const fn of_instance(metric: &'static str, aligner: Aligner) -> MetricRequest {
+    MetricRequest {
         metric,
         only: "",
         aligner,
@@ -81,7 +81,7 @@ const fn of_instance(metric: &'static str, aligner: Aligner) -> Asked {
 /// Number of values in a period.
 const NUMBERS: usize = 6;
 
-type Period = [Option<f64>; NUMBERS];
+type GcpPeriod = [Option<f64>; NUMBERS];
 
 /// Metrics from Cloud Monitoring.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl GcpMetrics {
     async fn ask(
         &self,
         client: &MetricService,
-        (region, asked): (&Region, &Asked),
+        (region, asked): (&Region, &MetricRequest),
         (from, to): (Timestamp, Timestamp),
         take: &mut impl FnMut(&TimeSeries),
     ) -> CloudResult<()> {
@@ -172,7 +172,7 @@ impl MetricsSource for GcpMetrics {
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
         let client = self.config.monitoring().await?;
-        let mut periods: BTreeMap<(NodeId, Timestamp), Period> = BTreeMap::new();
+        let mut periods: BTreeMap<(NodeId, Timestamp), GcpPeriod> = BTreeMap::new();
         for (place, asked) in ASKED.iter().enumerate() {
             let mut take = |series: &TimeSeries| {
                 let Some(node) = node(series).filter(|node| nodes.contains_key(node)) else {
@@ -242,7 +242,7 @@ fn number(point: &Point) -> Option<(Timestamp, f64)> {
 }
 
 /// If one part of a sum is missing, the sum is unknown.
-fn point((end, seconds): (Timestamp, u32), period: &Period) -> MetricPoint {
+fn point((end, seconds): (Timestamp, u32), period: &GcpPeriod) -> MetricPoint {
     let [cpu, received, sent, read, written, memory] = *period;
     let share = |whole: f64| move |value: f64| Share::from_ppm((value / whole * 1e6) as u32);
     let both = |a: Option<f64>, b: Option<f64>| Some((a? + b?) as u64);

@@ -1,8 +1,8 @@
 //! The JSON Schema of a policy file, from the types of the policy. Descriptions are the doc comments
 //! of the types; minimum and maximum are the bounds that a policy file is checked against.
 
-use schemars::generate::SchemaSettings;
 use schemars::Schema;
+use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 use crate::policy::{Policy, bounds};
@@ -41,6 +41,7 @@ fn properties(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding_kind::FindingKind;
     use toml::Table;
 
     #[test]

@@ -110,11 +110,11 @@ impl PresentRequest {
 }
 
 /// A task with its attempts in order; at least one attempt.
-pub(crate) struct Task<'a> {
+pub(crate) struct TaskAttempts<'a> {
     attempts: Vec<&'a Run>,
 }
 
-impl<'a> Task<'a> {
+impl<'a> TaskAttempts<'a> {
     fn first(&self) -> Option<&'a Run> {
         self.attempts.first().copied()
     }
@@ -216,19 +216,19 @@ impl Run {
 
 impl StepProfile {
     /// Its tasks in order of time, the newest last.
-    pub(crate) fn tasks(&self) -> Vec<Task<'_>> {
-        let mut order: Vec<Task<'_>> = Vec::new();
+    pub(crate) fn tasks(&self) -> Vec<TaskAttempts<'_>> {
+        let mut order: Vec<TaskAttempts<'_>> = Vec::new();
         let mut known: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         for run in self.by_time() {
             let Some(record) = &run.record else {
-                order.push(Task {
+                order.push(TaskAttempts {
                     attempts: vec![run],
                 });
                 continue;
             };
             let key = (record.pipeline_run.as_str(), record.task.as_str());
             let index = *known.entry(key).or_insert_with(|| {
-                order.push(Task {
+                order.push(TaskAttempts {
                     attempts: Vec::new(),
                 });
                 order.len() - 1
@@ -254,7 +254,7 @@ impl StepProfile {
     /// if no run is known.
     pub fn present_request(&self) -> PresentRequest {
         let tasks = self.tasks();
-        let firsts = || tasks.iter().rev().filter_map(Task::first);
+        let firsts = || tasks.iter().rev().filter_map(TaskAttempts::first);
         let Some(newest) = firsts().next() else {
             return PresentRequest::default();
         };

@@ -74,7 +74,7 @@ impl Predicted {
         let work = match speeds.transfer(&from, &to) {
             Some(transfer) => {
                 let published = replayed(seen, spec, runs, &Speeds::default())?;
-                let here = run_time::Seen::of(published, seen.work.mean_cores());
+                let here = run_time::ObservedRunTime::of(published, seen.work.mean_cores());
                 transfer.predict(&here).as_secs_f64()
             }
             None => replayed(seen, spec, runs, speeds)?,

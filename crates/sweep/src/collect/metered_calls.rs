@@ -309,7 +309,7 @@ impl Paid {
 }
 
 /// The answer of one region about some nodes.
-struct Answer {
+struct NodeAnswer {
     region: Region,
     nodes: NodeMetrics,
     series: BTreeMap<NodeId, MetricSeries>,
@@ -321,7 +321,7 @@ async fn utilization(
     by_region: BTreeMap<Region, NodeMetrics>,
     (from, to): (Timestamp, Timestamp),
     gaps: &mut Vec<Gap>,
-) -> Vec<Answer> {
+) -> Vec<NodeAnswer> {
     let calls = by_region.into_iter().map(|(region, nodes)| async move {
         let answer = source.utilization(&region, &nodes, from, to).await;
         (region, nodes, answer)
@@ -330,7 +330,7 @@ async fn utilization(
     let mut all = Vec::new();
     while let Some((region, nodes, answer)) = answers.next().await {
         match answer {
-            Ok(series) => all.push(Answer {
+            Ok(series) => all.push(NodeAnswer {
                 region,
                 nodes,
                 series,

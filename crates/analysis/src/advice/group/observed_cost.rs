@@ -30,13 +30,13 @@ pub(crate) struct ObservedCost<'a> {
 }
 
 /// One machine during the tasks of the group.
-struct Held<'i> {
+struct MachineTime<'i> {
     instance: &'i Instance,
     /// Disjoint intervals in order of time.
     times: Vec<(Timestamp, Timestamp)>,
 }
 
-impl Held<'_> {
+impl MachineTime<'_> {
     fn time(&self) -> Duration {
         let each = self.times.iter().map(|(from, to)| to.duration_since(*from));
         each.filter_map(|time| Duration::try_from(time).ok()).sum()
@@ -72,7 +72,7 @@ impl<'a> ObservedCost<'a> {
             .catalogue
             .spec(kind)
             .ok_or("its instance type is unknown")?;
-        let machine_time: Duration = held.iter().map(Held::time).sum();
+        let machine_time: Duration = held.iter().map(MachineTime::time).sum();
         let hours = machine_time.as_secs_f64() / 3600.0;
         Ok(Self {
             base,
@@ -116,12 +116,12 @@ impl<'a> ObservedCost<'a> {
     }
 }
 
-fn held<'a>(looked: &Looked<'_, '_, 'a>) -> Vec<Held<'a>> {
-    let mut by_machine: BTreeMap<&NodeId, Held<'a>> = BTreeMap::new();
+fn held<'a>(looked: &Looked<'_, '_, 'a>) -> Vec<MachineTime<'a>> {
+    let mut by_machine: BTreeMap<&NodeId, MachineTime<'a>> = BTreeMap::new();
     // Tasks are in order of their start, so each interval overlaps the last or follows it.
     for run in looked.group.runs.iter().map(|run| run.run) {
         let (from, to) = (run.step.started_at, run.step.observed_at);
-        let held = by_machine.entry(&run.instance.id).or_insert(Held {
+        let held = by_machine.entry(&run.instance.id).or_insert(MachineTime {
             instance: run.instance,
             times: Vec::new(),
         });

@@ -20,7 +20,7 @@ use crate::step_history::by_step::Profiled;
 type Size = (MilliCores, Bytes);
 
 /// A step of the group.
-pub(crate) struct Step<'p, 'a> {
+pub(crate) struct GroupStep<'p, 'a> {
     pub(crate) profiled: &'p Profiled<'a>,
     pub(crate) member: Member,
     /// Size by which the scheduler places its tasks now; `None` if unknown.
@@ -32,7 +32,7 @@ pub(crate) struct Step<'p, 'a> {
 /// A group with its steps, prepared for replays.
 pub(crate) struct Looked<'g, 'p, 'a> {
     pub(crate) group: &'g Group<'p, 'a>,
-    pub(crate) steps: Vec<Step<'p, 'a>>,
+    pub(crate) steps: Vec<GroupStep<'p, 'a>>,
     /// Index of the step of each task.
     pub(crate) step_of: Vec<usize>,
     /// Greatest number of concurrent tasks.
@@ -50,9 +50,11 @@ impl<'g, 'p, 'a> Looked<'g, 'p, 'a> {
             seen.0 += 1;
             seen.1 += run.run.wall();
         }
-        let mut steps: Vec<Step<'p, 'a>> = walls
+        let mut steps: Vec<GroupStep<'p, 'a>> = walls
             .into_iter()
-            .map(|(name, (runs, wall, profiled))| Step::of(facts, name, (runs, wall), profiled))
+            .map(|(name, (runs, wall, profiled))| {
+                GroupStep::of(facts, name, (runs, wall), profiled)
+            })
             .collect();
         steps.sort_by(|a, b| {
             let (a, b) = (&a.member, &b.member);
@@ -109,7 +111,7 @@ impl<'g, 'p, 'a> Looked<'g, 'p, 'a> {
     /// Returns the size and the duration of each task for a replay.
     pub(crate) fn wanted(
         &self,
-        size: impl Fn(&Step<'p, 'a>) -> Option<Size>,
+        size: impl Fn(&GroupStep<'p, 'a>) -> Option<Size>,
         wall: impl Fn(usize, usize) -> Duration,
     ) -> Vec<Wanted> {
         let from = self.group.runs.first().map(|run| run.run.step.started_at);
@@ -147,7 +149,7 @@ impl<'g, 'p, 'a> Looked<'g, 'p, 'a> {
     }
 }
 
-impl<'p, 'a> Step<'p, 'a> {
+impl<'p, 'a> GroupStep<'p, 'a> {
     fn of(
         facts: &Facts<'_>,
         name: &str,

@@ -24,7 +24,7 @@ use ebb_telemetry::units::Bytes;
 use crate::advice::placement::current_price::Paid;
 use crate::advice::placement::limits::limits;
 use crate::advice::placement::offers::Teller;
-use crate::advice::placement::{About, TRIAL_MAY_TAKE, TRIAL_RUNS, runs_a_month};
+use crate::advice::placement::{StepConditions, TRIAL_MAY_TAKE, TRIAL_RUNS, runs_a_month};
 use crate::facts::Facts;
 use crate::step_history::by_step::{Profiled, Profiles};
 use crate::step_history::observed_work::{SeenWork, seen};
@@ -122,7 +122,7 @@ impl<'a> Placing<'a> {
         profile: &StepProfile,
         (request, asks): (SizedRequest, SizedRequest),
         home: &Region,
-        about: &About<'_>,
+        about: &StepConditions<'_>,
     ) -> Offers {
         let all = profile.by_time();
         let runs: Vec<&Run> = all.into_iter().filter(|r| r.tells(self.policy)).collect();

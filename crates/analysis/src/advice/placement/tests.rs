@@ -96,7 +96,7 @@ impl Case {
                 list_as_of: None,
             },
         });
-        let about = About {
+        let about = StepConditions {
             tags: &self.tags,
             arm: Arm {
                 tools: &self.tools,

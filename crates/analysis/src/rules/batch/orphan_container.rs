@@ -25,7 +25,7 @@ use crate::rules::verdict::Verdict;
 
 /// Evaluates every container on a worker.
 pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
-    let known = Known::of(facts);
+    let known = KnownTasks::of(facts);
     running(facts)
         .filter_map(|one| judge_one(facts, &one, &known, &mut RuleTrace::unwritten(KIND)))
         .collect()
@@ -36,7 +36,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     let Some((node, _)) = id.split_once('/') else {
         return Vec::new();
     };
-    let known = Known::of(facts);
+    let known = KnownTasks::of(facts);
     running(facts)
         .filter(|one| one.worker.node.as_str() == node && one.id() == id)
         .flat_map(|one| RuleTrace::written(KIND, |q| judge_one(facts, &one, &known, q)))
@@ -45,7 +45,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
 
 /// Ids of the containers that neither Batch nor ECS knows, as in findings.
 pub(crate) fn jobless<'a>(facts: &Facts<'a>) -> impl Iterator<Item = String> {
-    let known = Known::of(facts);
+    let known = KnownTasks::of(facts);
     let facts = *facts;
     running(&facts)
         .filter(move |one| one.is_fresh(&facts) && known.has_none_of(&facts, one))
@@ -94,14 +94,14 @@ fn running<'a>(facts: &Facts<'a>) -> impl Iterator<Item = Running<'a>> + use<'a>
 }
 
 /// Tasks that Batch or ECS knows.
-struct Known<'a> {
+struct KnownTasks<'a> {
     /// Tasks of Batch with their end; the end is `None` for a running task.
     over: BTreeMap<&'a str, Option<Timestamp>>,
     /// Tasks that ECS reports.
     of_ecs: BTreeSet<&'a str>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> KnownTasks<'a> {
     fn of(facts: &Facts<'a>) -> Self {
         let batch = &facts.inventory.batch;
         Self {
@@ -139,7 +139,7 @@ fn over(job: &Job) -> impl Iterator<Item = (&str, Option<Timestamp>)> {
 fn judge_one(
     facts: &Facts<'_>,
     one: &Running<'_>,
-    known: &Known<'_>,
+    known: &KnownTasks<'_>,
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let heard = one
@@ -201,7 +201,7 @@ fn outlived(
 fn vanished(
     facts: &Facts<'_>,
     one: &Running<'_>,
-    known: &Known<'_>,
+    known: &KnownTasks<'_>,
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let told = known.ecs_has(facts, one);

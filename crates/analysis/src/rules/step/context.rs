@@ -62,7 +62,7 @@ impl<'a> Step<'a> {
             wrong.confidence.reason += NOT_KNOWN;
         }
         let run = *runs.iter().max_by_key(|run| run.step.observed_at)?;
-        let about = About {
+        let about = ProblemSubject {
             id: self.name.to_owned(),
             account: run.instance.account.as_ref(),
             run,
@@ -131,7 +131,7 @@ impl UnderWay<'_> {
         let node = &self.run.step.node;
         let state = facts.state.nodes.get(node);
         let seen = state.map(|state| coverage::observed(facts, node, state, Window { from, to }));
-        let about = About {
+        let about = ProblemSubject {
             coverage: seen.map(|(_, seen)| seen),
             id: self.id(),
             account: None,
@@ -163,7 +163,7 @@ pub(crate) struct Wrong {
 }
 
 /// Subject of a finding.
-struct About<'a> {
+struct ProblemSubject<'a> {
     id: String,
     /// Account, if the id is only a name.
     account: Option<&'a AccountId>,
@@ -176,7 +176,7 @@ struct About<'a> {
     coverage: Option<Share>,
 }
 
-fn found(facts: &Facts<'_>, step: &Step<'_>, about: About<'_>, it: Wrong) -> Verdict {
+fn found(facts: &Facts<'_>, step: &Step<'_>, about: ProblemSubject<'_>, it: Wrong) -> Verdict {
     let (run, instance, id) = (about.run, about.run.instance, about.id);
     let window = about.window;
     Verdict::Waste(Box::new(Finding {

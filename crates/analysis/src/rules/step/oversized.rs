@@ -54,13 +54,13 @@ pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, name: &str) ->
         .collect()
 }
 
-fn steps<'a>(facts: &Facts<'a>, profiles: &'a Profiles<'a>) -> impl Iterator<Item = Step<'a>> {
+fn steps<'a>(facts: &Facts<'a>, profiles: &'a Profiles<'a>) -> impl Iterator<Item = SizedStep<'a>> {
     let policy = facts.policy;
     let steps = profiles.by_step.iter();
     steps.map(move |(key, profiled)| {
         let asked = |run: &&Run<'_>| run.requested() != Requested::default();
         let tells = |run: &&Run<'_>| run.profiled().tells(policy);
-        Step {
+        SizedStep {
             name: &key.name,
             runs: profiled.runs.iter().filter(asked).filter(tells).collect(),
             profiled: (&key.region, profiled),
@@ -70,14 +70,14 @@ fn steps<'a>(facts: &Facts<'a>, profiles: &'a Profiles<'a>) -> impl Iterator<Ite
 }
 
 /// A step with the tasks that show its need.
-struct Step<'a> {
+struct SizedStep<'a> {
     name: &'a str,
     runs: Vec<&'a Run<'a>>,
     profiled: (&'a Region, &'a Profiled<'a>),
     profiles: &'a Profiles<'a>,
 }
 
-fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (name, runs) = (step.name, step.runs.as_slice());
     q.holds(
         "How many of its tasks have a request and a measured demand?",

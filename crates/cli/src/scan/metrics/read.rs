@@ -75,8 +75,8 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
         Some(Err(why)) => bail!("invalid first line: {why}"),
         None => bail!("the file is empty"),
     }
-    let columns = Columns::of(&record, &mut metrics)?;
-    let mut rows: BTreeMap<NodeId, Machine> = BTreeMap::new();
+    let columns = MetricColumns::of(&record, &mut metrics)?;
+    let mut rows: BTreeMap<NodeId, MachineRows> = BTreeMap::new();
     let mut kept = 0;
     let mut greatest = None;
     while let Some(read) = file.read(&mut record)? {
@@ -127,12 +127,12 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
 
 /// A machine while its rows are read.
 #[derive(Default)]
-struct Machine {
+struct MachineRows {
     samples: BTreeMap<Timestamp, MetricSample>,
     about: MeteredMachine,
 }
 
-struct Row {
+struct MetricRow {
     id: NodeId,
     at: Timestamp,
     sample: MetricSample,
@@ -141,14 +141,14 @@ struct Row {
 }
 
 /// The position of each field in a row.
-struct Columns {
+struct MetricColumns {
     timestamp: usize,
     resource: usize,
     values: [Option<usize>; VALUES.len()],
     about: [Option<usize>; ABOUT.len()],
 }
 
-impl Columns {
+impl MetricColumns {
     fn of(header: &Record, metrics: &mut Metrics) -> Result<Self> {
         // Spreadsheets write a byte order mark at the start of a file.
         let names: Vec<&str> = header
@@ -209,7 +209,7 @@ impl Columns {
         Ok(())
     }
 
-    fn row(&self, record: &Record, line: u64) -> Result<Row, BadLine> {
+    fn row(&self, record: &Record, line: u64) -> Result<MetricRow, BadLine> {
         let field = |at: usize| record.get(at).unwrap_or_default();
         let at =
             timestamp(field(self.timestamp)).map_err(|why| BadLine::new(line, TIMESTAMP, why))?;
@@ -238,7 +238,7 @@ impl Columns {
             network_bytes: both(2, 3)?,
             disk_bytes: both(4, 5)?,
         };
-        Ok(Row {
+        Ok(MetricRow {
             id,
             at,
             sample,

@@ -175,7 +175,7 @@ pub(super) fn stat(stream: &Stream, period_seconds: u32) -> MetricStat {
 
 /// The optional values of one period.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Beside {
+pub(super) struct SupplementaryMetrics {
     pub(super) memory: Option<Share>,
     /// Utilization of the busiest GPU; `None` unless all GPUs reported it.
     pub(super) gpu: Option<Share>,
@@ -185,7 +185,7 @@ pub(super) struct Beside {
     owed: Option<f64>,
 }
 
-impl Beside {
+impl SupplementaryMetrics {
     pub(super) fn of(streams: &[Stream], values: &[Option<f64>]) -> Self {
         let of = |tells: Tells| {
             let told = streams.iter().zip(values);
@@ -278,12 +278,12 @@ mod tests {
         ];
         let mut series = MetricSeries::default();
         let full = [0.5, 0.0, 12.5, 0.0, 40.0, 100.0, 28.0].map(Some);
-        let beside = Beside::of(&streams, &full);
+        let beside = SupplementaryMetrics::of(&streams, &full);
         assert_eq!(beside.memory.map(Share::ppm), Some(125_000));
         assert_eq!(beside.gpu.map(Share::ppm), Some(400_000));
         beside.last_into(&mut series);
         let part = [None, None, None, Some(40.0), None, Some(1.0), None];
-        let beside = Beside::of(&streams, &part);
+        let beside = SupplementaryMetrics::of(&streams, &part);
         assert_eq!((beside.memory, beside.gpu), (None, None));
         beside.last_into(&mut series);
         assert_eq!(series.gpus, Some(2));
@@ -293,6 +293,6 @@ mod tests {
             surplus_millis: Some(0),
         };
         assert_eq!(series.credits, Some(credits));
-        assert!(Beside::of(&[], &[]).gpu.is_none());
+        assert!(SupplementaryMetrics::of(&[], &[]).gpu.is_none());
     }
 }

@@ -148,7 +148,7 @@ impl Insights {
 }
 
 /// The answer of one region about some families.
-struct Answer {
+struct FamilyAnswer {
     families: BTreeSet<TaskFamily>,
     told: BTreeMap<TaskFamily, MetricSeries>,
 }
@@ -159,7 +159,7 @@ async fn of_tasks(
     families: Families,
     (from, to): (Timestamp, Timestamp),
     refused: &mut Vec<Gap>,
-) -> Vec<Answer> {
+) -> Vec<FamilyAnswer> {
     let calls = families.into_iter().map(|(region, families)| async move {
         let answer = source.of_tasks(&region, &families, from, to).await;
         (region, families, answer)
@@ -168,7 +168,7 @@ async fn of_tasks(
     let mut all = Vec::new();
     while let Some((region, families, answer)) = answers.next().await {
         match answer {
-            Ok(told) => all.push(Answer { families, told }),
+            Ok(told) => all.push(FamilyAnswer { families, told }),
             Err(error) => {
                 let scope = format!("{region}: metrics of tasks");
                 refused.push(Refused::from(error).gap(scope));
