@@ -241,3 +241,44 @@ fn a_circle_is_found() {
     assert_eq!(found.len(), 1);
     assert!(found[0].iter().copied().eq(&expect));
 }
+
+/// Modules that define each type, by the name of the type. A type inside a function has no module.
+fn types(modules: &BTreeMap<Module, syn::File>) -> BTreeMap<String, Vec<&Module>> {
+    let mut types: BTreeMap<String, Vec<&Module>> = BTreeMap::new();
+    for (module, file) in modules {
+        for item in &file.items {
+            let (name, attributes) = match item {
+                Item::Struct(one) => (&one.ident, &one.attrs),
+                Item::Enum(one) => (&one.ident, &one.attrs),
+                Item::Trait(one) => (&one.ident, &one.attrs),
+                Item::Type(one) => (&one.ident, &one.attrs),
+                _ => continue,
+            };
+            if !is_for_tests(attributes) {
+                types.entry(name.to_string()).or_default().push(module);
+            }
+        }
+    }
+    types
+}
+
+#[test]
+fn the_name_of_a_type_is_unique_in_its_crate() {
+    let (mut twice, mut number) = (Vec::new(), 0);
+    for source in sources() {
+        let modules = modules(&source);
+        for (name, defined) in types(&modules) {
+            number += 1;
+            if defined.len() > 1 {
+                let places: Vec<String> = defined.iter().map(|one| one.join("::")).collect();
+                twice.push(format!(
+                    "{} {name}: {}",
+                    source.display(),
+                    places.join(", ")
+                ));
+            }
+        }
+    }
+    assert!(number > 700, "only {number} types were read");
+    assert!(twice.is_empty(), "{twice:#?}");
+}

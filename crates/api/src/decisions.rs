@@ -25,19 +25,19 @@ use crate::problem::Problem;
 pub(crate) struct DecisionQuery {
     #[serde(flatten)]
     page: Page,
-    /// Only of this kind
+    /// Only decisions of this kind
     verb: Option<Verb>,
-    /// Only those that are in force, or are not any more
+    /// Only decisions that are in force, or only ended decisions
     holds: Option<bool>,
-    /// Only of this person
+    /// Only decisions of this person
     by: Option<String>,
 }
 
-/// A finding's id, escaped
+/// ID of a finding, percent-encoded
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct FindingId(#[schemars(length(min = 1))] String);
 
-/// Why nobody is to be notified.
+/// The reason to stop notifications.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Dismissal {
@@ -48,7 +48,7 @@ pub(crate) struct Dismissal {
     until: Option<String>,
 }
 
-/// Why nobody is to be notified until a day.
+/// The reason to stop notifications until a day.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Snooze {

@@ -1,4 +1,4 @@
-//! What handlers take from a request. Every refusal is a problem.
+//! Input of handlers from a request. Every refusal is a problem.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const DEFAULT_LIMIT: usize = 100;
 /// megabytes.
 pub(crate) const MAX_LIMIT: usize = 500;
 
-/// What all requests share.
+/// State that all requests share.
 pub(crate) type Shared = State<Arc<Store>>;
 
 impl Input for Shared {}
@@ -105,7 +105,7 @@ impl FromRequestParts<Arc<Store>> for SetAsideFindings {
 
 impl Input for SetAsideFindings {}
 
-/// What a handler needs to store a decision: the report, the caller and the time.
+/// Input for storing a decision: the report, the caller and the time.
 pub(crate) struct Change {
     pub(crate) store: Arc<Store>,
     pub(crate) report: Arc<Report>,
@@ -201,7 +201,7 @@ impl<T: JsonSchema> Input for Query<T> {
     }
 }
 
-/// A body that is said to be JSON: a browser asks before another site may send it.
+/// A body with the content type JSON. A browser asks the server before another site may send it.
 pub(crate) struct Json<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
@@ -235,10 +235,10 @@ impl<T: JsonSchema> Input for Json<T> {
 /// The requested part of a list.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub(crate) struct Page {
-    /// Entries at most
+    /// Maximum number of entries
     #[serde(default)]
     pub(crate) limit: Limit,
-    /// `next` of the page before
+    /// Value of `next` in the previous page
     pub(crate) after: Option<String>,
 }
 

@@ -29,9 +29,9 @@ use crate::store::SetAside;
 pub(crate) struct FindingQuery {
     #[serde(flatten)]
     page: Page,
-    /// Only of this region
+    /// Only in this region
     region: Option<String>,
-    /// Only of this account
+    /// Only in this account
     account: Option<String>,
     /// Only of this kind
     kind: Option<FindingKind>,

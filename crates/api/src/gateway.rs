@@ -21,7 +21,7 @@ use crate::extract::Caller;
 use crate::problem::Problem;
 use crate::service::Service;
 
-/// What a path or query must not contain; `%` may begin an escape and stays.
+/// Bytes that a path or query must not contain. `%` stays, because it may begin an escape.
 const INVALID: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')

@@ -18,9 +18,9 @@ use crate::problem::Problem;
 pub(crate) struct GroupQuery {
     #[serde(flatten)]
     page: Page,
-    /// Only of this region
+    /// Only in this region
     region: Option<String>,
-    /// Only of this account
+    /// Only in this account
     account: Option<String>,
     /// Only of this owner
     owner: Option<String>,
@@ -93,9 +93,9 @@ pub(crate) async fn pipeline(
     let part = found.map(Group::pipeline).ok_or_else(|| Problem::Target {
         what: "pipeline",
         detail: format!(
-            "There is no pipeline '{name}'. A run belongs to a pipeline by the tag {PIPELINE_TAG} \
-             of its job or machine, or as its launcher names it; the {MAX_GROUPS} largest are \
-             told. /v1/pipelines lists them."
+            "The report has no pipeline '{name}'. The tag {PIPELINE_TAG} of a job or machine, or the \
+             launcher, names the pipeline of a run. The report contains the {MAX_GROUPS} largest \
+             pipelines; /v1/pipelines lists them."
         ),
     })?;
     let head = Head::new("ebb.group/2", &newest.report);
@@ -109,13 +109,15 @@ pub(crate) async fn environment(
     newest: Newest,
 ) -> Result<OneGroup, Problem> {
     let found = find(&newest.report.targets.environments, &name, &place)?;
-    let part = found.map(Group::environment).ok_or_else(|| Problem::Target {
-        what: "environment",
-        detail: format!(
-            "There is no environment '{name}'. The {MAX_GROUPS} largest that ran a step are told. \
-             /v1/environments lists them."
-        ),
-    })?;
+    let part = found
+        .map(Group::environment)
+        .ok_or_else(|| Problem::Target {
+            what: "environment",
+            detail: format!(
+                "The report has no environment '{name}'. It contains the {MAX_GROUPS} largest \
+             environments that ran a step; /v1/environments lists them."
+            ),
+        })?;
     let head = Head::new("ebb.group/2", &newest.report);
     Answer::json(&OfReport { head, part }, &newest.version)
 }

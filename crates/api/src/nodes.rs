@@ -17,7 +17,7 @@ use crate::problem::Problem;
 pub(crate) struct NodeQuery {
     #[serde(flatten)]
     page: Page,
-    /// Only of this region
+    /// Only in this region
     region: Option<String>,
     /// Only in this state
     state: Option<InstanceState>,
@@ -77,8 +77,8 @@ pub(crate) async fn node(
     let part = nodes.find(is_wanted).ok_or_else(|| Problem::Target {
         what: "node",
         detail: format!(
-            "There is no node '{name}'. The {MAX_NODES} dearest running nodes with a probe are \
-             told. /v1/nodes lists all."
+            "There is no recommendation for node '{name}'. The report contains recommendations for the \
+             {MAX_NODES} most expensive running nodes with a probe. /v1/nodes lists all nodes."
         ),
     })?;
     let head = Head::new("ebb.node/2", report);

@@ -20,7 +20,7 @@ use crate::problem::Problem;
 pub(crate) struct PriceQuery {
     #[serde(flatten)]
     page: Page,
-    /// Only of this region
+    /// Only in this region
     region: Option<String>,
     /// Only of this family, such as c7a
     family: Option<String>,

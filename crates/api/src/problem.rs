@@ -52,68 +52,74 @@ impl Problem {
                 405,
                 "method",
                 "Method not allowed",
-                format!("Only {allowed} is."),
+                format!("The path accepts only {allowed}."),
             ),
             Self::Path(path) => (
                 404,
                 "path",
                 "No such path",
-                format!("{path} is none of those that /v1/openapi.json lists."),
+                format!("{path} does not exist. /v1/openapi.json lists all paths."),
             ),
-            Self::Query(detail) => (400, "query", "Query refused", detail.clone()),
+            Self::Query(detail) => (400, "query", "Invalid query", detail.clone()),
             Self::Cursor(id) => (
                 404,
                 "cursor",
                 "No such entry",
-                format!("after: '{id}' is not in this report: begin at the first page."),
+                format!(
+                    "The report has no entry '{id}' (parameter 'after'). Start at the first page."
+                ),
             ),
             Self::Step(step) => (
                 404,
                 "step",
                 "No such step",
-                format!("'{step}' is not in the newest report. /v1/steps lists what is."),
+                format!("The newest report has no step '{step}'. /v1/steps lists all steps."),
             ),
             Self::Finding(id) => (
                 404,
                 "finding",
                 "No such finding",
-                format!("'{id}' is not in the newest report. /v1/findings lists what is."),
+                format!(
+                    "The newest report has no finding '{id}'. /v1/findings lists all findings."
+                ),
             ),
             Self::NoDecision(id) => (
                 404,
                 "decision",
-                "No decision holds",
-                format!("Nothing was decided about '{id}' that holds now."),
+                "No decision in force",
+                format!("No decision about '{id}' is in force."),
             ),
             Self::Contended => (
                 409,
                 "contended",
-                "Others decided too",
-                "Others decided at the same moment, again and again: try again.".into(),
+                "Concurrent decisions",
+                "Others changed the decisions at the same time on every attempt. Try again.".into(),
             ),
-            Self::Undecidable(detail) => (409, "undecidable", "Cannot hold now", detail.clone()),
+            Self::Undecidable(detail) => {
+                (409, "undecidable", "Decision not possible", detail.clone())
+            }
             Self::MediaType => (
                 415,
                 "media-type",
-                "Not said to be JSON",
-                "Send it with content-type: application/json.".into(),
+                "Content type is not JSON",
+                "Send the header content-type: application/json.".into(),
             ),
             Self::Samples { step, needed } => (
                 409,
                 "samples",
-                "Too few runs",
+                "Too few tasks",
                 format!(
-                    "No run of '{step}' tells yet what it needs: it was too short, failed or \
-                     hung. {needed} more that end well are needed."
+                    "No task of '{step}' shows yet what the step needs, because each was too short, \
+                     failed or hung. {needed} more successful tasks are required."
                 ),
             ),
-            Self::Target { what, detail } => (404, what, "None of this name", detail.clone()),
+            Self::Target { what, detail } => (404, what, "Name not found", detail.clone()),
             Self::Ambiguous { what, ids } => (
                 409,
                 "ambiguous",
-                "Several of this name",
+                "Ambiguous name",
                 format!(
-                    "'{what}' is {}: ask for its job definition, or add ?region= or ?account=.",
+                    "'{what}' can be {}. Use the job definition, or add ?region= or ?account=.",
                     ids.join(", ")
                 ),
             ),
@@ -121,20 +127,20 @@ impl Problem {
                 503,
                 "no-report",
                 "No report yet",
-                "No sweep has ended yet. Try again after the next one.".into(),
+                "No sweep has finished yet. Try again after the next sweep.".into(),
             ),
             Self::Unreachable => (
                 502,
                 "bucket",
-                "Report not read",
-                "The bucket did not answer; the function's log says why.".into(),
+                "Report not readable",
+                "The bucket did not answer. The log of the function contains the reason.".into(),
             ),
-            Self::Report(detail) => (500, "report", "Report not understood", detail.clone()),
+            Self::Report(detail) => (500, "report", "Report format not supported", detail.clone()),
             Self::TooLarge => (
                 400,
                 "size",
                 "Answer too large",
-                "Ask for fewer at once with ?limit=.".into(),
+                "Request fewer entries with ?limit=.".into(),
             ),
         }
     }

@@ -106,36 +106,42 @@ fn is_known(known: &str, headers: &HeaderMap) -> bool {
 pub(crate) fn endpoints() -> Endpoints {
     let get = |id, summary| Operation::new(id, summary).errors(&[404]);
     let of_one = |id, summary| get(id, summary).errors(&[409]);
-    let act = |id, summary| of_one(id, summary).description("It holds from the next sweep on.");
+    let act = |id, summary| {
+        let applies = "Sweeps apply it from the next one on; this API applies it at once.";
+        of_one(id, summary).description(applies)
+    };
     Endpoints::default()
         .get(
             "/v1/findings",
-            get("findings", "Waste that was observed"),
+            get("findings", "List findings"),
             findings::findings,
         )
         .get(
             "/v1/recommendations",
             get(
                 "recommendations",
-                "What to do about it, in the fields of AWS Cost Optimization Hub",
+                "List findings as recommendations, in the fields of AWS Cost Optimization Hub",
             ),
             findings::recommendations,
         )
         .get(
             "/v1/nodes",
-            get("nodes", "Every node, wasteful or not"),
+            get("nodes", "List all nodes, with and without findings"),
             nodes::nodes,
         )
         .get(
             "/v1/steps",
-            get("steps", "What each step asks for and should ask for"),
+            get(
+                "steps",
+                "List steps with their present and recommended requests",
+            ),
             steps::steps,
         )
         .get(
             "/v1/pipelines",
             get(
                 "pipelines",
-                "What the steps of each pipeline cost together, and would cost",
+                "List pipelines with their present and projected cost",
             ),
             groups::pipelines,
         )
@@ -143,7 +149,7 @@ pub(crate) fn endpoints() -> Endpoints {
             "/v1/environments",
             get(
                 "environments",
-                "What each compute environment ran, and what it should start",
+                "List compute environments with their use and recommended types",
             ),
             groups::environments,
         )
@@ -151,70 +157,76 @@ pub(crate) fn endpoints() -> Endpoints {
             "/v1/runs",
             get(
                 "runs",
-                "The runs and their steps; `unassigned` for steps that are not assigned to a run",
+                "List pipeline runs; `unassigned` is the run of tasks without a known run",
             ),
             runs::runs,
         )
         .get(
             "/v1/decisions",
-            get("decisions", "What people decided about findings").errors(&[502]),
+            get("decisions", "List decisions about findings").errors(&[502]),
             decisions::decisions,
         )
         .get(
             "/v1/prices",
-            get("prices", "List prices of machine types, Linux, on demand"),
+            get("prices", "List on-demand prices of machine types for Linux"),
             prices::prices,
         )
         .get(
             "/v1/steps/{step}/recommendation",
-            of_one("recommendation", "What one step should ask for and run on"),
+            of_one(
+                "recommendation",
+                "Show the recommended request and machine of one step",
+            ),
             steps::recommendation,
         )
         .get(
             "/v1/pipelines/{pipeline}/recommendation",
             of_one(
                 "pipeline",
-                "What the steps of one pipeline cost together, and would cost",
+                "Show the present and projected cost of one pipeline",
             ),
             groups::pipeline,
         )
         .get(
             "/v1/environments/{environment}/recommendation",
-            of_one("environment", "What one compute environment should start"),
+            of_one(
+                "environment",
+                "Show the recommended types of one compute environment",
+            ),
             groups::environment,
         )
         .get(
             "/v1/nodes/{node}/recommendation",
-            get("node", "The cheapest type that holds what ran on a node"),
+            get(
+                "node",
+                "Show the cheapest type that fits the work of a node",
+            ),
             nodes::node,
         )
         .get(
             "/v1/texts/{form}",
             get(
                 "text",
-                "What is to change about steps, as text that can be pasted",
+                "Write the changes of steps as text for a workflow engine or tool",
             ),
             steps::text,
         )
         .get(
             "/v1/openapi.json",
-            Operation::new("openapi", "This document"),
+            Operation::new("openapi", "Show this document"),
             openapi,
         )
         .post(
             "/v1/findings/{finding}/dismiss",
             act(
                 "dismiss",
-                "Send no notifications about a finding, or none until a day",
+                "Stop notifications about a finding, for good or until a day",
             ),
             decisions::dismiss,
         )
         .post(
             "/v1/findings/{finding}/snooze",
-            act(
-                "snooze",
-                "Send no notifications about a finding until a day",
-            ),
+            act("snooze", "Stop notifications about a finding until a day"),
             decisions::snooze,
         )
         .post(

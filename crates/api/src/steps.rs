@@ -27,9 +27,9 @@ use crate::problem::Problem;
 pub(crate) struct StepQuery {
     #[serde(flatten)]
     page: Page,
-    /// Only of this region
+    /// Only in this region
     region: Option<String>,
-    /// Only of this account
+    /// Only in this account
     account: Option<String>,
     /// Only of this kind
     kind: Option<StepKind>,
@@ -155,11 +155,11 @@ impl JsonSchema for FormName {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TextQuery {
-    /// Only of this name
+    /// Only with this name
     step: Option<String>,
-    /// Only of this region
+    /// Only in this region
     region: Option<String>,
-    /// Only of this account
+    /// Only in this account
     account: Option<String>,
     /// Only of this owner
     owner: Option<String>,

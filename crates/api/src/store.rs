@@ -1,4 +1,4 @@
-//! What requests share: the report, the prices and the decisions, kept between requests. Reading a
+//! State that requests share: the report, the prices and the decisions. Reading a
 //! report takes longer than any answer. Only this module and `decisions` do I/O.
 
 use std::collections::BTreeSet;

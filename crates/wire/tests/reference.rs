@@ -10,7 +10,7 @@ use protox::Compiler;
 const INTRODUCTION: &str = "\
 # Wire contract
 
-What a probe sends, from `crates/wire/ebb.v1.proto`. [SECURITY.md](../../../SECURITY.md) explains each message.
+The messages that a probe sends, from `crates/wire/ebb.v1.proto`. [SECURITY.md](../../../SECURITY.md) explains each message.
 Field names end in their unit: `_ns` and `_us` are nanoseconds and microseconds,
 `_bytes` bytes, `_ppm` parts per million, `milli_cores` thousandths of a core. An absent optional value is
 unknown, which is not zero.

@@ -15,7 +15,7 @@ use ebb_telemetry::heartbeat::Heartbeat;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use self::metrics::{Gathered, Side};
+use self::metrics::{Gathered, ProcessGroup};
 use super::sink::{Sink, SinkError};
 
 /// The metrics path at a collector's address.
@@ -33,11 +33,11 @@ pub struct OtlpCollector {
 #[derive(Debug, Clone, Default)]
 struct CounterSums {
     since: Option<Timestamp>,
-    by_name: BTreeMap<(&'static str, Side), f64>,
+    by_name: BTreeMap<(&'static str, ProcessGroup), f64>,
 }
 
 impl CounterSums {
-    fn add(&mut self, name: &'static str, side: Side, more: f64) -> f64 {
+    fn add(&mut self, name: &'static str, side: ProcessGroup, more: f64) -> f64 {
         let sum = self.by_name.entry((name, side)).or_default();
         *sum += more;
         *sum

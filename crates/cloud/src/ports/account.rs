@@ -1,4 +1,4 @@
-//! What an account has, what it costs and what was used: the only ports that name the model and the
+//! Inventory, cost and use of an account. These are the only ports that name the model and the
 //! catalog. A program without the feature `account`, such as the probe, compiles neither.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -70,7 +70,7 @@ mod tests {
             (&tick["minimum"], &tick["maximum"]),
             (&1.into(), &3_600.into())
         );
-        let kinds = properties["quiet"]["properties"]["pass"]["items"]["enum"].as_array();
+        let kinds = properties["quiet"]["properties"]["pass"]["items"]["oneOf"].as_array();
         assert_eq!(kinds.expect("names").len(), FindingKind::ALL.len());
         assert_eq!(properties["idle"]["additionalProperties"], false);
     }

@@ -18,12 +18,12 @@ use super::{ImportError, Parser, Sink};
 pub(super) struct Trace {
     separator: char,
     header: String,
-    columns: Columns,
+    columns: NextflowColumns,
     /// The number of headers so far: a file may consist of several traces.
     part: u32,
 }
 
-struct Columns {
+struct NextflowColumns {
     task_id: Column,
     hash: Column,
     native_id: Column,
@@ -74,7 +74,7 @@ impl Trace {
         let at = |name| header.column(name);
         Ok(Self {
             separator,
-            columns: Columns {
+            columns: NextflowColumns {
                 task_id: at("task_id"),
                 hash: at("hash"),
                 native_id: at("native_id"),
@@ -158,7 +158,7 @@ impl Parser for Trace {
     }
 }
 
-impl Columns {
+impl NextflowColumns {
     fn record(&self, row: &Row<'_>) -> Result<Record, BadLine> {
         let name = row.text(self.name);
         let (of_name, in_brackets) = name.map_or((None, None), split_name);

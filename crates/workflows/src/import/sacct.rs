@@ -24,7 +24,7 @@ const OUT_OF_MEMORY: i64 = 125;
 /// Reads the output of sacct.
 pub(super) struct Accounting {
     header: String,
-    columns: Columns,
+    columns: SacctColumns,
     open: Option<Job>,
     jobs: u64,
     /// Jobs without lines of steps.
@@ -36,7 +36,7 @@ pub(super) struct Accounting {
     notes: BTreeSet<&'static str>,
 }
 
-struct Columns {
+struct SacctColumns {
     job_id: Column,
     job_name: Column,
     comment: Column,
@@ -118,7 +118,7 @@ impl Accounting {
         }
         let at = |name| header.column(name);
         let (alloc_cpus, ncpus) = (at("AllocCPUS"), at("NCPUS"));
-        let columns = Columns {
+        let columns = SacctColumns {
             job_id: at("JobID"),
             job_name: at("JobName"),
             comment: at("Comment"),
@@ -245,7 +245,7 @@ struct Held {
     is_bound: bool,
 }
 
-/// Columns that are cut and filled with blanks, the default of sacct.
+/// SacctColumns that are cut and filled with blanks, the default of sacct.
 fn is_aligned(line: &str) -> bool {
     let mut words = line.split_whitespace();
     !line.contains('|') && words.next() == Some("JobID") && words.next().is_some()
@@ -369,7 +369,7 @@ impl Accounting {
     }
 }
 
-impl Columns {
+impl SacctColumns {
     fn step(&self, row: &Row<'_>, step: &str) -> Result<ReadStep, BadLine> {
         let state = row.text(self.state).unwrap_or_default();
         let held = row.get(self.max_rss, bytes)?;

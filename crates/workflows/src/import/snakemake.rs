@@ -33,7 +33,7 @@ pub(super) struct Benchmark {
     /// The folder of the run, if no pattern gives it.
     folder: String,
     /// `None` for objects.
-    columns: Option<Columns>,
+    columns: Option<BenchmarkColumns>,
     modified: Option<Timestamp>,
     /// The beginning of a line with fewer fields than columns.
     open: Option<Open>,
@@ -72,7 +72,7 @@ impl Rules<'_> {
     }
 }
 
-struct Columns {
+struct BenchmarkColumns {
     /// The number of columns, including those that are not read.
     count: usize,
     seconds: Column,
@@ -134,7 +134,7 @@ impl Benchmark {
         };
         let request = named.as_ref().map(|file| rules.request(&file.rule));
         let at = |name| header.column(name);
-        let columns = Columns {
+        let columns = BenchmarkColumns {
             count: header.len(),
             seconds: at("s"),
             max_rss: at("max_rss"),
@@ -245,7 +245,7 @@ impl Parser for Benchmark {
     }
 }
 
-impl Columns {
+impl BenchmarkColumns {
     fn fields(&self, row: &Row<'_>) -> Result<Fields, BadLine> {
         let seconds = row.get(self.seconds, plain_seconds)?;
         let resources = row.get(self.resources, resources)?.unwrap_or_default();

@@ -16,7 +16,7 @@ use super::CounterSums;
 
 /// The owner of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Side {
+pub(super) enum ProcessGroup {
     Workload,
     Background,
     /// The probe itself.
@@ -77,8 +77,8 @@ impl Gathered {
             end: h.wall_at_end,
         };
         for (side, name, usage) in [
-            (Side::Workload, "workload", &h.workload),
-            (Side::Background, "background", &h.background),
+            (ProcessGroup::Workload, "workload", &h.workload),
+            (ProcessGroup::Background, "background", &h.background),
         ] {
             for (metric, unit, more) in used(usage) {
                 let sum = sums.add(metric, side, more);
@@ -86,7 +86,11 @@ impl Gathered {
                 self.point((metric, unit, Kind::Counter), span, sum, &of_side);
             }
         }
-        let own_cpu = sums.add("process.cpu.time", Side::Probe, h.probe.cpu.as_secs_f64());
+        let own_cpu = sums.add(
+            "process.cpu.time",
+            ProcessGroup::Probe,
+            h.probe.cpu.as_secs_f64(),
+        );
         for (metric, unit, sum) in [
             ("process.cpu.time", "s", own_cpu),
             // These counters already start at the start of the probe.
