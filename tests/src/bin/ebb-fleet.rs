@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
     after_help = "Example:\n  ebb-fleet --world DIR \
     --queue-url http://127.0.0.1:4566/123456789012/ebb-heartbeats --bucket ebb-123456789012-us-east-1"
 )]
-struct Options {
+struct FleetOptions {
     /// Folder with the world.json of tests/sim/seed.py.
     #[arg(long)]
     world: PathBuf,
@@ -36,7 +36,7 @@ struct Options {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let options = Options::parse();
+    let options = FleetOptions::parse();
     let world = World::read(&options.world)?;
     let target = Target {
         config: AwsConfig::load(None).await,
