@@ -125,3 +125,24 @@ fn commands_of_the_probe_in_code_blocks_are_accepted() {
     }
     assert!(checked > 3, "only {checked} commands are found");
 }
+
+#[test]
+fn examples_of_findings_are_output_of_the_demo() {
+    let output = read(
+        "crates/cli/src/scan/snapshots/\
+         ebb__scan__tests__the_demo_account_reads_well_at_80_columns.snap",
+    );
+    let mut examples = 0;
+    for kind in FindingKind::ALL {
+        let page = read(&format!("docs/src/findings/{}.md", kind.slug()));
+        let blocks = page.split("```\n").skip(1).step_by(2);
+        for block in blocks.filter(|block| block.contains("Waste: ")) {
+            examples += 1;
+            assert!(
+                output.contains(block),
+                "{kind}: the demo does not print\n{block}"
+            );
+        }
+    }
+    assert!(examples > 2, "only {examples} examples were read");
+}
