@@ -136,7 +136,7 @@ class Benchmarks(unittest.TestCase):
         self.assertEqual(rows.returncode, 0, rows.stderr)
         self.assertNotIn("skipped", rows.stderr)
         table = self._import(folder, *arguments).stdout
-        self.assertIn("12 tasks in 2 steps", table)
+        self.assertIn("12 tasks of 2 steps", table)
         asked = self._profile(folder, *arguments)
         self.assertEqual(set(asked), {"bwa", "call"})
         for rule, (threads, mem_mb) in asked.items():

@@ -7,6 +7,7 @@ pub mod need;
 pub mod neighbours;
 pub mod observed_task;
 pub mod observed_work;
+pub mod step_name;
 #[cfg(test)]
 pub(crate) mod tests;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use crate::facts::Facts;
 use crate::step_history::by_step::{Profiled, Profiles, StepKey};
 use crate::step_history::neighbours::Neighbours;
 use crate::step_history::observed_task::SeenRun;
+use crate::step_history::step_name::{KnownProcesses, find_step_name};
 use crate::workflow_runs;
 use crate::workflow_runs::batch_family::Families;
 
@@ -177,6 +179,7 @@ fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<SeenRun<'a>> {
             *entry = step;
         }
     }
+    let known = KnownProcesses::of(inventory.batch.jobs.values());
     let jobs: BTreeMap<&str, &Job> = inventory.batch.jobs.values().flat_map(tasks).collect();
     let seen = newest.into_values().filter_map(|step| {
         let job = match step.usage.id.kind {
@@ -184,6 +187,7 @@ fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<SeenRun<'a>> {
             _ => None,
         };
         Some(SeenRun {
+            name: find_step_name(step, job, (facts.policy, &known)),
             step,
             instance: inventory.instances.get(&step.node)?,
             job,

@@ -7,11 +7,12 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ebb_model::inventory::batch::job::Job;
 use ebb_model::policy::Policy;
 use ebb_model::policy::name_rule::{Drawn, NameSource};
 use ebb_model::report::workflow_runs::{HandedStep, JoinedBy, RunSeen, Runs, UNASSIGNED};
-use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::step::resource_usage::SchedulerLabels;
+use ebb_telemetry::step::{PlacedStep, StepEnd};
 use ebb_telemetry::tags::{PIPELINE_TAG, RUN_TAG};
 use ebb_telemetry::units::CpuTime;
 
@@ -199,8 +200,13 @@ pub(crate) fn pipeline(seen: &SeenRun<'_>, policy: &Policy) -> Option<String> {
 }
 
 fn label<'a>(seen: &SeenRun<'a>, key: &str) -> Option<&'a str> {
-    let handed = seen.step.usage.detail.scheduler_labels.as_ref()?;
-    handed.labels.get(key).map(String::as_str)
+    label_of(seen.step, key)
+}
+
+/// The value of a label that the scheduler sent about a task.
+pub(crate) fn label_of<'a>(step: &'a PlacedStep, key: &str) -> Option<&'a str> {
+    let sent = step.usage.detail.scheduler_labels.as_ref()?;
+    sent.labels.get(key).map(String::as_str)
 }
 
 /// The value of a label, otherwise of a rule.
@@ -209,12 +215,21 @@ fn drawn<'a>(wanted: Drawn, key: &str, seen: &SeenRun<'a>, policy: &Policy) -> O
 }
 
 fn by_rule<'a>(wanted: Drawn, seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
+    draw(wanted, (seen.step, seen.job), policy)
+}
+
+/// The value that the rules of the policy derive from the names of a task and its job.
+pub(crate) fn draw<'a>(
+    wanted: Drawn,
+    (step, job): (&'a PlacedStep, Option<&'a Job>),
+    policy: &Policy,
+) -> Option<&'a str> {
     policy.names.iter().find_map(|rule| {
         let name = match &rule.from {
-            NameSource::Job => Some(seen.job?.name.as_str()),
-            NameSource::Step => Some(seen.step.usage.name.as_str()),
-            NameSource::Tag(key) => seen.job?.tags.get(key).map(String::as_str),
-            NameSource::Label(key) => label(seen, key),
+            NameSource::Job => Some(job?.name.as_str()),
+            NameSource::Step => Some(step.usage.name.as_str()),
+            NameSource::Tag(key) => job?.tags.get(key).map(String::as_str),
+            NameSource::Label(key) => label_of(step, key),
         };
         rule.form.draw(wanted, name?)
     })

@@ -14,12 +14,12 @@ pub mod terraform;
 mod tests;
 
 use ebb_model::advice::group::GroupAdvice;
-use ebb_model::advice::step::StepAdvice;
+use ebb_model::advice::step::{NameForm, StepAdvice};
 use ebb_telemetry::safe_text::one_line;
 use serde_json::Value;
 
 use crate::export::machines::{Pool, pools};
-use crate::export::request::{NoAdvice, RetryPolicy, changes, cheaper, plain_name};
+use crate::export::request::{NoAdvice, RetryPolicy, changes, cheaper, plain_name, unnamed_note};
 
 /// A form of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +146,18 @@ impl Form {
     }
 
     fn write_for(self, steps: &[StepAdvice], pools: &[Pool<'_>], options: TextOptions) -> String {
+        let (named, unnamed): (Vec<StepAdvice>, Vec<StepAdvice>) =
+            (steps.iter().cloned()).partition(|step| step.name_form != NameForm::Executables);
+        let mut text = self.write_named(&named, pools, options);
+        if !self.is_of_machines() {
+            let mark = if self == Self::Nextflow { "//" } else { "#" };
+            text.push_str(&unnamed_note(mark, &unnamed));
+        }
+        text
+    }
+
+    /// The changes of steps that the engine knows by the same names.
+    fn write_named(self, steps: &[StepAdvice], pools: &[Pool<'_>], options: TextOptions) -> String {
         match self {
             Self::Nextflow => nextflow::nextflow(steps, options.retry),
             Self::Snakemake => snakemake::snakemake(steps),

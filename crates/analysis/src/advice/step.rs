@@ -273,7 +273,7 @@ fn told(
     let kind = newest.step.usage.id.kind;
     let subject = StepSubject {
         name: &key.name,
-        name_form: NameForm::Exact,
+        name_form: newest.name.form,
         kind,
         profile: &profiled.profile,
         need: &profiled.need,

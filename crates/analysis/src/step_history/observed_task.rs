@@ -12,21 +12,20 @@ use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::{PlacedStep, Requested};
 
 use crate::facts::Facts;
+use crate::step_history::step_name::StepName;
 
 /// One task of a step, with its machine and job.
 pub(crate) struct SeenRun<'a> {
     pub(crate) step: &'a PlacedStep,
     pub(crate) instance: &'a Instance,
     pub(crate) job: Option<&'a Job>,
+    pub(crate) name: StepName,
 }
 
 impl<'a> SeenRun<'a> {
-    /// Job definition; without a definition the job name, and without a job the name of the task.
-    pub(crate) fn name(&self) -> &'a str {
-        let of_job = self
-            .job
-            .map(|job| job.definition.as_deref().unwrap_or(&job.name));
-        of_job.unwrap_or(&self.step.usage.name)
+    /// The name of its step.
+    pub(crate) fn name(&self) -> &str {
+        &self.name.text
     }
 
     /// Link for a finding about the step `name`.

@@ -123,6 +123,9 @@ pub enum NameForm {
     /// The name of a job that Nextflow submitted to a grid scheduler. Each `:` of the process name
     /// is replaced by `_`.
     NextflowJob,
+    /// No source names the step. The name lists the executables that did the work, such as
+    /// `bwa+samtools`. The engine does not know it.
+    Executables,
 }
 
 /// The time limit of tasks.

@@ -1,4 +1,4 @@
-//! Rules that derive the run, pipeline and sample of a task from a name. There is no default rule,
+//! Rules that derive the run, pipeline, sample and step of a task from a name. There is no default rule,
 //! because names differ between users.
 
 use std::fmt;
@@ -46,9 +46,11 @@ pub enum Drawn {
     Pipeline,
     /// Sample that the run processes.
     Sample,
+    /// Step: the process or rule.
+    Step,
 }
 
-/// Form of a name: text with `{run}`, `{pipeline}`, `{sample}` or `{*}`. Each field matches as few
+/// Form of a name: text with `{run}`, `{pipeline}`, `{sample}`, `{step}` or `{*}`. Each field matches as few
 /// characters as possible, and at least one. The whole name must match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -119,7 +121,7 @@ impl TryFrom<String> for Form {
         match draws {
             true => Ok(Self { text, parts }),
             false => Err(format!(
-                "'{text}' extracts nothing: it needs {{run}}, {{pipeline}} or {{sample}}"
+                "'{text}' extracts nothing: it needs {{run}}, {{pipeline}}, {{sample}} or {{step}}"
             )),
         }
     }
@@ -130,9 +132,10 @@ fn field_of(name: &str) -> Result<Option<Drawn>, String> {
         "run" => Ok(Some(Drawn::Run)),
         "pipeline" => Ok(Some(Drawn::Pipeline)),
         "sample" => Ok(Some(Drawn::Sample)),
+        "step" => Ok(Some(Drawn::Step)),
         "*" => Ok(None),
         _ => Err(format!(
-            "unknown field {{{name}}}; use {{run}}, {{pipeline}}, {{sample}} or {{*}}"
+            "unknown field {{{name}}}; use {{run}}, {{pipeline}}, {{sample}}, {{step}} or {{*}}"
         )),
     }
 }

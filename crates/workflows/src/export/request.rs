@@ -9,6 +9,7 @@ use ebb_model::advice::step::{NameForm, StepAdvice};
 use ebb_model::step_profile::tasks::RequestBasis;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::origin::Origin;
+use ebb_telemetry::safe_text::{counted, one_line};
 use ebb_telemetry::units::{Bytes, MilliCores};
 use thiserror::Error;
 
@@ -160,6 +161,29 @@ pub(crate) fn simulated_note(mark: &str, origin: Origin) -> String {
         ),
         false => String::new(),
     }
+}
+
+/// A note about changes of steps whose names the engine does not know. A text with these names
+/// would change nothing, or another step.
+pub(crate) fn unnamed_note(mark: &str, steps: &[StepAdvice]) -> String {
+    const NAMED: usize = 5;
+    let changes = changes(steps);
+    if changes.is_empty() {
+        return String::new();
+    }
+    let names = changes
+        .iter()
+        .take(NAMED)
+        .map(|change| one_line(change.name));
+    let mut names: Vec<String> = names.collect();
+    let more = changes.len().saturating_sub(NAMED);
+    names.extend((more > 0).then(|| format!("{more} more")));
+    format!(
+        "{mark} Left out: {} without a name of the engine ({}). Each is named after its executables.\n\
+         {mark} Send the names to Ebb with a label or tag: see \"Names of steps\" in the documentation.\n",
+        counted(changes.len(), "step", "steps"),
+        names.join(", "),
+    )
 }
 
 /// The text if nothing is to change.

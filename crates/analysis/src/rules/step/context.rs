@@ -61,6 +61,7 @@ impl<'a> Step<'a> {
         if coverage.is_none() {
             wrong.confidence.reason += NOT_KNOWN;
         }
+        wrong.confidence.reason += runs.iter().map(|run| run.name.note()).max().unwrap_or("");
         let run = *runs.iter().max_by_key(|run| run.step.observed_at)?;
         let about = ProblemSubject {
             id: self.name.to_owned(),

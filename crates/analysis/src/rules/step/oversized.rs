@@ -301,7 +301,7 @@ fn found(
         }),
         confidence: Confidence {
             level: basis.confidence(),
-            reason: format!("based on {basis}{not_known}"),
+            reason: format!("based on {basis}{not_known}{}", run.name.note()),
         },
         cost: Some(cost),
         remedy: Remedy {
