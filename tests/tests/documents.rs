@@ -8,6 +8,7 @@ use clap::{Command, CommandFactory};
 use ebb_model::finding_kind::FindingKind;
 use ebb_probe::args::Args;
 use ebb_test_support::expect_file;
+use syn::{ImplItem, Item};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -145,4 +146,60 @@ fn examples_of_findings_are_output_of_the_demo() {
         }
     }
     assert!(examples > 2, "only {examples} examples were read");
+}
+
+/// Whether a file defines an item, or a type with this method.
+fn defines(text: &str, names: &[&str]) -> bool {
+    let file = syn::parse_file(text).expect("Rust");
+    file.items.iter().any(|item| match (item, names) {
+        (Item::Fn(one), [name]) => one.sig.ident == name,
+        (Item::Struct(one), [name]) => one.ident == name,
+        (Item::Enum(one), [name]) => one.ident == name,
+        (Item::Impl(one), [of, name]) => {
+            let syn::Type::Path(path) = &*one.self_ty else {
+                return false;
+            };
+            let is_its = path
+                .path
+                .segments
+                .last()
+                .is_some_and(|last| last.ident == of);
+            let mut items = one.items.iter();
+            is_its && items.any(|item| matches!(item, ImplItem::Fn(f) if f.sig.ident == name))
+        }
+        _ => false,
+    })
+}
+
+/// Whether a path such as `ebb_wire::message::encode_heartbeats` exists.
+fn exists(path: &str) -> bool {
+    let segments: Vec<&str> = path.split("::").collect();
+    let name = segments[0].strip_prefix("ebb_").expect("a crate of ours");
+    let folder = match name {
+        "probe" => root().join("probe/src"),
+        _ => root()
+            .join("crates")
+            .join(name.replace('_', "-"))
+            .join("src"),
+    };
+    (2..segments.len()).any(|modules| {
+        let file = folder
+            .join(segments[1..modules].join("/"))
+            .with_extension("rs");
+        let text = fs::read_to_string(file);
+        text.is_ok_and(|text| defines(&text, &segments[modules..]))
+    })
+}
+
+#[test]
+fn the_functions_of_both_journeys_exist() {
+    let text = read("ARCHITECTURE.md");
+    let journeys = text.split("### The way of one ").skip(1);
+    let journeys = journeys.filter_map(|one| one.split("\n## ").next());
+    let code = journeys.flat_map(|one| one.split('`').skip(1).step_by(2));
+    let paths: Vec<&str> = code.filter(|code| code.contains("::")).collect();
+    assert!(paths.len() > 25, "{paths:?}");
+    let missing: Vec<&&str> = paths.iter().filter(|path| !exists(path)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(!exists("ebb_wire::message::encode_nothing"));
 }
