@@ -110,17 +110,20 @@ fn what_is_not_as_it_must_be_is_refused_with_its_place() {
     let other = "resource_id,label,from\nb,dead,\n";
     check(
         &[("labels.csv", other), ("fleet.csv", &quiet)],
-        "b has a label and no metrics",
+        "b has a label, but no metrics",
     );
     let unknown = "resource_id,label,from\na,asleep,\n";
     check(&[("labels.csv", unknown)], "unknown variant `asleep`");
     let undated = "resource_id,label,from\na,forgotten,\n";
-    check(&[("labels.csv", undated)], "'from' belongs to the label");
+    check(
+        &[("labels.csv", undated)],
+        "'from' is allowed only for the label",
+    );
     let twice = format!("{quiet}1790003600,a,1,1,1\n");
     check(&[("labels.csv", labels), ("fleet.csv", &twice)], "line 338");
     let broken = "timestamp,resource_id,cpu_pct\n0,a,101\n";
     check(
         &[("labels.csv", labels), ("fleet.csv", broken)],
-        "101 is no percentage",
+        "101 is not a percentage",
     );
 }

@@ -72,9 +72,9 @@ fn what_does_not_fit_together_is_refused_with_its_place() {
         assert!(error.contains(expect), "{error}");
         fs::remove_dir_all(folder).expect("it was there");
     };
-    check("none", "", "holds none");
+    check("none", "", "no rows");
     check("kind", "a,odd,true,busy:60,,0\n", "no kind odd");
-    check("label", "a,busy,false,busy:60,,0\n", "otherwise");
+    check("label", "a,busy,false,busy:60,,0\n", "a different label");
     check("cycle", "a,busy,true,,,0\n", "no cycle");
     check(
         "minutes",
