@@ -1,5 +1,5 @@
-//! Decisions of people about findings over the API: dismiss, snooze, reopen. A decision takes
-//! effect in the next sweep.
+//! Decisions of people about findings over the API: dismiss, snooze, reopen. The API applies a
+//! decision at once, and sweeps apply it from the next one on.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -244,7 +244,7 @@ fn problem(error: DecisionsError) -> Problem {
         error => {
             tracing::warn!(
                 error = ebb_cloud::error_chain::reason(&error),
-                "no decision was kept"
+                "failed to store the decision"
             );
             Problem::Unreachable
         }

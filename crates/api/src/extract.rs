@@ -280,7 +280,7 @@ impl JsonSchema for Limit {
 /// The region and account, for a name that several regions or accounts have.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Place {
+pub(crate) struct ResourceScope {
     /// Region; required if the name is in several regions
     pub(crate) region: Option<String>,
     /// Account; required if the name is in several accounts

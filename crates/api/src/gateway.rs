@@ -12,14 +12,13 @@ use axum::body::Bytes;
 use axum::response::IntoResponse;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use http::{Request, Response};
-use http_body_util::BodyExt;
+use http::Request;
 use jiff::Timestamp;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::extract::Caller;
 use crate::problem::Problem;
-use crate::service::Service;
+use crate::service::{Service, collect};
 
 /// Bytes that a path or query must not contain. `%` stays, because it may begin an escape.
 const INVALID: &AsciiSet = &CONTROLS
@@ -42,7 +41,7 @@ const INVALID_IN_PATH: &AsciiSet = &INVALID.add(b'?');
 pub async fn answer(service: &Service, event: Event, now: Instant, at: Timestamp) -> Reply {
     let response = match request(event) {
         Ok(request) => service.answer(request, now, at).await,
-        Err(problem) => collect(problem).await,
+        Err(problem) => collect(problem.into_response()).await,
     };
     let (parts, body) = response.into_parts();
     let mut reply = Reply::default();
@@ -52,16 +51,6 @@ pub async fn answer(service: &Service, event: Event, now: Instant, at: Timestamp
         String::from_utf8_lossy(&body).into_owned(),
     ));
     reply
-}
-
-async fn collect(problem: Problem) -> Response<Bytes> {
-    let (parts, body) = problem.into_response().into_parts();
-    // A problem is in memory, so reading it cannot fail.
-    let body = body
-        .collect()
-        .await
-        .map(http_body_util::Collected::to_bytes);
-    Response::from_parts(parts, body.unwrap_or_default())
 }
 
 fn request(event: Event) -> Result<Request<Bytes>, Problem> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::answer::{Answer, Head, OfReport, PageOfReport, Paged, owner_totals};
-use crate::extract::{Name, Newest, Page, Place, Query, passes};
+use crate::extract::{Name, Newest, Page, Query, ResourceScope, passes};
 use crate::problem::Problem;
 
 /// Filters of pipelines and environments.
@@ -86,7 +86,7 @@ pub(crate) async fn environments(
 /// The recommendation for one pipeline.
 pub(crate) async fn pipeline(
     Name(PipelineName(name)): Name<PipelineName>,
-    Query(place): Query<Place>,
+    Query(place): Query<ResourceScope>,
     newest: Newest,
 ) -> Result<OneGroup, Problem> {
     let found = find(&newest.report.targets.pipelines, &name, &place)?;
@@ -105,7 +105,7 @@ pub(crate) async fn pipeline(
 /// The recommendation for one compute environment.
 pub(crate) async fn environment(
     Name(EnvironmentName(name)): Name<EnvironmentName>,
-    Query(place): Query<Place>,
+    Query(place): Query<ResourceScope>,
     newest: Newest,
 ) -> Result<OneGroup, Problem> {
     let found = find(&newest.report.targets.environments, &name, &place)?;
@@ -137,7 +137,7 @@ fn page<'a>(
 fn find<'a>(
     groups: &'a [GroupAdvice],
     name: &str,
-    place: &Place,
+    place: &ResourceScope,
 ) -> Result<Option<&'a GroupAdvice>, Problem> {
     let named = groups.iter().filter(|group| {
         group.name == name && is_in(group, place.region.as_ref(), place.account.as_ref())

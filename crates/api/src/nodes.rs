@@ -58,7 +58,7 @@ pub(crate) struct NodeName(#[schemars(length(min = 1))] String);
 /// The region of a node.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NodePlace {
+pub(crate) struct NodeScope {
     /// Only in this region
     region: Option<String>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct NodePlace {
 /// The recommendation for one node.
 pub(crate) async fn node(
     Name(NodeName(name)): Name<NodeName>,
-    Query(place): Query<NodePlace>,
+    Query(place): Query<NodeScope>,
     newest: Newest,
 ) -> Result<Answer<OfReport<'static, &'static NodeAdvice>>, Problem> {
     let report = &newest.report;

@@ -236,7 +236,7 @@ impl Operation {
                 .push(parameter("If-None-Match", "header", false, known));
             let etag = json!({"ETag": {"schema": {"type": "string"}}});
             good["headers"] = etag.clone();
-            let unchanged = json!({"description": "As `If-None-Match` knows it", "headers": etag});
+            let unchanged = json!({"description": "Unchanged since the answer whose `ETag` is in `If-None-Match`", "headers": etag});
             responses.insert("304".to_owned(), unchanged);
         }
         responses.insert("200".to_owned(), good);

@@ -14,9 +14,9 @@ use crate::problem::Problem;
 pub(crate) struct RunQuery {
     #[serde(flatten)]
     page: Page,
-    /// Only of this pipeline
+    /// Only runs of this pipeline
     pipeline: Option<String>,
-    /// Only those whose steps were assigned by this
+    /// Only runs whose tasks were assigned by this source
     by: Option<JoinedBy>,
 }
 

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::response::IntoResponse;
 use ebb_cloud::ports::Objects;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
@@ -17,7 +16,6 @@ use tower::ServiceExt;
 use crate::endpoints::{Endpoints, Template};
 use crate::extract::Moment;
 use crate::openapi::{Document, Operation, openapi};
-use crate::problem::Problem;
 use crate::store::Store;
 use crate::{decisions, findings, groups, nodes, prices, runs, steps};
 
@@ -66,11 +64,7 @@ impl Service {
             parts.headers.remove(CONTENT_TYPE);
             return Response::from_parts(parts, Bytes::new());
         }
-        // The body is in memory already, and its size was checked.
-        match to_bytes(body, usize::MAX).await {
-            Ok(body) => Response::from_parts(parts, body),
-            Err(_) => Problem::TooLarge.into_response().map(|_| Bytes::new()),
-        }
+        collect(Response::from_parts(parts, body)).await
     }
 
     /// The same path with the slashes of a name escaped: the gateway decodes escapes before it
@@ -91,6 +85,13 @@ impl Service {
         };
         path_and_query.parse().ok()
     }
+}
+
+/// The response with its body, which is in memory already. Its size was checked.
+pub(crate) async fn collect(response: Response<Body>) -> Response<Bytes> {
+    let (parts, body) = response.into_parts();
+    let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
+    Response::from_parts(parts, body)
 }
 
 /// The weak comparison that `If-None-Match` requires.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::answer::{Answer, Head, JSON, OfReport, PageOfReport, Paged, owner_totals};
-use crate::extract::{Name, Newest, Page, Place, Query, passes};
+use crate::extract::{Name, Newest, Page, Query, ResourceScope, passes};
 use crate::findings::Advice;
 use crate::openapi::{Operation, Output, Schemas};
 use crate::problem::Problem;
@@ -70,7 +70,7 @@ pub(crate) struct OneStep<'a> {
 /// The recommendation for one step, also if nothing is to change.
 pub(crate) async fn recommendation(
     Name(StepName(step)): Name<StepName>,
-    Query(place): Query<Place>,
+    Query(place): Query<ResourceScope>,
     newest: Newest,
 ) -> Result<Answer<OfReport<'static, OneStep<'static>>>, Problem> {
     let report = &newest.report;
@@ -147,7 +147,7 @@ impl JsonSchema for FormName {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let forms = Form::ALL.map(Form::slug);
-        json_schema!({"type": "string", "enum": forms, "description": "For what"})
+        json_schema!({"type": "string", "enum": forms, "description": "The workflow engine or tool"})
     }
 }
 
@@ -163,7 +163,7 @@ pub(crate) struct TextQuery {
     account: Option<String>,
     /// Only of this owner
     owner: Option<String>,
-    /// Nextflow: also replace which failures are retried, and how often
+    /// For Nextflow: also replace `errorStrategy` and `maxRetries` of the pipeline
     #[serde(default)]
     with_retry: bool,
 }

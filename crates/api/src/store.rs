@@ -78,7 +78,7 @@ impl Store {
                 holding.map(|(finding, _)| finding).collect()
             }
             Err(error) => {
-                tracing::warn!(error = reason(&error), "decisions were not read");
+                tracing::warn!(error = reason(&error), "failed to read the decisions");
                 SetAside::new()
             }
         };
@@ -102,7 +102,7 @@ impl Store {
         }
         let best = BestKnown::read(&*self.objects).await;
         if let Some(gap) = best.unread {
-            tracing::warn!(reason = gap.reason, "refreshed prices were not read");
+            tracing::warn!(reason = gap.reason, "failed to read the refreshed prices");
         }
         let catalogue = Arc::new(best.catalogue);
         *held = Some((Arc::clone(&catalogue), now));
@@ -162,7 +162,7 @@ fn read(bytes: &[u8]) -> Result<Report, Problem> {
 }
 
 fn problem(error: CloudError) -> Problem {
-    tracing::warn!(%error, "the report was not read");
+    tracing::warn!(%error, "failed to read the report");
     match error {
         CloudError::Missing { .. } => Problem::NoReport,
         _ => Problem::Unreachable,

@@ -65,8 +65,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
     let serve = async {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
             .await
-            .with_context(|| format!("cannot listen on 127.0.0.1:{}", args.port))?;
-        let address = listener.local_addr().context("no address")?;
+            .with_context(|| format!("failed to listen on 127.0.0.1:{}", args.port))?;
+        let address = listener
+            .local_addr()
+            .context("failed to get the local address")?;
         println!("http://{address}/v1/openapi.json");
         accept(&listener, api, LIMITS).await;
         Ok(Outcome::Done)
@@ -190,7 +192,7 @@ async fn whole(request: Request<Incoming>, time: Duration) -> Result<Request<Byt
 }
 
 fn refusal(status: StatusCode) -> Response<Bytes> {
-    let text = "This is no request to Ebb on loopback.\n";
+    let text = "Not a request to ebb serve on the loopback address.\n";
     let mut answer = Response::new(Bytes::from_static(text.as_bytes()));
     *answer.status_mut() = status;
     let kind = HeaderValue::from_static("text/plain");

@@ -128,6 +128,23 @@ names! {
     ProbeStart, "probe start";
 }
 
+/// Whether a text is a UUID: five groups of hexadecimal digits.
+pub fn is_uuid(text: &str) -> bool {
+    text.len() == UUID_BYTES
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// Splits a name into the part before a UUID at its end, and the UUID; `None` without one.
+pub fn split_uuid(name: &str) -> Option<(&str, &str)> {
+    let parts = name.split_at_checked(name.len().checked_sub(UUID_BYTES)?)?;
+    is_uuid(parts.1).then_some(parts)
+}
+
+const UUID_BYTES: usize = 36;
+
 impl Region {
     /// The region of charges that AWS assigns to no region.
     pub fn global() -> Self {

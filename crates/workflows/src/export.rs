@@ -14,7 +14,7 @@ pub mod terraform;
 mod tests;
 
 use ebb_model::advice::group::GroupAdvice;
-use ebb_model::advice::step::{NameForm, StepAdvice};
+use ebb_model::advice::step::StepAdvice;
 use ebb_telemetry::safe_text::one_line;
 use serde_json::Value;
 
@@ -146,17 +146,22 @@ impl Form {
     }
 
     fn write_for(self, steps: &[StepAdvice], pools: &[Pool<'_>], options: TextOptions) -> String {
-        let (named, unnamed): (Vec<StepAdvice>, Vec<StepAdvice>) =
-            (steps.iter().cloned()).partition(|step| step.name_form != NameForm::Executables);
-        let mut text = self.write_named(&named, pools, options);
-        if !self.is_of_machines() {
-            let mark = if self == Self::Nextflow { "//" } else { "#" };
-            text.push_str(&unnamed_note(mark, &unnamed));
+        let mut text = self.write_named(steps, pools, options);
+        match self {
+            Self::Nextflow => text.push_str(&unnamed_note("//", steps)),
+            Self::Snakemake | Self::Slurm | Self::Terraform => {
+                text.push_str(&unnamed_note("#", steps));
+            }
+            // The script lists what it leaves out.
+            Self::Batch => {}
+            Self::BatchEnvironment
+            | Self::LaunchTemplate
+            | Self::AutoScalingGroup
+            | Self::TerraformGroup => {}
         }
         text
     }
 
-    /// The changes of steps that the engine knows by the same names.
     fn write_named(self, steps: &[StepAdvice], pools: &[Pool<'_>], options: TextOptions) -> String {
         match self {
             Self::Nextflow => nextflow::nextflow(steps, options.retry),

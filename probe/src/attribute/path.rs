@@ -1,6 +1,7 @@
 //! Identifies the task of a cgroup from its path, in the formats of container runtimes, batch
 //! systems and systemd. Pure.
 
+use ebb_telemetry::identity::is_uuid;
 use ebb_telemetry::step::{StepId, StepKind};
 
 /// A task that a cgroup represents.
@@ -65,12 +66,6 @@ impl<'a> Segments<'a> {
 
 fn is_hex(text: &str, len: usize) -> bool {
     text.len() == len && text.bytes().all(|b| b.is_ascii_hexdigit())
-}
-
-fn is_uuid(text: &str) -> bool {
-    let parts: Vec<_> = text.split('-').collect();
-    let lens = [8, 4, 4, 4, 12];
-    parts.len() == lens.len() && parts.iter().zip(lens).all(|(part, len)| is_hex(part, len))
 }
 
 fn is_task_id(text: &str) -> bool {

@@ -1,6 +1,8 @@
 //! Findings that other rules have about a machine. Rules about its size run last and skip a machine
 //! whose problem is already reported.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ebb_model::finding::Finding;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::Instance;
@@ -55,27 +57,72 @@ pub(crate) fn covers_size(kind: FindingKind) -> bool {
     kind != FindingKind::OldGeneration
 }
 
-/// Removes the finding about an old generation if another finding about the same machine changes its
-/// type, too, and saves at least as much. A machine gets one new type only.
+/// Keeps one change of type for each machine: a change of size, or the newer type of the finding about
+/// an old generation, whichever saves more. A machine that is too small always gets a larger type.
 pub(crate) fn keep_best_type_change(findings: &mut Vec<Finding>) {
-    let changes_type = |finding: &&Finding| {
-        matches!(
-            finding.kind,
-            FindingKind::OverprovisionedNode
-                | FindingKind::UnderprovisionedNode
-                | FindingKind::UnderutilizedNode
-        )
-    };
-    let is_old = |finding: &Finding| finding.kind == FindingKind::OldGeneration;
-    let mut dropped: Vec<String> = Vec::new();
-    for size in findings.iter().filter(changes_type) {
-        let mut olds = findings.iter().filter(|one| is_old(one));
-        let Some(old) = olds.find(|old| old.resource.id == size.resource.id) else {
-            continue;
-        };
+    let is_old = |finding: &&Finding| finding.kind == FindingKind::OldGeneration;
+    let olds: BTreeMap<&str, &Finding> = (findings.iter().filter(is_old))
+        .map(|old| (old.resource.id.as_str(), old))
+        .collect();
+    let sizes = findings.iter().filter(|finding| changes_size(finding));
+    let dropped = sizes.filter_map(|size| {
+        let old = olds.get(size.resource.id.as_str())?;
         let is_larger = size.kind == FindingKind::UnderprovisionedNode;
         let is_better = is_larger || size.saving_or_zero() >= old.saving_or_zero();
-        dropped.push(if is_better { &old.id } else { &size.id }.clone());
-    }
+        Some(if is_better { &old.id } else { &size.id }.clone())
+    });
+    let dropped: BTreeSet<String> = dropped.collect();
     findings.retain(|finding| !dropped.contains(&finding.id));
+}
+
+/// Whether a finding recommends another size. An underutilized node without a known saving has no
+/// recommended type.
+fn changes_size(finding: &Finding) -> bool {
+    match finding.kind {
+        FindingKind::OverprovisionedNode | FindingKind::UnderprovisionedNode => true,
+        FindingKind::UnderutilizedNode => finding.cost.is_some(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_telemetry::identity::InstanceType;
+    use ebb_telemetry::money::Usd;
+
+    use super::*;
+    use crate::testing::{World, instance};
+
+    #[test]
+    fn a_machine_gets_one_new_type_and_keeps_findings_that_change_none() {
+        let mut machine = instance(1);
+        machine.instance_type = InstanceType::new("m4.4xlarge").expect("a type");
+        let findings = World::with([machine]).judge().findings;
+        let [old] = &findings[..] else {
+            panic!("one finding: {findings:?}")
+        };
+        assert_eq!(old.kind, FindingKind::OldGeneration);
+        let check = |kind: FindingKind, saving: Option<Usd>, expect: &[FindingKind]| {
+            let mut other = old.clone();
+            (other.id, other.kind) = ("other".to_owned(), kind);
+            other.cost = saving.and(other.cost);
+            if let (Some(cost), Some(saving)) = (&mut other.cost, saving) {
+                cost.saving_a_month = saving;
+            }
+            let mut findings = vec![old.clone(), other];
+            keep_best_type_change(&mut findings);
+            let kinds: Vec<FindingKind> = findings.iter().map(|finding| finding.kind).collect();
+            assert_eq!(kinds, expect, "{kind} {saving:?}");
+        };
+        use FindingKind::{
+            IdleGpu, OldGeneration, OverprovisionedNode, UnderprovisionedNode, UnderutilizedNode,
+        };
+        let (less, more) = (Some(Usd::ZERO), Some(Usd::from_micros(1_000_000_000)));
+        check(OverprovisionedNode, more, &[OverprovisionedNode]);
+        check(OverprovisionedNode, less, &[OldGeneration]);
+        check(UnderprovisionedNode, None, &[UnderprovisionedNode]);
+        check(UnderutilizedNode, more, &[UnderutilizedNode]);
+        check(UnderutilizedNode, None, &[OldGeneration, UnderutilizedNode]);
+        check(IdleGpu, more, &[OldGeneration, IdleGpu]);
+    }
 }

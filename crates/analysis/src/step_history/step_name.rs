@@ -1,8 +1,9 @@
 //! The step of a task: the process or rule of which it is one execution. The best source decides:
 //! a label, a tag, a rule of the policy, the name of its Batch job, its job definition, or the name
-//! that the probe read. A name that only numbers a task, such as a job id or the hash of a work
-//! folder, would make each task a step of its own. The executables that did the work then name the
-//! step.
+//! that the probe read.
+//!
+//! Some names only number a task, such as a job id or the hash of a work folder. Each task would be
+//! a step of its own. The executables that did the work name the step then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +11,7 @@ use ebb_model::advice::step::NameForm;
 use ebb_model::inventory::batch::job::Job;
 use ebb_model::policy::Policy;
 use ebb_model::policy::name_rule::Drawn;
+use ebb_telemetry::identity::split_uuid;
 use ebb_telemetry::step::{PlacedStep, StepKind, StepUsage};
 
 use crate::workflow_runs;
@@ -47,9 +49,7 @@ impl StepName {
             form: NameForm::Exact,
         }
     }
-}
 
-impl StepName {
     /// Addition to the reason of the confidence in a finding.
     pub(crate) fn note(&self) -> &'static str {
         match self.form {
@@ -82,16 +82,10 @@ impl<'a> KnownProcesses<'a> {
     /// with. `None` if no process is known, or if several have the same form.
     fn find(&self, job: &str) -> Option<&'a str> {
         let job = without_launch_id(job);
-        let is_its = |form: &str| {
-            let rest = job.strip_prefix(form);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-        };
-        let forms = self.by_form.iter().filter(|(form, _)| is_its(form));
-        let (_, names) = forms.max_by_key(|(form, _)| form.len())?;
-        match names.len() {
-            1 => names.first().copied(),
-            _ => None,
-        }
+        let shorter = job.rmatch_indices('_').map(|(at, _)| &job[..at]);
+        let mut forms = std::iter::once(job).chain(shorter);
+        let names = forms.find_map(|form| self.by_form.get(form))?;
+        names.first().copied().filter(|_| names.len() == 1)
     }
 }
 
@@ -136,7 +130,7 @@ pub(crate) fn find_step_name(
     };
     by_source
         .or_else(|| by_executables(usage))
-        .unwrap_or_else(|| StepName::exact(job.map_or(usage.name.as_str(), fallback)))
+        .unwrap_or_else(|| StepName::exact(job.map_or(usage.name.as_str(), name_in_batch)))
 }
 
 /// The name from a Batch job; `None` if the job is one of Nextflow whose process is unknown.
@@ -149,12 +143,12 @@ fn by_job(job: &Job, known: &KnownProcesses<'_>) -> Option<StepName> {
         Some(definition) if definition.starts_with("nf-") => {
             known.find(&job.name).map(StepName::exact)
         }
-        Some(definition) => Some(StepName::exact(definition)),
-        None => Some(StepName::exact(&job.name)),
+        _ => Some(StepName::exact(name_in_batch(job))),
     }
 }
 
-fn fallback(job: &Job) -> &str {
+/// The name of its job definition, otherwise its own.
+fn name_in_batch(job: &Job) -> &str {
     job.definition.as_deref().unwrap_or(&job.name)
 }
 
@@ -162,15 +156,8 @@ fn fallback(job: &Job) -> &str {
 ///
 /// Source: `batch_job_builder.py` of snakemake-executor-plugin-aws-batch.
 fn snakemake_rule(job: &str) -> Option<&str> {
-    const UUID: usize = 36;
-    let rest = job.strip_prefix("snakejob-")?;
-    let (rule, uuid) = rest.split_at_checked(rest.len().checked_sub(UUID)?)?;
-    let is_uuid = uuid.bytes().enumerate().all(|(at, byte)| match at {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    });
-    rule.strip_suffix('-')
-        .filter(|rule| is_uuid && !rule.is_empty())
+    let (rule, _) = split_uuid(job.strip_prefix("snakejob-")?)?;
+    rule.strip_suffix('-').filter(|rule| !rule.is_empty())
 }
 
 /// Whether the name of a task only numbers it, or is that of a shell.

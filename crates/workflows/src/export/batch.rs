@@ -12,7 +12,7 @@ use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::one_line;
 use ebb_telemetry::step::StepKind;
 
-use crate::export::request::{Change, mib, nothing, simulated_note};
+use crate::export::request::{Change, is_known_to_engine, mib, nothing, simulated_note};
 
 /// A job definition of one account and region.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +27,8 @@ pub(super) fn batch(steps: &[StepAdvice]) -> String {
     let mut by_definition: BTreeMap<Definition<'_>, &StepAdvice> = BTreeMap::new();
     let mut others: Vec<&str> = Vec::new();
     for step in steps {
-        let name = definition_name(&step.step).filter(|_| may_be_of_batch(step.kind));
+        let is_definition = may_be_of_batch(step.kind) && is_known_to_engine(step);
+        let name = definition_name(&step.step).filter(|_| is_definition);
         let Some(name) = name else {
             others.extend(Change::new(step).map(|change| change.name));
             continue;

@@ -123,9 +123,19 @@ impl<'a> Change<'a> {
     }
 }
 
-/// The steps to change, by name. These forms contain neither region nor account. If steps have the
-/// same name, the one that needs more memory counts, changed or not.
+/// The steps to change that the engine knows by name.
 pub(crate) fn changes(steps: &[StepAdvice]) -> Vec<Change<'_>> {
+    changes_by_name(steps.iter().filter(|step| is_known_to_engine(step)))
+}
+
+/// Whether the engine knows the name of a step. It does not know the names of executables.
+pub(crate) fn is_known_to_engine(step: &StepAdvice) -> bool {
+    step.name_form != NameForm::Executables
+}
+
+/// The changes of steps by name. These forms contain neither region nor account. If steps have the
+/// same name, the one that needs more memory counts, changed or not.
+fn changes_by_name<'a>(steps: impl Iterator<Item = &'a StepAdvice>) -> Vec<Change<'a>> {
     let mut by_name: BTreeMap<&str, &StepAdvice> = BTreeMap::new();
     for step in steps {
         let entry = by_name.entry(&step.step).or_insert(step);
@@ -167,7 +177,7 @@ pub(crate) fn simulated_note(mark: &str, origin: Origin) -> String {
 /// would change nothing, or another step.
 pub(crate) fn unnamed_note(mark: &str, steps: &[StepAdvice]) -> String {
     const NAMED: usize = 5;
-    let changes = changes(steps);
+    let changes = changes_by_name(steps.iter().filter(|step| !is_known_to_engine(step)));
     if changes.is_empty() {
         return String::new();
     }

@@ -46,6 +46,27 @@ fn nextflow_text() {
 }
 
 #[test]
+fn a_step_that_its_executables_name_is_left_out_with_a_note() {
+    let mut unnamed = step("bwa+samtools");
+    unnamed.name_form = NameForm::Executables;
+    let steps = [step("STAR"), unnamed];
+    assert_eq!(super::changed_steps(&steps).collect::<Vec<_>>(), ["STAR"]);
+    for form in [
+        Form::Nextflow,
+        Form::Snakemake,
+        Form::Slurm,
+        Form::Terraform,
+    ] {
+        let text = text(form, &steps);
+        let note = "Left out: 1 step without a name of the engine (bwa+samtools).";
+        assert!(text.contains(note), "{text}");
+        assert_eq!(text.matches("bwa+samtools").count(), 1, "{text}");
+    }
+    let script = text(Form::Batch, &steps);
+    assert_eq!(script.matches("bwa+samtools").count(), 1, "{script}");
+}
+
+#[test]
 fn nextflow_text_leaves_the_retry_policy_unless_asked() {
     let steps = [step("STAR")];
     let retry = |retry| Form::Nextflow.write(&steps, TextOptions { retry });

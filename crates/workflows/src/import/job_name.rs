@@ -6,6 +6,7 @@
 //! Toil (`toil_job_N_STEP`).
 
 use ebb_model::advice::step::NameForm;
+use ebb_telemetry::identity::split_uuid;
 
 /// The parts of a job's name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -121,20 +122,7 @@ fn after_number(rest: &str) -> Option<&str> {
 
 /// Whether the name is or ends with a UUID such as `550e8400-e29b-41d4-a716-446655440000`.
 fn ends_with_uuid(name: &str) -> bool {
-    let Some(start) = name.len().checked_sub(36) else {
-        return false;
-    };
-    let Some(uuid) = name.get(start..) else {
-        return false;
-    };
-    let groups: Vec<&str> = uuid.split('-').collect();
-    let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
-    let is_apart = start == 0 || name[..start].ends_with('_');
-    is_apart
-        && lengths == [8, 4, 4, 4, 12]
-        && groups
-            .iter()
-            .all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    split_uuid(name).is_some_and(|(before, _)| before.is_empty() || before.ends_with('_'))
 }
 
 /// The folder of a project: Nextflow's task folders `work/ab/0123…` all belong to one.

@@ -51,7 +51,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
         coverage: None,
         stuck: Stuck::Starting {
             at: match disk {
-                Some(disk) => format!("{}; {}", lacks(time.cause.as_ref()), disk.told(facts)),
+                Some(disk) => format!("{}; {}", lacks(time.cause.as_ref()), disk.describe(facts)),
                 None => lacks(time.cause.as_ref()),
             },
         },
@@ -83,20 +83,22 @@ impl Disk {
         self.waited.is_some_and(|waited| waited >= least)
     }
 
-    fn told(&self, facts: &Facts<'_>) -> String {
+    fn describe(&self, facts: &Facts<'_>) -> String {
         let moved = self.moved;
-        let told = format!(
+        let transfer = format!(
             "no process of the task has started, and system processes on its machine transfer \
              {moved}/s to and from disk"
         );
         match self.waited {
             Some(waited) if self.is_saturated(facts) => {
                 format!(
-                    "{told}; the disk is saturated, as processes waited for it {waited} of the time"
+                    "{transfer}; the disk is saturated: processes waited for it in {waited} of the time"
                 )
             }
-            Some(waited) => format!("{told}; processes waited for the disk {waited} of the time"),
-            None => told,
+            Some(waited) => {
+                format!("{transfer}; processes waited for the disk in {waited} of the time")
+            }
+            None => transfer,
         }
     }
 }

@@ -146,7 +146,7 @@ fn tasks_on_fargate_are_judged_together_where_container_insights_tells_of_them()
         let report = world.judge();
         let said: String = match (report.findings.first(), report.not_judged.first()) {
             (Some(finding), _) => {
-                assert!(finding.cost.is_none(), "what it costs is unknown");
+                assert!(finding.cost.is_none(), "the price is unknown");
                 finding.remedy.advice.clone()
             }
             (None, Some(one)) => one.reason.clone(),

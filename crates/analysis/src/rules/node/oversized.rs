@@ -251,7 +251,7 @@ mod tests {
                 machine.market = Market::Spot;
             }
         };
-        check("what it costs is unknown", 30, (3, 10), on_spot, None);
+        check("the price is unknown", 30, (3, 10), on_spot, None);
         let old = |world: &mut World| {
             for machine in world.inventory.instances.values_mut() {
                 machine.instance_type = InstanceType::new("m4.4xlarge").expect("a type");

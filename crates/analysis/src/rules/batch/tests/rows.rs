@@ -105,10 +105,10 @@ fn a_starting_job_is_stuck_when_its_container_does_not_come() {
                 has started, and system processes on its machine transfer 100.0 MiB/s to and from \
                 disk";
     check(&world(Some(1_800), true, None), said);
-    let some = format!("{said}; processes waited for the disk 48 % of the time");
+    let some = format!("{said}; processes waited for the disk in 48 % of the time");
     check(&world(Some(1_800), true, Some(29)), &some);
     let most =
-        format!("{said}; the disk is saturated, as processes waited for it 50 % of the time");
+        format!("{said}; the disk is saturated: processes waited for it in 50 % of the time");
     let saturated = world(Some(1_800), true, Some(30));
     check(&saturated, &most);
     let advice = saturated.verdict().expect("it is stuck").remedy.advice;

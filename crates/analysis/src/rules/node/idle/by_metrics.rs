@@ -285,8 +285,8 @@ pub(crate) fn unseen_gpus(gpus: u32, series: &MetricSeries) -> Option<String> {
     if !series.points().any(|point| point.gpu.is_some()) {
         return Some("there are no metrics of its GPU".to_owned());
     }
-    let told = series.gpus.filter(|told| *told < gpus)?;
-    Some(format!("metrics cover only {told} of its {gpus} GPUs"))
+    let covered = series.gpus.filter(|covered| *covered < gpus)?;
+    Some(format!("metrics cover only {covered} of its {gpus} GPUs"))
 }
 
 fn reason(
