@@ -138,12 +138,14 @@ pub(crate) fn check_standby(
     q: &mut RuleTrace,
 ) -> Option<String> {
     let tag = standby_tag(facts, instance);
+    let wanted = std::fmt::from_fn(|f| {
+        f.write_str("none of:")?;
+        let mut tags = facts.policy.idle.standby_tags.iter();
+        tags.try_for_each(|tag| write!(f, " {tag}"))
+    });
     q.holds(
         "Does a tag mark this node as standby?",
-        (
-            tag.as_deref().unwrap_or("no"),
-            format_args!("none of {:?}", facts.policy.idle.standby_tags),
-        ),
+        (tag.as_deref().unwrap_or("no"), wanted),
         tag.is_none().then_some(true),
     );
     tag
