@@ -111,8 +111,10 @@ pub(crate) struct Head<'a> {
     schema: &'static str,
     /// The time of the evaluation.
     at: Timestamp,
-    /// Simulated if any input is simulated.
-    origin: Origin,
+    /// Simulated if any input is simulated; about one resource, it is that resource's origin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Origin")]
+    origin: Option<Origin>,
     /// The totals of the findings that match the filters.
     totals: Cow<'a, Totals>,
     /// The number of resources that a rule did not evaluate; the report lists them with the reason.
@@ -131,7 +133,7 @@ impl<'a> Head<'a> {
         Self {
             schema,
             at: report.at,
-            origin: report.origin,
+            origin: Some(report.origin),
             totals: Cow::Borrowed(&report.totals),
             not_judged: report.not_judged.len(),
             gaps: report.gaps.len(),
@@ -140,6 +142,14 @@ impl<'a> Head<'a> {
                 + report.targets.left_out
                 + report.runs.left_out,
             joined_ppm: report.runs.joined_ppm(),
+        }
+    }
+
+    /// The same for a part that tells its own origin; a JSON object has each key once.
+    pub(crate) fn without_origin(self) -> Self {
+        Self {
+            origin: None,
+            ..self
         }
     }
 

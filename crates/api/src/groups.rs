@@ -98,7 +98,7 @@ pub(crate) async fn pipeline(
              pipelines; /v1/pipelines lists them."
         ),
     })?;
-    let head = Head::new("ebb.group/2", &newest.report);
+    let head = Head::new("ebb.group/2", &newest.report).without_origin();
     Answer::json(&OfReport { head, part }, &newest.version)
 }
 
@@ -118,7 +118,7 @@ pub(crate) async fn environment(
              environments that ran a step; /v1/environments lists them."
             ),
         })?;
-    let head = Head::new("ebb.group/2", &newest.report);
+    let head = Head::new("ebb.group/2", &newest.report).without_origin();
     Answer::json(&OfReport { head, part }, &newest.version)
 }
 

@@ -81,6 +81,6 @@ pub(crate) async fn node(
              {MAX_NODES} most expensive running nodes with a probe. /v1/nodes lists all nodes."
         ),
     })?;
-    let head = Head::new("ebb.node/2", report);
+    let head = Head::new("ebb.node/2", report).without_origin();
     Answer::json(&OfReport { head, part }, &newest.version)
 }

@@ -3,7 +3,8 @@
 #[cfg(test)]
 mod parts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,8 @@ use ebb_telemetry::step::Requested;
 use ebb_telemetry::time::Window;
 use ebb_telemetry::units::{Bytes, MilliCores};
 use jiff::Timestamp;
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use crate::answer::MAX_BODY_BYTES;
@@ -179,7 +182,67 @@ async fn ask_at(service: &Service, event: Value, now: Instant) -> (Answer, Value
         body: reply["body"].as_str().unwrap_or_default().to_owned(),
     };
     let body = serde_json::from_str(&answer.body).unwrap_or(Value::Null);
+    if !body.is_null() {
+        let keys: Result<UniqueKeys, _> = serde_json::from_str(&answer.body);
+        keys.expect("each key once");
+    }
     (answer, body)
+}
+
+/// JSON without an object that has a key twice, which `serde_json::Value` does not notice.
+struct UniqueKeys;
+
+impl<'de> Deserialize<'de> for UniqueKeys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for UniqueKeys {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self, A::Error> {
+        while seq.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        let mut keys = BTreeSet::new();
+        while let Some((key, Self)) = map.next_entry::<String, Self>()? {
+            if let Some(key) = keys.replace(key) {
+                return Err(A::Error::custom(format!("the key {key} is there twice")));
+            }
+        }
+        Ok(self)
+    }
 }
 
 fn get(url: &str) -> Value {

@@ -41,10 +41,19 @@ struct Learnt {
     owner: BTreeMap<NodeId, AccountId>,
     /// Accounts whose nodes are on the bill of the first account, as with a management account.
     on_the_first: BTreeSet<AccountId>,
+    /// Accounts after the first whose own bill was read, because the first one's lacks their nodes.
+    own_bill: BTreeSet<AccountId>,
     /// Gaps for accounts that refused metrics while another account answered.
     unheard: Vec<Gap>,
     /// The same for bills.
     unbilled: Vec<Gap>,
+}
+
+impl Learnt {
+    fn forget_bills(&mut self) {
+        self.on_the_first.clear();
+        self.own_bill.clear();
+    }
 }
 
 /// Accounts that are read together. The bill of the first is read first, because the bill of a
@@ -175,7 +184,7 @@ impl InventorySource for Accounts {
 
 #[cfg(test)]
 mod tests {
-    use ebb_model::bill::ResourceCost;
+    use ebb_model::bill::{BilledDay, ResourceCost};
     use ebb_model::inventory::commitments::Commitment;
     use ebb_model::inventory::instance::{Instance, InstanceState, Market};
     use ebb_telemetry::identity::InstanceType;
@@ -289,6 +298,39 @@ mod tests {
         };
         check(&["i-1", "i-2"], 2).await;
         check(&["i-1"], 3).await;
+    }
+
+    #[tokio::test]
+    async fn days_are_summed_over_the_bills_that_were_read() {
+        let a = region("a-1");
+        let check = async |on_the_first: &[&str], expect: i64| {
+            let holding = |id| FakeInventory::new(BTreeMap::from([(a.clone(), with(id, &a))]));
+            let day = |usd| BilledDay {
+                day: "2026-11-01".into(),
+                total: Usd::from_micros(usd),
+                by_service: BTreeMap::from([("EC2".into(), Usd::from_micros(usd))]),
+                ..BilledDay::default()
+            };
+            let cost = ResourceCost::default();
+            let bill = |ids: &[&str], usd| {
+                let costs = ids.iter().map(|id| (node(id), cost.clone())).collect();
+                FakeBill::new(Ok(costs)).with_days(vec![day(usd)])
+            };
+            let mut members = vec![
+                member(1, holding("i-1"), &[]),
+                member(2, holding("i-2"), &[]),
+            ];
+            members[0].bill = Some(Arc::new(bill(on_the_first, 5)));
+            members[1].bill = Some(Arc::new(bill(&["i-2"], 3)));
+            let all = Accounts::new(members, Vec::new());
+            all.gather(&a).await.expect("both answer");
+            let at = Timestamp::UNIX_EPOCH;
+            all.by_resource(at).await.expect("a bill");
+            let days = all.by_day(at, &[]).await.expect("a bill");
+            assert_eq!(days, [day(expect)], "{on_the_first:?}");
+        };
+        check(&["i-1", "i-2"], 5).await;
+        check(&["i-1"], 8).await;
     }
 
     fn plan(id: &str) -> Commitment {

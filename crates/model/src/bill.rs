@@ -30,3 +30,23 @@ pub struct BilledDay {
     /// Cost by cost allocation tag and tag value; `""` for resources without the tag.
     pub by_tag: BTreeMap<String, BTreeMap<String, Usd>>,
 }
+
+impl BilledDay {
+    /// Adds the bill of another account for the same day.
+    pub fn add(&mut self, other: Self) {
+        self.total = self.total + other.total;
+        self.of_machines = self.of_machines.zip(other.of_machines).map(|(a, b)| a + b);
+        self.estimated |= other.estimated;
+        for (service, usd) in other.by_service {
+            let known = self.by_service.entry(service).or_default();
+            *known = *known + usd;
+        }
+        for (tag, values) in other.by_tag {
+            let by_value = self.by_tag.entry(tag).or_default();
+            for (value, usd) in values {
+                let known = by_value.entry(value).or_default();
+                *known = *known + usd;
+            }
+        }
+    }
+}

@@ -123,6 +123,8 @@ impl FleetState {
         for (node, state) in other.nodes {
             self.take(&node, *state);
         }
+        // Its newest node may have been removed by a limit.
+        self.newest = self.newest.max(other.newest);
         self
     }
 

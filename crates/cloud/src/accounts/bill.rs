@@ -60,6 +60,7 @@ impl BillSource for Accounts {
     async fn by_resource(&self, to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
         let mut costs: Option<BTreeMap<NodeId, ResourceCost>> = None;
         let mut refusals = Vec::new();
+        self.learnt().forget_bills();
         for (at, (id, bill)) in self.with_bills().enumerate() {
             if let Some(costs) = &costs
                 && self.are_billed(id, costs).unwrap_or(true)
@@ -74,18 +75,45 @@ impl BillSource for Accounts {
                     self.learnt().on_the_first = on_it;
                     costs = Some(told);
                 }
-                Ok(told) => costs.get_or_insert_default().extend(told),
+                Ok(told) => {
+                    self.learnt().own_bill.insert(id.clone());
+                    costs.get_or_insert_default().extend(told);
+                }
                 Err(error) => refusals.push((id.clone(), error)),
             }
         }
         self.not_billed("bill by resource", costs, refusals)
     }
 
+    /// The sum of the first account's bill and the other bills that [`Self::by_resource`] read.
     async fn by_day(&self, to: Timestamp, tags: &[String]) -> CloudResult<Vec<BilledDay>> {
-        match self.members.first().and_then(|member| member.bill.clone()) {
-            Some(bill) => bill.by_day(to, tags).await,
-            None => Ok(Vec::new()),
+        let own_bill = self.learnt().own_bill.clone();
+        let mut sum: Option<BTreeMap<String, BilledDay>> = None;
+        let mut refusals = Vec::new();
+        for (at, (id, bill)) in self.with_bills().enumerate() {
+            if at > 0 && !own_bill.contains(id) {
+                continue;
+            }
+            let days = match bill.by_day(to, tags).await {
+                Ok(days) => days,
+                Err(error) => {
+                    refusals.push((id.clone(), error));
+                    continue;
+                }
+            };
+            let sum = sum.get_or_insert_default();
+            for day in days {
+                match sum.get_mut(&day.day) {
+                    Some(known) => known.add(day),
+                    None => drop(sum.insert(day.day.clone(), day)),
+                }
+            }
         }
+        if sum.is_none() && refusals.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sum = self.not_billed("bill by service", sum, refusals)?;
+        Ok(sum.into_values().collect())
     }
 
     /// Savings Plans of each account that the first one does not report; a management account
