@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_cloud::aws::{AwsConfig, AwsMailer};
-use ebb_cloud::events::SignedWebhook;
 use ebb_cloud::ports::{BillSource, Chat, Events, Mailer};
-use ebb_cloud::slack::SlackChat;
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
 use ebb_notify::digest::{Addresses, Channels};
+use ebb_notify::slack::SlackChat;
+use ebb_notify::webhook::SignedWebhook;
 use ebb_sweep::collect::account::Account;
 use ebb_sweep::run::{self, Config};
 use ebb_sweep::standalone::{NoCloud, POLICY_KEY, Site};
