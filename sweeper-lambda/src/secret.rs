@@ -3,9 +3,9 @@
 
 use async_trait::async_trait;
 use ebb_cloud::aws::AwsSecrets;
-use ebb_cloud::events::SignedWebhook;
 use ebb_cloud::ports::{Chat, ChatPost, ChatSearch, CloudError, CloudResult, Events, Secrets};
-use ebb_cloud::slack::SlackChat;
+use ebb_notify::slack::SlackChat;
+use ebb_notify::webhook::SignedWebhook;
 use tokio::sync::OnceCell;
 
 /// Slack by a secret of Secrets Manager.

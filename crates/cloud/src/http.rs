@@ -1,14 +1,13 @@
 //! The shared HTTP client. Every binary is static, and glibc's resolver does not work without its
 //! shared objects, so names are resolved in Rust.
 
-use std::error::Error;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 #[cfg(feature = "inventory")]
 use std::time::Duration;
 
 use aws_smithy_dns::HickoryDnsResolver;
-#[cfg(any(feature = "webhook", feature = "inventory"))]
+#[cfg(any(feature = "http-post", feature = "inventory"))]
 use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
@@ -19,30 +18,18 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 #[cfg(feature = "inventory")]
 use aws_smithy_types::byte_stream::ByteStream;
 
+#[cfg(feature = "inventory")]
+use crate::error_chain::reason;
+
 pub(crate) fn tls() -> Provider {
     Provider::Rustls(CryptoMode::AwsLc)
 }
 
-#[cfg(any(feature = "webhook", feature = "inventory"))]
+#[cfg(any(feature = "http-post", feature = "inventory"))]
 pub(crate) fn connector() -> Connector {
     Connector::builder()
         .tls_provider(tls())
         .build_with_resolver(resolver())
-}
-
-/// The messages of an error and all its causes, each once.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let said = inner.to_string();
-        if !words.contains(&said) {
-            words.push_str(": ");
-            words.push_str(&said);
-        }
-        cause = inner.source();
-    }
-    words
 }
 
 /// Downloads a public file of at most `max_bytes`; the error states why it failed within
@@ -54,10 +41,10 @@ pub(crate) async fn get(
     patience: Duration,
 ) -> Result<Vec<u8>, String> {
     let mut request = HttpRequest::empty();
-    request.set_uri(url).map_err(|error| chain(&error))?;
+    request.set_uri(url).map_err(|error| reason(&error))?;
     let read = async {
         let answer = connector().call(request).await;
-        let answer = answer.map_err(|error| chain(&error))?;
+        let answer = answer.map_err(|error| reason(&error))?;
         let status = answer.status();
         if !status.is_success() {
             return Err(format!("HTTP {}", status.as_u16()));
@@ -65,7 +52,7 @@ pub(crate) async fn get(
         let mut body = ByteStream::new(answer.into_body());
         let mut bytes = Vec::new();
         while let Some(piece) = body.next().await {
-            bytes.extend_from_slice(&piece.map_err(|error| chain(&error))?);
+            bytes.extend_from_slice(&piece.map_err(|error| reason(&error))?);
             if bytes.len() > max_bytes {
                 return Err(format!("the response has more than {max_bytes} bytes"));
             }

@@ -6,24 +6,22 @@
 pub mod accounts;
 #[cfg(feature = "aws")]
 pub mod aws;
+#[cfg(feature = "account")]
+pub mod billing_export;
 pub mod documents;
 pub mod endpoint;
 pub mod error_chain;
-#[cfg(feature = "webhook")]
-pub mod events;
 pub mod failing;
 pub mod fake;
 #[cfg(feature = "gcp")]
 pub mod gcp;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "http-post")]
+pub mod http_post;
 pub mod permissions;
 pub mod ports;
-#[cfg(feature = "webhook")]
-pub mod slack;
 #[cfg(feature = "stores")]
 pub mod store;
 #[cfg(any(feature = "account", feature = "queue"))]
 mod turns;
-#[cfg(feature = "webhook")]
-pub mod webhook;

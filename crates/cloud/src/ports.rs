@@ -168,9 +168,8 @@ pub(crate) fn too_large(operation: &str, key: &str, max_bytes: u64) -> CloudErro
     }
 }
 
-#[cfg(any(feature = "http", feature = "gcp", feature = "stores"))]
 /// A message of the cloud for an error: on one line and at most 500 characters.
-pub(crate) fn bounded(words: &str) -> String {
+pub fn bounded(words: &str) -> String {
     const MAX_CHARS: usize = 500;
     let line = |c: char| if c.is_control() { ' ' } else { c };
     words.chars().map(line).take(MAX_CHARS).collect()

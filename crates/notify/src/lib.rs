@@ -10,7 +10,9 @@ pub mod email_digest;
 mod form_snapshots;
 pub mod retry;
 pub mod routing;
+pub mod slack;
 pub mod slack_digest;
 #[cfg(test)]
 mod testing;
+pub mod webhook;
 pub mod welcome;

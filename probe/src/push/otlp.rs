@@ -10,7 +10,7 @@ mod metrics;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use ebb_cloud::webhook::{BadWebhookUrl, HttpWebhook};
+use ebb_cloud::http_post::{HttpPost, InvalidPostUrl};
 use ebb_telemetry::heartbeat::Heartbeat;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ const PATH: &str = "/v1/metrics";
 
 /// A collector.
 pub struct OtlpCollector {
-    webhook: HttpWebhook,
+    receiver: HttpPost,
     /// The sums of the counters that the collector has accepted. Heartbeats contain the values of
     /// one interval, but most metric stores need cumulative sums.
     accepted: RefCell<CounterSums>,
@@ -49,17 +49,17 @@ impl OtlpCollector {
     ///
     /// # Errors
     /// If the address is neither https with a host nor plain http to this machine.
-    pub fn at(address: &str) -> Result<Self, BadWebhookUrl> {
+    pub fn at(address: &str) -> Result<Self, InvalidPostUrl> {
         let url = format!("{}{PATH}", address.trim_end_matches('/'));
         Ok(Self {
-            webhook: HttpWebhook::new(&url)?,
+            receiver: HttpPost::new(&url)?,
             accepted: RefCell::default(),
         })
     }
 
     async fn post(&self, resources: Vec<Value>) -> Result<(), SinkError> {
         let body = json!({ "resourceMetrics": resources });
-        let answer = self.webhook.send(&body, None).await?;
+        let answer = self.receiver.send(&body, None).await?;
         // A collector can accept a part; a retry would not change that.
         let said: Option<Value> = serde_json::from_slice(&answer).ok();
         let refused = said.and_then(|said| said.get("partialSuccess").cloned());

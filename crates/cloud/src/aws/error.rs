@@ -6,7 +6,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
-use crate::http::chain;
+use crate::error_chain::reason;
 use crate::ports::{CloudError, bounded};
 
 /// The error of `operation` on `what`.
@@ -20,7 +20,7 @@ where
 {
     let operation = operation.to_owned();
     let Some(service) = error.as_service_error() else {
-        let message = bounded(&chain(error));
+        let message = bounded(&reason(error));
         return CloudError::Failed { operation, message };
     };
     let code = service.code().unwrap_or("no error code");

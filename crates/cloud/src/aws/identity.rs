@@ -7,7 +7,7 @@ use ebb_telemetry::identity::{AccountId, IdentityError, NodeId, Region};
 use super::config::AwsConfig;
 use super::config::transport;
 use super::error::cloud_error;
-use crate::http::chain;
+use crate::error_chain::reason;
 use crate::permissions::GET_CALLER_IDENTITY;
 use crate::ports::{CloudError, CloudResult, bounded};
 
@@ -38,7 +38,7 @@ pub async fn machine() -> CloudResult<Machine> {
 async fn read(client: &imds::Client, path: &'static str) -> CloudResult<String> {
     let told = client.get(path).await.map_err(|e| CloudError::Failed {
         operation: METADATA.to_owned(),
-        message: bounded(&format!("{path}: {}", chain(&e))),
+        message: bounded(&format!("{path}: {}", reason(&e))),
     })?;
     Ok(String::from(told))
 }

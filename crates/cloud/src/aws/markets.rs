@@ -22,6 +22,7 @@ use jiff::Timestamp;
 use super::config::AwsConfig;
 use super::error::cloud_error;
 use super::time::timestamp;
+use crate::error_chain::reason;
 use crate::http;
 use crate::permissions::{
     DESCRIBE_INSTANCE_TYPE_OFFERINGS, DESCRIBE_RESERVED_INSTANCES, DESCRIBE_SPOT_PRICE_HISTORY,
@@ -146,7 +147,7 @@ impl MarketSource for AwsMarkets {
         let read = http::get(&self.advisor, MAX_ADVISOR_BYTES, ADVISOR_PATIENCE);
         let bytes = read.await.map_err(failed)?;
         let text = String::from_utf8(bytes).map_err(|e| failed(e.to_string()))?;
-        Advisor::parse(&text).map_err(|e| failed(http::chain(&e)))
+        Advisor::parse(&text).map_err(|e| failed(reason(&e)))
     }
 }
 

@@ -17,7 +17,7 @@ use super::error::cloud_error;
 use super::{AwsBill, AwsInventory, AwsMarkets, AwsMetrics};
 #[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]
 use crate::accounts::{Accounts, Member};
-use crate::http::chain;
+use crate::error_chain::reason;
 use crate::permissions::{ASSUME_ROLE, LIST_ACCOUNTS};
 use crate::ports::{CloudResult, bounded};
 use crate::turns::in_turns;
@@ -196,7 +196,7 @@ impl AwsConfig {
         };
         let provider = SharedCredentialsProvider::new(role.build().await);
         let credentials = provider.provide_credentials().await;
-        credentials.map_err(|error| bounded(&format!("{arn}: {}", chain(&error))))?;
+        credentials.map_err(|error| bounded(&format!("{arn}: {}", reason(&error))))?;
         let sdk = self
             .sdk
             .clone()

@@ -45,7 +45,7 @@ fn a_type_is_shown_with_its_prices_and_their_age() {
       local disks none
       kind        earlier generation
 
-    region     on demand    spot       as of
+    region     on demand    spot  as of
     us-east-1     0.0900  0.0315  2026-11-22
 
     Prices: apache-libcloud 3.9.1 (PyPI, Apache-2.0), libcloud/data/pricing.json of 2025-03-02 (630 days old).
@@ -93,7 +93,7 @@ fn json_has_every_value_and_what_is_not_known_is_null() {
     let home = home.expect("it is sold there");
     assert_eq!(
         (&home["basis"], &home["on_demand_usd_per_hour"]),
-        (&"told".into(), &"0.09".into())
+        (&"refresh".into(), &"0.09".into())
     );
     assert_eq!(home["spot_usd_per_hour"], "0.0315");
     assert_eq!(home["as_of"], "2026-11-22T00:00:00Z");

@@ -9,14 +9,13 @@ use std::fmt;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use ebb_cloud::http_post::{HttpPost, InvalidPostUrl};
+use ebb_cloud::ports::{CloudResult, Events};
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use serde::Deserialize;
 use sha2::Sha256;
 use thiserror::Error;
-
-use crate::ports::{CloudResult, Events};
-use crate::webhook::{BadWebhookUrl, HttpWebhook};
 
 const CONTENT_TYPE: &str = "application/cloudevents+json; charset=utf-8";
 
@@ -34,7 +33,7 @@ pub enum BadEventsSecret {
     Form,
     /// The URL is not valid.
     #[error("invalid url in the secret: {0}")]
-    Url(#[from] BadWebhookUrl),
+    Url(#[from] InvalidPostUrl),
     /// A key is not valid.
     #[error(
         "invalid key in the secret: expected {KEY_PREFIX} and 24 to 64 bytes in base64, such as \
@@ -53,7 +52,7 @@ struct WebhookSecret {
 
 /// A webhook that receives signed events.
 pub struct SignedWebhook {
-    hook: HttpWebhook,
+    hook: HttpPost,
     /// All keys sign, so that a receiver can rotate keys.
     keys: Vec<Hmac<Sha256>>,
 }
@@ -77,7 +76,7 @@ impl SignedWebhook {
         if keys.is_empty() {
             return Err(BadEventsSecret::Key);
         }
-        let hook = HttpWebhook::new(&secret.url)?;
+        let hook = HttpPost::new(&secret.url)?;
         Ok(Self { hook, keys })
     }
 
@@ -123,7 +122,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::webhook::testing::request;
+    use crate::testing::request;
 
     const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const OTHER: &str = "whsec_b3RoZXItb3RoZXItb3RoZXItb3RoZXItb3RoZXI=";
@@ -138,7 +137,7 @@ mod tests {
         let with = |url: &str, key: &str| format!(r#"{{"url": "{url}", "key": "{key}"}}"#);
         check(&with("https://x.y/hush", KEY), Ok(1));
         check(&with("https://x.y/hush", &format!("{OTHER} {KEY}")), Ok(2));
-        let url = Err(BadEventsSecret::Url(BadWebhookUrl));
+        let url = Err(BadEventsSecret::Url(InvalidPostUrl));
         check(&with("http://x.y/hush", KEY), url);
         for key in ["", "hush", "whsec_aHVzaA==", "whsec_???"] {
             check(&with("https://x.y", key), Err(BadEventsSecret::Key));

@@ -7,12 +7,11 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ebb_cloud::http_post::{HttpPost, InvalidPostUrl};
+use ebb_cloud::ports::{Chat, ChatPost, ChatSearch, CloudError, CloudResult, bounded};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use thiserror::Error;
-
-use crate::ports::{Chat, ChatPost, ChatSearch, CloudError, CloudResult, bounded};
-use crate::webhook::{BadWebhookUrl, HttpWebhook};
 
 const OPERATION: &str = "slack";
 
@@ -29,7 +28,7 @@ pub enum BadSlackSecret {
     )]
     Form,
     /// One of its URLs is not valid.
-    #[error("invalid {0} in the secret: {BadWebhookUrl}")]
+    #[error("invalid {0} in the secret: {InvalidPostUrl}")]
     Url(String),
     /// A bot token has no channel.
     #[error("the secret has a bot_token but no channel; add the id of the default channel")]
@@ -93,7 +92,7 @@ impl SlackChat {
         let mut places: BTreeMap<_, _> = named.map(|(name, at)| (Some(name), at)).collect();
         places.insert(None, default);
         let url = |name: &str, url: &str| {
-            let made = HttpWebhook::new(url).map(drop);
+            let made = HttpPost::new(url).map(drop);
             made.map_err(|_| BadSlackSecret::Url(name.to_owned()))
         };
         match &bot {
@@ -138,9 +137,9 @@ impl SlackChat {
 }
 
 impl Bot {
-    fn method(&self, name: &str) -> CloudResult<HttpWebhook> {
+    fn method(&self, name: &str) -> CloudResult<HttpPost> {
         let url = format!("{}/{name}", self.api.trim_end_matches('/'));
-        HttpWebhook::new(&url).map_err(failed)
+        HttpPost::new(&url).map_err(failed)
     }
 }
 
@@ -177,7 +176,7 @@ impl Chat for SlackChat {
     async fn post(&self, post: &ChatPost) -> CloudResult<Option<String>> {
         let place = self.place(&post.channel)?;
         let Some(bot) = &self.bot else {
-            let webhook = HttpWebhook::new(place).map_err(failed)?;
+            let webhook = HttpPost::new(place).map_err(failed)?;
             return webhook.send(&post.body, None).await.map(|_| None);
         };
         let mut body = post.body.clone();
@@ -236,7 +235,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::webhook::testing::request;
+    use crate::testing::request;
 
     #[test]
     fn a_secret_is_a_url_or_an_object_and_is_never_shown() {

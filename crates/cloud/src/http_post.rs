@@ -1,4 +1,4 @@
-//! Sends JSON by HTTP POST, such as to a chat's incoming webhook. The URL is a secret, because it
+//! Sends text by HTTP POST, such as to a chat's incoming webhook. The URL is a secret, because it
 //! allows posting, so `Debug` and errors show only its host.
 
 use std::fmt;
@@ -12,6 +12,7 @@ use aws_smithy_types::byte_stream::ByteStream;
 use thiserror::Error as ThisError;
 
 use crate::endpoint::Endpoint;
+use crate::error_chain::reason;
 use crate::http;
 use crate::ports::{CloudError, CloudResult, bounded};
 
@@ -23,21 +24,21 @@ const MAX_ANSWER_BYTES: usize = 256 << 10;
 /// The URL is not valid for a secret. The error contains nothing of the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ThisError)]
 #[error(
-    "the webhook URL must be https with a host and without a user name; http is allowed only for \
+    "the URL must be https with a host and without a user name; http is allowed only for \
      this machine"
 )]
-pub struct BadWebhookUrl;
+pub struct InvalidPostUrl;
 
-/// A webhook that accepts JSON by POST.
-pub struct HttpWebhook {
+/// A URL that accepts POST.
+pub struct HttpPost {
     connector: Connector,
     url: String,
 }
 
-impl HttpWebhook {
-    /// A webhook with this URL: https, or plain http to a loopback address.
-    pub fn new(url: &str) -> Result<Self, BadWebhookUrl> {
-        let url = Endpoint::parse(url).map_err(|_| BadWebhookUrl)?;
+impl HttpPost {
+    /// Checks the URL: https, or plain http to a loopback address.
+    pub fn new(url: &str) -> Result<Self, InvalidPostUrl> {
+        let url = Endpoint::parse(url).map_err(|_| InvalidPostUrl)?;
         Ok(Self {
             connector: http::connector(),
             url: url.as_str().to_owned(),
@@ -48,27 +49,27 @@ impl HttpWebhook {
         &self,
         body: String,
         headers: &[(&'static str, String)],
-    ) -> Result<HttpRequest, BadWebhookUrl> {
+    ) -> Result<HttpRequest, InvalidPostUrl> {
         let mut request = HttpRequest::new(SdkBody::from(body));
-        request.set_method("POST").map_err(|_| BadWebhookUrl)?;
+        request.set_method("POST").map_err(|_| InvalidPostUrl)?;
         request
             .set_uri(self.url.as_str())
-            .map_err(|_| BadWebhookUrl)?;
+            .map_err(|_| InvalidPostUrl)?;
         for (name, value) in headers {
             let put = request.headers_mut().try_insert(*name, value.clone());
-            put.map_err(|_| BadWebhookUrl)?;
+            put.map_err(|_| InvalidPostUrl)?;
         }
         Ok(request)
     }
 
     fn failed(&self, words: &str) -> CloudError {
         let secret = path(&self.url).unwrap_or(&self.url);
-        let mut message = words.replace(&self.url, "(the webhook)");
+        let mut message = words.replace(&self.url, "(the URL)");
         if secret.len() > 1 {
             message = message.replace(secret, "/…");
         }
         CloudError::Failed {
-            operation: "webhook".to_owned(),
+            operation: "HTTP POST".to_owned(),
             message: bounded(&message),
         }
     }
@@ -92,7 +93,7 @@ impl HttpWebhook {
     ///
     /// # Errors
     /// If there is no answer in time, or its status is an error. No error contains the URL.
-    pub(crate) async fn post(
+    pub async fn post(
         &self,
         body: String,
         headers: &[(&'static str, String)],
@@ -102,7 +103,7 @@ impl HttpWebhook {
             .map_err(|e| self.failed(&e.to_string()))?;
         let talk = async {
             let answer = self.connector.call(request).await;
-            let answer = answer.map_err(|e| self.failed(&http::chain(&e)))?;
+            let answer = answer.map_err(|e| self.failed(&reason(&e)))?;
             let status = answer.status();
             let words = beginning(answer).await;
             if status.is_success() {
@@ -116,9 +117,9 @@ impl HttpWebhook {
     }
 }
 
-impl fmt::Debug for HttpWebhook {
+impl fmt::Debug for HttpPost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpWebhook").finish_non_exhaustive()
+        f.debug_struct("HttpPost").finish_non_exhaustive()
     }
 }
 
@@ -141,14 +142,25 @@ async fn beginning(answer: HttpResponse) -> Vec<u8> {
     bytes
 }
 
-/// Helpers for tests of all webhooks.
 #[cfg(test)]
-pub(crate) mod testing {
-    use tokio::io::AsyncReadExt;
-    use tokio::net::TcpStream;
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_url_that_would_not_keep_the_secret_is_refused() {
+        let check = |url: &str, expect: bool| {
+            assert_eq!(HttpPost::new(url).is_ok(), expect, "{url}");
+        };
+        check("https://hooks.slack.com/services/T/B/x", true);
+        check("http://127.0.0.1:x@evil.com/", false);
+        check("http://hooks.slack.com/services/T/B/x", false);
+    }
 
     /// Reads one request with a JSON body.
-    pub(crate) async fn request(stream: &mut TcpStream) -> String {
+    async fn request(stream: &mut TcpStream) -> String {
         let mut asked = Vec::new();
         let mut piece = [0; 4_096];
         while !asked.ends_with(b"}") {
@@ -157,25 +169,6 @@ pub(crate) mod testing {
             asked.extend_from_slice(&piece[..n]);
         }
         String::from_utf8(asked).expect("text")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::io::AsyncWriteExt;
-    use tokio::net::TcpListener;
-
-    use super::testing::request;
-    use super::*;
-
-    #[test]
-    fn a_url_that_would_not_keep_the_secret_is_refused() {
-        let check = |url: &str, expect: bool| {
-            assert_eq!(HttpWebhook::new(url).is_ok(), expect, "{url}");
-        };
-        check("https://hooks.slack.com/services/T/B/x", true);
-        check("http://127.0.0.1:x@evil.com/", false);
-        check("http://hooks.slack.com/services/T/B/x", false);
     }
 
     /// Answers one request with `answer`, and returns the request.
@@ -192,7 +185,7 @@ mod tests {
         let check = async |answer, expect: Result<(), &str>| {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let address = listener.local_addr().expect("an address");
-            let hook = HttpWebhook::new(&format!("http://{address}/secret")).expect("loopback");
+            let hook = HttpPost::new(&format!("http://{address}/secret")).expect("loopback");
             let body = serde_json::json!({"text": "3 findings"});
             let (asked, got) = tokio::join!(serve(listener, answer), hook.send(&body, None));
             assert!(asked.starts_with("POST /secret HTTP/1.1\r\n"), "{asked}");
@@ -203,17 +196,17 @@ mod tests {
         check("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", Ok(())).await;
         check(
             "HTTP/1.1 403 Forbidden\r\ncontent-length: 15\r\n\r\nno /secret here",
-            Err("webhook failed: HTTP 403: no /… here"),
+            Err("HTTP POST failed: HTTP 403: no /… here"),
         )
         .await;
     }
 
     #[tokio::test]
-    async fn a_webhook_that_is_not_there_keeps_the_secret() {
+    async fn a_place_that_is_not_there_keeps_the_secret() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         drop(listener);
-        let hook = HttpWebhook::new(&format!("http://{address}/secret")).expect("loopback");
+        let hook = HttpPost::new(&format!("http://{address}/secret")).expect("loopback");
         let error = hook.send(&serde_json::json!({}), None).await;
         let error = error.expect_err("no one");
         assert!(!error.to_string().contains("secret"), "{error}");
