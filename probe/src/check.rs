@@ -198,7 +198,16 @@ fn kernel_half(ready: bool) -> Vec<CheckLine> {
             return vec![found, limited(WHAT, words)];
         }
     };
-    let oom = match loaded.oom_events() {
+    vec![
+        found,
+        met(WHAT, "loads and attaches"),
+        oom_kills(loaded.oom_events()),
+        sockets(loaded.socket_events()),
+    ]
+}
+
+fn oom_kills(events: &OomEvents) -> CheckLine {
+    match events {
         OomEvents::Attached => met("memory kills", "reported with their victims"),
         OomEvents::Missing(_) => check_line(
             "memory kills",
@@ -206,29 +215,23 @@ fn kernel_half(ready: bool) -> Vec<CheckLine> {
                 "known by cgroup only; run mount -t tracefs none /sys/kernel/tracing".into(),
             ),
         ),
+    }
+}
+
+fn sockets(events: &SocketEvents) -> CheckLine {
+    const WHAT: &str = "sockets";
+    let limit = match events {
+        SocketEvents::Whole => return met(WHAT, "TCP traffic is known by process"),
+        SocketEvents::OwnNamespace(_) => {
+            "TCP traffic is known by process. Accepted connections, and those in container \
+             networks, count when they end; Linux 5.11 counts them before"
+        }
+        SocketEvents::AtEnd(_) => {
+            "TCP traffic is known by process when a connection ends; Linux 5.11 counts it before"
+        }
+        SocketEvents::Missing(_) => "network traffic is known only for the whole node",
     };
-    let sockets = match loaded.socket_events() {
-        SocketEvents::Whole => met("sockets", "TCP traffic is known by process"),
-        SocketEvents::OwnNamespace(_) => check_line(
-            "sockets",
-            CheckResult::Limited(
-                "TCP traffic is known by process. Accepted connections, and those in container networks, \
-                 count when they end; Linux 5.11 counts them before"
-                    .into(),
-            ),
-        ),
-        SocketEvents::AtEnd(_) => check_line(
-            "sockets",
-            CheckResult::Limited(
-                "TCP traffic is known by process when a connection ends; Linux 5.11 counts it before".into(),
-            ),
-        ),
-        SocketEvents::Missing(_) => check_line(
-            "sockets",
-            CheckResult::Limited("network traffic is known only for the whole node".into()),
-        ),
-    };
-    vec![found, met(WHAT, "loads and attaches"), oom, sockets]
+    check_line(WHAT, CheckResult::Limited(limit.into()))
 }
 
 fn network() -> CheckLine {

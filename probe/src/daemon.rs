@@ -65,17 +65,13 @@ pub async fn run(
     let (ask, label_requests) = mpsc::channel(MAX_REQUESTS);
     let newest_rules = RefCell::new(None);
     let (scans, period) = config.scans();
-    let ActiveRules {
-        rules: first,
-        masked_because,
-    } = first_rules.clone();
     let mut observer = Observer {
-        collector: Collector::start(Hierarchy::find()?, first, period)?,
+        collector: start_collector(config, &first_rules, period)?,
         report: Report::new(run.clone(), Duration::from_secs(config.steps_seconds)),
         outbox: &outbox,
         changed: &changed,
         newest_rules: &newest_rules,
-        masked_because,
+        masked_because: first_rules.masked_because.clone(),
         past_ends: last_run.past_ends(),
         sampler: node::MachineSampler::begin()?,
         labels: &labels,
@@ -83,10 +79,6 @@ pub async fn run(
         waiting_requests: Vec::new(),
         requests_since_scan: 0,
     };
-    observer.collector.enable_opt_in(OptInSettings {
-        arguments: config.export_args,
-        files_depth: config.files_depth,
-    });
     tracing::info!(
         node = %run.node,
         interval_seconds = config.interval_seconds,
@@ -94,8 +86,7 @@ pub async fn run(
         "the probe is running"
     );
     let send = async {
-        let now = || node::sent(&run.boot);
-        push::run(&outbox, &changed, sink.as_ref(), now).await;
+        push::run(&outbox, &changed, sink.as_ref(), || node::sent(&run.boot)).await;
         Ok(())
     };
     let manager = Manager::find();
@@ -114,6 +105,19 @@ pub async fn run(
         last_run.stopped();
     }
     done
+}
+
+fn start_collector(
+    config: &Config,
+    first: &ActiveRules,
+    period: Duration,
+) -> anyhow::Result<Collector> {
+    let mut collector = Collector::start(Hierarchy::find()?, first.rules.clone(), period)?;
+    collector.enable_opt_in(OptInSettings {
+        arguments: config.export_args,
+        files_depth: config.files_depth,
+    });
+    Ok(collector)
 }
 
 /// Runs on the only thread: if this thread hangs, the service manager gets no more notifications.

@@ -1,17 +1,19 @@
 //! The real ports of a sweep, from the deployment's settings.
 
 use anyhow::{Context, Result};
+use ebb_cloud::accounts::Accounts;
 use ebb_cloud::aws::{
     self, AwsBill, AwsConfig, AwsInventory, AwsMailer, AwsMarkets, AwsMetrics, AwsObjects,
     AwsPrices, AwsQueue, AwsSecrets, AwsTopic, MemberScope,
 };
-use ebb_cloud::ports::{Chat, Events, Mailer, Topic};
+use ebb_cloud::ports::{Chat, Events, Mailer, PriceSource, Topic};
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
 use ebb_lake::Lake;
 use ebb_notify::digest::Channels;
 use ebb_sweep::collect::account::Account;
 use ebb_sweep::run::{self, Config, Ports, Summary};
+use ebb_telemetry::identity::Region;
 use jiff::Timestamp;
 
 use crate::secret::{SecretEvents, SecretSlack};
@@ -36,44 +38,10 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
     let mailer = AwsMailer::new(&aws, settings.email_contact_list.clone());
     let topic = settings.topic_arn.as_ref();
     let topic = topic.map(|arn| AwsTopic::new(&aws, arn));
-    let own = (
-        AwsInventory::new(&aws),
-        AwsMetrics::new(&aws),
-        AwsBill::new(&aws),
-        AwsMarkets::new(&aws, &settings.spot_advisor_url),
-    );
-    // The same for all accounts.
-    let prices = AwsPrices::new(&aws);
-    let together = match &settings.beside {
-        MemberScope::Nobody => None,
-        beside => {
-            let who = aws::caller(&aws)
-                .await
-                .context("failed to identify the account")?;
-            let entered = aws::enter(&aws, &who, beside, &settings.member_role).await;
-            Some(entered.together(&settings.spot_advisor_url))
-        }
-    };
-    let account = match &together {
-        Some(all) => Account {
-            inventory: all,
-            metrics: Some(all),
-            bill: Some(all),
-            markets: Some(all),
-            prices: Some(&prices),
-            regions: &settings.regions,
-        },
-        None => Account {
-            inventory: &own.0,
-            metrics: Some(&own.1),
-            bill: Some(&own.2),
-            markets: Some(&own.3),
-            prices: Some(&prices),
-            regions: &settings.regions,
-        },
-    };
+    let own = OwnAccount::new(&aws, settings);
+    let members = member_accounts(&aws, settings).await?;
     let ports = Ports {
-        account,
+        account: own.with(members.as_ref(), &settings.regions),
         queue: &AwsQueue::new(&aws, settings.queue_url.as_str()),
         dead_letters: &AwsQueue::new(&aws, settings.dead_letter_queue_url.as_str()),
         objects: &objects,
@@ -89,4 +57,61 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
         },
     };
     Ok(run::sweep(&ports, &config, deadline, &Timestamp::now).await?)
+}
+
+/// The sources of the account of the deployment.
+struct OwnAccount {
+    inventory: AwsInventory,
+    metrics: AwsMetrics,
+    bill: AwsBill,
+    markets: AwsMarkets,
+    /// The same for all accounts.
+    prices: AwsPrices,
+}
+
+impl OwnAccount {
+    fn new(aws: &AwsConfig, settings: &Settings) -> Self {
+        Self {
+            inventory: AwsInventory::new(aws),
+            metrics: AwsMetrics::new(aws),
+            bill: AwsBill::new(aws),
+            markets: AwsMarkets::new(aws, &settings.spot_advisor_url),
+            prices: AwsPrices::new(aws),
+        }
+    }
+
+    /// This account, or all accounts if others are configured.
+    fn with<'a>(&'a self, members: Option<&'a Accounts>, regions: &'a [Region]) -> Account<'a> {
+        let prices = Some(&self.prices as &dyn PriceSource);
+        match members {
+            Some(all) => Account {
+                inventory: all,
+                metrics: Some(all),
+                bill: Some(all),
+                markets: Some(all),
+                prices,
+                regions,
+            },
+            None => Account {
+                inventory: &self.inventory,
+                metrics: Some(&self.metrics),
+                bill: Some(&self.bill),
+                markets: Some(&self.markets),
+                prices,
+                regions,
+            },
+        }
+    }
+}
+
+/// All accounts that the settings name; `None` if they name no other account.
+async fn member_accounts(aws: &AwsConfig, settings: &Settings) -> Result<Option<Accounts>> {
+    if settings.beside == MemberScope::Nobody {
+        return Ok(None);
+    }
+    let who = aws::caller(aws)
+        .await
+        .context("failed to identify the account")?;
+    let entered = aws::enter(aws, &who, &settings.beside, &settings.member_role).await;
+    Ok(Some(entered.together(&settings.spot_advisor_url)))
 }

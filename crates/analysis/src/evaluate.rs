@@ -20,6 +20,7 @@ use ebb_model::inventory::instance::InstanceState;
 use ebb_model::inventory::second_opinion::SecondOpinion;
 use ebb_model::report::{NotJudged, Report, Totals};
 use ebb_model::savings;
+use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::origin::{Origin, labelled};
 use ebb_telemetry::step::PlacedStep;
 
@@ -51,12 +52,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
             .collect()
     };
     let (targets, verdicts) = both(|| crate::advice::advise_targets(facts, &profiles), by_steps);
-    let Judged {
-        mut findings,
-        exempt,
-        not_judged,
-        costs,
-    } = found(
+    let mut all = found(
         facts,
         verdicts,
         &profiles,
@@ -64,34 +60,27 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         kept.get_or_init(|| facts.state.steps()),
     );
     let ((nodes, nodes_left_out), (mut steps, steps_left_out)) = both(
-        || node_summaries::nodes(facts, &findings),
-        || crate::advice::step::steps(facts, &profiles, &findings),
+        || node_summaries::nodes(facts, &all.findings),
+        || crate::advice::step::steps(facts, &profiles, &all.findings),
     );
-    without_bounds(&mut steps, &findings);
+    without_bounds(&mut steps, &all.findings);
     let (timeline, ledger) = both(
-        || timeline::of(facts, &findings),
-        || cost_allocation::divide(facts, &profiles, &findings),
+        || timeline::of(facts, &all.findings),
+        || cost_allocation::divide(facts, &profiles, &all.findings),
     );
-    spot::take_scores(&mut findings, &targets.environments);
-    let second_opinions = beside(facts, &findings);
+    spot::take_scores(&mut all.findings, &targets.environments);
+    let second_opinions = beside(facts, &all.findings);
     Report {
         schema: Report::SCHEMA.to_owned(),
         at: facts.now,
-        origin: origin(facts, &findings),
-        totals: totals(facts, &findings, &not_judged, &costs),
+        origin: origin(facts, &all.findings),
+        totals: totals(facts, &all),
         selected: None,
-        shared_costs: costs.shared,
-        findings,
-        exempt,
-        not_judged,
-        gaps: facts
-            .inventory
-            .gaps
-            .iter()
-            .cloned()
-            .chain(exemptions::ended(facts))
-            .chain(hourly_price::unpriced(facts))
-            .collect(),
+        shared_costs: all.costs.shared,
+        findings: all.findings,
+        exempt: all.exempt,
+        not_judged: all.not_judged,
+        gaps: gaps(facts),
         steps,
         steps_left_out,
         targets,
@@ -247,12 +236,15 @@ fn origin(facts: &Facts<'_>, findings: &[Finding]) -> Origin {
         .unwrap_or(Origin::Measured)
 }
 
-fn totals(
-    facts: &Facts<'_>,
-    findings: &[Finding],
-    not_judged: &[NotJudged],
-    costs: &Costs,
-) -> Totals {
+/// Gaps of the inventory and the prices, and exemptions of the policy that ended.
+fn gaps(facts: &Facts<'_>) -> Vec<Gap> {
+    let gaps = facts.inventory.gaps.iter().cloned();
+    gaps.chain(exemptions::ended(facts))
+        .chain(hourly_price::unpriced(facts))
+        .collect()
+}
+
+fn totals(facts: &Facts<'_>, all: &Judged) -> Totals {
     let running: Vec<_> = facts
         .inventory
         .instances
@@ -267,7 +259,7 @@ fn totals(
             .is_some_and(|node| node.latest.is_some())
     };
     let with_probe = running.iter().filter(|i| probed(&i.id)).count();
-    let refused: BTreeSet<&str> = not_judged.iter().map(|n| n.resource.as_str()).collect();
+    let refused: BTreeSet<&str> = all.not_judged.iter().map(|n| n.resource.as_str()).collect();
     let on_metrics = running
         .iter()
         .filter(|i| !probed(&i.id) && facts.metrics.contains_key(&i.id))
@@ -278,11 +270,11 @@ fn totals(
         with_probe,
         on_metrics,
         jobs: facts.inventory.batch.jobs.len(),
-        cost_a_month: Some(costs.a_month),
-        cost_at_most_a_month: Some(costs.at_most_a_month),
+        cost_a_month: Some(all.costs.a_month),
+        cost_at_most_a_month: Some(all.costs.at_most_a_month),
         ..Totals::default()
     };
-    totals.sum_up(findings);
+    totals.sum_up(&all.findings);
     totals
 }
 

@@ -448,40 +448,12 @@ fn is_evaluated(machine: &Machine<'_>, q: &mut RuleTrace) -> bool {
 }
 
 fn too_small(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
-    let (facts, instance, demand) = (machine.facts, machine.instance, &machine.demand);
-    let policy = &facts.policy.metrics;
-    let full = demand.cpu.share_from(policy.full_cpu().ppm().into());
-    let half = Share::from_ppm(500_000);
-    let lacks_cores = full >= policy.full_share() && demand.full_days >= half;
-    let memory = demand.memory.as_ref();
-    let memory = memory.map(|memory| Share::from_ppm(ppm(memory.percentile(950_000))));
-    let lacks_memory = memory.is_some_and(|memory| memory >= policy.full_memory());
-    let shown = memory.map_or_else(|| "unknown".to_owned(), |memory| memory.to_string());
-    if !q.holds(
-        "Is its CPU or memory fully used?",
-        (
-            format_args!("CPU full for {full} of the time; memory: {shown}"),
-            format_args!(
-                "CPU above {} for {} on half of the days, or memory above {} for 95 %",
-                policy.full_cpu(),
-                policy.full_share(),
-                policy.full_memory()
-            ),
-        ),
-        lacks_cores || lacks_memory,
-    ) {
-        return None;
-    }
-    let more = |lacks: bool, value: u64| {
-        if lacks {
-            value.saturating_mul(3).div_ceil(2)
-        } else {
-            value
-        }
-    };
+    let (facts, instance) = (machine.facts, machine.instance);
+    let lack = full_resource(machine, q)?;
     let instead = machine.spec.and_then(|spec| {
-        let vcpus = u32::try_from(more(lacks_cores, spec.vcpus.into())).unwrap_or(u32::MAX);
-        let memory = Bytes(more(lacks_memory, spec.memory.0));
+        let vcpus = lack.with_cores(spec.vcpus.into());
+        let vcpus = u32::try_from(vcpus).unwrap_or(u32::MAX);
+        let memory = Bytes(lack.with_memory(spec.memory.0));
         larger(facts, instance, spec, (vcpus, memory))
     });
     let kind = &instance.instance_type;
@@ -502,10 +474,10 @@ fn too_small(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     };
     let size = MetricSize {
         instead,
-        ..machine.size(match (lacks_cores, lacks_memory) {
-            (true, true) => SizeFit::CoresAndMemoryFull,
-            (true, false) => SizeFit::CoresFull,
-            _ => SizeFit::MemoryFull,
+        ..machine.size(match lack {
+            Lack::CoresAndMemory => SizeFit::CoresAndMemoryFull,
+            Lack::Cores => SizeFit::CoresFull,
+            Lack::Memory => SizeFit::MemoryFull,
         })
     };
     let mut finding = machine.finding(FindingKind::UnderprovisionedNode, size, remedy);
@@ -515,65 +487,100 @@ fn too_small(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     // The fix increases the cost, so the saving is zero.
     let price = facts.price_of(instance);
     let nothing = price.map(|price| price.scaled(UsdPerHour::default(), price.per_hour));
-    finding.cost = nothing.map(|nothing| nothing.wasted_over(demand.window));
+    finding.cost = nothing.map(|nothing| nothing.wasted_over(machine.demand.window));
     Some(finding)
+}
+
+/// The resources of a machine that are fully used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lack {
+    Cores,
+    Memory,
+    CoresAndMemory,
+}
+
+impl Lack {
+    /// The cores to have instead, half as many more if they are full.
+    fn with_cores(self, cores: u64) -> u64 {
+        match self {
+            Self::Memory => cores,
+            Self::Cores | Self::CoresAndMemory => half_more(cores),
+        }
+    }
+
+    /// The memory to have instead, half as much more if it is full.
+    fn with_memory(self, memory: u64) -> u64 {
+        match self {
+            Self::Cores => memory,
+            Self::Memory | Self::CoresAndMemory => half_more(memory),
+        }
+    }
+}
+
+fn half_more(value: u64) -> u64 {
+    value.saturating_mul(3).div_ceil(2)
+}
+
+/// Asks whether the CPU or the memory of a machine is fully used.
+fn full_resource(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Lack> {
+    let (policy, demand) = (&machine.facts.policy.metrics, &machine.demand);
+    let full = demand.cpu.share_from(policy.full_cpu().ppm().into());
+    let half = Share::from_ppm(500_000);
+    let lacks_cores = full >= policy.full_share() && demand.full_days >= half;
+    let memory = demand.memory.as_ref();
+    let memory = memory.map(|memory| Share::from_ppm(ppm(memory.percentile(950_000))));
+    let lacks_memory = memory.is_some_and(|memory| memory >= policy.full_memory());
+    let shown = memory.map_or_else(|| "unknown".to_owned(), |memory| memory.to_string());
+    let lack = match (lacks_cores, lacks_memory) {
+        (true, true) => Some(Lack::CoresAndMemory),
+        (true, false) => Some(Lack::Cores),
+        (false, true) => Some(Lack::Memory),
+        (false, false) => None,
+    };
+    q.holds(
+        "Is its CPU or memory fully used?",
+        (
+            format_args!("CPU full for {full} of the time; memory: {shown}"),
+            format_args!(
+                "CPU above {} for {} on half of the days, or memory above {} for 95 %",
+                policy.full_cpu(),
+                policy.full_share(),
+                policy.full_memory()
+            ),
+        ),
+        lack.is_some(),
+    );
+    lack
 }
 
 fn too_large(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let (facts, instance) = (machine.facts, machine.instance);
-    let controller = facts.controller(instance);
     let needed = Share::from_ppm(ppm(machine.with_headroom(machine.cpu().ppm().into())));
-    let bound = Share::from_ppm(facts.policy.overprovisioned.needed_share_ppm);
-    let shown = controller.as_ref();
-    let is_free = q.holds(
-        "Does its owner choose the instance type?",
-        (
-            shown.map_or_else(|| "yes".to_owned(), |c| format!("no: {c} chooses it")),
-            "",
-        ),
-        controller.is_none(),
-    );
-    let is_roomy = is_free
-        && q.holds(
-            "Which share of its cores does the node need, with headroom?",
-            (needed.compared_with(bound), format_args!("at most {bound}")),
-            needed <= bound,
-        );
-    if !is_roomy {
+    if !is_roomy(machine, needed, q) {
         return None;
     }
     let Some(spec) = machine.spec else {
-        let size = MetricSize {
-            beyond: Some(machine.demand.cpu.share_from(500_001)),
-            ..machine.size(SizeFit::TooLarge)
-        };
-        let remedy = Remedy {
-            action: Action::Rightsize,
-            advice: advice_without_type(machine, needed),
-            command: None,
-        };
-        return Some(machine.finding(FindingKind::OverprovisionedNode, size, remedy));
+        return Some(too_large_of_unknown_type(machine, needed));
     };
     let needs = machine.needs(spec);
     let fitting = cheapest_alike(facts, machine.speeds, instance, (spec, &needs));
     let paid = facts
         .price_of(instance)
         .filter(|price| !price.basis.is_bound());
-    let saves = |per_hour: UsdPerHour| Some(UsdPerHour(paid?.per_hour.0 - per_hour.0));
-    let best = fitting.first();
-    let best = best.and_then(|(per_hour, other)| Some((saves(*per_hour)?, *per_hour, *other)));
+    let best = fitting.first().copied();
+    let saving = best
+        .zip(paid)
+        .map(|((per_hour, _), paid)| UsdPerHour(paid.per_hour.0 - per_hour.0));
+    let shown = best.filter(|_| saving.is_some());
     if !q.holds(
         "Which cheaper instance type fits this?",
-        (
-            best.map_or_else(|| "none".to_owned(), |(_, _, other)| other.name.to_string()),
-            "",
-        ),
-        best.map(|(saves, _, _)| saves > UsdPerHour::default()),
+        (shown.map_or("none", |(_, other)| other.name.as_str()), ""),
+        saving.map(|saving| saving > UsdPerHour::default()),
     ) {
         return None;
     }
-    let (saves, per_hour, other) = best?;
-    let cost = machine.saving(saves)?;
+    let (per_hour, other) = best?;
+    let cost = machine.saving(saving?)?;
     if !q.saves_enough(facts, &cost) {
         return None;
     }
@@ -590,6 +597,30 @@ fn too_large(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let mut finding = machine.finding(FindingKind::OverprovisionedNode, size, remedy);
     finding.cost = Some(cost);
     Some(finding)
+}
+
+/// Asks whether the type of a machine may change, and its work needs few of its cores.
+fn is_roomy(machine: &Machine<'_>, needed: Share, q: &mut RuleTrace) -> bool {
+    let bound = Share::from_ppm(machine.facts.policy.overprovisioned.needed_share_ppm);
+    q.owner_chooses_type(machine.facts, machine.instance)
+        && q.holds(
+            "Which share of its cores does the node need, with headroom?",
+            (needed.compared_with(bound), format_args!("at most {bound}")),
+            needed <= bound,
+        )
+}
+
+fn too_large_of_unknown_type(machine: &Machine<'_>, needed: Share) -> Finding {
+    let size = MetricSize {
+        beyond: Some(machine.demand.cpu.share_from(500_001)),
+        ..machine.size(SizeFit::TooLarge)
+    };
+    let remedy = Remedy {
+        action: Action::Rightsize,
+        advice: advice_without_type(machine, needed),
+        command: None,
+    };
+    machine.finding(FindingKind::OverprovisionedNode, size, remedy)
 }
 
 /// Share of the time in which the work needs more than all cores of another type.

@@ -45,103 +45,84 @@ pub(crate) enum Problem {
     TooLarge,
 }
 
+/// The parts of a problem that are the same for all requests.
+struct ProblemKind {
+    status: u16,
+    slug: &'static str,
+    title: &'static str,
+}
+
+impl ProblemKind {
+    const fn new(status: u16, slug: &'static str, title: &'static str) -> Self {
+        Self {
+            status,
+            slug,
+            title,
+        }
+    }
+}
+
 impl Problem {
-    fn parts(&self) -> (u16, &'static str, &'static str, String) {
+    fn kind(&self) -> ProblemKind {
+        let new = ProblemKind::new;
         match self {
-            Self::Method(allowed) => (
-                405,
-                "method",
-                "Method not allowed",
-                format!("The path accepts only {allowed}."),
-            ),
-            Self::Path(path) => (
-                404,
-                "path",
-                "No such path",
-                format!("{path} does not exist. /v1/openapi.json lists all paths."),
-            ),
-            Self::Query(detail) => (400, "query", "Invalid query", detail.clone()),
-            Self::Cursor(id) => (
-                404,
-                "cursor",
-                "No such entry",
-                format!(
-                    "The report has no entry '{id}' (parameter 'after'). Start at the first page."
-                ),
-            ),
-            Self::Step(step) => (
-                404,
-                "step",
-                "No such step",
-                format!("The newest report has no step '{step}'. /v1/steps lists all steps."),
-            ),
-            Self::Finding(id) => (
-                404,
-                "finding",
-                "No such finding",
-                format!(
-                    "The newest report has no finding '{id}'. /v1/findings lists all findings."
-                ),
-            ),
-            Self::NoDecision(id) => (
-                404,
-                "decision",
-                "No decision in force",
-                format!("No decision about '{id}' is in force."),
-            ),
-            Self::Contended => (
-                409,
-                "contended",
-                "Concurrent decisions",
-                "Others changed the decisions at the same time on every attempt. Try again.".into(),
-            ),
-            Self::Undecidable(detail) => {
-                (409, "undecidable", "Decision not possible", detail.clone())
+            Self::Method(_) => new(405, "method", "Method not allowed"),
+            Self::Path(_) => new(404, "path", "No such path"),
+            Self::Query(_) => new(400, "query", "Invalid query"),
+            Self::Cursor(_) => new(404, "cursor", "No such entry"),
+            Self::Step(_) => new(404, "step", "No such step"),
+            Self::Finding(_) => new(404, "finding", "No such finding"),
+            Self::NoDecision(_) => new(404, "decision", "No decision in force"),
+            Self::Contended => new(409, "contended", "Concurrent decisions"),
+            Self::Undecidable(_) => new(409, "undecidable", "Decision not possible"),
+            Self::MediaType => new(415, "media-type", "Content type is not JSON"),
+            Self::Ambiguous { .. } => new(409, "ambiguous", "Ambiguous name"),
+            Self::Samples { .. } => new(409, "samples", "Too few tasks"),
+            Self::Target { what, .. } => new(404, what, "Name not found"),
+            Self::NoReport => new(503, "no-report", "No report yet"),
+            Self::Unreachable => new(502, "bucket", "Report not readable"),
+            Self::Report(_) => new(500, "report", "Report format not supported"),
+            Self::TooLarge => new(400, "size", "Answer too large"),
+        }
+    }
+
+    fn detail(&self) -> String {
+        match self {
+            Self::Query(detail)
+            | Self::Undecidable(detail)
+            | Self::Target { detail, .. }
+            | Self::Report(detail) => detail.clone(),
+            Self::Method(allowed) => format!("The path accepts only {allowed}."),
+            Self::Path(path) => {
+                format!("{path} does not exist. /v1/openapi.json lists all paths.")
             }
-            Self::MediaType => (
-                415,
-                "media-type",
-                "Content type is not JSON",
-                "Send the header content-type: application/json.".into(),
+            Self::Cursor(id) => format!(
+                "The report has no entry '{id}' (parameter 'after'). Start at the first page."
             ),
-            Self::Samples { step, needed } => (
-                409,
-                "samples",
-                "Too few tasks",
-                format!(
-                    "No task of '{step}' shows yet what the step needs, because each was too short, \
-                     failed or hung. {needed} more successful tasks are required."
-                ),
+            Self::Step(step) => {
+                format!("The newest report has no step '{step}'. /v1/steps lists all steps.")
+            }
+            Self::Finding(id) => {
+                format!("The newest report has no finding '{id}'. /v1/findings lists all findings.")
+            }
+            Self::NoDecision(id) => format!("No decision about '{id}' is in force."),
+            Self::Contended => {
+                "Others changed the decisions at the same time on every attempt. Try again.".into()
+            }
+            Self::MediaType => "Send the header content-type: application/json.".into(),
+            Self::Ambiguous { what, ids } => format!(
+                "'{what}' can be {}. Use the job definition, or add ?region= or ?account=.",
+                ids.join(", ")
             ),
-            Self::Target { what, detail } => (404, what, "Name not found", detail.clone()),
-            Self::Ambiguous { what, ids } => (
-                409,
-                "ambiguous",
-                "Ambiguous name",
-                format!(
-                    "'{what}' can be {}. Use the job definition, or add ?region= or ?account=.",
-                    ids.join(", ")
-                ),
+            Self::Samples { step, needed } => format!(
+                "No task of '{step}' shows yet what the step needs, because each was too short, \
+                 failed or hung. {needed} more successful tasks are required."
             ),
-            Self::NoReport => (
-                503,
-                "no-report",
-                "No report yet",
-                "No sweep has finished yet. Try again after the next sweep.".into(),
-            ),
-            Self::Unreachable => (
-                502,
-                "bucket",
-                "Report not readable",
-                "The bucket did not answer. The log of the function contains the reason.".into(),
-            ),
-            Self::Report(detail) => (500, "report", "Report format not supported", detail.clone()),
-            Self::TooLarge => (
-                400,
-                "size",
-                "Answer too large",
-                "Request fewer entries with ?limit=.".into(),
-            ),
+            Self::NoReport => "No sweep has finished yet. Try again after the next sweep.".into(),
+            Self::Unreachable => {
+                "The bucket did not answer. The log of the function contains the reason.".into()
+            }
+            Self::TooLarge => "Request fewer entries with ?limit=.".into(),
         }
     }
 }
@@ -159,12 +140,16 @@ pub(crate) struct Details {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let (status, kind, title, detail) = self.parts();
+        let ProblemKind {
+            status,
+            slug,
+            title,
+        } = self.kind();
         let details = Details {
-            detail,
+            detail: self.detail(),
             status,
             title,
-            r#type: format!("urn:ebb:problem:{kind}"),
+            r#type: format!("urn:ebb:problem:{slug}"),
         };
         // It holds only text and a number.
         let body = serde_json::to_string(&details).unwrap_or_default();

@@ -171,8 +171,9 @@ fn table<'a>(
     })
 }
 
-fn type_spec(line: &str) -> Result<TypeSpec, Problem> {
-    let mut fields = [""; TYPE_COLUMNS.len()];
+/// The fields of a row, without an allocation.
+fn split_fields<const N: usize>(line: &str) -> Result<[&str; N], Problem> {
+    let mut fields = [""; N];
     let mut found = 0;
     for field in line.split(',') {
         if let Some(place) = fields.get_mut(found) {
@@ -180,12 +181,13 @@ fn type_spec(line: &str) -> Result<TypeSpec, Problem> {
         }
         found += 1;
     }
-    if found != fields.len() {
-        return Err(Problem::Fields {
-            expected: fields.len(),
-            found,
-        });
+    match found == N {
+        true => Ok(fields),
+        false => Err(Problem::Fields { expected: N, found }),
     }
+}
+
+fn type_spec(line: &str) -> Result<TypeSpec, Problem> {
     let [
         name,
         arch,
@@ -205,7 +207,7 @@ fn type_spec(line: &str) -> Result<TypeSpec, Problem> {
         disk,
         processor,
         traits,
-    ] = fields;
+    ]: [&str; TYPE_COLUMNS.len()] = split_fields(line)?;
     let told = Traits::read(traits)?;
     Ok(TypeSpec {
         name: InstanceType::new(name)?,

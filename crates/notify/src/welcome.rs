@@ -20,9 +20,14 @@ pub struct Hello {
     title: String,
     seen: String,
     verdict: String,
-    /// Missing items with their fix.
-    missing: Vec<(String, Option<String>)>,
+    missing: Vec<MissingPart>,
     left_out: usize,
+}
+
+/// A part of the setup that is missing.
+struct MissingPart {
+    what: String,
+    fix: Option<String>,
 }
 
 impl Hello {
@@ -54,33 +59,7 @@ impl Hello {
                     .into()
             }
         };
-        let mut missing: Vec<_> = report
-            .gaps
-            .iter()
-            .map(|gap| {
-                let what = format!("{}: {}", one_line(&gap.scope), one_line(&gap.reason));
-                (what, remediation::of_gap(gap))
-            })
-            .collect();
-        if sandboxed == Some(true) {
-            let what = "Amazon SES is in its sandbox: only verified recipients get email";
-            missing.insert(
-                0,
-                (
-                    what.to_owned(),
-                    Some(remediation::SES_PRODUCTION.to_owned()),
-                ),
-            );
-        }
-        if without > 0 {
-            let what = format!(
-                "{} without a probe",
-                counted(without, "instance", "instances")
-            );
-            let how = "Terraform: attach the output node_policy_arn to the instance role and use the \
-                 output node_user_data as user data";
-            missing.push((what, Some(how.to_owned())));
-        }
+        let mut missing = find_missing_parts(report, without, sandboxed);
         let left_out = missing.len().saturating_sub(MISSING);
         missing.truncate(MISSING);
         let tag = match report.origin {
@@ -108,6 +87,34 @@ impl Hello {
     }
 }
 
+/// The gaps of the report, after email that SES restricts and before instances without a probe.
+fn find_missing_parts(
+    report: &Report,
+    without_probe: usize,
+    sandboxed: Option<bool>,
+) -> Vec<MissingPart> {
+    let sandbox = (sandboxed == Some(true)).then(|| MissingPart {
+        what: "Amazon SES is in its sandbox: only verified recipients get email".to_owned(),
+        fix: Some(remediation::SES_PRODUCTION.to_owned()),
+    });
+    let gaps = report.gaps.iter().map(|gap| MissingPart {
+        what: format!("{}: {}", one_line(&gap.scope), one_line(&gap.reason)),
+        fix: remediation::of_gap(gap),
+    });
+    let probes = (without_probe > 0).then(|| MissingPart {
+        what: format!(
+            "{} without a probe",
+            counted(without_probe, "instance", "instances")
+        ),
+        fix: Some(
+            "Terraform: attach the output node_policy_arn to the instance role and use the output \
+             node_user_data as user data"
+                .to_owned(),
+        ),
+    });
+    sandbox.into_iter().chain(gaps).chain(probes).collect()
+}
+
 /// The welcome message as the body of a post.
 pub fn slack_hello(hello: &Hello) -> Value {
     let title = &hello.title;
@@ -116,10 +123,10 @@ pub fn slack_hello(hello: &Hello) -> Value {
         json!({"type": "header", "text": {"type": "plain_text", "text": title}}),
         section(&head),
     ];
-    for (what, mend) in &hello.missing {
+    for MissingPart { what, fix } in &hello.missing {
         let mut line = format!("• {}", outside(what, 200));
-        if let Some(mend) = mend {
-            line.push_str(&format!("\n{}", quoted(mend, 300)));
+        if let Some(fix) = fix {
+            line.push_str(&format!("\n{}", quoted(fix, 300)));
         }
         blocks.push(section(&line));
     }
@@ -139,15 +146,15 @@ pub fn email_hello(hello: &Hello) -> EmailParts {
         escaped(&hello.verdict),
         hello.intro(),
     );
-    for (what, mend) in &hello.missing {
+    for MissingPart { what, fix } in &hello.missing {
         let what = clip(what, 400);
         text.push_str(&format!("\n- {what}\n"));
         html.push_str(&format!("<p>{}", escaped(&what)));
-        if let Some(mend) = mend {
-            text.push_str(&format!("  {mend}\n"));
+        if let Some(fix) = fix {
+            text.push_str(&format!("  {fix}\n"));
             html.push_str(&format!(
                 "<br><code style=\"font-size:13px\">{}</code>",
-                escaped(mend)
+                escaped(fix)
             ));
         }
         html.push_str("</p>");

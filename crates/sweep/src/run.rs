@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ebb_analysis::evaluate::judge;
 use ebb_analysis::facts::Facts;
-use ebb_cloud::ports::{CloudError, Objects, Queue};
+use ebb_cloud::ports::{CloudError, Objects, PutIf, Queue};
 use ebb_lake::{Batch, Judged};
 use ebb_model::finding_history::Stage;
 use ebb_model::policy::Policy;
@@ -224,40 +224,15 @@ pub async fn sweep(
     .await?;
     let (published, mut failures) = publish::report(ports.objects, &report).await;
     failures.extend(keep_findings(ports.truth, &report).await);
-    let mut news = News {
+    let news = News {
         report: &report,
         routes: &config.policy.route,
         quiet: &config.policy.quiet,
         first_verdict: first_verdict(others.fleet(&work), &config.policy),
         remembered: &mut remembered,
     };
-    // The notifications are stored before they are sent: after a crash they have the same
-    // identifiers.
-    let stored = match digest::plan(&ports.channels, &mut news).await {
-        true => {
-            delivery_state::save(ports.objects, REPORTS, news.remembered, condition.clone()).await
-        }
-        false => Stored::Done(condition.clone()),
-    };
-    let word = match &stored {
-        Stored::Overtaken => Word::default(),
-        Stored::Done(_) | Stored::Failed(_) => digest::tell(&ports.channels, news).await,
-    };
+    let word = notify(ports, news, condition).await;
     failures.extend(word.failures);
-    let condition = match stored {
-        Stored::Overtaken => None,
-        Stored::Done(condition) => Some(condition),
-        Stored::Failed(failure) => {
-            failures.push(failure);
-            Some(condition)
-        }
-    };
-    if let Some(condition) = condition {
-        let saved = delivery_state::save(ports.objects, REPORTS, &remembered, condition).await;
-        if let Stored::Failed(failure) = saved {
-            failures.push(failure);
-        }
-    }
     folder.remember(&mut work, memory).await?;
     let history = &report.history;
     Ok(Summary {
@@ -276,6 +251,32 @@ pub async fn sweep(
         told: word.channels,
         failures,
     })
+}
+
+/// Sends the notifications and stores the delivery state, if `condition` holds. Nothing is sent if
+/// another sweep stored its delivery state first.
+async fn notify(ports: &Ports<'_>, mut news: News<'_>, condition: PutIf) -> Word {
+    // The notifications are stored before they are sent: after a crash they have the same
+    // identifiers.
+    let stored = match digest::plan(&ports.channels, &mut news).await {
+        true => {
+            delivery_state::save(ports.objects, REPORTS, news.remembered, condition.clone()).await
+        }
+        false => Stored::Done(condition.clone()),
+    };
+    let (condition, unstored) = match stored {
+        Stored::Overtaken => return Word::default(),
+        Stored::Done(condition) => (condition, None),
+        Stored::Failed(failure) => (condition, Some(failure)),
+    };
+    let remembered = &mut *news.remembered;
+    let mut word = digest::tell(&ports.channels, News { remembered, ..news }).await;
+    word.failures.extend(unstored);
+    let saved = delivery_state::save(ports.objects, REPORTS, news.remembered, condition).await;
+    if let Stored::Failed(failure) = saved {
+        word.failures.push(failure);
+    }
+    word
 }
 
 /// All shards together, if there are several: the stored state of each shard, with the newer rows

@@ -47,21 +47,7 @@ impl Source {
             tracing::warn!(%error, "failed to attach to out-of-memory kills; victims are known by \
                  cgroup only. Mount tracefs on /sys/kernel/tracing");
         }
-        match kernel.socket_events() {
-            SocketEvents::Whole => (),
-            SocketEvents::OwnNamespace(error) => {
-                tracing::warn!(%error, "failed to list sockets by process; open sockets are known \
-                     only in this network namespace, if connected. Linux 5.11 lists all");
-            }
-            SocketEvents::AtEnd(error) => {
-                tracing::warn!(%error, "failed to list open sockets; a socket is counted when it ends. \
-                     Linux 5.11 lists open sockets");
-            }
-            SocketEvents::Missing(error) => {
-                tracing::warn!(%error, "failed to attach to TCP sockets; network traffic is known \
-                     only for the whole node");
-            }
-        }
+        warn_of_sockets(kernel.socket_events());
         // SAFETY: the descriptor of the ring buffer is opened once, belongs to the eBPF programs,
         // and is closed with them; `as_raw_fd` always returns this descriptor.
         let kernel = unsafe { AsyncFd::register_with_interest(kernel, Interest::READABLE) };
@@ -132,6 +118,27 @@ impl Source {
             Self::Procfs { .. } => Ok(0),
         }
     }
+}
+
+fn warn_of_sockets(events: &SocketEvents) {
+    let (error, limit) = match events {
+        SocketEvents::Whole => return,
+        SocketEvents::OwnNamespace(error) => (
+            error,
+            "failed to list sockets by process; open sockets are known only in this network \
+             namespace, if connected. Linux 5.11 lists all",
+        ),
+        SocketEvents::AtEnd(error) => (
+            error,
+            "failed to list open sockets; a socket is counted when it ends. Linux 5.11 lists open \
+             sockets",
+        ),
+        SocketEvents::Missing(error) => (
+            error,
+            "failed to attach to TCP sockets; network traffic is known only for the whole node",
+        ),
+    };
+    tracing::warn!(%error, "{limit}");
 }
 
 /// The first line of each cause, cut to the limit of a heartbeat.

@@ -1,6 +1,6 @@
 //! Finds the ids of all resources with a name that a report shows.
 
-use ebb_model::inventory::instance::{Instance, name_of};
+use ebb_model::inventory::instance::name_of;
 use ebb_model::report::Report;
 
 use crate::facts::Facts;
@@ -19,77 +19,105 @@ pub(crate) fn ids(
     asked: &str,
 ) -> Vec<String> {
     let mut ids = Vec::new();
-    let mut add = |id: String| {
-        if !ids.contains(&id) {
-            ids.push(id);
+    let matching = inventory_resources(facts)
+        .chain(step_names(profiles))
+        .chain(report_resources(report))
+        .filter(|resource| resource.is_called(asked));
+    for resource in matching {
+        if !ids.contains(&resource.id) {
+            ids.push(resource.id);
         }
-    };
-    let inventory = facts.inventory;
-    let is_named = |name: Option<&str>| name == Some(asked);
-    for (id, machine) in &inventory.instances {
-        let is_it = id.as_str() == asked || is_named(Instance::name(machine));
-        is_it.then(|| add(id.to_string()));
-    }
-    for (id, job) in &inventory.batch.jobs {
-        let is_it = id.as_str() == asked || job.name == asked;
-        is_it.then(|| add(id.as_str().to_owned()));
-    }
-    let storage = &inventory.storage;
-    let kept = storage.volumes.iter().map(|(id, one)| (id, &one.tags));
-    let kept = kept.chain(storage.snapshots.iter().map(|(id, one)| (id, &one.tags)));
-    let kept = kept.chain(storage.addresses.iter().map(|(id, one)| (id, &one.tags)));
-    for (id, tags) in kept {
-        let is_it = id == asked || is_named(name_of(tags));
-        is_it.then(|| add(id.clone()));
-    }
-    for (id, address) in &storage.addresses {
-        is_named(address.public_ip.as_deref()).then(|| add(id.clone()));
-    }
-    for paid in &inventory.markets.commitments {
-        (paid.id == asked).then(|| add(paid.id.clone()));
-    }
-    let named = |kind: &str, name: &str| {
-        let id = format!("{kind}/{name}");
-        (name == asked || id == asked).then_some(id)
-    };
-    let environments = inventory.batch.environments.iter();
-    environments
-        .filter_map(|one| named("environment", &one.name))
-        .for_each(&mut add);
-    let queues = inventory.batch.queues.iter();
-    queues
-        .filter_map(|one| named("queue", &one.name))
-        .for_each(&mut add);
-    let is_step = |name: &String| *name == asked;
-    let steps = profiles.by_step.keys().map(|key| key.name.clone());
-    steps.filter(is_step).for_each(&mut add);
-    let groups = groups(report).filter(|id| {
-        let name = id.split_once('/').map(|(_, name)| name);
-        id == asked || is_named(name)
-    });
-    groups.for_each(&mut add);
-    // Nodes that only their probe reports, and resources that only an adviser of the cloud names.
-    for node in &report.nodes {
-        let is_it = node.id == asked || is_named(node.name.as_deref());
-        is_it.then(|| add(node.id.clone()));
-    }
-    for said in &report.second_opinions {
-        (said.resource == asked).then(|| add(said.resource.clone()));
-    }
-    // Other resources of findings and rules, such as containers.
-    let of_findings = report.findings.iter().map(|finding| &finding.resource);
-    let of_findings = of_findings.map(|one| (&one.id, one.name.as_deref()));
-    let left = report.not_judged.iter();
-    let left = left.map(|one| (&one.resource, one.name.as_deref()));
-    for (id, name) in of_findings.chain(left) {
-        (id == asked || is_named(name)).then(|| add(id.clone()));
     }
     ids
 }
 
+/// A resource that `--explain` finds by its id or by its name.
+struct NamedResource<'a> {
+    id: String,
+    name: Option<&'a str>,
+}
+
+impl<'a> NamedResource<'a> {
+    fn new(id: impl ToString, name: Option<&'a str>) -> Self {
+        Self {
+            id: id.to_string(),
+            name,
+        }
+    }
+
+    fn is_called(&self, asked: &str) -> bool {
+        self.id == asked || self.name == Some(asked)
+    }
+}
+
+fn inventory_resources<'a>(facts: &Facts<'a>) -> impl Iterator<Item = NamedResource<'a>> {
+    let inventory = facts.inventory;
+    let instances = inventory.instances.iter();
+    let instances = instances.map(|(id, machine)| NamedResource::new(id, machine.name()));
+    let jobs = inventory.batch.jobs.iter();
+    let jobs = jobs.map(|(id, job)| NamedResource::new(id.as_str(), Some(&job.name)));
+    let commitments = inventory.markets.commitments.iter();
+    let commitments = commitments.map(|paid| NamedResource::new(&paid.id, None));
+    let environments = inventory.batch.environments.iter();
+    let environments = environments.map(|one| kind_and_name("environment", &one.name));
+    let queues = inventory.batch.queues.iter();
+    let queues = queues.map(|one| kind_and_name("queue", &one.name));
+    instances
+        .chain(jobs)
+        .chain(stored_resources(facts))
+        .chain(commitments)
+        .chain(environments)
+        .chain(queues)
+}
+
+/// Volumes, snapshots and addresses.
+fn stored_resources<'a>(facts: &Facts<'a>) -> impl Iterator<Item = NamedResource<'a>> {
+    let storage = &facts.inventory.storage;
+    let volumes = storage.volumes.iter().map(|(id, one)| (id, &one.tags));
+    let snapshots = storage.snapshots.iter().map(|(id, one)| (id, &one.tags));
+    let addresses = storage.addresses.iter().map(|(id, one)| (id, &one.tags));
+    let public_ips = storage.addresses.iter();
+    let public_ips = public_ips.map(|(id, one)| NamedResource::new(id, one.public_ip.as_deref()));
+    volumes
+        .chain(snapshots)
+        .chain(addresses)
+        .map(|(id, tags)| NamedResource::new(id, name_of(tags)))
+        .chain(public_ips)
+}
+
+/// A resource whose id consists of its kind and its name.
+fn kind_and_name<'a>(kind: &str, name: &'a str) -> NamedResource<'a> {
+    NamedResource::new(format!("{kind}/{name}"), Some(name))
+}
+
+fn step_names<'a>(profiles: &'a Profiles<'_>) -> impl Iterator<Item = NamedResource<'a>> {
+    let steps = profiles.by_step.keys();
+    steps.map(|key| NamedResource::new(&key.name, None))
+}
+
+/// Pipelines, runs, and resources that only the report contains.
+fn report_resources(report: &Report) -> impl Iterator<Item = NamedResource<'_>> {
+    let groups = groups(report);
+    // Nodes that only their probe reports, and resources that only an adviser of the cloud names.
+    let nodes = report.nodes.iter();
+    let nodes = nodes.map(|node| NamedResource::new(&node.id, node.name.as_deref()));
+    let opinions = report.second_opinions.iter();
+    let opinions = opinions.map(|said| NamedResource::new(&said.resource, None));
+    // Other resources of findings and rules, such as containers.
+    let of_findings = report.findings.iter().map(|finding| &finding.resource);
+    let of_findings = of_findings.map(|one| NamedResource::new(&one.id, one.name.as_deref()));
+    let left = report.not_judged.iter();
+    let left = left.map(|one| NamedResource::new(&one.resource, one.name.as_deref()));
+    groups
+        .chain(nodes)
+        .chain(opinions)
+        .chain(of_findings)
+        .chain(left)
+}
+
 /// Short description of a pipeline or a run; `None` for other ids.
 pub(crate) fn group(report: &Report, id: &str) -> Option<&'static str> {
-    let is_known = groups(report).any(|group| group == id);
+    let is_known = groups(report).any(|group| group.id == id);
     is_known.then_some(match id.starts_with(PIPELINE) {
         true => "a pipeline; `ebb tune pipeline NAME` shows its recommendations",
         false => "a run of a pipeline",
@@ -107,17 +135,18 @@ pub(crate) fn beyond_the_inventory(report: &Report, id: &str) -> Option<&'static
     }
 }
 
-fn groups(report: &Report) -> impl Iterator<Item = String> {
-    let pipelines = report.targets.pipelines.iter().map(|group| &group.name);
-    let pipelines = pipelines.chain(
-        report
-            .runs
-            .runs
-            .iter()
-            .filter_map(|run| run.pipeline.as_ref()),
-    );
-    let runs = report.runs.runs.iter().filter(|run| run.by.is_some());
-    pipelines
-        .map(|name| format!("{PIPELINE}{name}"))
-        .chain(runs.map(|run| format!("{RUN}{}", run.run)))
+fn groups(report: &Report) -> impl Iterator<Item = NamedResource<'_>> {
+    let advised = report.targets.pipelines.iter().map(|group| &group.name);
+    let runs = &report.runs.runs;
+    let observed = runs.iter().filter_map(|run| run.pipeline.as_ref());
+    let pipelines = advised.chain(observed).map(|name| NamedResource {
+        id: format!("{PIPELINE}{name}"),
+        name: Some(name),
+    });
+    let runs = runs.iter().filter(|run| run.by.is_some());
+    let runs = runs.map(|run| NamedResource {
+        id: format!("{RUN}{}", run.run),
+        name: Some(&run.run),
+    });
+    pipelines.chain(runs)
 }

@@ -2,6 +2,7 @@
 
 use ebb_model::cost::Cost;
 use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::Instance;
 use serde::Serialize;
 
 use crate::facts::Facts;
@@ -106,6 +107,20 @@ impl RuleTrace {
             "What is the saving per month?",
             (cost.saving_a_month, format_args!("at least {least}")),
             cost.saving_a_month >= least,
+        )
+    }
+
+    /// Asks whether the owner of an instance chooses its type. Otherwise its controller does.
+    pub(crate) fn owner_chooses_type(&mut self, facts: &Facts<'_>, instance: &Instance) -> bool {
+        let controller = facts.controller(instance);
+        let shown = controller.as_ref();
+        self.holds(
+            "Does its owner choose the instance type?",
+            (
+                shown.map_or_else(|| "yes".to_owned(), |c| format!("no: {c} chooses it")),
+                "",
+            ),
+            controller.is_none(),
         )
     }
 

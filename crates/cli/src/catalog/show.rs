@@ -279,68 +279,64 @@ fn gbit(baseline: Option<u32>, burst: Option<u32>) -> String {
     }
 }
 
+/// The names and values of the properties of a type.
+fn properties(spec: &Type<'_>) -> Vec<(&'static str, String)> {
+    let gpu = spec.gpu.map(|name| {
+        let memory = spec.gpu_memory.map(|bytes| format!(", {bytes} in total"));
+        format!(
+            "{} × {name}{}",
+            spec.gpus.unwrap_or(1),
+            memory.unwrap_or_default()
+        )
+    });
+    let clock = spec
+        .clock_mhz
+        .map(|mhz| format!(" at {:.1} GHz", f64::from(mhz) / 1e3));
+    let processor = format!(
+        "{} {}{}",
+        spec.processor.unwrap_or("unknown"),
+        spec.architecture,
+        clock.unwrap_or_default()
+    );
+    let network = gbit(spec.network_baseline_mbps, spec.network_burst_mbps);
+    let disks = spec.local_disk.map(|bytes| bytes.to_string());
+    let described = spec.described_at.map(|at| {
+        let day = at.strftime("%Y-%m-%d");
+        ("described", format!("by EC2 on {day}"))
+    });
+    let always = [
+        ("vCPUs", spec.vcpus.to_string()),
+        ("cores", or_dash(spec.cores)),
+        ("memory", spec.memory.to_string()),
+        ("processor", processor),
+        ("GPUs", gpu.unwrap_or_else(|| "none".to_owned())),
+        ("network", network),
+        ("EBS", gbit(spec.ebs_baseline_mbps, spec.ebs_burst_mbps)),
+        ("local disks", disks.unwrap_or_else(|| "none".to_owned())),
+        ("kind", kind(spec)),
+    ];
+    always.into_iter().chain(described).collect()
+}
+
+fn kind(spec: &Type<'_>) -> String {
+    let kinds = [
+        (spec.burstable, "burstable"),
+        (spec.metal, "bare metal"),
+        (!spec.current_generation, "earlier generation"),
+    ];
+    let kinds = kinds.into_iter().filter(|(is, _)| *is);
+    let kinds: Vec<&str> = kinds.map(|(_, word)| word).collect();
+    match kinds.is_empty() {
+        true => "current generation".to_owned(),
+        false => kinds.join(", "),
+    }
+}
+
 fn one(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
     let mut out = String::new();
     for spec in &shown.types {
-        let gpu = spec.gpu.map(|name| {
-            let memory = spec.gpu_memory.map(|bytes| format!(", {bytes} in total"));
-            format!(
-                "{} × {name}{}",
-                spec.gpus.unwrap_or(1),
-                memory.unwrap_or_default()
-            )
-        });
-        let clock = spec
-            .clock_mhz
-            .map(|mhz| format!(" at {:.1} GHz", f64::from(mhz) / 1e3));
-        let kinds = [
-            (spec.burstable, "burstable"),
-            (spec.metal, "bare metal"),
-            (!spec.current_generation, "earlier generation"),
-        ];
-        let kinds: Vec<&str> = kinds
-            .iter()
-            .filter(|(is, _)| *is)
-            .map(|(_, word)| *word)
-            .collect();
-        let lines = [
-            ("vCPUs", spec.vcpus.to_string()),
-            ("cores", or_dash(spec.cores)),
-            ("memory", spec.memory.to_string()),
-            (
-                "processor",
-                format!(
-                    "{} {}{}",
-                    spec.processor.unwrap_or("unknown"),
-                    spec.architecture,
-                    clock.unwrap_or_default()
-                ),
-            ),
-            ("GPUs", gpu.unwrap_or_else(|| "none".to_owned())),
-            (
-                "network",
-                gbit(spec.network_baseline_mbps, spec.network_burst_mbps),
-            ),
-            ("EBS", gbit(spec.ebs_baseline_mbps, spec.ebs_burst_mbps)),
-            (
-                "local disks",
-                spec.local_disk.map_or("none".to_owned(), |b| b.to_string()),
-            ),
-            (
-                "kind",
-                if kinds.is_empty() {
-                    "current generation".to_owned()
-                } else {
-                    kinds.join(", ")
-                },
-            ),
-        ];
         out += &format!("{}\n", spec.instance_type);
-        let described = spec.described_at.map(|at| {
-            let day = at.strftime("%Y-%m-%d");
-            ("described", format!("by EC2 on {day}"))
-        });
-        for (name, value) in lines.into_iter().chain(described) {
+        for (name, value) in properties(spec) {
             out += &format!("  {name:<12}{value}\n");
         }
         let rows = spec.prices.iter().map(|price| {

@@ -75,21 +75,23 @@ pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
     checks.extend(answers.checks());
     checks.extend(match args.no_bill {
         true => [BILL, DAYS, PLANS].map(|action| Check::not_checked(action, "--no-bill")),
-        false => {
-            let (source, now) = (AwsBill::new(&config), Timestamp::now());
-            let (by_resource, days, plans) = futures::join!(
-                source.by_resource(now),
-                source.by_day(now, &[]),
-                source.plans(now)
-            );
-            [
-                bill(&by_resource),
-                paid(DAYS, "days with a bill", days.map(|days| days.len())),
-                paid(PLANS, "Savings Plans", plans.map(|plans| plans.len())),
-            ]
-        }
+        false => bill_checks(&AwsBill::new(&config)).await,
     });
     Ok(checks)
+}
+
+async fn bill_checks(source: &AwsBill) -> [Check; 3] {
+    let now = Timestamp::now();
+    let (by_resource, days, plans) = futures::join!(
+        source.by_resource(now),
+        source.by_day(now, &[]),
+        source.plans(now)
+    );
+    [
+        bill(&by_resource),
+        paid(DAYS, "days with a bill", days.map(|days| days.len())),
+        paid(PLANS, "Savings Plans", plans.map(|plans| plans.len())),
+    ]
 }
 
 const BILL: &str = "ce:GetCostAndUsageWithResources";

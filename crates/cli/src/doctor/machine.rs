@@ -174,6 +174,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of cases")]
     fn what_is_missing_comes_with_the_line_that_mends_it() {
         let check = |lacking: MachineFacts, place: usize, state: State, detail: &str| {
             let all = checks(&lacking);

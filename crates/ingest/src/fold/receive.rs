@@ -75,6 +75,16 @@ impl Taken {
         self.oldest = Some(self.oldest.map_or(at, |oldest| oldest.min(at)));
     }
 
+    fn accept_object(&mut self, listed: Listed, opened: OpenedObject) {
+        self.bytes += opened.memory_bytes();
+        self.steps.push(opened.steps);
+        self.keys.push(listed.key);
+    }
+
+    fn refuse_object(&mut self, listed: Listed, refusal: Refusal) {
+        self.bad_objects.push(BadObject { listed, refusal });
+    }
+
     /// Whether another object may exceed the limit of one commit or of memory.
     fn is_full(&self, max_bytes: usize) -> bool {
         let rows: usize = self.steps.iter().map(Vec::len).sum();
@@ -215,40 +225,28 @@ async fn take_objects(
         }
         folding.objects += 1;
         taken.arrived(entry.modified_at);
-        let refusal = match outcome {
+        match outcome {
             Outcome::Read(key, object) => {
                 match decode((fleet, &mut work.stored.roles), &key, &object) {
                     Ok(opened) => {
                         folding.refused_steps += u64::from(opened.refused_steps);
                         intake.opened_object(&entry.key, opened.steps.len());
-                        taken.bytes += opened.memory_bytes();
-                        taken.steps.push(opened.steps);
-                        taken.keys.push(entry.key);
-                        continue;
+                        taken.accept_object(entry, opened);
                     }
-                    Err(refusal) => refusal,
+                    Err(refusal) => taken.refuse_object(entry, refusal),
                 }
             }
             Outcome::Old => {
                 taken.old_objects += 1;
                 taken.keys.push(entry.key);
-                continue;
             }
-            Outcome::Bad(refusal) => refusal,
-            Outcome::Gone => {
-                folding.objects -= 1;
-                continue;
-            }
+            Outcome::Bad(refusal) => taken.refuse_object(entry, refusal),
+            Outcome::Gone => folding.objects -= 1,
             Outcome::Unread(error) => {
                 left(folding, &entry.key, &error);
                 unread.push(entry.key);
-                continue;
             }
-        };
-        taken.bad_objects.push(BadObject {
-            listed: entry,
-            refusal,
-        });
+        }
     }
     drop(reads);
     intake.put_back_objects(rest);

@@ -156,6 +156,7 @@ pub(crate) fn step_usage(key: &str, end: StepEnd) -> StepUsage {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one value with all its fields")]
 fn detail() -> StepDetail {
     let mut parallelism = Parallelism::default();
     parallelism.add(Duration::from_nanos(10), CpuTime(2));

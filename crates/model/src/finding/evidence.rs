@@ -22,6 +22,14 @@ use crate::finding::evidence::node::{
 use crate::finding::evidence::purchasing::PurchaseOption;
 use crate::finding::evidence::step::StepTrouble;
 
+/// The text followed by the value; nothing if the value is unknown.
+fn optional<T: fmt::Display>(text: &'static str, value: Option<T>) -> impl fmt::Display {
+    fmt::from_fn(move |f| match &value {
+        Some(value) => write!(f, "{text}{value}"),
+        None => Ok(()),
+    })
+}
+
 /// The evidence of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -169,19 +169,9 @@ impl NextflowColumns {
             in_brackets.filter(|tag| !tag.bytes().all(|byte| byte.is_ascii_digit()))
         });
         let status = row.text(self.status);
-        let is_cached = status == Some("CACHED");
         let exit_status = row.get(self.exit, whole)?;
         let ending = ending(status, exit_status);
-        let wall = match row.get(self.realtime, spoken)? {
-            Some(wall) => Some(wall),
-            None => row.get(self.duration, spoken)?,
-        };
-        let wall = match (wall, ending) {
-            (Some(wall), _) => wall,
-            // The duration of a lost task is unknown.
-            (None, Ending::Failed(_)) => Duration::ZERO,
-            (None, Ending::Completed) => return Err(row.bad(self.realtime, "missing")),
-        };
+        let wall = self.wall(row, ending)?;
         let peak = match row.get(self.peak_rss, bytes)? {
             Some(peak) => Some(peak),
             None => row.get(self.rss, bytes)?,
@@ -191,28 +181,18 @@ impl NextflowColumns {
             row.get(self.write_bytes, bytes)?,
         );
         let cpu = row.get(self.cpu_percent, percent)?;
-        let (started, ended) = (row.get(self.start, time)?, row.get(self.complete, time)?);
-        let held = started
-            .zip(ended)
-            .and_then(|(from, to)| Duration::try_from(to.duration_since(from)).ok());
-        let occupied = match held {
-            Some(held) => Some(held.max(wall)),
-            // The duration since submission, which is too long if a task waited in a queue.
-            None => row
-                .get(self.duration, spoken)?
-                .map(|lasted| lasted.max(wall)),
-        };
+        let occupied = self.occupied(row, wall)?;
         Ok(Record {
             step: process.to_owned(),
             task: name.map_or_else(|| tag.unwrap_or_default().to_owned(), str::to_owned),
             identity: self.identity(row, process),
-            is_cached,
+            is_cached: status == Some("CACHED"),
             attempt: row
                 .get(self.attempt, whole)?
                 .and_then(|n| u32::try_from(n).ok()),
             sample: tag.map(str::to_owned),
             submitted: row.get(self.submit, time)?,
-            started,
+            started: row.get(self.start, time)?,
             ended: self.ended(row)?,
             wall,
             occupied,
@@ -233,6 +213,33 @@ impl NextflowColumns {
             time_limit: row.get(self.time, spoken)?,
             ..Record::default()
         })
+    }
+
+    /// The run time of the task; zero for a lost task, whose run time is unknown.
+    fn wall(&self, row: &Row<'_>, ending: Ending) -> Result<Duration, BadLine> {
+        if let Some(wall) = row.get(self.realtime, spoken)? {
+            return Ok(wall);
+        }
+        match (row.get(self.duration, spoken)?, ending) {
+            (Some(wall), _) => Ok(wall),
+            (None, Ending::Failed(_)) => Ok(Duration::ZERO),
+            (None, Ending::Completed) => Err(row.bad(self.realtime, "missing")),
+        }
+    }
+
+    /// The time for which the task occupied its machine, at least its run time.
+    fn occupied(&self, row: &Row<'_>, wall: Duration) -> Result<Option<Duration>, BadLine> {
+        let started = row.get(self.start, time)?;
+        let completed = row.get(self.complete, time)?;
+        let held = started
+            .zip(completed)
+            .and_then(|(from, to)| Duration::try_from(to.duration_since(from)).ok());
+        let occupied = match held {
+            Some(held) => Some(held),
+            // The duration since submission, which is too long if a task waited in a queue.
+            None => row.get(self.duration, spoken)?,
+        };
+        Ok(occupied.map(|occupied| occupied.max(wall)))
     }
 
     /// When it completed. Without that column it is computed from the duration, which begins at

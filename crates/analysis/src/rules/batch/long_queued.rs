@@ -47,7 +47,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
             .collect();
         waiting.sort_by_cached_key(|job| (since(job), job.id.clone()));
         let mut first = waiting.into_iter().take(CANDIDATES);
-        first.find_map(|job| judge_one(facts, (job, alike), &mut RuleTrace::unwritten(KIND)))
+        first.find_map(|job| judge_one(facts, job, alike, &mut RuleTrace::unwritten(KIND)))
     });
     longest.collect()
 }
@@ -64,22 +64,18 @@ pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
         let jobs = facts.inventory.batch.jobs.values();
         let is_alike = |other: &&Job| group(other) == group(job);
         let alike: Vec<&Job> = jobs.filter(is_alike).collect();
-        judge_one(facts, (job, &alike), &mut questions);
+        judge_one(facts, job, &alike, &mut questions);
     }
     questions.asked
 }
 
 /// Compares a job with all jobs of its queue and definition; `alike` contains the job itself.
-fn judge_one(
-    facts: &Facts<'_>,
-    (job, alike): (&Job, &[&Job]),
-    q: &mut RuleTrace,
-) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, job: &Job, alike: &[&Job], q: &mut RuleTrace) -> Option<Verdict> {
     let policy = &facts.policy.batch;
     let of_batch = batch::judge_job(facts, job, &mut RuleTrace::unwritten(KIND)).is_some();
     let time = facts.inventory.batch.queue_time(job);
     let from = time.runnable_at.or(time.created_at);
-    let waited = from.and_then(|from| Duration::try_from(facts.now.duration_since(from)).ok());
+    let waited = from.and_then(|from| context::since(facts, from));
     let mut before = history(facts, alike);
     before.sort_unstable();
     let runs = u32::try_from(before.len()).unwrap_or(u32::MAX);
@@ -101,26 +97,34 @@ fn judge_one(
         waited.map(|waited| waited >= bound),
     );
     let (from, waited) = from.zip(waited).filter(|_| goes_on)?;
-    let why = context::lacks(time.cause.as_ref());
-    Some(Verdict::Waste(Box::new(Finding {
+    let queued = Queued {
+        waited,
+        usual,
+        longest,
+        jobs: runs,
+        why: context::lacks(time.cause.as_ref()),
+    };
+    let window = Window {
+        from,
+        to: facts.now,
+    };
+    Some(Verdict::Waste(Box::new(found(job, window, queued))))
+}
+
+fn found(job: &Job, window: Window, queued: Queued) -> Finding {
+    Finding {
         id: Finding::id_of(KIND, &job.region, job.id.as_str()),
         kind: KIND,
-        window: Window {
-            from,
-            to: facts.now,
-        },
+        window,
         coverage: None,
-        evidence: Evidence::Queued(Queued {
-            waited,
-            usual,
-            longest,
-            jobs: runs,
-            why,
-        }),
         confidence: Confidence {
             level: Level::Medium,
-            reason: format!("{runs} earlier jobs of this definition waited less than half as long"),
+            reason: format!(
+                "{} earlier jobs of this definition waited less than half as long",
+                queued.jobs
+            ),
         },
+        evidence: Evidence::Queued(queued),
         // The job occupies no machine, so the finding has no cost.
         cost: None,
         remedy: Remedy {
@@ -137,19 +141,11 @@ fn judge_one(
         recommendation: None,
         steps: Vec::new(),
         resource: Resource {
-            tags: BTreeMap::new(),
-            id: job.id.as_str().to_owned(),
-            name: Some(job.name.clone()),
-            region: job.region.clone(),
-            account: None,
-            node: None,
             owner: job.owner().map(str::to_owned),
-            instance_type: None,
-            market: None,
-            controller: None,
             origin: labelled(&job.tags),
+            ..Resource::named(job.id.as_str().to_owned(), &job.name, &job.region)
         },
-    })))
+    }
 }
 
 fn name(job: &Job) -> &str {

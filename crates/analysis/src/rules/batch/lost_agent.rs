@@ -1,6 +1,8 @@
 //! A worker whose ECS agent is disconnected. The probe shows whether the agent or the host fails.
 //! If only the probe is silent, the idle rule reports it.
 
+use std::time::Duration;
+
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::batch::Stuck;
 use ebb_model::finding::{Action, Remedy, Resource};
@@ -128,56 +130,64 @@ fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
     };
     let agent_alone = silent_for <= facts.policy.idle.after();
     let seen = match agent_alone {
-        true => StuckObservation {
-            window,
-            coverage: None,
-            stuck: Stuck::AgentDisconnected,
-            confidence: Confidence {
-                level: Level::High,
-                reason: match worker.health {
-                    Some(Health::Impaired) => {
-                        "every sweep found the ECS agent disconnected, ECS reports an impaired \
-                         container runtime, and the probe still sends heartbeats"
-                    }
-                    _ => {
-                        "every sweep found the ECS agent disconnected, and the probe still sends \
-                         heartbeats"
-                    }
-                }
-                .into(),
-            },
-            remedy: Remedy {
-                action: Action::Investigate,
-                advice: "Restart the ECS agent, or let the compute environment replace the \
-                         instance. AWS Batch cannot place jobs on it."
-                    .into(),
-                command: Some(format!(
-                    "aws ecs list-container-instances --region {} {}",
-                    worker.region,
-                    shell::option("--cluster", &worker.cluster_arn)
-                )),
-            },
-        },
-        false => StuckObservation {
-            window,
-            coverage: None,
-            stuck: Stuck::HostLost { silent_for },
-            confidence: Confidence {
-                level: Level::Medium,
-                reason: "neither the ECS agent nor the probe responds, and the instance is billed"
-                    .into(),
-            },
-            remedy: Remedy {
-                action: Action::Investigate,
-                advice: "Check the EC2 status checks and the console output. Let the compute \
-                         environment or Auto Scaling group replace the instance."
-                    .into(),
-                command: Some(format!(
-                    "aws ec2 describe-instance-status --region {} --instance-ids {}",
-                    worker.region, worker.node
-                )),
-            },
-        },
+        true => agent_disconnected(worker, window),
+        false => host_lost(worker, window, silent_for),
     };
     Some(found_worker(facts, instance, seen))
+}
+
+fn agent_disconnected(worker: &ContainerInstance, window: Window) -> StuckObservation {
+    StuckObservation {
+        window,
+        coverage: None,
+        stuck: Stuck::AgentDisconnected,
+        confidence: Confidence {
+            level: Level::High,
+            reason: match worker.health {
+                Some(Health::Impaired) => {
+                    "every sweep found the ECS agent disconnected, ECS reports an impaired \
+                     container runtime, and the probe still sends heartbeats"
+                }
+                _ => {
+                    "every sweep found the ECS agent disconnected, and the probe still sends \
+                     heartbeats"
+                }
+            }
+            .into(),
+        },
+        remedy: Remedy {
+            action: Action::Investigate,
+            advice: "Restart the ECS agent, or let the compute environment replace the instance. \
+                     AWS Batch cannot place jobs on it."
+                .into(),
+            command: Some(format!(
+                "aws ecs list-container-instances --region {} {}",
+                worker.region,
+                shell::option("--cluster", &worker.cluster_arn)
+            )),
+        },
+    }
+}
+
+fn host_lost(worker: &ContainerInstance, window: Window, silent_for: Duration) -> StuckObservation {
+    StuckObservation {
+        window,
+        coverage: None,
+        stuck: Stuck::HostLost { silent_for },
+        confidence: Confidence {
+            level: Level::Medium,
+            reason: "neither the ECS agent nor the probe responds, and the instance is billed"
+                .into(),
+        },
+        remedy: Remedy {
+            action: Action::Investigate,
+            advice: "Check the EC2 status checks and the console output. Let the compute \
+                     environment or Auto Scaling group replace the instance."
+                .into(),
+            command: Some(format!(
+                "aws ec2 describe-instance-status --region {} --instance-ids {}",
+                worker.region, worker.node
+            )),
+        },
+    }
 }

@@ -65,22 +65,20 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
     let newer = newer_with_as_much(facts, instance, spec, series_now);
     let shown = newer
         .as_ref()
-        .map_or("none".to_owned(), |newer| newer.instance_type.to_string());
+        .map_or("none", |newer| newer.instance_type.as_str());
     q.holds(
         "Which newer type of the same family is as large?",
         (shown, ""),
         newer.is_some(),
     );
     let newer = newer?;
-    let saved = UsdPerHour(now.0 - newer.per_hour.0);
     let window = Window {
         from: instance.launched_at.unwrap_or(facts.now).min(facts.now),
         to: facts.now,
     };
-    let cost = facts
-        .price_of(instance)?
-        .scaled(saved, now)
-        .wasted_over(window);
+    let saved = UsdPerHour(now.0 - newer.per_hour.0);
+    let saving = facts.price_of(instance)?.scaled(saved, now);
+    let cost = saving.wasted_over(window);
     if !q.saves_enough(facts, &cost) {
         return None;
     }

@@ -59,50 +59,11 @@ fn judge_one(
 ) -> Option<Verdict> {
     let id = NodeId::new(&advice.node).ok()?;
     let instance = facts.inventory.instances.get(&id)?;
-    let controller = facts.controller(instance);
-    let is_free = q.holds(
-        "Does its owner choose the instance type?",
-        (
-            controller
-                .as_ref()
-                .map_or_else(|| "yes".into(), |c| format!("no: {c} chooses it")),
-            "",
-        ),
-        controller.is_none(),
-    );
-    if !is_free || check_standby(facts, instance, q).is_some() {
+    if !q.owner_chooses_type(facts, instance) || check_standby(facts, instance, q).is_some() {
         return None;
     }
     let spec = facts.catalogue.spec(&advice.instance_type)?;
-    let bound = Share::from_ppm(facts.policy.overprovisioned.needed_share_ppm);
-    let (cores, memory) = (advice.needs.cores, advice.needs.memory);
-    let shown = |what: Option<String>| what.unwrap_or_else(|| "unknown".into());
-    let needs = (
-        shown(cores.map(|n| n.to_string())),
-        shown(memory.map(|n| n.to_string())),
-    );
-    if !q.holds(
-        "How much do all tasks on this node need, with headroom?",
-        (
-            format_args!("{} cores, memory: {}", needs.0, needs.1),
-            format_args!("at most {bound} of {} and {}", spec.vcpus, spec.memory),
-        ),
-        is_roomy(bound, spec, advice),
-    ) {
-        return None;
-    }
-    let offer = advice.offers.first();
-    if !q.holds(
-        "Which cheaper instance type fits this?",
-        (
-            offer.map_or_else(
-                || advice.refused.clone().unwrap_or_else(|| "none".into()),
-                |offer| offer.instance_type.to_string(),
-            ),
-            "",
-        ),
-        offer.is_some().then_some(true),
-    ) {
+    if !has_fitting_type(facts, advice, spec, q) {
         return None;
     }
     let window = window(facts, &id, instance)?;
@@ -115,7 +76,6 @@ fn judge_one(
     if !found.leave_out(instance, FindingKind::OverprovisionedStep, q) {
         return None;
     }
-    let weeks = advice.hours_seen >= WEEK_HOURS;
     let hours = window.length().as_secs().div_ceil(3600);
     let coverage = Share::of(
         advice.hours_seen.into(),
@@ -127,28 +87,66 @@ fn judge_one(
         window,
         coverage,
         evidence: Evidence::OversizedNode(OversizedNode {
-            cores: cores?,
+            cores: advice.needs.cores?,
             of_cores: MilliCores::cores(spec.vcpus.into()),
-            memory: memory?,
+            memory: advice.needs.memory?,
             of_memory: spec.memory,
             hours: advice.hours_seen,
             instead: offer.instance_type.clone(),
         }),
-        confidence: Confidence {
-            level: if weeks { Level::Medium } else { Level::Low },
-            reason: format!(
-                "based on the busiest minutes of {} hours that the probe observed{}; network and \
-                 volumes are not included",
-                advice.hours_seen,
-                if weeks { "" } else { ", less than a week" }
-            ),
-        },
+        confidence: confidence(advice.hours_seen),
         cost: Some(cost),
         remedy: change_type(instance, Action::Rightsize, &offer.instance_type),
         recommendation: None,
         steps: Vec::new(),
         resource: Resource::of_instance(instance, None, advice.origin),
     })))
+}
+
+/// Whether the work of a node needs little of its type, and a cheaper type fits it.
+fn has_fitting_type(
+    facts: &Facts<'_>,
+    advice: &NodeAdvice,
+    spec: &TypeSpec,
+    q: &mut RuleTrace,
+) -> bool {
+    let bound = Share::from_ppm(facts.policy.overprovisioned.needed_share_ppm);
+    let shown = |what: Option<String>| what.unwrap_or_else(|| "unknown".into());
+    let cores = shown(advice.needs.cores.map(|cores| cores.to_string()));
+    let memory = shown(advice.needs.memory.map(|memory| memory.to_string()));
+    let offer = advice.offers.first();
+    q.holds(
+        "How much do all tasks on this node need, with headroom?",
+        (
+            format_args!("{cores} cores, memory: {memory}"),
+            format_args!("at most {bound} of {} and {}", spec.vcpus, spec.memory),
+        ),
+        is_roomy(bound, spec, advice),
+    ) && q.holds(
+        "Which cheaper instance type fits this?",
+        (
+            offer.map_or_else(
+                || advice.refused.clone().unwrap_or_else(|| "none".into()),
+                |offer| offer.instance_type.to_string(),
+            ),
+            "",
+        ),
+        offer.map(|_| true),
+    )
+}
+
+fn confidence(hours_seen: u32) -> Confidence {
+    let (level, note) = match hours_seen >= WEEK_HOURS {
+        true => (Level::Medium, ""),
+        false => (Level::Low, ", less than a week"),
+    };
+    Confidence {
+        level,
+        reason: format!(
+            "based on the busiest minutes of {hours_seen} hours that the probe observed{note}; \
+             network and volumes are not included"
+        ),
+    }
 }
 
 /// The cheapest type that fits the work of a node, and the waste of the larger type.

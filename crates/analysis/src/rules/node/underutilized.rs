@@ -18,8 +18,7 @@ use ebb_telemetry::units::{HumanDuration, Share};
 
 use crate::activity_history::ActivityHistory;
 use crate::facts::Facts;
-use crate::rules::node::idle;
-use crate::rules::node::oversized;
+use crate::rules::node::{idle, oversized, recurring_idle, weekly_pattern};
 use crate::rules::remedy::show;
 use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
@@ -32,14 +31,9 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Evaluates every running instance without an idle finding.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
-    let running = instances.filter(|i| i.state == InstanceState::Running);
-    running
-        .filter_map(|instance| {
-            let node = facts.state.nodes.get(&instance.id)?;
-            let latest = node.latest.as_ref()?;
-            let q = &mut RuleTrace::unwritten(KIND);
-            judge_one(facts, instance, (node, latest), q)
-        })
+    instances
+        .filter_map(|instance| ProbedNode::find(facts, instance))
+        .filter_map(|node| judge_one(facts, node, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -71,28 +65,90 @@ pub(crate) fn take_offers(facts: &Facts<'_>, findings: &mut [Finding], nodes: &[
 
 /// Questions about one machine with a probe.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    let mut questions = RuleTrace::of(KIND);
-    let node = facts.state.nodes.get(&instance.id);
-    let node = node.filter(|_| instance.state == InstanceState::Running);
-    if let Some((node, latest)) = node.and_then(|node| Some((node, node.latest.as_ref()?))) {
-        judge_one(facts, instance, (node, latest), &mut questions);
-    }
-    questions.asked
+    RuleTrace::written(KIND, |q| {
+        ProbedNode::find(facts, instance).and_then(|node| judge_one(facts, node, q))
+    })
 }
 
-fn judge_one(
-    facts: &Facts<'_>,
-    instance: &Instance,
-    (node, latest): (&NodeState, &Latest),
-    q: &mut RuleTrace,
-) -> Option<Verdict> {
+/// A running instance with a probe.
+#[derive(Clone, Copy)]
+struct ProbedNode<'a> {
+    instance: &'a Instance,
+    state: &'a NodeState,
+    latest: &'a Latest,
+}
+
+impl<'a> ProbedNode<'a> {
+    /// `None` if the instance does not run, or no probe sent a heartbeat from it.
+    fn find(facts: &Facts<'a>, instance: &'a Instance) -> Option<Self> {
+        let state = facts.state.nodes.get(&instance.id)?;
+        let latest = state.latest.as_ref()?;
+        (instance.state == InstanceState::Running).then_some(Self {
+            instance,
+            state,
+            latest,
+        })
+    }
+}
+
+/// The activity of a node in the last day.
+struct LastDay {
+    window: Window,
+    coverage: Share,
+    /// Share of the observed time in which the node was active.
+    duty: Share,
+}
+
+fn judge_one(facts: &Facts<'_>, node: ProbedNode<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+    let day = last_day(facts, node, q)?;
+    let low = Share::from_ppm(facts.policy.idle.low_duty_ppm);
+    let small = match day.duty >= low {
+        true => Some(small_all_week(facts, node)),
+        false => None,
+    };
+    let is_little = q.holds(
+        "How active was the node in the last day?",
+        (
+            day.duty.compared_with(low),
+            format_args!(
+                "below {low}, or at most {} of its cores in 95 % of the hours of a week",
+                Share::from_ppm(facts.policy.hours.low_p95_ppm)
+            ),
+        ),
+        small.as_ref().is_none_or(Option::is_some),
+    );
+    if !is_little {
+        return None;
+    }
+    let finding = match small {
+        Some(small) => small?,
+        None => found(facts, node, &day),
+    };
+    // This check is last, because it reads the history of 14 days.
+    let history = ActivityHistory::from_probe(facts, node.instance, node.state)?;
+    let meant = other_cause(facts, node, &history);
+    q.holds(
+        "Does another finding cover this resource?",
+        (meant.unwrap_or("no"), "no"),
+        meant.is_none(),
+    )
+    .then(|| Verdict::Waste(Box::new(finding)))
+}
+
+/// The last day, if the probe observed it.
+fn last_day(facts: &Facts<'_>, node: ProbedNode<'_>, q: &mut RuleTrace) -> Option<LastDay> {
+    let ProbedNode {
+        instance,
+        state,
+        latest,
+    } = node;
     let policy = &facts.policy.idle;
     let window = Window {
         from: latest.end.checked_sub(DAY).ok()?,
         to: latest.end,
     };
-    let first = node.first_seen.max(instance.launched_at)?;
-    let quiet_for = latest.end.duration_since(node.active_until?);
+    let first = state.first_seen.max(instance.launched_at)?;
+    state.active_until?;
     let is_fresh = facts.now.duration_since(latest.end) <= policy.after().try_into().ok()?;
     let watched: Duration = latest.end.duration_since(first).try_into().ok()?;
     let is_known = q.holds(
@@ -107,64 +163,41 @@ fn judge_one(
         return None;
     }
     let tick = facts.policy.activity.tick();
-    let coverage = node.seen.coverage(window.from, window.to, tick)?;
-    let duty = node.active.coverage(window.from, window.to, tick)?;
+    let coverage = state.seen.coverage(window.from, window.to, tick)?;
+    let duty = state.active.coverage(window.from, window.to, tick)?;
     let least = policy.min_coverage();
-    if !q.holds(
+    let is_covered = q.holds(
         "Which share of the last day did the probe observe?",
         (
             coverage.compared_with(least),
             format_args!("at least {least}"),
         ),
         (coverage >= least).then_some(true),
-    ) {
-        return None;
-    }
-    let low = Share::from_ppm(policy.low_duty_ppm);
-    let small = match duty >= low {
-        true => Some(small_all_week(facts, instance, latest)),
-        false => None,
-    };
-    let is_little = q.holds(
-        "How active was the node in the last day?",
-        (
-            duty.compared_with(low),
-            format_args!(
-                "below {low}, or at most {} of its cores in 95 % of the hours of a week",
-                Share::from_ppm(facts.policy.hours.low_p95_ppm)
-            ),
-        ),
-        small.as_ref().is_none_or(Option::is_some),
     );
-    if !is_little {
-        return None;
+    is_covered.then_some(LastDay {
+        window,
+        coverage,
+        duty,
+    })
+}
+
+/// Why another rule covers the node; `None` if no other does.
+fn other_cause(
+    facts: &Facts<'_>,
+    node: ProbedNode<'_>,
+    history: &ActivityHistory<'_>,
+) -> Option<&'static str> {
+    let (instance, after) = (node.instance, facts.policy.idle.after());
+    let quiet_for = |until| Duration::try_from(node.latest.end.duration_since(until)).ok();
+    let quiet_for = node.state.active_until.and_then(quiet_for);
+    if idle::standby_tag(facts, instance).is_some()
+        || weekly_pattern::of(facts, instance, history).is_some()
+    {
+        return Some("yes: standby tag or weekly schedule");
     }
-    let verdict = match duty >= low {
-        true => small.flatten()?,
-        false => {
-            let found = found(facts, instance, latest, (window, coverage, duty));
-            Verdict::Waste(Box::new(found))
-        }
-    };
-    // This check is last, because it reads the history of 14 days.
-    let history = ActivityHistory::from_probe(facts, instance, node)?;
-    let is_idle = quiet_for >= policy.after().try_into().ok()?
-        && crate::rules::node::recurring_idle::usual(facts, instance, &history).is_none();
-    let stands_by = idle::standby_tag(facts, instance).is_some()
-        || crate::rules::node::weekly_pattern::of(facts, instance, &history).is_some();
-    let meant = if stands_by {
-        "yes: standby tag or weekly schedule"
-    } else if is_idle {
-        "yes: idle node"
-    } else {
-        "no"
-    };
-    q.holds(
-        "Does another finding cover this resource?",
-        (meant, "no"),
-        !is_idle && !stands_by,
-    )
-    .then_some(verdict)
+    let is_idle = quiet_for.is_some_and(|quiet| quiet >= after)
+        && recurring_idle::usual(facts, instance, history).is_none();
+    is_idle.then_some("yes: idle node")
 }
 
 /// A whole week, so that days and nights have their true weight.
@@ -173,16 +206,14 @@ const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Evaluates the 95th percentile of CPU use in the hours of a week against all cores. The busiest
 /// interval of each hour counts, so that averages hide no burst. A machine with GPUs is excluded,
 /// because its purpose is the GPUs.
-fn small_all_week(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<Verdict> {
+fn small_all_week(facts: &Facts<'_>, node: ProbedNode<'_>) -> Option<Finding> {
+    let (instance, latest) = (node.instance, node.latest);
     if idle::gpus(facts, instance, latest) != Some(0) {
         return None;
     }
+    let week_ago = latest.end.checked_sub(WEEK).ok()?;
     let window = Window {
-        from: latest
-            .end
-            .checked_sub(WEEK)
-            .ok()?
-            .max(instance.launched_at?),
+        from: week_ago.max(instance.launched_at?),
         to: latest.end,
     };
     let hours = facts.hours.nodes.get(&instance.id)?.hours();
@@ -203,7 +234,7 @@ fn small_all_week(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Op
     };
     let controller = facts.controller(instance);
     let kind = instance.instance_type.as_str();
-    Some(Verdict::Waste(Box::new(Finding {
+    Some(Finding {
         id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
         kind: KIND,
         window,
@@ -234,15 +265,16 @@ fn small_all_week(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Op
         recommendation: None,
         steps: Vec::new(),
         resource: Resource::of_instance(instance, controller, latest.origin),
-    })))
+    })
 }
 
-fn found(
-    facts: &Facts<'_>,
-    instance: &Instance,
-    latest: &Latest,
-    (window, coverage, duty): (Window, Share, Share),
-) -> Finding {
+fn found(facts: &Facts<'_>, node: ProbedNode<'_>, day: &LastDay) -> Finding {
+    let (instance, latest) = (node.instance, node.latest);
+    let LastDay {
+        window,
+        coverage,
+        duty,
+    } = *day;
     let quiet = Share::from_ppm(1_000_000 - duty.ppm());
     let part = |price: UsdPerHour| price.part(quiet.ppm().into(), 1_000_000);
     let controller = facts.controller(instance);

@@ -37,8 +37,19 @@ const KIND: FindingKind = FindingKind::SpotCandidate;
 /// Minimum observation of one day, because its hours differ.
 const LEAST_SEEN: Duration = Duration::from_secs(24 * 3600);
 
-/// Region, name and account of an environment.
-type Environment = (Region, String, Option<AccountId>);
+/// A Batch environment. Its name is unique in an account and a region.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Environment {
+    region: Region,
+    name: String,
+    account: Option<AccountId>,
+}
+
+impl Environment {
+    fn id(&self) -> String {
+        format!("environment/{}", self.name)
+    }
+}
 
 /// On-demand machines of an environment, and the tasks that ran there.
 #[derive(Default)]
@@ -51,7 +62,9 @@ struct OnDemand<'a> {
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     environments(facts, profiles)
         .iter()
-        .filter_map(|(of, known)| judge_one(facts, of, known, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|(environment, known)| {
+            judge_one(facts, environment, known, &mut RuleTrace::unwritten(KIND))
+        })
         .collect()
 }
 
@@ -85,10 +98,10 @@ pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> V
         return Vec::new();
     };
     let mut questions = RuleTrace::of(KIND);
-    for (of, known) in &environments(facts, profiles) {
-        if of.1 == name {
+    for (environment, known) in &environments(facts, profiles) {
+        if environment.name == name {
             let mut asked = questions.anew();
-            judge_one(facts, of, known, &mut asked);
+            judge_one(facts, environment, known, &mut asked);
             questions.also(asked);
         }
     }
@@ -101,7 +114,11 @@ fn environments<'a>(
 ) -> BTreeMap<Environment, OnDemand<'a>> {
     let environment = |instance: &Instance| match facts.controller(instance) {
         Some(Controller::BatchEnvironment(name)) if instance.market == Market::OnDemand => {
-            Some((instance.region.clone(), name, instance.account.clone()))
+            Some(Environment {
+                region: instance.region.clone(),
+                name,
+                account: instance.account.clone(),
+            })
         }
         _ => None,
     };
@@ -125,7 +142,7 @@ fn environments<'a>(
 
 fn judge_one(
     facts: &Facts<'_>,
-    (region, name, account): &Environment,
+    environment: &Environment,
     known: &OnDemand<'_>,
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
@@ -133,52 +150,16 @@ fn judge_one(
     if !q.holds("Does the policy allow spot?", (may_be, true), may_be) {
         return None;
     }
-    let ended = known
-        .runs
-        .iter()
-        .filter(|run| run.step.usage.end != StepEnd::Running);
-    let runs = u32::try_from(ended.count()).unwrap_or(u32::MAX);
-    let least = facts.policy.sizing.confident_samples;
-    let window = Window {
-        from: known.runs.iter().map(|run| run.step.started_at).min()?,
-        to: known.runs.iter().map(|run| run.step.observed_at).max()?,
-    };
-    let is_enough = q.holds(
-        "How many tasks ended on its on-demand machines?",
-        (runs, format_args!("at least {least}")),
-        (runs >= least).then_some(true),
-    ) && q.holds(
-        "Over what time were these tasks observed?",
-        (
-            HumanDuration(window.length()),
-            format_args!("at least {}", HumanDuration(LEAST_SEEN)),
-        ),
-        (window.length() >= LEAST_SEEN).then_some(true),
-    );
-    if !is_enough {
-        return None;
-    }
-    let longest = known.runs.iter().map(|run| run.wall()).max()?;
-    let mut sums = Sums::default();
-    for machine in &known.machines {
-        match on_spot(facts, machine, longest) {
-            Ok((price, spot, often)) => {
-                let there = there(machine, window);
-                let part = |price: UsdPerHour| price.part(there.ppm().into(), 1_000_000);
-                let price = Price {
-                    list: price.list.map(part),
-                    per_hour: part(price.per_hour),
-                    ..price
-                };
-                sums.add(price, part(spot), often.chance_within(hours(longest)));
-            }
-            Err(reason) => {
-                q.holds("What would its machines cost on spot?", (&reason, ""), None);
-                let id = format!("environment/{name}");
-                return Some(Verdict::undetermined(KIND, &id, Some(name), reason));
-            }
+    let tasks = enough_tasks(facts, known, q)?;
+    let sums = match sum_up(facts, known, tasks) {
+        Ok(sums) => sums,
+        Err(reason) => {
+            q.holds("What would its machines cost on spot?", (&reason, ""), None);
+            let name = Some(environment.name.as_str());
+            let id = environment.id();
+            return Some(Verdict::undetermined(KIND, &id, name, reason));
         }
-    }
+    };
     let saved = UsdPerHour(sums.now.0 - sums.spot.0);
     let least = facts.policy.overprovisioned.min_saving();
     if !q.holds(
@@ -188,25 +169,83 @@ fn judge_one(
     ) {
         return None;
     }
-    let first = known.machines.first()?;
-    let price = facts.price_of(first)?;
-    let list = sums.list.map(|list| UsdPerHour(list.0 - sums.spot.0));
-    Some(Verdict::Waste(Box::new(Finding {
-        id: Finding::id_in(
-            KIND,
-            account.as_ref(),
-            region,
-            &format!("environment/{name}"),
+    let price = Price {
+        per_hour: saved,
+        list: sums.list.map(|list| UsdPerHour(list.0 - sums.spot.0)),
+        ..facts.price_of(known.machines.first()?)?
+    };
+    let cost = price.wasted_over(tasks.window);
+    let found = found(environment, known, tasks, &sums, cost)?;
+    Some(Verdict::Waste(Box::new(found)))
+}
+
+/// The observed tasks of an environment.
+#[derive(Clone, Copy)]
+struct ObservedTasks {
+    /// Number of tasks that ended.
+    ended: u32,
+    window: Window,
+    longest: Duration,
+}
+
+/// The observed tasks, if they are enough for an evaluation.
+fn enough_tasks(
+    facts: &Facts<'_>,
+    known: &OnDemand<'_>,
+    q: &mut RuleTrace,
+) -> Option<ObservedTasks> {
+    let has_ended = |run: &&&SeenRun<'_>| run.step.usage.end != StepEnd::Running;
+    let ended = known.runs.iter().filter(has_ended).count();
+    let ended = u32::try_from(ended).unwrap_or(u32::MAX);
+    let least = facts.policy.sizing.confident_samples;
+    let window = Window {
+        from: known.runs.iter().map(|run| run.step.started_at).min()?,
+        to: known.runs.iter().map(|run| run.step.observed_at).max()?,
+    };
+    let is_enough = q.holds(
+        "How many tasks ended on its on-demand machines?",
+        (ended, format_args!("at least {least}")),
+        (ended >= least).then_some(true),
+    ) && q.holds(
+        "Over what time were these tasks observed?",
+        (
+            HumanDuration(window.length()),
+            format_args!("at least {}", HumanDuration(LEAST_SEEN)),
         ),
-        kind: KIND,
+        (window.length() >= LEAST_SEEN).then_some(true),
+    );
+    let longest = known.runs.iter().map(|run| run.wall()).max()?;
+    is_enough.then_some(ObservedTasks {
+        ended,
         window,
+        longest,
+    })
+}
+
+fn found(
+    environment: &Environment,
+    known: &OnDemand<'_>,
+    tasks: ObservedTasks,
+    sums: &Sums,
+    cost: Cost,
+) -> Option<Finding> {
+    let Environment {
+        region,
+        name,
+        account,
+    } = environment;
+    let origins = known.runs.iter().map(|run| run.step.origin);
+    Some(Finding {
+        id: Finding::id_in(KIND, account.as_ref(), region, &environment.id()),
+        kind: KIND,
+        window: tasks.window,
         coverage: None,
         evidence: Evidence::PurchaseOption(PurchaseOption::OnDemand {
             machines: u32::try_from(known.machines.len()).unwrap_or(u32::MAX),
             now: sums.now,
             spot: sums.spot,
-            runs,
-            longest,
+            runs: tasks.ended,
+            longest: tasks.longest,
             interrupted: sums.interrupted?,
             // The score of the recommended machines is added later.
             score: None,
@@ -217,38 +256,19 @@ fn judge_one(
                      must be able to restart"
                 .into(),
         },
-        cost: Some(Cost {
-            per_hour: saved,
-            basis: price.basis,
-            list_per_hour: list,
-            spent: saved.over(window.length()),
-            saving_a_month: saved.a_month(),
-            counted: None,
-            price_as_of: price.as_of,
-            list_as_of: price.list_as_of,
-        }),
+        cost: Some(cost),
         remedy: remedy(region, name),
         recommendation: None,
         steps: Vec::new(),
         resource: Resource {
-            tags: BTreeMap::new(),
-            id: format!("environment/{name}"),
-            name: Some(name.to_owned()),
-            region: region.clone(),
             account: account.clone(),
-            node: None,
-            owner: first.owner().map(str::to_owned),
-            instance_type: None,
+            owner: known.machines.first()?.owner().map(str::to_owned),
             market: Some(Market::OnDemand),
-            controller: Some(Controller::BatchEnvironment(name.to_owned())),
-            origin: known
-                .runs
-                .iter()
-                .map(|run| run.step.origin)
-                .max()
-                .unwrap_or(Origin::Measured),
+            controller: Some(Controller::BatchEnvironment(name.clone())),
+            origin: origins.max().unwrap_or(Origin::Measured),
+            ..Resource::named(environment.id(), name, region)
         },
-    })))
+    })
 }
 
 /// Part of a window in which a machine existed; 0 if unknown. A machine that Batch started an hour
@@ -284,6 +304,23 @@ impl Sums {
         let chance = Share::from_ppm((chance * 1e6) as u32);
         self.interrupted = self.interrupted.max(Some(chance));
     }
+}
+
+/// Sums up the machines of an environment. The error is the reason why a price is unknown.
+fn sum_up(facts: &Facts<'_>, known: &OnDemand<'_>, tasks: ObservedTasks) -> Result<Sums, String> {
+    let mut sums = Sums::default();
+    for machine in &known.machines {
+        let (price, spot, often) = on_spot(facts, machine, tasks.longest)?;
+        let there = there(machine, tasks.window);
+        let part = |price: UsdPerHour| price.part(there.ppm().into(), 1_000_000);
+        let price = Price {
+            list: price.list.map(part),
+            per_hour: part(price.per_hour),
+            ..price
+        };
+        sums.add(price, part(spot), often.chance_within(hours(tasks.longest)));
+    }
+    Ok(sums)
 }
 
 /// Current and spot price of a machine, if each task takes as long as the longest. The error is the

@@ -86,18 +86,15 @@ fn judge_one(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Opti
     );
     let newest = *runs.iter().max_by_key(|run| run.step.observed_at)?;
     let requested = step.profiled.1.requested();
-    let Sized {
-        request: sized,
-        risk,
-    } = need::within(requested, &step.profiled.1.need);
+    let sized = need::within(requested, &step.profiled.1.need);
     let bound = Share::from_ppm(facts.policy.overprovisioned.needed_share_ppm);
     if !q.holds(
         "How much does the step need, with headroom, of its request?",
         (
-            format_args!("{} of {}", worded(sized), worded(requested)),
+            format_args!("{} of {}", worded(sized.request), worded(requested)),
             format_args!("at most {bound} of both"),
         ),
-        far_less(bound, requested, sized),
+        far_less(bound, requested, sized.request),
     ) {
         return None;
     }
@@ -109,15 +106,11 @@ fn judge_one(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Opti
         price.map(|_| true),
     );
     let Some(price) = price else {
-        return Some(Verdict::undetermined(
-            KIND,
-            name,
-            Some(name),
-            format!("the price of {kind} is unknown"),
-        ));
+        let reason = format!("the price of {kind} is unknown");
+        return Some(Verdict::undetermined(KIND, name, Some(name), reason));
     };
     let now = newest.part_of(facts, price.per_hour, requested)?;
-    let then = newest.part_of(facts, price.per_hour, sized)?;
+    let then = newest.part_of(facts, price.per_hour, sized.request)?;
     let saved = UsdPerHour(now.0 - then.0);
     let saving = price.scaled(saved, price.per_hour);
     let seen = Seen::of(facts, name, runs)?;
@@ -125,30 +118,40 @@ fn judge_one(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Opti
     if !q.saves_enough(facts, &cost) {
         return None;
     }
-    let offers = offers(facts, step.profiles, step.profiled, sized);
     let recommendation = Recommendation {
-        current: requested,
-        recommended: sized,
-        samples: seen.samples,
-        placement: best(facts, &offers).or_else(|| place(facts, newest.instance, sized)),
-        risk,
-        offers,
         current_per_hour: Some(now),
         recommended_per_hour: Some(then),
+        ..recommend(facts, step, newest, sized)
+    };
+    let found = found(facts, newest, &seen, cost, recommendation);
+    Some(Verdict::Waste(Box::new(found)))
+}
+
+/// The recommended request and machines, without the costs per hour.
+fn recommend(
+    facts: &Facts<'_>,
+    step: &SizedStep<'_>,
+    newest: &Run<'_>,
+    sized: Sized,
+) -> Recommendation {
+    let offers = offers(facts, step.profiles, step.profiled, sized.request);
+    let fitting = best(facts, &offers);
+    Recommendation {
+        current: step.profiled.1.requested(),
+        recommended: sized.request,
+        samples: u32::try_from(step.runs.len()).unwrap_or(u32::MAX),
+        placement: fitting.or_else(|| place(facts, newest.instance, sized.request)),
+        risk: sized.risk,
+        offers,
+        current_per_hour: None,
+        recommended_per_hour: None,
         assumptions: vec![
             "a task costs the largest of its shares of the machine's cores, memory and GPUs"
                 .into(),
             "the step continues to run as often as since its first observed task (at least one day)"
                 .into(),
         ],
-    };
-    Some(Verdict::Waste(Box::new(found(
-        facts,
-        newest,
-        &seen,
-        cost,
-        recommendation,
-    ))))
+    }
 }
 
 /// Whether both the needed cores and the needed memory are small compared with the request. Only

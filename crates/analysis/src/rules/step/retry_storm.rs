@@ -54,14 +54,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
     let lost = failed.iter().map(|run| run.wall()).sum();
     let advice = "Fix the cause before the next attempt. Configure the retry strategy not to retry \
                   exit codes that fail every time.";
-    let mut ends: BTreeMap<StepEnd, u32> = BTreeMap::new();
-    for run in &failed {
-        *ends.entry(run.step.usage.end).or_default() += 1;
-    }
-    let mut ends: Vec<Ended> = (ends.into_iter())
-        .map(|(end, runs)| Ended { end, runs })
-        .collect();
-    ends.sort_by_key(|ended| Reverse(ended.runs));
+    let ends = count_ends(&failed);
     let wrong = Wrong {
         kind: KIND,
         trouble: Trouble::Retries {
@@ -82,6 +75,18 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
         advice: advice.to_owned(),
     };
     step.found(facts, failed, wrong)
+}
+
+/// How the tasks ended, the most frequent first.
+fn count_ends(runs: &[&SeenRun<'_>]) -> Vec<Ended> {
+    let mut ends: BTreeMap<StepEnd, u32> = BTreeMap::new();
+    for run in runs {
+        *ends.entry(run.step.usage.end).or_default() += 1;
+    }
+    let ends = ends.into_iter().map(|(end, runs)| Ended { end, runs });
+    let mut ends: Vec<Ended> = ends.collect();
+    ends.sort_by_key(|ended| Reverse(ended.runs));
+    ends
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use ebb_model::finding::Action;
 use ebb_model::finding::evidence::causes::Causes;
 use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
+use ebb_node_state::node_state::NodeState;
 use ebb_telemetry::step::resource_usage::TaskState;
 use ebb_telemetry::time::Window;
 use ebb_telemetry::units::{HumanDuration, Share};
@@ -21,45 +22,19 @@ const KIND: FindingKind = FindingKind::StalledStep;
 pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let run = it.run;
     let causes = Causes::of_waiting(&run.step.usage.detail.states);
-    // An idle server does not wait in these states.
-    let on_disk = |causes: &Causes| {
-        matches!(
-            causes.main.state,
-            TaskState::Disk | TaskState::PageFault | TaskState::Lock
-        )
-    };
-    let hangs = it.is_there_to_end() || causes.as_ref().is_some_and(on_disk);
-    let patience = facts.policy.step.stalled();
-    let rests_itself = q.holds(
-        "Is it a pipeline task, or does it wait for disk, page faults or a lock?",
-        (if hangs { "yes" } else { "no" }, ""),
-        hangs,
-    ) && q.holds(
-        "How long was it without CPU usage, I/O and new processes?",
-        (HumanDuration(run.quiet()), HumanDuration(patience)),
-        run.quiet() >= patience,
-    );
-    if !rests_itself {
+    if !makes_no_progress(facts, it, causes, q) {
         return None;
     }
     let state = facts.state.nodes.get(&run.step.node)?;
-    let rests = state.active_until.is_none_or(|until| {
-        let quiet = state
-            .latest
-            .as_ref()
-            .map(|latest| latest.end.duration_since(until));
-        quiet.is_none_or(|quiet| quiet >= facts.policy.idle.after().try_into().unwrap_or(quiet))
-    });
     let window = Window {
         from: run.step.last_progress_at,
         to: run.step.observed_at,
     };
     let tick = facts.policy.activity.tick();
     let seen = state.seen.coverage(window.from, window.to, tick);
-    let (seen, enough) = (
-        seen.unwrap_or(Share::NONE),
-        facts.policy.idle.min_coverage(),
-    );
+    let seen = seen.unwrap_or(Share::NONE);
+    let enough = facts.policy.idle.min_coverage();
+    let rests = is_idle(facts, state);
     let goes_on = q.holds(
         "Are other tasks on its node active?",
         (
@@ -97,6 +72,43 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
             advice: advice(causes),
         },
     ))
+}
+
+/// Whether a task hangs for longer than the policy allows.
+fn makes_no_progress(
+    facts: &Facts<'_>,
+    it: &UnderWay<'_>,
+    causes: Option<Causes>,
+    q: &mut RuleTrace,
+) -> bool {
+    // An idle server does not wait in these states.
+    let hangs_in = |causes: Causes| {
+        matches!(
+            causes.main.state,
+            TaskState::Disk | TaskState::PageFault | TaskState::Lock
+        )
+    };
+    let hangs = it.is_there_to_end() || causes.is_some_and(hangs_in);
+    let patience = facts.policy.step.stalled();
+    let quiet = it.run.quiet();
+    q.holds(
+        "Is it a pipeline task, or does it wait for disk, page faults or a lock?",
+        (if hangs { "yes" } else { "no" }, ""),
+        hangs,
+    ) && q.holds(
+        "How long was it without CPU usage, I/O and new processes?",
+        (HumanDuration(quiet), HumanDuration(patience)),
+        quiet >= patience,
+    )
+}
+
+/// Whether nothing was active on a node for as long as the idle rule requires.
+fn is_idle(facts: &Facts<'_>, state: &NodeState) -> bool {
+    state.active_until.is_none_or(|until| {
+        let latest = state.latest.as_ref();
+        let quiet = latest.map(|latest| latest.end.duration_since(until));
+        quiet.is_none_or(|quiet| quiet >= facts.policy.idle.after().try_into().unwrap_or(quiet))
+    })
 }
 
 /// Advice for the state in which the task waits.

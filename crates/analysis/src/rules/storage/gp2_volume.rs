@@ -65,18 +65,7 @@ fn as_gp3(facts: &Facts<'_>, region: &Region, size_gib: u64) -> Option<Usd> {
 }
 
 fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
-    // Another rule covers volumes without a machine.
-    let machines = volume.attached_to.len();
-    let is_asked = q.holds(
-        "What is the volume type?",
-        (&volume.volume_type, "gp2"),
-        volume.volume_type == "gp2",
-    ) && q.holds(
-        "To how many instances is the volume attached?",
-        (machines, "at least 1"),
-        machines > 0,
-    );
-    if !is_asked {
+    if !is_gp2_in_use(volume, q) {
         return None;
     }
     let (iops, mibps) = needed(volume.size_gib);
@@ -92,6 +81,10 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Ve
     {
         return None;
     }
+    let reason = match volume.size_gib <= SMALL_GIB {
+        true => "gp3 has the same IOPS and 125 instead of 128 MiB/s at a lower list price",
+        false => "gp3 has the same IOPS and throughput at a lower list price",
+    };
     Some(storage_cost::found(
         facts,
         storage_cost::StorageWaste {
@@ -108,14 +101,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Ve
             },
             confidence: Confidence {
                 level: Level::High,
-                reason: match volume.size_gib <= SMALL_GIB {
-                    true => {
-                        "gp3 has the same IOPS and 125 instead of 128 MiB/s at a lower list \
-                             price"
-                    }
-                    false => "gp3 has the same IOPS and throughput at a lower list price",
-                }
-                .into(),
+                reason: reason.into(),
             },
             saving_a_month: saving,
             remedy: Remedy {
@@ -131,6 +117,20 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Ve
             },
         },
     ))
+}
+
+fn is_gp2_in_use(volume: &Volume, q: &mut RuleTrace) -> bool {
+    // Another rule covers volumes without a machine.
+    let machines = volume.attached_to.len();
+    q.holds(
+        "What is the volume type?",
+        (&volume.volume_type, "gp2"),
+        volume.volume_type == "gp2",
+    ) && q.holds(
+        "To how many instances is the volume attached?",
+        (machines, "at least 1"),
+        machines > 0,
+    )
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Old snapshot: its volume no longer exists, no image uses it, and no backup policy deletes it.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_model::confidence::{Confidence, Level};
@@ -39,36 +38,7 @@ pub(crate) fn explain(facts: &Facts<'_>, snapshot: &Snapshot) -> Vec<Check> {
 }
 
 fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut RuleTrace) -> Option<Verdict> {
-    let storage = &facts.inventory.storage;
-    let has_volume = |id: &String| storage.volumes.contains_key(id);
-    let is_kept =
-        |tags: &BTreeMap<String, String>| KEPT_BY_POLICY.iter().any(|tag| tags.contains_key(*tag));
-    // The list of volumes must be complete; otherwise every volume would seem deleted.
-    let (account, region) = (snapshot.account.as_ref(), snapshot.region.as_str());
-    let mut gaps = facts.inventory.gaps.iter();
-    let volumes_told = !gaps.any(|gap| gap.may_hide_from(account, region, &[VOLUMES]));
-    let volume = snapshot.volume.as_ref();
-    let images = snapshot.images.as_ref().map(Vec::len);
-    let shown = images.map_or("unknown".to_owned(), |images| images.to_string());
-    let yes_or_no = |yes| if yes { "yes" } else { "no" };
-    let of_nothing = q.holds(
-        "Could all resources of its region be read?",
-        (yes_or_no(volumes_told), "yes"),
-        volumes_told.then_some(true),
-    ) && q.holds(
-        "Does its source volume exist?",
-        (yes_or_no(volume.is_some_and(has_volume)), "no"),
-        !volume.is_some_and(has_volume),
-    ) && q.holds(
-        "How many AMIs use the snapshot?",
-        (shown, 0),
-        images.map(|images| images == 0),
-    ) && q.holds(
-        "Does a backup policy keep the snapshot?",
-        (yes_or_no(is_kept(&snapshot.tags)), "no"),
-        !is_kept(&snapshot.tags),
-    );
-    if !of_nothing {
+    if !is_unused(facts, snapshot, q) {
         return None;
     }
     let after = Duration::from_secs(facts.policy.storage.snapshot_after_seconds);
@@ -118,6 +88,40 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut RuleTrace) -> Optio
             },
         },
     ))
+}
+
+/// Whether no volume, image and backup policy needs the snapshot.
+fn is_unused(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut RuleTrace) -> bool {
+    let volumes = &facts.inventory.storage.volumes;
+    let volume = snapshot.volume.as_ref();
+    let has_volume = volume.is_some_and(|id| volumes.contains_key(id));
+    let is_kept = KEPT_BY_POLICY
+        .iter()
+        .any(|tag| snapshot.tags.contains_key(*tag));
+    // The list of volumes must be complete; otherwise every volume would seem deleted.
+    let (account, region) = (snapshot.account.as_ref(), snapshot.region.as_str());
+    let mut gaps = facts.inventory.gaps.iter();
+    let volumes_told = !gaps.any(|gap| gap.may_hide_from(account, region, &[VOLUMES]));
+    let images = snapshot.images.as_ref().map(Vec::len);
+    let shown = images.map_or("unknown".to_owned(), |images| images.to_string());
+    let yes_or_no = |yes| if yes { "yes" } else { "no" };
+    q.holds(
+        "Could all resources of its region be read?",
+        (yes_or_no(volumes_told), "yes"),
+        volumes_told.then_some(true),
+    ) && q.holds(
+        "Does its source volume exist?",
+        (yes_or_no(has_volume), "no"),
+        !has_volume,
+    ) && q.holds(
+        "How many AMIs use the snapshot?",
+        (shown, 0),
+        images.map(|images| images == 0),
+    ) && q.holds(
+        "Does a backup policy keep the snapshot?",
+        (yes_or_no(is_kept), "no"),
+        !is_kept,
+    )
 }
 
 fn a_month(facts: &Facts<'_>, snapshot: &Snapshot) -> Option<Usd> {

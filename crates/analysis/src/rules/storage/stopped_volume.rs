@@ -29,14 +29,7 @@ pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
 }
 
 fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
-    let stopped: Option<Vec<(&Instance, Timestamp)>> = volume
-        .attached_to
-        .iter()
-        .map(|node| {
-            let instance = facts.inventory.instances.get(node)?;
-            Some((instance, instance.stopped_since()?))
-        })
-        .collect();
+    let stopped = stopped_instances(facts, volume);
     let all = stopped.as_ref().map_or(0, Vec::len);
     let last = stopped.and_then(|all| all.into_iter().max_by_key(|(_, since)| *since));
     let machines = volume.attached_to.len();
@@ -91,6 +84,18 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Ve
             },
         },
     ))
+}
+
+/// The instances of a volume, each with the time since it is stopped; `None` if one is not.
+fn stopped_instances<'a>(
+    facts: &Facts<'a>,
+    volume: &Volume,
+) -> Option<Vec<(&'a Instance, Timestamp)>> {
+    let instances = volume.attached_to.iter().map(|node| {
+        let instance = facts.inventory.instances.get(node)?;
+        Some((instance, instance.stopped_since()?))
+    });
+    instances.collect()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use ebb_telemetry::units::{CpuTime, HumanDuration};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::evidence::causes::Causes;
+use crate::finding::evidence::optional;
 use crate::inventory::batch::job::JobStatus;
 
 /// A job, worker, queue or environment without progress.
@@ -136,6 +137,7 @@ impl Stuck {
 }
 
 impl fmt::Display for StuckJob {
+    #[expect(clippy::too_many_lines, reason = "one sentence for each way to hang")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = self.stuck_for.map(|time| HumanDuration(time).to_string());
         let time = time.as_deref().unwrap_or("an unknown time");
@@ -150,18 +152,13 @@ impl fmt::Display for StuckJob {
                     1 => "process",
                     _ => "processes",
                 };
+                let causes = optional(": ", causes.as_ref());
+                let tool = optional(" (mostly ", tool.as_ref().map(|tool| format!("{tool})")));
                 write!(
                     f,
                     "RUNNING without CPU usage, I/O or a new process for {time} (since its start: \
-                     {cpu} of CPU, {processes} {noun})"
-                )?;
-                if let Some(causes) = causes {
-                    write!(f, ": {causes}")?;
-                }
-                match tool {
-                    Some(tool) => write!(f, " (mostly {tool})"),
-                    None => Ok(()),
-                }
+                     {cpu} of CPU, {processes} {noun}){causes}{tool}"
+                )
             }
             Stuck::Blocked { reason } => {
                 write!(f, "RUNNABLE for {time} and cannot start: {reason}")
@@ -198,12 +195,15 @@ impl fmt::Display for StuckJob {
                 HumanDuration(*silent_for)
             ),
             Stuck::NeverJoined { lives } => {
-                write!(f, "started {time} ago and never joined its ECS cluster")?;
-                f.write_str(match lives {
+                let probe = match lives {
                     Some(true) => ", although its probe sends heartbeats",
                     Some(false) => ", and its probe sends no heartbeats",
                     None => "",
-                })
+                };
+                write!(
+                    f,
+                    "started {time} ago and never joined its ECS cluster{probe}"
+                )
             }
             Stuck::Invalid { reason } => write!(f, "status INVALID: {reason}"),
         }

@@ -8,6 +8,7 @@ use ebb_telemetry::units::{Bytes, CpuTime, HumanDuration, MilliCores, Share};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::evidence::causes::{Causes, Ended, Tools};
+use crate::finding::evidence::optional;
 
 /// A failure or slowdown of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,18 +136,18 @@ impl Trouble {
 
 impl fmt::Display for StepTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.trouble.fmt(f)?;
-        if let Some(causes) = &self.causes {
-            write!(f, ": {causes}")?;
-        }
-        match &self.tools {
-            Some(tools) => write!(f, " (mostly {tools})"),
-            None => Ok(()),
-        }
+        let causes = optional(": ", self.causes.as_ref());
+        let tools = self.tools.as_ref();
+        let tools = optional(" (mostly ", tools.map(|tools| format!("{tools})")));
+        write!(f, "{}{causes}{tools}", self.trouble)
     }
 }
 
 impl fmt::Display for Trouble {
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one sentence for each kind of trouble"
+    )]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfMemory {
@@ -154,16 +155,12 @@ impl fmt::Display for Trouble {
                 runs,
                 limit,
                 peak,
-            } => {
-                write!(f, "{kills} of {runs} tasks were OOM-killed")?;
-                if let Some(limit) = limit {
-                    write!(f, ", with a memory limit of {limit}")?;
-                }
-                match peak {
-                    Some(peak) => write!(f, " and an observed peak of {}", peak.bytes),
-                    None => Ok(()),
-                }
-            }
+            } => write!(
+                f,
+                "{kills} of {runs} tasks were OOM-killed{}{}",
+                optional(", with a memory limit of ", *limit),
+                optional(" and an observed peak of ", peak.map(|peak| peak.bytes))
+            ),
             Self::Retries {
                 failed,
                 runs,
@@ -171,17 +168,13 @@ impl fmt::Display for Trouble {
                 newest,
                 main,
                 runner_up,
-            } => {
-                let lost = HumanDuration(*lost);
-                write!(f, "{failed} of {runs} tasks failed ({lost} of work lost)")?;
-                if let Some(main) = main.filter(|_| runner_up.is_some()) {
-                    write!(f, ": {main}")?;
-                }
-                if let Some(next) = runner_up {
-                    write!(f, " and {next}")?;
-                }
-                write!(f, "; the newest {newest}")
-            }
+            } => write!(
+                f,
+                "{failed} of {runs} tasks failed ({} of work lost){}{}; the newest {newest}",
+                HumanDuration(*lost),
+                optional(": ", main.filter(|_| runner_up.is_some())),
+                optional(" and ", *runner_up)
+            ),
             Self::Stalled { stalled_for } => write!(
                 f,
                 "no CPU usage, I/O or new process for {}",
@@ -198,13 +191,14 @@ impl fmt::Display for Trouble {
                 HumanDuration(*waited),
                 neighbours.as_cores()
             ),
-            Self::Waiting { part, usual } => {
-                write!(f, "waiting for {part} of its time")?;
-                match usual {
-                    Some(usual) => write!(f, ", compared with {usual} in earlier tasks"),
-                    None => Ok(()),
-                }
-            }
+            Self::Waiting { part, usual } => write!(
+                f,
+                "waiting for {part} of its time{}",
+                optional(
+                    ", compared with ",
+                    usual.map(|usual| format!("{usual} in earlier tasks"))
+                )
+            ),
             Self::Spinning {
                 unmoved_for,
                 longest,
@@ -236,14 +230,16 @@ impl fmt::Display for Trouble {
                 major_faults,
                 limit_hits,
             } => {
-                write!(f, "used {} of its memory limit of {limit}", held.bytes)?;
-                if let Some(hits) = limit_hits.filter(|hits| *hits > 0) {
-                    write!(f, ", reached the limit {hits} times")?;
-                }
-                match major_faults {
-                    Some(faults) => write!(f, ", {faults} page faults waited for disk"),
-                    None => Ok(()),
-                }
+                let hits = limit_hits.filter(|hits| *hits > 0);
+                let hits = hits.map(|hits| format!("reached the limit {hits} times"));
+                let faults = major_faults.map(|n| format!("{n} page faults waited for disk"));
+                write!(
+                    f,
+                    "used {} of its memory limit of {limit}{}{}",
+                    held.bytes,
+                    optional(", ", hits),
+                    optional(", ", faults)
+                )
             }
             Self::Short {
                 full,

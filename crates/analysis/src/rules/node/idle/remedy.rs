@@ -29,84 +29,82 @@ fn by_keeper(
     keeper: &KeptAliveBy,
     remedy: Remedy,
 ) -> Remedy {
-    let region = &instance.region;
-    let first = match keeper {
-        KeptAliveBy::QuietStep(name) => {
-            format!("Terminate task {name} if nobody needs it.")
+    let advice = match keeper {
+        KeptAliveBy::DaemonTasks(_) => return replace_daemon_service(facts, instance),
+        KeptAliveBy::MinimumCapacity(vcpus) => {
+            return reduce_minimum_vcpus(facts, instance, *vcpus);
         }
-        KeptAliveBy::Login(name) => {
-            format!("Close login {name}, and let idle sessions end automatically (TMOUT).")
-        }
+        KeptAliveBy::QuietStep(name) => format!(
+            "Terminate task {name} if nobody needs it. {}",
+            remedy.advice
+        ),
+        KeptAliveBy::Login(name) => format!(
+            "Close login {name}, and let idle sessions end automatically (TMOUT). {}",
+            remedy.advice
+        ),
         KeptAliveBy::Notebook(name) => format!(
             "Save and shut down notebook {name}. Configure its server to stop idle kernels and \
              itself (MappingKernelManager.cull_idle_timeout, \
-             ServerApp.shutdown_no_activity_timeout)."
+             ServerApp.shutdown_no_activity_timeout). {}",
+            remedy.advice
         ),
-        KeptAliveBy::DaemonTasks(_) => {
-            let worker = facts.inventory.batch.container_instances.on(&instance.id);
-            return Remedy {
-                action: Action::Reconfigure,
-                advice: "AWS Batch does not scale in an instance with a running ECS task. Remove \
-                         the daemon service from the cluster, and start it with systemd in the \
-                         launch template instead."
-                    .into(),
-                command: worker.map(|(arn, worker)| {
-                    let cluster = &worker.cluster_arn;
-                    format!(
-                        "aws ecs list-tasks --region {region} {} {}",
-                        option("--cluster", cluster),
-                        option("--container-instance", arn)
-                    )
-                }),
-            };
-        }
-        KeptAliveBy::MinimumCapacity(vcpus) => {
-            return Remedy {
-                action: Action::ScaleIn,
-                advice: format!(
-                    "Set the minimum vCPUs of the compute environment to 0 instead of {vcpus}, or \
-                     to the constant need of its queue. AWS Batch starts instances when jobs \
-                     arrive."
-                ),
-                command: environment(facts, instance).map(|environment| {
-                    format!(
-                        "aws batch update-compute-environment --region {region} \
-                         {} --compute-resources minvCpus=0",
-                        option("--compute-environment", &environment.name)
-                    )
-                }),
-            };
-        }
         KeptAliveBy::DisabledEnvironment => {
-            return Remedy {
-                advice:
-                    "Set the minimum vCPUs of the disabled compute environment to 0, or delete the \
-                     environment. AWS Batch does not terminate the instances of a disabled \
-                     environment."
-                        .into(),
-                ..remedy
-            };
+            "Set the minimum vCPUs of the disabled compute environment to 0, or delete the \
+             environment. AWS Batch does not terminate the instances of a disabled environment."
+                .into()
         }
-        KeptAliveBy::ScaleInDelay(minutes) => {
-            return Remedy {
-                advice: format!(
-                    "AWS Batch should have terminated this instance {minutes} min after its last \
-                     job. Check whether waiting jobs need it, and shorten the scale-in delay if \
-                     jobs are rare."
-                ),
-                ..remedy
-            };
-        }
+        KeptAliveBy::ScaleInDelay(minutes) => format!(
+            "AWS Batch should have terminated this instance {minutes} min after its last job. \
+             Check whether waiting jobs need it, and shorten the scale-in delay if jobs are rare."
+        ),
     };
+    Remedy { advice, ..remedy }
+}
+
+fn replace_daemon_service(facts: &Facts<'_>, instance: &Instance) -> Remedy {
+    let worker = facts.inventory.batch.container_instances.on(&instance.id);
     Remedy {
-        advice: format!("{first} {}", remedy.advice),
-        ..remedy
+        action: Action::Reconfigure,
+        advice: "AWS Batch does not scale in an instance with a running ECS task. Remove the \
+                 daemon service from the cluster, and start it with systemd in the launch template \
+                 instead."
+            .into(),
+        command: worker.map(|(arn, worker)| {
+            format!(
+                "aws ecs list-tasks --region {} {} {}",
+                instance.region,
+                option("--cluster", &worker.cluster_arn),
+                option("--container-instance", arn)
+            )
+        }),
+    }
+}
+
+fn reduce_minimum_vcpus(facts: &Facts<'_>, instance: &Instance, vcpus: u32) -> Remedy {
+    Remedy {
+        action: Action::ScaleIn,
+        advice: format!(
+            "Set the minimum vCPUs of the compute environment to 0 instead of {vcpus}, or to the \
+             constant need of its queue. AWS Batch starts instances when jobs arrive."
+        ),
+        command: environment(facts, instance).map(|environment| {
+            format!(
+                "aws batch update-compute-environment --region {} {} --compute-resources \
+                 minvCpus=0",
+                instance.region,
+                option("--compute-environment", &environment.name)
+            )
+        }),
     }
 }
 
 fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy {
-    let region = &instance.region;
     match controller {
+        Some(controller) => Remedy {
+            action: Action::ScaleIn,
+            advice: advise_scale_in(controller),
+            command: Some(describe(instance, controller)),
+        },
         None => Remedy {
             action: Action::Stop,
             advice: match instance.owner() {
@@ -117,77 +115,78 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
             },
             command: Some(stop(instance)),
         },
-        Some(Controller::AutoScalingGroup(name)) => Remedy {
-            action: Action::ScaleIn,
-            advice:
-                "Reduce the minimum or desired size of the Auto Scaling group. The group would \
-                 replace an instance that you stop manually."
-                    .into(),
-            command: Some(format!(
-                "aws autoscaling describe-auto-scaling-groups --region {region} {}",
-                option("--auto-scaling-group-names", name)
-            )),
-        },
-        Some(Controller::BatchEnvironment(name)) => Remedy {
-            action: Action::ScaleIn,
-            advice: "Reduce the minimum vCPUs of the compute environment, or find out why AWS \
-                     Batch does not scale in this instance."
-                .into(),
-            command: Some(format!(
-                "aws batch describe-compute-environments --region {region} {}",
-                option("--compute-environments", name)
-            )),
-        },
-        Some(Controller::InstanceGroup(name)) => Remedy {
-            action: Action::ScaleIn,
-            advice: format!(
-                "Reduce the size of managed instance group {name}. The group would replace an \
-                 instance that you stop manually."
+    }
+}
+
+fn advise_scale_in(controller: &Controller) -> String {
+    match controller {
+        Controller::AutoScalingGroup(_) => {
+            "Reduce the minimum or desired size of the Auto Scaling group. The group would replace \
+             an instance that you stop manually."
+                .into()
+        }
+        Controller::BatchEnvironment(_) => {
+            "Reduce the minimum vCPUs of the compute environment, or find out why AWS Batch does \
+             not scale in this instance."
+                .into()
+        }
+        Controller::InstanceGroup(name) => format!(
+            "Reduce the size of managed instance group {name}. The group would replace an instance \
+             that you stop manually."
+        ),
+        Controller::EksNodegroup(name) => {
+            format!("Reduce the minimum size of EKS node group {name}.")
+        }
+        Controller::KarpenterNodePool(name) => format!(
+            "Configure node pool {name} to consolidate empty nodes (consolidationPolicy, \
+             consolidateAfter), and find the pod that prevents this."
+        ),
+        Controller::EmrCluster(_) => {
+            "Enable managed scaling and an auto-termination policy on the EMR cluster.".into()
+        }
+        Controller::ParallelCluster(_) => {
+            "Reduce MinCount of the queue, or its ScaledownIdletime.".into()
+        }
+    }
+}
+
+/// Command that shows the controller of a node.
+fn describe(instance: &Instance, controller: &Controller) -> String {
+    let region = &instance.region;
+    match controller {
+        Controller::AutoScalingGroup(name) => format!(
+            "aws autoscaling describe-auto-scaling-groups --region {region} {}",
+            option("--auto-scaling-group-names", name)
+        ),
+        Controller::BatchEnvironment(name) => format!(
+            "aws batch describe-compute-environments --region {region} {}",
+            option("--compute-environments", name)
+        ),
+        Controller::InstanceGroup(name) => format!(
+            "gcloud compute instance-groups managed list --filter {}",
+            quoted(&format!("name={name}"))
+        ),
+        Controller::EksNodegroup(name) => match instance.tags.get("eks:cluster-name") {
+            Some(cluster) => format!(
+                "aws eks describe-nodegroup --region {region} {} {}",
+                option("--cluster-name", cluster),
+                option("--nodegroup-name", name)
             ),
-            command: Some(format!(
-                "gcloud compute instance-groups managed list --filter {}",
-                quoted(&format!("name={name}"))
-            )),
+            None => {
+                format!("https://{region}.console.aws.amazon.com/eks/clusters?region={region}")
+            }
         },
-        Some(Controller::EksNodegroup(name)) => Remedy {
-            action: Action::ScaleIn,
-            advice: format!("Reduce the minimum size of EKS node group {name}."),
-            command: Some(match instance.tags.get("eks:cluster-name") {
-                Some(cluster) => format!(
-                    "aws eks describe-nodegroup --region {region} {} {}",
-                    option("--cluster-name", cluster),
-                    option("--nodegroup-name", name)
-                ),
-                None => {
-                    format!("https://{region}.console.aws.amazon.com/eks/clusters?region={region}")
-                }
-            }),
-        },
-        Some(Controller::KarpenterNodePool(name)) => Remedy {
-            action: Action::ScaleIn,
-            advice: format!(
-                "Configure node pool {name} to consolidate empty nodes (consolidationPolicy, \
-                 consolidateAfter), and find the pod that prevents this."
-            ),
-            command: Some(format!("kubectl get nodepool -o yaml {}", operand(name))),
-        },
-        Some(Controller::EmrCluster(name)) => Remedy {
-            action: Action::ScaleIn,
-            advice: "Enable managed scaling and an auto-termination policy on the EMR cluster."
-                .into(),
-            command: Some(format!(
-                "aws emr describe-cluster --region {region} {}",
-                option("--cluster-id", name)
-            )),
-        },
-        Some(Controller::ParallelCluster(name)) => Remedy {
-            action: Action::ScaleIn,
-            advice: "Reduce MinCount of the queue, or its ScaledownIdletime.".into(),
-            command: Some(format!(
-                "pcluster describe-cluster --region {region} {}",
-                option("--cluster-name", name)
-            )),
-        },
+        Controller::KarpenterNodePool(name) => {
+            format!("kubectl get nodepool -o yaml {}", operand(name))
+        }
+        Controller::EmrCluster(name) => format!(
+            "aws emr describe-cluster --region {region} {}",
+            option("--cluster-id", name)
+        ),
+        Controller::ParallelCluster(name) => format!(
+            "pcluster describe-cluster --region {region} {}",
+            option("--cluster-name", name)
+        ),
     }
 }
 
