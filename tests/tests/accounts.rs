@@ -127,6 +127,10 @@ fn what_refuses_throttles_or_hangs_is_said_and_the_rest_is_whole() -> Result<()>
     runtime.block_on(refused_and_whole())
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "one scenario, read from top to bottom"
+)]
 async fn refused_and_whole() -> Result<()> {
     let account = Simulated::start("accounts.py")?;
     let second = account.text("second");

@@ -336,6 +336,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of cases")]
     fn what_is_stored_or_paid_for_is_explained_up_to_the_question_that_decides() {
         let check = |id: &str, change: &dyn Fn(&mut World), expect: (FindingKind, &str, Speaks)| {
             let mut old = instance(1);

@@ -104,6 +104,7 @@ fn is_known(known: &str, headers: &HeaderMap) -> bool {
 }
 
 /// All endpoints. The handlers describe their parameters and answers.
+#[expect(clippy::too_many_lines, reason = "a flat list of all endpoints")]
 pub(crate) fn endpoints() -> Endpoints {
     let get = |id, summary| Operation::new(id, summary).errors(&[404]);
     let of_one = |id, summary| get(id, summary).errors(&[409]);

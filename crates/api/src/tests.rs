@@ -37,6 +37,7 @@ use crate::answer::MAX_BODY_BYTES;
 use crate::gateway;
 use crate::service::Service;
 
+#[expect(clippy::too_many_lines, reason = "one value with all its fields")]
 fn finding(kind: FindingKind, region: &str, id: &str, name: &str) -> Finding {
     let region = Region::new(region).expect("a region");
     let sized = |cores, gib| SizedRequest {

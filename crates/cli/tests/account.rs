@@ -115,6 +115,10 @@ fn found<'a>(report: &'a Value, kind: &str) -> Vec<&'a str> {
         .collect()
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "one scenario, read from top to bottom"
+)]
 fn an_account_is_scanned_with_the_users_credentials_and_without_a_probe() {
     let account = Account::start().unwrap_or_else(|reason| skip(reason));
     let folder = tempfile::tempdir().expect("a folder");

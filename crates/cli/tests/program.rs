@@ -374,6 +374,10 @@ fn without_credentials_it_says_how_to_get_them() {
 }
 
 #[test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "one scenario, read from top to bottom"
+)]
 fn steps_are_tuned_from_the_demo_account_or_a_report() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("report.json");

@@ -325,6 +325,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a snapshot")]
     fn a_digest_is_stable() {
         let report = testing::small();
         let message = slack(&report, &crate::testing::all_new(&report));

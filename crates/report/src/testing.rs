@@ -114,6 +114,7 @@ pub fn many_hostile(n: usize) -> Report {
 }
 
 /// A report of a deployment with sweeps over several days.
+#[expect(clippy::too_many_lines, reason = "one value with all its fields")]
 pub fn told() -> Report {
     let mut report = small();
     let past = |text: &str, dollars: i64, findings: usize| Past {

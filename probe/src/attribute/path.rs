@@ -208,6 +208,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of cases")]
     fn the_path_of_a_job_names_its_step() {
         use StepKind::{Container, EcsTask, Pod, SlurmJob};
         let check = |path: &str, expect: Option<(StepKind, &str, &str)>| {

@@ -211,6 +211,7 @@ mod tests {
 
     /// Stacks from real kernels, from the top.
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of cases")]
     fn a_stack_tells_what_is_waited_for() {
         let check = |stack: &[&str], expect: TaskState| {
             let mut classifier = WaitClassifier::default();

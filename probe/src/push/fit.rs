@@ -255,6 +255,7 @@ mod tests {
     }
 
     /// A task with every field set and every text of `text_bytes` random characters.
+    #[expect(clippy::too_many_lines, reason = "one value with all its fields")]
     fn full_step(seed: u64, text_bytes: usize) -> StepUsage {
         let text = |n: u64| noise(seed * 1_000 + n, text_bytes);
         let tool = |n: u64| ToolUsage {

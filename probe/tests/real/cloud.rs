@@ -140,6 +140,10 @@ fn observes_while_aws_does_not_answer(node: &Node<'_>) {
     probe.kill();
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "one scenario, read from top to bottom"
+)]
 pub(crate) fn heartbeats_and_steps_arrive_under_the_attested_name() {
     needs_ebpf();
     let cloud = Cloud::start().unwrap_or_else(|reason| skip(reason));

@@ -201,6 +201,10 @@ fn a_probe_that_was_upgraded_in_between_goes_on_where_the_old_one_was() {
 }
 
 #[test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "one scenario, read from top to bottom"
+)]
 fn what_has_the_same_name_in_two_accounts_is_two() {
     let account = |n: u8| AccountId::new(format!("{n:012}")).expect("an account");
     let kind = InstanceType::new("m5.4xlarge").expect("a type");

@@ -65,6 +65,10 @@ fn timed<T>(sum: &mut Duration, work: impl FnOnce() -> T) -> T {
     done
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "one scenario, read from top to bottom"
+)]
 pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
     let policy = fleet::policy();
     let mut inventory = fleet::inventory(nodes);

@@ -137,6 +137,7 @@ impl Stuck {
 }
 
 impl fmt::Display for StuckJob {
+    #[expect(clippy::too_many_lines, reason = "one sentence for each way to hang")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = self.stuck_for.map(|time| HumanDuration(time).to_string());
         let time = time.as_deref().unwrap_or("an unknown time");

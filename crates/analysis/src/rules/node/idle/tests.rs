@@ -31,6 +31,7 @@ fn busy_until(minute: u64) -> impl Fn(u64, &mut Heartbeat) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn a_node_is_idle_only_when_nothing_ran_for_long_enough_and_that_was_seen() {
     type Watch = Box<dyn Fn(&mut World)>;
     let check = |name: &str, watch: Watch, expect: &str| {
@@ -282,6 +283,7 @@ fn without_a_probe_quiet_metrics_for_long_are_weak_evidence() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn what_credits_memory_and_gpus_tell_keeps_a_quiet_node_from_being_called_idle() {
     let check = |name: &str, change: fn(&mut World, &mut MetricSeries), expect: &str| {
         let mut world = metrics(8, |_, _| ());
