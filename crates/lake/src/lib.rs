@@ -7,5 +7,5 @@ mod table;
 
 pub use ebb_cloud::store::StoreError;
 pub use lake::{Batch, Commits, Lake, LakeError, MAX_BATCH_ROWS, MAX_READ_ROWS};
-pub use rows::{ColumnError, Judged, RowError, RowsError, check_heartbeat, check_step};
+pub use rows::{ColumnError, Judged, RowError, RowsError, ValueError, check_heartbeat, check_step};
 pub use table::{Appended, Since, Table, TableError, Version, Window};

@@ -1,26 +1,29 @@
 //! The columns of each table, and the lossless conversion of domain values to and from them. The
 //! columns are a contract with every reader of the lake; the domain types may change independently.
+//! Each column is declared once, by the macro `row`, from which the stored type, its schema and
+//! both conversions follow.
 
 mod column;
 mod detail;
 mod finding;
 mod heartbeat;
+mod row;
 mod step;
 mod usage;
 
-pub use column::ColumnError;
+pub use column::{ColumnError, ValueError};
 pub use finding::Judged;
 
-use deltalake_core::arrow::array::{ArrayRef, RecordBatch};
-use deltalake_core::arrow::datatypes::{FieldRef, Schema};
+use std::sync::Arc;
+
+use deltalake_core::arrow::array::{ArrayRef, Date32Array, RecordBatch};
+use deltalake_core::arrow::datatypes::{DataType, Field, Schema};
 use deltalake_core::arrow::error::ArrowError;
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::step::PlacedStep;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_arrow::schema::{SchemaLike, TracingOptions};
-use serde_json::json;
 use thiserror::Error;
+
+use row::{Fields, Row};
 
 /// The partition column of every table: the UTC date.
 pub(crate) const PARTITION: &str = "dt";
@@ -41,14 +44,6 @@ pub enum RowsError {
     /// One row is invalid.
     #[error(transparent)]
     Row(#[from] RowError),
-    /// A finding could not be written to or read from JSON.
-    #[error("failed to convert finding {id} to or from JSON")]
-    Json {
-        /// The id of the finding.
-        id: String,
-        /// The cause.
-        source: serde_json::Error,
-    },
     /// The columns do not match the row type.
     #[error("columns do not match the rows")]
     Shape(#[from] serde_arrow::Error),
@@ -59,68 +54,67 @@ pub enum RowsError {
 
 /// A row of a table as a domain value.
 pub(crate) trait Record: Sized {
+    /// The stored columns without the partition.
+    type Row: Row;
+
+    /// The day of the partition, counted from 1970-01-01.
+    fn day(&self) -> i32;
+    /// The name of the row in errors.
+    fn name(&self) -> String;
+    /// The same name, from stored columns.
+    fn name_row(row: &Self::Row) -> String;
+    fn put(&self) -> Result<Self::Row, ColumnError>;
+    fn get(row: Self::Row) -> Result<Self, ColumnError>;
+    /// Changes the order of the columns of `Row` to that of the table.
+    fn arrange<T>(_columns: &mut [T]) {}
+
     /// The columns in order; the partition comes first.
-    fn fields() -> Result<Vec<FieldRef>, serde_arrow::Error>;
+    fn fields() -> Fields {
+        let mut fields = Self::Row::fields()?;
+        Self::arrange(&mut fields);
+        let partition = Field::new(PARTITION, DataType::Date32, false);
+        fields.insert(0, partition.into());
+        Ok(fields)
+    }
+
+    /// Converts one value to a row.
+    fn to_row(&self) -> Result<Self::Row, RowError> {
+        self.put().map_err(|source| RowError {
+            row: self.name(),
+            source,
+        })
+    }
+
     /// Converts rows to columns.
-    fn pack(rows: &[Self]) -> Result<RecordBatch, RowsError>;
+    fn pack(records: &[Self]) -> Result<RecordBatch, RowsError> {
+        let rows = records.iter().map(Self::to_row);
+        let mut arrays = Self::Row::arrays(rows.collect::<Result<_, _>>()?)?;
+        Self::arrange(&mut arrays);
+        let days: Date32Array = records.iter().map(|record| Some(record.day())).collect();
+        arrays.insert(0, Arc::new(days) as ArrayRef);
+        let schema = Schema::new(Self::fields()?);
+        Ok(RecordBatch::try_new(schema.into(), arrays)?)
+    }
+
     /// Converts columns to rows. The partition may be absent: data files do not contain it.
-    fn unpack(batch: &RecordBatch) -> Result<Vec<Self>, RowsError>;
+    fn unpack(batch: &RecordBatch) -> Result<Vec<Self>, RowsError> {
+        let record = |row| {
+            let name = Self::name_row(&row);
+            Self::get(row).map_err(|source| RowsError::Row(RowError { row: name, source }))
+        };
+        Self::Row::read(batch)?.into_iter().map(record).collect()
+    }
 }
 
 /// Checks whether a heartbeat fits the table, so that an invalid one is refused by name and not
 /// with its batch.
 pub fn check_heartbeat(placed: &Placed) -> Result<(), RowError> {
-    heartbeat::HeartbeatRow::new(placed).map(drop)
+    placed.to_row().map(drop)
 }
 
 /// Checks whether a task fits the table.
 pub fn check_step(placed: &PlacedStep) -> Result<(), RowError> {
-    step::row(placed).map(drop)
-}
-
-/// The columns of a row type. `instants` become UTC timestamps in microseconds; `maybe_instants`
-/// are also nullable.
-fn traced<R: DeserializeOwned>(
-    instants: &[&str],
-    maybe_instants: &[&str],
-) -> Result<Vec<FieldRef>, serde_arrow::Error> {
-    // Engines of the Hadoop family have no large strings or lists.
-    let mut options = TracingOptions::default()
-        .strings_as_large_utf8(false)
-        .sequence_as_large_list(false);
-    for (names, nullable) in [(instants, false), (maybe_instants, true)] {
-        for name in names {
-            let data_type = "Timestamp(Microsecond, Some(\"UTC\"))";
-            let field = json!({"name": name, "data_type": data_type, "nullable": nullable});
-            options = options.overwrite(*name, field)?;
-        }
-    }
-    Vec::from_type::<R>(options)
-}
-
-fn date_field() -> Result<FieldRef, serde_arrow::Error> {
-    let fields = Vec::from_value(json!([{"name": PARTITION, "data_type": "Date32"}]))?;
-    Ok(FieldRef::clone(&fields[0]))
-}
-
-#[derive(Serialize)]
-struct Day {
-    dt: i32,
-}
-
-/// Joins columns of several row types into one batch; the days come first.
-fn side_by_side(
-    days: Vec<i32>,
-    parts: Vec<(Vec<FieldRef>, Vec<ArrayRef>)>,
-) -> Result<RecordBatch, RowsError> {
-    let days: Vec<Day> = days.into_iter().map(|dt| Day { dt }).collect();
-    let mut fields = vec![date_field()?];
-    let mut arrays = serde_arrow::to_arrow(&fields, &days)?;
-    for (more_fields, more_arrays) in parts {
-        fields.extend(more_fields);
-        arrays.extend(more_arrays);
-    }
-    Ok(RecordBatch::try_new(Schema::new(fields).into(), arrays)?)
+    placed.to_row().map(drop)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The kinds of findings. This module is the only place with the variants, their docs, labels,
-//! stable names, and names in earlier releases.
+//! plurals, stable names, and names in earlier releases.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])+ $variant:ident = $slug:literal, $label:literal;)+) => {
+    ($($(#[$doc:meta])+ $variant:ident = $slug:literal, $label:literal, $plural:literal;)+) => {
         /// The kind of a finding; one variant for each rule.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -32,6 +32,13 @@ macro_rules! kinds {
                 }
             }
 
+            /// Several findings of the kind, within a sentence.
+            pub const fn plural(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $plural,)+
+                }
+            }
+
             const fn label(self) -> &'static str {
                 match self {
                     $(Self::$variant => $label,)+
@@ -43,59 +50,63 @@ macro_rules! kinds {
 
 kinds! {
     /// A node that runs without activity.
-    IdleNode = "idle_node", "Idle node";
+    IdleNode = "idle_node", "Idle node", "idle nodes";
     /// A Batch job or worker without progress.
-    StuckBatchJob = "stuck_batch_job", "Stuck Batch job";
+    StuckBatchJob = "stuck_batch_job", "Stuck Batch job", "stuck Batch jobs or workers";
     /// A step that requests far more than it uses.
-    OverprovisionedStep = "overprovisioned_step", "Overprovisioned step";
+    OverprovisionedStep = "overprovisioned_step", "Overprovisioned step", "overprovisioned steps";
     /// A node whose work needs only a part of it.
-    OverprovisionedNode = "overprovisioned_node", "Overprovisioned node";
+    OverprovisionedNode = "overprovisioned_node", "Overprovisioned node", "overprovisioned nodes";
     /// A node that has less than its work needs.
-    UnderprovisionedNode = "underprovisioned_node", "Underprovisioned node";
+    UnderprovisionedNode = "underprovisioned_node", "Underprovisioned node",
+        "underprovisioned nodes";
     /// A node with a few active minutes a day, or with low CPU usage.
-    UnderutilizedNode = "underutilized_node", "Underutilized node";
+    UnderutilizedNode = "underutilized_node", "Underutilized node", "underutilized nodes";
     /// A volume that no machine has attached.
-    UnattachedVolume = "unattached_volume", "Unattached volume";
+    UnattachedVolume = "unattached_volume", "Unattached volume", "unattached volumes";
     /// A volume whose machine has been stopped for a long time.
-    StoppedMachinesVolume = "stopped_machines_volume", "Volume of a stopped machine";
+    StoppedMachinesVolume = "stopped_machines_volume", "Volume of a stopped machine",
+        "volumes of stopped machines";
     /// A volume of a type that a cheaper type has replaced.
-    OldVolumeType = "old_volume_type", "Old volume type";
+    OldVolumeType = "old_volume_type", "Old volume type", "volumes of an old type";
     /// An address that is not associated.
-    IdleAddress = "idle_address", "Idle address";
+    IdleAddress = "idle_address", "Idle address", "idle addresses";
     /// A machine whose GPUs compute nothing while its cores work.
-    IdleGpu = "idle_gpu", "Idle GPU";
+    IdleGpu = "idle_gpu", "Idle GPU", "machines with idle GPUs";
     /// GPU memory that is allocated but not used for computation.
-    GpuMemoryHeld = "gpu_memory_held", "GPU memory held";
+    GpuMemoryHeld = "gpu_memory_held", "GPU memory held",
+        "machines with allocated but unused GPU memory";
     /// A node that is used in the same hours of each week, and runs all the time.
-    OffHoursNode = "off_hours_node", "Off-hours node";
+    OffHoursNode = "off_hours_node", "Off-hours node", "nodes that run outside working hours";
     /// A snapshot whose volume and images were deleted.
-    OldSnapshot = "old_snapshot", "Old snapshot";
+    OldSnapshot = "old_snapshot", "Old snapshot", "old snapshots";
     /// A machine of a type that a newer, cheaper type has replaced.
-    OldGeneration = "old_generation", "Old generation";
+    OldGeneration = "old_generation", "Old generation", "machines of an old generation";
     /// Machines on demand whose work is suitable for spot.
-    SpotCandidate = "spot_candidate", "Spot candidate";
+    SpotCandidate = "spot_candidate", "Spot candidate", "spot candidates";
     /// A commitment that is not fully used.
-    UnusedCommitment = "unused_commitment", "Unused commitment";
+    UnusedCommitment = "unused_commitment", "Unused commitment", "unused commitments";
     /// A job that waits far longer for a machine than other jobs of its definition did.
-    LongQueuedJob = "long_queued_job", "Long-queued job";
+    LongQueuedJob = "long_queued_job", "Long-queued job", "jobs queued for a long time";
     /// A step whose tasks the kernel OOM-killed.
-    OutOfMemoryStep = "out_of_memory_step", "Out of memory";
+    OutOfMemoryStep = "out_of_memory_step", "Out of memory", "steps that ran out of memory";
     /// A step whose tasks fail repeatedly.
-    RetryStorm = "retry_storm", "Retry storm";
+    RetryStorm = "retry_storm", "Retry storm", "retry storms";
     /// A step that runs without progress.
-    StalledStep = "stalled_step", "Stalled step";
+    StalledStep = "stalled_step", "Stalled step", "stalled steps";
     /// A step that waits for cores that its neighbours keep busy.
-    StarvedStep = "starved_step", "Starved of CPU";
+    StarvedStep = "starved_step", "Starved of CPU", "steps starved of CPU";
     /// A step that mostly waits for disk, pages or network.
-    WaitingStep = "waiting_step", "Waiting step";
+    WaitingStep = "waiting_step", "Waiting step", "waiting steps";
     /// A step that uses CPU without other activity for far longer than before.
-    SpinningStep = "spinning_step", "Possibly spinning step";
+    SpinningStep = "spinning_step", "Possibly spinning step", "steps that may be spinning";
     /// A step that takes far longer than its own history.
-    SlowStep = "slow_step", "Slow step";
+    SlowStep = "slow_step", "Slow step", "slow steps";
     /// A step that is about to exceed its memory limit.
-    MemoryPressure = "memory_pressure", "Memory pressure";
+    MemoryPressure = "memory_pressure", "Memory pressure", "steps under memory pressure";
     /// A step that requests less than its tasks need.
-    UnderprovisionedStep = "underprovisioned_step", "Underprovisioned step";
+    UnderprovisionedStep = "underprovisioned_step", "Underprovisioned step",
+        "underprovisioned steps";
 }
 
 /// The names that kinds had in earlier releases. Policy files, stored decisions, stored reports and
@@ -215,6 +226,8 @@ mod tests {
             let text = serde_json::to_string(kind).expect("JSON");
             assert_eq!(text, format!("\"{}\"", kind.slug()));
             assert!(!kind.to_string().is_empty());
+            let plural = kind.plural();
+            assert!(plural.contains('s') && plural.starts_with(char::is_lowercase));
             assert_eq!(serde_json::from_str(&text).ok(), Some(*kind));
         }
     }

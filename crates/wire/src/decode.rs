@@ -5,6 +5,9 @@ pub(crate) mod fields;
 pub(crate) mod node;
 pub(crate) mod order;
 pub(crate) mod resource_usage;
+// Generated: `tests/generated.rs` creates it from `ebb.v1.proto`.
+#[rustfmt::skip]
+mod shapes;
 pub(crate) mod step;
 pub(crate) mod values;
 
@@ -54,13 +57,14 @@ fn wall(field: &'static str, micros: u64) -> Result<Timestamp, DecodeError> {
 /// Decodes one queue message.
 pub(crate) fn heartbeats(bytes: &[u8]) -> Result<HeartbeatMessage, DecodeError> {
     let read = heartbeats_in_order;
-    read(bytes).or_else(|refused| order::decode_reordered(bytes, &order::HEARTBEATS, refused, read))
+    read(bytes)
+        .or_else(|refused| order::decode_reordered(bytes, &shapes::HEARTBEATS, refused, read))
 }
 
 /// Decodes one object.
 pub(crate) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
     let read = step::steps;
-    read(bytes).or_else(|refused| order::decode_reordered(bytes, &order::STEPS, refused, read))
+    read(bytes).or_else(|refused| order::decode_reordered(bytes, &shapes::STEPS, refused, read))
 }
 
 fn heartbeats_in_order(bytes: &[u8]) -> Result<HeartbeatMessage, DecodeError> {

@@ -1,4 +1,4 @@
-//! `docs/src/reference/wire.md` is what `ebb.v1.proto` contains.
+//! `docs/src/reference/wire.md`, and the fields in `SECURITY.md`, are what `ebb.v1.proto` contains.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -110,5 +110,57 @@ fn the_page_is_current() {
         }
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference/wire.md");
+    expect_file(&page, &text);
+}
+
+/// The names in backticks.
+fn names_in(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+/// The table of `SECURITY.md` has a row for each message or for some of them, with the messages,
+/// their fields, and what they are. The fields come from the contract.
+#[test]
+fn the_page_of_security_names_each_field() {
+    let files = protox::compile(["ebb.v1.proto"], [env!("CARGO_MANIFEST_DIR")]);
+    let messages = &files.expect("the file is valid").file[0].message_type;
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../SECURITY.md");
+    let present = std::fs::read_to_string(&page).expect("a file");
+    let mut listed = Vec::new();
+    let mut row = |line: &str| {
+        let mut cells = line.split(" | ");
+        let (of, _, about) = (cells.next()?, cells.next()?, cells.next()?);
+        let of: Vec<_> = names_in(of)
+            .filter_map(|name| messages.iter().find(|message| message.name() == name))
+            .collect();
+        let mut fields = Vec::new();
+        for message in &of {
+            listed.push(message.name());
+            for field in &message.field {
+                let name = format!("`{}`", field.name());
+                if !fields.contains(&name) {
+                    fields.push(name);
+                }
+            }
+        }
+        let names: Vec<_> = of
+            .iter()
+            .map(|message| format!("`{}`", message.name()))
+            .collect();
+        let (names, fields) = (names.join(", "), fields.join(", "));
+        (!of.is_empty()).then(|| format!("| {names} | {fields} | {about}"))
+    };
+    let mut text = String::new();
+    for line in present.lines() {
+        text.push_str(&row(line).unwrap_or_else(|| line.to_owned()));
+        text.push('\n');
+    }
+    for message in messages {
+        let name = message.name();
+        assert!(
+            listed.contains(&name),
+            "SECURITY.md has no row for the message {name}"
+        );
+    }
     expect_file(&page, &text);
 }

@@ -1,203 +1,314 @@
 //! Conversion of single values to and from columns. A value without a signed 64-bit form is refused
 //! by name; an unknown value is null.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ebb_model::confidence::Level;
+use ebb_model::cost::PriceBasis;
+use ebb_model::finding::Finding;
 use ebb_telemetry::identity::{BootId, IdentityError, NodeId, ProbeStart};
+use ebb_telemetry::money::Usd;
 use ebb_telemetry::origin::Origin;
-use ebb_telemetry::step::namespaces::Namespace;
+use ebb_telemetry::step::namespaces::{Namespace, Namespaces};
 use ebb_telemetry::step::resource_usage::TaskState;
 use ebb_telemetry::step::{MemorySource, StepKind};
 use ebb_telemetry::time::BootClock;
-use ebb_telemetry::units::Share;
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
 use thiserror::Error;
 
-/// An error in one value.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ColumnError {
+/// An error in one column.
+#[derive(Debug, Error)]
+#[error("{column} {error}")]
+pub struct ColumnError {
+    /// The path of the column within the row, such as `detail.gpu.held_ns`.
+    pub column: String,
+    /// The error in its value.
+    pub error: ValueError,
+}
+
+/// An error in a value. The text follows the name of the column.
+#[derive(Debug, Error)]
+pub enum ValueError {
     /// Delta has no unsigned 64-bit type.
-    #[error("{column} is {value}, more than the maximum of a signed 64-bit column")]
-    TooLarge {
-        /// The column.
-        column: &'static str,
-        /// The value.
-        value: u128,
-    },
+    #[error("is {0}, more than the maximum of a signed 64-bit column")]
+    TooLarge(u128),
     /// A stored number that no version of this lake writes.
-    #[error("{column} is {value}, which is outside its range")]
-    OutOfRange {
-        /// The column.
-        column: &'static str,
-        /// The value.
-        value: i64,
-    },
+    #[error("is {0}, which is outside its range")]
+    OutOfRange(i64),
     /// A word of a later version or of another program.
-    #[error("{column} has the unknown value '{word}'")]
-    UnknownWord {
-        /// The column.
-        column: &'static str,
-        /// The word.
-        word: String,
-    },
+    #[error("has the unknown value '{0}'")]
+    UnknownWord(String),
     /// A value is missing although another column requires it.
-    #[error("{column} is null, but another column requires it")]
-    Missing {
-        /// The column.
-        column: &'static str,
-    },
+    #[error("is null, but another column requires it")]
+    Missing,
     /// An invalid name.
-    #[error("{column} is not a valid name")]
-    Name {
-        /// The column.
-        column: &'static str,
-        /// The cause.
-        source: IdentityError,
-    },
+    #[error("is not a valid name: {0}")]
+    Name(IdentityError),
+    /// Not the JSON of a finding.
+    #[error("cannot be converted to or from JSON: {0}")]
+    Json(serde_json::Error),
 }
 
-type Column<T> = Result<T, ColumnError>;
-
-pub(super) fn put(column: &'static str, value: u64) -> Column<i64> {
-    i64::try_from(value).map_err(|_| ColumnError::TooLarge {
-        column,
-        value: u128::from(value),
-    })
+impl From<ValueError> for ColumnError {
+    fn from(error: ValueError) -> Self {
+        let column = String::new();
+        Self { column, error }
+    }
 }
 
-pub(super) fn put_some(column: &'static str, value: Option<u64>) -> Column<Option<i64>> {
-    value.map(|v| put(column, v)).transpose()
+impl ColumnError {
+    /// The same error, seen from the row that has `column`.
+    pub(super) fn within(mut self, column: &str) -> Self {
+        let inner = std::mem::replace(&mut self.column, column.to_owned());
+        if !inner.is_empty() {
+            self.column.push('.');
+            self.column.push_str(&inner);
+        }
+        self
+    }
 }
 
-pub(super) fn get(column: &'static str, value: i64) -> Column<u64> {
-    u64::try_from(value).map_err(|_| ColumnError::OutOfRange { column, value })
+/// A value that has one column.
+pub(crate) trait Column: Sized {
+    /// The form in which it is stored.
+    type Stored;
+    /// Whether the column is a UTC timestamp in microseconds, which is stored as a number.
+    const IS_TIMESTAMP: bool = false;
+    /// Whether the column may be null.
+    const IS_NULLABLE: bool = false;
+
+    /// Fails if the column cannot hold the value.
+    fn put(&self) -> Result<Self::Stored, ColumnError>;
+    /// Fails if no value is stored in this way.
+    fn get(stored: Self::Stored) -> Result<Self, ColumnError>;
 }
 
-pub(super) fn get_some(column: &'static str, value: Option<i64>) -> Column<Option<u64>> {
-    value.map(|v| get(column, v)).transpose()
+pub(super) fn put_column<T: Column>(name: &str, value: &T) -> Result<T::Stored, ColumnError> {
+    value.put().map_err(|error| error.within(name))
 }
 
-pub(super) fn put_clock(column: &'static str, clock: BootClock) -> Column<i64> {
-    put(column, clock.as_nanos())
+pub(super) fn get_column<T: Column>(name: &str, stored: T::Stored) -> Result<T, ColumnError> {
+    T::get(stored).map_err(|error| error.within(name))
 }
 
-pub(super) fn get_clock(column: &'static str, value: i64) -> Column<BootClock> {
-    get(column, value).map(BootClock::from_nanos)
+/// A value that has several columns.
+pub(super) trait Parts: Sized {
+    /// A tuple with one value for each column.
+    type Values;
+
+    fn split(&self) -> Self::Values;
+    /// The error contains the index of the value with the error.
+    fn join(values: Self::Values) -> Result<Self, (usize, ValueError)>;
 }
 
-pub(super) fn put_time(column: &'static str, time: Duration) -> Column<i64> {
-    let value = time.as_nanos();
-    i64::try_from(value).map_err(|_| ColumnError::TooLarge { column, value })
+pub(super) fn join_columns<T: Parts>(names: &[&str], values: T::Values) -> Result<T, ColumnError> {
+    T::join(values).map_err(|(index, error)| ColumnError::from(error).within(names[index]))
 }
 
-pub(super) fn get_time(column: &'static str, value: i64) -> Column<Duration> {
-    get(column, value).map(Duration::from_nanos)
+fn put_long(value: impl Into<u128>) -> Result<i64, ValueError> {
+    let value = value.into();
+    i64::try_from(value).map_err(|_| ValueError::TooLarge(value))
 }
 
-pub(super) fn put_span(column: &'static str, span: Option<Duration>) -> Column<Option<i64>> {
-    span.map(|span| put_time(column, span)).transpose()
-}
-
-pub(super) fn get_span(column: &'static str, value: Option<i64>) -> Column<Option<Duration>> {
-    value.map(|value| get_time(column, value)).transpose()
-}
-
-pub(super) fn put_share(share: Option<Share>) -> Option<i32> {
-    // At most a million, so it always fits.
-    share.and_then(|s| i32::try_from(s.ppm()).ok())
-}
-
-pub(super) fn get_share(column: &'static str, value: Option<i32>) -> Column<Option<Share>> {
-    let share = |v: i32| match u32::try_from(v) {
-        Ok(ppm) if ppm <= Share::ALL.ppm() => Ok(Share::from_ppm(ppm)),
-        _ => Err(ColumnError::OutOfRange {
-            column,
-            value: i64::from(v),
-        }),
-    };
-    value.map(share).transpose()
-}
-
-/// A number of a small type, from a column of a larger one.
-pub(super) fn get_small<T, N>(column: &'static str, value: N) -> Column<T>
+fn get_number<T, S: Copy + Into<i64>>(stored: S) -> Result<T, ValueError>
 where
-    T: TryFrom<N>,
-    N: Copy + Into<i64>,
+    T: TryFrom<S>,
 {
-    T::try_from(value).map_err(|_| ColumnError::OutOfRange {
-        column,
-        value: value.into(),
-    })
+    T::try_from(stored).map_err(|_| ValueError::OutOfRange(stored.into()))
 }
 
-/// A time in microseconds, as lakes store it, and the remaining nanoseconds.
-pub(super) struct Instant {
-    pub(super) us: i64,
-    pub(super) submicro_ns: i32,
+fn get_share(ppm: i32) -> Result<Share, ValueError> {
+    match get_number(ppm)? {
+        known if known <= Share::ALL.ppm() => Ok(Share::from_ppm(known)),
+        _ => Err(ValueError::OutOfRange(ppm.into())),
+    }
+}
+
+/// Types of values with the type that stores them, and the conversion to and from it.
+macro_rules! stored_as {
+    ($($type:ty: $stored:ty, $put:expr, $get:expr;)+) => {$(
+        impl Column for $type {
+            type Stored = $stored;
+
+            fn put(&self) -> Result<$stored, ColumnError> {
+                let put: fn(&Self) -> Result<$stored, ValueError> = $put;
+                Ok(put(self)?)
+            }
+
+            fn get(stored: $stored) -> Result<Self, ColumnError> {
+                let get: fn($stored) -> Result<Self, ValueError> = $get;
+                Ok(get(stored)?)
+            }
+        }
+    )+};
+}
+
+stored_as! {
+    u8: i32, |n| Ok((*n).into()), get_number;
+    u16: i32, |n| Ok((*n).into()), get_number;
+    u32: i64, |n| Ok((*n).into()), get_number;
+    u64: i64, |n| put_long(*n), get_number;
+    Bytes: i64, |bytes| put_long(bytes.0), |n| get_number(n).map(Bytes);
+    CpuTime: i64, |time| put_long(time.0), |n| get_number(n).map(CpuTime);
+    MilliCores: i64, |cores| put_long(cores.0), |n| get_number(n).map(MilliCores);
+    BootClock: i64, |clock| put_long(clock.as_nanos()), |n| get_number(n).map(BootClock::from_nanos);
+    Duration: i64, |time| put_long(time.as_nanos()), |n| get_number(n).map(Duration::from_nanos);
+    Usd: i64, |usd| Ok(usd.micros()), |micros| Ok(Usd::from_micros(micros));
+    Share: i32, |share| Ok(i32::try_from(share.ppm()).expect("at most a million")), get_share;
+    String: String, |text| Ok(text.clone()), Ok;
+    NodeId: String, |name| Ok(name.to_string()), |name| NodeId::new(name).map_err(ValueError::Name);
+    BootId: String, |name| Ok(name.to_string()), |name| BootId::new(name).map_err(ValueError::Name);
+    ProbeStart: String, |name| Ok(name.to_string()),
+        |name| ProbeStart::new(name).map_err(ValueError::Name);
+    Finding: String, |finding| serde_json::to_string(finding).map_err(ValueError::Json),
+        |json| serde_json::from_str(&json).map_err(ValueError::Json);
+}
+
+impl<T: Column> Column for Option<T> {
+    type Stored = Option<T::Stored>;
+    const IS_TIMESTAMP: bool = T::IS_TIMESTAMP;
+    const IS_NULLABLE: bool = true;
+
+    fn put(&self) -> Result<Self::Stored, ColumnError> {
+        self.as_ref().map(T::put).transpose()
+    }
+
+    fn get(stored: Self::Stored) -> Result<Self, ColumnError> {
+        stored.map(T::get).transpose()
+    }
+}
+
+impl<T: Column> Column for Box<T> {
+    type Stored = T::Stored;
+
+    fn put(&self) -> Result<Self::Stored, ColumnError> {
+        T::put(self)
+    }
+
+    fn get(stored: Self::Stored) -> Result<Self, ColumnError> {
+        T::get(stored).map(Self::new)
+    }
+}
+
+impl<T: Column> Column for Vec<T> {
+    type Stored = Vec<T::Stored>;
+
+    fn put(&self) -> Result<Self::Stored, ColumnError> {
+        self.iter().map(T::put).collect()
+    }
+
+    fn get(stored: Self::Stored) -> Result<Self, ColumnError> {
+        stored.into_iter().map(T::get).collect()
+    }
+}
+
+/// An entry of a map, whose fields are the key and the value.
+#[derive(Debug)]
+pub(crate) struct Entry<K, V>(pub(super) K, pub(super) V);
+
+impl<K, V> Column for BTreeMap<K, V>
+where
+    K: Clone + Ord,
+    V: Clone,
+    Entry<K, V>: Column,
+{
+    type Stored = Vec<<Entry<K, V> as Column>::Stored>;
+
+    fn put(&self) -> Result<Self::Stored, ColumnError> {
+        let entry = |(key, value): (&K, &V)| Entry(key.clone(), value.clone()).put();
+        self.iter().map(entry).collect()
+    }
+
+    fn get(stored: Self::Stored) -> Result<Self, ColumnError> {
+        let entry = |stored| Entry::get(stored).map(|Entry(key, value)| (key, value));
+        stored.into_iter().map(entry).collect()
+    }
+}
+
+impl Column for Namespaces {
+    type Stored = Vec<String>;
+
+    fn put(&self) -> Result<Self::Stored, ColumnError> {
+        self.kinds().map(|kind| kind.put()).collect()
+    }
+
+    fn get(stored: Self::Stored) -> Result<Self, ColumnError> {
+        stored.into_iter().map(Namespace::get).collect()
+    }
+}
+
+/// A time in microseconds since 1970, as lakes store it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Micros(pub(super) i64);
+
+impl Column for Micros {
+    type Stored = i64;
+    const IS_TIMESTAMP: bool = true;
+
+    fn put(&self) -> Result<i64, ColumnError> {
+        Ok(self.0)
+    }
+
+    fn get(stored: i64) -> Result<Self, ColumnError> {
+        Ok(Self(stored))
+    }
 }
 
 const NS_PER_US: i128 = 1_000;
 const US_PER_DAY: i64 = 86_400_000_000;
 
-impl Instant {
-    pub(super) fn of(at: Timestamp) -> Self {
-        let ns = at.as_nanosecond();
+/// The microseconds, and the remaining nanoseconds.
+impl Parts for Timestamp {
+    type Values = (Micros, u16);
+
+    fn split(&self) -> Self::Values {
+        let ns = self.as_nanosecond();
         let fits = "a timestamp's range is 20,000 years, which is 2^60 microseconds";
-        Self {
-            us: i64::try_from(ns.div_euclid(NS_PER_US)).expect(fits),
-            submicro_ns: i32::try_from(ns.rem_euclid(NS_PER_US)).expect("below 1,000"),
-        }
+        let us = i64::try_from(ns.div_euclid(NS_PER_US)).expect(fits);
+        let submicro_ns = u16::try_from(ns.rem_euclid(NS_PER_US)).expect("below 1,000");
+        (Micros(us), submicro_ns)
     }
 
-    pub(super) fn at(&self, column: &'static str) -> Column<Timestamp> {
-        let ns = i128::from(self.us) * NS_PER_US + i128::from(self.submicro_ns);
-        Timestamp::from_nanosecond(ns).map_err(|_| ColumnError::OutOfRange {
-            column,
-            value: self.us,
-        })
-    }
-
-    /// Days since 1970-01-01, in UTC.
-    pub(super) fn day(&self) -> i32 {
-        i32::try_from(self.us.div_euclid(US_PER_DAY)).expect("20,000 years are 7.3 million days")
+    fn join((us, submicro_ns): Self::Values) -> Result<Self, (usize, ValueError)> {
+        let ns = i128::from(us.0) * NS_PER_US + i128::from(submicro_ns);
+        Self::from_nanosecond(ns).map_err(|_| (0, ValueError::OutOfRange(us.0)))
     }
 }
 
-macro_rules! names {
-    ($($get:ident: $type:ident;)*) => {$(
-        pub(super) fn $get(column: &'static str, name: String) -> Column<$type> {
-            $type::new(name).map_err(|source| ColumnError::Name { column, source })
-        }
-    )*};
+/// Days since 1970-01-01, in UTC.
+pub(super) fn day(at: Timestamp) -> i32 {
+    let (us, _) = at.split();
+    i32::try_from(us.0.div_euclid(US_PER_DAY)).expect("20,000 years are 7.3 million days")
 }
 
-names! {
-    get_node: NodeId;
-    get_boot: BootId;
-    get_probe_start: ProbeStart;
-}
-
+/// Values that are stored as a word.
 macro_rules! words {
-    ($($put:ident, $get:ident: $type:ident { $($variant:ident = $word:literal,)+ })*) => {$(
-        pub(super) fn $put(value: $type) -> String {
-            match value { $($type::$variant => $word,)+ }.to_owned()
-        }
+    ($($type:ident { $($variant:ident = $word:literal,)+ })*) => {$(
+        impl Column for $type {
+            type Stored = String;
 
-        pub(super) fn $get(column: &'static str, word: &str) -> Column<$type> {
-            match word {
-                $($word => Ok($type::$variant),)+
-                other => Err(ColumnError::UnknownWord { column, word: other.to_owned() }),
+            fn put(&self) -> Result<String, ColumnError> {
+                Ok(match self { $(Self::$variant => $word,)+ }.to_owned())
+            }
+
+            fn get(word: String) -> Result<Self, ColumnError> {
+                match word.as_str() {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err(ValueError::UnknownWord(word).into()),
+                }
             }
         }
     )*};
 }
 
 words! {
-    put_origin, get_origin: Origin {
+    Origin {
         Measured = "measured",
         Simulated = "simulated",
     }
-    put_kind, get_kind: StepKind {
+    StepKind {
         EcsTask = "ecs_task",
         Pod = "pod",
         Container = "container",
@@ -208,7 +319,7 @@ words! {
         Service = "service",
         Tree = "tree",
     }
-    put_state, get_state: TaskState {
+    TaskState {
         Running = "running",
         Runnable = "runnable",
         PageFault = "page_fault",
@@ -221,7 +332,7 @@ words! {
         Child = "child",
         Other = "other",
     }
-    put_namespace, get_namespace: Namespace {
+    Namespace {
         Mount = "mount",
         Pid = "pid",
         Network = "network",
@@ -230,11 +341,23 @@ words! {
         Ipc = "ipc",
         Cgroup = "cgroup",
     }
-    put_source, get_source: MemorySource {
+    MemorySource {
         CgroupSampled = "cgroup_sampled",
         CgroupPeak = "cgroup_peak",
         ProcessesSampled = "processes_sampled",
         HighWaterAtExit = "high_water_at_exit",
         MaxRssUpperBound = "max_rss_upper_bound",
+    }
+    Level {
+        Low = "low",
+        Medium = "medium",
+        High = "high",
+    }
+    PriceBasis {
+        Bill = "bill",
+        Stated = "stated",
+        ListPrice = "list_price",
+        SpotPrice = "spot_price",
+        ListPriceAsUpperBound = "list_price_as_upper_bound",
     }
 }

@@ -1,19 +1,13 @@
 //! Rows with every field set to a value of its own, and with every field that
 //! can be unknown unknown.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
 use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
 use ebb_telemetry::origin::Origin;
-use ebb_telemetry::step::namespaces::Namespaces;
-use ebb_telemetry::step::parallelism::Parallelism;
-use ebb_telemetry::step::resource_usage::{
-    CpuWithoutProgress, OptInDetail, Reclaim, RunName, Sampled, SchedulerLabels, StepDetail,
-    StepGpu, StepNetwork, SyscallIo, TaskState,
-};
+use ebb_telemetry::step::resource_usage::StepDetail;
 use ebb_telemetry::step::{
     MemorySource, PeakMemory, PlacedStep, Requested, StepEnd, StepId, StepKind, StepUsage,
     ToolUsage,
@@ -152,74 +146,7 @@ pub(crate) fn step_usage(key: &str, end: StepEnd) -> StepUsage {
                 disk: None,
             },
         ],
-        detail: detail(),
-    }
-}
-
-#[expect(clippy::too_many_lines, reason = "one value with all its fields")]
-fn detail() -> StepDetail {
-    let mut parallelism = Parallelism::default();
-    parallelism.add(Duration::from_nanos(10), CpuTime(2));
-    parallelism.add(Duration::from_nanos(10), CpuTime(10_000));
-    let seen = |samples| Sampled {
-        samples,
-        time: Duration::from_nanos(samples * 7),
-    };
-    StepDetail {
-        user_cpu: Some(CpuTime(71)),
-        system_cpu: Some(CpuTime(0)),
-        run_queue: Some(Duration::from_nanos(73)),
-        voluntary_switches: Some(79),
-        involuntary_switches: Some(83),
-        minor_faults: Some(89),
-        major_faults: Some(97),
-        disk_delay: None,
-        parallelism,
-        states: BTreeMap::from([(TaskState::Running, seen(2)), (TaskState::Pipe, seen(3))]),
-        network: Some(StepNetwork {
-            received: Bytes(101),
-            sent: Bytes(0),
-            retransmits: 103,
-            connections: 107,
-        }),
-        gpu: Some(StepGpu {
-            devices: 8,
-            held: Duration::from_nanos(109),
-            busy: None,
-            peak_memory: Some(Bytes(113)),
-        }),
-        run: Some(Box::new(RunName {
-            launcher: "nextflow".to_owned(),
-            key: "1f-α".to_owned(),
-            pipeline: None,
-        })),
-        scheduler_labels: Some(Box::new(SchedulerLabels {
-            trace_id: Some("4bf9".to_owned()),
-            labels: [("run".to_owned(), "r7".to_owned())].into(),
-        })),
-        opt_in_detail: Some(Box::new(OptInDetail {
-            arguments: vec!["bwa".to_owned(), String::new()],
-            files: [("/data/α".to_owned(), 127)].into(),
-            files_left_out: 131,
-        })),
-        syscall_io: Some(SyscallIo {
-            read: Bytes(137),
-            written: Bytes(139),
-            read_calls: 149,
-            write_calls: 0,
-        }),
-        cpu_without_progress: Some(CpuWithoutProgress {
-            now: Duration::ZERO,
-            longest: Duration::from_nanos(151),
-        }),
-        threads: Some(157),
-        user: Some(u32::MAX),
-        namespaces: Some(Namespaces::from_bits(0b1001)),
-        memory_now: Some(Bytes(167)),
-        reclaim: Some(Reclaim {
-            pages_reclaimed: None,
-            limit_hits: 163,
-        }),
+        detail: StepDetail::sample(),
     }
 }
 

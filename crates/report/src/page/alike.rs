@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use ebb_model::cost::PriceBasis;
-use ebb_model::finding_kind::FindingKind;
 use ebb_telemetry::money::{Usd, grouped};
 
 use crate::page::card::Card;
@@ -82,7 +81,7 @@ impl<'a> Alike<'a> {
     pub fn title(&self) -> Option<String> {
         (self.count() > 1).then(|| {
             let many = grouped(self.count() as u64);
-            format!("{many} {}", several(self.first().kind_of))
+            format!("{many} {}", self.first().kind_of.plural())
         })
     }
 
@@ -154,34 +153,6 @@ fn common(card: &Card) -> Common<'_> {
     }
 }
 
-/// Plural of a kind of finding.
-fn several(kind: FindingKind) -> String {
-    let words = match kind {
-        FindingKind::StuckBatchJob => "stuck Batch jobs or workers",
-        FindingKind::StoppedMachinesVolume => "volumes of stopped machines",
-        FindingKind::OldVolumeType => "volumes of an old type",
-        FindingKind::IdleAddress => "idle addresses",
-        FindingKind::IdleGpu => "machines with idle GPUs",
-        FindingKind::GpuMemoryHeld => "machines with allocated but unused GPU memory",
-        FindingKind::OffHoursNode => "nodes that run outside working hours",
-        FindingKind::OldGeneration => "machines of an old generation",
-        FindingKind::SpotCandidate => "spot candidates",
-        FindingKind::UnusedCommitment => "unused commitments",
-        FindingKind::LongQueuedJob => "jobs queued for a long time",
-        FindingKind::OutOfMemoryStep => "steps that ran out of memory",
-        FindingKind::StarvedStep => "steps starved of CPU",
-        FindingKind::SpinningStep => "steps that may be spinning",
-        FindingKind::MemoryPressure => "steps under memory pressure",
-        kind => {
-            let label = kind.to_string();
-            let mut chars = label.chars();
-            let first = chars.next().into_iter().flat_map(char::to_lowercase);
-            return first.chain(chars).chain(['s']).collect();
-        }
-    };
-    words.to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,16 +199,5 @@ mod tests {
         let all = Alike::of(&page.cards);
         let names = all[0].names(2);
         assert!(names.ends_with(", and 7 more"), "{names}");
-    }
-
-    #[test]
-    fn every_kind_has_words_for_several() {
-        for kind in FindingKind::ALL {
-            let words = several(*kind);
-            assert!(
-                words.contains('s') && words.starts_with(char::is_lowercase),
-                "{words}"
-            );
-        }
     }
 }

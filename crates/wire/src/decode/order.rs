@@ -18,7 +18,7 @@ pub(super) struct Shape {
     messages: &'static [(u32, &'static Shape)],
 }
 
-const fn shape(
+pub(super) const fn shape(
     last: u32,
     texts: &'static [u32],
     messages: &'static [(u32, &'static Shape)],
@@ -29,55 +29,6 @@ const fn shape(
         messages,
     }
 }
-
-const fn numbers(last: u32) -> Shape {
-    shape(last, &[], &[])
-}
-
-/// The structure of a queue message.
-pub(super) static HEARTBEATS: Shape = shape(2, &[], &[(1, &SENT), (2, &HEARTBEAT)]);
-/// The structure of an object.
-pub(super) static STEPS: Shape = shape(7, &[2, 3, 4], &[(1, &SENT), (7, &STEP)]);
-
-static SENT: Shape = shape(3, &[1], &[]);
-static HEARTBEAT: Shape = shape(
-    16,
-    &[1, 2, 3],
-    &[
-        (9, &numbers(6)),
-        (10, &numbers(3)),
-        (11, &numbers(5)),
-        (12, &numbers(5)),
-        (14, &STEP),
-        (15, &numbers(10)),
-        (16, &NODE_DETAIL),
-    ],
-);
-static NODE_DETAIL: Shape = shape(9, &[1, 9], &[(2, &GPU), (4, &numbers(4)), (5, &numbers(5))]);
-static GPU: Shape = shape(6, &[2], &[]);
-static STEP: Shape = shape(19, &[2, 3], &[(18, &TOOL), (19, &DETAIL)]);
-static TOOL: Shape = shape(5, &[1], &[]);
-static DETAIL: Shape = shape(
-    22,
-    &[],
-    &[
-        (9, &numbers(2)),
-        (10, &numbers(3)),
-        (11, &numbers(4)),
-        (12, &numbers(4)),
-        (13, &RUN),
-        (14, &SCHEDULER_LABELS),
-        (15, &OPENED),
-        (16, &numbers(4)),
-        (17, &numbers(2)),
-        (20, &numbers(2)),
-    ],
-);
-static RUN: Shape = shape(3, &[1, 2, 3], &[]);
-static SCHEDULER_LABELS: Shape = shape(2, &[1], &[(2, &LABEL)]);
-static LABEL: Shape = shape(2, &[1, 2], &[]);
-static OPENED: Shape = shape(3, &[1], &[(2, &FILES)]);
-static FILES: Shape = shape(2, &[1], &[]);
 
 /// Decodes a refused message again, if its fields were only in another order.
 #[cold]
@@ -135,6 +86,7 @@ mod tests {
 
     use super::*;
     use crate::decode::fields::Fields;
+    use crate::decode::shapes::HEARTBEATS;
 
     #[test]
     fn whatever_order_fields_have_they_are_read_and_what_is_of_another_kind_is_refused() {

@@ -14,7 +14,7 @@ use ebb_telemetry::step::{PlacedStep, StepEnd};
 
 use super::*;
 use crate::lake::Commits;
-use crate::rows::{Record, RowsError};
+use crate::rows::{ColumnError, Record, RowsError};
 
 use crate::table::{Batched, Table};
 use sample::{heartbeat, step, step_usage};
@@ -23,6 +23,28 @@ use sample::{heartbeat, step, step_usage};
 struct Before(PlacedStep);
 
 impl Record for Before {
+    type Row = <PlacedStep as Record>::Row;
+
+    fn day(&self) -> i32 {
+        self.0.day()
+    }
+
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn name_row(row: &Self::Row) -> String {
+        PlacedStep::name_row(row)
+    }
+
+    fn put(&self) -> Result<Self::Row, ColumnError> {
+        self.0.put()
+    }
+
+    fn get(row: Self::Row) -> Result<Self, ColumnError> {
+        PlacedStep::get(row).map(Self)
+    }
+
     fn fields() -> Result<Vec<FieldRef>, serde_arrow::Error> {
         let fields = PlacedStep::fields()?.into_iter();
         Ok(fields.filter(|field| field.name() != "detail").collect())
@@ -34,10 +56,6 @@ impl Record for Before {
         let at = batch.schema().index_of("detail")?;
         batch.remove_column(at);
         Ok(batch)
-    }
-
-    fn unpack(batch: &RecordBatch) -> Result<Vec<Self>, RowsError> {
-        Ok(PlacedStep::unpack(batch)?.into_iter().map(Self).collect())
     }
 }
 
