@@ -135,7 +135,7 @@ const CLOUD: &str = "ebb-cloud";
 
 /// The features of [`CLOUD`] that the probe may enable. It does not use inventory, metrics, bill,
 /// secrets or mail. None of these features needs the model or the catalog.
-const PROBES_FEATURES: [&str; 5] = ["queue", "objects", "identity", "stores", "http-post"];
+const PROBES_FEATURES: [&str; 5] = ["queue", "objects", "identity", "buckets", "http-post"];
 
 /// One dependency in a manifest, of any kind.
 #[derive(Debug, Clone)]

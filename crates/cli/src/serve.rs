@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use ebb_api::service::Service;
 use ebb_cloud::documents::report_files::LATEST_JSON;
-use ebb_cloud::fake::{FakeClock, FakeObjects};
+use ebb_cloud::ports::{Objects, PutOptions};
+use ebb_cloud::store::StoreObjects;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, TRANSFER_ENCODING};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
@@ -58,11 +59,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
     let Some(report) = tune::report(args.source())? else {
         return Ok(tune::needs_a_report("serve"));
     };
-    let bucket = FakeObjects::new(FakeClock::at(report.at));
-    bucket.insert(LATEST_JSON, serde_json::to_vec(&report)?);
+    let latest = serde_json::to_vec(&report)?;
     drop(report);
-    let api = Service::new(Arc::new(bucket));
     let serve = async {
+        let bucket = StoreObjects::in_memory();
+        bucket
+            .put(LATEST_JSON, latest, PutOptions::default())
+            .await?;
+        let api = Service::new(Arc::new(bucket));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
             .await
             .with_context(|| format!("failed to listen on 127.0.0.1:{}", args.port))?;
@@ -213,7 +217,7 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         thread::spawn(move || {
             let serve = async {
-                let bucket = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+                let bucket = StoreObjects::in_memory();
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
                 let address = listener.local_addr().expect("an address");
                 sender.send(address).expect("the test waits");

@@ -1,6 +1,7 @@
 //! Object stores by URL: a directory, S3 or a compatible store, or Google Cloud Storage. They
 //! provide the store of the tables, the port [`Objects`](crate::ports::Objects) and a queue.
 
+#[cfg(feature = "buckets")]
 mod bucket;
 mod folder;
 pub mod objects;
@@ -107,7 +108,9 @@ pub fn open(text: &str) -> Result<Place, StoreError> {
     }
     let store: Arc<dyn ObjectStore> = match base.scheme() {
         "file" => folder(&base)?,
+        #[cfg(feature = "buckets")]
         "s3" => bucket::s3(&base)?,
+        #[cfg(feature = "buckets")]
         "gs" => bucket::google(&base)?,
         _ => return Err(StoreError::UnknownScheme { url: base.into() }),
     };

@@ -3,18 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
+use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    Attribute, Attributes, Error, ObjectMeta, ObjectStoreExt, PutMode, PutPayload, PutResult,
-    UpdateVersion,
+    Attribute, Attributes, Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
+    PutResult, UpdateVersion,
 };
 
 use super::folder::{Folder, lock_file};
-use super::{Place, StoreError, open};
+use super::{StoreError, open};
 use crate::ports::{
     CloudError, CloudResult, Etag, Listed, Object, Objects, PutIf, PutOptions, bounded, too_large,
 };
@@ -25,7 +27,7 @@ const METADATA: &str = ".metadata.json";
 /// The objects of a store.
 #[derive(Debug, Clone)]
 pub struct StoreObjects {
-    place: Place,
+    store: Arc<dyn ObjectStore>,
     base: Path,
     /// The directory; `None` for a bucket.
     folder: Option<Folder>,
@@ -47,10 +49,19 @@ impl StoreObjects {
             _ => None,
         };
         Ok(Self {
-            place,
+            store: place.store,
             base,
             folder,
         })
+    }
+
+    /// An empty store in memory, which ends with the program.
+    pub fn in_memory() -> Self {
+        Self {
+            store: Arc::new(InMemory::new()),
+            base: Path::default(),
+            folder: None,
+        }
     }
 
     fn path(&self, operation: &str, key: &str) -> CloudResult<Path> {
@@ -86,7 +97,7 @@ impl StoreObjects {
         };
         let lock = lock_file(folder.root()).map_err(io)?;
         lock.try_lock().map_err(|_| conflict())?;
-        let store = &self.place.store;
+        let store = &self.store;
         let there = match store.head(path).await {
             Err(Error::NotFound { .. }) => return Err(conflict()),
             there => there.map_err(|error| failed("put", key, &error))?,
@@ -125,7 +136,7 @@ impl StoreObjects {
         if read as u64 > max_bytes {
             return Err(too_large("get", key, max_bytes));
         }
-        let meta = self.place.store.head(&path).await;
+        let meta = self.store.head(&path).await;
         let meta = meta.map_err(|error| failed("get", key, &error))?;
         Ok(Object {
             bytes,
@@ -155,7 +166,7 @@ impl StoreObjects {
         let beside = format!("{key}{METADATA}");
         let path = self.path("put", &beside)?;
         let json = serde_json::json!(metadata).to_string();
-        let done = self.place.store.put(&path, json.into()).await;
+        let done = self.store.put(&path, json.into()).await;
         done.map(drop)
             .map_err(|error| failed("put", &beside, &error))
     }
@@ -169,7 +180,7 @@ impl Objects for StoreObjects {
         }
         let path = self.path("get", key)?;
         let failed = |error: Error| failed("get", key, &error);
-        let found = self.place.store.get(&path).await.map_err(failed)?;
+        let found = self.store.get(&path).await.map_err(failed)?;
         if found.meta.size > max_bytes {
             return Err(too_large("get", key, max_bytes));
         }
@@ -204,7 +215,7 @@ impl Objects for StoreObjects {
             attributes,
             ..Default::default()
         };
-        let done = self.place.store.put_opts(&path, payload, options).await;
+        let done = self.store.put_opts(&path, payload, options).await;
         done.map(|done| etag(done.into()))
             .map_err(|error| failed("put", key, &error))
     }
@@ -218,11 +229,13 @@ impl Objects for StoreObjects {
         if let Some(folder) = &self.folder {
             return list_folder(folder, prefix, after, limit);
         }
-        let path = self.path("list", prefix.trim_end_matches('/'))?;
+        // A store lists whole folders; a prefix may end within a name.
+        let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let path = self.path("list", folder)?;
         let offset = after.map(|after| self.path("list", after)).transpose()?;
         let mut found = match &offset {
-            Some(offset) => self.place.store.list_with_offset(Some(&path), offset),
-            None => self.place.store.list(Some(&path)),
+            Some(offset) => self.store.list_with_offset(Some(&path), offset),
+            None => self.store.list(Some(&path)),
         };
         // Buckets list objects in the order of their keys.
         let mut first: BTreeMap<String, Listed> = BTreeMap::new();
@@ -261,7 +274,7 @@ impl Objects for StoreObjects {
                 other => other.map(drop),
             }
         };
-        let deleted = self.place.store.delete_stream(paths).then(gone);
+        let deleted = self.store.delete_stream(paths).then(gone);
         let all = deleted.try_collect::<Vec<()>>().await;
         all.map(drop)
             .map_err(|error| failed("delete", "objects", &error))
@@ -308,18 +321,18 @@ fn version(meta: &ObjectMeta) -> UpdateVersion {
     }
 }
 
-/// Google's conditional writes use the version, S3's the entity tag.
+/// Google's conditional writes use the version, S3's the entity tag. Neither contains an `@`, which
+/// is valid in a header.
 fn etag(version: UpdateVersion) -> Etag {
-    let part = |text: Option<String>| text.unwrap_or_default();
-    Etag(format!(
-        "{}\n{}",
-        part(version.e_tag),
-        part(version.version)
-    ))
+    let e_tag = version.e_tag.unwrap_or_default();
+    Etag(match version.version {
+        Some(version) => format!("{e_tag}@{version}"),
+        None => e_tag,
+    })
 }
 
 fn of_etag(etag: &Etag) -> UpdateVersion {
-    let (e_tag, version) = etag.0.split_once('\n').unwrap_or((etag.0.as_str(), ""));
+    let (e_tag, version) = etag.0.split_once('@').unwrap_or((etag.0.as_str(), ""));
     let part = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     UpdateVersion {
         e_tag: part(e_tag),
@@ -379,8 +392,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_replaces_on_condition_as_a_bucket_does() {
+    async fn a_folder_and_memory_replace_on_condition_as_a_bucket_does() {
         let (_folder, objects) = in_folder();
+        replaces_on_condition(&objects).await;
+        replaces_on_condition(&StoreObjects::in_memory()).await;
+    }
+
+    async fn replaces_on_condition(objects: &StoreObjects) {
         let put = async |bytes: &[u8], condition| {
             objects
                 .put("state/v1/0", bytes.to_vec(), put_if(condition))
@@ -394,6 +412,9 @@ mod tests {
         );
         let read = objects.get("state/v1/0", 10).await.expect("it is there");
         assert_eq!((read.bytes.as_slice(), &read.etag), (&b"1"[..], &first));
+        let listed = objects.list("state/v1/0", None, 1).await;
+        let keys: Vec<_> = listed.iter().flatten().map(|l| l.key.as_str()).collect();
+        assert_eq!(keys, ["state/v1/0"]);
         let second = put(b"22", PutIf::Matches(first.clone()))
             .await
             .expect("as expected");
