@@ -120,7 +120,7 @@ pub(crate) fn compare(folder: &Path) -> Result<Vec<Compared>> {
                 PriceBasis::Unchecked => "unchecked",
                 PriceBasis::FromFamily => "derived",
                 PriceBasis::Earlier => "earlier list",
-                PriceBasis::Told => "told",
+                PriceBasis::Refresh => "refresh",
             },
             why: why(catalogue.spec(name), ours, their, &theirs),
         });

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ebb_model::inventory::batch::job::Job;
 use ebb_model::policy::Policy;
 use ebb_model::policy::name_rule::{Drawn, NameSource};
-use ebb_model::report::workflow_runs::{HandedStep, JoinedBy, RunSeen, Runs, UNASSIGNED};
+use ebb_model::report::workflow_runs::{JoinedBy, RunSeen, Runs, TaskLabels, UNASSIGNED};
 use ebb_telemetry::step::resource_usage::SchedulerLabels;
 use ebb_telemetry::step::{PlacedStep, StepEnd};
 use ebb_telemetry::tags::{PIPELINE_TAG, RUN_TAG};
@@ -25,7 +25,7 @@ use crate::workflow_runs::batch_family::Families;
 pub const MAX_RUNS: usize = 200;
 
 /// Limit on reported tasks with labels; the newest are reported.
-pub const MAX_HANDED: usize = 200;
+pub const MAX_TASK_LABELS: usize = 200;
 
 /// Limit on named samples of a run.
 const MAX_SAMPLES: usize = 20;
@@ -46,25 +46,25 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
             *told.joined.entry(*by).or_default() += 1;
         }
         let sample = sample_of(seen, facts.policy);
-        if let Some(handed) = &seen.step.usage.detail.scheduler_labels {
-            told.handed.push(HandedStep {
+        if let Some(labels) = &seen.step.usage.detail.scheduler_labels {
+            told.task_labels.push(TaskLabels {
                 node: seen.step.node.clone(),
                 step: seen.name().to_owned(),
                 key: seen.step.usage.id.key.clone(),
                 at: seen.step.observed_at,
                 run: (run.as_ref()).map_or(UNASSIGNED.to_owned(), |(_, key)| key.clone()),
                 sample: sample.map(str::to_owned),
-                handed: SchedulerLabels::clone(handed),
+                scheduler_labels: SchedulerLabels::clone(labels),
             });
         }
         runs.entry(run)
             .or_insert_with(|| RunSum::new(seen))
             .add(seen, sample, facts.policy);
     }
-    let newest = |step: &HandedStep| (std::cmp::Reverse(step.at), step.key.clone());
-    told.handed.sort_by_cached_key(newest);
-    told.handed_left_out = told.handed.len().saturating_sub(MAX_HANDED);
-    told.handed.truncate(MAX_HANDED);
+    let newest = |step: &TaskLabels| (std::cmp::Reverse(step.at), step.key.clone());
+    told.task_labels.sort_by_cached_key(newest);
+    told.task_labels_left_out = told.task_labels.len().saturating_sub(MAX_TASK_LABELS);
+    told.task_labels.truncate(MAX_TASK_LABELS);
     let unassigned = runs.remove(&None).map(|sum| sum.told(None));
     told.runs = runs.into_iter().map(|(run, sum)| sum.told(run)).collect();
     told.runs

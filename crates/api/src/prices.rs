@@ -68,7 +68,7 @@ enum Basis {
     /// An earlier list.
     EarlierList,
     /// A refresh from AWS.
-    Told,
+    Refresh,
 }
 
 #[derive(Clone, Copy)]
@@ -137,7 +137,7 @@ fn price(entry: PricedType<'_>) -> Price<'_> {
             PriceBasis::Unchecked => Basis::Unchecked,
             PriceBasis::FromFamily => Basis::FromFamily,
             PriceBasis::Earlier => Basis::EarlierList,
-            PriceBasis::Told => Basis::Told,
+            PriceBasis::Refresh => Basis::Refresh,
         },
         vcpus: spec.vcpus,
         memory: spec.memory,

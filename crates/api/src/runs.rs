@@ -1,6 +1,6 @@
 //! Runs with the labels of their steps.
 
-use ebb_model::report::workflow_runs::{HandedStep, JoinedBy, RunSeen};
+use ebb_model::report::workflow_runs::{JoinedBy, RunSeen, TaskLabels};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,14 +26,14 @@ pub(crate) struct RunQuery {
 pub(crate) struct OneRun<'a> {
     #[serde(flatten)]
     run: &'a RunSeen,
-    handed: Vec<&'a HandedStep>,
+    task_labels: Vec<&'a TaskLabels>,
 }
 
 impl<'a> OneRun<'a> {
-    fn new(run: &'a RunSeen, handed: &'a [HandedStep]) -> Self {
-        let its = handed.iter().filter(|step| step.run == run.run);
+    fn new(run: &'a RunSeen, task_labels: &'a [TaskLabels]) -> Self {
+        let its = task_labels.iter().filter(|step| step.run == run.run);
         Self {
-            handed: its.collect(),
+            task_labels: its.collect(),
             run,
         }
     }
@@ -50,7 +50,7 @@ pub(crate) async fn runs(
             && query.by.is_none_or(|by| run.by == Some(by))
     });
     let part = Paged::cut(&query.page, wanted.collect(), |run| run.run.clone())?;
-    let part = part.map(|run| OneRun::new(run, &runs.handed));
+    let part = part.map(|run| OneRun::new(run, &runs.task_labels));
     let head = Head::new("ebb.runs/2", &newest.report);
     Answer::json(&OfReport { head, part }, &newest.version)
 }

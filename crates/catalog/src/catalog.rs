@@ -93,7 +93,7 @@ impl Catalogue {
             let told = self.beyond.get(region)?.get(name)?;
             return Some(ListPrice {
                 usd_per_hour: *told,
-                basis: PriceBasis::Told,
+                basis: PriceBasis::Refresh,
             });
         };
         let priced = self.prices.get(region)?;
@@ -105,7 +105,7 @@ impl Catalogue {
     /// without a price, or if its source contains no date.
     pub fn price_as_of(&self, region: &Region, name: &InstanceType) -> Option<Timestamp> {
         match self.list_price(region, name)?.basis {
-            PriceBasis::Told => self.told_at(region),
+            PriceBasis::Refresh => self.told_at(region),
             PriceBasis::Listed | PriceBasis::Unchecked | PriceBasis::FromFamily => self.built_at(),
             PriceBasis::Earlier => begin_of(self.earlier?),
         }
@@ -239,7 +239,7 @@ impl Catalogue {
                 }
                 let price = ListPrice {
                     usd_per_hour: *usd_per_hour,
-                    basis: PriceBasis::Told,
+                    basis: PriceBasis::Refresh,
                 };
                 match all.index(name) {
                     Some(index) => _ = by_type.insert(index, price),

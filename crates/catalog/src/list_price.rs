@@ -24,7 +24,7 @@ pub enum PriceBasis {
     /// An earlier price list, because the newest has no usable price.
     Earlier,
     /// AWS's Price List, read after the program was built.
-    Told,
+    Refresh,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

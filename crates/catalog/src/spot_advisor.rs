@@ -70,11 +70,11 @@ struct Range {
 #[derive(Deserialize)]
 struct Systems {
     #[serde(rename = "Linux", default)]
-    linux: BTreeMap<String, Told>,
+    linux: BTreeMap<String, AdvisorEntry>,
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct AdvisorEntry {
     s: i32,
     r: u32,
 }
@@ -100,18 +100,18 @@ impl Advisor {
                 continue;
             };
             let types = advisor.bands.entry(known).or_default();
-            for (name, told) in systems.linux {
-                let Some((from, to)) = ends.get(&told.r) else {
+            for (name, entry) in systems.linux {
+                let Some((from, to)) = ends.get(&entry.r) else {
                     return Err(AdvisorError::NoBand {
                         instance_type: name,
                         region,
-                        band: told.r,
+                        band: entry.r,
                     });
                 };
                 let band = Band {
                     from_ppm: from * 10_000,
                     to_ppm: to.map(|to| to * 10_000),
-                    saving_percent: told.s,
+                    saving_percent: entry.s,
                 };
                 match InstanceType::new(name) {
                     Ok(name) => _ = types.insert(name, band),
@@ -168,8 +168,8 @@ mod tests {
         let check = |name: &str, expect: Option<(u32, Option<u32>, i32)>| {
             let region = Region::new("eu-west-1").expect("a region");
             let band = advisor.band(&region, &InstanceType::new(name).expect("a type"));
-            let told = band.map(|b| (b.from_ppm, b.to_ppm, b.saving_percent));
-            assert_eq!(told, expect, "{name}");
+            let entry = band.map(|b| (b.from_ppm, b.to_ppm, b.saving_percent));
+            assert_eq!(entry, expect, "{name}");
         };
         check("m5.large", Some((50_000, Some(100_000), 58)));
         check("c5.large", Some((200_000, None, -62)));

@@ -13,7 +13,7 @@ use ebb_model::finding_history::trend::Trend;
 use ebb_model::visibility_gap::Gap;
 use serde::{Deserialize, Serialize};
 
-use crate::diff::Told;
+use crate::diff::ChannelHistory;
 use crate::retry::Failure;
 
 const SCHEMA: &str = "ebb.findings/1\n";
@@ -33,8 +33,9 @@ pub struct Remembered {
     pub lives: Lives,
     /// Totals of earlier reports.
     pub trend: Trend,
-    /// Notified findings of each channel.
-    pub told: BTreeMap<String, Told>,
+    /// History of each channel.
+    #[serde(rename = "told")]
+    pub channels: BTreeMap<String, ChannelHistory>,
     /// Channels that received the welcome message.
     pub greeted: BTreeSet<String>,
     /// Channels that failed in the last sweep, with the reason.

@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 /// History of a channel: the notified price of each finding, and the thread for updates.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Told {
+pub struct ChannelHistory {
     /// Notified price by finding. The price stays the same until the next notification, so slow
     /// growth is also reported.
     #[serde(deserialize_with = "finding_kind::read_by_id")]
@@ -36,7 +36,7 @@ pub struct Told {
     pub digest: Option<Digest>,
 }
 
-impl Told {
+impl ChannelHistory {
     /// Records the changes to send; true if some of them were not recorded before.
     pub fn begin(&mut self, changes: &Changes, at: Timestamp) -> bool {
         let before = std::mem::take(&mut self.sending);

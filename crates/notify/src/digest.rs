@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use thiserror::Error;
 
 use crate::delivery_state::Remembered;
-use crate::diff::{Changes, Digest, Told};
+use crate::diff::{Changes, ChannelHistory, Digest};
 use crate::email_digest::EmailParts;
 use crate::retry::{Failure, attempt};
 use crate::routing::{Destination, Routing};
@@ -116,16 +116,16 @@ pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
             settle(
                 chat,
                 place,
-                news.remembered.told.entry(channel.clone()).or_default(),
+                news.remembered.channels.entry(channel.clone()).or_default(),
             )
             .await;
             let part = routing.part(news.report, place);
             is_more |= begin(news, &channel, &part, quiet);
-            let told = news.remembered.told.entry(channel.clone()).or_default();
-            let (changes, knows) = due(told, &part, &news.remembered.lives, quiet);
-            told.digest = (!changes.is_empty()).then(|| Digest {
-                id: told.message_id(&channel),
-                thread: told.thread.clone().filter(|_| !changes.has_findings()),
+            let history = news.remembered.channels.entry(channel.clone()).or_default();
+            let (changes, knows) = due(history, &part, &news.remembered.lives, quiet);
+            history.digest = (!changes.is_empty()).then(|| Digest {
+                id: history.message_id(&channel),
+                thread: history.thread.clone().filter(|_| !changes.has_findings()),
                 knows,
             });
         }
@@ -150,9 +150,9 @@ pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
 /// Records the changes to send to one channel.
 fn begin(news: &mut News<'_>, channel: &str, part: &Report, quiet: Option<&QuietPolicy>) -> bool {
     let remembered = &mut *news.remembered;
-    let told = remembered.told.entry(channel.to_owned()).or_default();
-    let (changes, _) = due(told, part, &remembered.lives, quiet);
-    told.begin(&changes, news.report.at)
+    let history = remembered.channels.entry(channel.to_owned()).or_default();
+    let (changes, _) = due(history, part, &remembered.lives, quiet);
+    history.begin(&changes, news.report.at)
 }
 
 /// Posts a message. If the response to an earlier attempt was lost, the function searches for the
@@ -173,9 +173,11 @@ async fn post_once(
 }
 
 /// Searches the chat for a message without a recorded delivery.
-async fn settle(chat: &dyn Chat, place: &Destination, told: &mut Told) {
-    let (Some(digest), Some(since)) = (told.digest.take(), told.sending.values().min().copied())
-    else {
+async fn settle(chat: &dyn Chat, place: &Destination, history: &mut ChannelHistory) {
+    let (Some(digest), Some(since)) = (
+        history.digest.take(),
+        history.sending.values().min().copied(),
+    ) else {
         return;
     };
     let sought = ChatSearch {
@@ -187,9 +189,9 @@ async fn settle(chat: &dyn Chat, place: &Destination, told: &mut Told) {
     match chat.find(&sought).await {
         Ok(Some(at)) => {
             if digest.thread.is_none() {
-                told.thread = Some(at);
+                history.thread = Some(at);
             }
-            told.arrived(digest.knows);
+            history.arrived(digest.knows);
         }
         Ok(None) => {}
         // A repeated message is better than a lost one.
@@ -199,15 +201,15 @@ async fn settle(chat: &dyn Chat, place: &Destination, told: &mut Told) {
 
 /// Changes for a channel now, and its notified prices afterwards.
 fn due(
-    told: &Told,
+    history: &ChannelHistory,
     part: &Report,
     lives: &Lives,
     quiet: Option<&QuietPolicy>,
 ) -> (Changes, BTreeMap<String, Price>) {
-    let (changes, knows) = diff::since(&told.findings, part, lives);
+    let (changes, knows) = diff::since(&history.findings, part, lives);
     match quiet {
         Some(quiet) => {
-            let known = (&told.findings, knows);
+            let known = (&history.findings, knows);
             changes.but_urgent(known, |kind| quiet.passes(kind))
         }
         None => (changes, knows),
@@ -279,11 +281,11 @@ impl<'a> Telling<'a> {
             }
             let part = routing.part(self.news.report, place);
             let tried = AtomicBool::new(false);
-            let say = async |changes: &Changes, told: &mut Told| {
+            let say = async |changes: &Changes, history: &mut ChannelHistory| {
                 // An update goes to the thread of the original notification.
-                let thread = told.thread.clone().filter(|_| !changes.has_findings());
-                let id = told.digest.as_ref().map(|digest| digest.id.clone());
-                let since = told.sending.values().min().copied();
+                let thread = history.thread.clone().filter(|_| !changes.has_findings());
+                let id = history.digest.as_ref().map(|digest| digest.id.clone());
+                let since = history.sending.values().min().copied();
                 let search = id.clone().zip(since).map(|(id, since)| ChatSearch {
                     channel: place.clone(),
                     thread: thread.clone(),
@@ -293,7 +295,7 @@ impl<'a> Telling<'a> {
                 let digest = post(slack_digest::slack(&part, changes), thread, id);
                 let at = attempt(&channel, || post_once(chat, &digest, &search, &tried)).await?;
                 if digest.thread.is_none() {
-                    told.thread = at;
+                    history.thread = at;
                 }
                 Ok(())
             };
@@ -322,7 +324,7 @@ impl<'a> Telling<'a> {
                 self.greeted(&channel, done);
             }
             let part = routing.part(self.news.report, place);
-            let say = async |changes: &Changes, _: &mut Told| {
+            let say = async |changes: &Changes, _: &mut ChannelHistory| {
                 send(email_digest::email(&part, changes)).await
             };
             self.say(&channel, &part, self.quiet(), say).await;
@@ -332,9 +334,9 @@ impl<'a> Telling<'a> {
     async fn topic(&mut self, topic: &dyn Topic) {
         let channel = TOPIC;
         let report = self.news.report;
-        let say = async |changes: &Changes, told: &mut Told| {
+        let say = async |changes: &Changes, history: &mut ChannelHistory| {
             let subject = format!("Ebb: {}", changes.counts());
-            let event = cloud_event::event(report, changes, &told.message_id(channel));
+            let event = cloud_event::event(report, changes, &history.message_id(channel));
             attempt(channel, || topic.publish(&subject, &event)).await
         };
         self.say(channel, report, None, say).await;
@@ -346,18 +348,18 @@ impl<'a> Telling<'a> {
         let channel = WEBHOOK;
         self.known.push(channel.to_owned());
         let (remembered, report) = (&mut *self.news.remembered, self.news.report);
-        let told = remembered.told.entry(channel.to_owned()).or_default();
-        let (changes, knows) = diff::since(&told.findings, report, &remembered.lives);
+        let history = remembered.channels.entry(channel.to_owned()).or_default();
+        let (changes, knows) = diff::since(&history.findings, report, &remembered.lives);
         let (mut taken, mut refused) = (BTreeSet::new(), None);
         let begun = tokio::time::Instant::now();
-        let sending = told.sending.clone();
+        let sending = history.sending.clone();
         for event in cloud_event::events(report, &changes, &sending) {
             if begun.elapsed() > EVENTS_FOR {
                 break;
             }
             match attempt(channel, || events.send(&event.id, &event.body)).await {
                 Ok(()) => {
-                    told.sending.remove(&event.change);
+                    history.sending.remove(&event.change);
                     taken.insert(event.finding);
                 }
                 Err(failure) => {
@@ -366,8 +368,8 @@ impl<'a> Telling<'a> {
                 }
             }
         }
-        let known = (&told.findings, knows);
-        (_, told.findings) = changes.only(known, |id| taken.contains(id));
+        let known = (&history.findings, knows);
+        (_, history.findings) = changes.only(known, |id| taken.contains(id));
         if !taken.is_empty() {
             self.word.channels.push(channel.to_owned());
         }
@@ -405,14 +407,14 @@ impl<'a> Telling<'a> {
         channel: &str,
         part: &Report,
         quiet: Option<&QuietPolicy>,
-        say: impl AsyncFnOnce(&Changes, &mut Told) -> Result<(), Failure>,
+        say: impl AsyncFnOnce(&Changes, &mut ChannelHistory) -> Result<(), Failure>,
     ) {
         self.known.push(channel.to_owned());
         let remembered = &mut *self.news.remembered;
-        let told = remembered.told.entry(channel.to_owned()).or_default();
-        let (changes, knows) = due(told, part, &remembered.lives, quiet);
+        let history = remembered.channels.entry(channel.to_owned()).or_default();
+        let (changes, knows) = due(history, part, &remembered.lives, quiet);
         if !changes.is_empty() {
-            if let Err(failure) = say(&changes, told).await {
+            if let Err(failure) = say(&changes, history).await {
                 remembered
                     .failed
                     .insert(channel.to_owned(), failure.reason.clone());
@@ -421,7 +423,7 @@ impl<'a> Telling<'a> {
             }
             self.word.channels.push(channel.to_owned());
         }
-        told.arrived(knows);
+        history.arrived(knows);
         remembered.failed.remove(channel);
     }
 
@@ -429,7 +431,7 @@ impl<'a> Telling<'a> {
     fn end(self) -> Word {
         let is_known = |channel: &String| self.known.contains(channel);
         let remembered = self.news.remembered;
-        remembered.told.retain(|channel, _| is_known(channel));
+        remembered.channels.retain(|channel, _| is_known(channel));
         remembered.failed.retain(|channel, _| is_known(channel));
         remembered.greeted.retain(is_known);
         self.word

@@ -450,40 +450,40 @@ fn an_incomplete_pass_ends_no_process_and_is_counted() {
 fn a_process_labels_its_own_step_and_who_is_of_none_is_refused() {
     let mut aggregator = aggregator();
     let task = run_in_task(&mut aggregator, 7, 1_000);
-    let handed = |value: &str| SchedulerLabels {
+    let labels = |value: &str| SchedulerLabels {
         trace_id: None,
         labels: [("run".to_owned(), value.to_owned())].into(),
     };
     let requester = Requester::new(task.key);
-    assert_eq!(aggregator.label(requester, &handed("r7")), Ok(()));
+    assert_eq!(aggregator.label(requester, &labels("r7")), Ok(()));
     let daemon = Requester::new(daemon().key);
-    assert_eq!(aggregator.label(daemon, &handed("x")), Err(Refusal::NoStep));
+    assert_eq!(aggregator.label(daemon, &labels("x")), Err(Refusal::NoStep));
     let nobody = Requester::new(process(4_711, 1_000, 1, ROOT_CGROUP, "x").key);
     assert_eq!(
-        aggregator.label(nobody, &handed("x")),
+        aggregator.label(nobody, &labels("x")),
         Err(Refusal::Unknown)
     );
     // An earlier and a later process with the same number.
     for start_ms in [900, 1_100] {
         let other = Requester::new(process(task.key.pid, start_ms, 1, ROOT_CGROUP, "x").key);
-        assert_eq!(aggregator.label(other, &handed("x")), Err(Refusal::Unknown));
+        assert_eq!(aggregator.label(other, &labels("x")), Err(Refusal::Unknown));
     }
     let many = SchedulerLabels {
         trace_id: None,
         labels: (0..16).map(|n| (n.to_string(), String::new())).collect(),
     };
     assert_eq!(aggregator.label(requester, &many), Err(Refusal::TooMany));
-    let large = handed(&"x".repeat(label::MAX_BYTES_IN_ALL));
+    let large = labels(&"x".repeat(label::MAX_BYTES_IN_ALL));
     assert_eq!(aggregator.label(requester, &large), Err(Refusal::NoRoom));
     let running = aggregator.close(at(2_000), 0, None).running;
     let told: Vec<_> = running
         .iter()
         .map(|step| &step.detail.scheduler_labels)
         .collect();
-    assert_eq!(told, [&Some(Box::new(handed("r7")))]);
+    assert_eq!(told, [&Some(Box::new(labels("r7")))]);
     aggregator.event(ended(task, 3_000, ExitStatus::Code(0), totals(1, 0)));
     assert_eq!(
-        aggregator.label(requester, &handed("x")),
+        aggregator.label(requester, &labels("x")),
         Err(Refusal::Unknown)
     );
 }

@@ -39,12 +39,9 @@ pub(crate) fn a_step_is_told_with_the_labels_that_it_was_handed_and_with_what_wa
     let told = sink.read();
     let ended = told.ended.iter().find(|step| step.id.key == task.id);
     let detail = &ended.expect("the task is a step").detail;
-    let handed = detail
-        .scheduler_labels
-        .as_ref()
-        .expect("it was handed something");
-    assert_eq!(handed.trace_id.as_deref(), Some("4bf92f35"));
-    let labels: Vec<_> = handed
+    let labels = detail.scheduler_labels.as_ref().expect("it has labels");
+    assert_eq!(labels.trace_id.as_deref(), Some("4bf92f35"));
+    let labels: Vec<_> = labels
         .labels
         .iter()
         .map(|(k, v)| format!("{k}={v}"))

@@ -108,7 +108,7 @@ impl Drop for Probe {
 }
 
 /// The records in a sink, in order.
-pub(crate) struct Told {
+pub(crate) struct SinkRecords {
     pub(crate) heartbeats: Vec<Heartbeat>,
     pub(crate) ended: Vec<StepUsage>,
 }
@@ -156,20 +156,20 @@ impl Sink {
         self.folder().join(format!("{name}.away"))
     }
 
-    pub(crate) fn read(&self) -> Told {
-        let mut told = Told {
+    pub(crate) fn read(&self) -> SinkRecords {
+        let mut records = SinkRecords {
             heartbeats: Vec::new(),
             ended: Vec::new(),
         };
         for message in self.messages() {
-            told.heartbeats.extend(message.heartbeats);
+            records.heartbeats.extend(message.heartbeats);
         }
         for path in files(&self.folder().join("ingest"), ".steps.zst") {
             let object = fs::read(&path).expect("readable");
             let steps = ebb_wire::decode_steps(&object).expect("an object");
-            told.ended.extend(steps.batch.steps);
+            records.ended.extend(steps.batch.steps);
         }
-        told
+        records
     }
 }
 

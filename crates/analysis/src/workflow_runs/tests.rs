@@ -114,11 +114,11 @@ fn steps_are_joined_by_what_names_their_run_and_never_by_a_guess() {
         told.runs.last().map(|run| run.run.as_str()),
         Some(UNASSIGNED)
     );
-    let [handed] = &told.handed[..] else {
-        panic!("one step was handed something: {:?}", told.handed)
+    let [labels] = &told.task_labels[..] else {
+        panic!("one step has labels: {:?}", told.task_labels)
     };
     assert_eq!(
-        (handed.key.as_str(), handed.run.as_str()),
+        (labels.key.as_str(), labels.run.as_str()),
         ("t0", "from-label")
     );
 }
@@ -167,7 +167,7 @@ fn samples_runs_and_pipelines_are_drawn_from_names_only_by_a_rule() {
     assert_eq!((run.pipeline.as_deref(), run.steps), (Some("rna"), 3));
     assert_eq!(run.samples, ["S1", "S2"]);
     assert_eq!(told.joined_ppm(), Some(750_000));
-    assert_eq!(told.handed[0].sample.as_deref(), Some("S9"));
+    assert_eq!(told.task_labels[0].sample.as_deref(), Some("S9"));
 }
 
 #[test]
@@ -183,7 +183,10 @@ fn what_a_report_holds_of_runs_is_bounded_and_what_is_left_out_counted() {
     }
     let told = world.judge().runs;
     assert_eq!((told.runs.len(), told.left_out), (MAX_RUNS, 100));
-    assert_eq!((told.handed.len(), told.handed_left_out), (MAX_HANDED, 100));
+    assert_eq!(
+        (told.task_labels.len(), told.task_labels_left_out),
+        (MAX_TASK_LABELS, 100)
+    );
     let last = told.runs.last().expect("the last");
     assert_eq!((last.run.as_str(), last.steps), (UNASSIGNED, 1));
     assert_eq!(world_without_steps().joined_ppm(), None);

@@ -1,7 +1,7 @@
 //! Prices, texts, and the report that is kept between requests.
 
 use ebb_model::advice::Targets;
-use ebb_model::report::workflow_runs::{HandedStep, JoinedBy, RunSeen, Runs, UNASSIGNED};
+use ebb_model::report::workflow_runs::{JoinedBy, RunSeen, Runs, TaskLabels, UNASSIGNED};
 use ebb_telemetry::identity::{AccountId, NodeId};
 use ebb_telemetry::step::resource_usage::SchedulerLabels;
 use ebb_telemetry::units::CpuTime;
@@ -186,7 +186,7 @@ async fn prices_are_of_the_catalogue_and_need_no_report() {
     refreshed.insert(ebb_cloud::documents::prices::KEY, told.to_string());
     let url = "/v1/prices?instance_type=m5.large&region=us-east-1";
     let (later, body) = ask(&refreshed, get(url)).await;
-    assert_eq!(body["items"][0]["basis"], "told");
+    assert_eq!(body["items"][0]["basis"], "refresh");
     assert_ne!(later.headers["etag"], answer.headers["etag"]);
 }
 
@@ -321,14 +321,14 @@ async fn runs_are_listed_with_the_labels_of_their_steps_and_the_share_that_is_jo
         steps: 4,
         joined: [(JoinedBy::Label, 2)].into(),
         runs: vec![seen("r7", Some(JoinedBy::Label)), seen(UNASSIGNED, None)],
-        handed: vec![HandedStep {
+        task_labels: vec![TaskLabels {
             node: NodeId::new("i-1").expect("a node id"),
             step: "align".to_owned(),
             key: "t1".to_owned(),
             at: Timestamp::UNIX_EPOCH,
             run: "r7".to_owned(),
             sample: None,
-            handed: SchedulerLabels {
+            scheduler_labels: SchedulerLabels {
                 trace_id: Some("4bf9".to_owned()),
                 labels: [("<b>".to_owned(), "\u{1b}".to_owned())].into(),
             },
@@ -341,9 +341,9 @@ async fn runs_are_listed_with_the_labels_of_their_steps_and_the_share_that_is_jo
         (&all["joined_ppm"], &all["total"]),
         (&json!(500_000), &json!(2))
     );
-    let handed = &all["items"][0]["handed"][0];
+    let labels = &all["items"][0]["task_labels"][0];
     assert_eq!(
-        (&handed["trace_id"], &handed["labels"]),
+        (&labels["trace_id"], &labels["labels"]),
         (&json!("4bf9"), &json!({"<b>": "\u{1b}"}))
     );
     let (_, one) = ask(&bucket, get("/v1/runs?by=label&pipeline=rna")).await;

@@ -188,7 +188,7 @@ fn of<'a>(
 ) -> Type<'a> {
     let price = |region: &&'a Region| {
         let listed = catalogue.list_price(region, &spec.name)?;
-        let is_told = listed.basis == PriceBasis::Told;
+        let is_refresh = listed.basis == PriceBasis::Refresh;
         let told = refreshed.regions.get(*region);
         let spot = told.and_then(|told| told.spot.get(&spec.name));
         Some(Price {
@@ -199,10 +199,10 @@ fn of<'a>(
                 PriceBasis::Unchecked => "unchecked",
                 PriceBasis::FromFamily => "from_family",
                 PriceBasis::Earlier => "earlier_list",
-                PriceBasis::Told => "told",
+                PriceBasis::Refresh => "refresh",
             },
             as_of: catalogue.price_as_of(region, &spec.name),
-            told_at: catalogue.told_at(region).filter(|_| is_told),
+            told_at: catalogue.told_at(region).filter(|_| is_refresh),
             spot: spot.map(|spot| spot.per_hour),
             spot_as_of: spot.and_then(|spot| spot.as_of),
             taken_back_ppm: spot.and_then(|spot| spot.taken_back_ppm),

@@ -12,7 +12,7 @@ use ebb_telemetry::units::{Bytes, MilliCores};
 use google_cloud_compute_v1::client::MachineTypes;
 use google_cloud_compute_v1::model::instance::Status;
 use google_cloud_compute_v1::model::scheduling::ProvisioningModel;
-use google_cloud_compute_v1::model::{Instance as Told, MachineType};
+use google_cloud_compute_v1::model::{Instance as GcpInstance, MachineType};
 use jiff::Timestamp;
 
 use super::error::cloud_error;
@@ -130,7 +130,7 @@ impl<'a> Gathered<'a> {
             .push(Gap::new(format!("{}: {what}", self.project), reason));
     }
 
-    fn take(&mut self, zone: &str, told: &Told) {
+    fn take(&mut self, zone: &str, told: &GcpInstance) {
         match instance(self.project, zone, told) {
             Ok(instance) => {
                 let types = self.types.entry(instance.instance_type.clone());
@@ -213,7 +213,7 @@ fn count(told: Option<i32>) -> u32 {
 }
 
 /// Converts an instance; the error states which required value is missing.
-fn instance(project: &str, zone: &str, told: &Told) -> Result<Instance, String> {
+fn instance(project: &str, zone: &str, told: &GcpInstance) -> Result<Instance, String> {
     let name = told.name.as_deref().unwrap_or("instance without a name");
     let about = |why: String| format!("{name}: {why}");
     let id = told.id.ok_or_else(|| about("no id".to_owned()))?;
@@ -262,7 +262,7 @@ fn state(told: Option<&Status>) -> Result<InstanceState, String> {
     }
 }
 
-fn market(told: &Told) -> Market {
+fn market(told: &GcpInstance) -> Market {
     let scheduling = told.scheduling.as_ref();
     let spot = |model: &ProvisioningModel| *model == ProvisioningModel::Spot;
     let model = scheduling.and_then(|s| s.provisioning_model.as_ref());
@@ -275,7 +275,7 @@ fn market(told: &Told) -> Market {
 
 /// Source: Compute Engine, "Getting information about managed instance groups". The instances of a
 /// group have the metadata `created-by`, the group's URL. Other metadata is not read.
-fn controller(told: &Told) -> Option<Controller> {
+fn controller(told: &GcpInstance) -> Option<Controller> {
     let items = &told.metadata.as_ref()?.items;
     let created = items
         .iter()

@@ -222,14 +222,14 @@ fn put_run(run: RunName) -> RunRow {
     }
 }
 
-fn put_scheduler_labels(handed: &SchedulerLabels) -> SchedulerLabelsRow {
+fn put_scheduler_labels(from: &SchedulerLabels) -> SchedulerLabelsRow {
     let label = |(key, value): (&String, &String)| LabelRow {
         key: key.clone(),
         value: value.clone(),
     };
     SchedulerLabelsRow {
-        trace_id: handed.trace_id.clone(),
-        labels: handed.labels.iter().map(label).collect(),
+        trace_id: from.trace_id.clone(),
+        labels: from.labels.iter().map(label).collect(),
     }
 }
 

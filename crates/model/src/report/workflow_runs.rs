@@ -59,10 +59,12 @@ pub struct Runs {
     /// Number of runs beyond those.
     pub left_out: usize,
     /// Tasks with a trace id or labels from a scheduler, the newest, at most
-    /// `ebb_analysis::workflow_runs::MAX_HANDED`.
-    pub handed: Vec<HandedStep>,
+    /// `ebb_analysis::workflow_runs::MAX_TASK_LABELS`.
+    #[serde(alias = "handed")]
+    pub task_labels: Vec<TaskLabels>,
     /// Number of such tasks beyond those.
-    pub handed_left_out: usize,
+    #[serde(alias = "handed_left_out")]
+    pub task_labels_left_out: usize,
 }
 
 impl Runs {
@@ -107,7 +109,7 @@ pub struct RunSeen {
 /// A task with a trace id or labels from a scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct HandedStep {
+pub struct TaskLabels {
     /// The node that it ran on.
     pub node: NodeId,
     /// The name of its step.
@@ -122,5 +124,5 @@ pub struct HandedStep {
     pub sample: Option<String>,
     /// The trace id and labels.
     #[serde(flatten)]
-    pub handed: SchedulerLabels,
+    pub scheduler_labels: SchedulerLabels,
 }

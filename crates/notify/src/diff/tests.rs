@@ -37,8 +37,8 @@ fn what_was_announced_under_an_earlier_name_is_not_new() {
     let stored = serde_json::json!({
         "findings": {"low_duty_node/r/i-1": Price::default()},
     });
-    let told: Told = serde_json::from_value(stored).expect("it is read");
-    let ids: Vec<&String> = told.findings.keys().collect();
+    let history: ChannelHistory = serde_json::from_value(stored).expect("it is read");
+    let ids: Vec<&String> = history.findings.keys().collect();
     assert_eq!(ids, ["underutilized_node/r/i-1"]);
 }
 

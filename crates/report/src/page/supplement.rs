@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use ebb_model::inventory::second_opinion::SecondOpinion;
 use ebb_model::report::Report;
-use ebb_model::report::workflow_runs::{HandedStep, RunSeen, Runs, UNASSIGNED};
+use ebb_model::report::workflow_runs::{RunSeen, Runs, TaskLabels, UNASSIGNED};
 use ebb_telemetry::safe_text::{clip, counted, one_line};
 use serde::Serialize;
 
@@ -63,7 +63,7 @@ pub fn of(report: &Report, zone: &Zone) -> Vec<Beside> {
             drawn: bill::bars(&report.ledger),
         },
         Beside::of_lines("Runs", runs(&report.runs, zone)),
-        Beside::of_lines("Labels from schedulers", handed(&report.runs)),
+        Beside::of_lines("Labels from schedulers", scheduler_labels(&report.runs)),
         Beside::of_lines("Advice of other services", opinions),
         Beside::of_lines("Jobs on Fargate", fargate_jobs::lines(report)),
         Beside::of_lines("Age of prices", price_ages::lines(report, zone)),
@@ -127,22 +127,22 @@ fn run(run: &RunSeen, zone: &Zone) -> String {
 }
 
 /// Labels that schedulers passed to the newest tasks.
-fn handed(told: &Runs) -> Vec<String> {
-    let shown = told.handed.iter().take(MAX_RUNS).map(labels);
-    let more = (told.handed.len() + told.handed_left_out).saturating_sub(MAX_RUNS);
+fn scheduler_labels(told: &Runs) -> Vec<String> {
+    let shown = told.task_labels.iter().take(MAX_RUNS).map(labels);
+    let more = (told.task_labels.len() + told.task_labels_left_out).saturating_sub(MAX_RUNS);
     let more = (more > 0).then(|| format!("and {}", counted(more, "more task", "more tasks")));
     shown.chain(more).collect()
 }
 
-fn labels(step: &HandedStep) -> String {
+fn labels(step: &TaskLabels) -> String {
     let mut line = format!("{} on {}", step.step, step.node);
     if step.run != UNASSIGNED {
         line.push_str(&format!(", run {}", step.run));
     }
-    if let Some(trace_id) = &step.handed.trace_id {
+    if let Some(trace_id) = &step.scheduler_labels.trace_id {
         line.push_str(&format!(", trace {trace_id}"));
     }
-    for (key, value) in &step.handed.labels {
+    for (key, value) in &step.scheduler_labels.labels {
         line.push_str(&format!(", {key}={value}"));
     }
     one_line(&clip(&line, LINE_CHARS))
@@ -219,14 +219,14 @@ mod tests {
         let mut runs = vec![seen("r7\nx\u{1b}", by); 12];
         runs.push(seen(UNASSIGNED, None));
         let label = ("<b>\u{1b}".to_owned(), "v\n".to_owned());
-        let step = HandedStep {
+        let step = TaskLabels {
             node: NodeId::new("i-1").expect("a node id"),
             step: "align".to_owned(),
             key: "t1".to_owned(),
             at: report.at,
             run: "r7".to_owned(),
             sample: None,
-            handed: SchedulerLabels {
+            scheduler_labels: SchedulerLabels {
                 trace_id: Some("4bf9".to_owned()),
                 labels: [label].into(),
             },
@@ -236,8 +236,8 @@ mod tests {
             joined: [(JoinedBy::Tag, 36)].into(),
             runs,
             left_out: 5,
-            handed: vec![step; 11],
-            handed_left_out: 0,
+            task_labels: vec![step; 11],
+            task_labels_left_out: 0,
         };
         let shown = of(&report, &Zone::utc());
         let lines = &shown[0].lines;

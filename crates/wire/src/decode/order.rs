@@ -66,7 +66,7 @@ static DETAIL: Shape = shape(
         (11, &numbers(4)),
         (12, &numbers(4)),
         (13, &RUN),
-        (14, &HANDED),
+        (14, &SCHEDULER_LABELS),
         (15, &OPENED),
         (16, &numbers(4)),
         (17, &numbers(2)),
@@ -74,7 +74,7 @@ static DETAIL: Shape = shape(
     ],
 );
 static RUN: Shape = shape(3, &[1, 2, 3], &[]);
-static HANDED: Shape = shape(2, &[1], &[(2, &LABEL)]);
+static SCHEDULER_LABELS: Shape = shape(2, &[1], &[(2, &LABEL)]);
 static LABEL: Shape = shape(2, &[1, 2], &[]);
 static OPENED: Shape = shape(3, &[1], &[(2, &FILES)]);
 static FILES: Shape = shape(2, &[1], &[]);

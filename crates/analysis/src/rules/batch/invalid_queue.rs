@@ -32,22 +32,22 @@ pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
 }
 
 /// A queue or environment as Batch describes it.
-struct Told<'a> {
+struct BatchResource<'a> {
     resource: Resource,
     status: Option<&'a str>,
     reason: Option<&'a str>,
     command: String,
 }
 
-fn all<'a>(facts: &Facts<'a>) -> impl Iterator<Item = Told<'a>> {
+fn all<'a>(facts: &Facts<'a>) -> impl Iterator<Item = BatchResource<'a>> {
     let batch = &facts.inventory.batch;
     let environments = batch.environments.iter().map(environment);
     environments.chain(batch.queues.iter().map(queue))
 }
 
-fn environment(told: &ComputeEnvironment) -> Told<'_> {
+fn environment(told: &ComputeEnvironment) -> BatchResource<'_> {
     let (name, region) = (&told.name, &told.region);
-    Told {
+    BatchResource {
         resource: Resource {
             account: told.account.clone(),
             controller: Some(Controller::BatchEnvironment(name.clone())),
@@ -62,9 +62,9 @@ fn environment(told: &ComputeEnvironment) -> Told<'_> {
     }
 }
 
-fn queue(told: &JobQueue) -> Told<'_> {
+fn queue(told: &JobQueue) -> BatchResource<'_> {
     let (name, region) = (&told.name, &told.region);
-    Told {
+    BatchResource {
         resource: Resource {
             account: told.account.clone(),
             ..Resource::named(format!("queue/{name}"), name, region)
@@ -78,7 +78,7 @@ fn queue(told: &JobQueue) -> Told<'_> {
     }
 }
 
-fn judge_one(facts: &Facts<'_>, told: Told<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, told: BatchResource<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     if !q.holds(
         "Which status does AWS Batch report?",
         (told.status.unwrap_or("nothing"), INVALID),

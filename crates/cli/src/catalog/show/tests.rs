@@ -93,7 +93,7 @@ fn json_has_every_value_and_what_is_not_known_is_null() {
     let home = home.expect("it is sold there");
     assert_eq!(
         (&home["basis"], &home["on_demand_usd_per_hour"]),
-        (&"told".into(), &"0.09".into())
+        (&"refresh".into(), &"0.09".into())
     );
     assert_eq!(home["spot_usd_per_hour"], "0.0315");
     assert_eq!(home["as_of"], "2026-11-22T00:00:00Z");

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use aws_sdk_ecs::types::{
-    Connectivity, ContainerInstance as Told, ContainerInstanceField, DesiredStatus, HealthStatus,
-    InstanceHealthCheckState, LaunchType, Task as ToldTask,
+    Connectivity, ContainerInstance as EcsContainerInstance, ContainerInstanceField, DesiredStatus,
+    HealthStatus, InstanceHealthCheckState, LaunchType, Task as ToldTask,
 };
 use ebb_model::inventory::batch::container_instances::ContainerInstance;
 use ebb_model::inventory::batch::task::{Health, Task};
@@ -95,7 +95,7 @@ async fn describe(
 }
 
 fn container_instance(
-    told: &Told,
+    told: &EcsContainerInstance,
     cluster: &str,
     region: &Region,
 ) -> Result<(String, ContainerInstance), String> {
@@ -287,7 +287,7 @@ mod tests {
                 .details(detail(InstanceHealthCheckState::Ok, 100))
                 .details(detail(InstanceHealthCheckState::Impaired, 300))
                 .details(detail(InstanceHealthCheckState::Impaired, 200));
-            let told = Told::builder()
+            let told = EcsContainerInstance::builder()
                 .container_instance_arn("arn:ci")
                 .ec2_instance_id("i-1")
                 .health_status(status.build());
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn a_container_instance_tells_its_node() {
         let region = Region::new("eu-west-1").expect("a region");
-        let told = Told::builder()
+        let told = EcsContainerInstance::builder()
             .container_instance_arn("arn:ci")
             .ec2_instance_id("i-1")
             .agent_connected(true)
@@ -317,7 +317,9 @@ mod tests {
             (read.agent_connected, read.running_tasks),
             (Some(true), Some(3))
         );
-        let homeless = Told::builder().container_instance_arn("arn:ci").build();
+        let homeless = EcsContainerInstance::builder()
+            .container_instance_arn("arn:ci")
+            .build();
         let refused = container_instance(&homeless, "c", &region);
         assert_eq!(refused.err().as_deref(), Some("arn:ci: no EC2 instance"));
     }

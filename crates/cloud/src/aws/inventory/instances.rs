@@ -1,6 +1,8 @@
 //! EC2 instances.
 
-use aws_sdk_ec2::types::{Instance as Told, InstanceLifecycleType, InstanceStateName, Reservation};
+use aws_sdk_ec2::types::{
+    Instance as Ec2Instance, InstanceLifecycleType, InstanceStateName, Reservation,
+};
 use ebb_model::inventory::instance::{Instance, InstanceState, Market};
 use ebb_telemetry::identity::{AccountId, InstanceType, NodeId, Region};
 use jiff::Timestamp;
@@ -35,7 +37,11 @@ fn read(reservation: &Reservation, region: &Region, part: &mut Part<Instance>) {
     }
 }
 
-fn instance(told: &Told, account: Option<AccountId>, region: &Region) -> Result<Instance, String> {
+fn instance(
+    told: &Ec2Instance,
+    account: Option<AccountId>,
+    region: &Region,
+) -> Result<Instance, String> {
     let id = told.instance_id().ok_or("instance without an id")?;
     let about = |what: String| format!("{id}: {what}");
     let instance_type = told
@@ -65,7 +71,7 @@ fn instance(told: &Told, account: Option<AccountId>, region: &Region) -> Result<
 
 /// The purchase option. Every other lifecycle, and an instance in a reservation, is capacity that
 /// is paid for even if it is not used.
-fn market(told: &Told) -> Market {
+fn market(told: &Ec2Instance) -> Market {
     let reserved = [told.capacity_reservation_id(), told.capacity_block_id()];
     match told.instance_lifecycle() {
         Some(InstanceLifecycleType::Spot) => Market::Spot,
@@ -77,7 +83,7 @@ fn market(told: &Told) -> Market {
 
 /// When an instance stopped. EC2 returns it in a text: `User initiated (2026-11-01 10:00:00 GMT)`;
 /// a simulator uses UTC.
-fn state_since(told: &Told) -> Option<Timestamp> {
+fn state_since(told: &Ec2Instance) -> Option<Timestamp> {
     let ended = [InstanceStateName::Stopped, InstanceStateName::Terminated];
     let ended = ended.contains(told.state()?.name()?);
     let words = told.state_transition_reason().filter(|_| ended)?;
@@ -89,7 +95,7 @@ fn state_since(told: &Told) -> Option<Timestamp> {
 }
 
 /// Source: EC2 API reference, `StateReason`.
-fn is_taken_back(told: &Told) -> bool {
+fn is_taken_back(told: &Ec2Instance) -> bool {
     const CODES: [&str; 2] = [
         "Server.SpotInstanceShutdown",
         "Server.SpotInstanceTermination",
@@ -125,7 +131,7 @@ mod tests {
         let running = ToldState::builder()
             .name(InstanceStateName::Running)
             .build();
-        Told::builder()
+        Ec2Instance::builder()
             .instance_id("i-0abc")
             .instance_type(ToldType::M5Xlarge)
             .state(running)
@@ -213,8 +219,11 @@ mod tests {
             let shown = read.refused[0].to_string();
             assert_eq!(shown, format!("ec2:DescribeInstances failed: {reason}"));
         };
-        check(Told::builder(), "instance without an id");
-        check(Told::builder().instance_id("i-1"), "i-1: no instance type");
+        check(Ec2Instance::builder(), "instance without an id");
+        check(
+            Ec2Instance::builder().instance_id("i-1"),
+            "i-1: no instance type",
+        );
         check(told().set_state(None), "i-0abc: unknown state");
         let later = ToldState::builder().name("resting".into()).build();
         check(told().state(later), "i-0abc: unknown state");

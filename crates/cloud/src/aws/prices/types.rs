@@ -187,8 +187,9 @@ fn positive(value: i64) -> Option<u64> {
 mod tests {
     use aws_sdk_ec2::types::builders::InstanceTypeInfoBuilder;
     use aws_sdk_ec2::types::{
-        EbsInfo, EbsOptimizedInfo, GpuDeviceInfo, InstanceStorageInfo, InstanceType as Told,
-        InstanceTypeHypervisor, MemoryInfo, NetworkInfo, ProcessorInfo, VCpuInfo,
+        EbsInfo, EbsOptimizedInfo, GpuDeviceInfo, InstanceStorageInfo,
+        InstanceType as Ec2InstanceType, InstanceTypeHypervisor, MemoryInfo, NetworkInfo,
+        ProcessorInfo, VCpuInfo,
     };
     use ebb_catalog::catalog::Catalogue;
 
@@ -214,7 +215,7 @@ mod tests {
         let cpu = VCpuInfo::builder().default_v_cpus(4).default_cores(2);
         let disks = InstanceStorageInfo::builder().total_size_in_gb(125);
         InstanceTypeInfo::builder()
-            .instance_type(Told::G4dnXlarge)
+            .instance_type(Ec2InstanceType::G4dnXlarge)
             .current_generation(true)
             .bare_metal(false)
             .hypervisor(InstanceTypeHypervisor::Nitro)
