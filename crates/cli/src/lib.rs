@@ -12,17 +12,15 @@ macro_rules! eprintln {
 }
 
 mod args;
-#[cfg(any(feature = "gcp", feature = "sweep", feature = "fuzzing"))]
+#[cfg(any(feature = "gcp", feature = "sweep"))]
 mod billing;
 mod catalog;
-mod csv_file;
 mod demo;
 mod doctor;
 #[cfg(test)]
 mod documented_commands;
 mod findings;
 mod import;
-mod lines;
 mod manual;
 mod output;
 mod policy;

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use ebb_model::text_file::bad_lines::BadLines;
 use ebb_telemetry::safe_text;
 
 use ebb_report::terminal_style::{Colour, Look};
@@ -73,6 +74,13 @@ pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<()> {
 /// standard output is a pipe.
 pub(crate) fn print(text: &str) -> Result<()> {
     write(&safe_text::styled_lines(text), None)
+}
+
+/// Writes the first invalid lines of a file to standard error.
+pub(crate) fn note_bad_lines(path: &Path, bad_lines: &BadLines) {
+    for line in bad_lines.named() {
+        eprintln!("{}:{line}", path.display());
+    }
 }
 
 /// Whether `--output` names a folder: an existing one, or a name with a `/` at its end.

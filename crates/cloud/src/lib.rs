@@ -6,6 +6,8 @@
 pub mod accounts;
 #[cfg(feature = "aws")]
 pub mod aws;
+#[cfg(feature = "account")]
+pub mod billing_export;
 pub mod documents;
 pub mod endpoint;
 pub mod error_chain;

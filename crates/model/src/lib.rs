@@ -17,4 +17,5 @@ pub mod report;
 pub mod savings;
 pub mod step_profile;
 pub mod sweep_memory;
+pub mod text_file;
 pub mod visibility_gap;

@@ -7,7 +7,6 @@
 
 mod fold;
 mod job_name;
-pub mod lines;
 mod nextflow;
 pub mod pattern;
 mod python_literal;
@@ -27,13 +26,13 @@ use ebb_catalog::catalog::Catalogue;
 use ebb_model::advice::step::{StepAdvice, StepTotals};
 use ebb_model::policy::Policy;
 use ebb_model::step_profile::failure::FailureCount;
+use ebb_model::text_file::lines::{Line, Lines};
 use ebb_telemetry::step::StepKind;
 use ebb_telemetry::units::Bytes;
 use jiff::Timestamp;
 use thiserror::Error;
 
 use self::fold::{Fold, Full};
-use self::lines::{Line, Lines};
 use self::pattern::{FileNaming, Unnamed};
 use self::record::Record;
 use self::snakefile::Snakefile;

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::io::Cursor;
 use std::sync::OnceLock;
 
+use ebb_cloud::billing_export::BillingExport;
+use ebb_cloud::ports::BillSource;
 use ebb_model::policy::Policy;
 use ebb_model::report::Report;
 use ebb_telemetry::units::Bytes;
@@ -80,8 +82,13 @@ pub(super) fn metrics() -> Vec<Vec<u8>> {
 pub(super) fn billing_export(input: &[u8]) -> Outcome {
     let tags = BTreeSet::from(["project".to_owned()]);
     let now: Timestamp = "2026-09-10T00:00:00Z".parse().expect("a time");
-    let read = |path: &std::path::Path| block_on(ebb::readers::read_bill(path, &tags, now));
-    let bill = with_file(input, read);
+    let bill = with_file(input, |path| BillingExport::read(path, &tags));
+    if let Ok(bill) = &bill {
+        let names: Vec<String> = tags.iter().cloned().collect();
+        block_on(bill.by_resource(now)).expect("it needs no service");
+        block_on(bill.by_day(now, &names)).expect("it needs no service");
+        bill.gaps(now);
+    }
     Outcome::of(&bill)
 }
 

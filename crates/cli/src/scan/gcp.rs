@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::Scanned;
 use super::progress::Progress;
 use crate::args::ScanArgs;
-use crate::billing::BillingExport;
+use crate::billing;
 
 /// How to get the price of an instance: Google's price list is not read.
 const NO_PRICE: &str = "unknown without the bill; add --billing FILE with the billing export (see `ebb scan --help`) \
@@ -23,16 +23,16 @@ pub(super) async fn scan(args: &ScanArgs, project: &str, policy: &Policy) -> Res
     if let Some(endpoint) = &args.gcp_endpoint {
         config = config.at(endpoint);
     }
-    let billing = args.billing.as_deref();
-    let billing = billing.map(|file| BillingExport::read(file, &policy.metrics.cost_tags));
-    let billing = billing.transpose()?;
+    let bill = args.billing.as_deref();
+    let bill = bill.map(|file| billing::read(file, &policy.metrics.cost_tags));
+    let bill = bill.transpose()?;
     let inventory = GcpInventory::new(&config);
     let metrics = GcpMetrics::new(&config);
     let progress = Progress::new(&inventory, args.account.region.len());
     let account = Account {
         inventory: &progress,
         metrics: (!args.no_metrics).then_some(&metrics as _),
-        bill: billing.as_ref().map(|billing| billing as &dyn BillSource),
+        bill: bill.as_ref().map(|bill| bill as &dyn BillSource),
         markets: None,
         prices: None,
         regions: &args.account.region,
@@ -47,7 +47,7 @@ pub(super) async fn scan(args: &ScanArgs, project: &str, policy: &Policy) -> Res
              and roles/monitoring.viewer"
         );
     }
-    if billing.is_none() && report.nodes.iter().any(|node| node.per_hour.is_none()) {
+    if bill.is_none() && report.nodes.iter().any(|node| node.per_hour.is_none()) {
         report
             .gaps
             .push(Gap::new(format!("{project}: prices"), NO_PRICE.to_owned()));
@@ -55,7 +55,7 @@ pub(super) async fn scan(args: &ScanArgs, project: &str, policy: &Policy) -> Res
     eprintln!(
         "Project {project}. Requested {} pages from Cloud Monitoring; prices are {}.",
         metrics.pages_requested(),
-        match billing {
+        match bill {
             Some(_) => "from the billing export, else from --price-per-hour or the policy",
             None => "from --price-per-hour or the policy",
         }

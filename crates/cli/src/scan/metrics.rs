@@ -16,12 +16,13 @@ use ebb_model::inventory::Inventory;
 use ebb_model::inventory::instance::Instance;
 use ebb_model::policy::Policy;
 use ebb_model::sweep_memory::Memory;
+use ebb_model::text_file::bad_lines::file_name;
 use ebb_model::visibility_gap::Gap;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
 
 use super::Scanned;
-use crate::lines::file_name;
+use crate::output;
 use read::Metrics;
 
 /// The most machines that a report names as not evaluated.
@@ -35,7 +36,7 @@ pub(crate) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Resu
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("failed to read {shown}"))?;
     let read = read::read(file).with_context(|| shown.to_string())?;
-    read.bad_lines.tell(path);
+    output::note_bad_lines(path, &read.bad_lines);
     let Some(now) = read.newest() else {
         bail!(
             "{shown} has no valid row; skipped {}",

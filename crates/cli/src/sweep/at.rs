@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::args::SweepArgs;
-use crate::billing::BillingExport;
+use crate::billing;
 
 /// Time limit of a sweep, the interval between two sweeps. The next sweep processes the data that
 /// remains.
@@ -54,13 +54,12 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
     };
     let mailer = mailer.as_ref().map(|mailer| mailer as &dyn Mailer);
     let tags = &config.policy.metrics.cost_tags;
-    let billing = args.billing.as_deref().or(told.billing.as_deref());
-    let billing = billing.map(|file| BillingExport::read(file, tags));
-    let billing = billing.transpose()?;
+    let bill = args.billing.as_deref().or(told.billing.as_deref());
+    let bill = bill.map(|file| billing::read(file, tags)).transpose()?;
     let account = Account {
         inventory: &NoCloud,
         metrics: None,
-        bill: billing.as_ref().map(|billing| billing as &dyn BillSource),
+        bill: bill.as_ref().map(|bill| bill as &dyn BillSource),
         markets: None,
         prices: None,
         regions: &[],

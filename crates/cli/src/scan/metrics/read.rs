@@ -7,12 +7,11 @@ use std::io::Read;
 use anyhow::{Result, bail};
 use ebb_model::inventory::host::MeteredMachine;
 use ebb_model::metric_series::{MetricSample, MetricSeries};
+use ebb_model::text_file::bad_lines::{BadLine, BadLines, shown};
+use ebb_model::text_file::csv::{CsvFile, Record};
 use ebb_telemetry::identity::{InstanceType, NodeId, Region};
 use ebb_telemetry::units::Share;
 use jiff::Timestamp;
-
-use crate::csv_file::{CsvFile, Record};
-use crate::lines::{BadLine, BadLines, shown};
 
 const TIMESTAMP: &str = "timestamp";
 const RESOURCE: &str = "resource_id";

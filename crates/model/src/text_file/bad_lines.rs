@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use ebb_model::visibility_gap::Gap;
+use crate::visibility_gap::Gap;
 
 /// The most lines that a report names.
 const NAMED: usize = 20;
@@ -13,17 +13,18 @@ const KEPT: usize = 1_000;
 
 /// An invalid line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BadLine {
+pub struct BadLine {
     /// Its number, from 1.
-    pub(crate) line: u64,
+    pub line: u64,
     /// The name of the field in the file.
-    pub(crate) field: &'static str,
+    pub field: &'static str,
     /// The problem.
-    pub(crate) why: String,
+    pub why: String,
 }
 
 impl BadLine {
-    pub(crate) fn new(line: u64, field: &'static str, why: impl Into<String>) -> Self {
+    /// A line that is skipped.
+    pub fn new(line: u64, field: &'static str, why: impl Into<String>) -> Self {
         let why = why.into();
         Self { line, field, why }
     }
@@ -37,13 +38,14 @@ impl fmt::Display for BadLine {
 
 /// All invalid lines of a file.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct BadLines {
+pub struct BadLines {
     first: Vec<BadLine>,
     more: u64,
 }
 
 impl BadLines {
-    pub(crate) fn add(&mut self, bad: BadLine) {
+    /// Adds one, or only counts it if there are many.
+    pub fn add(&mut self, bad: BadLine) {
         match self.first.len() < KEPT {
             true => self.first.push(bad),
             false => self.more += 1,
@@ -51,22 +53,20 @@ impl BadLines {
     }
 
     /// The number of invalid lines.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.first.len() as u64 + self.more
     }
 
-    /// Writes the first of them to standard error.
-    pub(crate) fn tell(&self, path: &Path) {
-        for line in self.first.iter().take(NAMED) {
-            eprintln!("{}:{line}", path.display());
-        }
+    /// The first of them, which a report names.
+    pub fn named(&self) -> impl Iterator<Item = &BadLine> {
+        self.first.iter().take(NAMED)
     }
 
     /// The same as gaps of a report.
-    pub(crate) fn gaps(&self, path: &Path) -> Vec<Gap> {
+    pub fn gaps(&self, path: &Path) -> Vec<Gap> {
         let file = file_name(path);
-        let named = self.first.iter().take(NAMED);
-        let mut gaps: Vec<Gap> = named
+        let mut gaps: Vec<Gap> = self
+            .named()
             .map(|BadLine { line, field, why }| {
                 Gap::new(format!("{file}:{line}: {field}"), why.clone())
             })
@@ -80,12 +80,12 @@ impl BadLines {
 }
 
 /// The file name without its folders.
-pub(crate) fn file_name(path: &Path) -> String {
+pub fn file_name(path: &Path) -> String {
     let file = path.file_name().unwrap_or(path.as_os_str());
     file.to_string_lossy().into_owned()
 }
 
 /// A part of a field for a message, on one line.
-pub(crate) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     text.escape_default().take(40).collect()
 }

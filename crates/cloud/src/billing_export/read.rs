@@ -2,18 +2,18 @@
 //! and field, and reading continues.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
 
-use anyhow::{Context, Result, bail};
+use ebb_model::text_file::bad_lines::{BadLine, BadLines};
+use ebb_model::text_file::csv::{CsvFile, Record};
+use ebb_model::text_file::lines::{Line, Lines};
 use ebb_telemetry::identity::NodeId;
-use ebb_workflows::import::lines::{Line, Lines};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use thiserror::Error;
 
 use super::row::{self, BillingColumns, BillingRow, LINE};
-use crate::csv_file::{CsvFile, Record};
-use crate::lines::{BadLine, BadLines};
 
 /// The most sums, at about 100 bytes each; later rows are refused and counted.
 const MAX_SUMS: usize = 2_000_000;
@@ -73,21 +73,50 @@ fn add<K: Ord>(sums: &mut BTreeMap<K, i128>, key: K, nanos: i128) -> usize {
     sums.len() - before
 }
 
+/// Why a file is not a billing export.
+#[derive(Debug, Error)]
+pub enum NoBillingExport {
+    /// It cannot be read, is not text, or exceeds a limit.
+    #[error(transparent)]
+    Unreadable(#[from] io::Error),
+    /// It is a JSON list.
+    #[error("expected one JSON object a line; `jq -c '.[]'` converts a list")]
+    List,
+    /// It has no line.
+    #[error("the file is empty")]
+    Empty,
+    /// Its first line is not a CSV record.
+    #[error("invalid first line: {reason}")]
+    FirstLine {
+        /// The problem.
+        reason: String,
+    },
+    /// A required column is missing.
+    #[error(
+        "the first line must contain the column names {} (with . or _)",
+        BillingColumns::READ.join(",")
+    )]
+    Columns,
+}
+
 /// Reads the whole file: CSV, or one JSON object a line.
 ///
 /// # Errors
 /// If the file is truncated or has another format.
-pub(super) fn read(mut source: impl BufRead, tags: &BTreeSet<String>) -> Result<BillingFile> {
+pub(super) fn read(
+    mut source: impl BufRead,
+    tags: &BTreeSet<String>,
+) -> Result<BillingFile, NoBillingExport> {
     let begin = source.fill_buf()?;
     let first = begin.iter().copied().find(|b| !b.is_ascii_whitespace());
     match first {
         Some(b'{') => of_lines(source, tags),
-        Some(b'[') => bail!("expected one JSON object a line; `jq -c '.[]'` converts a list"),
+        Some(b'[') => Err(NoBillingExport::List),
         _ => of_csv(source, tags),
     }
 }
 
-fn of_lines(source: impl Read, tags: &BTreeSet<String>) -> Result<BillingFile> {
+fn of_lines(source: impl Read, tags: &BTreeSet<String>) -> Result<BillingFile, NoBillingExport> {
     let mut bill = BillingFile::default();
     let mut lines = Lines::of(source)?;
     while let Some(Line { number, text }) = lines.read_line()? {
@@ -101,20 +130,15 @@ fn of_lines(source: impl Read, tags: &BTreeSet<String>) -> Result<BillingFile> {
     Ok(bill)
 }
 
-fn of_csv(source: impl Read, tags: &BTreeSet<String>) -> Result<BillingFile> {
+fn of_csv(source: impl Read, tags: &BTreeSet<String>) -> Result<BillingFile, NoBillingExport> {
     let mut file = CsvFile::new(source)?;
     let (mut bill, mut record) = (BillingFile::default(), Record::default());
     match file.read(&mut record)? {
         Some(Ok(())) => {}
-        Some(Err(why)) => bail!("invalid first line: {why}"),
-        None => bail!("the file is empty"),
+        Some(Err(reason)) => return Err(NoBillingExport::FirstLine { reason }),
+        None => return Err(NoBillingExport::Empty),
     }
-    let columns = BillingColumns::of(&record).with_context(|| {
-        format!(
-            "the first line must contain the column names {} (with . or _)",
-            BillingColumns::READ.join(",")
-        )
-    })?;
+    let columns = BillingColumns::of(&record).ok_or(NoBillingExport::Columns)?;
     while let Some(read) = file.read(&mut record)? {
         let line = record.line;
         let row = read
@@ -217,7 +241,7 @@ mod tests {
     fn what_is_no_export_is_refused_in_words() {
         let check = |text: &str, expect: &str| {
             let error = read(text.as_bytes(), &BTreeSet::new()).expect_err(expect);
-            assert!(format!("{error:#}").contains(expect), "{error:#}");
+            assert!(error.to_string().contains(expect), "{error}");
         };
         check("[{}]", "jq -c '.[]'");
         check(

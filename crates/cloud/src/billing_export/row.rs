@@ -5,14 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use ebb_model::text_file::bad_lines::{BadLine, shown};
+use ebb_model::text_file::csv::Record;
 use ebb_telemetry::identity::NodeId;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
-
-use crate::csv_file::Record;
-use crate::lines::{BadLine, shown};
 
 pub(super) const LINE: &str = "line";
 const SERVICE: &str = "service.description";

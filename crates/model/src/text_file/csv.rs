@@ -4,13 +4,14 @@
 use std::io::{self, Read};
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
-use ebb_workflows::import::lines::{Line, Lines};
+
+use super::lines::{Line, Lines};
 
 /// The most columns of a file; no file of metrics or of a bill has more.
 const MAX_COLUMNS: usize = 1_000;
 
 /// The records of a file.
-pub(crate) struct CsvFile<'a> {
+pub struct CsvFile<'a> {
     lines: Lines<'a>,
     parser: Reader,
     line: Vec<u8>,
@@ -18,29 +19,34 @@ pub(crate) struct CsvFile<'a> {
 
 /// One line as fields without surrounding blanks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Record {
+pub struct Record {
     /// The number of the line, from 1.
-    pub(crate) line: u64,
+    pub line: u64,
     text: String,
     /// The end of each field in the text.
     ends: Vec<usize>,
 }
 
 impl Record {
-    pub(crate) fn get(&self, at: usize) -> Option<&str> {
+    /// The field at a position from 0; `None` beyond the last.
+    pub fn get(&self, at: usize) -> Option<&str> {
         let end = *self.ends.get(at)?;
         let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         self.text.get(begin..end).map(str::trim)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+    /// The fields in order.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.ends.len()).filter_map(|at| self.get(at))
     }
 }
 
 impl<'a> CsvFile<'a> {
     /// A plain or gzipped file.
-    pub(crate) fn new(source: impl Read + 'a) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn new(source: impl Read + 'a) -> io::Result<Self> {
         Ok(Self {
             lines: Lines::of(source)?,
             parser: ReaderBuilder::new()
@@ -55,7 +61,7 @@ impl<'a> CsvFile<'a> {
     ///
     /// # Errors
     /// If the file cannot be read, is not text, or exceeds a limit.
-    pub(crate) fn read(&mut self, record: &mut Record) -> io::Result<Option<Result<(), String>>> {
+    pub fn read(&mut self, record: &mut Record) -> io::Result<Option<Result<(), String>>> {
         loop {
             let Some(Line { number, text }) = self.lines.read_line()? else {
                 return Ok(None);
