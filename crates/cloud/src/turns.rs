@@ -1,8 +1,6 @@
 //! Runs many calls with a limited concurrency.
 
-use std::future::Future;
-
-use tokio::task::JoinSet;
+use futures::{StreamExt, stream};
 
 #[cfg(any(feature = "inventory", feature = "accounts", feature = "queue"))]
 /// Number of parallel calls to one service; more would only be throttled.
@@ -16,34 +14,20 @@ pub(crate) const ACCOUNTS_AT_ONCE: usize = 16;
 #[cfg(any(feature = "inventory", feature = "accounts", feature = "queue"))]
 /// Runs all `calls`, [`AT_ONCE`] at a time. Results are in the order of completion, so callers sort
 /// their output.
-pub(crate) async fn in_turns<T, F>(calls: impl IntoIterator<Item = F>) -> Vec<T>
-where
-    T: Send + 'static,
-    F: Future<Output = T> + Send + 'static,
-{
+pub(crate) async fn in_turns<T>(
+    calls: impl IntoIterator<Item = impl Future<Output = T>>,
+) -> Vec<T> {
     in_turns_of(AT_ONCE, calls).await
 }
 
 /// Runs all `calls`, `at_once` at a time. Results are in the order of completion, so callers sort
 /// their output.
-pub(crate) async fn in_turns_of<T, F>(at_once: usize, calls: impl IntoIterator<Item = F>) -> Vec<T>
-where
-    T: Send + 'static,
-    F: Future<Output = T> + Send + 'static,
-{
-    let mut waiting = calls.into_iter();
-    let mut running = JoinSet::new();
-    for call in waiting.by_ref().take(at_once) {
-        running.spawn(call);
-    }
-    let mut answers = Vec::new();
-    while let Some(ended) = running.join_next().await {
-        if let Some(call) = waiting.next() {
-            running.spawn(call);
-        }
-        answers.push(ended.expect("a call to the cloud does not panic"));
-    }
-    answers
+pub(crate) async fn in_turns_of<T>(
+    at_once: usize,
+    calls: impl IntoIterator<Item = impl Future<Output = T>>,
+) -> Vec<T> {
+    let calls = stream::iter(calls);
+    calls.buffer_unordered(at_once).collect().await
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use ebb_model::confidence::Level;
 use ebb_model::finding::Finding;
 use ebb_model::report::Report;
 use ebb_telemetry::safe_text::{clip, one_line};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use crate::page::money::bounded;
@@ -101,18 +102,18 @@ fn result(finding: &Finding) -> Value {
     })
 }
 
+/// Characters of a path that need an escape.
+///
+/// Source: RFC 3986, "Unreserved Characters"; `~` is escaped as well.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'/');
+
 /// The id as a relative URI; no such file exists, but viewers require a URI.
 fn uri(id: &str) -> String {
-    let mut uri = String::new();
-    for byte in clip(id, MESSAGE_CHARS).bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => {
-                uri.push(char::from(byte));
-            }
-            byte => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri
+    utf8_percent_encode(&clip(id, MESSAGE_CHARS), ESCAPED).to_string()
 }
 
 #[cfg(test)]
