@@ -100,12 +100,8 @@ fn write(args: &ImportArgs, summary: &Summary<'_>, steps: &[StepAdvice]) -> Resu
         }
         return tune::write(&named, &args.form);
     }
-    let columns = match args.form.output {
-        Some(_) => None,
-        None => output::look().columns,
-    };
     let text = match args.form.format {
-        TuneFormat::Table => step_summary::table(summary, steps, columns),
+        TuneFormat::Table => step_summary::table(summary, steps),
         TuneFormat::Json => safe_text::json(&step_summary::json(summary, steps)).into_owned(),
         _ => return tune::write(steps, &args.form),
     };

@@ -8,6 +8,7 @@ pub mod json;
 pub mod markdown;
 pub mod optimization_hub;
 pub mod page;
+pub mod plain_table;
 pub mod reason_codes;
 pub mod remediation;
 pub mod report_file;

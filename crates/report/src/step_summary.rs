@@ -4,7 +4,6 @@
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use ebb_model::advice::sized_request::SizedRequest;
 use ebb_model::advice::step::{StepAdvice, StepTotals};
 use ebb_model::step_profile::failure::FailureCount;
@@ -13,6 +12,7 @@ use ebb_telemetry::safe_text::{counted, one_line};
 use ebb_telemetry::units::{MilliCores, Share};
 use serde_json::json;
 
+use crate::plain_table;
 use crate::step_advice::Reasoned;
 use crate::step_table::{advice, chance, end_of, request};
 
@@ -147,14 +147,14 @@ fn hours(seconds: u64) -> f64 {
 }
 
 /// Totals, the steps with the greatest saving, and a line for each step.
-pub fn table(summary: &Summary<'_>, steps: &[StepAdvice], columns: Option<usize>) -> String {
+pub fn table(summary: &Summary<'_>, steps: &[StepAdvice]) -> String {
     let mut out = String::new();
     head(&mut out, summary, steps.len());
     sums(&mut out, summary, steps);
     failures(&mut out, summary);
     top(&mut out, steps);
-    out.push_str(&lines(steps, columns));
-    out.push_str("\nReasons for one step: add --step NAME\n");
+    out.push_str(&lines(steps));
+    out.push_str("\n\nReasons for one step: add --step NAME\n");
     out
 }
 
@@ -190,7 +190,6 @@ fn sums(out: &mut String, summary: &Summary<'_>, steps: &[StepAdvice]) {
     let more = all()
         .map(Saving::loss)
         .fold(Saving::default(), Saving::plus);
-    let mut table = plain(&["", "REQUESTED", "USED", "SHARE", "SAVED", "ADDED"]);
     let rows = [
         (
             "CPU",
@@ -207,22 +206,23 @@ fn sums(out: &mut String, summary: &Summary<'_>, steps: &[StepAdvice]) {
             [saved.gib_hours, more.gib_hours],
         ),
     ];
-    for (what, unit, asked, used, [saved, added]) in rows {
+    let rows = rows.map(|(what, unit, asked, used, [saved, added])| {
         if asked == 0 {
-            table.add_row([what, "unknown", "", "", "", ""]);
-            continue;
+            return [what, "unknown", "", "", "", ""].map(str::to_owned);
         }
         let share = Share::of(used, asked).map_or_else(String::new, |share| share.to_string());
-        table.add_row([
+        [
             what.to_owned(),
             format!("{} {unit}", amount(hours(asked))),
             format!("{} {unit}", amount(hours(used))),
             share,
             format!("{} {unit}", amount(saved)),
             format!("{} {unit}", amount(added)),
-        ]);
-    }
-    let _ = writeln!(out, "\n{}", trimmed(&table));
+        ]
+    });
+    let header = ["", "REQUESTED", "USED", "SHARE", "SAVED", "ADDED"];
+    let lines = plain_table::lines(&header, rows, &[]);
+    let _ = writeln!(out, "\n{}\n", lines.join("\n"));
 }
 
 fn failures(out: &mut String, summary: &Summary<'_>) {
@@ -276,18 +276,14 @@ fn saved(saving: Saving) -> String {
     }
 }
 
-fn lines(steps: &[StepAdvice], columns: Option<usize>) -> String {
-    let head = [
+fn lines(steps: &[StepAdvice]) -> String {
+    let header = [
         "STEP", "TASKS", "FAILED", "CORES", "USED", "MEMORY", "PEAK", "ADVICE", "OOM RISK",
     ];
-    let mut table = plain(&head);
-    if let Some(columns) = columns.and_then(|columns| u16::try_from(columns).ok()) {
-        table.set_width(columns);
-    }
-    for step in steps {
+    let rows = steps.iter().map(|step| {
         let usage = step.usage.unwrap_or_default();
         let unknown = || "-".to_owned();
-        table.add_row([
+        [
             end_of(&one_line(&step.step), NAME_WIDTH),
             grouped(usage.tasks),
             grouped(usage.failed),
@@ -305,37 +301,14 @@ fn lines(steps: &[StepAdvice], columns: Option<usize>) -> String {
                 }),
             advice(step),
             chance(step),
-        ]);
-    }
-    trimmed(&table)
+        ]
+    });
+    plain_table::lines(&header, rows, &[1, 2, 3, 4, 5, 6]).join("\n")
 }
 
 /// Average busy cores with one decimal.
 fn shown_cores(cores: MilliCores) -> String {
     format!("{:.1}", cores.as_cores())
-}
-
-fn plain(head: &[&str]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(head.iter().copied());
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
-        if (1..=6).contains(&index) && head.len() > 6 {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
-}
-
-/// The table without spaces at the ends of lines.
-fn trimmed(table: &Table) -> String {
-    table
-        .lines()
-        .map(|line| line.trim_end().to_owned() + "\n")
-        .collect()
 }
 
 /// Hours; amounts below 10 have one decimal.

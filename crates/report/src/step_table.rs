@@ -17,6 +17,7 @@ use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line, wrap};
 use ebb_telemetry::units::{HumanDuration, Share};
 
+use crate::plain_table;
 use crate::reason_codes::Reasons;
 
 const HEAD: [&str; 5] = ["STEP", "REQUEST", "RECOMMENDED", "OOM RISK", "SAVING/MONTH"];
@@ -35,28 +36,31 @@ pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
     if steps.is_empty() {
         return "No step was observed.\n".to_owned();
     }
-    let rows: Vec<[String; 5]> = steps.iter().map(row).collect();
-    let mut widths = HEAD.map(|name| name.chars().count());
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let others: usize = widths.iter().skip(1).map(|width| width + 2).sum();
+    let mut rows: Vec<[String; 5]> = steps.iter().map(row).collect();
+    let width = |n: usize| {
+        let cells = rows.iter().map(|row| row[n].chars().count());
+        cells.max().unwrap_or(0).max(HEAD[n].len()) + 2
+    };
+    let others: usize = (1..HEAD.len()).map(width).sum();
     let room = terminal.map_or(usize::MAX, |columns| columns.saturating_sub(others));
-    widths[0] = widths[0].min(room.clamp(*NAME.start(), *NAME.end()));
+    for [name, ..] in &mut rows {
+        *name = end_of(name, room.clamp(*NAME.start(), *NAME.end()));
+    }
     let mut out = String::new();
     if steps.iter().any(|step| step.origin == Origin::Simulated) {
         out.push_str("SIMULATED: at least a part of this input was generated, not measured.\n\n");
     }
-    line(&mut out, &HEAD.map(str::to_owned), &widths);
+    let mut lines = plain_table::lines(&HEAD, rows, &[]).into_iter();
+    out.extend(lines.next());
+    out.push('\n');
     let mut names = BTreeSet::new();
     let again = steps
         .iter()
         .filter(|step| !names.insert(step.step.as_str()));
     let many: BTreeSet<&str> = again.map(|step| step.step.as_str()).collect();
-    for (row, step) in rows.iter().zip(steps) {
-        line(&mut out, row, &widths);
+    for (line, step) in lines.zip(steps) {
+        out.push_str(&line);
+        out.push('\n');
         let is_one_of_many = many.contains(step.step.as_str());
         let there = is_one_of_many.then(|| ("where", place(step)));
         for (head, text) in there.into_iter().chain(told(step)) {
@@ -64,16 +68,6 @@ pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
         }
     }
     out
-}
-
-fn line(out: &mut String, cells: &[String; 5], widths: &[usize; 5]) {
-    let mut text = String::new();
-    for (cell, width) in cells.iter().zip(widths) {
-        let cell = end_of(cell, *width);
-        let _ = write!(text, "{cell:<width$}  ");
-    }
-    out.push_str(text.trim_end());
-    out.push('\n');
 }
 
 pub(crate) fn paragraph(out: &mut String, head: &str, text: &str, terminal: Option<usize>) {

@@ -5,6 +5,7 @@ use ebb_catalog::catalog::Catalogue;
 use ebb_catalog::list_price::PriceBasis;
 use ebb_catalog::machine_type::{Architecture, TypeSpec};
 use ebb_catalog::refreshed_prices::Refreshed;
+use ebb_report::plain_table;
 use ebb_telemetry::identity::{InstanceType, Region};
 use ebb_telemetry::money::{Usd, UsdPerHour};
 use ebb_telemetry::units::Bytes;
@@ -344,7 +345,7 @@ fn one(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
         }
         let rows = spec.prices.iter().map(|price| {
             let told = price.told_at.map(|at| at.strftime("%Y-%m-%d").to_string());
-            vec![
+            [
                 price.region.to_string(),
                 usd(price.on_demand),
                 or_dash(price.spot.map(usd)),
@@ -352,7 +353,9 @@ fn one(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
             ]
         });
         out.push('\n');
-        out += &aligned(&["region", "on demand", "spot", "as of"], rows.collect());
+        let header = ["region", "on demand", "spot", "as of"];
+        out += &plain_table::lines(&header, rows, &[1, 2]).join("\n");
+        out.push('\n');
     }
     out + "\n" + &ages(catalogue, now)
 }
@@ -361,7 +364,7 @@ fn several(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
     if shown.types.is_empty() {
         return "No type matches; remove a filter.\n".to_owned();
     }
-    let head = [
+    let header = [
         "type",
         "arch",
         "vCPUs",
@@ -373,7 +376,7 @@ fn several(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
     ];
     let rows = shown.types.iter().flat_map(|spec| {
         spec.prices.iter().map(move |price| {
-            vec![
+            [
                 spec.instance_type.to_string(),
                 spec.architecture.to_owned(),
                 spec.vcpus.to_string(),
@@ -387,7 +390,7 @@ fn several(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
             ]
         })
     });
-    let mut out = aligned(&head, rows.collect());
+    let mut out = plain_table::lines(&header, rows, &[2, 3, 4, 5, 6]).join("\n") + "\n";
     if shown.left_out > 0 {
         out += &format!(
             "{} more types; --limit sets the number shown.\n",
@@ -395,34 +398,6 @@ fn several(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
         );
     }
     out + "\n" + &ages(catalogue, now)
-}
-
-/// Columns as wide as their widest cell; cells that begin with a digit are aligned to the right.
-fn aligned(head: &[&str], rows: Vec<Vec<String>>) -> String {
-    let width = |n: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(n));
-        let widest = cells.map(|cell| cell.chars().count()).max();
-        widest.unwrap_or(0).max(head[n].chars().count())
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let numeric = |n: usize| {
-        let mut cells = rows.iter().filter_map(|row| row.get(n));
-        cells.all(|cell| cell == "-" || cell.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    let is_number: Vec<bool> = (0..head.len()).map(numeric).collect();
-    let line = |cells: Vec<&str>| {
-        let cells = cells.iter().zip(&widths).zip(&is_number);
-        let cells = cells.map(|((cell, width), is_number)| match is_number {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:<width$}"),
-        });
-        let line: Vec<String> = cells.collect();
-        format!("{}\n", line.join("  ").trim_end())
-    };
-    let body = rows
-        .iter()
-        .map(|row| line(row.iter().map(String::as_str).collect()));
-    line(head.to_vec()) + &body.collect::<String>()
 }
 
 #[cfg(test)]
