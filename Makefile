@@ -65,7 +65,7 @@ reference: ## Write the generated pages of docs/src/reference again
 links:
 	scripts/check-links
 
-pictures: ## Take the pictures in docs/ from the demo account; needs chromium
+pictures: ## Take the pictures in docs/src/pictures from the demo account; needs chromium
 	@scripts/pictures
 
 picture: pictures
