@@ -65,7 +65,7 @@ reference: ## Write generated pages, code of the wire and fields in SECURITY.md 
 links:
 	scripts/check-links
 
-pictures: ## Take the pictures in docs/ from the demo account; needs chromium
+pictures: ## Take the pictures in docs/src/pictures from the demo account; needs chromium
 	@scripts/pictures
 
 picture: pictures

@@ -4,6 +4,9 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use ebb_telemetry::machine_check::{
+    self, CheckResult, MOUNT_TRACEFS, MachineCheck, MachineFacts, OOM_BY_CGROUP, SAMPLED,
+};
 use ebb_wire::encode_heartbeats;
 
 use crate::cgroup::Hierarchy;
@@ -16,19 +19,6 @@ use crate::label_rules::source::{RulesLookup, SourceError};
 use crate::network::NetworkCounter;
 use crate::node;
 
-/// The result for one requirement.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CheckResult {
-    /// The requirement is met; the text gives details.
-    Met(String),
-    /// The probe runs without it and observes less.
-    Limited(String),
-    /// The probe does not run without it.
-    Missing(String),
-    /// It could not be checked because another requirement is not met.
-    Skipped(&'static str),
-}
-
 /// One line of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckLine {
@@ -39,37 +29,43 @@ pub struct CheckLine {
 impl CheckLine {
     /// True if the probe does not run because of this requirement.
     pub const fn is_bad(&self) -> bool {
-        matches!(self.result, CheckResult::Missing(_))
+        matches!(self.result, CheckResult::Missing { .. })
     }
+}
 
-    const fn is_limited(&self) -> bool {
-        matches!(
-            self.result,
-            CheckResult::Limited(_) | CheckResult::Missing(_)
-        )
+impl From<MachineCheck> for CheckLine {
+    fn from(check: MachineCheck) -> Self {
+        check_line(check.name, check.result)
     }
 }
 
 impl fmt::Display for CheckLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (mark, words) = match &self.result {
-            CheckResult::Met(words) => ("ok", words.as_str()),
-            CheckResult::Limited(words) => ("less", words.as_str()),
-            CheckResult::Missing(words) => ("LACKS", words.as_str()),
-            CheckResult::Skipped(words) => ("-", *words),
+        let (mark, words, remedy) = match &self.result {
+            CheckResult::Met(words) => ("ok", words.as_str(), ""),
+            CheckResult::Limited { problem, remedy } => ("less", problem.as_str(), *remedy),
+            CheckResult::Missing { problem, remedy } => ("LACKS", problem.as_str(), *remedy),
+            CheckResult::NotChecked(words) => ("-", *words, ""),
         };
-        write!(f, "{mark:<6}{:<14}{words}", self.what)
+        write!(f, "{mark:<6}{:<14}{words}", self.what)?;
+        match remedy {
+            "" => Ok(()),
+            remedy => write!(f, "; {remedy}"),
+        }
     }
 }
 
-/// The consequence of missing eBPF programs.
-const SAMPLED: &str = "procfs is sampled, which misses short processes";
-
 /// Checks all requirements.
 pub async fn all(config_path: &Path) -> Vec<CheckLine> {
-    let mut lines = vec![capabilities(), types()];
-    let ready = lines.iter().all(|line| !line.is_limited());
-    lines.extend(kernel_half(ready));
+    let machine = MachineFacts::read();
+    let needed = [
+        machine_check::check_capabilities(&machine),
+        machine_check::check_types(&machine),
+    ];
+    let is_ready = needed.iter().all(|check| !check.result.is_unmet());
+    let mut lines = vec![machine_check::check_kernel(&machine).into()];
+    lines.extend(needed.map(CheckLine::from));
+    lines.extend(kernel_half(&machine, is_ready));
     lines.push(network());
     match Config::read(config_path) {
         Ok(config) => {
@@ -81,7 +77,7 @@ pub async fn all(config_path: &Path) -> Vec<CheckLine> {
             lines.push(missing("configuration", chain(&error.into())));
             lines.push(check_line(
                 "cloud",
-                CheckResult::Skipped("not checked without a configuration"),
+                CheckResult::NotChecked("not checked without a configuration"),
             ));
         }
     }
@@ -96,75 +92,35 @@ fn met(what: &'static str, words: impl fmt::Display) -> CheckLine {
     check_line(what, CheckResult::Met(words.to_string()))
 }
 
-fn limited(what: &'static str, words: impl fmt::Display) -> CheckLine {
-    check_line(what, CheckResult::Limited(words.to_string()))
+/// `problem` contains the remedy, if there is one.
+fn limited(what: &'static str, problem: impl fmt::Display) -> CheckLine {
+    let problem = problem.to_string();
+    check_line(
+        what,
+        CheckResult::Limited {
+            problem,
+            remedy: "",
+        },
+    )
 }
 
-fn missing(what: &'static str, words: impl fmt::Display) -> CheckLine {
-    check_line(what, CheckResult::Missing(words.to_string()))
+/// `problem` contains the remedy.
+fn missing(what: &'static str, problem: impl fmt::Display) -> CheckLine {
+    let problem = problem.to_string();
+    check_line(
+        what,
+        CheckResult::Missing {
+            problem,
+            remedy: "",
+        },
+    )
 }
 
 fn chain(error: &anyhow::Error) -> String {
     format!("{error:#}")
 }
 
-fn capabilities() -> CheckLine {
-    const WHAT: &str = "rights";
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    match missing_capabilities(&status).as_deref() {
-        Some([]) => met(WHAT, "may load eBPF and read every process"),
-        Some(missing) => limited(
-            WHAT,
-            format!(
-                "no {}; run the probe as root, or with the unit in infra/",
-                missing.join(", ")
-            ),
-        ),
-        None => missing(
-            WHAT,
-            "/proc/self/status contains no capabilities; mount /proc",
-        ),
-    }
-}
-
-/// The required capabilities that the process lacks; `None` if they cannot be determined.
-/// `CAP_SYS_ADMIN` includes the first two, as before Linux 5.8.
-///
-/// Source: `include/uapi/linux/capability.h`.
-fn missing_capabilities(status: &str) -> Option<Vec<&'static str>> {
-    const ADMIN: u32 = 21;
-    const WANTED: [(&str, u32, bool); 4] = [
-        ("CAP_BPF", 39, true),
-        ("CAP_PERFMON", 38, true),
-        ("CAP_SYS_PTRACE", 19, false),
-        ("CAP_DAC_READ_SEARCH", 2, false),
-    ];
-    let hex = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))?;
-    let held = u64::from_str_radix(hex.trim(), 16).ok()?;
-    let has = |bit: u32| held & (1 << bit) != 0;
-    let missing = WANTED
-        .iter()
-        .filter(|(_, bit, in_admin)| !(has(*bit) || *in_admin && has(ADMIN)))
-        .map(|(name, ..)| *name);
-    Some(missing.collect())
-}
-
-fn types() -> CheckLine {
-    const PATH: &str = "/sys/kernel/btf/vmlinux";
-    match fs::metadata(PATH) {
-        Ok(file) => met("kernel types", format!("{PATH}, {} bytes", file.len())),
-        Err(_) => limited(
-            "kernel types",
-            format!(
-                "no {PATH}, so {SAMPLED}; boot a kernel with CONFIG_DEBUG_INFO_BTF=y (5.10 or later)"
-            ),
-        ),
-    }
-}
-
-fn kernel_half(ready: bool) -> Vec<CheckLine> {
+fn kernel_half(machine: &MachineFacts, is_ready: bool) -> Vec<CheckLine> {
     const WHAT: &str = "kernel half";
     let hierarchy = match Hierarchy::find() {
         Ok(hierarchy) => hierarchy,
@@ -176,16 +132,17 @@ fn kernel_half(ready: bool) -> Vec<CheckLine> {
             )];
         }
     };
-    let found = met("cgroups", hierarchy.mount.display());
-    if !ready {
+    let found = machine_check::check_cgroups(machine).into();
+    if !is_ready {
         return vec![
             found,
             check_line(
                 WHAT,
-                CheckResult::Skipped(
+                CheckResult::NotChecked(
                     "not loaded, because a requirement above is missing; procfs is sampled",
                 ),
             ),
+            machine_check::check_oom_tracepoint(machine).into(),
         ];
     }
     let loaded = match KernelHalf::load(hierarchy.memory_hierarchy()) {
@@ -209,12 +166,9 @@ fn kernel_half(ready: bool) -> Vec<CheckLine> {
 fn oom_kills(events: &OomEvents) -> CheckLine {
     match events {
         OomEvents::Attached => met("memory kills", "reported with their victims"),
-        OomEvents::Missing(_) => check_line(
-            "memory kills",
-            CheckResult::Limited(
-                "known by cgroup only; run mount -t tracefs none /sys/kernel/tracing".into(),
-            ),
-        ),
+        OomEvents::Missing(_) => {
+            limited("memory kills", format!("{OOM_BY_CGROUP}; {MOUNT_TRACEFS}"))
+        }
     }
 }
 
@@ -231,7 +185,7 @@ fn sockets(events: &SocketEvents) -> CheckLine {
         }
         SocketEvents::Missing(_) => "network traffic is known only for the whole node",
     };
-    check_line(WHAT, CheckResult::Limited(limit.into()))
+    limited(WHAT, limit)
 }
 
 fn network() -> CheckLine {
@@ -240,7 +194,7 @@ fn network() -> CheckLine {
     if names.is_empty() {
         let words = "no physical interface, so the node is never reported as idle; \
                      run the probe in the host's network, not in a container's";
-        return check_line("network", CheckResult::Limited(words.into()));
+        return limited("network", words);
     }
     met("network", names.join(", "))
 }
@@ -322,28 +276,6 @@ fn rules_line(read: Result<RulesLookup, SourceError>, has_copy: bool) -> CheckLi
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rights_are_told_by_name() {
-        let check = |status: &str, expect: Option<&[&str]>| {
-            assert_eq!(missing_capabilities(status).as_deref(), expect, "{status}");
-        };
-        check("CapEff:\t000001ffffffffff\n", Some(&[]));
-        check("CapEff:\t0000000000280004\n", Some(&[]));
-        check("CapEff:\t000000c000080004\n", Some(&[]));
-        check(
-            "CapInh:\t0\nCapEff:\t0000000000000000\n",
-            Some(&[
-                "CAP_BPF",
-                "CAP_PERFMON",
-                "CAP_SYS_PTRACE",
-                "CAP_DAC_READ_SEARCH",
-            ]),
-        );
-        check("CapEff:\t0000008000080004\n", Some(&["CAP_PERFMON"]));
-        check("", None);
-        check("CapEff:\tmuch\n", None);
-    }
 
     #[test]
     fn rules_that_cannot_be_read_do_not_keep_the_probe_from_running() {

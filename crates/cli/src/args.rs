@@ -359,11 +359,12 @@ Examples:
   ebb doctor machine --format json
 
 The command makes the read calls of a scan, and reads a few files of this machine. Cost
-Explorer charges $0.01 a page, CloudWatch less than $0.0001 a region.
+Explorer charges $0.01 a page, CloudWatch less than $0.0001 a region. With `limited`, the
+probe runs and observes less. `ebb-probe check` also loads the probe and tries the queue.
 
 Exit status:
-  0  all checks passed
-  1  a check failed, or the program failed
+  0  nothing is missing
+  1  a check shows `missing`, or the program failed
   2  invalid command line";
 
 #[derive(Debug, clap::Args)]

@@ -4,9 +4,9 @@
 #[cfg(feature = "aws")]
 mod account;
 mod check;
-mod machine;
 
 use anyhow::{Context, Result};
+use ebb_telemetry::machine_check::{MachineFacts, check_machine};
 
 use crate::args::{About, DoctorArgs, DoctorFormat};
 use crate::output::{self, Outcome};
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
     if args.about != Some(About::Account) {
         sections.push(Section {
             title: "This machine (for the probe)",
-            checks: machine::checks(&machine::MachineFacts::read()),
+            checks: machine_checks(),
         });
     }
     let text = match args.format {
@@ -43,6 +43,11 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
     })
 }
 
+fn machine_checks() -> Vec<Check> {
+    let checks = check_machine(&MachineFacts::read());
+    checks.into_iter().map(Check::from).collect()
+}
+
 #[cfg(feature = "aws")]
 fn account_checks(args: &DoctorArgs) -> Result<Vec<Check>> {
     crate::scan::runtime()?.block_on(account::checks(&args.account))
@@ -51,8 +56,8 @@ fn account_checks(args: &DoctorArgs) -> Result<Vec<Check>> {
 #[cfg(not(feature = "aws"))]
 fn account_checks(_: &DoctorArgs) -> Result<Vec<Check>> {
     let detail = "this program was built without AWS";
-    let mend = format!("{} -- doctor", crate::scan::BUILD_WITH_AWS);
+    let remedy = format!("{} -- doctor", crate::scan::BUILD_WITH_AWS);
     Ok(vec![
-        Check::not_checked("credentials", detail).mended_by(mend),
+        Check::not_checked("credentials", detail).with_remedy(remedy),
     ])
 }

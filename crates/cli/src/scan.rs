@@ -61,16 +61,16 @@ pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
             },
         }
     })?;
-    if let Some(explanation) = explanation {
-        let text = explain::written(&explanation, format)?;
-        output::write(&text, output)?;
-        return Ok(Outcome::Done);
-    }
-    args.select.selection().apply(&mut report);
     let look = match output {
         Some(_) => Look::PLAIN,
         None => output::look(),
     };
+    if let Some(explanation) = explanation {
+        let text = explain::written(&explanation, format, look.columns)?;
+        output::write(&text, output)?;
+        return Ok(Outcome::Done);
+    }
+    args.select.selection().apply(&mut report);
     output::write(&rendered(&report, format, &look, zone), output)?;
     Ok(match args.exit_code && !report.findings.is_empty() {
         true => Outcome::Waste,

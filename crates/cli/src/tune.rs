@@ -100,7 +100,7 @@ fn write_aged(steps: &[StepAdvice], form: &Form, ages: &[String]) -> Result<()> 
             let value = json!({"schema": "ebb.tune/2", "steps": steps});
             safe_text::json(&format!("{value:#}\n")).into_owned()
         }
-        None => step_table::table(steps, terminal) + &aged(ages),
+        None => step_table::table(steps, terminal) + &aged(ages, terminal),
     };
     output::write(&written, output)
 }
@@ -138,10 +138,14 @@ fn write_documents(steps: &[StepAdvice], form: &Form, folder: &Path) -> Result<(
     Ok(())
 }
 
-/// The age of prices as the last line of a table.
-pub(crate) fn aged(ages: &[String]) -> String {
-    let lines = ages.iter().map(|line| format!("\nPrices: {line}\n"));
-    lines.collect()
+/// The age of prices as the last lines of a table, for a terminal of this many columns.
+fn aged(ages: &[String], columns: Option<usize>) -> String {
+    let columns = columns.unwrap_or(usize::MAX);
+    let paragraphs = ages.iter().map(|line| {
+        let lines = safe_text::wrap(&format!("Prices: {line}"), columns);
+        format!("\n{}\n", lines.join("\n"))
+    });
+    paragraphs.collect()
 }
 
 fn read(path: &Path) -> Result<Report> {

@@ -340,7 +340,7 @@ fn the_doctor_tells_of_this_machine_in_both_forms() {
     let missing = checks.iter().any(|check| check["state"] == "missing");
     assert_eq!(output.status.code(), Some(i32::from(missing)));
     for check in checks.iter().filter(|check| check["state"] == "missing") {
-        assert!(check["mend"].is_string(), "{check}");
+        assert!(check["remedy"].is_string(), "{check}");
     }
     let table = run(&["doctor", "machine"]);
     assert!(text(&table.stdout).starts_with("This machine (for the probe)\n"));

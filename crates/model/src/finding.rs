@@ -129,16 +129,26 @@ pub enum Action {
     Reconfigure,
 }
 
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Action {
+    /// The name for people; `Display` writes the name of the API.
+    pub const fn label(self) -> &'static str {
+        match self {
             Self::Stop => "Stop",
             Self::Delete => "Delete",
             Self::Upgrade => "Upgrade",
             Self::Rightsize => "Rightsize",
-            Self::ScaleIn => "ScaleIn",
+            Self::ScaleIn => "Scale in",
             Self::Investigate => "Investigate",
             Self::Reconfigure => "Reconfigure",
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::ScaleIn => "ScaleIn",
+            other => other.label(),
         })
     }
 }

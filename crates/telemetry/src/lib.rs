@@ -7,6 +7,7 @@ pub mod arrival;
 pub mod gpu_sample;
 pub mod heartbeat;
 pub mod identity;
+pub mod machine_check;
 pub mod money;
 pub mod origin;
 pub mod safe_text;

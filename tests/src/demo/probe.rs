@@ -21,7 +21,7 @@ use crate::world::{Node, World};
 const BEAT_SECONDS: u64 = BEAT.as_secs();
 
 /// The names in `ebb-probe check` of the requirements on this machine, as opposed to the cloud.
-const OF_THE_MACHINE: [&str; 4] = ["rights", "kernel types", "cgroups", "kernel half"];
+const OF_THE_MACHINE: [&str; 4] = ["capabilities", "kernel types", "cgroups", "kernel half"];
 
 /// The probe and its pipeline while they run.
 #[derive(Debug)]
@@ -173,10 +173,10 @@ mod tests {
         let check = |said: &str, expect: Option<&str>| {
             assert_eq!(lacking(said).as_deref(), expect, "{said}");
         };
-        let rights = "LACKS rights        no CAP_BPF; run it as root\n";
-        check(rights, Some("rights        no CAP_BPF; run it as root"));
-        check("ok    rights        fine\n", None);
+        let unmet = "LACKS capabilities  no CAP_BPF; run it as root\n";
+        check(unmet, Some("capabilities  no CAP_BPF; run it as root"));
+        check("ok    capabilities  fine\n", None);
         check("LACKS queue         denied\n", None);
-        check(&format!("{rights}LACKS queue   denied\n"), None);
+        check(&format!("{unmet}LACKS queue   denied\n"), None);
     }
 }

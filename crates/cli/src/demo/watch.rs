@@ -1,6 +1,7 @@
 //! Heartbeats and finished tasks of the account's probes, placed and folded like those of real
 //! probes.
 
+use std::iter;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -238,7 +239,16 @@ fn peak(mib: u64) -> PeakMemory {
 }
 
 fn run_of(node: &Node) -> Result<(BootId, ProbeStart)> {
-    let boot = BootId::new(format!("boot-of-{}", node.id))?;
+    // The form of a boot id of Linux, from the digits of the instance id.
+    let digits = node.id.as_str().chars().filter(char::is_ascii_hexdigit);
+    let mut boot = String::new();
+    for (at, digit) in digits.chain(iter::repeat('0')).take(32).enumerate() {
+        if matches!(at, 8 | 12 | 16 | 20) {
+            boot.push('-');
+        }
+        boot.push(digit);
+    }
+    let boot = BootId::new(boot)?;
     let probe_start = ProbeStart::new(format!("start-on-{}", node.id))?;
     Ok((boot, probe_start))
 }

@@ -34,8 +34,11 @@ pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
     let (config, who) = match scan::connect(args.region.first(), args.profile.as_deref()).await {
         Ok(connected) => connected,
         Err(error) => {
-            let missing = Check::missing("credentials", format!("{:#}", error.root_cause()));
-            return Ok(vec![missing.mended_by(
+            // The other lines are the remedy, which follows here in one line.
+            let cause = error.root_cause().to_string();
+            let cause = cause.lines().next().unwrap_or_default();
+            let missing = Check::missing("credentials", cause);
+            return Ok(vec![missing.with_remedy(
                 "aws configure   (or --profile NAME, or: eval \"$(aws configure export-credentials --format env)\")",
             )]);
         }
@@ -107,7 +110,7 @@ fn enabled(args: &AccountArgs, regions: &CloudResult<Vec<Region>>) -> Check {
             Check::not_checked(REGIONS, "regions are given by --region")
         }
         Ok(all) => Check::ok(REGIONS, format!("{} enabled regions", all.len())),
-        Err(error) => Check::missing(REGIONS, error.to_string()).mended_by(statement(REGIONS)),
+        Err(error) => Check::missing(REGIONS, error.to_string()).with_remedy(statement(REGIONS)),
     }
 }
 
@@ -174,12 +177,12 @@ fn bill(answer: &CloudResult<BTreeMap<NodeId, ebb_model::bill::ResourceCost>>) -
     match answer {
         Ok(costs) if costs.is_empty() => {
             let detail = "allowed, but no cost by resource yet; list prices are used";
-            Check::not_checked(BILL, detail).mended_by(COST_OPT_IN)
+            Check::not_checked(BILL, detail).with_remedy(COST_OPT_IN)
         }
         Ok(costs) => Check::ok(BILL, format!("{} resources with a cost", costs.len())),
         Err(error) => {
             let both = format!("{}   and {COST_OPT_IN}", statement(BILL));
-            Check::missing(BILL, format!("{error}; list prices are used")).mended_by(both)
+            Check::missing(BILL, format!("{error}; list prices are used")).with_remedy(both)
         }
     }
 }
@@ -187,7 +190,7 @@ fn bill(answer: &CloudResult<BTreeMap<NodeId, ebb_model::bill::ResourceCost>>) -
 fn paid(action: &'static str, what: &str, answer: CloudResult<usize>) -> Check {
     match answer {
         Ok(many) => Check::ok(action, format!("{many} {what}")),
-        Err(error) => Check::missing(action, error.to_string()).mended_by(statement(action)),
+        Err(error) => Check::missing(action, error.to_string()).with_remedy(statement(action)),
     }
 }
 
@@ -302,14 +305,14 @@ impl Answers {
         };
         let why = refused.values().next().map_or("", |why| &why.reason);
         let detail = format!("in {}: {why}", named(refused.keys()));
-        let mend = match refused.values().any(|why| why.denied.is_some()) {
+        let remedy = match refused.values().any(|why| why.denied.is_some()) {
             true => statement(action),
             false => {
                 "run it again; if it fails again, check the network between this machine and AWS"
                     .to_owned()
             }
         };
-        Check::missing(action, detail).mended_by(mend)
+        Check::missing(action, detail).with_remedy(remedy)
     }
 }
 
@@ -373,8 +376,8 @@ mod tests {
         check(SCORES, State::NotChecked, SCORES_WHY);
         check("ec2:DescribeInstanceTypes", State::NotChecked, nothing);
         check("cloudwatch:GetMetricData", State::NotChecked, nothing);
-        let mend = checks.iter().find_map(|check| check.mend.as_deref());
-        assert!(mend.is_some_and(|line| line.contains("\"batch:DescribeJobQueues\"")));
+        let remedy = checks.iter().find_map(|check| check.remedy.as_deref());
+        assert!(remedy.is_some_and(|line| line.contains("\"batch:DescribeJobQueues\"")));
     }
 
     #[test]
@@ -390,7 +393,7 @@ mod tests {
         };
         let check = paid(PLANS, "Savings Plans", Err(denied));
         assert_eq!(check.state, State::Missing);
-        assert!(check.mend.is_some_and(|line| line.contains(PLANS)));
+        assert!(check.remedy.is_some_and(|line| line.contains(PLANS)));
     }
 
     #[test]

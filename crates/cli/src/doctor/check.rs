@@ -1,6 +1,7 @@
 //! One check, and the output of checks.
 
 use ebb_report::terminal_style::Colour;
+use ebb_telemetry::machine_check::{CheckResult, MachineCheck};
 use serde::Serialize;
 
 /// The result of a check.
@@ -9,6 +10,8 @@ use serde::Serialize;
 pub(super) enum State {
     /// The requirement is met.
     Ok,
+    /// The probe runs without it and observes less.
+    Limited,
     /// The requirement is not met.
     Missing,
     /// It was not checked; `detail` contains the reason.
@@ -25,7 +28,7 @@ pub(super) struct Check {
     /// The observation.
     pub(super) detail: String,
     /// The command that fixes it; `None` if nothing is to fix.
-    pub(super) mend: Option<String>,
+    pub(super) remedy: Option<String>,
 }
 
 impl Check {
@@ -41,9 +44,9 @@ impl Check {
         Self::new(name, State::NotChecked, detail)
     }
 
-    pub(super) fn mended_by(self, line: impl Into<String>) -> Self {
+    pub(super) fn with_remedy(self, line: impl Into<String>) -> Self {
         Self {
-            mend: Some(line.into()),
+            remedy: Some(line.into()),
             ..self
         }
     }
@@ -53,7 +56,22 @@ impl Check {
             name: name.into(),
             state,
             detail: detail.into(),
-            mend: None,
+            remedy: None,
+        }
+    }
+}
+
+impl From<MachineCheck> for Check {
+    fn from(check: MachineCheck) -> Self {
+        let (state, detail, remedy) = match check.result {
+            CheckResult::Met(detail) => (State::Ok, detail, ""),
+            CheckResult::Limited { problem, remedy } => (State::Limited, problem, remedy),
+            CheckResult::Missing { problem, remedy } => (State::Missing, problem, remedy),
+            CheckResult::NotChecked(reason) => (State::NotChecked, reason.to_owned(), ""),
+        };
+        Self {
+            remedy: Some(remedy.to_owned()).filter(|remedy| !remedy.is_empty()),
+            ..Self::new(check.name, state, detail)
         }
     }
 }
@@ -82,6 +100,7 @@ pub(super) fn table(sections: &[Section], colour: Colour) -> String {
         for check in &section.checks {
             let (code, word) = match check.state {
                 State::Ok => ("32", "ok         "),
+                State::Limited => ("33", "limited    "),
                 State::Missing => ("31", "missing    "),
                 State::NotChecked => ("2", "not checked"),
             };
@@ -93,16 +112,17 @@ pub(super) fn table(sections: &[Section], colour: Colour) -> String {
             );
             out.push_str(line.trim_end());
             out.push('\n');
-            if let Some(mend) = &check.mend {
-                out.push_str(&format!("{:15}-> {mend}\n", ""));
+            if let Some(remedy) = &check.remedy {
+                out.push_str(&format!("{:15}-> {remedy}\n", ""));
             }
         }
         out.push('\n');
     }
     let count = |state| checks().filter(|check| check.state == state).count();
     out.push_str(&format!(
-        "{} ok, {} missing, {} not checked\n",
+        "{} ok, {} limited, {} missing, {} not checked\n",
         count(State::Ok),
+        count(State::Limited),
         count(State::Missing),
         count(State::NotChecked)
     ));

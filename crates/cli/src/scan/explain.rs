@@ -7,7 +7,12 @@ use ebb_telemetry::safe_text;
 
 use crate::args::Format;
 
-pub(super) fn written(explanation: &Explanation, format: Format) -> Result<String> {
+/// Lines for people have at most `columns` characters.
+pub(super) fn written(
+    explanation: &Explanation,
+    format: Format,
+    columns: Option<usize>,
+) -> Result<String> {
     let is_known = explanation.what.is_some()
         || !explanation.findings.is_empty()
         || !explanation.not_judged.is_empty();
@@ -34,7 +39,30 @@ pub(super) fn written(explanation: &Explanation, format: Format) -> Result<Strin
         out.push_str(&format!("\n… and {more} more resources of this name\n"));
     }
     out.push_str("\n+ indicates waste   - rules it out   ? unknown\n");
-    Ok(out)
+    Ok(match columns {
+        Some(columns) => wrap_lines(&out, columns),
+        None => out,
+    })
+}
+
+/// The same lines; the parts of a line that is too long are indented by two more characters.
+fn wrap_lines(text: &str, columns: usize) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        if line.chars().count() <= columns {
+            out.push_str(line);
+            out.push('\n');
+            continue;
+        }
+        let words = line.trim_start();
+        let indent = line.len() - words.len();
+        let room = columns.saturating_sub(indent + 2).max(20);
+        for (at, part) in safe_text::wrap(words, room).iter().enumerate() {
+            let indent = if at == 0 { indent } else { indent + 2 };
+            out.push_str(&format!("{:indent$}{part}\n", ""));
+        }
+    }
+    out
 }
 
 fn lines(explanation: &Explanation) -> String {
@@ -118,7 +146,7 @@ mod tests {
 
         async fn explain(&self, id: &str) -> Result<String> {
             let (_, explanation) = self.scan(Some(id)).await;
-            written(&explanation.expect("it was asked for"), Format::Table)
+            written(&explanation.expect("it was asked for"), Format::Table, None)
         }
 
         async fn scan(&self, asked: Option<&str>) -> (Report, Option<Explanation>) {
@@ -246,5 +274,15 @@ mod tests {
             .await
             .expect_err("unknown");
         assert!(error.to_string().contains("i-00000000000000000 not found"));
+    }
+
+    #[test]
+    fn long_lines_are_wrapped_and_indented() {
+        let wrapped = wrap_lines("  + one two three four five six\nshort\n", 26);
+        insta::assert_snapshot!(wrapped, @r"
+          + one two three four
+            five six
+        short
+        ");
     }
 }

@@ -140,7 +140,7 @@ impl Card {
             coverage: finding.coverage.map(|share| share.to_string()),
             confidence: finding.confidence.level.to_string(),
             because: line(&finding.confidence.reason),
-            action: finding.remedy.action.to_string(),
+            action: finding.remedy.action.label().to_owned(),
             advice: line(&finding.remedy.advice),
             command: finding.remedy.command.as_deref().and_then(command),
             is_link: finding.remedy.command.as_deref().is_some_and(is_link),
