@@ -229,7 +229,9 @@ impl Objects for StoreObjects {
         if let Some(folder) = &self.folder {
             return list_folder(folder, prefix, after, limit);
         }
-        let path = self.path("list", prefix.trim_end_matches('/'))?;
+        // A store lists whole folders; a prefix may end within a name.
+        let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let path = self.path("list", folder)?;
         let offset = after.map(|after| self.path("list", after)).transpose()?;
         let mut found = match &offset {
             Some(offset) => self.store.list_with_offset(Some(&path), offset),
@@ -319,18 +321,18 @@ fn version(meta: &ObjectMeta) -> UpdateVersion {
     }
 }
 
-/// Google's conditional writes use the version, S3's the entity tag.
+/// Google's conditional writes use the version, S3's the entity tag. Neither contains an `@`, which
+/// is valid in a header.
 fn etag(version: UpdateVersion) -> Etag {
-    let part = |text: Option<String>| text.unwrap_or_default();
-    Etag(format!(
-        "{}\n{}",
-        part(version.e_tag),
-        part(version.version)
-    ))
+    let e_tag = version.e_tag.unwrap_or_default();
+    Etag(match version.version {
+        Some(version) => format!("{e_tag}@{version}"),
+        None => e_tag,
+    })
 }
 
 fn of_etag(etag: &Etag) -> UpdateVersion {
-    let (e_tag, version) = etag.0.split_once('\n').unwrap_or((etag.0.as_str(), ""));
+    let (e_tag, version) = etag.0.split_once('@').unwrap_or((etag.0.as_str(), ""));
     let part = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     UpdateVersion {
         e_tag: part(e_tag),
@@ -410,6 +412,9 @@ mod tests {
         );
         let read = objects.get("state/v1/0", 10).await.expect("it is there");
         assert_eq!((read.bytes.as_slice(), &read.etag), (&b"1"[..], &first));
+        let listed = objects.list("state/v1/0", None, 1).await;
+        let keys: Vec<_> = listed.iter().flatten().map(|l| l.key.as_str()).collect();
+        assert_eq!(keys, ["state/v1/0"]);
         let second = put(b"22", PutIf::Matches(first.clone()))
             .await
             .expect("as expected");
