@@ -53,6 +53,30 @@ static __always_inline bool runs_nextflow_task(struct task_struct *task)
 	return 1;
 }
 
+/*
+ * A job of Snakemake starts as `python -m snakemake ...`. The user half reads its rule
+ * from the other arguments. The arguments are compared here and do not leave the kernel.
+ */
+static __always_inline bool runs_snakemake(struct task_struct *task, const char *program_name)
+{
+	static const char wanted[] = "-m\0snakemake";
+	char found[sizeof(wanted)] = {};
+	char program[256];
+	unsigned long first = task->mm->arg_start;
+
+	/* Only python and pypy; no other program costs a read. */
+	if (program_name[0] != 'p' || program_name[1] != 'y')
+		return 0;
+	/* The first argument is the program, whose path has any length. */
+	long length = bpf_probe_read_user_str(program, sizeof(program), (void *)first);
+	if (length <= 0 || bpf_probe_read_user(found, sizeof(found), (void *)(first + length)))
+		return 0;
+	for (int i = 0; i < sizeof(wanted); i++)
+		if (found[i] != wanted[i])
+			return 0;
+	return 1;
+}
+
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *binary)
 {
@@ -74,6 +98,11 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 					  BPF_CORE_READ(folder, d_name.name));
 		bpf_probe_read_kernel_str(record->work_parent, sizeof(record->work_parent),
 					  BPF_CORE_READ(folder, d_parent, d_name.name));
+	}
+	if (runs_snakemake(task, record->head.comm)) {
+		record->head.flags |= EBB_SNAKEMAKE;
+		submit_now(record);
+		return 0;
 	}
 	submit(record);
 	return 0;

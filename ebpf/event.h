@@ -50,6 +50,8 @@ enum ebb_flag {
 	EBB_LOOPBACK = 8192,
 	/* The namespaces were compared with those of the node. */
 	EBB_HAS_NAMESPACES = 16384,
+	/* A program start whose first arguments are -m snakemake. */
+	EBB_SNAKEMAKE = 32768,
 	/*
 	 * The lowest of seven bits, one for each kind of namespace. A bit is set if the
 	 * task is not in the namespace of the node. namespaces.h has the order.

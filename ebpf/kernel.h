@@ -120,6 +120,7 @@ struct mm_rss_stat {
 
 struct mm_struct {
 	unsigned long hiwater_rss;
+	unsigned long arg_start;
 	unsigned long arg_end;
 };
 

@@ -114,6 +114,11 @@ pub(crate) const ALL: &[Target] = &[
         seeds: node::labels,
     },
     Target {
+        name: "snakemake_arguments",
+        run: node::snakemake_arguments,
+        seeds: node::arguments,
+    },
+    Target {
         name: "spool_record",
         run: node::spool_record,
         seeds: node::records,

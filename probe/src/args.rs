@@ -13,7 +13,7 @@ Examples:
   ebb-probe snapshot --interval 5      observe the next five seconds
   ebb-probe snapshot --format json | jq .heartbeat.workload
   ebb-probe run --config /etc/ebb/probe.toml
-  ebb-probe label run=r7 sample=S1     label the task of this process
+  ebb-probe label step=ALIGN sample=S1 label the task of this process
   ebb-probe run --sink /tmp/ebb --interval 2    write to a folder, without a cloud
 
 Exit status: 0 done; 1 failed, or `check` found a problem; 2 the command line
@@ -60,8 +60,9 @@ pub enum Command {
     },
     /// Send a trace id and labels for the task of this process
     ///
-    /// The probe of this machine accepts them if label_socket is set. The labels run,
-    /// pipeline and sample name what the task belongs to.
+    /// The probe of this machine accepts them if label_socket is set. The label step
+    /// names the process or rule, and task the execution. The labels run, pipeline and
+    /// sample name what the task belongs to.
     Label {
         /// Connect to the probe at this socket
         #[arg(long, value_name = "PATH", default_value = USUAL_PATH)]

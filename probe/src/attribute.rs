@@ -9,6 +9,7 @@ pub mod pod;
 use ebb_telemetry::step::{RunName, StepId, StepKind};
 
 use crate::kernel::script::Script;
+use crate::kernel::snakemake::Snakemake;
 use crate::kernel::{ProcessKey, TaskKind, WorkFolder};
 use crate::label_rules::{Children, Class, MASKED, Rules, Subject};
 
@@ -39,7 +40,7 @@ pub struct Step {
 pub struct Parent<'a> {
     /// Identity of the process.
     pub key: ProcessKey,
-    /// Name of the program.
+    /// Name of the program, or of the launcher that an interpreter runs.
     pub program: &'a str,
 }
 
@@ -58,6 +59,8 @@ pub struct Facts<'a> {
     pub cgroup: Option<&'a str>,
     /// The work directory, if the program is the start of a Nextflow task.
     pub work_folder: Option<&'a WorkFolder>,
+    /// The work of `python -m snakemake`; `None` for any other program.
+    pub snakemake: Option<&'a Snakemake>,
     /// The parent process; `None` if it has ended.
     pub parent: Option<Parent<'a>>,
     /// The previous class of the process, or else the class of its parent; `None` if neither is
@@ -68,7 +71,7 @@ pub struct Facts<'a> {
 /// Classifies a process.
 ///
 /// The first of these decides: a cgroup that a rule or a container runtime names; the start of a
-/// Nextflow task or of a Snakemake shell; the task of the parent. For a process outside all tasks,
+/// Nextflow task or of a Snakemake job; the task of the parent. For a process outside all tasks,
 /// the rules for its program decide. A program without a rule becomes the root of a new process
 /// tree.
 pub fn classify(facts: &Facts<'_>, rules: &Rules) -> Placement {
@@ -93,7 +96,10 @@ pub fn classify(facts: &Facts<'_>, rules: &Rules) -> Placement {
     if let Some(task) = task.and_then(|folder| launcher::nextflow_task(folder, facts.parent)) {
         return Placement::Step(task);
     }
-    if let Some(job) = launcher::snakemake_job(facts).or_else(|| launcher::cwl_job(facts, rules)) {
+    let launched = launcher::snakemake_shell(facts)
+        .or_else(|| launcher::snakemake_job(facts))
+        .or_else(|| launcher::cwl_job(facts, rules));
+    if let Some(job) = launched {
         return Placement::Step(job);
     }
     let unit = facts.cgroup.and_then(path::unit);
@@ -148,7 +154,8 @@ fn tree(facts: &Facts<'_>, rules: &Rules) -> Step {
     }
 }
 
-fn tree_key(ProcessKey { pid, start }: ProcessKey) -> String {
+/// The key of a process in identities of tasks and runs.
+pub(crate) fn tree_key(ProcessKey { pid, start }: ProcessKey) -> String {
     format!("{pid}@{}", start.as_nanos())
 }
 
@@ -157,6 +164,7 @@ mod tests {
     use ebb_telemetry::time::BootClock;
 
     use super::*;
+    use crate::kernel::snakemake::SnakemakeJob;
 
     fn background() -> Placement {
         Placement::Background(Children::Classified)
@@ -192,6 +200,7 @@ mod tests {
             script: None,
             cgroup: Some(case.cgroup),
             work_folder: case.nextflow.as_ref(),
+            snakemake: None,
             parent: None,
             inherited: case.inherited.as_ref(),
         };
@@ -320,6 +329,7 @@ mod tests {
                 script: None,
                 cgroup: Some("/user.slice/user-0.slice/session-3.scope"),
                 work_folder: folder.as_ref(),
+                snakemake: None,
                 parent: parent.map(|program| Parent {
                     key: key(4),
                     program,
@@ -352,6 +362,70 @@ mod tests {
         check(Some("bash"), "bash", false, "Session");
     }
 
+    /// A job of Snakemake is a task unless a job of a scheduler or a container is one already.
+    #[test]
+    fn a_job_that_snakemake_starts_is_a_task_of_its_own_outside_of_jobs() {
+        let check = |inherited: Option<Placement>, what: Snakemake, cgroup: &str, expect: &str| {
+            let facts = Facts {
+                key: ProcessKey {
+                    pid: 7,
+                    start: BootClock::from_nanos(5),
+                },
+                kind: TaskKind::User,
+                program: "python3.12",
+                script: None,
+                cgroup: Some(cgroup),
+                work_folder: None,
+                snakemake: Some(&what),
+                parent: None,
+                inherited: inherited.as_ref(),
+            };
+            let got = match classify(&facts, &Rules::built_in()) {
+                Placement::Background(_) => "background".to_owned(),
+                Placement::Step(step) => format!("{:?} {}", step.id.kind, step.id.key),
+            };
+            assert_eq!(got, expect, "{inherited:?} {what:?}");
+        };
+        let job = || {
+            Snakemake::Job(SnakemakeJob {
+                rule: "map".to_owned(),
+                wildcards: Vec::new(),
+                attempt: Some(1),
+            })
+        };
+        let own = "SnakemakeJob 7@5";
+        check(None, job(), "/", own);
+        check(Some(background()), job(), "/system.slice/sge.service", own);
+        check(Some(born_in(StepKind::Session, "3")), job(), "/", own);
+        check(
+            Some(born_in(StepKind::Tree, "1@1")),
+            Snakemake::UnnamedJobs,
+            "/",
+            own,
+        );
+        check(
+            Some(born_in(StepKind::Tree, "1@1")),
+            Snakemake::Workflow,
+            "/",
+            "Tree 1@1",
+        );
+        check(
+            Some(born_in(StepKind::SnakemakeJob, "6@5")),
+            job(),
+            "/",
+            "SnakemakeJob 6@5",
+        );
+        check(
+            Some(born_in(StepKind::NextflowTask, "ab/cd")),
+            job(),
+            "/",
+            "NextflowTask ab/cd",
+        );
+        check(None, job(), "/slurm/uid_0/job_5", "SlurmJob 5");
+        let inherit = Some(Placement::Background(Children::Inherit));
+        check(inherit, job(), "/", "background");
+    }
+
     #[test]
     fn the_first_process_and_kernel_threads_are_background() {
         let rules = Rules::built_in();
@@ -366,6 +440,7 @@ mod tests {
                 script: None,
                 cgroup: None,
                 work_folder: None,
+                snakemake: None,
                 parent: None,
                 inherited: None,
             };

@@ -7,7 +7,7 @@ mod source;
 use std::io;
 use std::time::Duration;
 
-use ebb_telemetry::step::{SchedulerLabels, StepUsage};
+use ebb_telemetry::step::StepUsage;
 use thiserror::Error;
 
 use self::cpu_idle::{CpuIdleTracker, CpuUse};
@@ -17,9 +17,10 @@ use crate::cgroup::{Hierarchy, Paths};
 use crate::gpu::Gpus;
 use crate::interval::Interval;
 use crate::interval::aggregator::IntervalAggregator;
-use crate::kernel::script;
+use crate::kernel::script::{self, Script};
+use crate::kernel::snakemake;
 use crate::kernel::{KernelError, ProcessEvent};
-use crate::label::{Refusal, Requester};
+use crate::label::{Refusal, Requester, TaskLabels};
 use crate::label_rules::Rules;
 use crate::memory;
 use crate::network::NetworkCounter;
@@ -37,20 +38,47 @@ pub enum CollectorError {
     Wait(#[source] io::Error),
 }
 
-/// Maximum number of interpreters between two scans whose script is read; each takes two procfs
-/// files. Further interpreters keep their own name.
-const MAX_SCRIPT_READS: u32 = 200;
+/// Numbers of processes whose arguments may still be read before the next scan. Each takes two
+/// procfs files, so a burst of processes does not raise the cost of the probe.
+#[derive(Debug, Clone, Copy)]
+struct ArgumentReads {
+    /// Interpreters; further ones keep their own name.
+    scripts: u32,
+    /// Processes of Snakemake; further ones have no rule.
+    snakemake: u32,
+}
 
-/// Adds the script of an interpreter while the process still exists.
-fn with_script(mut event: ProcessEvent, script_reads_left: &mut u32) -> ProcessEvent {
-    if let ProcessEvent::Executed { process, start, .. } = &mut event
-        && *script_reads_left > 0
-        && script::is_interpreter(&process.comm.to_string())
-    {
-        *script_reads_left -= 1;
-        start.script = start.script.take().or_else(|| node::script_of(process));
+impl ArgumentReads {
+    const AFTER_SCAN: Self = Self {
+        scripts: 200,
+        snakemake: 200,
+    };
+
+    /// Events from procfs already contain the arguments.
+    const NONE: Self = Self {
+        scripts: 0,
+        snakemake: 0,
+    };
+
+    /// Adds the script of an interpreter and the job of Snakemake while the process still exists.
+    fn add_to(&mut self, mut event: ProcessEvent) -> ProcessEvent {
+        let ProcessEvent::Executed { process, start, .. } = &mut event else {
+            return event;
+        };
+        if self.scripts > 0 && script::is_interpreter(&process.comm.to_string()) {
+            self.scripts -= 1;
+            start.script = start.script.take().or_else(|| node::script_of(process));
+        }
+        // A process that starts several programs in turn can already run the last one, as a shim of
+        // pyenv does. Then the script of an earlier one is that of Snakemake.
+        let script = start.script.as_ref().map(Script::as_str);
+        let is_snakemake = start.snakemake.is_some() || script == Some(snakemake::PROGRAM);
+        if self.snakemake > 0 && is_snakemake {
+            self.snakemake -= 1;
+            start.snakemake = node::snakemake_of(process).or_else(|| start.snakemake.take());
+        }
+        event
     }
-    event
 }
 
 /// The source of process data, and all data collected from it.
@@ -62,7 +90,7 @@ pub struct Collector {
     gpus: Option<Gpus>,
     cpu_idle: CpuIdleTracker,
     aggregator: IntervalAggregator,
-    script_reads_left: u32,
+    argument_reads: ArgumentReads,
     opt_in: OptInSettings,
     /// Kernel events lost since the start, as last read.
     lost: u64,
@@ -119,7 +147,7 @@ impl Collector {
             gpus: Gpus::find(),
             cpu_idle: CpuIdleTracker::begin(),
             aggregator,
-            script_reads_left: MAX_SCRIPT_READS,
+            argument_reads: ArgumentReads::AFTER_SCAN,
             opt_in: OptInSettings::default(),
             lost: 0,
         })
@@ -148,7 +176,7 @@ impl Collector {
                 biased;
                 came = &mut event => return Ok(came),
                 drained = self.source.drain_when_full(|event| {
-                    self.aggregator.event(with_script(event, &mut self.script_reads_left));
+                    self.aggregator.event(self.argument_reads.add_to(event));
                 }) => drained?,
             }
         }
@@ -158,12 +186,16 @@ impl Collector {
     ///
     /// # Errors
     /// As [`IntervalAggregator::label`].
-    pub fn label(&mut self, requester: Requester, labels: &SchedulerLabels) -> Result<(), Refusal> {
+    pub fn label(&mut self, requester: Requester, labels: &TaskLabels) -> Result<(), Refusal> {
         self.source.drain(|event| {
-            self.aggregator
-                .event(with_script(event, &mut self.script_reads_left))
+            self.aggregator.event(self.argument_reads.add_to(event));
         });
         self.aggregator.label(requester, labels)
+    }
+
+    /// Names of jobs that were left out because a limit was reached, since the start.
+    pub const fn names_left_out(&self) -> u64 {
+        self.aggregator.names_left_out()
     }
 
     /// Scans all processes and returns the tasks that ended. The scan is skipped if the node was
@@ -172,8 +204,7 @@ impl Collector {
     pub fn scan_unless_idle(&mut self) -> Result<Vec<StepUsage>, KernelError> {
         let done = self.cpu_idle.since_last();
         self.source.drain(|event| {
-            self.aggregator
-                .event(with_script(event, &mut self.script_reads_left))
+            self.aggregator.event(self.argument_reads.add_to(event));
         });
         // With procfs, only a scan finds processes. A GPU can work without the CPU.
         let told_by_events = matches!(self.source, Source::Kernel(_));
@@ -198,14 +229,12 @@ impl Collector {
     /// A scan; `done` is the CPU time since the previous scan, run or skipped.
     fn scan_after(&mut self, done: Option<CpuUse>) -> Result<Vec<StepUsage>, KernelError> {
         let at = node::clock();
-        self.script_reads_left = match self.source {
-            Source::Kernel(_) => MAX_SCRIPT_READS,
-            // Events from procfs already contain the script of interpreters.
-            Source::Procfs { .. } => 0,
+        self.argument_reads = match self.source {
+            Source::Kernel(_) => ArgumentReads::AFTER_SCAN,
+            Source::Procfs { .. } => ArgumentReads::NONE,
         };
         let samples = self.source.scan(|event| {
-            self.aggregator
-                .event(with_script(event, &mut self.script_reads_left))
+            self.aggregator.event(self.argument_reads.add_to(event));
         })?;
         if let Some((sample, since)) = self.gpus.as_mut().and_then(|gpus| gpus.scan(at)) {
             self.aggregator.add_gpu_sample(&sample, since);

@@ -308,6 +308,10 @@ impl Observer<'_> {
             self.collector.set_rules(rules);
             self.masked_because = masked_because;
         }
+        // The scan reports the end of a task that started and ended since the request.
+        for (request, scans) in std::mem::take(&mut self.waiting_requests) {
+            self.label(request, scans);
+        }
         let now = node::clock();
         let took = match unless_idle && self.waiting_requests.is_empty() {
             true => self.collector.scan_unless_idle(),
@@ -341,7 +345,8 @@ impl Observer<'_> {
 
     fn close(&mut self, at_least: Urgency) {
         let (mut interval, events_lost) = self.collector.close();
-        interval.detail.labels_refused = self.labels.refused();
+        interval.detail.labels_refused =
+            (self.labels.refused()).saturating_add(self.collector.names_left_out());
         interval.detail.masked_because = self.masked_because.clone();
         let mut machine = self.sampler.now();
         let probe = &mut machine.probe;

@@ -5,6 +5,7 @@ mod bindings;
 pub mod programs;
 mod record;
 pub mod script;
+pub mod snakemake;
 mod threads;
 mod wait_classifier;
 
@@ -16,6 +17,7 @@ use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime};
 
 use crate::kernel::script::Script;
+use crate::kernel::snakemake::Snakemake;
 pub use programs::{KernelError, KernelHalf};
 
 /// A process: its number and its start time. The start time distinguishes it from a later process
@@ -278,6 +280,8 @@ pub struct Start {
     pub work_folder: Option<WorkFolder>,
     /// The script; `None` if the program is not an interpreter or the process had already ended.
     pub script: Option<Script>,
+    /// The work of `python -m snakemake`; `None` for any other program.
+    pub snakemake: Option<Snakemake>,
     /// The numeric user id on the node.
     pub user: Option<u32>,
     /// Namespaces that differ from the node's.

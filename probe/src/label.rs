@@ -55,6 +55,9 @@ pub enum Refusal {
     /// The probe has not seen the client process.
     #[error("the requesting process is unknown; it must run until it has the answer")]
     Unknown,
+    /// The client process did not start the task of the other process.
+    #[error("the requesting process did not start process {0} as a task of its own")]
+    NotStarter(u32),
     /// There are too many requests.
     #[error("too many requests; try again later")]
     Busy,
@@ -64,6 +67,9 @@ pub enum Refusal {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct RequestJson {
+    /// The first process of a task that the client process started; `None` for its own task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
     trace_id: Option<String>,
     labels: std::collections::BTreeMap<String, String>,
 }
@@ -71,23 +77,41 @@ struct RequestJson {
 impl Default for RequestJson {
     fn default() -> Self {
         let SchedulerLabels { trace_id, labels } = SchedulerLabels::default();
-        Self { trace_id, labels }
+        Self {
+            pid: None,
+            trace_id,
+            labels,
+        }
     }
 }
 
+/// Labels of one task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskLabels {
+    /// The first process of the task; `None` for the task of the client process.
+    pub pid: Option<u32>,
+    /// The labels.
+    pub labels: SchedulerLabels,
+}
+
 /// Parses a request, which is one line of JSON.
-pub fn parse(bytes: &[u8]) -> Result<SchedulerLabels, Refusal> {
+pub fn parse(bytes: &[u8]) -> Result<TaskLabels, Refusal> {
     if bytes.len() > MAX_REQUEST_BYTES {
         return Err(Refusal::TooLong);
     }
     let malformed = |error: serde_json::Error| Refusal::Malformed(error.to_string());
-    let RequestJson { trace_id, labels } = serde_json::from_slice(bytes).map_err(malformed)?;
+    let request = serde_json::from_slice(bytes).map_err(malformed)?;
+    let RequestJson {
+        pid,
+        trace_id,
+        labels,
+    } = request;
     if trace_id.is_none() && labels.is_empty() {
         return Err(Refusal::Malformed("it hands over nothing".to_owned()));
     }
     let labels = SchedulerLabels { trace_id, labels };
     check(&labels)?;
-    Ok(labels)
+    Ok(TaskLabels { pid, labels })
 }
 
 fn check(labels: &SchedulerLabels) -> Result<(), Refusal> {
@@ -151,7 +175,9 @@ mod tests {
         let check = |text: &str, expect: Result<usize, &str>| {
             let got = parse(text.as_bytes());
             match (got, expect) {
-                (Ok(labels), Ok(count)) => assert_eq!(labels.labels.len(), count, "{text}"),
+                (Ok(request), Ok(count)) => {
+                    assert_eq!(request.labels.labels.len(), count, "{text}");
+                }
                 (Err(error), Err(words)) => {
                     let said = error.to_string();
                     assert!(said.contains(words), "{text}: {said}");
@@ -162,6 +188,15 @@ mod tests {
         };
         check(r#"{"trace_id":"4bf92f35"}"#, Ok(0));
         check(r#"{"labels":{"run":"r 7","app.k8s.io/name":"é"}}"#, Ok(2));
+        check(
+            r#"{"pid":7,"labels":{"step":"align","task":"sample=S1"}}"#,
+            Ok(2),
+        );
+        check(
+            r#"{"pid":-7,"labels":{"step":"align"}}"#,
+            Err("invalid value"),
+        );
+        check(r#"{"pid":7}"#, Err("hands over nothing"));
         check("", Err("not a request"));
         check("{}", Err("hands over nothing"));
         check(r#"{"label":{}}"#, Err("unknown field `label`"));
@@ -183,7 +218,7 @@ mod tests {
 
     #[test]
     fn what_is_new_is_added_up_to_a_bound() {
-        let of = |text: &str| parse(text.as_bytes()).expect("a request");
+        let of = |text: &str| parse(text.as_bytes()).expect("a request").labels;
         let held = of(r#"{"trace_id":"a","labels":{"run":"1","x":"2"}}"#);
         let both = merge(&held, &of(r#"{"labels":{"run":"3"}}"#)).expect("it fits");
         assert_eq!(both, of(r#"{"trace_id":"a","labels":{"run":"3","x":"2"}}"#));

@@ -22,6 +22,7 @@ use self::hardware::{Devices, hardware};
 pub(crate) use self::hardware::{PROCESSORS, processors};
 use self::metadata::CloudVendor;
 use crate::kernel::script::{self, Script};
+use crate::kernel::snakemake::{self, Snakemake};
 use crate::kernel::{Comm, Process, ProcessKey, Start, WorkFolder};
 use crate::kernel_file;
 use crate::proc_stat::{ProcessStat, tick_ns};
@@ -224,6 +225,7 @@ pub fn start_of(process: &Process) -> Start {
     let start = Start {
         work_folder: work_folder(&folder, &arguments),
         script: script_in(process, &arguments),
+        snakemake: snakemake_in(process, &arguments),
         // The scan that calls this provides it.
         user: None,
         namespaces: None,
@@ -242,6 +244,13 @@ pub fn script_of(process: &Process) -> Option<Script> {
     let (folder, arguments) = arguments(process.key)?;
     let script = script_in(process, &arguments)?;
     is_of(process.key, process.comm, &folder)?.then_some(script)
+}
+
+/// The work of a process of Snakemake; `None` for any other program and for an ended process.
+pub fn snakemake_of(process: &Process) -> Option<Snakemake> {
+    let (folder, arguments) = arguments(process.key)?;
+    let snakemake = snakemake_in(process, &arguments)?;
+    is_of(process.key, process.comm, &folder)?.then_some(snakemake)
 }
 
 /// The arguments of a process, separated by NUL; `None` if it has ended.
@@ -291,10 +300,20 @@ pub fn pod_folders() -> Vec<String> {
 }
 
 fn script_in(process: &Process, arguments: &[u8]) -> Option<Script> {
-    let arguments = arguments
+    script::parse(&process.comm.to_string(), texts(arguments))
+}
+
+fn snakemake_in(process: &Process, arguments: &[u8]) -> Option<Snakemake> {
+    let is_python = process.comm.to_string().starts_with("py");
+    is_python.then(|| snakemake::parse(texts(arguments)))?
+}
+
+/// The arguments up to the first one that is not text.
+fn texts(arguments: &[u8]) -> impl Iterator<Item = &str> {
+    let arguments = arguments.strip_suffix(b"\0").unwrap_or(arguments);
+    arguments
         .split(|b| *b == 0)
-        .map_while(|argument| str::from_utf8(argument).ok());
-    script::parse(&process.comm.to_string(), arguments)
+        .map_while(|argument| str::from_utf8(argument).ok())
 }
 
 /// The procfs directory of the process that has this number now, and the first bytes of its

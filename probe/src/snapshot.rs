@@ -185,7 +185,7 @@ fn steps(out: &mut String, running: &[StepUsage], ended: &[StepUsage]) -> std::f
         writeln!(
             out,
             "{:<36}{:>12}{:>8}{:>12}{:>12}{:>11}  {}",
-            shortened(&step.name),
+            shortened(step.step_name()),
             step.cpu,
             or_unknown(step.peak_cores),
             or_unknown(step.peak_memory.map(|peak| peak.bytes)),
@@ -214,7 +214,7 @@ fn doing(out: &mut String, steps: &[&StepUsage]) -> std::fmt::Result {
         write!(
             out,
             "{head}{:<36}{}",
-            shortened(&step.name),
+            shortened(step.step_name()),
             words.join(", ")
         )?;
         let part = |name: &str, cpu: Option<CpuTime>| {

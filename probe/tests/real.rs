@@ -25,6 +25,8 @@ mod probe;
 mod restarts;
 #[path = "real/sampled.rs"]
 mod sampled;
+#[path = "real/snakemake.rs"]
+mod snakemake;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -340,10 +342,13 @@ fn main() -> ExitCode {
         gpu::a_driver_that_hangs_is_asked_anew_and_counted,
         gpu::a_step_is_told_what_its_process_did_on_gpus,
         label::a_step_is_told_with_the_labels_that_it_was_handed_and_with_what_was_switched_on,
+        names::a_job_of_snakemake_is_named_by_its_arguments_and_sends_no_other_of_them,
         names::jars_classes_and_scripts_are_told_by_their_base_names_and_nothing_else_of_the_arguments,
         network::tcp_payload_is_that_of_the_sockets_of_each_step,
         restarts::after_seventy_kills_every_heartbeat_is_one_row_or_counted_as_refused,
         sampled::without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so,
+        snakemake::jobs_of_snakemake_have_the_names_of_their_rules_and_the_use_of_their_benchmarks,
+        snakemake::jobs_that_a_scheduler_starts_are_named_by_their_arguments,
     ];
     #[cfg(feature = "aws")]
     tests.extend(tests![

@@ -206,6 +206,13 @@ impl StepUsage {
         size_of::<Self>() + self.id.key.len() + self.name.len() + tools + self.detail.heap_bytes()
     }
 
+    /// The name of its step: the label `step` if there is one, otherwise its own name.
+    pub fn step_name(&self) -> &str {
+        let labels = self.detail.scheduler_labels.as_ref();
+        let step = labels.and_then(|labels| labels.labels.get("step"));
+        step.map_or(&self.name, |step| step)
+    }
+
     /// The executable with the most CPU time among the reported ones.
     pub fn busiest_tool(&self) -> Option<&ToolUsage> {
         self.tools.iter().max_by_key(|tool| tool.cpu)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use ebb_probe::config::Config;
+use ebb_probe::kernel::snakemake::{self, Snakemake};
 use ebb_probe::label;
 use ebb_probe::label_rules::{Rules, Subject};
 use ebb_probe::spool::Spool;
@@ -17,7 +18,8 @@ use crate::support::with_file;
 pub(super) fn label_request(input: &[u8]) -> Outcome {
     let parsed = label::parse(input);
     match &parsed {
-        Ok(labels) => {
+        Ok(request) => {
+            let labels = &request.labels;
             assert!(label::bytes_of(labels) <= input.len());
             let merged = label::merge(&SchedulerLabels::default(), labels);
             assert_eq!(merged.as_ref(), Ok(labels));
@@ -39,8 +41,34 @@ pub(super) fn labels() -> Vec<Vec<u8>> {
     let labels = [
         r#"{"trace_id":"4bf9","labels":{"run":"r7"}}"#,
         r#"{"labels":{"pipeline":"rnaseq","sample":"S 1"}}"#,
+        r#"{"pid":4711,"labels":{"step":"align","task":"sample=S1"}}"#,
     ];
     labels.map(|request| request.as_bytes().to_vec()).to_vec()
+}
+
+/// Arguments of a process, separated by NUL, any of which a local user can choose.
+pub(super) fn snakemake_arguments(input: &[u8]) -> Outcome {
+    let text = String::from_utf8_lossy(input);
+    let parsed = snakemake::parse(text.split('\0'));
+    if let Some(Snakemake::Job(job)) = &parsed {
+        let labels = job.labels(str::to_owned).labels;
+        assert!(labels.len() <= 4, "{labels:?}");
+        for value in labels.values() {
+            assert!(!value.is_empty() && value.len() <= SchedulerLabels::MAX_VALUE_BYTES);
+            assert!(!value.chars().any(char::is_control), "{value:?}");
+        }
+    }
+    Outcome::of(&parsed.ok_or(()))
+}
+
+pub(super) fn arguments() -> Vec<Vec<u8>> {
+    let start = "/opt/bin/python3\0-m\0snakemake\0--snakefile\0/p/Snakefile\0--target-jobs\0";
+    let ends = [
+        "map:sample=S1,n=\"1,2\"\0--allowed-rules\0map\0--attempt\01\0--mode\0remote",
+        "a:\0b:s=x\0--allowed-rules\0b\0a\0--local-groupid\09295d96b\0--attempt\02",
+    ];
+    ends.map(|end| format!("{start}{end}").into_bytes())
+        .to_vec()
 }
 
 /// A file of the spool, between two good ones: whatever it holds, those are sent.

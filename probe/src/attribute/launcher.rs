@@ -2,9 +2,10 @@
 
 use ebb_telemetry::step::{RunName, StepId, StepKind};
 
-use super::{Facts, Parent, Step, tree, tree_key};
+use super::{Facts, Parent, Placement, Step, tree, tree_key};
 use crate::kernel::WorkFolder;
-use crate::label_rules::Rules;
+use crate::kernel::snakemake::Snakemake;
+use crate::label_rules::{Children, Rules};
 
 /// Nextflow displays a task as two digits and six more digits of the hash of its work directory.
 /// Its local executor starts tasks from the single JVM of the run.
@@ -35,7 +36,7 @@ pub(super) fn nextflow_task(folder: &WorkFolder, parent: Option<Parent<'_>>) -> 
 /// such as Python processes, stay in their own tree.
 ///
 /// Source: `snakemake.shell`, whose commands run in `/bin/bash`.
-pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Step> {
+pub(super) fn snakemake_shell(facts: &Facts<'_>) -> Option<Step> {
     const SHELLS: [&str; 4] = ["bash", "sh", "dash", "zsh"];
     let is_shell = SHELLS.contains(&facts.program);
     let run = run_of(
@@ -51,6 +52,29 @@ pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Step> {
         name: facts.program.to_owned(),
         cgroup: None,
         run: Some(run),
+    })
+}
+
+/// The process that runs one job of a Snakemake workflow of another process, unless it is already
+/// in the task of a job: a container, a job of a scheduler, or a shell that Snakemake started.
+pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Step> {
+    let is_job = matches!(facts.snakemake?, Snakemake::Job(_) | Snakemake::UnnamedJobs);
+    let is_outside_jobs = match facts.inherited {
+        None | Some(Placement::Background(Children::Classified)) => true,
+        Some(Placement::Background(Children::Inherit)) => false,
+        Some(Placement::Step(step)) => matches!(
+            step.id.kind,
+            StepKind::Session | StepKind::Service | StepKind::Tree
+        ),
+    };
+    (is_job && is_outside_jobs).then(|| Step {
+        id: StepId {
+            kind: StepKind::SnakemakeJob,
+            key: tree_key(facts.key),
+        },
+        name: facts.program.to_owned(),
+        cgroup: None,
+        run: None,
     })
 }
 

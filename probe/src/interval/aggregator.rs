@@ -11,6 +11,7 @@ use ebb_telemetry::units::{Bytes, CpuTime};
 use crate::cgroup::Paths;
 use crate::cgroup::reading::{Reading, Wanted};
 use crate::interval::accounting::UsagePeriod;
+use crate::interval::classification::snakemake_role;
 use crate::interval::interval_totals::IntervalTotals;
 use crate::interval::processes::{Entry, ProcessOwner, Processes, Stage};
 use crate::interval::sockets::Sockets;
@@ -37,6 +38,8 @@ pub struct IntervalAggregator {
     ended: Vec<StepUsage>,
     /// Processes and samples that were left out because a limit was reached.
     pub(crate) left_out: u64,
+    /// Names of jobs that were left out because the labels of all tasks reached a limit.
+    pub(crate) names_left_out: u64,
 }
 
 impl IntervalAggregator {
@@ -62,6 +65,7 @@ impl IntervalAggregator {
             lost_before: 0,
             ended: Vec::new(),
             left_out: 0,
+            names_left_out: 0,
         };
         // Parents come first, so that each process is classified before its children.
         let mut oldest_first: Vec<&TaskSample> = running.iter().collect();
@@ -72,6 +76,7 @@ impl IntervalAggregator {
                 TaskKind::Kernel => Start::default(),
             };
             aggregator.add_process(&sample.process, sample.kind, Stage::Executed, &start);
+            aggregator.name_snakemake_job(&sample.process, &start);
             aggregator.account(sample.process.key, &sample.totals, UsagePeriod::BeforeProbe);
             aggregator.account_counters(sample.process.key, sample.counters.as_ref());
         }
@@ -114,6 +119,7 @@ impl IntervalAggregator {
                 start,
             } => {
                 self.executed(&process, maxrss_before, &start);
+                self.name_snakemake_job(&process, &start);
                 self.set_user(process.key, start.user);
                 self.add_namespaces(process.key, start.namespaces);
             }
@@ -215,6 +221,11 @@ impl IntervalAggregator {
         self.left_out.saturating_add(self.paths.left_out())
     }
 
+    /// Names of jobs that were left out because a limit was reached, since the start.
+    pub const fn names_left_out(&self) -> u64 {
+        self.names_left_out
+    }
+
     /// The tasks that ended since the last call.
     pub fn take_ended(&mut self) -> Vec<StepUsage> {
         std::mem::take(&mut self.ended)
@@ -270,6 +281,7 @@ impl IntervalAggregator {
         };
         entry.program = process.comm;
         entry.tool = tool;
+        entry.snakemake = snakemake_role(process, start);
         entry.stage = Stage::Executed;
         entry.maxrss_before = maxrss_before;
         entry.sampled_peak = None;

@@ -3,9 +3,29 @@
 use crate::attribute::{self, Facts, Parent, Placement};
 use crate::interval::aggregator::IntervalAggregator;
 use crate::interval::processes::side;
-use crate::interval::processes::{Entry, ProcessOwner, Stage};
+use crate::interval::processes::{Entry, ProcessOwner, SnakemakeRole, Stage};
+use crate::kernel::script::Script;
+use crate::kernel::snakemake::{PROGRAM, Snakemake};
 use crate::kernel::{Comm, Process, Start, TaskKind, ToolName};
 use crate::label_rules::MASKED;
+
+/// The part of a process that starts a program in a workflow of Snakemake.
+///
+/// The name of the process is that of Python if the path of Python is too long for the first line of a
+/// script, as in many conda environments. Then the script is that of Snakemake.
+pub(super) fn snakemake_role(process: &Process, start: &Start) -> SnakemakeRole {
+    match &start.snakemake {
+        Some(Snakemake::Workflow) => SnakemakeRole::Workflow,
+        Some(Snakemake::Job(_) | Snakemake::UnnamedJobs | Snakemake::Delegation) => {
+            SnakemakeRole::Job
+        }
+        None if start.script.as_ref().map(Script::as_str) == Some(PROGRAM) => {
+            SnakemakeRole::Workflow
+        }
+        None if process.comm == Comm::new(PROGRAM) => SnakemakeRole::Workflow,
+        None => SnakemakeRole::Other,
+    }
+}
 
 impl IntervalAggregator {
     /// Classifies a new process.
@@ -31,7 +51,9 @@ impl IntervalAggregator {
         // Before its exec, a process has the program of its parent.
         let same = parent.filter(|parent| parent.program == process.comm && stage == Stage::Forked);
         let tool = same.map_or_else(|| self.tool(process, start), |parent| parent.tool);
-        if let Some(old) = self.processes.put(Entry::new(process, owner, stage, tool)) {
+        let mut entry = Entry::new(process, owner, stage, tool);
+        entry.snakemake = snakemake_role(process, start);
+        if let Some(old) = self.processes.put(entry) {
             self.process_vanished(&old, process.key.start);
         }
         if process.key.start >= self.began {
@@ -97,7 +119,10 @@ impl IntervalAggregator {
             }
         });
         let parent = self.processes.get(process.parent);
-        let parent = parent.map(|parent| (parent.key, parent.program.to_string()));
+        let parent = parent.map(|parent| match parent.snakemake {
+            SnakemakeRole::Workflow => (parent.key, PROGRAM.to_owned()),
+            SnakemakeRole::Job | SnakemakeRole::Other => (parent.key, parent.program.to_string()),
+        });
         let facts = Facts {
             key: process.key,
             kind,
@@ -105,6 +130,7 @@ impl IntervalAggregator {
             cgroup: process.cgroup.and_then(|id| self.paths.get(id)),
             script: start.script.as_ref(),
             work_folder: start.work_folder.as_ref(),
+            snakemake: start.snakemake.as_ref(),
             parent: parent
                 .as_ref()
                 .map(|(key, program)| Parent { key: *key, program }),

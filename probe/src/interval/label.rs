@@ -1,27 +1,46 @@
-//! Labels that a scheduler sends for a task.
+//! Labels of a task: those that a scheduler sends, and those of a job of Snakemake.
 
 use ebb_telemetry::step::SchedulerLabels;
 
+use crate::attribute::tree_key;
 use crate::interval::aggregator::IntervalAggregator;
-use crate::interval::processes::{ProcessOwner, Stage};
-use crate::label::{MAX_BYTES_IN_ALL, Refusal, Requester, bytes_of, merge};
+use crate::interval::classification::snakemake_role;
+use crate::interval::processes::{ProcessOwner, SnakemakeRole, Stage, StepNumber};
+use crate::kernel::snakemake::{Snakemake, SnakemakeJob};
+use crate::kernel::{Process, ProcessKey, Start};
+use crate::label::{MAX_BYTES_IN_ALL, Refusal, Requester, TaskLabels, bytes_of, merge};
+use crate::label_rules::MASKED;
+
+/// The name of a task from the arguments of Snakemake.
+#[derive(Debug)]
+pub(crate) struct SnakemakeName {
+    /// The first process of Snakemake in the task.
+    first: ProcessKey,
+    /// `None` if the task runs several jobs, so that none names it.
+    pub(crate) labels: Option<SchedulerLabels>,
+    /// Whether further processes of Snakemake change nothing.
+    is_final: bool,
+}
 
 impl IntervalAggregator {
-    /// Adds the labels that a process sent for its task.
+    /// Adds the labels that a process sent for its task, or for a task that it started.
     ///
     /// # Errors
-    /// Refused if the process is in no task, or a limit is reached; `Unknown` if a later scan may
-    /// still find the process.
-    pub fn label(&mut self, requester: Requester, labels: &SchedulerLabels) -> Result<(), Refusal> {
+    /// Refused if there is no such task, or a limit is reached; `Unknown` if a later scan may still
+    /// find the process.
+    pub fn label(&mut self, requester: Requester, request: &TaskLabels) -> Result<(), Refusal> {
         let entry = self.processes.get(requester.pid());
         let entry = entry.filter(|entry| entry.stage != Stage::Ended && requester.is(entry.key));
-        let ProcessOwner::Step(number) = entry.ok_or(Refusal::Unknown)?.owner else {
-            return Err(Refusal::NoStep);
+        let entry = entry.ok_or(Refusal::Unknown)?;
+        let number = match (request.pid, entry.owner) {
+            (Some(pid), _) => self.started_by(entry.key, pid)?,
+            (None, ProcessOwner::Step(number)) => number,
+            (None, ProcessOwner::Background(_)) => return Err(Refusal::NoStep),
         };
         let others = self.steps.label_bytes(number);
         let step = self.steps.get_mut(number).ok_or(Refusal::NoStep)?;
         let held = step.scheduler_labels.take().unwrap_or_default();
-        let both = merge(&held, labels).and_then(|both| {
+        let both = merge(&held, &request.labels).and_then(|both| {
             match others + bytes_of(&both) > MAX_BYTES_IN_ALL {
                 true => Err(Refusal::NoRoom),
                 false => Ok(both),
@@ -33,5 +52,100 @@ impl IntervalAggregator {
         };
         step.scheduler_labels = (kept != SchedulerLabels::default()).then(|| Box::new(kept));
         said
+    }
+
+    /// The task that began with process `pid` and whose launcher is `launcher`. The process may have
+    /// ended since the last scan.
+    fn started_by(&self, launcher: ProcessKey, pid: u32) -> Result<StepNumber, Refusal> {
+        let number = self.steps.newest_from(pid, &tree_key(launcher));
+        number.ok_or_else(|| match self.processes.get(pid) {
+            // Its program is not in the ring buffer yet.
+            Some(entry) if entry.stage == Stage::Forked => Refusal::Unknown,
+            // Only a scan finds processes.
+            None if self.interval_totals.sampled => Refusal::Unknown,
+            Some(_) | None => Refusal::NotStarter(pid),
+        })
+    }
+
+    /// Names the task of a process after the job of Snakemake that the process runs.
+    pub(super) fn name_snakemake_job(&mut self, process: &Process, start: &Start) {
+        if snakemake_role(process, start) == SnakemakeRole::Other {
+            return;
+        }
+        let owner = self.processes.exact(process.key).map(|entry| entry.owner);
+        let Some(ProcessOwner::Step(number)) = owner else {
+            return;
+        };
+        let labels = match &start.snakemake {
+            Some(Snakemake::Job(job)) => self.fitting_labels(number, job),
+            Some(Snakemake::Delegation) => return,
+            _ => None,
+        };
+        let Some(step) = self.steps.get_mut(number) else {
+            return;
+        };
+        let before = step.snakemake.take();
+        let name = match before {
+            None => SnakemakeName {
+                first: process.key,
+                is_final: labels.is_none(),
+                labels,
+            },
+            Some(before) => {
+                let first = self.processes.exact(before.first);
+                let runs = first.is_some_and(|entry| entry.stage != Stage::Ended);
+                before.followed_by(labels, runs)
+            }
+        };
+        if let Some(step) = self.steps.get_mut(number) {
+            step.snakemake = Some(Box::new(name));
+        }
+    }
+
+    /// The labels of a job without masked names, as far as there is room; otherwise `None`, which is
+    /// counted.
+    fn fitting_labels(
+        &mut self,
+        number: StepNumber,
+        job: &SnakemakeJob,
+    ) -> Option<SchedulerLabels> {
+        let mut labels = job.labels(|name| match self.rules.show(name) {
+            true => name.to_owned(),
+            false => MASKED.to_owned(),
+        });
+        let room = MAX_BYTES_IN_ALL.saturating_sub(self.steps.label_bytes(number));
+        if bytes_of(&labels) > room {
+            labels.labels.retain(|key, _| key == "step");
+        }
+        let fits = bytes_of(&labels) <= room;
+        self.names_left_out = self.names_left_out.saturating_add(u64::from(!fits));
+        fits.then_some(labels)
+    }
+}
+
+impl SnakemakeName {
+    /// The name after a further process of Snakemake in the same task; `runs` is whether the first
+    /// one still runs.
+    ///
+    /// A job can start another process of Snakemake for the same job; the inner one has the right
+    /// arguments if the job is part of an array. A job can also run a workflow of its own, which does
+    /// not change its name. Several jobs, one after the other, have no single name.
+    fn followed_by(self, labels: Option<SchedulerLabels>, runs: bool) -> Self {
+        match labels {
+            _ if self.is_final => self,
+            None if runs => Self {
+                is_final: true,
+                ..self
+            },
+            Some(labels) if runs || self.labels.as_ref() == Some(&labels) => Self {
+                labels: Some(labels),
+                ..self
+            },
+            _ => Self {
+                labels: None,
+                is_final: true,
+                ..self
+            },
+        }
     }
 }

@@ -47,6 +47,17 @@ pub(crate) enum Stage {
     Ended,
 }
 
+/// The part of a process in a workflow of Snakemake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SnakemakeRole {
+    /// None.
+    Other,
+    /// It runs a workflow, whose shells are tasks.
+    Workflow,
+    /// It runs a job of a workflow; what it starts belongs to the task of the job.
+    Job,
+}
+
 /// One process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
@@ -54,6 +65,7 @@ pub(crate) struct Entry {
     pub(crate) program: Comm,
     /// The tool name in reports.
     pub(crate) tool: ToolName,
+    pub(crate) snakemake: SnakemakeRole,
     pub(crate) cgroup: Option<CgroupId>,
     pub(crate) owner: ProcessOwner,
     pub(crate) stage: Stage,
@@ -86,6 +98,7 @@ impl Entry {
             key: process.key,
             program: process.comm,
             tool,
+            snakemake: SnakemakeRole::Other,
             cgroup: process.cgroup,
             owner,
             stage,

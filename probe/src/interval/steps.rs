@@ -14,6 +14,7 @@ use ebb_wire::MAX_TOOLS_A_STEP;
 use crate::attribute::Step;
 use crate::cgroup::reading::{Reading, Wanted};
 use crate::interval::interval_totals::ScanGap;
+use crate::interval::label::SnakemakeName;
 use crate::interval::opt_in_detail::OptInAccumulator;
 use crate::interval::processes::StepNumber;
 use crate::interval::resource_usage::StepObservations;
@@ -80,8 +81,17 @@ impl Steps {
     /// Bytes of the labels of all running tasks except one.
     pub(crate) fn label_bytes(&self, but: StepNumber) -> usize {
         let others = self.by_number.iter().filter(|(number, _)| **number != but);
-        let scheduler_labels = others.filter_map(|(_, step)| step.scheduler_labels.as_deref());
-        scheduler_labels.map(label::bytes_of).sum()
+        others.map(|(_, step)| step.label_bytes()).sum()
+    }
+
+    /// The newest task that began with process `pid` and that the launcher with this key started.
+    pub(crate) fn newest_from(&self, pid: u32, launcher: &str) -> Option<StepNumber> {
+        let is_it = |step: &RunningStep| {
+            let run = step.step.run.as_ref();
+            step.root.pid == pid && run.is_some_and(|run| run.key == launcher)
+        };
+        let mut newest_first = self.by_number.iter().rev();
+        newest_first.find_map(|(number, step)| is_it(step).then_some(*number))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut RunningStep> {
@@ -165,6 +175,7 @@ pub(crate) struct RunningStep {
     pub(crate) network: TaskSockets,
     pub(crate) gpu: Option<StepGpu>,
     pub(crate) scheduler_labels: Option<Box<SchedulerLabels>>,
+    pub(crate) snakemake: Option<Box<SnakemakeName>>,
     pub(crate) opt_in: OptInAccumulator,
 }
 
@@ -200,6 +211,7 @@ impl RunningStep {
             network: TaskSockets::default(),
             gpu: None,
             scheduler_labels: None,
+            snakemake: None,
             opt_in: OptInAccumulator::default(),
         }
     }
@@ -386,6 +398,33 @@ impl RunningStep {
         }
     }
 
+    fn label_bytes(&self) -> usize {
+        let sent = self.scheduler_labels.as_deref();
+        let named = self
+            .snakemake
+            .as_ref()
+            .and_then(|name| name.labels.as_ref());
+        sent.into_iter().chain(named).map(label::bytes_of).sum()
+    }
+
+    /// The labels that a scheduler sent, and those of Snakemake that do not contradict them.
+    fn labels(&self) -> Option<Box<SchedulerLabels>> {
+        let named = self
+            .snakemake
+            .as_ref()
+            .and_then(|name| name.labels.as_ref());
+        let Some(named) = named else {
+            return self.scheduler_labels.clone();
+        };
+        let mut all = self.scheduler_labels.clone().unwrap_or_default();
+        for (key, value) in &named.labels {
+            if all.labels.len() < SchedulerLabels::MAX_LABELS {
+                all.labels.entry(key.clone()).or_insert(value.clone());
+            }
+        }
+        Some(all)
+    }
+
     fn usage(&self, observed: BootClock, end: StepEnd, max_tools: usize) -> StepUsage {
         let mut tools: Vec<ToolUsage> = self.tools.values().cloned().collect();
         tools.sort_by(|a, b| b.cpu.cmp(&a.cpu).then_with(|| a.name.cmp(&b.name)));
@@ -416,7 +455,7 @@ impl RunningStep {
                 network: self.network.step_network(),
                 gpu: self.gpu,
                 run: self.step.run.clone().map(Box::new),
-                scheduler_labels: self.scheduler_labels.clone(),
+                scheduler_labels: self.labels(),
                 opt_in_detail: over.then(|| self.opt_in.report()).flatten(),
                 cpu_without_progress: (told.cpu_without_progress).filter(|_| disk.is_some()),
                 ..told

@@ -1,6 +1,7 @@
 //! Tests of whole intervals with made-up events and scans.
 
 mod quiet;
+mod snakemake;
 
 use ebb_telemetry::step::{MemorySource, SchedulerLabels, StepEnd, StepKind, TaskState};
 use ebb_telemetry::units::{CpuTime, MilliCores, Share};
@@ -16,7 +17,7 @@ use crate::kernel::{
     TaskSample,
 };
 use crate::kernel::{Comm, DiskBytes, Resident, TaskCounters, Totals};
-use crate::label::{self, Refusal, Requester};
+use crate::label::{self, Refusal, Requester, TaskLabels};
 use crate::label_rules::Rules;
 use ebb_telemetry::units::Bytes;
 
@@ -450,9 +451,12 @@ fn an_incomplete_pass_ends_no_process_and_is_counted() {
 fn a_process_labels_its_own_step_and_who_is_of_none_is_refused() {
     let mut aggregator = aggregator();
     let task = run_in_task(&mut aggregator, 7, 1_000);
-    let labels = |value: &str| SchedulerLabels {
-        trace_id: None,
-        labels: [("run".to_owned(), value.to_owned())].into(),
+    let labels = |value: &str| TaskLabels {
+        pid: None,
+        labels: SchedulerLabels {
+            trace_id: None,
+            labels: [("run".to_owned(), value.to_owned())].into(),
+        },
     };
     let requester = Requester::new(task.key);
     assert_eq!(aggregator.label(requester, &labels("r7")), Ok(()));
@@ -468,9 +472,12 @@ fn a_process_labels_its_own_step_and_who_is_of_none_is_refused() {
         let other = Requester::new(process(task.key.pid, start_ms, 1, ROOT_CGROUP, "x").key);
         assert_eq!(aggregator.label(other, &labels("x")), Err(Refusal::Unknown));
     }
-    let many = SchedulerLabels {
-        trace_id: None,
-        labels: (0..16).map(|n| (n.to_string(), String::new())).collect(),
+    let many = TaskLabels {
+        pid: None,
+        labels: SchedulerLabels {
+            trace_id: None,
+            labels: (0..16).map(|n| (n.to_string(), String::new())).collect(),
+        },
     };
     assert_eq!(aggregator.label(requester, &many), Err(Refusal::TooMany));
     let large = labels(&"x".repeat(label::MAX_BYTES_IN_ALL));
@@ -480,7 +487,7 @@ fn a_process_labels_its_own_step_and_who_is_of_none_is_refused() {
         .iter()
         .map(|step| &step.detail.scheduler_labels)
         .collect();
-    assert_eq!(told, [&Some(Box::new(labels("r7")))]);
+    assert_eq!(told, [&Some(Box::new(labels("r7").labels))]);
     aggregator.event(ended(task, 3_000, ExitStatus::Code(0), totals(1, 0)));
     assert_eq!(
         aggregator.label(requester, &labels("x")),

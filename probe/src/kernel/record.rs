@@ -13,8 +13,10 @@ use ebb_telemetry::units::{Bytes, CpuTime};
 use super::bindings::{
     CGROUP, EXEC, EXIT, FORK, HAS_CGROUP, HAS_DISK_DELAY, HAS_IO, HAS_MM, HAS_NAMESPACES,
     HAS_RUN_QUEUE, LOOPBACK, NEXTFLOW, OOM, OWN_NAMESPACE, REAP, RawCgroup, RawExec, RawExit,
-    RawHead, RawReap, RawSocket, RawTask, RawTaskCounters, RawUnchanged, SOCKET, UNCHANGED,
+    RawHead, RawReap, RawSocket, RawTask, RawTaskCounters, RawUnchanged, SNAKEMAKE, SOCKET,
+    UNCHANGED,
 };
+use super::snakemake::Snakemake;
 use super::{
     CgroupId, Comm, DiskBytes, ExitStatus, Process, ProcessEvent, ProcessKey, Socket, SocketId,
     Start, TaskCounters, Totals, WorkFolder,
@@ -115,6 +117,8 @@ pub(super) fn event(bytes: &[u8]) -> Option<ProcessEvent> {
                         leaf: text(&exec.work_leaf),
                     }),
                     script: None,
+                    // The arguments are read from procfs while the process lives.
+                    snakemake: (head.flags & SNAKEMAKE != 0).then_some(Snakemake::UnnamedJobs),
                     user: Some(exec.uid),
                     namespaces: head.namespaces(),
                 },

@@ -36,7 +36,11 @@ pub fn send_labels(socket: &Path, labels: SchedulerLabels) -> anyhow::Result<()>
         format!("failed to connect to the probe at {shown}; set label_socket in its configuration")
     })?;
     let SchedulerLabels { trace_id, labels } = labels;
-    let request = serde_json::to_vec(&RequestJson { trace_id, labels })?;
+    let request = serde_json::to_vec(&RequestJson {
+        pid: None,
+        trace_id,
+        labels,
+    })?;
     let mut said = String::new();
     stream
         .set_read_timeout(Some(PATIENCE))

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ebb_telemetry::step::SchedulerLabels;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::{MAX_REQUEST_BYTES, Refusal, Requester, parse};
+use super::{MAX_REQUEST_BYTES, Refusal, Requester, TaskLabels, parse};
 
 /// Maximum number of simultaneous connections.
 const MAX_CONNECTIONS: usize = 16;
@@ -30,8 +29,8 @@ const ANSWER: Duration = Duration::from_secs(60);
 pub struct Request {
     /// The process that asks, as the kernel reports it.
     pub requester: Requester,
-    /// The labels.
-    pub labels: SchedulerLabels,
+    /// The labels and their task.
+    pub labels: TaskLabels,
     answer: oneshot::Sender<Result<(), Refusal>>,
 }
 

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::machine::Task;
+use crate::probe::{Probe, Sink};
 use crate::{needs_ebpf, run_task};
 
 /// The installed programs that build and run a jar.
@@ -24,6 +26,39 @@ fn jar(folder: &Path) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A module with the name of Snakemake stands in for it. The job ends before the first scan.
+pub(crate) fn a_job_of_snakemake_is_named_by_its_arguments_and_sends_no_other_of_them() {
+    needs_ebpf();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let module = "import time\ntime.sleep(0.3)\n";
+    fs::write(folder.path().join("snakemake.py"), module).expect("a file");
+    let sink = Sink::new();
+    let probe = Probe::start(&sink, &["--interval", "60"]);
+    let task = Task::new(None);
+    let script = format!(
+        "cd {} && python3 -m snakemake --snakefile S --config token=hunter2 --target-jobs \
+         'map:sample=S1,n=2' --allowed-rules map --attempt 3 --envvars hunter2 --mode remote",
+        folder.path().display()
+    );
+    task.start(&script).wait().expect("the shell ends");
+    probe.stop();
+    let told = sink.read();
+    let ended = told.ended.iter().find(|step| step.id.key == task.id);
+    let ended = ended.expect("the task is a step");
+    let labels = ended.detail.scheduler_labels.as_ref();
+    let labels = labels.unwrap_or_else(|| panic!("it has no name: {ended:#?}"));
+    let labels: Vec<_> = labels
+        .labels
+        .iter()
+        .map(|(k, v)| format!("{k}={v}"))
+        .collect();
+    assert_eq!(
+        labels,
+        ["attempt=3", "sample=S1", "step=map", "task=sample=S1,n=2"]
+    );
+    assert!(!format!("{:?}", told.ended).contains("hunter2"));
 }
 
 pub(crate) fn jars_classes_and_scripts_are_told_by_their_base_names_and_nothing_else_of_the_arguments()

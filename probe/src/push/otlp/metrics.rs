@@ -189,7 +189,7 @@ impl Gathered {
         let mut which: Vec<Attribute<'_>> = vec![
             ("ebb.step.kind", &kind),
             ("ebb.step.key", &step.id.key),
-            ("ebb.step.name", &step.name),
+            ("ebb.step.name", step.step_name()),
         ];
         which.extend(names.id.map(|id| (id, step.id.key.as_str())));
         if let Some(run) = step.detail.run.as_deref() {
