@@ -82,6 +82,12 @@ pub enum Command {
         #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
         config: PathBuf,
     },
+    /// Write manual pages to a folder, or print the one of ebb-probe
+    Man {
+        /// Folder for ebb-probe.1 and a page for each command, such as ebb-probe-run.1
+        #[arg(value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
 }
 
 /// The format of a snapshot.

@@ -13,7 +13,7 @@ use crate::config::{Config, ConfigError};
 use crate::connect::Fallback;
 use crate::label_rules::Rules;
 use crate::label_rules::source::{RulesLookup, RulesSource};
-use crate::{check, connect, daemon, durable, label, snapshot};
+use crate::{check, connect, daemon, durable, label, manual, snapshot};
 
 const FAILED: u8 = 1;
 const WRONGLY_ASKED: u8 = 2;
@@ -22,7 +22,10 @@ const WRONGLY_ASKED: u8 = 2;
 pub fn start_log(command: &Command) {
     let level = match command {
         Command::Run { .. } => "info",
-        Command::Snapshot { .. } | Command::Label { .. } | Command::Check { .. } => "warn",
+        Command::Snapshot { .. }
+        | Command::Label { .. }
+        | Command::Check { .. }
+        | Command::Man { .. } => "warn",
     };
     // Errors of the SDK are also part of the command's own error message.
     let usual = || EnvFilter::new(format!("{level},aws_config=error"));
@@ -40,6 +43,10 @@ pub fn start_log(command: &Command) {
 /// Runs a command on one thread. Nothing here is parallel, and each further thread would need a
 /// memory arena.
 pub fn main(command: Command) -> anyhow::Result<ExitCode> {
+    if let Command::Man { folder } = &command {
+        manual::write_pages(folder.as_deref())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     // Independent of the caller's umask: the files say what ran on this machine.
     durable::create_owner_only_files();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -101,6 +108,8 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
             trace_id,
             labels,
         } => label::send_labels(&socket, label::parse_labels(trace_id, &labels)?)?,
+        // Written by `main`, with the permissions of the caller's umask.
+        Command::Man { .. } => (),
         Command::Check { config } => {
             let lines = check::all(&config).await;
             for line in &lines {

@@ -17,6 +17,7 @@ pub mod kernel;
 mod kernel_file;
 pub mod label;
 pub mod label_rules;
+pub mod manual;
 mod memory;
 pub mod network;
 pub mod node;

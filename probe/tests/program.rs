@@ -56,6 +56,18 @@ fn help_shows_examples_and_the_statuses() {
 }
 
 #[test]
+fn manual_pages_of_all_commands_are_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pages = folder.path().join("man1");
+    let (status, said) = answer(&["man", pages.to_str().expect("a name")]);
+    assert_eq!(status, Some(0), "{said}");
+    for command in ["", "-run", "-snapshot", "-label", "-check", "-man"] {
+        let page = std::fs::read_to_string(pages.join(format!("ebb-probe{command}.1")));
+        assert!(page.expect("a page").starts_with(".ie"), "{command}");
+    }
+}
+
+#[test]
 fn a_check_that_finds_something_missing_ends_with_one() {
     let (status, said) = answer(&["check", "--config", "/nowhere"]);
     assert_eq!(status, Some(1), "{said}");
