@@ -419,8 +419,8 @@ fn is_evaluated(machine: &Machine<'_>, q: &mut RuleTrace) -> bool {
     q.holds(
         "Is the instance running, and are its metrics current?",
         (
-            format_args!("{:?}, {} ago", instance.state, HumanDuration(silent)),
-            format_args!("Running, at most {} ago", HumanDuration(late)),
+            format_args!("{}, {} ago", instance.state, HumanDuration(silent)),
+            format_args!("running, at most {} ago", HumanDuration(late)),
         ),
         instance.state == InstanceState::Running && silent <= late,
     ) && idle::check_standby(facts, instance, q).is_none()

@@ -145,7 +145,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The same for a part that tells its own origin; a JSON object has each key once.
+    /// The same for a part that contains its own origin; a JSON object has each key once.
     pub(crate) fn without_origin(self) -> Self {
         Self {
             origin: None,

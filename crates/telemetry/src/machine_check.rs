@@ -40,14 +40,14 @@ pub enum CheckResult {
     Met(String),
     /// The probe runs without it and observes less.
     Limited {
-        /// What is missing, and what the probe does not observe.
+        /// The missing requirement, and the effect on the observation.
         problem: String,
         /// How to fix it; empty if nothing can be done on this machine.
         remedy: &'static str,
     },
     /// The probe does not run without it.
     Missing {
-        /// What is missing.
+        /// The missing requirement.
         problem: String,
         /// How to fix it; empty if `problem` shows it.
         remedy: &'static str,

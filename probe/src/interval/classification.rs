@@ -11,8 +11,8 @@ use crate::label_rules::MASKED;
 
 /// The part of a process that starts a program in a workflow of Snakemake.
 ///
-/// The name of the process is that of Python if the path of Python is too long for the first line of a
-/// script, as in many conda environments. Then the script is that of Snakemake.
+/// In many conda environments, the path of Python is too long for the first line of a script. The
+/// process then has the name of Python, and its script is that of Snakemake.
 pub(super) fn snakemake_role(process: &Process, start: &Start) -> SnakemakeRole {
     match &start.snakemake {
         Some(Snakemake::Workflow) => SnakemakeRole::Workflow,

@@ -28,7 +28,7 @@ fn jar(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A module with the name of Snakemake stands in for it. The job ends before the first scan.
+/// A module with the name of Snakemake is run instead of it. The job ends before the first scan.
 pub(crate) fn a_job_of_snakemake_is_named_by_its_arguments_and_sends_no_other_of_them() {
     needs_ebpf();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");

@@ -1,5 +1,5 @@
-//! A workflow of real Snakemake under the probe. Each job must have the name of its rule, and the
-//! processor time, the memory and the exit status that Snakemake and its benchmark files show.
+//! A workflow of real Snakemake under the probe. Each job must have the name of its rule. Its CPU
+//! time, memory and exit status must be those that Snakemake and its benchmark files show.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -43,8 +43,8 @@ fn names(aggregator: &mut IntervalAggregator) -> Vec<String> {
     named
 }
 
-/// The names of the tasks after these starts of Python in one ECS task, each with the pid of an
-/// earlier process that ends before it.
+/// The names of the tasks after these starts of Python in one ECS task. The pid of a start is that
+/// of an earlier process that ends before it.
 fn names_in_a_task(starts: &[(Option<Snakemake>, Option<u32>)]) -> Vec<String> {
     let mut aggregator = aggregator();
     run_in_task(&mut aggregator, 60, 2_000);

@@ -88,7 +88,7 @@ fn judge_one(
     let is_batchs = known.judged.contains(&instance.id);
     let is_asked = q.holds(
         "Is the instance running?",
-        (format_args!("{:?}", instance.state), "Running"),
+        (instance.state, "running"),
         instance.state == InstanceState::Running,
     ) && q.holds(
         "Does a Batch job run on this node, or is its ECS agent disconnected?",

@@ -52,7 +52,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
     let spared = schedule.as_ref().map_or(0, Schedule::hours);
     let goes_on = q.holds(
         "Is the instance running?",
-        (format_args!("{:?}", instance.state), "Running"),
+        (instance.state, "running"),
         instance.state == InstanceState::Running,
     ) && idle::sees_everything(facts, instance, q)
         && idle::check_standby(facts, instance, q).is_none()

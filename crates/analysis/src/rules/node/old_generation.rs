@@ -51,7 +51,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
     let series_now = series(&spec.name)?;
     let is_asked = q.holds(
         "Is it a running on-demand instance?",
-        (format_args!("{state:?}, {market:?}"), "Running, OnDemand"),
+        (format_args!("{state}, {market}"), "running, on demand"),
         state == InstanceState::Running && market == Market::OnDemand,
     ) && q.holds(
         "Does the instance type use the older Xen hypervisor?",

@@ -37,7 +37,10 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
         .collect();
     let goes_on = q.holds(
         "How many tasks with this request succeeded?",
-        (runs.len(), policy.sizing.min_runs),
+        (
+            runs.len(),
+            format_args!("at least {}", policy.sizing.min_runs),
+        ),
         (many(runs.len()) >= policy.sizing.min_runs).then_some(true),
     ) && q.holds(
         "Did at least half of them reach the memory limit?",
