@@ -1,4 +1,4 @@
-"""Sends labels to the probe from a thread of its own, so that no job waits for the probe."""
+"""Sends labels to the probe from a thread of its own, so that no job waits long for the probe."""
 
 import json
 import logging
@@ -14,10 +14,14 @@ MAX_WAITING = 1_000
 #: Time limit of each part of a request, in seconds. The probe answers at once, or at its next scan.
 PATIENCE_SECONDS = 1.0
 
+#: How long a job waits at its start for the answer, in seconds. Until then nobody waits for its
+#: process, so the probe does not report the end of the task before the labels arrive.
+START_SECONDS = 0.1
+
 #: How often a request is repeated while the probe has too many of them.
 MAX_TRIES = 10
 
-Item = Tuple[int, Dict[str, str]]
+Item = Tuple[int, Dict[str, str], threading.Event]
 
 
 class Sender:
@@ -33,10 +37,12 @@ class Sender:
 
     def send(self, pid: int, labels: Dict[str, str]) -> None:
         """Sends the labels of the task that began with process `pid`."""
+        tried = threading.Event()
         try:
-            self._items.put_nowait((pid, labels))
+            self._items.put_nowait((pid, labels, tried))
         except queue.Full:
-            self._warn(f"more than {MAX_WAITING} jobs wait to be named")
+            return self._warn(f"more than {MAX_WAITING} jobs wait to be named")
+        tried.wait(START_SECONDS)
 
     def close(self) -> None:
         """Sends what waits, for at most two seconds."""
@@ -59,12 +65,14 @@ class Sender:
     def _send(self, item: Item) -> None:
         for _ in range(MAX_TRIES):
             try:
-                answer = self._request(item)
+                answer = self._request(item[0], item[1])
             except TimeoutError:
                 # The probe has the request and needs longer to find the process.
                 return
             except OSError as error:
                 return self._warn(f"failed to connect to the probe at {self._path}: {error}")
+            finally:
+                item[2].set()
             if answer == "ok":
                 return
             # An empty answer means that too many clients are connected.
@@ -73,8 +81,7 @@ class Sender:
             time.sleep(PATIENCE_SECONDS)
         self._warn("the probe has too many requests")
 
-    def _request(self, item: Item) -> str:
-        pid, labels = item
+    def _request(self, pid: int, labels: Dict[str, str]) -> str:
         with socket.socket(socket.AF_UNIX) as stream:
             stream.settimeout(PATIENCE_SECONDS)
             stream.connect(self._path)
