@@ -106,6 +106,7 @@ impl StepDetail {
 impl StepDetail {
     /// Details for tests. Each field is named, so that a new one gets a value, and each known number
     /// differs from the others.
+    #[expect(clippy::too_many_lines, reason = "one value with all its fields")]
     pub fn sample() -> Self {
         let mut parallelism = Parallelism::default();
         parallelism.add(Duration::from_nanos(10), CpuTime(2));
