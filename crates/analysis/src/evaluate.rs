@@ -91,6 +91,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
             .cloned()
             .chain(exemptions::ended(facts))
             .chain(hourly_price::unpriced(facts))
+            .chain(crate::workflow_runs::disagreements(&profiles))
             .collect(),
         steps,
         steps_left_out,

@@ -17,4 +17,5 @@ pub mod report;
 pub mod savings;
 pub mod step_profile;
 pub mod sweep_memory;
+pub mod task_record;
 pub mod visibility_gap;

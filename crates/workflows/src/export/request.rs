@@ -128,9 +128,10 @@ pub(crate) fn changes(steps: &[StepAdvice]) -> Vec<Change<'_>> {
     changes_by_name(steps.iter().filter(|step| is_known_to_engine(step)))
 }
 
-/// Whether the engine knows the name of a step. It does not know the names of executables.
+/// Whether the engine knows the name of a step. It knows neither names of executables nor single
+/// steps of a Slurm job.
 pub(crate) fn is_known_to_engine(step: &StepAdvice) -> bool {
-    step.name_form != NameForm::Executables
+    !matches!(step.name_form, NameForm::Executables | NameForm::SlurmStep)
 }
 
 /// The changes of steps by name. These forms contain neither region nor account. If steps have the
