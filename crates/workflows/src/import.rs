@@ -173,7 +173,7 @@ trait Parser {
     fn notes(&self) -> Vec<String>;
 }
 
-/// What the records of a file are used for.
+/// A use of the records of a file.
 trait Destination {
     /// Takes the record of a task that ended.
     fn take(&mut self, of: &Origin<'_>, record: Record) -> Result<(), Refusal>;

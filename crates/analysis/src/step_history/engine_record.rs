@@ -11,11 +11,11 @@ use ebb_telemetry::units::CpuTime;
 
 use crate::step_history::step_name::KnownProcesses;
 
-/// A step of a Slurm job with less than this share of the CPU time of the job did not do its work,
+/// The least share of the CPU time of a Slurm job for a step that did work of the job,
 /// in parts per million. `sbatch` scripts that only call `srun` use almost no CPU.
 const MIN_SHARE_PPM: u128 = 100_000;
 
-/// What the records contain about a task.
+/// The content of all records about a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Recorded<'a> {
     /// There is no record.
@@ -98,7 +98,7 @@ impl<'a> RecordIndex<'a> {
             .collect()
     }
 
-    /// What the records contain about a task.
+    /// Combines the records of a task.
     pub(crate) fn find(
         &self,
         (step, job): (&PlacedStep, Option<&Job>),

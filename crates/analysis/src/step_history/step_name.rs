@@ -1,6 +1,6 @@
-//! The step of a task: the process or rule of which it is one execution. The best source decides:
-//! a label, a tag, a rule of the policy, a record of the engine, the name of its Batch job, its job
-//! definition, or the name that the probe read.
+//! The step of a task: the process or rule of which it is one execution. The best source decides.
+//! Sources are a label, a tag, a rule of the policy, a record of the engine, the name of its Batch
+//! job, its job definition, and the name that the probe read.
 //!
 //! Some names only number a task, such as a job id or the hash of a work folder. Each task would be
 //! a step of its own. The executables that did the work name the step then.
@@ -60,15 +60,15 @@ impl StepName {
         match self.form {
             NameForm::Executables => "; no source names the step, so its executables name it",
             NameForm::SlurmStep => {
-                "; several steps of the Slurm job did its work, and this is one of them"
+                "; this is one step of a Slurm job, and the request of the job is for all its steps"
             }
             NameForm::Exact | NameForm::NextflowJob => "",
         }
     }
 }
 
-/// Names of processes that the tags of jobs and the traces of Nextflow contain, by the forms that
-/// Nextflow gives them in the names of jobs. These forms have no separators, so they are only
+/// Names of processes from the tags of jobs and from traces. The keys are the forms that Nextflow
+/// writes into the names of jobs. These forms have no separators, so they are only
 /// compared with known names.
 #[derive(Debug, Default)]
 pub(crate) struct KnownProcesses<'a> {
@@ -145,7 +145,7 @@ pub(crate) struct NamedTask<'a> {
     pub(crate) recorded: Recorded<'a>,
 }
 
-/// What is known of all tasks.
+/// Data of all tasks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NameContext<'c, 'a> {
     pub(crate) policy: &'c Policy,
@@ -156,8 +156,8 @@ pub(crate) struct NameContext<'c, 'a> {
 /// One way to name a step.
 type NameFinder = for<'a> fn(&NamedTask<'a>, &NameContext<'_, 'a>) -> Option<StepName>;
 
-/// The sources of names, the best first. What a person wrote for Ebb comes first: a label, a tag or
-/// a rule.
+/// The sources of names, the best first. A label, a tag and a rule come first, because a person wrote
+/// them for Ebb.
 pub(crate) const SOURCES: [(&str, NameFinder); 6] = [
     ("label", by_label),
     ("tag", by_tag),

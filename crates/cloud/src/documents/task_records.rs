@@ -116,8 +116,8 @@ pub struct Pushed {
     pub warning: Option<String>,
 }
 
-/// Reads the records of the last [`RETENTION`] before `now`, the newest first. What cannot be read
-/// or exceeds a limit becomes a gap.
+/// Reads the records of the last [`RETENTION`] before `now`, the newest first. An object that
+/// cannot be read, and records beyond a limit, become gaps.
 pub async fn load(objects: &dyn Objects, now: Timestamp) -> TaskRecords {
     let mut all = TaskRecords::default();
     let listed = match list(objects, first_day(now)).await {
@@ -396,7 +396,7 @@ impl UniqueRecords {
     }
 }
 
-/// What could not be used.
+/// Objects and records that were not used.
 #[derive(Default)]
 struct Problems {
     refused: Vec<(String, String)>,

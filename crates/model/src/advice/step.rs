@@ -126,8 +126,8 @@ pub enum NameForm {
     /// No source names the step. The name lists the executables that did the work, such as
     /// `bwa+samtools`. The engine does not know it.
     Executables,
-    /// One of several steps of a Slurm job that did its work: the name of the job, and the number
-    /// of the step, such as `align.0`. The request of the job does not set its request.
+    /// A step of a Slurm job that did not do the work of the job alone: the name of the job with the
+    /// step, such as `align.0`. The request of the job is for all its steps.
     SlurmStep,
 }
 

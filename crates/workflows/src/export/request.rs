@@ -190,7 +190,7 @@ pub(crate) fn unnamed_note(mark: &str, steps: &[StepAdvice]) -> String {
     let more = changes.len().saturating_sub(NAMED);
     names.extend((more > 0).then(|| format!("{more} more")));
     format!(
-        "{mark} Left out: {} without a name of the engine ({}). Each is named after its executables.\n\
+        "{mark} Left out: {} without a name of the engine ({}). Each is named after its executables, or is a step of a Slurm job.\n\
          {mark} Send the names to Ebb with a label or tag: see \"Names of steps\" in the documentation.\n",
         counted(changes.len(), "step", "steps"),
         names.join(", "),

@@ -21,7 +21,7 @@ const WEST: SignedDuration = SignedDuration::from_hours(12);
 /// The most ids that are kept while files are read, at about 400 bytes each.
 const MAX_IDS: usize = 400_000;
 
-/// What is known of all records of the files.
+/// Values for all records of the files.
 #[derive(Debug, Clone, Default)]
 pub struct NameSettings {
     /// The run of all tasks; `None` if the records name it, or if it is unknown.
