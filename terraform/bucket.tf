@@ -1,7 +1,7 @@
 # One bucket for objects of nodes (ingest/), the lake (lake/), its cache (state/), reports, refused
-# objects (dead-letter/), decisions (decisions/) and configuration (config/). Versioning protects
-# the last two. S3 has no versioning for a folder, so old versions of other folders are deleted
-# after a day. The lake has its own history, and the state can be rebuilt.
+# objects (dead-letter/), names of tasks (names/), decisions (decisions/) and configuration
+# (config/). Versioning protects the last two. S3 has no versioning for a folder, so old versions of
+# other folders are deleted after a day. The lake has its own history, and the state can be rebuilt.
 
 resource "aws_s3_bucket" "ebb" {
   bucket        = local.bucket_name
@@ -53,17 +53,19 @@ locals {
     decisions   = var.version_retention_days
     ingest      = 1
     lake        = 1
+    names       = 1
     reports     = 1
     state       = 1
   }
 
   # Reports are stored in folders named after a UTC time, so the prefix
   # reports/2 matches dated reports and not reports/latest/. The sweep deletes processed objects
-  # of ingest/; the rule deletes objects that no sweep processed.
+  # of ingest/; the rule deletes objects that no sweep processed. A sweep uses names of 14 days.
   expirations = {
     expire-dead-letter   = { prefix = "dead-letter/", days = var.ingest_retention_days }
     expire-dated-reports = { prefix = "reports/2", days = var.report_retention_days }
     expire-ingest        = { prefix = "ingest/", days = var.ingest_retention_days }
+    expire-names         = { prefix = "names/", days = 30 }
   }
 }
 

@@ -216,6 +216,7 @@ fn findings(
         bill: &BTreeMap::new(),
         billed: &[],
         finished: &[],
+        records: &[],
         memory: &Memory::default(),
         policy: &Policy::default(),
         catalogue: Catalogue::built_in(),

@@ -67,6 +67,11 @@ pub(crate) const ALL: &[Target] = &[
         seeds: objects::all_decisions,
     },
     Target {
+        name: "task_names",
+        run: objects::task_names,
+        seeds: objects::all_task_names,
+    },
+    Target {
         name: "prices",
         run: objects::prices,
         seeds: objects::all_prices,

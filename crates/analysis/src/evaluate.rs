@@ -80,7 +80,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         findings: all.findings,
         exempt: all.exempt,
         not_judged: all.not_judged,
-        gaps: gaps(facts),
+        gaps: gaps(facts, &profiles),
         steps,
         steps_left_out,
         targets,
@@ -236,11 +236,12 @@ fn origin(facts: &Facts<'_>, findings: &[Finding]) -> Origin {
         .unwrap_or(Origin::Measured)
 }
 
-/// Gaps of the inventory and the prices, and exemptions of the policy that ended.
-fn gaps(facts: &Facts<'_>) -> Vec<Gap> {
+/// Gaps of the inventory, the prices and the names of tasks, and exemptions of the policy that ended.
+fn gaps(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Gap> {
     let gaps = facts.inventory.gaps.iter().cloned();
     gaps.chain(exemptions::ended(facts))
         .chain(hourly_price::unpriced(facts))
+        .chain(crate::workflow_runs::disagreements(profiles))
         .collect()
 }
 

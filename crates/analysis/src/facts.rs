@@ -10,6 +10,7 @@ use ebb_model::inventory::instance::Instance;
 use ebb_model::metric_series::MetricSeries;
 use ebb_model::policy::Policy;
 use ebb_model::sweep_memory::Memory;
+use ebb_model::task_record::TaskRecord;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
 use ebb_telemetry::identity::NodeId;
@@ -35,6 +36,8 @@ pub struct Facts<'a> {
     pub billed: &'a [BilledDay],
     /// Ended tasks, from the lake.
     pub finished: &'a [PlacedStep],
+    /// Names of tasks from the records of engines and schedulers.
+    pub records: &'a [TaskRecord],
     /// Observations of earlier sweeps, updated with those of this sweep.
     pub memory: &'a Memory,
     /// Thresholds.

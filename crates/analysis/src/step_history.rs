@@ -2,7 +2,9 @@
 //! change its request.
 
 pub mod by_step;
+pub mod engine_record;
 pub mod learned_speed;
+pub mod name_explanation;
 pub mod need;
 pub mod neighbours;
 pub mod observed_task;
@@ -30,9 +32,10 @@ use ebb_telemetry::step::{PlacedStep, StepKind};
 
 use crate::facts::Facts;
 use crate::step_history::by_step::{Profiled, Profiles, StepKey};
+use crate::step_history::engine_record::{RecordIndex, SlurmSteps};
 use crate::step_history::neighbours::Neighbours;
 use crate::step_history::observed_task::SeenRun;
-use crate::step_history::step_name::{KnownProcesses, find_step_name};
+use crate::step_history::step_name::{KnownProcesses, NameContext, NamedTask, find_step_name};
 use crate::workflow_runs;
 use crate::workflow_runs::batch_family::Families;
 
@@ -109,11 +112,16 @@ fn record(
     families: &Families<'_>,
 ) -> Option<Box<AttemptRecord>> {
     let (_, pipeline_run) = workflow_runs::run_of(seen, policy, families)?;
+    let names = seen.recorded.names().unwrap_or_default();
+    // All attempts of a task have the same name in the engine.
+    let of_engine = names.attempt.zip(names.name);
+    let of_engine = of_engine.filter(|(attempt, _)| *attempt > 0);
+    let of_probe = || format!("{} {}", key.seen_on, key.step.key);
     Some(Box::new(AttemptRecord {
         pipeline_run,
-        task: format!("{} {}", key.seen_on, key.step.key),
+        task: of_engine.map_or_else(of_probe, |(_, name)| name.to_owned()),
         sample: workflow_runs::sample_of(seen, policy).map(str::to_owned),
-        attempt: 1,
+        attempt: of_engine.map_or(1, |(attempt, _)| attempt),
         failure: FailureKind::of_end(seen.step.usage.end),
         ..AttemptRecord::default()
     }))
@@ -164,9 +172,8 @@ fn tools<'r, 'a: 'r>(runs: impl Iterator<Item = &'r SeenRun<'a>>) -> BTreeSet<St
     tools.map(|tool| tool.name.clone()).collect()
 }
 
-/// The newest record of every task on a known machine, from the lake and the state.
-fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<SeenRun<'a>> {
-    let inventory = facts.inventory;
+/// The newest record of every task, from the lake and the state.
+fn newest_tasks<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<&'a PlacedStep> {
     let mut newest: BTreeMap<_, &PlacedStep> = BTreeMap::new();
     for step in facts.finished.iter().chain(kept) {
         if matches!(step.usage.id.kind, StepKind::Session | StepKind::Service) {
@@ -179,19 +186,53 @@ fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<SeenRun<'a>> {
             *entry = step;
         }
     }
-    let known = KnownProcesses::of(inventory.batch.jobs.values());
-    let jobs: BTreeMap<&str, &Job> = inventory.batch.jobs.values().flat_map(tasks).collect();
-    let seen = newest.into_values().filter_map(|step| {
+    newest.into_values().collect()
+}
+
+/// Collects all tasks with what is known of all of them, and calls `use_names`.
+pub(crate) fn with_names<'a, T>(
+    facts: &Facts<'a>,
+    kept: &'a [PlacedStep],
+    use_names: impl FnOnce(&[NamedTask<'a>], &NameContext<'_, 'a>, &RecordIndex<'a>) -> T,
+) -> T {
+    let batch = &facts.inventory.batch;
+    let newest = newest_tasks(facts, kept);
+    let processes = KnownProcesses::of(batch.jobs.values(), facts.records);
+    let records = RecordIndex::of(facts.records);
+    let slurm_steps = SlurmSteps::of(newest.iter().copied());
+    let context = NameContext {
+        policy: facts.policy,
+        processes: &processes,
+        slurm_steps: &slurm_steps,
+    };
+    let jobs: BTreeMap<&str, &Job> = batch.jobs.values().flat_map(tasks).collect();
+    let named = newest.into_iter().map(|step| {
         let job = match step.usage.id.kind {
             StepKind::EcsTask => jobs.get(step.usage.id.key.as_str()).copied(),
             _ => None,
         };
-        Some(SeenRun {
-            name: find_step_name(step, job, (facts.policy, &known)),
+        NamedTask {
             step,
-            instance: inventory.instances.get(&step.node)?,
             job,
-        })
+            recorded: records.find((step, job), &processes),
+        }
     });
-    seen.collect()
+    let named: Vec<_> = named.collect();
+    use_names(&named, &context, &records)
+}
+
+/// Every task on a known machine.
+fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<SeenRun<'a>> {
+    with_names(facts, kept, |tasks, context, _| {
+        let seen = tasks.iter().filter_map(|task| {
+            Some(SeenRun {
+                name: find_step_name(task, context),
+                step: task.step,
+                instance: facts.inventory.instances.get(&task.step.node)?,
+                job: task.job,
+                recorded: task.recorded,
+            })
+        });
+        seen.collect()
+    })
 }

@@ -27,6 +27,7 @@ use ebb_model::metric_series::MetricSeries;
 use ebb_model::policy::Policy;
 use ebb_model::report::Report;
 use ebb_model::sweep_memory::Memory;
+use ebb_model::task_record::TaskRecord;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
 use ebb_telemetry::arrival::Placed;
@@ -51,6 +52,7 @@ pub(crate) struct World {
     pub(crate) bill: BTreeMap<NodeId, ResourceCost>,
     pub(crate) billed: Vec<BilledDay>,
     pub(crate) finished: Vec<PlacedStep>,
+    pub(crate) records: Vec<TaskRecord>,
     pub(crate) memory: Memory,
     pub(crate) policy: Policy,
 }
@@ -66,6 +68,7 @@ impl Default for World {
             bill: BTreeMap::new(),
             billed: Vec::new(),
             finished: Vec::new(),
+            records: Vec::new(),
             memory: Memory::default(),
             policy: Policy::default(),
         }
@@ -125,6 +128,7 @@ impl World {
             bill: &self.bill,
             billed: &self.billed,
             finished: &self.finished,
+            records: &self.records,
             memory: &self.memory,
             policy: &self.policy,
             catalogue: Catalogue::built_in(),

@@ -7,10 +7,11 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ebb_model::inventory::batch::job::Job;
 use ebb_model::policy::Policy;
 use ebb_model::policy::name_rule::{Drawn, NameSource};
 use ebb_model::report::workflow_runs::{JoinedBy, RunSeen, Runs, TaskLabels, UNASSIGNED};
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::safe_text::{counted, one_line};
 use ebb_telemetry::step::resource_usage::SchedulerLabels;
 use ebb_telemetry::step::{PlacedStep, StepEnd};
 use ebb_telemetry::tags::{PIPELINE_TAG, RUN_TAG};
@@ -18,7 +19,9 @@ use ebb_telemetry::units::CpuTime;
 
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
+use crate::step_history::engine_record::Recorded;
 use crate::step_history::observed_task::SeenRun;
+use crate::step_history::step_name::NamedTask;
 use crate::workflow_runs::batch_family::Families;
 
 /// Limit on reported runs; the newest are reported.
@@ -42,6 +45,7 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
     {
         let run = run_of(seen, facts.policy, &families);
         told.steps += 1;
+        *told.named.entry(seen.name.source).or_default() += 1;
         if let Some((by, _)) = &run {
             *told.joined.entry(*by).or_default() += 1;
         }
@@ -74,6 +78,25 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
     told.runs.truncate(room);
     told.runs.extend(unassigned);
     told
+}
+
+/// A gap for tasks whose records name different steps.
+pub(crate) fn disagreements(profiles: &Profiles<'_>) -> Option<Gap> {
+    let runs = profiles.by_step.values().flat_map(|one| &one.runs);
+    let mut keys: Vec<&str> = runs
+        .filter(|seen| seen.recorded == Recorded::Disagreement)
+        .map(|seen| seen.step.usage.id.key.as_str())
+        .collect();
+    keys.sort_unstable();
+    let first = keys.first()?;
+    Some(Gap::new(
+        "task names",
+        format!(
+            "{} with records of different steps, such as {}; these records are not used",
+            counted(keys.len(), "task", "tasks"),
+            one_line(first)
+        ),
+    ))
 }
 
 /// Sums over the tasks of a run.
@@ -142,6 +165,7 @@ pub(crate) fn run_of(
 ) -> Option<(JoinedBy, String)> {
     let labelled = || Some((JoinedBy::Label, label(seen, "run")?.to_owned()));
     let tagged = || Some((JoinedBy::Tag, tagged(seen)?));
+    let recorded = || Some((JoinedBy::Record, seen.recorded.names()?.run?.to_owned()));
     let launched = || {
         let run = seen.step.usage.detail.run.as_ref()?;
         // Two nodes, or two boots of one node, may have launchers with the same number. This prefix
@@ -157,14 +181,16 @@ pub(crate) fn run_of(
     };
     labelled()
         .or_else(tagged)
+        .or_else(recorded)
         .or_else(launched)
         .or_else(of_family)
         .or_else(named)
 }
 
-/// The sample of a task, from a label or a rule of the policy.
+/// The sample of a task, from a label, a rule of the policy or a record of the engine.
 pub(crate) fn sample_of<'a>(seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
-    drawn(Drawn::Sample, "sample", seen, policy)
+    let recorded = || seen.recorded.names()?.sample;
+    drawn(Drawn::Sample, "sample", seen, policy).or_else(recorded)
 }
 
 /// The run from the tag of Ebb, or from the tags that Nextflow sets.
@@ -194,9 +220,14 @@ pub(crate) fn pipeline(seen: &SeenRun<'_>, policy: &Policy) -> Option<String> {
     let of_job = seen.job.and_then(|job| job.tags.get(PIPELINE_TAG));
     let tagged = of_job.or_else(|| seen.instance.tags.get(PIPELINE_TAG));
     let run = seen.step.usage.detail.run.as_ref();
+    let recorded = || Some(seen.recorded.names()?.pipeline?.to_owned());
     let launched = || run.and_then(|run| run.pipeline.clone());
     let named = || by_rule(Drawn::Pipeline, seen, policy).map(str::to_owned);
-    tagged.cloned().or_else(launched).or_else(named)
+    tagged
+        .cloned()
+        .or_else(recorded)
+        .or_else(launched)
+        .or_else(named)
 }
 
 fn label<'a>(seen: &SeenRun<'a>, key: &str) -> Option<&'a str> {
@@ -215,18 +246,16 @@ fn drawn<'a>(wanted: Drawn, key: &str, seen: &SeenRun<'a>, policy: &Policy) -> O
 }
 
 fn by_rule<'a>(wanted: Drawn, seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
-    draw(wanted, (seen.step, seen.job), policy)
+    draw(wanted, &seen.task(), policy)
 }
 
 /// The value that the rules of the policy derive from the names of a task and its job.
-pub(crate) fn draw<'a>(
-    wanted: Drawn,
-    (step, job): (&'a PlacedStep, Option<&'a Job>),
-    policy: &Policy,
-) -> Option<&'a str> {
+pub(crate) fn draw<'a>(wanted: Drawn, task: &NamedTask<'a>, policy: &Policy) -> Option<&'a str> {
+    let (step, job) = (task.step, task.job);
+    let recorded = || task.recorded.names()?.name;
     policy.names.iter().find_map(|rule| {
         let name = match &rule.from {
-            NameSource::Job => Some(job?.name.as_str()),
+            NameSource::Job => job.map(|job| job.name.as_str()).or_else(recorded),
             NameSource::Step => Some(step.usage.name.as_str()),
             NameSource::Tag(key) => job?.tags.get(key).map(String::as_str),
             NameSource::Label(key) => label_of(step, key),

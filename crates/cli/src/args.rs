@@ -2,6 +2,7 @@
 
 mod catalog;
 mod findings;
+pub(crate) mod names;
 mod sweep;
 mod tune;
 
@@ -18,6 +19,7 @@ use ebb_telemetry::money::{Usd, UsdPerHour};
 
 pub(crate) use catalog::{CatalogArgs, CatalogCommand, CatalogLocation, RefreshArgs, ShowArgs};
 pub(crate) use findings::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};
+pub(crate) use names::NamesArgs;
 pub(crate) use sweep::SweepArgs;
 pub(crate) use tune::{
     Form, ImportArgs, ImportKind, ServeArgs, Source, StepOrder, TuneArgs, TuneFormat,
@@ -59,6 +61,8 @@ pub(crate) enum Command {
     Tune(TuneArgs),
     /// Recommend requests from Nextflow, Snakemake or Slurm records
     Import(ImportArgs),
+    /// Store names of tasks from engine records for sweeps; explain a name
+    Names(NamesArgs),
     /// Serve the API of a deployment from a report, on this machine
     Serve(ServeArgs),
     /// Check what a scan and the probe need, and show how to fix it

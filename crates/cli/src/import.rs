@@ -130,22 +130,11 @@ fn read(
     kind: Option<ImportKind>,
     progress: &mut ImportProgress,
 ) -> Result<()> {
-    let is_stdin = path.as_os_str() == "-";
-    let name = match is_stdin {
-        true => "standard input".to_owned(),
-        false => path.display().to_string(),
-    };
-    let (bytes, modified): (Box<dyn Read>, Option<Timestamp>) = match is_stdin {
-        true => (Box::new(io::stdin()), None),
-        false => {
-            let file = File::open(path).context("failed to open")?;
-            let modified = file.metadata().and_then(|known| known.modified()).ok();
-            (
-                Box::new(file),
-                modified.and_then(|at| Timestamp::try_from(at).ok()),
-            )
-        }
-    };
+    let InputFile {
+        name,
+        bytes,
+        modified,
+    } = InputFile::open(path)?;
     let source = Source {
         path: &name,
         kind: kind.map(Kind::from),
@@ -157,8 +146,34 @@ fn read(
     Ok(())
 }
 
+/// An opened file, or standard input for `-`.
+pub(crate) struct InputFile {
+    pub(crate) name: String,
+    pub(crate) bytes: Box<dyn Read>,
+    pub(crate) modified: Option<Timestamp>,
+}
+
+impl InputFile {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        if path.as_os_str() == "-" {
+            return Ok(Self {
+                name: "standard input".to_owned(),
+                bytes: Box::new(io::stdin()),
+                modified: None,
+            });
+        }
+        let file = File::open(path).context("failed to open")?;
+        let modified = file.metadata().and_then(|known| known.modified()).ok();
+        Ok(Self {
+            name: path.display().to_string(),
+            bytes: Box::new(file),
+            modified: modified.and_then(|at| Timestamp::try_from(at).ok()),
+        })
+    }
+}
+
 /// Names the first skipped lines, and counts the others by problem.
-fn report_bad_lines(name: &str, bad: &BadLines) {
+pub(crate) fn report_bad_lines(name: &str, bad: &BadLines) {
     for line in bad.first.iter().take(NAMED_LINES) {
         eprintln!("ebb: {name}:{line}; skipped");
     }
@@ -175,6 +190,7 @@ impl From<ImportKind> for Kind {
             ImportKind::Nextflow => Self::Nextflow,
             ImportKind::Snakemake => Self::Snakemake,
             ImportKind::Sacct => Self::Sacct,
+            ImportKind::Squeue => Self::Squeue,
         }
     }
 }
@@ -192,14 +208,14 @@ impl From<StepOrder> for step_summary::Order {
 }
 
 /// The progress on standard error, if the import takes long.
-struct ImportProgress {
+pub(crate) struct ImportProgress {
     begun: Instant,
     shown: Option<Instant>,
     is_terminal: bool,
 }
 
 impl ImportProgress {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             begun: Instant::now(),
             shown: None,
@@ -207,7 +223,7 @@ impl ImportProgress {
         }
     }
 
-    fn show(&mut self, file: &str, lines: u64) {
+    pub(crate) fn show(&mut self, file: &str, lines: u64) {
         let wait = match self.is_terminal {
             true => Duration::from_millis(500),
             false => Duration::from_secs(10),
@@ -224,7 +240,7 @@ impl ImportProgress {
         self.shown = Some(Instant::now());
     }
 
-    fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if self.is_terminal && self.shown.is_some() {
             output::progress("");
         }

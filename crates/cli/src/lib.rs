@@ -22,6 +22,7 @@ mod documented_commands;
 mod findings;
 mod import;
 mod manual;
+mod names;
 mod output;
 mod policy;
 #[cfg(feature = "fuzzing")]
@@ -58,6 +59,7 @@ pub fn run() -> ExitCode {
         Command::Sweep(sweep) => sweep::run(sweep),
         Command::Tune(tune) => tune::run(tune, &zone),
         Command::Import(import) => import::run(import),
+        Command::Names(names) => names::run(names, &zone),
         Command::Serve(serve) => serve::run(serve),
         Command::Doctor(doctor) => doctor::run(doctor),
         Command::Policy(policy) => policy::run(policy),

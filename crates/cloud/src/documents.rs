@@ -7,3 +7,5 @@ pub mod inflate;
 pub mod prices;
 #[cfg(feature = "account")]
 pub mod report_files;
+#[cfg(feature = "account")]
+pub mod task_records;

@@ -17,5 +17,6 @@ pub mod report;
 pub mod savings;
 pub mod step_profile;
 pub mod sweep_memory;
+pub mod task_record;
 pub mod text_file;
 pub mod visibility_gap;

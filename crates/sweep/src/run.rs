@@ -1,12 +1,16 @@
 //! One sweep: receive heartbeats, evaluate, publish the report and notify.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_analysis::evaluate::judge;
 use ebb_analysis::facts::Facts;
+use ebb_analysis::step_history::name_explanation::{NameExplanation, explain_names};
+use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::ports::{CloudError, Objects, PutIf, Queue};
 use ebb_lake::{Batch, Judged};
 use ebb_model::finding_history::Stage;
+use ebb_model::inventory::Inventory;
 use ebb_model::policy::Policy;
 use ebb_model::policy::error::PolicyError;
 use ebb_model::report::{Report, Totals};
@@ -28,6 +32,7 @@ use crate::collect::price_list::Renew;
 use crate::publish;
 use crate::scan::{self, Before};
 use ebb_cloud::documents::prices::BestKnown;
+use ebb_cloud::documents::task_records;
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::event_log::Truth;
 use ebb_ingest::fold::folder::{FoldError, Folder, Folding, Limits};
@@ -279,6 +284,49 @@ async fn notify(ports: &Ports<'_>, mut news: News<'_>, condition: PutIf) -> Word
     word
 }
 
+/// Explains the step names of a task from the state and the lake, without a sweep; see
+/// [`explain_names`]. The account is not asked, so tags of Batch jobs are unknown.
+///
+/// # Errors
+/// If the state or the lake cannot be read.
+pub async fn explain_task(
+    ports: &Ports<'_>,
+    config: &Config,
+    (task, most): (&str, usize),
+    now: Timestamp,
+) -> Result<(Vec<NameExplanation>, Vec<Gap>), SweepError> {
+    let folder = Folder {
+        queue: ports.queue,
+        dead_letters: ports.dead_letters,
+        objects: ports.objects,
+        truth: ports.truth,
+        activity: &config.policy.activity,
+        shard: config.shard,
+        limits: config.limits,
+    };
+    let work = Work::open(&folder).await?;
+    let others = Others::read(&folder, &work).await?;
+    let (finished, gap) = finished(ports.truth, now).await?;
+    let names = task_records::load(ports.objects, now).await;
+    let kept = others.fleet(&work).steps();
+    let facts = Facts {
+        now,
+        state: others.fleet(&work),
+        hours: others.hours(&work),
+        inventory: &Inventory::default(),
+        metrics: &BTreeMap::new(),
+        bill: &BTreeMap::new(),
+        billed: &[],
+        finished: &finished,
+        records: &names.records,
+        memory: &Memory::default(),
+        policy: &config.policy,
+        catalogue: Catalogue::built_in(),
+    };
+    let explained = explain_names(&facts, &kept, task, most);
+    Ok((explained, names.gaps.into_iter().chain(gap).collect()))
+}
+
 /// All shards together, if there are several: the stored state of each shard, with the newer rows
 /// of the lake.
 struct Others {
@@ -332,10 +380,12 @@ async fn look(
     (renew, now): (Renew, Timestamp),
 ) -> Result<(Report, Memory), SweepError> {
     let (finished, gap) = finished(ports.truth, now).await?;
+    let names = task_records::load(ports.objects, now).await;
     let undecided = remembered.decide(ports.objects).await;
     let gaps = gap
         .into_iter()
         .chain(undecided)
+        .chain(names.gaps)
         .chain(intake_gaps)
         .chain(no_room(work.left_out() + others.left_out));
     let mut best = BestKnown::read(ports.objects).await;
@@ -344,6 +394,7 @@ async fn look(
         state: others.fleet(work),
         hours: others.hours(work),
         finished: &finished,
+        records: &names.records,
         memory: &work.stored.memory,
         gaps: gaps
             .chain(remembered.failed_channels())

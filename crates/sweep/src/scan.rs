@@ -12,6 +12,7 @@ use ebb_catalog::refreshed_prices::Refreshed;
 use ebb_model::policy::Policy;
 use ebb_model::report::Report;
 use ebb_model::sweep_memory::Memory;
+use ebb_model::task_record::TaskRecord;
 use ebb_model::visibility_gap::Gap;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
@@ -56,6 +57,7 @@ pub async fn explained(
         state: &known.state,
         hours: &known.hours,
         finished: &known.finished,
+        records: &[],
         memory: &known.memory,
         gaps: Vec::new(),
         catalogue: &catalogue,
@@ -76,6 +78,8 @@ pub(crate) struct Before<'a> {
     pub(crate) state: &'a FleetState,
     pub(crate) hours: &'a FleetHours,
     pub(crate) finished: &'a [PlacedStep],
+    /// Names of tasks from the records of engines.
+    pub(crate) records: &'a [TaskRecord],
     pub(crate) memory: &'a Memory,
     /// Gaps in this data.
     pub(crate) gaps: Vec<Gap>,
@@ -143,6 +147,7 @@ pub(crate) async fn see<T>(
         bill: paid.costs(),
         billed: paid.days(),
         finished: before.finished,
+        records: before.records,
         memory: before.memory,
         policy,
         catalogue,

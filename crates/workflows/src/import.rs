@@ -1,5 +1,6 @@
 //! Tasks from files of engines and schedulers, for users without a probe: Nextflow's trace,
-//! Snakemake's benchmark files, Slurm's accounting.
+//! Snakemake's benchmark files, Slurm's accounting. [`task_names`] reads only the names from the
+//! same files, for users with probes.
 //!
 //! These files contain only the average number of busy cores. An invalid line is reported with its
 //! field, and the import continues. Memory is limited: the import keeps sums over all lines, and
@@ -15,6 +16,8 @@ mod record;
 mod sacct;
 pub mod snakefile;
 mod snakemake;
+mod squeue;
+pub mod task_names;
 #[cfg(test)]
 mod tests;
 
@@ -56,6 +59,8 @@ pub enum Kind {
     Snakemake,
     /// `sacct --parsable2`.
     Sacct,
+    /// `squeue` with the format of `ebb names push --help`.
+    Squeue,
 }
 
 impl Kind {
@@ -63,6 +68,8 @@ impl Kind {
     fn of(line: &str) -> Option<Self> {
         if sacct::Accounting::is_header(line) {
             Some(Self::Sacct)
+        } else if squeue::Queue::is_header(line) {
+            Some(Self::Squeue)
         } else if snakemake::Benchmark::is_header(line) {
             Some(Self::Snakemake)
         } else if nextflow::Trace::is_header(line) {
@@ -76,7 +83,7 @@ impl Kind {
         match self {
             Self::Nextflow => StepKind::NextflowTask,
             Self::Snakemake => StepKind::SnakemakeJob,
-            Self::Sacct => StepKind::SlurmJob,
+            Self::Sacct | Self::Squeue => StepKind::SlurmJob,
         }
     }
 }
@@ -92,8 +99,8 @@ pub enum ImportError {
     Io(#[from] io::Error),
     /// Its first line matches no known format.
     #[error(
-        "line 1 is neither a Nextflow trace nor a Snakemake benchmark nor sacct output; name \
-         the format with --kind"
+        "line 1 is neither a Nextflow trace nor a Snakemake benchmark nor sacct or squeue output; \
+         name the format with --kind"
     )]
     Unknown,
     /// A required column is missing.
@@ -107,6 +114,15 @@ pub enum ImportError {
     /// sacct's default format truncates names and numbers.
     #[error("line 1: names may be truncated in aligned columns; run sacct with --parsable2")]
     AlignedColumns,
+    /// squeue shows no resource use.
+    #[error("squeue shows no resource use; use the output of sacct")]
+    NoUsage,
+    /// A benchmark file does not contain the id of its task.
+    #[error(
+        "a benchmark file of Snakemake does not contain the id of its task; the probe recognizes \
+         jobs of Snakemake by itself, and `ebb import` reads this file"
+    )]
+    NoTaskId,
     /// A benchmark file does not contain the name of its rule, and no pattern matches it.
     #[error(
         "the file does not contain the name of its rule, and no pattern matches its path; add --snakefile Snakefile or a pattern such as --benchmark-pattern 'benchmarks/{{sample}}.{{rule}}.txt', or run Snakemake with --benchmark-extended"
@@ -156,11 +172,52 @@ trait Parser {
     fn notes(&self) -> Vec<String>;
 }
 
+/// A use of the records of a file.
+trait Destination {
+    /// Takes the record of a task that ended.
+    fn take(&mut self, of: &Origin<'_>, record: Record) -> Result<(), Refusal>;
+
+    /// Takes the record of a task that still runs.
+    fn take_open(&mut self, of: &Origin<'_>, record: Record) -> Result<(), Refusal>;
+}
+
+/// Where a record is from.
+struct Origin<'a> {
+    file: &'a str,
+    source: Kind,
+    line: u64,
+}
+
+/// Why a record cannot be used.
+struct Refusal {
+    field: &'static str,
+    problem: String,
+}
+
+impl Refusal {
+    fn at(self, line: u64) -> BadLine {
+        BadLine {
+            line,
+            field: self.field.to_owned(),
+            problem: self.problem,
+        }
+    }
+}
+
+impl From<Full> for Refusal {
+    fn from(Full(what): Full) -> Self {
+        Self {
+            field: "name",
+            problem: format!("too many {what}"),
+        }
+    }
+}
+
 /// The destination of the records of one file.
 struct Sink<'a> {
-    import: &'a mut Import,
+    destination: &'a mut dyn Destination,
     file: &'a str,
-    kind: StepKind,
+    source: Kind,
     bad: &'a mut BadLines,
 }
 
@@ -170,19 +227,29 @@ impl Sink<'_> {
     }
 
     fn take(&mut self, line: u64, record: Result<Record, BadLine>) {
-        match record {
-            Ok(record) => {
-                let taken = self.import.fold.take(self.kind, self.file, line, record);
-                match taken {
-                    Ok(()) => self.import.records += 1,
-                    Err(Full(what)) => self.bad.add(BadLine {
-                        line,
-                        field: "name".to_owned(),
-                        problem: format!("too many {what}"),
-                    }),
-                }
-            }
-            Err(bad) => self.bad.add(bad),
+        let origin = Origin {
+            file: self.file,
+            source: self.source,
+            line,
+        };
+        let taken = record.and_then(|record| {
+            let taken = self.destination.take(&origin, record);
+            taken.map_err(|refusal| refusal.at(line))
+        });
+        if let Err(bad) = taken {
+            self.bad.add(bad);
+        }
+    }
+
+    /// The same for a task that still runs.
+    fn take_open(&mut self, line: u64, record: Record) {
+        let origin = Origin {
+            file: self.file,
+            source: self.source,
+            line,
+        };
+        if let Err(refusal) = self.destination.take_open(&origin, record) {
+            self.bad.add(refusal.at(line));
         }
     }
 }
@@ -257,36 +324,9 @@ impl Import {
         bytes: impl Read,
         mut progress: impl FnMut(u64),
     ) -> Result<BadLines, ImportError> {
-        let mut lines = Lines::of(bytes)?;
-        let mut bad = BadLines::default();
-        let first = first_line(&mut lines)?;
-        let kind = source.kind.or_else(|| Kind::of(&first));
-        let kind = kind.ok_or(ImportError::Unknown)?;
-        let mut parser = self.parser(kind, source, &first)?;
-        let mut sink = Sink {
-            import: self,
-            file: source.path,
-            kind: kind.of_step(),
-            bad: &mut bad,
-        };
-        if first.starts_with('{') {
-            parser.line(1, &first, &mut sink);
-        }
-        while let Some(Line { number, text }) = lines.read_line()? {
-            match text {
-                Ok(line) if line.trim().is_empty() => {}
-                Ok(line) => parser.line(number, line, &mut sink),
-                Err(unusable) => sink.bad.add(BadLine {
-                    line: number,
-                    field: "line".to_owned(),
-                    problem: unusable.problem(),
-                }),
-            }
-            if number % LINES_A_REPORT == 0 {
-                progress(number);
-            }
-        }
-        parser.finish(&mut sink);
+        let mut opened = OpenFile::of(source, bytes)?;
+        let mut parser = self.parser(opened.kind, source, &opened.first)?;
+        let bad = opened.read(parser.as_mut(), source.path, self, &mut progress)?;
         self.notes.extend(parser.notes());
         self.skipped += bad.count;
         Ok(bad)
@@ -301,6 +341,7 @@ impl Import {
         Ok(match kind {
             Kind::Nextflow => Box::new(nextflow::Trace::of(first)?),
             Kind::Sacct => Box::new(sacct::Accounting::of(first)?),
+            Kind::Squeue => return Err(ImportError::NoUsage),
             Kind::Snakemake => {
                 let snakefile = self.snakefile.as_ref();
                 let rules = snakemake::Rules {
@@ -322,6 +363,76 @@ impl Import {
             records: self.records,
             skipped: self.skipped,
         }
+    }
+}
+
+impl Destination for Import {
+    fn take(&mut self, of: &Origin<'_>, record: Record) -> Result<(), Refusal> {
+        let kind = of.source.of_step();
+        self.fold.take(kind, of.file, of.line, record)?;
+        self.records += 1;
+        Ok(())
+    }
+
+    /// Only the use of a task that ended is known.
+    fn take_open(&mut self, _: &Origin<'_>, _: Record) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+/// A file after its first line.
+struct OpenFile<'a> {
+    lines: Lines<'a>,
+    first: String,
+    kind: Kind,
+}
+
+impl<'a> OpenFile<'a> {
+    fn of(source: &Source<'_>, bytes: impl Read + 'a) -> Result<Self, ImportError> {
+        let mut lines = Lines::of(bytes)?;
+        let first = first_line(&mut lines)?;
+        let kind = source.kind.or_else(|| Kind::of(&first));
+        Ok(Self {
+            kind: kind.ok_or(ImportError::Unknown)?,
+            lines,
+            first,
+        })
+    }
+
+    /// Reads all records. Calls `progress` at intervals with the number of lines read.
+    fn read(
+        &mut self,
+        parser: &mut dyn Parser,
+        file: &str,
+        destination: &mut dyn Destination,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<BadLines, ImportError> {
+        let mut bad = BadLines::default();
+        let mut sink = Sink {
+            destination,
+            file,
+            source: self.kind,
+            bad: &mut bad,
+        };
+        if self.first.starts_with('{') {
+            parser.line(1, &self.first, &mut sink);
+        }
+        while let Some(Line { number, text }) = self.lines.read_line()? {
+            match text {
+                Ok(line) if line.trim().is_empty() => {}
+                Ok(line) => parser.line(number, line, &mut sink),
+                Err(unusable) => sink.bad.add(BadLine {
+                    line: number,
+                    field: "line".to_owned(),
+                    problem: unusable.problem(),
+                }),
+            }
+            if number % LINES_A_REPORT == 0 {
+                progress(number);
+            }
+        }
+        parser.finish(&mut sink);
+        Ok(bad)
     }
 }
 

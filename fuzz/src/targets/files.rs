@@ -8,9 +8,11 @@ use ebb_cloud::billing_export::BillingExport;
 use ebb_cloud::ports::BillSource;
 use ebb_model::policy::Policy;
 use ebb_model::report::Report;
+use ebb_model::task_record::TaskRecord;
 use ebb_telemetry::units::Bytes;
 use ebb_workflows::import::pattern::{FileNaming, PathPattern};
 use ebb_workflows::import::snakefile::Snakefile;
+use ebb_workflows::import::task_names::{NameSettings, TaskNames};
 use ebb_workflows::import::{Import, Kind, Source};
 use jiff::Timestamp;
 
@@ -113,6 +115,7 @@ pub(super) fn workflow_records(input: &[u8]) -> Outcome {
         Some(Kind::Nextflow),
         Some(Kind::Snakemake),
         Some(Kind::Sacct),
+        Some(Kind::Squeue),
     ];
     let mut outcome = Outcome::Refused;
     for kind in kinds {
@@ -126,6 +129,20 @@ pub(super) fn workflow_records(input: &[u8]) -> Outcome {
             kind,
             modified: Some(Timestamp::UNIX_EPOCH),
         };
+        let mut names = TaskNames::new(NameSettings {
+            now: Timestamp::MAX,
+            ..NameSettings::default()
+        });
+        if names
+            .read(&source, Cursor::new(bytes.to_vec()), |_| ())
+            .is_ok()
+        {
+            for record in names.finish() {
+                let json = serde_json::to_string(&record).expect("JSON");
+                let back: Result<TaskRecord, _> = serde_json::from_str(&json);
+                assert_eq!(back.ok(), Some(record));
+            }
+        }
         if import
             .read(&source, Cursor::new(bytes.to_vec()), |_| ())
             .is_err()

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use crate::Outcome;
 use crate::evaluate::{Before, evaluate, render_all};
 use crate::support::{block_on, zstd};
-use ebb_cloud::documents::{decisions, prices};
+use ebb_cloud::documents::{decisions, prices, task_records};
 use ebb_ingest::state_store;
 use ebb_ingest::state_store::hourly_activity;
 use ebb_notify::delivery_state;
@@ -246,6 +246,34 @@ pub(super) fn all_decisions() -> Vec<Vec<u8>> {
         r#"{{"schema":"ebb.decisions/1.0","findings":{{{id}:{{"verb":"snooze","until":"2026-12-01T00:00:00Z","reason":"licence server","by":"kim@example.org","at":"2026-11-01T00:00:00Z"}}}}}}"#
     );
     vec![decisions.into_bytes()]
+}
+
+/// Names of tasks, which `ebb names push` stores. The content is compressed here, so that the fuzzer
+/// changes its fields and not its compression.
+pub(super) fn task_names(input: &[u8]) -> Outcome {
+    let objects = bucket();
+    objects.insert(
+        format!("names/v1/2026-09-21/{}.jsonl.zst", "0".repeat(32)),
+        zstd(input),
+    );
+    let loaded = block_on(task_records::load(&objects, now()));
+    match loaded.gaps.is_empty() {
+        true => Outcome::Accepted,
+        false => Outcome::Refused,
+    }
+}
+
+pub(super) fn all_task_names() -> Vec<Vec<u8>> {
+    let names = r#"ebb.names/1
+{"source":"sacct","keys":["slurm:7","nextflow:ab/cdef12"],"step":"RNA_ALIGN","form":"nextflow_job","name":"nf-RNA_ALIGN_(S1)","sample":"S1","from":"2026-09-20T00:00:00Z","until":"2026-09-20T01:00:00Z"}
+{"source":"nextflow_trace","keys":["nextflow:ab/cdef12"],"step":"RNA:ALIGN","form":"exact","name":"RNA:ALIGN (S1)","attempt":2,"run":"r1","pipeline":"rna","from":"2026-09-20T00:00:00Z","until":"2026-09-20T01:00:00Z"}
+"#;
+    vec![
+        names.as_bytes().to_vec(),
+        b"ebb.names/1
+"
+        .to_vec(),
+    ]
 }
 
 /// Refreshed prices and machine types.

@@ -12,7 +12,8 @@ use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::{PlacedStep, Requested};
 
 use crate::facts::Facts;
-use crate::step_history::step_name::StepName;
+use crate::step_history::engine_record::Recorded;
+use crate::step_history::step_name::{NamedTask, StepName};
 
 /// One task of a step, with its machine and job.
 pub(crate) struct SeenRun<'a> {
@@ -20,9 +21,19 @@ pub(crate) struct SeenRun<'a> {
     pub(crate) instance: &'a Instance,
     pub(crate) job: Option<&'a Job>,
     pub(crate) name: StepName,
+    pub(crate) recorded: Recorded<'a>,
 }
 
 impl<'a> SeenRun<'a> {
+    /// The task for the rules of the policy.
+    pub(crate) fn task(&self) -> NamedTask<'a> {
+        NamedTask {
+            step: self.step,
+            job: self.job,
+            recorded: self.recorded,
+        }
+    }
+
     /// The name of its step.
     pub(crate) fn name(&self) -> &str {
         &self.name.text

@@ -1,6 +1,6 @@
-//! The step of a task: the process or rule of which it is one execution. The best source decides:
-//! a label, a tag, a rule of the policy, the name of its Batch job, its job definition, or the name
-//! that the probe read.
+//! The step of a task: the process or rule of which it is one execution. The best source decides.
+//! Sources are a label, a tag, a rule of the policy, a record of the engine, the name of its Batch
+//! job, its job definition, and the name that the probe read.
 //!
 //! Some names only number a task, such as a job id or the hash of a work folder. Each task would be
 //! a step of its own. The executables that did the work name the step then.
@@ -11,9 +11,12 @@ use ebb_model::advice::step::NameForm;
 use ebb_model::inventory::batch::job::Job;
 use ebb_model::policy::Policy;
 use ebb_model::policy::name_rule::Drawn;
+use ebb_model::report::workflow_runs::StepNameSource;
+use ebb_model::task_record::{RecordSource, TaskRecord};
 use ebb_telemetry::identity::split_uuid;
 use ebb_telemetry::step::{PlacedStep, StepKind, StepUsage};
 
+use crate::step_history::engine_record::{Recorded, SlurmSteps, grid_form};
 use crate::workflow_runs;
 
 /// Tags that name the process of a job, the best first. The documentation of Ebb recommends
@@ -40,13 +43,15 @@ const SHELLS: [&str; 8] = [
 pub(crate) struct StepName {
     pub(crate) text: String,
     pub(crate) form: NameForm,
+    pub(crate) source: StepNameSource,
 }
 
 impl StepName {
-    fn exact(text: impl Into<String>) -> Self {
+    fn exact(text: impl Into<String>, source: StepNameSource) -> Self {
         Self {
             text: text.into(),
             form: NameForm::Exact,
+            source,
         }
     }
 
@@ -54,28 +59,48 @@ impl StepName {
     pub(crate) fn note(&self) -> &'static str {
         match self.form {
             NameForm::Executables => "; no source names the step, so its executables name it",
+            NameForm::SlurmStep => {
+                "; this is one step of a Slurm job, and the request of the job is for all its steps"
+            }
             NameForm::Exact | NameForm::NextflowJob => "",
         }
     }
 }
 
-/// Names of processes that the tags of jobs contain, by the form that Nextflow gives them in the
-/// name of a Batch job. That form has no separators, so it is only compared with known names.
+/// Names of processes from the tags of jobs and from traces. The keys are the forms that Nextflow
+/// writes into the names of jobs. These forms have no separators, so they are only
+/// compared with known names.
 #[derive(Debug, Default)]
 pub(crate) struct KnownProcesses<'a> {
     by_form: BTreeMap<String, BTreeSet<&'a str>>,
+    by_grid_form: BTreeMap<String, BTreeSet<&'a str>>,
 }
 
 impl<'a> KnownProcesses<'a> {
-    pub(crate) fn of(jobs: impl Iterator<Item = &'a Job>) -> Self {
-        let mut by_form: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-        for process in jobs.filter_map(tag) {
-            by_form
-                .entry(batch_form(process))
-                .or_default()
-                .insert(process);
+    pub(crate) fn of(jobs: impl Iterator<Item = &'a Job>, records: &'a [TaskRecord]) -> Self {
+        let mut known = Self::default();
+        let traced = records
+            .iter()
+            .filter(|record| record.source == RecordSource::NextflowTrace);
+        let traced = traced.map(|record| record.step.as_str());
+        let processes: BTreeSet<&str> = jobs.filter_map(tag).chain(traced).collect();
+        for process in processes {
+            let by_form = known.by_form.entry(batch_form(process)).or_default();
+            by_form.insert(process);
+            let by_grid = known.by_grid_form.entry(grid_form(process)).or_default();
+            by_grid.insert(process);
         }
-        Self { by_form }
+        known
+    }
+
+    /// The process of a job of a grid scheduler, from the part of the job's name before the tag. If
+    /// no known process has this form, the name stays as it is. `None` if several have it.
+    pub(crate) fn find_grid(&self, name: &'a str) -> Option<(&'a str, NameForm)> {
+        match self.by_grid_form.get(name) {
+            None => Some((name, NameForm::NextflowJob)),
+            Some(names) if names.len() == 1 => Some((names.first()?, NameForm::Exact)),
+            Some(_) => None,
+        }
     }
 
     /// The process of a job that Nextflow named: the longest known name that the job's name begins
@@ -112,38 +137,112 @@ fn tag(job: &Job) -> Option<&str> {
     tags.find(|name| !name.is_empty()).map(String::as_str)
 }
 
-/// The name of the step of a task.
-pub(crate) fn find_step_name(
-    step: &PlacedStep,
-    job: Option<&Job>,
-    (policy, known): (&Policy, &KnownProcesses<'_>),
-) -> StepName {
-    let labelled = workflow_runs::label_of(step, "step").or_else(|| tag(job?));
-    let named = labelled.or_else(|| workflow_runs::draw(Drawn::Step, (step, job), policy));
-    if let Some(name) = named {
-        return StepName::exact(name);
+/// A task with everything that may name its step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NamedTask<'a> {
+    pub(crate) step: &'a PlacedStep,
+    pub(crate) job: Option<&'a Job>,
+    pub(crate) recorded: Recorded<'a>,
+}
+
+/// Data of all tasks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NameContext<'c, 'a> {
+    pub(crate) policy: &'c Policy,
+    pub(crate) processes: &'c KnownProcesses<'a>,
+    pub(crate) slurm_steps: &'c SlurmSteps<'a>,
+}
+
+/// One way to name a step.
+type NameFinder = for<'a> fn(&NamedTask<'a>, &NameContext<'_, 'a>) -> Option<StepName>;
+
+/// The sources of names, the best first. A label, a tag and a rule come first, because a person wrote
+/// them for Ebb.
+pub(crate) const SOURCES: [(&str, NameFinder); 6] = [
+    ("label", by_label),
+    ("tag", by_tag),
+    ("rule", by_rule),
+    ("record", by_record),
+    ("job or program", by_program),
+    ("executables", |task, _| by_executables(&task.step.usage)),
+];
+
+/// The name of the step of a task, from the best source that names it.
+pub(crate) fn find_step_name<'a>(task: &NamedTask<'a>, context: &NameContext<'_, 'a>) -> StepName {
+    let mut names = SOURCES.iter().map(|(_, find)| find(task, context));
+    names.find_map(|name| name).unwrap_or_else(|| {
+        let own = task.step.usage.name.as_str();
+        let id = task.job.map_or(own, name_in_batch);
+        StepName::exact(id, StepNameSource::Id)
+    })
+}
+
+fn by_label(task: &NamedTask<'_>, _: &NameContext<'_, '_>) -> Option<StepName> {
+    let name = workflow_runs::label_of(task.step, "step")?;
+    Some(StepName::exact(name, StepNameSource::Label))
+}
+
+fn by_tag(task: &NamedTask<'_>, _: &NameContext<'_, '_>) -> Option<StepName> {
+    Some(StepName::exact(tag(task.job?)?, StepNameSource::Tag))
+}
+
+fn by_rule(task: &NamedTask<'_>, context: &NameContext<'_, '_>) -> Option<StepName> {
+    let name = workflow_runs::draw(Drawn::Step, task, context.policy)?;
+    Some(StepName::exact(name, StepNameSource::Rule))
+}
+
+fn by_program(task: &NamedTask<'_>, context: &NameContext<'_, '_>) -> Option<StepName> {
+    let usage = &task.step.usage;
+    match task.job {
+        Some(job) => by_job(job, context.processes),
+        None => {
+            (!is_number_only(usage)).then(|| StepName::exact(&usage.name, StepNameSource::Probe))
+        }
     }
-    let usage = &step.usage;
-    let by_source = match job {
-        Some(job) => by_job(job, known),
-        None => (!is_number_only(usage)).then(|| StepName::exact(&usage.name)),
+}
+
+/// The name from the records of the engine. A job without a name of its own has that of the program
+/// that submitted it, which names no step.
+///
+/// Source: "sbatch", Slurm's manual: `wrap` for `--wrap`, `interactive` for `salloc`, `sbatch` for a
+/// script from standard input.
+fn by_record<'a>(task: &NamedTask<'a>, context: &NameContext<'_, 'a>) -> Option<StepName> {
+    const UNNAMED: [&str; 3] = ["wrap", "interactive", "sbatch"];
+    let (name, form) = task.recorded.names()?.step?;
+    if is_shell(name) || UNNAMED.contains(&name) {
+        return None;
+    }
+    let suffix = match task.step.usage.id.kind {
+        StepKind::SlurmJob => context.slurm_steps.suffix(task.step),
+        _ => None,
     };
-    by_source
-        .or_else(|| by_executables(usage))
-        .unwrap_or_else(|| StepName::exact(job.map_or(usage.name.as_str(), name_in_batch)))
+    Some(match suffix {
+        None => StepName {
+            text: name.to_owned(),
+            form,
+            source: StepNameSource::Record,
+        },
+        Some(suffix) => StepName {
+            text: format!("{name}.{suffix}"),
+            form: NameForm::SlurmStep,
+            source: StepNameSource::Record,
+        },
+    })
 }
 
 /// The name from a Batch job; `None` if the job is one of Nextflow whose process is unknown.
 fn by_job(job: &Job, known: &KnownProcesses<'_>) -> Option<StepName> {
     if let Some(rule) = snakemake_rule(&job.name) {
-        return Some(StepName::exact(rule));
+        return Some(StepName::exact(rule, StepNameSource::JobName));
     }
     match &job.definition {
         // Nextflow registers one definition for each container image, not for each process.
         Some(definition) if definition.starts_with("nf-") => {
-            known.find(&job.name).map(StepName::exact)
+            let process = known.find(&job.name)?;
+            Some(StepName::exact(process, StepNameSource::JobName))
         }
-        _ => Some(StepName::exact(name_in_batch(job))),
+        Some(definition) => Some(StepName::exact(definition, StepNameSource::JobDefinition)),
+        None => Some(StepName::exact(&job.name, StepNameSource::JobName)),
     }
 }
 
@@ -199,17 +298,20 @@ fn by_executables(usage: &StepUsage) -> Option<StepName> {
     (!text.is_empty()).then_some(StepName {
         text,
         form: NameForm::Executables,
+        source: StepNameSource::Executables,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use ebb_model::inventory::batch::job::{JobId, JobStatus};
-    use ebb_telemetry::step::ToolUsage;
+    use ebb_model::task_record::testing::slurm_record;
+    use ebb_telemetry::step::{SchedulerLabels, ToolUsage};
     use ebb_telemetry::testing::placed_step;
     use ebb_telemetry::units::CpuTime;
 
     use super::*;
+    use crate::step_history::engine_record::RecordIndex;
     use crate::testing::region;
 
     fn job(name: &str, definition: Option<&str>, tags: &[(&str, &str)]) -> Job {
@@ -240,9 +342,61 @@ mod tests {
     }
 
     fn name(step: &PlacedStep, job: Option<&Job>, others: &[Job]) -> (String, NameForm) {
-        let known = KnownProcesses::of(others.iter().chain(job));
-        let name = find_step_name(step, job, (&Policy::default(), &known));
+        let known = KnownProcesses::of(others.iter().chain(job), &[]);
+        let name = find_step_name(
+            &NamedTask {
+                step,
+                job,
+                recorded: Recorded::Nothing,
+            },
+            &NameContext {
+                policy: &Policy::default(),
+                processes: &known,
+                slurm_steps: &SlurmSteps::default(),
+            },
+        );
         (name.text, name.form)
+    }
+
+    #[test]
+    fn a_record_names_a_step_unless_a_person_does() {
+        let rule = "[[names]]\nfrom = \"job\"\nform = \"{step}_{sample}\"\n";
+        let policy = Policy::parse(rule).expect("a policy");
+        let records = [
+            slurm_record("1", "align"),
+            slurm_record("2", "bash"),
+            slurm_record("3", "sort_S1"),
+        ];
+        let check = |key: &str, label: Option<&str>, expect: (&str, StepNameSource)| {
+            let mut step = task(StepKind::SlurmJob, key, &[("bwa", 9)]);
+            step.usage.cpu = CpuTime::from_millis(9_000);
+            let labels = label.map(|label| [("step".to_owned(), label.to_owned())].into());
+            step.usage.detail.scheduler_labels = labels.map(|labels| {
+                Box::new(SchedulerLabels {
+                    trace_id: None,
+                    labels,
+                })
+            });
+            let known = KnownProcesses::default();
+            let index = RecordIndex::of(&records);
+            let task = NamedTask {
+                step: &step,
+                job: None,
+                recorded: index.find((&step, None), &known),
+            };
+            let context = NameContext {
+                policy: &policy,
+                processes: &known,
+                slurm_steps: &SlurmSteps::of([&step].into_iter()),
+            };
+            let name = find_step_name(&task, &context);
+            assert_eq!((name.text.as_str(), name.source), expect, "{key}");
+        };
+        check("1.batch", None, ("align", StepNameSource::Record));
+        check("1.batch", Some("mine"), ("mine", StepNameSource::Label));
+        check("2.batch", None, ("bwa", StepNameSource::Executables));
+        check("3.batch", None, ("sort", StepNameSource::Rule));
+        check("4.batch", None, ("bwa", StepNameSource::Executables));
     }
 
     #[test]

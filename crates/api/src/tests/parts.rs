@@ -1,7 +1,9 @@
 //! Prices, texts, and the report that is kept between requests.
 
 use ebb_model::advice::Targets;
-use ebb_model::report::workflow_runs::{JoinedBy, RunSeen, Runs, TaskLabels, UNASSIGNED};
+use ebb_model::report::workflow_runs::{
+    JoinedBy, RunSeen, Runs, StepNameSource, TaskLabels, UNASSIGNED,
+};
 use ebb_telemetry::identity::{AccountId, NodeId};
 use ebb_telemetry::step::resource_usage::SchedulerLabels;
 use ebb_telemetry::units::CpuTime;
@@ -320,6 +322,7 @@ async fn runs_are_listed_with_the_labels_of_their_steps_and_the_share_that_is_jo
     report.runs = Runs {
         steps: 4,
         joined: [(JoinedBy::Label, 2)].into(),
+        named: [(StepNameSource::Label, 2)].into(),
         runs: vec![seen("r7", Some(JoinedBy::Label)), seen(UNASSIGNED, None)],
         task_labels: vec![TaskLabels {
             node: NodeId::new("i-1").expect("a node id"),

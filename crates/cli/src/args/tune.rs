@@ -269,4 +269,6 @@ pub(crate) enum ImportKind {
     Snakemake,
     /// Output of Slurm's sacct
     Sacct,
+    /// Output of Slurm's squeue, for `ebb names push` only
+    Squeue,
 }

@@ -61,6 +61,7 @@ pub(crate) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Resu
         bill: &BTreeMap::new(),
         billed: &[],
         finished: &[],
+        records: &[],
         memory: &Memory::default(),
         policy,
         catalogue: Catalogue::built_in(),

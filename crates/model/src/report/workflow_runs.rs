@@ -22,6 +22,8 @@ pub enum JoinedBy {
     Label,
     /// A tag of its job: `ebb:run`, or a tag that Nextflow sets.
     Tag,
+    /// The record of its engine or scheduler, see `ebb names push`.
+    Record,
     /// The launcher process that started it on its node.
     Launcher,
     /// Dependencies between jobs.
@@ -37,10 +39,58 @@ impl fmt::Display for JoinedBy {
         f.pad(match self {
             Self::Label => "label",
             Self::Tag => "tag",
+            Self::Record => "record",
             Self::Launcher => "launcher",
             Self::Dependency => "dependencies",
             Self::Array => "array",
             Self::Name => "name",
+        })
+    }
+}
+
+/// The source of the step name of a task, the most reliable one first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepNameSource {
+    /// The label `step` from the scheduler.
+    Label,
+    /// A tag of its job.
+    Tag,
+    /// A policy rule.
+    Rule,
+    /// The record of its engine or scheduler, see `ebb names push`.
+    Record,
+    /// The name of its Batch job.
+    JobName,
+    /// The job definition of its Batch job.
+    JobDefinition,
+    /// The name that the probe read, such as that of a script.
+    Probe,
+    /// The executables that did the work, because no other source names the step.
+    Executables,
+    /// Only an id, such as the number of a job.
+    Id,
+}
+
+impl StepNameSource {
+    /// Whether a person or program gave the step this name.
+    pub fn is_given(self) -> bool {
+        !matches!(self, Self::Executables | Self::Id)
+    }
+}
+
+impl fmt::Display for StepNameSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Label => "label",
+            Self::Tag => "tag",
+            Self::Rule => "rule",
+            Self::Record => "record",
+            Self::JobName => "job name",
+            Self::JobDefinition => "job definition",
+            Self::Probe => "program",
+            Self::Executables => "executables",
+            Self::Id => "id",
         })
     }
 }
@@ -53,6 +103,8 @@ pub struct Runs {
     pub steps: usize,
     /// Number of assigned tasks, by how they were assigned.
     pub joined: BTreeMap<JoinedBy, usize>,
+    /// Number of tasks, by the source of their step name.
+    pub named: BTreeMap<StepNameSource, usize>,
     /// The newest runs, at most `ebb_analysis::workflow_runs::MAX_RUNS`; [`UNASSIGNED`] is the
     /// last.
     pub runs: Vec<RunSeen>,

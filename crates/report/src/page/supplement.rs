@@ -2,6 +2,7 @@
 //! the advice of the cloud about the same machines, and the age of prices.
 
 use std::cmp::Reverse;
+use std::fmt;
 
 use ebb_model::inventory::second_opinion::SecondOpinion;
 use ebb_model::report::Report;
@@ -79,16 +80,7 @@ fn runs(told: &Runs, zone: &Zone) -> Vec<String> {
     if told.steps == 0 {
         return Vec::new();
     }
-    let mut counts: Vec<_> = told.joined.iter().collect();
-    counts.sort_by_key(|(_, tasks)| Reverse(**tasks));
-    let by: Vec<String> = counts
-        .iter()
-        .map(|(by, tasks)| format!("{tasks} by {by}"))
-        .collect();
-    let by = match by.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", by.join(", ")),
-    };
+    let by = by_source(told.joined.iter());
     let assigned: usize = told.joined.values().sum();
     let tasks = counted(told.steps, "task", "tasks");
     let joined = format!("{assigned} of {tasks} assigned to a run{by}");
@@ -98,8 +90,36 @@ fn runs(told: &Runs, zone: &Zone) -> Vec<String> {
     let shown = known().take(MAX_RUNS).map(|one| run(one, zone));
     let rest = told.runs.iter().find(|run| run.by.is_none());
     let rest = rest.map(|one| run(one, zone));
-    let lines = [joined].into_iter().chain(shown).chain(more).chain(rest);
-    lines.collect()
+    let lines = [joined].into_iter().chain(named(told));
+    lines.chain(shown).chain(more).chain(rest).collect()
+}
+
+/// Share of tasks whose step has a name from a person or program. `None` for a report of an earlier
+/// release.
+fn named(told: &Runs) -> Option<String> {
+    let all: usize = told.named.values().sum();
+    let counts = || told.named.iter().filter(|(source, _)| source.is_given());
+    let given: usize = counts().map(|(_, tasks)| *tasks).sum();
+    let others = match given < all {
+        true => "; executables or ids name the others",
+        false => "",
+    };
+    let (tasks, by) = (counted(all, "task", "tasks"), by_source(counts()));
+    (all > 0).then(|| format!("{given} of {tasks} have a step name{by}{others}"))
+}
+
+/// Number of tasks by source, in brackets; the source of most tasks comes first.
+fn by_source<'c, T: fmt::Display + 'c>(counts: impl Iterator<Item = (&'c T, &'c usize)>) -> String {
+    let mut counts: Vec<_> = counts.collect();
+    counts.sort_by_key(|(_, tasks)| Reverse(**tasks));
+    let by: Vec<String> = counts
+        .iter()
+        .map(|(by, tasks)| format!("{tasks} by {by}"))
+        .collect();
+    match by.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", by.join(", ")),
+    }
 }
 
 fn run(run: &RunSeen, zone: &Zone) -> String {
@@ -171,7 +191,7 @@ fn opinion(said: &SecondOpinion) -> String {
 #[cfg(test)]
 mod tests {
     use ebb_model::inventory::second_opinion::Adviser;
-    use ebb_model::report::workflow_runs::JoinedBy;
+    use ebb_model::report::workflow_runs::{JoinedBy, StepNameSource};
     use ebb_telemetry::identity::NodeId;
     use ebb_telemetry::money::Usd;
     use ebb_telemetry::step::resource_usage::SchedulerLabels;
@@ -234,6 +254,12 @@ mod tests {
         report.runs = Runs {
             steps: 39,
             joined: [(JoinedBy::Tag, 36)].into(),
+            named: [
+                (StepNameSource::Tag, 2),
+                (StepNameSource::Record, 30),
+                (StepNameSource::Executables, 7),
+            ]
+            .into(),
             runs,
             left_out: 5,
             task_labels: vec![step; 11],
@@ -242,9 +268,10 @@ mod tests {
         let shown = of(&report, &Zone::utc());
         let lines = &shown[0].lines;
         insta::assert_snapshot!(lines[0], @"36 of 39 tasks assigned to a run (36 by tag)");
-        insta::assert_snapshot!(lines[1], @"r7 x� (pipeline rna): 3 tasks, 1 running, 2 failed, 2 samples, 1.25 s of CPU time, 4 Mar 12:00 to 4 Mar 12:00 UTC");
-        insta::assert_snapshot!(lines[6], @"and 12 more runs");
-        insta::assert_snapshot!(lines[7], @"unassigned: 3 tasks, 1 running, 2 failed, 2 samples, 1.25 s of CPU time, 4 Mar 12:00 to 4 Mar 12:00 UTC");
+        insta::assert_snapshot!(lines[1], @"32 of 39 tasks have a step name (30 by record, 2 by tag); executables or ids name the others");
+        insta::assert_snapshot!(lines[2], @"r7 x� (pipeline rna): 3 tasks, 1 running, 2 failed, 2 samples, 1.25 s of CPU time, 4 Mar 12:00 to 4 Mar 12:00 UTC");
+        insta::assert_snapshot!(lines[7], @"and 12 more runs");
+        insta::assert_snapshot!(lines[8], @"unassigned: 3 tasks, 1 running, 2 failed, 2 samples, 1.25 s of CPU time, 4 Mar 12:00 to 4 Mar 12:00 UTC");
         insta::assert_snapshot!(shown[1].lines[0], @"align on i-1, run r7, trace 4bf9, <b>�=v");
         assert_eq!(shown[1].lines[5], "and 6 more tasks");
     }

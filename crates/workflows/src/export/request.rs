@@ -128,9 +128,10 @@ pub(crate) fn changes(steps: &[StepAdvice]) -> Vec<Change<'_>> {
     changes_by_name(steps.iter().filter(|step| is_known_to_engine(step)))
 }
 
-/// Whether the engine knows the name of a step. It does not know the names of executables.
+/// Whether the engine knows the name of a step. It knows neither names of executables nor single
+/// steps of a Slurm job.
 pub(crate) fn is_known_to_engine(step: &StepAdvice) -> bool {
-    step.name_form != NameForm::Executables
+    !matches!(step.name_form, NameForm::Executables | NameForm::SlurmStep)
 }
 
 /// The changes of steps by name. These forms contain neither region nor account. If steps have the
@@ -189,7 +190,7 @@ pub(crate) fn unnamed_note(mark: &str, steps: &[StepAdvice]) -> String {
     let more = changes.len().saturating_sub(NAMED);
     names.extend((more > 0).then(|| format!("{more} more")));
     format!(
-        "{mark} Left out: {} without a name of the engine ({}). Each is named after its executables.\n\
+        "{mark} Left out: {} without a name of the engine ({}). Each is named after its executables, or is a step of a Slurm job.\n\
          {mark} Send the names to Ebb with a label or tag: see \"Names of steps\" in the documentation.\n",
         counted(changes.len(), "step", "steps"),
         names.join(", "),

@@ -6,6 +6,7 @@
 //! Toil (`toil_job_N_STEP`).
 
 use ebb_model::advice::step::NameForm;
+use ebb_model::task_record::TaskKey;
 use ebb_telemetry::identity::split_uuid;
 
 /// The parts of a job's name.
@@ -144,6 +145,13 @@ pub(super) fn project_of(work_dir: &str) -> &str {
     }
 }
 
+/// The hash of a Nextflow task from its work folder, such as `ab/cdef12` from `…/ab/cdef12…`.
+pub(super) fn nextflow_hash(work_dir: &str) -> Option<TaskKey> {
+    let folder = project_of(work_dir);
+    let hash = work_dir.strip_prefix(folder)?.strip_prefix('/')?;
+    TaskKey::nextflow_task(hash)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,5 +195,7 @@ mod tests {
         let task = "/scratch/p/work/ab/0123456789abcdef0123456789abcd";
         assert_eq!(project_of(task), "/scratch/p/work");
         assert_eq!(project_of("/home/ana/align"), "/home/ana/align");
+        assert_eq!(nextflow_hash(task), TaskKey::nextflow_task("ab/012345"));
+        assert_eq!(nextflow_hash("/home/ana/align"), None);
     }
 }

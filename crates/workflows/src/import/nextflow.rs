@@ -8,9 +8,10 @@
 use std::time::Duration;
 
 use ebb_model::step_profile::failure::FailureKind;
+use ebb_model::task_record::TaskKey;
 use ebb_telemetry::step::Requested;
 
-use super::quantity::{busy, bytes, cores, percent, spoken, time, whole};
+use super::quantity::{busy, bytes, cores, is_local, percent, spoken, time, whole};
 use super::record::{BadLine, Column, Ending, Header, Record, Row, identity_of};
 use super::{ImportError, Parser, Sink};
 
@@ -186,6 +187,12 @@ impl NextflowColumns {
             step: process.to_owned(),
             task: name.map_or_else(|| tag.unwrap_or_default().to_owned(), str::to_owned),
             identity: self.identity(row, process),
+            name: name.or(Some(process)).map(str::to_owned),
+            keys: self.keys(row),
+            is_local_time: row
+                .text(self.start)
+                .or(row.text(self.submit))
+                .is_some_and(is_local),
             is_cached: status == Some("CACHED"),
             attempt: row
                 .get(self.attempt, whole)?
@@ -253,6 +260,14 @@ impl NextflowColumns {
         Ok(submitted
             .zip(lasted)
             .and_then(|(at, lasted)| at.checked_add(lasted).ok()))
+    }
+
+    /// The hash of the work folder, and the id of a Batch job. A number can be the id of a Slurm job
+    /// or of a process, so it is not used; the work folder of the Slurm job contains the hash.
+    fn keys(&self, row: &Row<'_>) -> Vec<TaskKey> {
+        let hash = row.text(self.hash).and_then(TaskKey::nextflow_task);
+        let native = row.text(self.native_id).and_then(TaskKey::batch_job);
+        hash.into_iter().chain(native).collect()
     }
 
     /// Derived from the hash of the work folder, which a resumed run keeps; otherwise from the id

@@ -122,6 +122,11 @@ pub(super) fn time(text: &str) -> Option<Timestamp> {
     civil.to_zoned(TimeZone::UTC).ok().map(|at| at.timestamp())
 }
 
+/// Whether a point in time has no time zone, unlike a number of seconds or milliseconds.
+pub(super) fn is_local(text: &str) -> bool {
+    text.parse::<i64>().is_err()
+}
+
 /// A point in time as sacct writes it; with `SLURM_TIME_FORMAT=%s` in seconds since the epoch.
 pub(super) fn slurm_time(text: &str) -> Option<Timestamp> {
     match text.parse::<i64>() {

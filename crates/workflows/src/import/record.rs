@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ebb_model::advice::step::NameForm;
 use ebb_model::step_profile::failure::FailureKind;
+use ebb_model::task_record::TaskKey;
 use ebb_telemetry::safe_text::{clip, one_line};
 use ebb_telemetry::step::Requested;
 use ebb_telemetry::units::{Bytes, CpuTime};
@@ -36,8 +37,16 @@ pub(super) struct Record {
     /// The process, rule or job name.
     pub(super) step: String,
     pub(super) name_form: NameForm,
+    /// The name of the task or job as the file contains it; `None` without one.
+    pub(super) name: Option<String>,
+    /// Its ids in the engine or scheduler.
+    pub(super) keys: Vec<TaskKey>,
+    /// The times have no time zone.
+    pub(super) is_local_time: bool,
     /// The pipeline run; `None` if the run of the whole file applies.
     pub(super) run: Option<String>,
+    /// The run that the engine itself names; `None` if it names none.
+    pub(super) engine_run: Option<String>,
     /// The common property of all attempts of the task, within its step and run.
     pub(super) task: String,
     /// Identifies the attempt in any file; `None` if nothing does.

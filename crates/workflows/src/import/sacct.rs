@@ -8,13 +8,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ebb_model::step_profile::failure::FailureKind;
+use ebb_model::task_record::TaskKey;
 use ebb_telemetry::safe_text::counted;
 use ebb_telemetry::step::Requested;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use jiff::Timestamp;
 
-use super::job_name::JobName;
-use super::quantity::{bytes, clock, cores, slurm_time, whole};
+use super::job_name::{JobName, nextflow_hash};
+use super::quantity::{bytes, clock, cores, is_local, slurm_time, whole};
 use super::record::{BadLine, Column, Ending, Header, Record, Row, excerpt, identity_of};
 use super::{ImportError, Parser, Sink};
 
@@ -38,6 +39,8 @@ pub(super) struct Accounting {
 
 struct SacctColumns {
     job_id: Column,
+    job_id_raw: Column,
+    sluid: Column,
     job_name: Column,
     comment: Column,
     state: Column,
@@ -61,8 +64,10 @@ struct SacctColumns {
 struct Job {
     id: String,
     line: u64,
-    /// `None` before the line of the job itself, or if the job has not ended.
+    /// `None` before the line of the job itself.
     record: Option<Result<Record, BadLine>>,
+    /// The job has not ended.
+    is_open: bool,
     steps: Vec<Step>,
     killed_for_memory: bool,
 }
@@ -120,6 +125,8 @@ impl Accounting {
         let (alloc_cpus, ncpus) = (at("AllocCPUS"), at("NCPUS"));
         let columns = SacctColumns {
             job_id: at("JobID"),
+            job_id_raw: at("JobIDRaw"),
+            sluid: at("SLUID"),
             job_name: at("JobName"),
             comment: at("Comment"),
             state: at("State"),
@@ -168,9 +175,15 @@ impl Accounting {
         let Some(job) = self.open.take() else {
             return;
         };
-        let Some(record) = job.record else {
-            self.open_jobs += 1;
-            return;
+        let record = match job.record {
+            Some(record) if !job.is_open => record,
+            open => {
+                self.open_jobs += 1;
+                if let Some(Ok(record)) = open {
+                    sink.take_open(job.line, record);
+                }
+                return;
+            }
         };
         self.jobs += 1;
         self.bare += u64::from(job.steps.is_empty());
@@ -292,6 +305,7 @@ impl Parser for Accounting {
                 id: job_id.to_owned(),
                 line: number,
                 record: None,
+                is_open: false,
                 steps: Vec::new(),
                 killed_for_memory: false,
             });
@@ -315,9 +329,16 @@ impl Parser for Accounting {
                 }
             },
             None => {
-                let record = self.columns.record(&row, id).transpose();
+                let ending = self.columns.ending(&row);
+                let is_open = matches!(ending, Ok(None));
+                let record = ending.and_then(|ending| {
+                    // The ending of an open record is not used.
+                    let ending = ending.unwrap_or_default();
+                    self.columns.record(&row, id, ending)
+                });
                 if let Some(job) = &mut self.open {
-                    job.record = record;
+                    job.record = Some(record);
+                    job.is_open = is_open;
                 }
             }
         }
@@ -389,12 +410,13 @@ impl SacctColumns {
     }
 
     /// `None` for a job that still runs or waits.
-    fn record(&self, row: &Row<'_>, id: &str) -> Result<Option<Record>, BadLine> {
+    fn ending(&self, row: &Row<'_>) -> Result<Option<Ending>, BadLine> {
         let state = row.required(self.state)?;
+        Ok(ending(state, self.exit_status(row)?))
+    }
+
+    fn record(&self, row: &Row<'_>, id: &str, ending: Ending) -> Result<Record, BadLine> {
         let exit_status = self.exit_status(row)?;
-        let Some(ending) = ending(state, exit_status) else {
-            return Ok(None);
-        };
         let name = JobName::of(
             row.text(self.job_name).unwrap_or(id),
             row.text(self.comment),
@@ -417,13 +439,18 @@ impl SacctColumns {
             Some(task) => task,
             None => id.to_owned(),
         };
-        Ok(Some(Record {
+        Ok(Record {
             step: name.step,
             name_form: name.form,
+            name: row.text(self.job_name).map(str::to_owned),
+            keys: self.keys(row, id),
+            is_local_time: row.text(self.start).is_some_and(is_local),
+            engine_run: name.run.clone(),
             run: Some(run(name.run, row.text(self.work_dir), started)),
             task,
             identity: first_time.map(|at| identity_of(&["sacct", id, at])),
-            sample: name.sample.or_else(|| array_index(id)),
+            // Snakemake gives all tasks of an array the wildcards of the first one.
+            sample: array_index(id).or(name.sample),
             submitted,
             started,
             ended: row.get(self.end, slurm_time)?,
@@ -445,7 +472,16 @@ impl SacctColumns {
             },
             time_limit: self.time_limit(row)?,
             ..Record::default()
-        }))
+        })
+    }
+
+    /// The number of the job, which cgroups contain, its SLUID, and the hash of a Nextflow task.
+    /// The id of a child of an array (`17_4`) is not its number.
+    fn keys(&self, row: &Row<'_>, id: &str) -> Vec<TaskKey> {
+        let number = TaskKey::slurm_job(row.text(self.job_id_raw).unwrap_or(id));
+        let sluid = row.text(self.sluid).and_then(TaskKey::slurm_job);
+        let hash = row.text(self.work_dir).and_then(nextflow_hash);
+        number.into_iter().chain(sluid).chain(hash).collect()
     }
 
     /// `status:signal` as one number, as a shell reports it.

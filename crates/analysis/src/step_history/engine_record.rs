@@ -1,0 +1,348 @@
+//! Finds what engines and schedulers recorded about a task. A record belongs to a task if both have
+//! the same id and their times overlap. Records that name different steps name none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebb_model::advice::step::NameForm;
+use ebb_model::inventory::batch::job::Job;
+use ebb_model::task_record::{RecordText, TaskKey, TaskRecord};
+use ebb_telemetry::step::{PlacedStep, StepKind};
+use ebb_telemetry::units::CpuTime;
+
+use crate::step_history::step_name::KnownProcesses;
+
+/// The least share of the CPU time of a Slurm job for a step that did work of the job,
+/// in parts per million. `sbatch` scripts that only call `srun` use almost no CPU.
+const MIN_SHARE_PPM: u128 = 100_000;
+
+/// The content of all records about a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Recorded<'a> {
+    /// There is no record.
+    #[default]
+    Nothing,
+    /// The records name different steps.
+    Disagreement,
+    /// The records agree.
+    Names(RecordedNames<'a>),
+}
+
+impl<'a> Recorded<'a> {
+    /// The names; `None` without a record, or if the records disagree.
+    pub(crate) fn names(&self) -> Option<RecordedNames<'a>> {
+        match self {
+            Self::Names(names) => Some(*names),
+            Self::Nothing | Self::Disagreement => None,
+        }
+    }
+}
+
+/// Names from the records of one task. A value is `None` if no record contains it, or if they
+/// contain different ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct RecordedNames<'a> {
+    /// The process, rule or job name, and its relation to the engine. `None` if the name has no
+    /// separators and several processes have that form.
+    pub(crate) step: Option<(&'a str, NameForm)>,
+    /// The full name of the task or job.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) run: Option<&'a str>,
+    pub(crate) pipeline: Option<&'a str>,
+    pub(crate) sample: Option<&'a str>,
+    pub(crate) attempt: Option<u32>,
+}
+
+/// Records by id.
+#[derive(Debug, Default)]
+pub(crate) struct RecordIndex<'a> {
+    by_key: BTreeMap<&'a TaskKey, Vec<&'a TaskRecord>>,
+}
+
+impl<'a> RecordIndex<'a> {
+    pub(crate) fn of(records: &'a [TaskRecord]) -> Self {
+        let mut by_key: BTreeMap<&TaskKey, Vec<&TaskRecord>> = BTreeMap::new();
+        for record in records {
+            for key in &record.keys {
+                by_key.entry(key).or_default().push(record);
+            }
+        }
+        Self { by_key }
+    }
+
+    /// The records of a task, those with its id first. A Slurm job of Nextflow has a work folder,
+    /// whose record in the trace has the exact name.
+    pub(crate) fn of_task(&self, step: &PlacedStep, job: Option<&Job>) -> Vec<&'a TaskRecord> {
+        let Some(key) = key_of(step, job).filter(|_| !self.by_key.is_empty()) else {
+            return Vec::new();
+        };
+        let mut found = self.overlapping(&key, step);
+        let folders: BTreeSet<&TaskKey> = found
+            .iter()
+            .flat_map(|record| &record.keys)
+            .filter(|other| matches!(other, TaskKey::NextflowTask(_)) && **other != key)
+            .collect();
+        for folder in folders {
+            for record in self.overlapping(folder, step) {
+                if !found.contains(&record) {
+                    found.push(record);
+                }
+            }
+        }
+        found
+    }
+
+    fn overlapping(&self, key: &TaskKey, step: &PlacedStep) -> Vec<&'a TaskRecord> {
+        let records = self.by_key.get(key).into_iter().flatten().copied();
+        records
+            .filter(|record| record.overlaps(step.started_at, step.observed_at))
+            .collect()
+    }
+
+    /// Combines the records of a task.
+    pub(crate) fn find(
+        &self,
+        (step, job): (&PlacedStep, Option<&Job>),
+        known: &KnownProcesses<'a>,
+    ) -> Recorded<'a> {
+        let records = self.of_task(step, job);
+        if records.is_empty() {
+            return Recorded::Nothing;
+        }
+        let with_form = |is_exact: bool| {
+            let records = records.iter();
+            let same = records.filter(move |record| (record.form == NameForm::Exact) == is_exact);
+            same.map(|record| record.step.as_str())
+                .collect::<BTreeSet<&str>>()
+        };
+        let (exact, shortened) = (with_form(true), with_form(false));
+        let step = match (exact.first(), shortened.first()) {
+            _ if exact.len() > 1 || shortened.len() > 1 => return Recorded::Disagreement,
+            (Some(exact), Some(shortened)) if grid_form(exact) != **shortened => {
+                return Recorded::Disagreement;
+            }
+            (Some(exact), _) => Some((*exact, NameForm::Exact)),
+            (None, Some(shortened)) => known.find_grid(*shortened),
+            (None, None) => None,
+        };
+        let text = |value: fn(&TaskRecord) -> Option<&RecordText>| {
+            only(records.iter().filter_map(|record| value(record))).map(RecordText::as_str)
+        };
+        Recorded::Names(RecordedNames {
+            step,
+            name: records.first().map(|record| record.name.as_str()),
+            run: text(|record| record.run.as_ref()),
+            pipeline: text(|record| record.pipeline.as_ref()),
+            sample: text(|record| record.sample.as_ref()),
+            attempt: only(records.iter().filter_map(|record| record.attempt.as_ref())).copied(),
+        })
+    }
+}
+
+/// The value, if all are equal.
+fn only<'v, T: PartialEq>(mut values: impl Iterator<Item = &'v T>) -> Option<&'v T> {
+    let first = values.next()?;
+    values.all(|value| value == first).then_some(first)
+}
+
+/// The id under which an engine or scheduler records a task.
+fn key_of(step: &PlacedStep, job: Option<&Job>) -> Option<TaskKey> {
+    let key = step.usage.id.key.as_str();
+    match step.usage.id.kind {
+        StepKind::SlurmJob => TaskKey::slurm_job(slurm_job(key).0),
+        StepKind::NextflowTask => TaskKey::nextflow_task(key),
+        _ => TaskKey::batch_job(job?.id.as_str()),
+    }
+}
+
+/// The job and the step in `7.batch`.
+fn slurm_job(key: &str) -> (&str, Option<&str>) {
+    match key.split_once('.') {
+        Some((job, step)) => (job, Some(step)),
+        None => (key, None),
+    }
+}
+
+/// The name of a process as Nextflow writes it into the name of a job of a grid scheduler.
+///
+/// Source: `AbstractGridExecutor.sanitizeJobName` of Nextflow.
+pub(crate) fn grid_form(process: &str) -> String {
+    let replaced = |c: char| matches!(c, ' ' | '/' | ':' | '@' | '*' | '?' | '=');
+    process.replace(replaced, "_")
+}
+
+/// The steps of Slurm jobs that did the work of their jobs.
+#[derive(Debug, Default)]
+pub(crate) struct SlurmSteps<'a> {
+    by_job: BTreeMap<&'a str, BTreeMap<Option<&'a str>, CpuTime>>,
+}
+
+impl<'a> SlurmSteps<'a> {
+    pub(crate) fn of(tasks: impl Iterator<Item = &'a PlacedStep>) -> Self {
+        let mut by_job: BTreeMap<&str, BTreeMap<Option<&str>, CpuTime>> = BTreeMap::new();
+        for task in tasks.filter(|task| task.usage.id.kind == StepKind::SlurmJob) {
+            let (job, step) = slurm_job(&task.usage.id.key);
+            let cpu = by_job.entry(job).or_default().entry(step).or_default();
+            *cpu = cpu.saturating_add(task.usage.cpu);
+        }
+        Self { by_job }
+    }
+
+    /// The step that distinguishes a task from the other tasks of its job, such as `0` or `batch`.
+    /// `None` if this task alone did the work of the job, so that the name of the job is its name.
+    pub(crate) fn suffix(&self, task: &'a PlacedStep) -> Option<&'a str> {
+        let (job, step) = slurm_job(&task.usage.id.key);
+        let steps = self.by_job.get(job)?;
+        let all: u128 = steps.values().map(|cpu| u128::from(cpu.0)).sum();
+        let mut workers = steps
+            .iter()
+            .filter(|(_, cpu)| u128::from(cpu.0) * 1_000_000 >= all * MIN_SHARE_PPM);
+        let is_only = workers.next().is_some_and(|(worker, _)| *worker == step);
+        step.filter(|_| !is_only || workers.next().is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_model::task_record::RecordSource;
+    use ebb_model::task_record::testing::slurm_record;
+    use ebb_telemetry::testing::placed_step;
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    fn task(kind: StepKind, key: &str) -> PlacedStep {
+        let mut step = placed_step(1, 0);
+        step.usage.id.kind = kind;
+        step.usage.id.key = key.to_owned();
+        step
+    }
+
+    fn slurm(key: &str) -> PlacedStep {
+        task(StepKind::SlurmJob, key)
+    }
+
+    fn trace(hash: &str, process: &str) -> TaskRecord {
+        TaskRecord {
+            source: RecordSource::NextflowTrace,
+            keys: vec![TaskKey::nextflow_task(hash).expect("a hash")],
+            ..slurm_record("1", process)
+        }
+    }
+
+    fn nextflow_job(id: &str, step: &str, hash: Option<&str>) -> TaskRecord {
+        let mut record = slurm_record(id, step);
+        record.form = NameForm::NextflowJob;
+        record.keys.extend(hash.and_then(TaskKey::nextflow_task));
+        record
+    }
+
+    fn find<'a>(records: &'a [TaskRecord], task: &PlacedStep) -> Recorded<'a> {
+        let known = KnownProcesses::of([].into_iter(), records);
+        RecordIndex::of(records).find((task, None), &known)
+    }
+
+    fn step<'a>(records: &'a [TaskRecord], task: &PlacedStep) -> Option<(&'a str, NameForm)> {
+        find(records, task).names().and_then(|names| names.step)
+    }
+
+    #[test]
+    fn a_record_belongs_to_a_task_with_its_id_and_time() {
+        let records = [slurm_record("7", "align"), trace("ab/cdef12", "RNA:SORT")];
+        let align = Some(("align", NameForm::Exact));
+        for key in ["7", "7.batch", "7.0", "7.extern"] {
+            assert_eq!(step(&records, &slurm(key)), align, "{key}");
+        }
+        for key in ["8", "77", "", "7x.0"] {
+            assert_eq!(find(&records, &slurm(key)), Recorded::Nothing, "{key}");
+        }
+        let local = task(StepKind::NextflowTask, "ab/cdef1200aabb");
+        assert_eq!(step(&records, &local), Some(("RNA:SORT", NameForm::Exact)));
+        let other = task(StepKind::Container, "7");
+        assert_eq!(find(&records, &other), Recorded::Nothing);
+        // The same number an hour before the job began.
+        let early = slurm("7");
+        let mut records = records;
+        records[0].from = early.observed_at + SignedDuration::from_hours(1);
+        assert_eq!(find(&records, &early), Recorded::Nothing);
+    }
+
+    #[test]
+    fn records_that_name_different_steps_name_none() {
+        let records = [slurm_record("7", "align"), slurm_record("7", "sort")];
+        assert_eq!(find(&records, &slurm("7.0")), Recorded::Disagreement);
+        let records = [
+            nextflow_job("7", "RNA_ALIGN", Some("ab/cdef12")),
+            trace("ab/cdef12", "RNA:SORT"),
+        ];
+        assert_eq!(find(&records, &slurm("7.0")), Recorded::Disagreement);
+    }
+
+    #[test]
+    fn a_name_with_replaced_characters_is_compared_with_known_processes() {
+        let exact = |name| Some((name, NameForm::Exact));
+        // By its work folder.
+        let records = [
+            nextflow_job("7", "RNA_ALIGN", Some("ab/cdef12")),
+            trace("ab/cdef12", "RNA:ALIGN"),
+        ];
+        assert_eq!(step(&records, &slurm("7.0")), exact("RNA:ALIGN"));
+        // By the only process with this form.
+        let records = [
+            nextflow_job("7", "RNA_ALIGN", None),
+            trace("00/000000", "RNA:ALIGN"),
+        ];
+        assert_eq!(step(&records, &slurm("7.0")), exact("RNA:ALIGN"));
+        // Two processes have it.
+        let records = [
+            nextflow_job("7", "RNA_ALIGN", None),
+            trace("00/000000", "RNA:ALIGN"),
+            trace("00/000001", "RNA_ALIGN"),
+        ];
+        assert_eq!(step(&records, &slurm("7.0")), None);
+        // No process is known.
+        let records = [nextflow_job("7", "RNA_ALIGN", None)];
+        let as_is = Some(("RNA_ALIGN", NameForm::NextflowJob));
+        assert_eq!(step(&records, &slurm("7.0")), as_is);
+    }
+
+    #[test]
+    fn values_that_differ_between_records_are_unknown() {
+        let named = |run: &str, attempt| TaskRecord {
+            run: RecordText::new(run),
+            sample: RecordText::new("S1"),
+            attempt,
+            ..slurm_record("7", "align")
+        };
+        let records = [named("a", Some(2)), named("b", None)];
+        let names = find(&records, &slurm("7")).names().expect("they agree");
+        assert_eq!(
+            (names.run, names.sample, names.attempt),
+            (None, Some("S1"), Some(2))
+        );
+    }
+
+    #[test]
+    fn a_step_of_a_job_has_a_suffix_unless_it_alone_did_the_work() {
+        let check = |steps: &[(&str, u64)], expect: &[Option<&str>]| {
+            let tasks = steps.iter().map(|(key, seconds)| {
+                let mut task = slurm(key);
+                task.usage.cpu = CpuTime::from_millis(seconds * 1_000);
+                task
+            });
+            let tasks: Vec<PlacedStep> = tasks.collect();
+            let all = SlurmSteps::of(tasks.iter());
+            let got: Vec<_> = tasks.iter().map(|task| all.suffix(task)).collect();
+            assert_eq!(got, expect, "{steps:?}");
+        };
+        check(&[("7.batch", 100)], &[None]);
+        check(&[("7.batch", 0)], &[None]);
+        check(&[("7", 100)], &[None]);
+        // `srun` in a script, or Snakemake on Slurm.
+        check(&[("7.batch", 1), ("7.0", 99)], &[Some("batch"), None]);
+        check(
+            &[("7.batch", 1), ("7.0", 40), ("7.1", 60), ("8.batch", 5)],
+            &[Some("batch"), Some("0"), Some("1"), None],
+        );
+        check(&[("7.extern", 0), ("7.batch", 9)], &[Some("extern"), None]);
+    }
+}

@@ -1,0 +1,237 @@
+//! Names in the place of `--lake`.
+
+use anyhow::{Context, Result, bail};
+use ebb_analysis::step_history::name_explanation::NameExplanation;
+use ebb_cloud::documents::task_records::{self, Pushed, RETENTION};
+use ebb_cloud::store::StoreObjects;
+use ebb_ingest::fold::folder::Limits;
+use ebb_notify::digest::Channels;
+use ebb_report::zone::Zone;
+use ebb_sweep::collect::account::Account;
+use ebb_sweep::run::{self, Config};
+use ebb_sweep::standalone::{NoCloud, POLICY_KEY, Site};
+use ebb_telemetry::safe_text::{self, counted, one_line};
+use ebb_telemetry::shard::Shard;
+use ebb_workflows::import::Source;
+use ebb_workflows::import::task_names::{NameCounts, NameSettings, TaskNames};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::args::names::{ExplainArgs, NamesFormat, PushArgs};
+use crate::import::{ImportProgress, InputFile, report_bad_lines};
+use crate::output::{self, Outcome};
+use crate::scan;
+
+/// The most tasks that are explained.
+const MAX_TASKS: usize = 20;
+
+pub(super) fn push(args: &PushArgs) -> Result<Outcome> {
+    let now = Timestamp::now();
+    let mut names = TaskNames::new(NameSettings {
+        run: args.run.clone(),
+        pipeline: args.pipeline.clone(),
+        not_before: now.saturating_sub(RETENTION)?,
+        now,
+    });
+    let mut progress = ImportProgress::new();
+    let (mut failed, mut skipped) = (0, 0);
+    for path in &args.files {
+        match read(&mut names, path, args, &mut progress) {
+            Ok(bad_lines) => skipped += bad_lines,
+            Err(error) => {
+                progress.clear();
+                eprintln!("ebb: {}: {error:#}", path.display());
+                failed += 1;
+            }
+        }
+    }
+    for note in names.notes() {
+        eprintln!("ebb: {note}");
+    }
+    let counts = names.counts();
+    let records = names.finish();
+    let outcome = match failed {
+        0 => Outcome::Done,
+        _ => Outcome::Failed,
+    };
+    // A timer also runs when no job ran.
+    if records.is_empty() && (failed > 0 || counts == NameCounts::default() && skipped > 0) {
+        bail!("no name could be read");
+    }
+    let pushed = match records.is_empty() {
+        true => None,
+        false => Some(scan::runtime()?.block_on(async {
+            let objects = StoreObjects::open(&args.lake)?;
+            let pushed = task_records::push(&objects, records, now).await;
+            pushed.with_context(|| format!("failed to store names in {}", args.lake))
+        })?),
+    };
+    if let Some(warning) = pushed.as_ref().and_then(|pushed| pushed.warning.as_ref()) {
+        eprintln!("ebb: the names are stored, but old names could not be deleted: {warning}");
+    }
+    let text = match args.format {
+        NamesFormat::Table => push_text(pushed.as_ref(), counts, &args.lake),
+        NamesFormat::Json => json_text(&push_json(pushed.as_ref(), counts, skipped))?,
+    };
+    output::print(&text)?;
+    Ok(outcome)
+}
+
+/// Reads one file; returns the number of skipped lines.
+fn read(
+    names: &mut TaskNames,
+    path: &std::path::Path,
+    args: &PushArgs,
+    progress: &mut ImportProgress,
+) -> Result<u64> {
+    let InputFile {
+        name,
+        bytes,
+        modified,
+    } = InputFile::open(path)?;
+    let source = Source {
+        path: &name,
+        kind: args.kind.map(Into::into),
+        modified,
+    };
+    let bad = names.read(&source, bytes, |lines| progress.show(&name, lines))?;
+    progress.clear();
+    report_bad_lines(&name, &bad);
+    Ok(bad.count)
+}
+
+fn push_text(pushed: Option<&Pushed>, counts: NameCounts, lake: &str) -> String {
+    let Some(pushed) = pushed else {
+        return format!(
+            "No names to store: of {}, {} ended more than 14 days ago and {} did not start.\n",
+            records(counts.read),
+            counts.old,
+            counts.not_started
+        );
+    };
+    let place = one_line(lake);
+    let mut text = match pushed.is_repeated {
+        true => format!(
+            "The names of {} were stored in {place} before.\n",
+            records(pushed.records as u64)
+        ),
+        false => format!(
+            "Stored the names of {} in {place} as {}.\n",
+            records(pushed.records as u64),
+            pushed.key
+        ),
+    };
+    let left_out = [
+        (pushed.left_out as u64, "exceed the limit of a push"),
+        (counts.old, "ended more than 14 days ago"),
+        (counts.not_started, "did not start"),
+    ];
+    for (count, why) in left_out.into_iter().filter(|(count, _)| *count > 0) {
+        text.push_str(&format!("Left out: {count} that {why}.\n"));
+    }
+    text
+}
+
+fn records(count: u64) -> String {
+    counted(
+        usize::try_from(count).unwrap_or(usize::MAX),
+        "record",
+        "records",
+    )
+}
+
+fn push_json(pushed: Option<&Pushed>, counts: NameCounts, skipped: u64) -> Value {
+    json!({
+        "schema": "ebb.names_push/1",
+        "key": pushed.map(|pushed| &pushed.key),
+        "stored": pushed.map_or(0, |pushed| pushed.records),
+        "is_repeated": pushed.is_some_and(|pushed| pushed.is_repeated),
+        "read": counts.read,
+        "left_out_old": counts.old,
+        "left_out_not_started": counts.not_started,
+        "left_out_limit": pushed.map_or(0, |pushed| pushed.left_out),
+        "skipped_lines": skipped,
+        "deleted_objects": pushed.map_or(0, |pushed| pushed.deleted),
+        "merged_objects": pushed.map_or(0, |pushed| pushed.merged),
+    })
+}
+
+fn json_text(value: &Value) -> Result<String> {
+    let text = serde_json::to_string_pretty(value).context("failed to write JSON")?;
+    Ok(format!("{}\n", safe_text::json(&text)))
+}
+
+pub(super) fn explain(args: &ExplainArgs, zone: &Zone) -> Result<Outcome> {
+    let (explained, gaps) = scan::runtime()?.block_on(async {
+        let site = Site::open(&args.lake).await?;
+        let config = Config {
+            policy: match &args.policy {
+                Some(path) => crate::policy::read(path)?,
+                None => run::policy(site.objects(), POLICY_KEY).await?,
+            },
+            shard: Shard::ONLY,
+            limits: Limits::default(),
+        };
+        let account = Account {
+            inventory: &NoCloud,
+            metrics: None,
+            bill: None,
+            markets: None,
+            prices: None,
+            regions: &[],
+        };
+        let ports = site.ports(account, Channels::default());
+        let wanted = (args.task.as_str(), MAX_TASKS);
+        let explained = run::explain_task(&ports, &config, wanted, Timestamp::now()).await;
+        anyhow::Ok(explained?)
+    })?;
+    for gap in &gaps {
+        eprintln!("ebb: {}: {}", gap.scope, gap.reason);
+    }
+    if explained.is_empty() {
+        bail!(
+            "no task {} in the state or in the lake\n  `ebb sweep` reads what the probes sent",
+            one_line(&args.task)
+        );
+    }
+    let text = match args.format {
+        NamesFormat::Table => explained.iter().map(|one| task_text(one, zone)).collect(),
+        NamesFormat::Json => json_text(&json!({
+            "schema": "ebb.names/1",
+            "tasks": explained,
+        }))?,
+    };
+    output::print(&text)?;
+    Ok(Outcome::Done)
+}
+
+fn task_text(one: &NameExplanation, zone: &Zone) -> String {
+    let mut text = format!(
+        "{} on {}, {}: step {} by {}\n",
+        one_line(&one.task),
+        one.node,
+        span(zone, one.from, one.until),
+        one_line(&one.step),
+        one.source
+    );
+    for source in &one.sources {
+        let step = source.step.as_deref().map_or("-".to_owned(), one_line);
+        text.push_str(&format!("  {:<16}{step}\n", source.source));
+    }
+    for record in &one.records {
+        text.push_str(&format!(
+            "  {}: {}, {}\n",
+            record.source,
+            record.name.as_str(),
+            span(zone, record.from, record.until)
+        ));
+    }
+    if one.records_disagree {
+        text.push_str("  The records name different steps, so they are not used.\n");
+    }
+    text
+}
+
+fn span(zone: &Zone, from: Timestamp, until: Timestamp) -> String {
+    format!("{} to {}", zone.minute(from), zone.minute(until))
+}
