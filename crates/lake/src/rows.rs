@@ -35,7 +35,7 @@ pub struct RowError {
     /// The row: `node/boot/probe start/sequence`, or a finding's id.
     pub row: String,
     /// The error in it.
-    pub source: ColumnError,
+    pub source: Box<ColumnError>,
 }
 
 /// Why rows or columns could not be converted.
@@ -81,7 +81,7 @@ pub(crate) trait Record: Sized {
     fn to_row(&self) -> Result<Self::Row, RowError> {
         self.put().map_err(|source| RowError {
             row: self.name(),
-            source,
+            source: Box::new(source),
         })
     }
 
@@ -100,7 +100,12 @@ pub(crate) trait Record: Sized {
     fn unpack(batch: &RecordBatch) -> Result<Vec<Self>, RowsError> {
         let record = |row| {
             let name = Self::name_row(&row);
-            Self::get(row).map_err(|source| RowsError::Row(RowError { row: name, source }))
+            Self::get(row).map_err(|error| {
+                RowsError::Row(RowError {
+                    row: name,
+                    source: Box::new(error),
+                })
+            })
         };
         Self::Row::read(batch)?.into_iter().map(record).collect()
     }

@@ -64,8 +64,8 @@ pub(super) fn snakemake_arguments(input: &[u8]) -> Outcome {
 pub(super) fn arguments() -> Vec<Vec<u8>> {
     let start = "/opt/bin/python3\0-m\0snakemake\0--snakefile\0/p/Snakefile\0--target-jobs\0";
     let ends = [
-        "map:sample=S1,n=\"1,2\"\0--allowed-rules\0map\0--attempt\01\0--mode\0remote",
-        "a:\0b:s=x\0--allowed-rules\0b\0a\0--local-groupid\09295d96b\0--attempt\02",
+        "map:sample=S1,n=\"1,2\"\0--allowed-rules\0map\0--attempt\x001\0--mode\0remote",
+        "a:\0b:s=x\0--allowed-rules\0b\0a\0--local-groupid\x009295d96b\0--attempt\x002",
     ];
     ends.map(|end| format!("{start}{end}").into_bytes())
         .to_vec()

@@ -185,6 +185,7 @@ mod tests {
     }
 
     /// The arguments as Snakemake 7.32.4, 8.30.0 and 9.27.1 passed them; only their end is cut.
+    #[expect(clippy::too_many_lines, reason = "a table of cases")]
     #[test]
     fn a_job_is_named_by_the_arguments_of_each_version() {
         let check = |arguments: &[&str], expect: &str| {

@@ -121,7 +121,7 @@ impl<'a> RecordIndex<'a> {
                 return Recorded::Disagreement;
             }
             (Some(exact), _) => Some((*exact, NameForm::Exact)),
-            (None, Some(shortened)) => known.find_grid(*shortened),
+            (None, Some(shortened)) => known.find_grid(shortened),
             (None, None) => None,
         };
         let text = |value: fn(&TaskRecord) -> Option<&RecordText>| {

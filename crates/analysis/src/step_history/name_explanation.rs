@@ -111,7 +111,7 @@ mod tests {
         let [by_job] = &explain("7")[..] else {
             panic!("one task: {:?}", explain("7"))
         };
-        assert_eq!(explain("7.batch"), [by_job.clone()]);
+        assert_eq!(explain("7.batch"), std::slice::from_ref(by_job));
         assert_eq!(
             (by_job.step.as_str(), by_job.source),
             ("align", StepNameSource::Record)
