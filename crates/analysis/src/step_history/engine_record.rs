@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_model::advice::step::NameForm;
 use ebb_model::inventory::batch::job::Job;
-use ebb_model::task_record::{RecordText, TaskKey, TaskRecord};
+use ebb_model::task_record::{RecordSource, RecordText, TaskKey, TaskRecord};
 use ebb_telemetry::step::{PlacedStep, StepKind};
 use ebb_telemetry::units::CpuTime;
 
@@ -69,8 +69,9 @@ impl<'a> RecordIndex<'a> {
         Self { by_key }
     }
 
-    /// The records of a task, those with its id first. A Slurm job of Nextflow has a work folder,
-    /// whose record in the trace has the exact name.
+    /// The records of a task, those with its id first. A Slurm job that Nextflow submitted has a work
+    /// folder, whose record in the trace has the exact name. Other jobs may be submitted from the
+    /// same folder, so only the trace names it.
     pub(crate) fn of_task(&self, step: &PlacedStep, job: Option<&Job>) -> Vec<&'a TaskRecord> {
         let Some(key) = key_of(step, job).filter(|_| !self.by_key.is_empty()) else {
             return Vec::new();
@@ -78,6 +79,7 @@ impl<'a> RecordIndex<'a> {
         let mut found = self.overlapping(&key, step);
         let folders: BTreeSet<&TaskKey> = found
             .iter()
+            .filter(|record| record.form == NameForm::NextflowJob)
             .flat_map(|record| &record.keys)
             .filter(|other| matches!(other, TaskKey::NextflowTask(_)) && **other != key)
             .collect();
@@ -92,8 +94,10 @@ impl<'a> RecordIndex<'a> {
     }
 
     fn overlapping(&self, key: &TaskKey, step: &PlacedStep) -> Vec<&'a TaskRecord> {
+        let is_folder = matches!(key, TaskKey::NextflowTask(_));
         let records = self.by_key.get(key).into_iter().flatten().copied();
         records
+            .filter(|record| !is_folder || record.source == RecordSource::NextflowTrace)
             .filter(|record| record.overlaps(step.started_at, step.observed_at))
             .collect()
     }
@@ -203,7 +207,6 @@ impl<'a> SlurmSteps<'a> {
 
 #[cfg(test)]
 mod tests {
-    use ebb_model::task_record::RecordSource;
     use ebb_model::task_record::testing::slurm_record;
     use ebb_telemetry::testing::placed_step;
     use jiff::SignedDuration;
@@ -275,6 +278,25 @@ mod tests {
             trace("ab/cdef12", "RNA:SORT"),
         ];
         assert_eq!(find(&records, &slurm("7.0")), Recorded::Disagreement);
+    }
+
+    #[test]
+    fn jobs_from_one_work_folder_do_not_name_each_other() {
+        let mut nested = slurm_record("8", "many");
+        nested.keys.extend(TaskKey::nextflow_task("ab/cdef12"));
+        let records = [
+            nextflow_job("7", "RNA_ALIGN", Some("ab/cdef12")),
+            nested,
+            trace("ab/cdef12", "RNA:ALIGN"),
+        ];
+        let align = Some(("RNA:ALIGN", NameForm::Exact));
+        assert_eq!(step(&records, &slurm("7.0")), align);
+        assert_eq!(
+            step(&records, &slurm("8.0")),
+            Some(("many", NameForm::Exact))
+        );
+        let local = task(StepKind::NextflowTask, "ab/cdef12");
+        assert_eq!(step(&records, &local), align);
     }
 
     #[test]
