@@ -253,6 +253,10 @@ fn pairs(expect: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.collect()
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "one story from the jobs to the report"
+)]
 fn jobs_have_the_names_that_squeue_and_the_trace_contain() {
     check_machine();
     let (probe, _) = (program("ebb-probe"), program("ebb"));
