@@ -1,6 +1,6 @@
 //! The step of a task: the process or rule of which it is one execution. The best source decides.
-//! Sources are a label, a tag, a rule of the policy, a record of the engine, the name of its Batch
-//! job, its job definition, and the name that the probe read.
+//! In order, these are a label, a tag, a rule of the policy and a record of the engine. The name of
+//! its Batch job, its job definition and the name that the probe read follow.
 //!
 //! Some names only number a task, such as a job id or the hash of a work folder. Each task would be
 //! a step of its own. The executables that did the work name the step then.
