@@ -420,7 +420,7 @@ class Settings(unittest.TestCase):
             if rule["noncurrent_version_expiration"]
         }
         kept = {"config/": 90, "decisions/": 90}
-        brief = ("dead-letter/", "ingest/", "lake/", "reports/", "state/")
+        brief = ("dead-letter/", "ingest/", "lake/", "names/", "reports/", "state/")
         self.assertEqual(ends, kept | dict.fromkeys(brief, 1))
         markers = {
             rule["filter"][0]["prefix"]
