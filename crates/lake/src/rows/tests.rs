@@ -1,6 +1,12 @@
 //! The columns are a contract: readers outside this project rely on every one.
 
+use std::time::Duration;
+
+use deltalake_core::arrow::array::{Int32Array, Int64Array, StringArray};
 use deltalake_core::arrow::datatypes::{DataType, FieldRef};
+use ebb_telemetry::step::StepDetail;
+use ebb_telemetry::testing::placed_step;
+use ebb_telemetry::units::CpuTime;
 use insta::assert_snapshot;
 
 use super::*;
@@ -37,6 +43,75 @@ fn steps_have_these_columns() {
 #[test]
 fn findings_have_these_columns() {
     assert_snapshot!(shown(Judged::fields()));
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_refused_by_the_path_of_its_column() {
+    let check = |change: fn(&mut PlacedStep), expect: &str| {
+        let mut step = placed_step(1, 1);
+        step.usage.detail = StepDetail::sample();
+        assert!(check_step(&step).is_ok());
+        change(&mut step);
+        let error = check_step(&step).expect_err(expect).source.to_string();
+        assert!(error.starts_with(expect), "{error}");
+    };
+    check(
+        |step| step.usage.cpu = CpuTime(u64::MAX),
+        "cpu_ns is 18446744073709551615, more than the maximum",
+    );
+    check(
+        |step| step.usage.detail.run_queue = Some(Duration::MAX),
+        "detail.run_queue_ns is ",
+    );
+    check(
+        |step| {
+            let states = step.usage.detail.states.values_mut();
+            states.for_each(|sampled| sampled.samples = 1 << 63);
+        },
+        "detail.states.samples is 9223372036854775808, ",
+    );
+}
+
+#[test]
+fn a_stored_value_of_no_known_version_is_refused_by_its_column() {
+    let check = |column: &str, stored: ArrayRef, expect: &str| {
+        let batch = PlacedStep::pack(&[placed_step(1, 1)]).expect("it fits");
+        let schema = batch.schema();
+        let mut columns = batch.columns().to_vec();
+        columns[schema.index_of(column).expect("a column")] = stored;
+        let batch = RecordBatch::try_new(schema, columns).expect("the same types");
+        match PlacedStep::unpack(&batch).expect_err(expect) {
+            RowsError::Row(error) => assert_eq!(error.source.to_string(), expect),
+            other => panic!("{other}"),
+        }
+    };
+    let text = |word: &str| Arc::new(StringArray::from(vec![word])) as ArrayRef;
+    let status = |value: Option<i32>| Arc::new(Int32Array::from(vec![value])) as ArrayRef;
+    check(
+        "end_state",
+        text("paused"),
+        "end_state has the unknown value 'paused'",
+    );
+    check(
+        "origin",
+        text("guessed"),
+        "origin has the unknown value 'guessed'",
+    );
+    check(
+        "exit_status",
+        status(None),
+        "exit_status is null, but another column requires it",
+    );
+    check(
+        "exit_status",
+        status(Some(256)),
+        "exit_status is 256, which is outside its range",
+    );
+    check(
+        "processes",
+        Arc::new(Int64Array::from(vec![-1])),
+        "processes is -1, which is outside its range",
+    );
 }
 
 const INTRODUCTION: &str = "\
