@@ -14,7 +14,7 @@ use ebb_telemetry::safe_text::one_line;
 use ebb_workflows::export::{Form, changed_steps};
 use ebb_workflows::import::pattern::{FileNaming, PathPattern};
 use ebb_workflows::import::snakefile::Snakefile;
-use ebb_workflows::import::{BadLines, Import, Kind, Source};
+use ebb_workflows::import::{BadLines, Import, ImportError, Kind, Source};
 use jiff::Timestamp;
 
 use crate::args::{ImportArgs, ImportKind, StepOrder, TuneFormat};
@@ -130,27 +130,18 @@ fn read(
     kind: Option<ImportKind>,
     progress: &mut ImportProgress,
 ) -> Result<()> {
-    let InputFile {
-        name,
-        bytes,
-        modified,
-    } = InputFile::open(path)?;
-    let source = Source {
-        path: &name,
-        kind: kind.map(Kind::from),
-        modified,
-    };
-    let bad = import.read(&source, bytes, |lines| progress.show(&name, lines))?;
-    progress.clear();
-    report_bad_lines(&name, &bad);
+    let file = InputFile::open(path)?;
+    file.read(kind, progress, |source, bytes, show| {
+        import.read(source, bytes, show)
+    })?;
     Ok(())
 }
 
 /// An opened file, or standard input for `-`.
 pub(crate) struct InputFile {
-    pub(crate) name: String,
-    pub(crate) bytes: Box<dyn Read>,
-    pub(crate) modified: Option<Timestamp>,
+    name: String,
+    bytes: Box<dyn Read>,
+    modified: Option<Timestamp>,
 }
 
 impl InputFile {
@@ -170,10 +161,34 @@ impl InputFile {
             modified: modified.and_then(|at| Timestamp::try_from(at).ok()),
         })
     }
+
+    /// Passes the file to `read` with a function that shows the number of lines read, and prints the
+    /// skipped lines. Returns their number.
+    pub(crate) fn read(
+        self,
+        kind: Option<ImportKind>,
+        progress: &mut ImportProgress,
+        read: impl FnOnce(
+            &Source<'_>,
+            Box<dyn Read>,
+            &mut dyn FnMut(u64),
+        ) -> Result<BadLines, ImportError>,
+    ) -> Result<u64> {
+        let source = Source {
+            path: &self.name,
+            kind: kind.map(Kind::from),
+            modified: self.modified,
+        };
+        let mut show = |lines| progress.show(&self.name, lines);
+        let bad = read(&source, self.bytes, &mut show)?;
+        progress.clear();
+        report_bad_lines(&self.name, &bad);
+        Ok(bad.count)
+    }
 }
 
 /// Names the first skipped lines, and counts the others by problem.
-pub(crate) fn report_bad_lines(name: &str, bad: &BadLines) {
+fn report_bad_lines(name: &str, bad: &BadLines) {
     for line in bad.first.iter().take(NAMED_LINES) {
         eprintln!("ebb: {name}:{line}; skipped");
     }

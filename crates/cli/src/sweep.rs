@@ -3,6 +3,9 @@
 #[cfg(feature = "sweep")]
 mod at;
 
+#[cfg(feature = "sweep")]
+pub(crate) use at::open;
+
 use anyhow::Result;
 
 use crate::args::SweepArgs;

@@ -64,7 +64,7 @@ pub struct BillingExport {
 
 /// How complete the cost of a day is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
+enum Completeness {
     /// The file contains rows of the day before and of a later day than the next.
     Whole,
     /// The day ended less than 24 hours ago.
@@ -96,7 +96,7 @@ impl BillingExport {
     }
 
     /// The two weeks before the day of `to`, whose cost is not yet complete.
-    fn days(&self, to: Timestamp) -> impl Iterator<Item = (&Date, &Day, Known)> {
+    fn days(&self, to: Timestamp) -> impl Iterator<Item = (&Date, &Day, Completeness)> {
         let today = to.to_zoned(TimeZone::UTC).date();
         let first = today.saturating_sub(DAYS.days());
         let newest = self.bill.newest.unwrap_or(Timestamp::MIN).min(to);
@@ -106,12 +106,12 @@ impl BillingExport {
             let end = date.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok()?;
             let closes = end.timestamp().checked_add(CLOSES_AFTER).ok()?;
             let is_first = oldest == Some(date);
-            let known = match closes <= newest {
-                true if !is_first => Known::Whole,
-                false if !is_first && closes > to => Known::Open,
-                _ => Known::Part,
+            let completeness = match closes <= newest {
+                true if !is_first => Completeness::Whole,
+                false if !is_first && closes > to => Completeness::Open,
+                _ => Completeness::Part,
             };
-            Some((date, day, known))
+            Some((date, day, completeness))
         })
     }
 }
@@ -120,8 +120,11 @@ impl BillingExport {
 impl BillSource for BillingExport {
     async fn by_resource(&self, to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
         let mut costs: BTreeMap<NodeId, ResourceCost> = BTreeMap::new();
-        for (date, day, known) in self.days(to) {
-            for (node, nanos) in day.by_node.iter().filter(|_| known != Known::Part) {
+        let days = self
+            .days(to)
+            .filter(|(.., completeness)| *completeness != Completeness::Part);
+        for (date, day, _) in days {
+            for (node, nanos) in &day.by_node {
                 let by_day = &mut costs.entry(node.clone()).or_default().by_day;
                 by_day.insert(date.to_string(), usd(*nanos));
             }
@@ -130,15 +133,17 @@ impl BillSource for BillingExport {
     }
 
     async fn by_day(&self, to: Timestamp, _tags: &[String]) -> CloudResult<Vec<BilledDay>> {
-        let days = self.days(to).filter(|(.., known)| *known != Known::Part);
-        let days = days.map(|(date, day, known)| {
+        let days = self
+            .days(to)
+            .filter(|(.., completeness)| *completeness != Completeness::Part);
+        let days = days.map(|(date, day, completeness)| {
             let by_service = in_dollars(&day.by_service);
             let by_tag = day.by_tag.iter();
             BilledDay {
                 day: date.to_string(),
                 total: by_service.values().copied().sum(),
                 of_machines: Some(day.by_node.values().map(|nanos| usd(*nanos)).sum()),
-                estimated: known == Known::Open,
+                estimated: completeness == Completeness::Open,
                 by_service,
                 by_tag: by_tag
                     .map(|(tag, by_value)| (tag.clone(), in_dollars(by_value)))
@@ -158,7 +163,10 @@ impl BillSource for BillingExport {
         let mut gap = |scope: String, reason: &str| {
             gaps.push(Gap::new(scope, reason.to_owned()));
         };
-        for (date, ..) in self.days(to).filter(|(.., known)| *known == Known::Part) {
+        for (date, ..) in self
+            .days(to)
+            .filter(|(.., completeness)| *completeness == Completeness::Part)
+        {
             gap(
                 format!("{file}: {date}"),
                 "the export contains only a part of this day; export more days",

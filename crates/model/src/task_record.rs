@@ -256,7 +256,7 @@ impl TryFrom<UncheckedRecord> for TaskRecord {
     }
 }
 
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing {
     //! Records for tests.
 
@@ -315,20 +315,11 @@ mod tests {
     }
 
     fn record() -> TaskRecord {
-        let text = RecordText::new("align").expect("a name");
         let at = |second| Timestamp::from_second(second).expect("a time");
         TaskRecord {
-            source: RecordSource::Sacct,
-            keys: vec![TaskKey::SlurmJob("7".to_owned())],
-            step: text.clone(),
-            form: NameForm::Exact,
-            name: text,
-            sample: None,
-            attempt: None,
-            run: None,
-            pipeline: None,
             from: at(10_000),
             until: at(20_000),
+            ..testing::slurm_record("7", "align")
         }
     }
 

@@ -101,6 +101,20 @@ pub struct Ports<'a> {
     pub channels: Channels<'a>,
 }
 
+impl<'a> Ports<'a> {
+    fn folder(&self, config: &'a Config) -> Folder<'a> {
+        Folder {
+            queue: self.queue,
+            dead_letters: self.dead_letters,
+            objects: self.objects,
+            truth: self.truth,
+            activity: &config.policy.activity,
+            shard: config.shard,
+            limits: config.limits,
+        }
+    }
+}
+
 /// The settings of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -200,15 +214,7 @@ pub async fn sweep(
     deadline: &Deadline,
     now: &(dyn Fn() -> Timestamp + Send + Sync),
 ) -> Result<Summary, SweepError> {
-    let folder = Folder {
-        queue: ports.queue,
-        dead_letters: ports.dead_letters,
-        objects: ports.objects,
-        truth: ports.truth,
-        activity: &config.policy.activity,
-        shard: config.shard,
-        limits: config.limits,
-    };
+    let folder = ports.folder(config);
     let (mut work, folding) = folder.fold(deadline, now).await?;
     let at = now();
     if !config.shard.reports() {
@@ -295,15 +301,7 @@ pub async fn explain_task(
     (task, most): (&str, usize),
     now: Timestamp,
 ) -> Result<(Vec<NameExplanation>, Vec<Gap>), SweepError> {
-    let folder = Folder {
-        queue: ports.queue,
-        dead_letters: ports.dead_letters,
-        objects: ports.objects,
-        truth: ports.truth,
-        activity: &config.policy.activity,
-        shard: config.shard,
-        limits: config.limits,
-    };
+    let folder = ports.folder(config);
     let work = Work::open(&folder).await?;
     let others = Others::read(&folder, &work).await?;
     let (finished, gap) = finished(ports.truth, now).await?;

@@ -2,7 +2,7 @@
 //! place of an object store.
 
 use async_trait::async_trait;
-use ebb_cloud::ports::{CloudError, CloudResult, InventorySource};
+use ebb_cloud::ports::{BillSource, CloudError, CloudResult, InventorySource};
 use ebb_cloud::store::StoreError;
 use ebb_cloud::store::objects::StoreObjects;
 use ebb_cloud::store::queue::ObjectQueue;
@@ -71,9 +71,20 @@ impl Site {
     }
 }
 
-/// An account without a cloud: a sweep sees only the data of probes.
+/// An account without a cloud: a sweep sees only the data of probes and the bill.
+pub fn account_without_cloud(bill: Option<&dyn BillSource>) -> Account<'_> {
+    Account {
+        inventory: &NoCloud,
+        metrics: None,
+        bill,
+        markets: None,
+        prices: None,
+        regions: &[],
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoCloud;
+struct NoCloud;
 
 #[async_trait]
 impl InventorySource for NoCloud {

@@ -221,17 +221,21 @@ struct Sink<'a> {
     bad: &'a mut BadLines,
 }
 
-impl Sink<'_> {
+impl<'a> Sink<'a> {
     fn file(&self) -> &str {
         self.file
     }
 
-    fn take(&mut self, line: u64, record: Result<Record, BadLine>) {
-        let origin = Origin {
+    fn origin(&self, line: u64) -> Origin<'a> {
+        Origin {
             file: self.file,
             source: self.source,
             line,
-        };
+        }
+    }
+
+    fn take(&mut self, line: u64, record: Result<Record, BadLine>) {
+        let origin = self.origin(line);
         let taken = record.and_then(|record| {
             let taken = self.destination.take(&origin, record);
             taken.map_err(|refusal| refusal.at(line))
@@ -243,11 +247,7 @@ impl Sink<'_> {
 
     /// The same for a task that still runs.
     fn take_open(&mut self, line: u64, record: Record) {
-        let origin = Origin {
-            file: self.file,
-            source: self.source,
-            line,
-        };
+        let origin = self.origin(line);
         if let Err(refusal) = self.destination.take_open(&origin, record) {
             self.bad.add(refusal.at(line));
         }

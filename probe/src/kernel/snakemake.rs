@@ -191,186 +191,66 @@ mod tests {
         let check = |arguments: &[&str], expect: &str| {
             assert_eq!(shown(arguments), expect, "{arguments:?}");
         };
-        let with = |tail: &[&'static str]| {
-            let mut all = vec![
-                "/opt/bin/python3",
-                "-m",
-                "snakemake",
-                "--snakefile",
-                "/p/Snakefile",
-            ];
-            all.extend(tail);
-            all
+        let with = |tail: &str, expect: &str| {
+            let all = format!("/opt/bin/python3|-m|snakemake|--snakefile|/p/Snakefile|{tail}");
+            check(&all.split('|').collect::<Vec<_>>(), expect);
         };
         // Version 7, a local job with `run:` and a job of `--cluster`.
-        check(
-            &with(&[
-                "--target-jobs",
-                "rr:s=A,n=1",
-                "--allowed-rules",
-                "rr",
-                "--cores",
-                "4",
-                "--attempt",
-                "1",
-                "--force-use-threads",
-                "--quiet",
-                "--force",
-                "--rerun-triggers",
-                "code",
-                "params",
-                "--mode",
-                "1",
-            ]),
+        with(
+            "--target-jobs|rr:s=A,n=1|--allowed-rules|rr|--cores|4|--attempt|1|\
+             --force-use-threads|--quiet|--force|--rerun-triggers|code|params|--mode|1",
             r#"rr(s="A" n="1") #1"#,
         );
-        check(
-            &with(&[
-                "--target-jobs",
-                "rr:s=it's b,n=2",
-                "--allowed-rules",
-                "rr",
-                "--cores",
-                "all",
-                "--attempt",
-                "3",
-                "--force-use-threads",
-                "--resources",
-                "mem_mb=1000",
-                "--wait-for-files",
-                "/p/.snakemake/tmp.1v_vjws2",
-                "--mode",
-                "2",
-            ]),
+        with(
+            "--target-jobs|rr:s=it's b,n=2|--allowed-rules|rr|--cores|all|--attempt|3|\
+             --force-use-threads|--resources|mem_mb=1000|--wait-for-files|\
+             /p/.snakemake/tmp.1v_vjws2|--mode|2",
             r#"rr(s="it's b" n="2") #3"#,
         );
         // Version 7 does not quote a comma.
-        check(
-            &with(&[
-                "--target-jobs",
-                "rr:s=x,y,n=1",
-                "--attempt",
-                "1",
-                "--mode",
-                "1",
-            ]),
+        with(
+            "--target-jobs|rr:s=x,y,n=1|--attempt|1|--mode|1",
             r#"rr(s="x,y" n="1") #1"#,
         );
         // Versions 8 and 9.
-        check(
-            &with(&[
-                "--target-jobs",
-                "rr:s=\"x,y\",n=1",
-                "--allowed-rules",
-                "rr",
-                "--cores",
-                "4",
-                "--attempt",
-                "1",
-                "--force-use-threads",
-                "--force",
-                "--target-files-omit-workdir-adjustment",
-                "--max-inventory-time",
-                "0",
-                "--local-storage-prefix",
-                "base64//LnNuYWtl",
-                "--quiet",
-                "progress",
-                "rules",
-                "host",
-                "--mode",
-                "subprocess",
-                "--local-groupid",
-                "local",
-            ]),
+        with(
+            "--target-jobs|rr:s=\"x,y\",n=1|--allowed-rules|rr|--cores|4|--attempt|1|\
+             --force-use-threads|--force|--target-files-omit-workdir-adjustment|\
+             --max-inventory-time|0|--local-storage-prefix|base64//LnNuYWtl|--quiet|\
+             progress|rules|host|--mode|subprocess|--local-groupid|local",
             r#"rr(s="x,y" n="1") #1"#,
         );
         // A group of jobs, and a job of it that has its own process.
-        check(
-            &with(&[
-                "--target-jobs",
-                "ga:",
-                "gb:",
-                "--allowed-rules",
-                "gb",
-                "ga",
-                "--local-groupid",
-                "9295d96b-eb41-5dce-b615-086880f56b08",
-                "--cores",
-                "all",
-                "--attempt",
-                "1",
-                "--wait-for-files",
-                "/p/.snakemake/tmp.kj6yubph",
-                "--mode",
-                "remote",
-            ]),
+        with(
+            "--target-jobs|ga:|gb:|--allowed-rules|gb|ga|--local-groupid|\
+             9295d96b-eb41-5dce-b615-086880f56b08|--cores|all|--attempt|1|--wait-for-files|\
+             /p/.snakemake/tmp.kj6yubph|--mode|remote",
             "unnamed",
         );
-        check(
-            &with(&[
-                "--target-jobs",
-                "gb:",
-                "--allowed-rules",
-                "gb",
-                "--cores",
-                "2",
-                "--attempt",
-                "1",
-                "--force-use-threads",
-                "--mode",
-                "subprocess",
-                "--local-groupid",
-                "9295d96b-eb41-5dce-b615-086880f56b08",
-            ]),
+        with(
+            "--target-jobs|gb:|--allowed-rules|gb|--cores|2|--attempt|1|\
+             --force-use-threads|--mode|subprocess|--local-groupid|\
+             9295d96b-eb41-5dce-b615-086880f56b08",
             "gb() #1",
         );
         // The batch step of a Slurm job and the step that does the work; version 7 and version 9.
-        check(
-            &with(&[
-                "--target-jobs",
-                "map:sample=A",
-                "--attempt",
-                "1",
-                "--slurm-jobstep",
-                "--mode",
-                "2",
-            ]),
+        with(
+            "--target-jobs|map:sample=A|--attempt|1|--slurm-jobstep|--mode|2",
             "delegation",
         );
-        check(
-            &with(&[
-                "--target-jobs",
-                "map:sample=A",
-                "--attempt",
-                "1",
-                "--executor",
-                "slurm-jobstep",
-                "--jobs",
-                "1",
-                "--mode",
-                "remote",
-            ]),
+        with(
+            "--target-jobs|map:sample=A|--attempt|1|--executor|slurm-jobstep|--jobs|1|\
+             --mode|remote",
             "delegation",
         );
-        check(
-            &with(&[
-                "--target-jobs",
-                "map:sample=A",
-                "--attempt",
-                "1",
-                "--mode",
-                "remote",
-            ]),
+        with(
+            "--target-jobs|map:sample=A|--attempt|1|--mode|remote",
             r#"map(sample="A") #1"#,
         );
-        check(&with(&["--executor", "slurm", "--jobs", "9"]), "workflow");
+        with("--executor|slurm|--jobs|9", "workflow");
         // Before 7.18 a target is a file.
-        check(
-            &with(&["out/a.bam", "--force", "--attempt", "1", "--mode", "2"]),
-            "unnamed",
-        );
-        check(&with(&["--cores", "4", "out/a.bam"]), "workflow");
+        with("out/a.bam|--force|--attempt|1|--mode|2", "unnamed");
+        with("--cores|4|out/a.bam", "workflow");
         check(&["python3", "-m", "snakemake"], "workflow");
         check(
             &["python3", "-m", "snakemake_wrapper", "--target-jobs", "a:"],

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::facts::Facts;
 use crate::step_history::engine_record::Recorded;
-use crate::step_history::step_name::SOURCES;
+use crate::step_history::step_name::{SOURCES, find_step_name};
 use crate::step_history::with_names;
 
 /// The names that all sources have for one task.
@@ -62,7 +62,7 @@ pub fn explain_names(
         wanted.sort_by_key(|one| (std::cmp::Reverse(one.step.observed_at), &one.step.usage.id));
         let wanted = wanted.into_iter().take(most);
         let explained = wanted.map(|one| {
-            let name = crate::step_history::step_name::find_step_name(one, context);
+            let name = find_step_name(one, context);
             let sources = SOURCES.iter().map(|(source, find)| SourceName {
                 source,
                 step: find(one, context).map(|name| name.text),

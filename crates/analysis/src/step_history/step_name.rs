@@ -169,8 +169,8 @@ pub(crate) const SOURCES: [(&str, NameFinder); 6] = [
 
 /// The name of the step of a task, from the best source that names it.
 pub(crate) fn find_step_name<'a>(task: &NamedTask<'a>, context: &NameContext<'_, 'a>) -> StepName {
-    let mut names = SOURCES.iter().map(|(_, find)| find(task, context));
-    names.find_map(|name| name).unwrap_or_else(|| {
+    let name = SOURCES.iter().find_map(|(_, find)| find(task, context));
+    name.unwrap_or_else(|| {
         let own = task.step.usage.name.as_str();
         let id = task.job.map_or(own, name_in_batch);
         StepName::exact(id, StepNameSource::Id)

@@ -4,23 +4,19 @@ use anyhow::{Context, Result, bail};
 use ebb_analysis::step_history::name_explanation::NameExplanation;
 use ebb_cloud::documents::task_records::{self, Pushed, RETENTION};
 use ebb_cloud::store::StoreObjects;
-use ebb_ingest::fold::folder::Limits;
 use ebb_notify::digest::Channels;
 use ebb_report::zone::Zone;
-use ebb_sweep::collect::account::Account;
-use ebb_sweep::run::{self, Config};
-use ebb_sweep::standalone::{NoCloud, POLICY_KEY, Site};
+use ebb_sweep::run;
+use ebb_sweep::standalone::account_without_cloud;
 use ebb_telemetry::safe_text::{self, counted, one_line};
-use ebb_telemetry::shard::Shard;
-use ebb_workflows::import::Source;
 use ebb_workflows::import::task_names::{NameCounts, NameSettings, TaskNames};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::args::names::{ExplainArgs, NamesFormat, PushArgs};
-use crate::import::{ImportProgress, InputFile, report_bad_lines};
+use crate::import::{ImportProgress, InputFile};
 use crate::output::{self, Outcome};
-use crate::scan;
+use crate::{scan, sweep};
 
 /// The most tasks that are explained.
 const MAX_TASKS: usize = 20;
@@ -36,7 +32,13 @@ pub(super) fn push(args: &PushArgs) -> Result<Outcome> {
     let mut progress = ImportProgress::new();
     let (mut failed, mut skipped) = (0, 0);
     for path in &args.files {
-        match read(&mut names, path, args, &mut progress) {
+        let file = InputFile::open(path);
+        let read = file.and_then(|file| {
+            file.read(args.kind, &mut progress, |source, bytes, show| {
+                names.read(source, bytes, show)
+            })
+        });
+        match read {
             Ok(bad_lines) => skipped += bad_lines,
             Err(error) => {
                 progress.clear();
@@ -75,29 +77,6 @@ pub(super) fn push(args: &PushArgs) -> Result<Outcome> {
     };
     output::print(&text)?;
     Ok(outcome)
-}
-
-/// Reads one file; returns the number of skipped lines.
-fn read(
-    names: &mut TaskNames,
-    path: &std::path::Path,
-    args: &PushArgs,
-    progress: &mut ImportProgress,
-) -> Result<u64> {
-    let InputFile {
-        name,
-        bytes,
-        modified,
-    } = InputFile::open(path)?;
-    let source = Source {
-        path: &name,
-        kind: args.kind.map(Into::into),
-        modified,
-    };
-    let bad = names.read(&source, bytes, |lines| progress.show(&name, lines))?;
-    progress.clear();
-    report_bad_lines(&name, &bad);
-    Ok(bad.count)
 }
 
 fn push_text(pushed: Option<&Pushed>, counts: NameCounts, lake: &str) -> String {
@@ -163,24 +142,8 @@ fn json_text(value: &Value) -> Result<String> {
 
 pub(super) fn explain(args: &ExplainArgs, zone: &Zone) -> Result<Outcome> {
     let (explained, gaps) = scan::runtime()?.block_on(async {
-        let site = Site::open(&args.lake).await?;
-        let config = Config {
-            policy: match &args.policy {
-                Some(path) => crate::policy::read(path)?,
-                None => run::policy(site.objects(), POLICY_KEY).await?,
-            },
-            shard: Shard::ONLY,
-            limits: Limits::default(),
-        };
-        let account = Account {
-            inventory: &NoCloud,
-            metrics: None,
-            bill: None,
-            markets: None,
-            prices: None,
-            regions: &[],
-        };
-        let ports = site.ports(account, Channels::default());
+        let (site, config) = sweep::open(&args.lake, args.policy.as_deref()).await?;
+        let ports = site.ports(account_without_cloud(None), Channels::default());
         let wanted = (args.task.as_str(), MAX_TASKS);
         let explained = run::explain_task(&ports, &config, wanted, Timestamp::now()).await;
         anyhow::Ok(explained?)

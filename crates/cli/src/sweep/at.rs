@@ -1,6 +1,6 @@
 //! The ports of `ebb sweep`, from arguments and environment variables.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,9 +11,8 @@ use ebb_ingest::fold::folder::Limits;
 use ebb_notify::digest::{Addresses, Channels};
 use ebb_notify::slack::SlackChat;
 use ebb_notify::webhook::SignedWebhook;
-use ebb_sweep::collect::account::Account;
 use ebb_sweep::run::{self, Config};
-use ebb_sweep::standalone::{NoCloud, POLICY_KEY, Site};
+use ebb_sweep::standalone::{POLICY_KEY, Site, account_without_cloud};
 use ebb_telemetry::shard::Shard;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -25,16 +24,22 @@ use crate::billing;
 /// remains.
 const LONGEST: Duration = Duration::from_secs(300);
 
-pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
-    let site = Site::open(&args.lake).await?;
+/// Opens a place with the settings of its sweeps. The policy is `policy`, or else that of the place.
+pub(crate) async fn open(lake: &str, policy: Option<&Path>) -> Result<(Site, Config)> {
+    let site = Site::open(lake).await?;
     let config = Config {
-        policy: match &args.policy {
+        policy: match policy {
             Some(path) => crate::policy::read(path)?,
             None => run::policy(site.objects(), POLICY_KEY).await?,
         },
         shard: Shard::ONLY,
         limits: Limits::default(),
     };
+    Ok((site, config))
+}
+
+pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
+    let (site, config) = open(&args.lake, args.policy.as_deref()).await?;
     let told = SweepSettings::read(|name| std::env::var(name).ok())?;
     let chat = match &told.slack {
         Some(secret) => {
@@ -56,14 +61,7 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
     let tags = &config.policy.metrics.cost_tags;
     let bill = args.billing.as_deref().or(told.billing.as_deref());
     let bill = bill.map(|file| billing::read(file, tags)).transpose()?;
-    let account = Account {
-        inventory: &NoCloud,
-        metrics: None,
-        bill: bill.as_ref().map(|bill| bill as &dyn BillSource),
-        markets: None,
-        prices: None,
-        regions: &[],
-    };
+    let account = account_without_cloud(bill.as_ref().map(|bill| bill as &dyn BillSource));
     let channels = Channels {
         chat: chat.as_ref().map(|chat| chat as &dyn Chat),
         mail: mailer.zip(told.email.as_ref()),

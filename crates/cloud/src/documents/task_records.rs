@@ -201,31 +201,22 @@ async fn tidy(
     pushed: &mut Pushed,
     now: Timestamp,
 ) -> Result<(), CloudError> {
-    let old = objects.list(PREFIX, None, MAX_LISTED).await?;
-    let oldest = format!("{PREFIX}{}", first_day(now));
-    let old: Vec<String> = old
-        .into_iter()
-        .map(|entry| entry.key)
-        .filter(|key| *key < oldest && day_of(key).is_some())
-        .collect();
+    let listed = objects.list(PREFIX, None, MAX_LISTED).await?;
+    let keys: Vec<String> = listed.into_iter().map(|entry| entry.key).collect();
+    let of = |is_wanted: &dyn Fn(Date) -> bool| -> Vec<String> {
+        let wanted = keys.iter().filter(|key| day_of(key).is_some_and(is_wanted));
+        wanted.cloned().collect()
+    };
+    let oldest = first_day(now);
+    let old = of(&|day| day < oldest);
     if !old.is_empty() {
         objects.delete(&old).await?;
         pushed.deleted = old.len();
     }
-    let Some(day) = day_of(&pushed.key) else {
-        return Ok(());
-    };
-    let of_day = objects
-        .list(&format!("{PREFIX}{day}/"), None, MAX_LISTED)
-        .await?;
+    let pushed_on = day_of(&pushed.key);
+    let of_day = of(&|day| Some(day) == pushed_on);
     if of_day.len() >= MERGE_FROM {
-        merge(
-            objects,
-            of_day.into_iter().map(|entry| entry.key),
-            pushed,
-            now,
-        )
-        .await?;
+        merge(objects, of_day, pushed, now).await?;
     }
     Ok(())
 }
@@ -234,7 +225,7 @@ async fn tidy(
 /// which changes nothing. An object that cannot be read, or that does not fit, stays.
 async fn merge(
     objects: &dyn Objects,
-    keys: impl Iterator<Item = String>,
+    keys: Vec<String>,
     pushed: &mut Pushed,
     now: Timestamp,
 ) -> Result<(), CloudError> {

@@ -162,7 +162,7 @@ fn local_jobs_are_tasks_of_the_workflow_that_started_them() {
     }
     aggregator.event(exec(process(73, 3_000, 70, ROOT_CGROUP, "sh")));
     aggregator.event(started(python(74, 3_100, 73, ROOT_CGROUP), job("run", "A")));
-    // What the job starts belongs to the job.
+    // A process that the job starts belongs to the job.
     aggregator.event(exec(process(75, 3_200, 74, ROOT_CGROUP, "bash")));
     let request = |pid, rule: &str| TaskLabels {
         pid: Some(pid),

@@ -148,6 +148,7 @@ fn last_day(facts: &Facts<'_>, node: ProbedNode<'_>, q: &mut RuleTrace) -> Optio
         to: latest.end,
     };
     let first = state.first_seen.max(instance.launched_at)?;
+    // A node that was never active is idle, which another rule reports.
     state.active_until?;
     let is_fresh = facts.now.duration_since(latest.end) <= policy.after().try_into().ok()?;
     let watched: Duration = latest.end.duration_since(first).try_into().ok()?;

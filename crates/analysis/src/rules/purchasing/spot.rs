@@ -154,7 +154,11 @@ fn judge_one(
     let sums = match sum_up(facts, known, tasks) {
         Ok(sums) => sums,
         Err(reason) => {
-            q.holds("What would its machines cost on spot?", (&reason, ""), None);
+            q.holds(
+                "What is the price of its machines on spot?",
+                (&reason, ""),
+                None,
+            );
             let name = Some(environment.name.as_str());
             let id = environment.id();
             return Some(Verdict::undetermined(KIND, &id, name, reason));
@@ -163,7 +167,7 @@ fn judge_one(
     let saved = UsdPerHour(sums.now.0 - sums.spot.0);
     let least = facts.policy.overprovisioned.min_saving();
     if !q.holds(
-        "What is the saving per month, including interruptions?",
+        "What is the saving per month after the cost of interruptions?",
         (saved.a_month(), format_args!("at least {least}")),
         saved.a_month() >= least,
     ) {
