@@ -13,7 +13,6 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use ebb_model::advice::Targets;
-use ebb_model::advice::step::StepAdvice;
 use ebb_model::finding::Finding;
 use ebb_model::finding_history::History;
 use ebb_model::inventory::instance::InstanceState;
@@ -59,11 +58,10 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         &targets,
         kept.get_or_init(|| facts.state.steps()),
     );
-    let ((nodes, nodes_left_out), (mut steps, steps_left_out)) = both(
+    let ((nodes, nodes_left_out), (steps, steps_left_out)) = both(
         || node_summaries::nodes(facts, &all.findings),
         || crate::advice::step::steps(facts, &profiles, &all.findings),
     );
-    without_bounds(&mut steps, &all.findings);
     let (timeline, ledger) = both(
         || timeline::of(facts, &all.findings),
         || cost_allocation::divide(facts, &profiles, &all.findings),
@@ -187,19 +185,6 @@ fn dearest_first(findings: &mut [Finding]) {
     findings.sort_by(|a, b| {
         (b.saving_or_zero(), a.id.as_str()).cmp(&(a.saving_or_zero(), b.id.as_str()))
     });
-}
-
-/// Removes the saving of a step if its finding has only an upper bound.
-fn without_bounds(steps: &mut [StepAdvice], findings: &[Finding]) {
-    let bounds = findings.iter().filter(|one| one.known_saving().is_none());
-    let bounds: BTreeSet<&str> = bounds.map(|one| one.id.as_str()).collect();
-    let of_bounds = steps.iter_mut().filter(|step| {
-        let finding = step.finding.as_deref();
-        finding.is_some_and(|id| bounds.contains(id))
-    });
-    for step in of_bounds {
-        step.saving_a_month = None;
-    }
 }
 
 /// Assigns our finding about the same resource to each second opinion, the greatest saving first.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ebb_model::cost::{Cost, PriceBasis};
 use ebb_model::inventory::instance::{Instance, Market};
-use ebb_model::policy::stated_price::StatedPrice;
+use ebb_model::policy::stated_price::{StatedIn, StatedPrice};
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::money::{Usd, UsdPerHour};
@@ -109,7 +109,10 @@ impl Facts<'_> {
         if let Some(stated) = self.policy.prices.iter().find(covers) {
             return Some(Price {
                 per_hour: stated.per_hour(),
-                basis: PriceBasis::Stated,
+                basis: match stated.source {
+                    StatedIn::Policy => PriceBasis::Stated,
+                    StatedIn::CommandLine => PriceBasis::CommandLine,
+                },
                 list,
                 as_of: None,
                 list_as_of,
@@ -195,6 +198,7 @@ mod tests {
                     per_hour: UsdPerHour::from_micros(micros),
                     as_of: None,
                     taken_back_ppm: None,
+                    taken_back_above_ppm: None,
                     own: None,
                 };
                 let spot = &mut world.inventory.markets.spot;

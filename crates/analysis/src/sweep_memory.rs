@@ -25,7 +25,15 @@ pub fn next_memory(facts: &Facts<'_>) -> Memory {
         });
         (id, again.unwrap_or(first))
     });
+    let addresses = facts.inventory.storage.addresses.values();
+    let unassociated = addresses.filter(|address| address.association.is_none());
+    let unassociated_since = unassociated.map(|address| {
+        let since = before.unassociated_since.get(&address.id);
+        (address.id.clone(), since.copied().unwrap_or(now))
+    });
     Memory {
+        first_sweep: before.first_sweep.or(Some(now)),
+        unassociated_since: unassociated_since.collect(),
         disconnected_since: disconnected_since.collect(),
         jobless: jobless.collect(),
     }

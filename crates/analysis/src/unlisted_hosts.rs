@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use crate::testing::World;
     use ebb_model::cost::PriceBasis;
-    use ebb_model::policy::stated_price::StatedPrice;
+    use ebb_model::policy::stated_price::{StatedIn, StatedPrice};
     use ebb_telemetry::arrival::Placed;
     use ebb_telemetry::money::{Usd, UsdPerHour};
     use ebb_telemetry::testing::{at, clock, heartbeat};
@@ -111,6 +111,7 @@ mod tests {
         world.policy.prices = vec![StatedPrice {
             node: "rack3-*".to_owned(),
             usd_micros_per_hour: 350_000,
+            source: StatedIn::Policy,
         }];
         let cost = world.verdict().expect("it is idle").cost.expect("stated");
         assert_eq!((cost.per_hour, cost.basis), (hour, PriceBasis::Stated));

@@ -177,10 +177,21 @@ impl Catalogue {
         told.and_then(of).or(built_in.and_then(of))
     }
 
-    /// When AWS returned the Fargate prices of a region. `None` if it did not: the built-in price
-    /// has no date.
-    pub fn fargate_told_at(&self, region: &Region) -> Option<Timestamp> {
-        self.fargate.get(region).and_then(|_| self.told_at(region))
+    /// When AWS returned the Fargate prices of a region, or the date of the catalogue that contains
+    /// the built-in price. `None` without a price.
+    pub fn fargate_as_of(&self, region: &Region, architecture: Architecture) -> Option<Timestamp> {
+        self.fargate(region, architecture)?;
+        let told = self
+            .fargate
+            .get(region)
+            .is_some_and(|told| match architecture {
+                Architecture::X86_64 => told.x86_64.is_some(),
+                Architecture::Arm64 => told.arm64.is_some(),
+            });
+        match told {
+            true => self.told_at(region),
+            false => self.built_at(),
+        }
     }
 }
 

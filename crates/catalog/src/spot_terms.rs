@@ -15,9 +15,13 @@ pub struct SpotTerms {
     #[serde(default)]
     pub as_of: Option<Timestamp>,
     /// Machines interrupted in a month, in parts per million: the upper end of the Spot Instance
-    /// Advisor's band. `None` if unknown.
+    /// Advisor's band. `None` if unknown, or if the band has no upper end.
     #[serde(default)]
     pub taken_back_ppm: Option<u32>,
+    /// The lower end of a band without an upper end, in parts per million: more machines than this
+    /// are interrupted in a month. `None` for any other band.
+    #[serde(default)]
+    pub taken_back_above_ppm: Option<u32>,
     /// The account's own interruptions; `None` if unknown.
     #[serde(default)]
     pub own: Option<OwnInterruptions>,

@@ -17,6 +17,8 @@ pub enum PriceBasis {
     Bill,
     /// The price that the policy states.
     Stated,
+    /// The price of the option `--price-per-hour`.
+    CommandLine,
     /// The list price of the built-in catalogue.
     ListPrice,
     /// The current spot price of the type in the cheapest zone of its region.
@@ -43,6 +45,7 @@ impl fmt::Display for PriceBasis {
         f.pad(match self {
             Self::Bill => "effective cost from the bill",
             Self::Stated => "price stated in the policy",
+            Self::CommandLine => "price of --price-per-hour",
             Self::ListPrice => "list price",
             Self::SpotPrice => "spot price in the cheapest zone",
             Self::ListPriceAsUpperBound => "on-demand price of spot machines",

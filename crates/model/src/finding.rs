@@ -285,6 +285,12 @@ impl Finding {
         (!cost.basis.is_bound()).then_some(cost.saving_a_month)
     }
 
+    /// An upper bound of the saving in a month; `None` when the saving is known, or no price is.
+    pub fn saving_bound(&self) -> Option<Usd> {
+        let cost = self.cost.as_ref()?;
+        cost.basis.is_bound().then_some(cost.saving_a_month)
+    }
+
     /// The saving in a month, or zero when no price is known; use it only for sorting.
     pub fn saving_or_zero(&self) -> Usd {
         self.cost

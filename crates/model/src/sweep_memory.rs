@@ -14,6 +14,13 @@ pub struct Memory {
     /// Containers that neither Batch nor ECS knew, by the resource id of their finding. There are
     /// at most as many as steps in the state.
     pub jobless: BTreeMap<String, Jobless>,
+    /// The first of the consecutive sweeps that found an Elastic IP address without an association,
+    /// by allocation id. EC2 does not report since when.
+    #[serde(default)]
+    pub unassociated_since: BTreeMap<String, Timestamp>,
+    /// The first sweep. What it found may have been so for any time before. `None` before it.
+    #[serde(default)]
+    pub first_sweep: Option<Timestamp>,
 }
 
 /// A container that neither Batch nor ECS knows.

@@ -5,7 +5,8 @@
 //! FOCUS requires columns of a usage row that the bill does not contain. Quantities, unit prices,
 //! SKUs, commitments, capacity reservations and invoices are null. An unknown account or provider
 //! is `unknown`, because FOCUS allows no null there. Names of accounts and regions are their ids.
-//! The bill is net and amortized, and so is `BilledCost`.
+//! The bill is net and amortized, and so is `BilledCost`. If the day of a bill is not a date, its
+//! rows have no periods, and their description begins with `error`.
 //!
 //! Source of the columns: FOCUS 1.2, "Columns"; extensions begin with `x_`.
 

@@ -2,8 +2,8 @@
 //! comes from `page`; the template escapes all of it.
 
 use ebb_model::report::Report;
-use minijinja::Environment;
-use minijinja::value::Serde;
+use minijinja::value::{Serde, Value};
+use minijinja::{Environment, HtmlEscape};
 use serde::Serialize;
 
 use crate::page::Page;
@@ -71,6 +71,7 @@ pub fn for_mail(page: &Page) -> String {
 
 fn fill(template: &str, page: &impl Serialize) -> String {
     let mut templates = Environment::new();
+    templates.add_filter("code", code);
     let sources = [
         ("report.html", include_str!("html/report.html")),
         ("style.css", include_str!("html/style.css")),
@@ -85,6 +86,23 @@ fn fill(template: &str, page: &impl Serialize) -> String {
         .get_template(template)
         .and_then(|found| found.render(Serde(page)))
         .expect("a page has every field that its template names")
+}
+
+/// Escapes a text. A part between two backticks, such as a command, becomes a `code` element.
+fn code(text: &str) -> Value {
+    let mut parts = text.split('`');
+    let mut html = HtmlEscape(parts.next().unwrap_or_default()).to_string();
+    while let Some(part) = parts.next() {
+        match parts.next() {
+            Some(after) => {
+                let (part, after) = (HtmlEscape(part), HtmlEscape(after));
+                html.push_str(&format!("<code>{part}</code>{after}"));
+            }
+            // A backtick without its pair is text.
+            None => html.push_str(&format!("`{}", HtmlEscape(part))),
+        }
+    }
+    Value::from_safe_string(html)
 }
 
 #[cfg(test)]
@@ -111,6 +129,31 @@ mod tests {
             "SIMULATED",
         ] {
             assert!(text.contains(expect), "no {expect} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn text_between_backticks_is_code_and_stays_escaped() {
+        let check = |text: &str, expect: &str| assert_eq!(code(text).to_string(), expect);
+        check(
+            "see `ebb scan --help`.",
+            "see <code>ebb scan --help</code>.",
+        );
+        check(
+            "`<b>` & `a`b`",
+            "<code>&lt;b&gt;</code> &amp; <code>a</code>b`",
+        );
+        check("", "");
+        let mut report = testing::small();
+        report.findings[0].remedy.advice = "Run `ebb doctor` there.".to_owned();
+        let page = html(&report, &Zone::utc());
+        let mail = for_mail(&Page::of(&report, &Zone::utc()));
+        for text in [page, mail] {
+            assert!(
+                text.contains("Run <code>ebb doctor</code> there."),
+                "{text}"
+            );
+            assert!(!text.contains('`'));
         }
     }
 

@@ -79,6 +79,7 @@ fn of_finding(finding: &Finding) -> Option<StepAdvice> {
         bound: Boundness::default(),
         offers: told.offers.clone(),
         saving_a_month: finding.known_saving(),
+        saving_at_most_a_month: finding.saving_bound(),
         finding: Some(finding.id.clone()),
     })
 }

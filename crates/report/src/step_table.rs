@@ -17,6 +17,7 @@ use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line, wrap};
 use ebb_telemetry::units::{HumanDuration, Share};
 
+use crate::page::money::bounded;
 use crate::plain_table;
 use crate::reason_codes::Reasons;
 
@@ -97,9 +98,17 @@ fn row(step: &StepAdvice) -> [String; 5] {
         request(step.asks),
         advice(step),
         chance(step),
-        step.saving_a_month
-            .map_or_else(|| "-".to_owned(), |saving| saving.to_string()),
+        saving(step),
     ]
+}
+
+/// Saving in a month; "at most" for an upper bound.
+fn saving(step: &StepAdvice) -> String {
+    match (step.saving_a_month, step.saving_at_most_a_month) {
+        (Some(saving), _) => bounded(saving, false),
+        (None, Some(bound)) => bounded(bound, true),
+        (None, None) => "-".to_owned(),
+    }
 }
 
 /// Recommended request as text of a table.

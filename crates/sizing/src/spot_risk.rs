@@ -100,6 +100,17 @@ pub fn interruptions(terms: &SpotTerms) -> Option<Interruptions> {
     }
 }
 
+/// The lowest interruption rate of a type in the highest band of the Spot Instance Advisor, which
+/// has no upper end; `None` for a type of another band. The real rate is higher.
+pub fn least_interruptions(terms: &SpotTerms) -> Option<Interruptions> {
+    let above = terms.taken_back_above_ppm?;
+    let least = Interruptions::from_monthly_share(f64::from(above) / 1e6)?;
+    Some(match terms.own {
+        Some(own) => least.and_own(own.count, own.machine_hours),
+        None => least,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -59,6 +59,7 @@ pub fn step(name: &str) -> StepAdvice {
         bound: Boundness::default(),
         offers: Offers::default(),
         saving_a_month: Some(Usd::from_micros(12_000_000)),
+        saving_at_most_a_month: None,
         finding: None,
     }
 }

@@ -121,6 +121,7 @@ pub fn advise_step(
         bound: find_bottleneck(profile, policy, catalogue),
         offers: Offers::default(),
         saving_a_month: None,
+        saving_at_most_a_month: None,
         finding: None,
     })
 }
@@ -241,7 +242,8 @@ pub(crate) fn steps(
         .collect();
     steps.sort_by(|a, b| {
         let order = |s: &StepAdvice| (s.step.clone(), s.region.clone(), s.account.clone());
-        (b.saving_a_month.cmp(&a.saving_a_month)).then_with(|| order(a).cmp(&order(b)))
+        let saving = |s: &StepAdvice| (s.saving_a_month, s.saving_at_most_a_month);
+        (saving(b).cmp(&saving(a))).then_with(|| order(a).cmp(&order(b)))
     });
     let left_out = steps.len().saturating_sub(MAX_STEPS);
     steps.truncate(MAX_STEPS);
@@ -288,7 +290,8 @@ fn told(
     advice.owner = newest.owner();
     if let Some(finding) = finding {
         advice.finding = Some(id);
-        advice.saving_a_month = finding.cost.as_ref().map(|cost| cost.saving_a_month);
+        advice.saving_a_month = finding.known_saving();
+        advice.saving_at_most_a_month = finding.saving_bound();
         if let Some(recommendation) = &finding.recommendation {
             advice.offers = recommendation.offers.clone();
         }

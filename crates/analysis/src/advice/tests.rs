@@ -238,6 +238,7 @@ fn on_spot(types: &[&str], percent: u64) -> World {
             per_hour: list.expect("it is sold").part(percent, 100),
             as_of: None,
             taken_back_ppm: Some(50_000),
+            taken_back_above_ppm: None,
             own: None,
         };
         spot.insert(kind(name), terms);
@@ -302,6 +303,7 @@ fn an_environment_is_told_with_what_it_may_start_and_spot_with_three_types_or_no
                 per_hour: list.expect("it is sold").part(20, 100),
                 as_of: None,
                 taken_back_ppm: Some(50_000),
+                taken_back_above_ppm: None,
                 own: None,
             };
             spot.insert(kind(name), terms);

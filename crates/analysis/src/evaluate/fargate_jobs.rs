@@ -115,9 +115,9 @@ fn one(facts: &Facts<'_>, job: &Job, market: Option<Market>) -> FargateJob {
         stopped_at: job.stopped_at,
         ran,
         market,
-        per_hour: price.as_ref().ok().copied(),
-        price_as_of: facts.catalogue.fargate_told_at(&job.region),
-        cost: price.as_ref().ok().map(|price| cost(*price, &spans)),
+        per_hour: price.as_ref().ok().map(|(price, _)| *price),
+        price_as_of: price.as_ref().ok().and_then(|(_, as_of)| *as_of),
+        cost: price.as_ref().ok().map(|(price, _)| cost(*price, &spans)),
         unpriced: price.err(),
         cpu: seen.and_then(|(cpu, _)| cpu),
         memory: seen.and_then(|(_, memory)| memory),
@@ -129,12 +129,12 @@ fn one(facts: &Facts<'_>, job: &Job, market: Option<Market>) -> FargateJob {
     }
 }
 
-/// List price of an hour. The error is the reason why the price is unknown.
+/// List price of an hour, and its date. The error is the reason why the price is unknown.
 fn price(
     facts: &Facts<'_>,
     job: &Job,
     (market, asks): (Option<Market>, SizedRequest),
-) -> Result<UsdPerHour, String> {
+) -> Result<(UsdPerHour, Option<Timestamp>), String> {
     match market {
         Some(Market::OnDemand) => {}
         Some(_) => return Err("the Fargate Spot price is unknown".to_owned()),
@@ -157,7 +157,8 @@ fn price(
         .cores
         .zip(asks.memory)
         .ok_or("the requested vCPUs and memory are unknown")?;
-    Ok(rates.of(cores, memory))
+    let as_of = facts.catalogue.fargate_as_of(&job.region, architecture);
+    Ok((rates.of(cores, memory), as_of))
 }
 
 /// Intervals in which its containers ran, one for each attempt. An ended attempt without an end

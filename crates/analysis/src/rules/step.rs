@@ -2,14 +2,18 @@
 //! At most one rule reports a task or step, the most urgent first. Otherwise the same hours would
 //! count twice.
 
+pub mod busy_neighbour;
 pub mod context;
+pub mod deviation;
 pub mod earlier_runs;
+pub mod expected_end;
 pub mod memory_pressure;
 pub mod out_of_memory;
 pub mod oversized;
 pub mod retry_storm;
 pub mod run_coverage;
 pub mod slow;
+pub mod slow_ended;
 pub mod spinning;
 pub mod stalled;
 pub mod starved;
@@ -33,11 +37,12 @@ type StepRule<S> = (
 );
 
 /// Rules about all tasks of one step, the most urgent first.
-fn of_steps<'s>() -> [StepRule<Step<'s>>; 3] {
+fn of_steps<'s>() -> [StepRule<Step<'s>>; 4] {
     [
         (FindingKind::OutOfMemoryStep, out_of_memory::judge),
         (FindingKind::RetryStorm, retry_storm::judge),
         (FindingKind::UnderprovisionedStep, undersized::judge),
+        (FindingKind::SlowStep, slow_ended::judge),
     ]
 }
 

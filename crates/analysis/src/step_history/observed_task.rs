@@ -9,7 +9,8 @@ use ebb_model::inventory::instance::Instance;
 use ebb_model::step_profile::Run;
 use ebb_sizing::cheapest_type::share_of_price;
 use ebb_telemetry::money::UsdPerHour;
-use ebb_telemetry::step::{PlacedStep, Requested};
+use ebb_telemetry::step::{PlacedStep, Requested, TaskState};
+use ebb_telemetry::units::Share;
 
 use crate::facts::Facts;
 use crate::step_history::engine_record::Recorded;
@@ -61,6 +62,16 @@ impl<'a> SeenRun<'a> {
             .observed
             .since(usage.last_progress)
             .unwrap_or_default()
+    }
+
+    /// Share of the sampled time in states that `is_one` accepts; `None` without samples.
+    pub(crate) fn share_of_states(&self, is_one: impl Fn(TaskState) -> bool) -> Option<Share> {
+        let states = &self.step.usage.detail.states;
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let all: Duration = states.values().map(|seen| seen.time).sum();
+        let ones = states.iter().filter(|(state, _)| is_one(**state));
+        let ones: Duration = ones.map(|(_, seen)| seen.time).sum();
+        Share::of(millis(ones), millis(all))
     }
 
     pub(crate) fn profiled(&self) -> Run {

@@ -74,6 +74,22 @@ pub(crate) fn run_beside(minutes: u64, cores: u64, change: impl Fn(&mut StepUsag
     })
 }
 
+/// A Slurm job next to a service.
+pub(crate) fn run_and_neighbour(
+    minutes: u64,
+    change: impl Fn(&mut StepUsage),
+    change_other: impl Fn(&mut StepUsage),
+) -> World {
+    of_steps(minutes, |observed_s| {
+        let mut mine = usage(StepKind::SlurmJob, observed_s);
+        change(&mut mine);
+        let mut other = usage(StepKind::Service, observed_s);
+        other.id.key = "other.service".into();
+        change_other(&mut other);
+        vec![mine, other]
+    })
+}
+
 fn of_steps(minutes: u64, steps: impl Fn(u64) -> Vec<StepUsage>) -> World {
     let mut world = World::with([instance(1)]);
     world.watch(1, 0, minutes, |minute, h| {

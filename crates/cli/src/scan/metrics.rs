@@ -162,6 +162,9 @@ mod tests {
         policy.prices = vec![StatedPrice::of_all(price)];
         let (report, explained) = scan(file.path(), Some("rack-2"), &policy).expect("it is read");
         assert_eq!(report.totals.waste_per_hour, price);
+        let cost = report.findings.first().and_then(|one| one.cost.as_ref());
+        let basis = cost.map(|cost| cost.basis.to_string());
+        assert_eq!(basis.as_deref(), Some("price of --price-per-hour"));
         assert!(explained.is_some_and(|e| e.findings.is_empty() && !e.checks.is_empty()));
     }
 

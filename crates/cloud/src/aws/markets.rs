@@ -175,6 +175,7 @@ fn cheapest(told: &SpotPrice, prices: &mut BTreeMap<InstanceType, SpotTerms>) {
         per_hour: UsdPerHour(price),
         as_of: told.timestamp().and_then(timestamp),
         taken_back_ppm: None,
+        taken_back_above_ppm: None,
         own: None,
     };
     let kept = prices.entry(kind).or_insert_with(|| terms.clone());

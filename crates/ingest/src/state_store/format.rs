@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::state_store::roles::Roles;
 
 /// Schema of the state; this program does not read any other schema.
-pub(crate) const SCHEMA: &str = "ebb.state/12";
+pub(crate) const SCHEMA: &str = "ebb.state/13";
 
 /// Folder of states and hourly activity.
 pub(crate) const FOLDER: &str = "state/v1/";
@@ -171,5 +171,116 @@ pub(crate) fn in_folder(Shard { index, of }: Shard, prefix: &str) -> String {
     match of {
         1 => format!("{FOLDER}{prefix}shard={index:02}.zst"),
         _ => format!("{FOLDER}of={of:02}/{prefix}shard={index:02}.zst"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use ebb_model::sweep_memory::Jobless;
+    use ebb_telemetry::heartbeat::node_signals::{GpuUse, Pressure};
+    use ebb_telemetry::identity::attested;
+    use ebb_telemetry::step::{
+        MemorySource, PeakMemory, Requested, StepDetail, StepUsage, ToolUsage,
+    };
+    use ebb_telemetry::testing::{at, clock, node, placed, placed_step, usage};
+    use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
+
+    use super::*;
+
+    /// The schema, and the digest of the stored form of a state with all its fields.
+    const STORED_FORM: (&str, u64) = ("ebb.state/13", 0);
+
+    #[test]
+    fn a_changed_stored_form_has_a_new_schema() {
+        let bytes = postcard::to_allocvec(&full()).expect("it is encoded");
+        let form = (SCHEMA, digest(&bytes));
+        assert_eq!(
+            form, STORED_FORM,
+            "The stored form of the state changed. A sweep would read states of the earlier form \
+             wrongly. If a release wrote states of this schema, raise SCHEMA. Then write the new \
+             schema and digest into STORED_FORM: {form:#x?}"
+        );
+    }
+
+    /// FNV-1a, which needs no crate and does not change with the Rust version.
+    fn digest(bytes: &[u8]) -> u64 {
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+
+    fn full_usage() -> StepUsage {
+        StepUsage {
+            peak_memory: Some(PeakMemory {
+                bytes: Bytes(3),
+                source: MemorySource::CgroupSampled,
+            }),
+            disk_read: Some(Bytes(5)),
+            disk_written: Some(Bytes(7)),
+            requested: Requested {
+                cores: Some(MilliCores(11)),
+                memory: Some(Bytes(13)),
+            },
+            tools: vec![ToolUsage {
+                name: "bwa".to_owned(),
+                processes: 17,
+                cpu: CpuTime(19),
+                peak_memory: Some(Bytes(23)),
+                disk: Some(Bytes(29)),
+            }],
+            detail: StepDetail::sample(),
+            ..usage(1, clock(60))
+        }
+    }
+
+    /// A state in which every map has an entry and every option a value.
+    fn full() -> Stored {
+        let mut stored = Stored::empty(&ActivityPolicy::default());
+        stored.folded = Folded {
+            heartbeats: Some(1),
+            steps: Some(2),
+        };
+        stored.memory = Memory {
+            disconnected_since: BTreeMap::from([(node(1), at(3))]),
+            jobless: BTreeMap::from([(
+                "i-1/task".to_owned(),
+                Jobless {
+                    since: at(5),
+                    sweeps: 7,
+                },
+            )]),
+            unassociated_since: BTreeMap::from([("eipalloc-1".to_owned(), at(11))]),
+            first_sweep: Some(at(13)),
+        };
+        let sender = attested("AROAEXAMPLE:i-00000001").expect("a sender");
+        let claimed = stored.roles.claim(&sender.node, &sender.role, at(17));
+        claimed.expect("its first role");
+        let month = 28 * 24 * 60;
+        for sequence in [0, month] {
+            let mut heartbeat = placed(1, sequence);
+            let h = &mut heartbeat.heartbeat;
+            h.steps = vec![full_usage()];
+            h.coverage.gpu = Some(Share::ALL);
+            h.detail.gpus = vec![GpuUse {
+                number: 1,
+                model: "L4".to_owned(),
+                busy: Some(Share::ALL),
+                memory_held: Some(Bytes(19)),
+                memory: Some(Bytes(23)),
+                processes: Some(29),
+            }];
+            h.detail.pressure = Some(Pressure {
+                disk_some: Duration::from_secs(6),
+                ..Pressure::default()
+            });
+            stored.fleet.fold_heartbeat(&heartbeat, &stored.activity);
+            let mut ended = placed_step(1, sequence);
+            ended.usage.detail = StepDetail::sample();
+            stored.fleet.fold_step(&ended);
+        }
+        stored
     }
 }

@@ -356,6 +356,7 @@ words! {
     PriceBasis {
         Bill = "bill",
         Stated = "stated",
+        CommandLine = "command_line",
         ListPrice = "list_price",
         SpotPrice = "spot_price",
         ListPriceAsUpperBound = "list_price_as_upper_bound",

@@ -106,6 +106,9 @@ pub struct StepAdvice {
     pub offers: Offers,
     /// The saving in a month with the recommendation; `None` when unknown.
     pub saving_a_month: Option<Usd>,
+    /// An upper bound of the saving in a month, if only a bound is known; otherwise `None`.
+    #[serde(default)]
+    pub saving_at_most_a_month: Option<Usd>,
     /// The id of the finding about the step; `None` without a finding.
     pub finding: Option<String>,
 }

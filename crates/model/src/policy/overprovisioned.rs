@@ -16,7 +16,9 @@ pub struct OverprovisionedPolicy {
     /// Largest share of a request that a step may need, headroom included, for the finding. In
     /// parts per million; the default is 50 %, the step to the next smaller type of a family.
     pub needed_share_ppm: u32,
-    /// Minimum saving a month, in millionths of a dollar.
+    /// Minimum saving a month, in millionths of a dollar. If only an upper bound of the saving is
+    /// known, the bound counts, because the saving may reach it. The finding then shows "at most".
+    /// `ebb scan --min-saving` selects only findings with a known saving.
     pub min_saving_usd_micros: i64,
 }
 

@@ -17,12 +17,26 @@ pub struct StatedPrice {
     pub node: String,
     /// Price of an hour in millionths of a dollar.
     pub usd_micros_per_hour: u64,
+    /// Who stated it.
+    #[serde(skip)]
+    pub source: StatedIn,
+}
+
+/// Where a price is stated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StatedIn {
+    /// In the policy file.
+    #[default]
+    Policy,
+    /// On the command line, with `--price-per-hour`.
+    CommandLine,
 }
 
 impl StatedPrice {
-    /// The price of all machines.
+    /// The price of all machines, from the command line.
     pub fn of_all(price: UsdPerHour) -> Self {
         Self {
+            source: StatedIn::CommandLine,
             node: "*".to_owned(),
             usd_micros_per_hour: u64::try_from(price.0.micros()).unwrap_or(0),
         }
@@ -71,6 +85,7 @@ mod tests {
             let stated = StatedPrice {
                 node: node.to_owned(),
                 usd_micros_per_hour: 1,
+                source: StatedIn::Policy,
             };
             assert_eq!(stated.covers(id, name), expect, "{node} {id} {name:?}");
         };

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct StoragePolicy {
     /// Minimum age of an unused volume in seconds. For a volume of a stopped machine, the time
-    /// since the stop. The default is one week, because short stops are normal.
+    /// since the stop. For an address, the time since the first sweep that found it without an
+    /// association, unless that was the first sweep of all. The default is one week, because short
+    /// stops are normal.
     pub unused_after_seconds: u64,
     /// Minimum age of a snapshot without a volume or image, in seconds. The default is 90 days,
     /// because it may be a last backup.

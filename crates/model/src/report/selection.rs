@@ -69,7 +69,8 @@ impl Selection {
             let value = resource.tags.get(&tag.key);
             value.is_some_and(|value| tag.value.as_ref().is_none_or(|wanted| wanted == value))
         };
-        let saving = finding.cost.as_ref().map(|cost| cost.saving_a_month);
+        // A saving of "at most" so much may be smaller than the minimum.
+        let saving = finding.known_saving();
         (self.owners.is_empty() || self.owners.contains(&resource.owner))
             && (self.kinds.is_empty() || self.kinds.contains(&finding.kind))
             && (self.tags.is_empty() || self.tags.iter().any(has))

@@ -36,7 +36,10 @@ enum Kind {
 #[derive(Debug, Clone)]
 pub(crate) struct Line<'a> {
     kind: Kind,
-    period: Window,
+    /// `None` if the day of the bill is not a date.
+    period: Option<Window>,
+    /// The day of the bill that is not a date.
+    not_a_day: Option<&'a str>,
     pub(crate) billed: Usd,
     /// Cost at the list price; the billed cost if no list price is known.
     list: Usd,
@@ -120,6 +123,7 @@ impl<'a> Line<'a> {
         Self {
             kind,
             period: whole(&day.day),
+            not_a_day: whole(&day.day).is_none().then_some(day.day.as_str()),
             billed,
             list: billed,
             provider: None,
@@ -139,7 +143,8 @@ impl<'a> Line<'a> {
         let cost = finding.cost.as_ref();
         Self {
             kind: Kind::Finding,
-            period: finding.window,
+            period: Some(finding.window),
+            not_a_day: None,
             billed: Usd::ZERO,
             list: Usd::ZERO,
             provider,
@@ -180,13 +185,16 @@ impl<'a> Line<'a> {
     fn of_charge(&self, column: &str) -> Option<String> {
         Some(match column {
             "ChargeCategory" => self.category().to_owned(),
-            "ChargeDescription" => text(&self.description()),
+            "ChargeDescription" => text(&match self.not_a_day {
+                Some(day) => format!("error: '{day}' is not a date; {}", self.description()),
+                None => self.description(),
+            }),
             "ChargeFrequency" => match self.kind {
                 Kind::Finding => "One-Time".to_owned(),
                 _ => "Usage-Based".to_owned(),
             },
-            "ChargePeriodEnd" => time(self.period.to),
-            "ChargePeriodStart" => time(self.period.from),
+            "ChargePeriodEnd" => time(self.period?.to),
+            "ChargePeriodStart" => time(self.period?.from),
             _ => return None,
         })
     }
@@ -200,8 +208,8 @@ impl<'a> Line<'a> {
                 provider.map_or(UNKNOWN, |_| "Billing Account").to_owned()
             }
             "BillingCurrency" => "USD".to_owned(),
-            "BillingPeriodEnd" => time(self.month().to),
-            "BillingPeriodStart" => time(self.month().from),
+            "BillingPeriodEnd" => time(self.month()?.to),
+            "BillingPeriodStart" => time(self.month()?.from),
             _ => return None,
         })
     }
@@ -287,17 +295,18 @@ impl<'a> Line<'a> {
     }
 
     /// Billing period: a calendar month in UTC.
-    fn month(&self) -> Window {
+    fn month(&self) -> Option<Window> {
+        let period = self.period?;
         let last = match self.kind {
-            Kind::Finding => self.period.to,
-            _ => self.period.from,
+            Kind::Finding => period.to,
+            _ => period.from,
         };
         let first = last.to_zoned(TimeZone::UTC).date().first_of_month();
         let next = first.saturating_add(1.month());
-        Window {
-            from: begin_of(first),
-            to: begin_of(next),
-        }
+        Some(Window {
+            from: begin_of(first)?,
+            to: begin_of(next)?,
+        })
     }
 }
 
@@ -324,18 +333,18 @@ fn rest_counted_by(cost: &Cost) -> Option<&str> {
     counted.rest_counted_by.as_deref()
 }
 
-/// A day in UTC. An invalid date gives year 0, so that a reader notices it.
-fn whole(day: &str) -> Window {
-    let date: Date = day.parse().unwrap_or(Date::ZERO);
-    Window {
-        from: begin_of(date),
-        to: begin_of(date.saturating_add(1.day())),
-    }
+/// A day in UTC; `None` if the text is not a date.
+fn whole(day: &str) -> Option<Window> {
+    let date: Date = day.parse().ok()?;
+    Some(Window {
+        from: begin_of(date)?,
+        to: begin_of(date.checked_add(1.day()).ok()?)?,
+    })
 }
 
-fn begin_of(date: Date) -> Timestamp {
-    let begin = date.to_zoned(TimeZone::UTC);
-    begin.map_or(Timestamp::UNIX_EPOCH, |begin| begin.timestamp())
+fn begin_of(date: Date) -> Option<Timestamp> {
+    let begin = date.to_zoned(TimeZone::UTC).ok()?;
+    Some(begin.timestamp())
 }
 
 fn time(at: Timestamp) -> String {

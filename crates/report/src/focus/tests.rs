@@ -249,3 +249,24 @@ fn each_row_has_every_column_whatever_its_name() {
         assert!(!text.contains(",=") && !text.contains("\u{1b}"));
     }
 }
+
+#[test]
+fn a_day_that_is_not_a_date_is_an_error_of_its_rows() {
+    let mut report = billed();
+    report.ledger[0].day = "28/02/2026".to_owned();
+    let rows = rows(&report);
+    let of_bill = rows.iter().filter(|row| row["x_RowKind"] != "finding");
+    let of_bill: Vec<_> = of_bill.collect();
+    assert!(!of_bill.is_empty());
+    for row in of_bill {
+        let said = &row["ChargeDescription"];
+        assert!(
+            said.starts_with("error: '28/02/2026' is not a date; "),
+            "{said}"
+        );
+        for column in ["ChargePeriodStart", "BillingPeriodEnd"] {
+            assert_eq!(row.get(column), None);
+        }
+    }
+    assert!(!focus(&report).contains("0000-"));
+}

@@ -45,6 +45,7 @@ impl CostWords {
         let price = match cost.basis {
             PriceBasis::Bill => format!("from the bill{}", of_day(cost.price_as_of)),
             PriceBasis::Stated => "at the price stated in the policy".to_owned(),
+            PriceBasis::CommandLine => "at the price of --price-per-hour".to_owned(),
             PriceBasis::ListPrice => format!("at the list price {paid}"),
             PriceBasis::SpotPrice => format!(
                 "at the spot price{} in the cheapest zone",

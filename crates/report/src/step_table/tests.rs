@@ -67,6 +67,13 @@ fn the_table_shows_request_advice_and_risk() {
 }
 
 #[test]
+fn a_saving_that_is_only_a_bound_is_shown_as_a_bound() {
+    let mut bounded = step("align");
+    bounded.saving_at_most_a_month = bounded.saving_a_month.take();
+    assert!(table(&[bounded], None).contains("at most $12.00"));
+}
+
+#[test]
 fn a_narrow_terminal_cuts_names_only() {
     let wide = table(&[step(&"long".repeat(40))], None);
     let narrow = table(&[step(&"long".repeat(40))], Some(80));

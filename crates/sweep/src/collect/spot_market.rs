@@ -126,8 +126,10 @@ impl Sold {
                 let spot = offered.map(|(kind, terms)| {
                     let band = advisor.and_then(|advisor| advisor.band(region, kind));
                     let terms = SpotTerms {
-                        // The last band has no upper end, so its rate is unknown.
                         taken_back_ppm: band.and_then(|band| band.to_ppm),
+                        taken_back_above_ppm: band
+                            .filter(|band| band.to_ppm.is_none())
+                            .map(|band| band.from_ppm),
                         own: self.own.of(region, kind),
                         ..terms.clone()
                     };

@@ -117,6 +117,7 @@ impl Case {
                 per_hour: list.expect("it is sold").part(percent, 100),
                 as_of: None,
                 taken_back_ppm,
+                taken_back_above_ppm: None,
                 own: None,
             };
             spot.insert(kind(name), terms);
@@ -343,6 +344,7 @@ fn the_accounts_own_interruptions_count() {
         per_hour: UsdPerHour::from_micros(1),
         as_of: None,
         taken_back_ppm: None,
+        taken_back_above_ppm: None,
         own,
     };
     let own = |count, machine_hours| spot_terms::OwnInterruptions {

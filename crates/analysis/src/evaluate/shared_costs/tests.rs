@@ -222,6 +222,7 @@ fn world(machines: &[Machine], spot_micros: i64) -> World {
             per_hour: UsdPerHour::from_micros(spot_micros),
             as_of: None,
             taken_back_ppm: Some(50_000),
+            taken_back_above_ppm: None,
             own: None,
         };
         let types = world.inventory.markets.spot.entry(region()).or_default();

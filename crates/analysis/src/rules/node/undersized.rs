@@ -167,6 +167,7 @@ fn short(
         kills: u32::try_from(killed.len()).unwrap_or(u32::MAX),
         newest: newest.usage.name.clone(),
         of: latest.hardware.memory,
+        within: Some(facts.policy.step.failed_within()),
     });
     let is_short = cores.is_some() || memory.is_some();
     let shown: &dyn fmt::Display = match &waits {
@@ -198,6 +199,7 @@ fn waits(latest: &Latest, steps: &[&PlacedStep]) -> Option<ShortOfCores> {
         of: latest.hardware.cores,
         waited: Duration::ZERO,
         cpu: CpuTime::default(),
+        since: steps.iter().map(|step| wall(step)).max(),
     };
     for step in steps {
         let usage = &step.usage;

@@ -16,7 +16,7 @@ use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Controller, Instance, InstanceState, Market};
 use ebb_model::inventory::spot_market::SpotScore;
-use ebb_sizing::spot_risk::{Interruptions, interruptions};
+use ebb_sizing::spot_risk::{Interruptions, interruptions, least_interruptions};
 use ebb_telemetry::identity::{AccountId, Region};
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::origin::Origin;
@@ -251,14 +251,23 @@ fn found(
             runs: tasks.ended,
             longest: tasks.longest,
             interrupted: sums.interrupted?,
+            interrupted_at_least: sums.is_least,
             // The score of the recommended machines is added later.
             score: None,
         }),
-        confidence: Confidence {
-            level: Level::Medium,
-            reason: "based on observed tasks, present spot prices and interruption rates; jobs \
-                     must be able to restart"
-                .into(),
+        confidence: match sums.is_least {
+            false => Confidence {
+                level: Level::Medium,
+                reason: "based on observed tasks, present spot prices and interruption rates; \
+                         jobs must be able to restart"
+                    .into(),
+            },
+            true => Confidence {
+                level: Level::Low,
+                reason: "the highest interruption band has no upper end, so the saving may be \
+                         smaller; jobs must be able to restart"
+                    .into(),
+            },
         },
         cost: Some(cost),
         remedy: remedy(region, name),
@@ -294,10 +303,33 @@ struct Sums {
     spot: UsdPerHour,
     list: Option<UsdPerHour>,
     interrupted: Option<Share>,
+    /// Whether the rate of a machine is only the lower end of the highest band.
+    is_least: bool,
+}
+
+/// The terms of one machine on spot.
+struct OnSpot {
+    /// The present price.
+    now: Price,
+    /// The price on spot, with repeated work.
+    spot: UsdPerHour,
+    often: Interruptions,
+    /// Whether `often` is only a lower bound.
+    is_least: bool,
 }
 
 impl Sums {
-    fn add(&mut self, price: Price, spot: UsdPerHour, chance: f64) {
+    /// Adds a machine; `share` is the part of the window in which it existed, and `chance` the
+    /// chance that the longest task is interrupted.
+    fn add(&mut self, machine: &OnSpot, share: Share, chance: f64) {
+        let part = |price: UsdPerHour| price.part(share.ppm().into(), 1_000_000);
+        let price = Price {
+            list: machine.now.list.map(part),
+            per_hour: part(machine.now.per_hour),
+            ..machine.now
+        };
+        let spot = part(machine.spot);
+        self.is_least |= machine.is_least;
         let is_first = self.now == UsdPerHour::default();
         let list = self.list.or_else(|| is_first.then(UsdPerHour::default));
         self.list = list
@@ -314,26 +346,16 @@ impl Sums {
 fn sum_up(facts: &Facts<'_>, known: &OnDemand<'_>, tasks: ObservedTasks) -> Result<Sums, String> {
     let mut sums = Sums::default();
     for machine in &known.machines {
-        let (price, spot, often) = on_spot(facts, machine, tasks.longest)?;
-        let there = there(machine, tasks.window);
-        let part = |price: UsdPerHour| price.part(there.ppm().into(), 1_000_000);
-        let price = Price {
-            list: price.list.map(part),
-            per_hour: part(price.per_hour),
-            ..price
-        };
-        sums.add(price, part(spot), often.chance_within(hours(tasks.longest)));
+        let on_spot = on_spot(facts, machine, tasks.longest)?;
+        let chance = on_spot.often.chance_within(hours(tasks.longest));
+        sums.add(&on_spot, there(machine, tasks.window), chance);
     }
     Ok(sums)
 }
 
 /// Current and spot price of a machine, if each task takes as long as the longest. The error is the
 /// reason why a price is unknown.
-fn on_spot(
-    facts: &Facts<'_>,
-    machine: &Instance,
-    longest: Duration,
-) -> Result<(Price, UsdPerHour, Interruptions), String> {
+fn on_spot(facts: &Facts<'_>, machine: &Instance, longest: Duration) -> Result<OnSpot, String> {
     let (region, kind) = (&machine.region, &machine.instance_type);
     let markets = &facts.inventory.markets;
     if markets
@@ -349,11 +371,17 @@ fn on_spot(
     let price = price.ok_or_else(|| format!("the price of {kind} in {region} is unknown"))?;
     let terms = markets.spot.get(region).and_then(|types| types.get(kind));
     let terms = terms.ok_or_else(|| format!("the spot price of {kind} in {region} is unknown"))?;
-    let often = interruptions(terms);
+    let least = least_interruptions(terms);
+    let often = least.or_else(|| interruptions(terms));
     let often = often.ok_or_else(|| format!("the spot interruption rate of {kind} is unknown"))?;
     let again = often.hours_to_end(hours(longest)) / hours(longest).max(f64::MIN_POSITIVE);
     let ppm = (again.clamp(1.0, 1e6) * 1e6) as u64;
-    Ok((price, terms.per_hour.part(ppm, 1_000_000), often))
+    Ok(OnSpot {
+        now: price,
+        spot: terms.per_hour.part(ppm, 1_000_000),
+        often,
+        is_least: least.is_some(),
+    })
 }
 
 fn hours(time: Duration) -> f64 {

@@ -8,12 +8,12 @@ use ebb_model::confidence::Confidence;
 use ebb_model::cost::Cost;
 use ebb_model::finding::evidence::Evidence;
 use ebb_model::finding::evidence::causes::{Causes, Tool, Tools};
-use ebb_model::finding::evidence::step::{StepTrouble, Trouble};
+use ebb_model::finding::evidence::step::{Deviation, StepTrouble, Trouble};
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_telemetry::identity::AccountId;
 use ebb_telemetry::money::UsdPerHour;
-use ebb_telemetry::step::{StepEnd, StepKind, ToolUsage};
+use ebb_telemetry::step::{StepEnd, TaskState, ToolUsage};
 use ebb_telemetry::time::Window;
 use ebb_telemetry::units::Share;
 use jiff::Timestamp;
@@ -21,9 +21,12 @@ use jiff::Timestamp;
 use crate::facts::Facts;
 use crate::hourly_price::Price;
 use crate::rules::remedy::open_shell;
-use crate::rules::step::earlier_runs;
 use crate::rules::step::earlier_runs::Past;
+use crate::rules::step::expected_end::{
+    EndEvidence, ExpectedEnd, expected_end, is_scheduled, work,
+};
 use crate::rules::step::run_coverage::{NOT_KNOWN, coverage};
+use crate::rules::step::{busy_neighbour, deviation, earlier_runs};
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::step_history::by_step::Profiled;
@@ -50,10 +53,35 @@ impl<'a> Step<'a> {
         earlier_runs::well_ended(self.profiled)
     }
 
+    /// Whether a task of the step should end.
+    pub(crate) fn expected_end(&self, facts: &Facts<'_>, run: &SeenRun<'_>) -> ExpectedEnd {
+        expected_end(&EndEvidence {
+            kind: run.step.usage.id.kind,
+            is_scheduled: is_scheduled(run),
+            ended: self.past.runs,
+            least: facts.policy.step.history_runs,
+            presence: self.past.presence,
+            earlier_work: self.past.work,
+            own_work: work(run),
+        })
+    }
+
     /// A finding about the whole step from its tasks; `None` without tasks.
     pub(crate) fn found(
         &self,
         facts: &Facts<'_>,
+        runs: Vec<&'a SeenRun<'a>>,
+        wrong: Wrong,
+    ) -> Option<Verdict> {
+        let newest = *runs.iter().max_by_key(|run| run.step.observed_at)?;
+        self.found_about(facts, newest, runs, wrong)
+    }
+
+    /// The same, with the task `run` as the example.
+    pub(crate) fn found_about(
+        &self,
+        facts: &Facts<'_>,
+        run: &'a SeenRun<'a>,
         runs: Vec<&'a SeenRun<'a>>,
         mut wrong: Wrong,
     ) -> Option<Verdict> {
@@ -62,7 +90,6 @@ impl<'a> Step<'a> {
             wrong.confidence.reason += NOT_KNOWN;
         }
         wrong.confidence.reason += runs.iter().map(|run| run.name.note()).max().unwrap_or("");
-        let run = *runs.iter().max_by_key(|run| run.step.observed_at)?;
         let about = ProblemSubject {
             id: self.name.to_owned(),
             account: run.instance.account.as_ref(),
@@ -70,7 +97,7 @@ impl<'a> Step<'a> {
             coverage,
             window: Window {
                 from: runs.iter().map(|run| watched_from(facts, run)).min()?,
-                to: run.step.observed_at,
+                to: runs.iter().map(|run| run.step.observed_at).max()?,
             },
             runs,
         };
@@ -87,15 +114,10 @@ impl UnderWay<'_> {
         }
     }
 
-    /// Whether the task belongs to a pipeline, whose tasks end. Sessions, services, pods and
-    /// containers may be servers, which are idle without a fault.
-    pub(crate) fn is_there_to_end(&self) -> bool {
-        let kind = self.run.step.usage.id.kind;
-        self.run.job.is_some()
-            || matches!(
-                kind,
-                StepKind::SlurmJob | StepKind::NextflowTask | StepKind::SnakemakeJob
-            )
+    /// Whether the task should end. Sessions and services run for as long as they are needed, and
+    /// pods, containers and process trees may be services.
+    pub(crate) fn expected_end(&self, facts: &Facts<'_>) -> ExpectedEnd {
+        self.step.expected_end(facts, self.run)
     }
 
     /// Time for which the probe observed the task. A long task may have started before the probe,
@@ -110,13 +132,13 @@ impl UnderWay<'_> {
         wall.min(Duration::try_from(seen).unwrap_or_default())
     }
 
-    /// Asks whether the task [must end](Self::is_there_to_end).
-    pub(crate) fn ends(&self, q: &mut RuleTrace) -> bool {
-        let ends = self.is_there_to_end();
+    /// Asks whether the task [should end](Self::expected_end).
+    pub(crate) fn ends(&self, facts: &Facts<'_>, q: &mut RuleTrace) -> bool {
+        let expected = self.expected_end(facts);
         q.holds(
-            "Is it a pipeline task, which should end?",
-            (if ends { "yes" } else { "no" }, ""),
-            ends,
+            "Should the task end?",
+            (expected.words(), ""),
+            expected.holds(),
         )
     }
 
@@ -163,6 +185,24 @@ pub(crate) struct Wrong {
     pub(crate) advice: String,
 }
 
+impl Wrong {
+    /// Differences to earlier tasks, if the problem is a comparison with them.
+    fn deviations(&self, facts: &Facts<'_>, step: &Step<'_>, run: &SeenRun<'_>) -> Vec<Deviation> {
+        let compares = matches!(
+            self.trouble,
+            Trouble::Slow { .. } | Trouble::WasSlow { .. } | Trouble::Waiting { .. }
+        );
+        if !compares {
+            return Vec::new();
+        }
+        let earlier = step
+            .history()
+            .filter(|one| one.step.observed_at < run.step.observed_at);
+        let earlier: Vec<&SeenRun<'_>> = earlier.collect();
+        deviation::find_deviations(facts, run, &earlier)
+    }
+}
+
 /// Subject of a finding.
 struct ProblemSubject<'a> {
     id: String,
@@ -187,7 +227,12 @@ fn found(facts: &Facts<'_>, step: &Step<'_>, about: ProblemSubject<'_>, it: Wron
         coverage: about.coverage,
         evidence: Evidence::Step(StepTrouble {
             step: step.name.to_owned(),
-            tools: greatest_tools(step, run, &it.trouble),
+            tools: greatest_tools(step, run, &it.trouble, it.causes),
+            deviations: it.deviations(facts, step, run),
+            neighbour: match run.step.usage.end {
+                StepEnd::Running => busy_neighbour::find_neighbour(facts, run, it.causes),
+                _ => None,
+            },
             trouble: it.trouble,
             causes: it.causes,
         }),
@@ -271,36 +316,73 @@ fn remedy(run: &SeenRun<'_>, action: Action, advice: String) -> Remedy {
     }
 }
 
-/// The executables with the most memory for a memory problem, otherwise those with the most CPU
-/// time. For a running task the state contains only the executable with the most CPU time. If that
-/// does not help, the executables of the newest ended task are used.
+/// How executables are ordered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Memory,
+    Disk,
+    Cpu,
+}
+
+/// The executables with the most memory for a memory problem, those with the most disk bytes for a
+/// wait for disk, and otherwise those with the most CPU time. For a running task the state contains
+/// only the executable with the most CPU time. If that does not help, the executables of the newest
+/// ended task are used.
 pub(crate) fn greatest_tools(
     step: &Step<'_>,
     run: &SeenRun<'_>,
     trouble: &Trouble,
+    causes: Option<Causes>,
 ) -> Option<Tools> {
+    let wanted = match causes.map(|causes| causes.main.state) {
+        _ if trouble.is_of_memory() => Order::Memory,
+        Some(TaskState::Disk) => Order::Disk,
+        _ => Order::Cpu,
+    };
+    let value = |tool: &ToolUsage, order: Order| match order {
+        Order::Memory => tool.peak_memory,
+        Order::Disk => tool.disk,
+        Order::Cpu => None,
+    };
     let known = |run: &&SeenRun<'_>| {
         let usage = &run.step.usage;
         let is_over = usage.end != StepEnd::Running;
-        !usage.tools.is_empty() && (is_over || !trouble.is_of_memory())
+        !usage.tools.is_empty() && (is_over || wanted != Order::Memory)
     };
-    let newest = || {
-        let others = step.profiled.runs.iter().filter(known);
+    let tells_disk = |run: &&SeenRun<'_>| {
+        let mut tools = run.step.usage.tools.iter();
+        tools.any(|tool| tool.disk.is_some_and(|disk| disk.0 > 0))
+    };
+    let newest = |is_one: &dyn Fn(&&SeenRun<'_>) -> bool| {
+        let others = step.profiled.runs.iter().filter(|run| is_one(run));
         others.max_by_key(|run| run.step.observed_at)
     };
-    let its_own = Some(run).filter(known);
-    let of = its_own.or_else(newest)?;
-    let held = |tool: &ToolUsage| tool.peak_memory.filter(|_| trouble.is_of_memory());
+    let by_disk = || {
+        let own = Some(run).filter(tells_disk);
+        own.or_else(|| newest(&tells_disk))
+            .map(|run| (run, Order::Disk))
+    };
+    let by_other = || {
+        let order = match wanted {
+            Order::Disk => Order::Cpu,
+            other => other,
+        };
+        let own = Some(run).filter(known);
+        own.or_else(|| newest(&known)).map(|run| (run, order))
+    };
+    let of_disk = (wanted == Order::Disk).then(by_disk).flatten();
+    let (of, order) = of_disk.or_else(by_other)?;
     let mut tools: Vec<&ToolUsage> = of.step.usage.tools.iter().collect();
-    tools.sort_by_key(|tool| Reverse((held(tool), tool.cpu)));
+    tools.sort_by_key(|tool| Reverse((value(tool, order), tool.cpu)));
     let mut tools = tools.into_iter().map(|tool| Tool {
         name: tool.name.clone(),
         cpu: tool.cpu,
-        held: held(tool),
+        held: value(tool, order).filter(|_| order == Order::Memory),
+        disk: value(tool, order).filter(|_| order == Order::Disk),
     });
     Some(Tools {
         main: tools.next()?,
         runner_up: tools.next(),
-        of_an_earlier_run: its_own.is_none(),
+        of_an_earlier_run: !std::ptr::eq(of, run),
     })
 }

@@ -7,6 +7,7 @@ use ebb_telemetry::step::resource_usage::TaskState;
 use ebb_telemetry::units::Share;
 
 use crate::facts::Facts;
+use crate::rules::step::expected_end::{presence, work};
 use crate::step_history::by_step::Profiled;
 use crate::step_history::observed_task::SeenRun;
 
@@ -28,18 +29,25 @@ pub(crate) struct Past {
     pub(crate) unmoved: (Duration, u32),
     /// Median share of time that these tasks waited; `None` if too few tasks have this value.
     pub(crate) waits: Option<Share>,
+    /// Median share of time that these tasks worked; `None` if too few tasks have this value.
+    pub(crate) work: Option<Share>,
+    /// Share of the time in which one of these tasks ran; `None` without tasks.
+    pub(crate) presence: Option<Share>,
 }
 
 impl Past {
     pub(crate) fn of(facts: &Facts<'_>, profiled: &Profiled<'_>) -> Self {
         let mut walls: Vec<_> = well_ended(profiled).map(SeenRun::wall).collect();
         walls.sort_unstable();
+        let least = facts.policy.step.history_runs;
         Self {
             runs: many(walls.len()),
             usual: walls.get(walls.len() / 2).copied().unwrap_or_default(),
             longest: walls.last().copied().unwrap_or_default(),
             unmoved: unmoved(profiled),
-            waits: usual(well_ended(profiled), facts.policy.step.history_runs),
+            waits: usual(well_ended(profiled), waits, least),
+            work: usual(well_ended(profiled), work, least),
+            presence: presence(well_ended(profiled)),
         }
     }
 }
@@ -61,26 +69,21 @@ pub(crate) fn well_ended<'a>(profiled: &'a Profiled<'a>) -> impl Iterator<Item =
 /// Share of the sampled time in which the task waited for disk, page faults or network; `None`
 /// without samples.
 pub(crate) fn waits(run: &SeenRun<'_>) -> Option<Share> {
-    let states = &run.step.usage.detail.states;
-    let outside = |state: &TaskState| {
+    run.share_of_states(|state| {
         matches!(
             state,
             TaskState::Disk | TaskState::PageFault | TaskState::Network
         )
-    };
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let all: Duration = states.values().map(|seen| seen.time).sum();
-    let waited = states.iter().filter(|(state, _)| outside(state));
-    let waited: Duration = waited.map(|(_, seen)| seen.time).sum();
-    Share::of(millis(waited), millis(all))
+    })
 }
 
-/// Median of this share in earlier tasks; `None` with fewer than `runs` tasks.
+/// Median of a share in earlier tasks; `None` with fewer than `runs` tasks that have it.
 pub(crate) fn usual<'a>(
     earlier: impl Iterator<Item = &'a SeenRun<'a>>,
+    share: impl Fn(&SeenRun<'_>) -> Option<Share>,
     runs: u32,
 ) -> Option<Share> {
-    let mut shares: Vec<Share> = earlier.filter_map(waits).collect();
+    let mut shares: Vec<Share> = earlier.filter_map(share).collect();
     shares.sort_unstable();
     let enough = shares.len() >= usize::try_from(runs).unwrap_or(usize::MAX);
     shares.get(shares.len() / 2).copied().filter(|_| enough)

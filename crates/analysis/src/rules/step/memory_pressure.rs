@@ -29,7 +29,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     let share = known.and_then(|(held, limit)| Share::of(held.bytes.0, limit.0));
     let shown = share.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
     let bound = Share::from_ppm(facts.policy.step.full_memory_ppm);
-    let goes_on = it.ends(q)
+    let goes_on = it.ends(facts, q)
         && q.holds(
             "How much of its memory limit has the task used?",
             (shown, bound),

@@ -123,7 +123,7 @@ mod tests {
         let said = |kills, runs| {
             format!(
                 "{kills} of {runs} tasks were OOM-killed, with a memory limit of 4.0 GiB and an \
-                 observed peak of 1.0 GiB (mostly bwa with 20 min of CPU)"
+                 observed peak of 1.0 GiB (most CPU: bwa with 20 min of CPU)"
             )
         };
         check(&[(well, 4), (killed, 4)], Some(&said(1, 2)));
@@ -171,11 +171,11 @@ mod tests {
         };
         check(
             Some(3),
-            "(mostly sort with 3.0 GiB and bwa with 20 min of CPU)",
+            "(largest process: sort with 3.0 GiB, then bwa with 20 min of CPU)",
         );
         check(
             None,
-            "(mostly bwa with 20 min of CPU and sort with 0.00 s of CPU)",
+            "(most CPU: bwa with 20 min of CPU, then sort with 0.00 s of CPU)",
         );
     }
 

@@ -107,7 +107,7 @@ mod tests {
             assert_eq!(said.as_deref(), expect, "{bad} {well}");
         };
         let storm = "5 of 7 tasks failed (50 min of work lost); the newest exited with status \
-                     1 (mostly bwa with 20 min of CPU)";
+                     1 (most CPU: bwa with 20 min of CPU)";
         check(5, 2, Some(storm));
         check(4, 0, None);
         check(5, 6, None);

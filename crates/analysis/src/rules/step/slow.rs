@@ -9,6 +9,7 @@ use ebb_model::finding::Action;
 use ebb_model::finding::evidence::causes::Causes;
 use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
+use ebb_model::policy::step::StepPolicy;
 use ebb_telemetry::step::resource_usage::TaskState;
 use ebb_telemetry::units::HumanDuration;
 
@@ -17,6 +18,7 @@ use crate::rules::step::context::{UnderWay, Wrong};
 use crate::rules::step::earlier_runs::Past;
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
+use crate::step_history::observed_task::SeenRun;
 
 const KIND: FindingKind = FindingKind::SlowStep;
 
@@ -28,11 +30,8 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
         longest,
         ..
     } = it.step.past;
-    let times = u64::from(policy.slow_ppm);
-    let ppm = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let bound = Duration::from_millis(ppm(usual).saturating_mul(times) / 1_000_000);
-    let bound = bound.max(longest + Duration::from_secs(policy.slow_by_seconds));
-    let goes_on = it.ends(q)
+    let bound = slow_after(policy, usual, longest);
+    let goes_on = it.ends(facts, q)
         && q.holds(
             "How many earlier tasks succeeded?",
             (runs, policy.history_runs),
@@ -46,18 +45,11 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     if !goes_on {
         return None;
     }
-    let causes = Causes::beyond(&run.step.usage.detail.states, &usual_states(it));
-    let advice = match causes.map(|causes| causes.main.state) {
-        None => "Compare the input and machine of this task with those of earlier tasks.",
-        Some(TaskState::Running) => {
-            "The task uses CPU all the time. Compare its input, arguments and instance type with \
-             those of earlier tasks."
-        }
-        Some(TaskState::Runnable) => {
-            "The task waits for CPU. Check the other tasks on the same node."
-        }
-        Some(_) => "Check why the task waits longer than earlier tasks.",
-    };
+    let causes = Causes::beyond(
+        &run.step.usage.detail.states,
+        &usual_states(it.step.history()),
+    );
+    let advice = advice(causes);
     let enough = runs >= policy.history_runs.saturating_mul(2);
     Some(it.found(
         facts,
@@ -83,10 +75,35 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     ))
 }
 
+/// Advice for the state with the most additional time.
+pub(crate) fn advice(causes: Option<Causes>) -> &'static str {
+    match causes.map(|causes| causes.main.state) {
+        None => "Compare the input and machine of this task with those of earlier tasks.",
+        Some(TaskState::Running) => {
+            "The task uses CPU all the time. Compare its input, arguments and instance type with \
+             those of earlier tasks."
+        }
+        Some(TaskState::Runnable) => {
+            "The task waits for CPU. Check the other tasks on the same node."
+        }
+        Some(_) => "Check why the task waits longer than earlier tasks.",
+    }
+}
+
+/// The duration from which a task is slow.
+pub(crate) fn slow_after(policy: &StepPolicy, usual: Duration, longest: Duration) -> Duration {
+    let times = u64::from(policy.slow_ppm);
+    let millis = u64::try_from(usual.as_millis()).unwrap_or(u64::MAX);
+    let bound = Duration::from_millis(millis.saturating_mul(times) / 1_000_000);
+    bound.max(longest + Duration::from_secs(policy.slow_by_seconds))
+}
+
 /// Average time of earlier tasks in each state.
-fn usual_states(it: &UnderWay<'_>) -> BTreeMap<TaskState, Duration> {
+pub(crate) fn usual_states<'a>(
+    history: impl Iterator<Item = &'a SeenRun<'a>>,
+) -> BTreeMap<TaskState, Duration> {
     let (mut runs, mut sums) = (0, BTreeMap::<TaskState, Duration>::new());
-    for run in it.step.history() {
+    for run in history {
         let states = &run.step.usage.detail.states;
         runs += u32::from(!states.is_empty());
         for (state, seen) in states {
@@ -122,7 +139,7 @@ mod tests {
         };
         let slow = "running for 100 min, 2.5 times the median of 40 min (5 earlier tasks, the \
                     longest 50 min): 50 min waiting for disk (300 samples) and 11 min \
-                    running (300 samples) (mostly bwa with 20 min of CPU, in an earlier task)";
+                    running (300 samples) (most CPU in an earlier task: bwa with 20 min of CPU)";
         check(100, &[30, 40, 40, 35, 50], Some(slow));
         check(70, &[30, 40, 40, 35, 50], None);
         // One earlier task took as long.

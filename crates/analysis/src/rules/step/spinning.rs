@@ -27,7 +27,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     let least = Duration::from_secs(policy.spinning_seconds);
     let bound = (longest.mul_f64(f64::from(policy.slow_ppm) / 1e6)).max(least);
     let unmoved_for = detail.cpu_without_progress.map(|unmoved| unmoved.now);
-    let spins = it.ends(q)
+    let spins = it.ends(facts, q)
         && q.holds(
             "How many earlier tasks succeeded and reported their activity?",
             (runs, policy.history_runs),
@@ -100,8 +100,7 @@ mod tests {
             assert_eq!(said.as_deref(), expect, "{kind:?} {now} {earlier:?}");
         };
         let spins = "used CPU for 90 min without I/O, memory growth or a new process; the longest \
-                     such time in 5 earlier tasks is 40 min (mostly bwa with 20 min of CPU, in an \
-                     earlier task)";
+                     such time in 5 earlier tasks is 40 min (most CPU in an earlier task: bwa with 20 min of CPU)";
         let past = [1, 0, 40, 5, 2];
         check(StepKind::SlurmJob, 90, &past, Some(spins));
         check(StepKind::SlurmJob, 79, &past, None);

@@ -21,7 +21,7 @@ const KIND: FindingKind = FindingKind::StalledStep;
 
 pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let run = it.run;
-    let causes = Causes::of_waiting(&run.step.usage.detail.states);
+    let causes = Causes::since_progress(&run.step.usage.detail.states, run.quiet());
     if !makes_no_progress(facts, it, causes, q) {
         return None;
     }
@@ -88,11 +88,12 @@ fn makes_no_progress(
             TaskState::Disk | TaskState::PageFault | TaskState::Lock
         )
     };
-    let hangs = it.is_there_to_end() || causes.is_some_and(hangs_in);
+    let should_end = it.expected_end(facts).holds() == Some(true);
+    let hangs = should_end || causes.is_some_and(hangs_in);
     let patience = facts.policy.step.stalled();
     let quiet = it.run.quiet();
     q.holds(
-        "Is it a pipeline task, or does it wait for disk, page faults or a lock?",
+        "Should the task end, or does it wait for disk, page faults or a lock?",
         (if hangs { "yes" } else { "no" }, ""),
         hangs,
     ) && q.holds(
@@ -153,13 +154,17 @@ mod tests {
             assert_eq!(said.as_deref(), expect, "{kind:?} {on:?}");
         };
         let waits =
-            "no CPU usage, I/O or new process for 40 min: 42 min waiting for network (252 samples)";
+            "no CPU usage, I/O or new process for 40 min: 40 min waiting for network (240 samples)";
         check(StepKind::NextflowTask, TaskState::Network, 40, Some(waits));
         check(StepKind::NextflowTask, TaskState::Network, 20, None);
+        // No state of the other 16 minutes is known.
+        let least = "no CPU usage, I/O or new process for 58 min: at least 42 min waiting for \
+                     network (252 samples)";
+        check(StepKind::NextflowTask, TaskState::Network, 58, Some(least));
         // A server waits for requests; an idle process does not wait for a disk.
         check(StepKind::Container, TaskState::Poll, 40, None);
         let disk =
-            "no CPU usage, I/O or new process for 40 min: 42 min waiting for disk (252 samples)";
+            "no CPU usage, I/O or new process for 40 min: 40 min waiting for disk (240 samples)";
         check(StepKind::Container, TaskState::Disk, 40, Some(disk));
     }
 

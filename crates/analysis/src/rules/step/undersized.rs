@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(said.as_deref(), expect, "{peaks:?}");
         };
         let short = "2 of 3 tasks reached the memory limit; peak of 3.9 GiB at a limit of 4.0 GiB \
-                     (mostly bwa with 20 min of CPU)";
+                     (most CPU: bwa with 20 min of CPU)";
         check(&[4_000, 3_950, 2_000], Some(short));
         check(&[4_000, 2_000, 2_000], None);
         check(&[4_000, 4_000], None);

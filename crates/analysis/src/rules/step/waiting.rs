@@ -31,7 +31,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     // If the usual share is 100 %, no larger share exists.
     let is_unusual = part.map(|part| part >= bound && usual != Some(Share::ALL));
     let shown = part.map_or_else(|| "unknown".to_owned(), |part| part.to_string());
-    let goes_on = it.ends(q)
+    let goes_on = it.ends(facts, q)
         && q.holds(
             "How long was the task observed?",
             (HumanDuration(watched), HumanDuration(policy.judged_after())),
@@ -102,7 +102,7 @@ mod tests {
             &[6, 6, 6, 6, 6],
             Some(
                 "waiting for 67 % of its time, compared with 10 % in earlier tasks: 40 min waiting \
-                 for network (240 samples) (mostly bwa with 20 min of CPU, in an earlier task)",
+                 for network (240 samples) (most CPU in an earlier task: bwa with 20 min of CPU)",
             ),
         );
         check(50, &[48, 48, 48, 48, 48], None);
@@ -110,7 +110,7 @@ mod tests {
             50,
             &[6, 6, 6, 6],
             Some(&format!(
-                "{waits} (mostly bwa with 20 min of CPU, in an earlier task)"
+                "{waits} (most CPU in an earlier task: bwa with 20 min of CPU)"
             )),
         );
     }

@@ -1,4 +1,7 @@
-//! Idle address: an Elastic IP address without an association.
+//! Idle address: an Elastic IP address without an association. EC2 does not report since when, so
+//! the first sweep that found it counts.
+
+use std::time::Duration;
 
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::Unused;
@@ -6,6 +9,7 @@ use ebb_model::finding::{Action, Remedy};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::storage::Address;
 use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 use crate::rules::storage::storage_cost;
@@ -37,6 +41,34 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<
     ) {
         return None;
     }
+    let memory = facts.memory;
+    let since = memory.unassociated_since.get(&address.id).copied();
+    let since = since.unwrap_or(facts.now);
+    let seen =
+        HumanDuration(Duration::try_from(facts.now.duration_since(since)).unwrap_or_default());
+    let least = facts.policy.storage.unused_after();
+    // The first sweep does not know whether an address was released before or just now.
+    let is_older = memory.first_sweep.is_none_or(|first| since <= first);
+    if !q.holds(
+        "For how long have sweeps found it without an association?",
+        (
+            format_args!(
+                "{seen}{}",
+                if is_older {
+                    ", since the first sweep"
+                } else {
+                    ""
+                }
+            ),
+            format_args!(
+                "at least {}, or since the first sweep",
+                HumanDuration(least)
+            ),
+        ),
+        is_older || seen.0 >= least,
+    ) {
+        return None;
+    }
     let price = facts.catalogue.storage(&address.region, |all| all.address);
     let saving = price.map(UsdPerHour::a_month);
     if !storage_cost::is_worth_it(facts, saving, q) {
@@ -51,13 +83,21 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<
             tags: &address.tags,
             node: None,
             // EC2 reports neither the allocation nor the disassociation time.
-            since: facts.now,
+            since,
             evidence: Unused::Address {
                 public_ip: address.public_ip.clone(),
             },
             confidence: Confidence {
                 level: Level::Medium,
-                reason: "EC2 reports that the address is not associated, but not since when".into(),
+                reason: match seen.0.is_zero() {
+                    true => {
+                        "EC2 reports that the address is not associated, but not since when".into()
+                    }
+                    false => format!(
+                        "each sweep for {seen} found the address without an association; EC2 does \
+                         not report since when"
+                    ),
+                },
             },
             saving_a_month: saving,
             remedy: Remedy {
@@ -78,27 +118,71 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::sweep_memory::next_memory;
     use crate::testing::{World, region};
     use ebb_telemetry::money::Usd;
+    use ebb_telemetry::testing::at;
+
+    fn world(association: Option<&str>) -> World {
+        let address = Address {
+            account: None,
+            id: "eipalloc-1".into(),
+            region: region(),
+            public_ip: Some("192.0.2.1".into()),
+            association: association.map(str::to_owned),
+            tags: BTreeMap::new(),
+        };
+        let mut world = World::default();
+        let addresses = &mut world.inventory.storage.addresses;
+        addresses.insert(address.id.clone(), address);
+        world
+    }
 
     #[test]
     fn an_address_is_waste_while_nothing_has_it() {
         let check = |association: Option<&str>, expect: Option<i64>| {
-            let address = Address {
-                account: None,
-                id: "eipalloc-1".into(),
-                region: region(),
-                public_ip: Some("192.0.2.1".into()),
-                association: association.map(str::to_owned),
-                tags: BTreeMap::new(),
-            };
-            let mut world = World::default();
-            let addresses = &mut world.inventory.storage.addresses;
-            addresses.insert(address.id.clone(), address);
-            let saving = world.verdict().ok().map(|f| f.saving_or_zero());
+            let saving = world(association)
+                .verdict()
+                .ok()
+                .map(|f| f.saving_or_zero());
             assert_eq!(saving, expect.map(Usd::from_micros));
         };
         check(None, Some(3_650_000));
         check(Some("eipassoc-1"), None);
+    }
+
+    #[test]
+    fn an_address_that_sweeps_saw_in_use_is_reported_after_a_week() {
+        const DAY: u64 = 86_400;
+        let check = |first_day: u64, free_day: u64, expect: Option<&str>| {
+            let mut world = world(None);
+            world.memory.first_sweep = Some(at(first_day * DAY));
+            let free = [("eipalloc-1".to_owned(), at(free_day * DAY))];
+            world.memory.unassociated_since = free.into();
+            world.now = at(20 * DAY);
+            let reason = world.verdict().ok().map(|found| found.confidence.reason);
+            assert_eq!(reason.as_deref(), expect, "{first_day} {free_day}");
+        };
+        let seen = "each sweep for 8 d 0 h found the address without an association; EC2 does not \
+                    report since when";
+        check(1, 12, Some(seen));
+        check(1, 14, None);
+        // The first sweep found it.
+        let new = "EC2 reports that the address is not associated, but not since when";
+        check(20, 20, Some(new));
+        check(1, 20, None);
+    }
+
+    #[test]
+    fn sweeps_remember_the_first_that_found_an_address_free() {
+        let mut world = world(None);
+        let first = next_memory(&world.facts());
+        world.memory = first.clone();
+        world.now = at(86_400);
+        assert_eq!(next_memory(&world.facts()), first);
+        world.inventory.storage.addresses.clear();
+        let forgotten = next_memory(&world.facts());
+        assert!(forgotten.unassociated_since.is_empty());
+        assert_eq!(forgotten.first_sweep, first.first_sweep);
     }
 }

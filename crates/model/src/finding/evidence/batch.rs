@@ -153,7 +153,7 @@ impl fmt::Display for StuckJob {
                     _ => "processes",
                 };
                 let causes = optional(": ", causes.as_ref());
-                let tool = optional(" (mostly ", tool.as_ref().map(|tool| format!("{tool})")));
+                let tool = optional(" (most CPU: ", tool.as_ref().map(|tool| format!("{tool})")));
                 write!(
                     f,
                     "RUNNING without CPU usage, I/O or a new process for {time} (since its start: \

@@ -37,6 +37,26 @@ impl Causes {
         Self::greatest(waits.map(|(state, seen)| (*state, *seen)))
     }
 
+    /// The states in which the task waited during its last `quiet`, in which it used no CPU. The
+    /// states are totals since its start, so the other states of the time before are unknown. Each
+    /// time is the part that does not fit into the time before, and therefore a lower bound. The
+    /// samples are the same part of all samples of the state. `None` when no state is certain.
+    pub fn since_progress(states: &BTreeMap<TaskState, Sampled>, quiet: Duration) -> Option<Self> {
+        let all: Duration = states.values().map(|seen| seen.time).sum();
+        let before = all.saturating_sub(quiet);
+        let running = states.get(&TaskState::Running);
+        let running = running.map_or(Duration::ZERO, |seen| seen.time);
+        // The task ran before, so its waits fit only into the other part of that time.
+        let waited_before = before.saturating_sub(running);
+        let waits = states.iter().filter(|(s, _)| **s != TaskState::Running);
+        Self::greatest(waits.map(|(state, seen)| {
+            let time = seen.time.saturating_sub(waited_before).min(quiet);
+            let share = time.as_secs_f64() / seen.time.as_secs_f64().max(f64::MIN_POSITIVE);
+            let samples = (seen.samples as f64 * share).round() as u64;
+            (*state, Sampled { samples, time })
+        }))
+    }
+
     /// The states with the most time beyond the time in `usual`, which is the usual time of a whole
     /// task. Without history, the states with the most time.
     pub fn beyond(
@@ -87,8 +107,8 @@ impl fmt::Display for Causes {
     }
 }
 
-/// The executables of a task, the largest first. The order is by memory if memory is the problem
-/// and was observed; otherwise by CPU time.
+/// The executables of a task, the largest first. Probes report no wait of an executable, so nothing
+/// here shows which executable waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tools {
@@ -109,8 +129,12 @@ pub struct Tool {
     pub name: String,
     /// The CPU time of its processes.
     pub cpu: CpuTime,
-    /// The largest memory of one process; `None` if the executables are ordered by CPU time.
+    /// The largest memory of one process; `None` if the executables are not ordered by memory.
     pub held: Option<Bytes>,
+    /// Bytes read from and written to block devices; `None` if the executables are not ordered by
+    /// them.
+    #[serde(default)]
+    pub disk: Option<Bytes>,
 }
 
 /// Number of tasks that ended in the same way.
@@ -125,21 +149,26 @@ pub struct Ended {
 
 impl fmt::Display for Tools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.main.fmt(f)?;
-        if let Some(next) = &self.runner_up {
-            write!(f, " and {next}")?;
+        f.write_str(match (self.main.held, self.main.disk) {
+            (Some(_), _) => "largest process",
+            (None, Some(_)) => "most disk I/O",
+            (None, None) => "most CPU",
+        })?;
+        if self.of_an_earlier_run {
+            f.write_str(" in an earlier task")?;
         }
-        match self.of_an_earlier_run {
-            true => f.write_str(", in an earlier task"),
-            false => Ok(()),
+        write!(f, ": {}", self.main)?;
+        match &self.runner_up {
+            Some(next) => write!(f, ", then {next}"),
+            None => Ok(()),
         }
     }
 }
 
 impl fmt::Display for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.held {
-            Some(held) => write!(f, "{} with {held}", self.name),
+        match self.held.or(self.disk) {
+            Some(bytes) => write!(f, "{} with {bytes}", self.name),
             None => write!(f, "{} with {} of CPU", self.name, self.cpu),
         }
     }
@@ -181,6 +210,44 @@ mod tests {
         );
         check(&[(TaskState::Running, seen(9, 2))], None);
         check(&[], None);
+    }
+
+    #[test]
+    fn a_wait_before_the_last_progress_is_not_why_a_task_is_stalled() {
+        let check = |states: &[(TaskState, u64)], quiet: u64, expect: Option<&str>| {
+            let states = states.iter().map(|(state, minutes)| {
+                let seen = Sampled {
+                    samples: minutes * 6,
+                    time: Duration::from_secs(minutes * 60),
+                };
+                (*state, seen)
+            });
+            let quiet = Duration::from_secs(quiet * 60);
+            let said = Causes::since_progress(&states.collect(), quiet);
+            let said = said.map(|causes| causes.to_string());
+            assert_eq!(said.as_deref(), expect);
+        };
+        // It ran for an hour and then waited for the network.
+        let (running, network) = ((TaskState::Running, 60), (TaskState::Network, 40));
+        check(
+            &[running, network],
+            40,
+            Some("40 min waiting for network (240 samples)"),
+        );
+        // At most the 30 minutes of the disk may be the later ones.
+        check(
+            &[running, network, (TaskState::Disk, 30)],
+            40,
+            Some("10 min waiting for network (60 samples)"),
+        );
+        // Either may be the later one.
+        check(&[(TaskState::Disk, 50), (TaskState::Network, 50)], 50, None);
+        check(
+            &[(TaskState::Disk, 90), (TaskState::Network, 30)],
+            60,
+            Some("30 min waiting for disk (180 samples)"),
+        );
+        check(&[(TaskState::Running, 60)], 30, None);
     }
 
     #[test]

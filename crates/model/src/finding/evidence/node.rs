@@ -10,6 +10,7 @@ use ebb_telemetry::units::{Bytes, CpuTime, HumanDuration, MilliCores, Share};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::evidence::idle::SeenBy;
+use crate::finding::evidence::optional;
 
 /// GPUs that compute nothing while the machine works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +103,10 @@ pub struct ShortOfCores {
     pub waited: Duration,
     /// CPU time of these threads.
     pub cpu: CpuTime,
+    /// Age of the oldest of their tasks; all values are totals or means since the start of each
+    /// task. `None` in reports of earlier releases.
+    #[serde(default)]
+    pub since: Option<Duration>,
 }
 
 impl ShortOfCores {
@@ -122,6 +127,9 @@ pub struct ShortOfMemory {
     pub newest: String,
     /// Memory of the node.
     pub of: Bytes,
+    /// Time before the evaluation in which kills count; `None` in reports of earlier releases.
+    #[serde(default)]
+    pub within: Option<Duration>,
 }
 
 /// The size of a machine compared with its metrics.
@@ -321,11 +329,14 @@ impl fmt::Display for UndersizedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(memory) = &self.memory {
             let (newest, of) = (&memory.newest, memory.of);
+            let within = memory.within.map(HumanDuration);
+            let within = optional(" in the last ", within);
             match memory.kills {
-                1 => write!(f, "the kernel OOM-killed {newest}")?,
+                1 => write!(f, "the kernel OOM-killed {newest}{within}")?,
                 many => write!(
                     f,
-                    "the kernel OOM-killed {many} sessions or services, the last one {newest}"
+                    "the kernel OOM-killed {many} sessions or services{within}, the last one \
+                     {newest}"
                 )?,
             }
             write!(
@@ -356,12 +367,15 @@ impl fmt::Display for UndersizedNode {
 impl fmt::Display for ShortOfCores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (busy, of) = (self.busy.as_cores(), self.of);
+        let since = self.since.map(HumanDuration);
+        let since = since.map(|since| format!("{since} since the oldest of their tasks started"));
         write!(
             f,
             "runnable threads waited {} for a core and used {} of CPU, with {busy:.1} of {of} \
-             cores busy",
+             cores busy{}",
             HumanDuration(self.waited),
-            self.cpu
+            self.cpu,
+            optional(" in the ", since)
         )
     }
 }

@@ -30,6 +30,10 @@ pub enum PurchaseOption {
         longest: Duration,
         /// The chance that such a task is interrupted.
         interrupted: Share,
+        /// Whether this chance is only a lower bound. The highest band of the Spot Instance Advisor
+        /// has no upper end.
+        #[serde(default)]
+        interrupted_at_least: bool,
         /// The AWS spot placement score for machines that fit its steps; `None` if AWS was not
         /// asked or refused.
         #[serde(default)]
@@ -65,13 +69,18 @@ impl fmt::Display for PurchaseOption {
                 runs,
                 longest,
                 interrupted,
+                interrupted_at_least,
                 score,
             } => {
+                let (least, about) = match interrupted_at_least {
+                    true => ("at least ", "more than"),
+                    false => ("", "about"),
+                };
                 write!(
                     f,
-                    "{machines} on-demand machines cost {now} on average, and {spot} on spot \
-                     including repeated work; the longest of {runs} tasks took {}, and about \
-                     {interrupted} of such tasks are interrupted",
+                    "{machines} on-demand machines cost {now} on average, and {least}{spot} on \
+                     spot including repeated work; the longest of {runs} tasks took {}, and \
+                     {about} {interrupted} of such tasks are interrupted",
                     HumanDuration(*longest)
                 )?;
                 match score {

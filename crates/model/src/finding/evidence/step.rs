@@ -23,6 +23,65 @@ pub struct StepTrouble {
     pub trouble: Trouble,
     /// The states that took most of its time; `None` when not observed.
     pub causes: Option<Causes>,
+    /// Ways in which its resource use differs from earlier tasks.
+    #[serde(default)]
+    pub deviations: Vec<Deviation>,
+    /// The task on the same node that uses most of the resource for which it waits; `None` when no
+    /// task clearly does.
+    #[serde(default)]
+    pub neighbour: Option<Neighbour>,
+}
+
+/// Resource use beyond that of all earlier tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "of")]
+pub enum Deviation {
+    /// Fewer busy cores on average than any earlier task.
+    Cores {
+        /// Its busy cores.
+        now: MilliCores,
+        /// The median of earlier tasks.
+        usual: MilliCores,
+    },
+    /// More bytes from `read` calls than any earlier task.
+    Read {
+        /// Its bytes so far.
+        now: Bytes,
+        /// The median of earlier tasks.
+        usual: Bytes,
+    },
+    /// More bytes from `write` calls than any earlier task.
+    Written {
+        /// Its bytes so far.
+        now: Bytes,
+        /// The median of earlier tasks.
+        usual: Bytes,
+    },
+}
+
+/// Another task on the same node that uses most of a resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Neighbour {
+    /// The name of the task.
+    pub name: String,
+    /// The resource.
+    pub resource: NeighbourResource,
+    /// Its share: of the disk bytes of all tasks, or of the memory of the node.
+    pub share: Share,
+}
+
+/// The resource that a neighbour uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum NeighbourResource {
+    /// Bytes read from and written to block devices in the same time, from the mean rate of each
+    /// task.
+    Disk,
+    /// Memory at the newest sample.
+    Memory,
 }
 
 /// The kinds of trouble of a step.
@@ -99,6 +158,21 @@ pub enum Trouble {
         /// Number of earlier tasks.
         runs: u32,
     },
+    /// Its tasks ended, and took longer than the tasks before them.
+    WasSlow {
+        /// Number of such tasks.
+        slow: u32,
+        /// Number of tasks that ended in the same time.
+        ended: u32,
+        /// The run time of the task with the longest excess.
+        ran: Duration,
+        /// The median duration of the tasks before it.
+        usual: Duration,
+        /// The longest duration of the tasks before it.
+        longest: Duration,
+        /// Number of tasks before it.
+        runs: u32,
+    },
     /// It is about to exceed its memory limit.
     NearLimit {
         /// The peak memory.
@@ -136,10 +210,60 @@ impl Trouble {
 
 impl fmt::Display for StepTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let causes = optional(": ", self.causes.as_ref());
+        let lead = match (&self.trouble, self.causes) {
+            // The waits are those of the whole task, so only a part is certain.
+            (Trouble::Stalled { stalled_for }, Some(causes))
+                if causes.main.seen.time < *stalled_for =>
+            {
+                ": at least "
+            }
+            _ => ": ",
+        };
+        let causes = optional(lead, self.causes.as_ref());
         let tools = self.tools.as_ref();
-        let tools = optional(" (mostly ", tools.map(|tools| format!("{tools})")));
-        write!(f, "{}{causes}{tools}", self.trouble)
+        let tools = optional(" (", tools.map(|tools| format!("{tools})")));
+        write!(f, "{}{causes}{tools}", self.trouble)?;
+        for deviation in &self.deviations {
+            write!(f, "; {deviation}")?;
+        }
+        write!(f, "{}", optional("; ", self.neighbour.as_ref()))
+    }
+}
+
+impl fmt::Display for Deviation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cores { now, usual } => write!(
+                f,
+                "it used {:.2} cores on average, compared with a median of {:.2} in earlier tasks",
+                now.as_cores(),
+                usual.as_cores()
+            ),
+            Self::Read { now, usual } => write!(
+                f,
+                "it read {now}, compared with a median of {usual} in earlier tasks"
+            ),
+            Self::Written { now, usual } => write!(
+                f,
+                "it wrote {now}, compared with a median of {usual} in earlier tasks"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Neighbour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, share, .. } = self;
+        match self.resource {
+            NeighbourResource::Disk => write!(
+                f,
+                "{name} on the same node causes {share} of the disk I/O of all its tasks"
+            ),
+            NeighbourResource::Memory => write!(
+                f,
+                "{name} on the same node holds {share} of the memory of the node"
+            ),
+        }
     }
 }
 
@@ -219,6 +343,22 @@ impl fmt::Display for Trouble {
                 f,
                 "running for {}, {:.1} times the median of {} ({runs} earlier tasks, the longest \
                  {})",
+                HumanDuration(*ran),
+                ran.as_secs_f64() / usual.as_secs_f64().max(1.0),
+                HumanDuration(*usual),
+                HumanDuration(*longest)
+            ),
+            Self::WasSlow {
+                slow,
+                ended,
+                ran,
+                usual,
+                longest,
+                runs,
+            } => write!(
+                f,
+                "{slow} of {ended} tasks took far longer than usual; one took {}, {:.1} times the \
+                 median of {} ({runs} earlier tasks, the longest {})",
                 HumanDuration(*ran),
                 ran.as_secs_f64() / usual.as_secs_f64().max(1.0),
                 HumanDuration(*usual),

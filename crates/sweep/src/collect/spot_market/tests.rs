@@ -58,6 +58,7 @@ fn source() -> FakeMarkets {
         per_hour: UsdPerHour::from_micros(40_000),
         as_of: None,
         taken_back_ppm: None,
+        taken_back_above_ppm: None,
         own: None,
     };
     let names = [
@@ -94,13 +95,16 @@ async fn what_is_sold_is_known_with_bands_and_reservations_that_last() {
     let spot = &markets.spot[&region("eu-central-1")];
     let bands: Vec<_> = spot
         .iter()
-        .map(|(kind, terms)| (kind.as_str(), terms.taken_back_ppm))
+        .map(|(kind, terms)| {
+            let band = (terms.taken_back_ppm, terms.taken_back_above_ppm);
+            (kind.as_str(), band)
+        })
         .collect();
     let expect = [
-        ("c6i.large", None),
-        ("m5.large", None),
-        ("m6a.large", Some(50_000)),
-        ("r6a.large", None),
+        ("c6i.large", (None, Some(200_000))),
+        ("m5.large", (None, None)),
+        ("m6a.large", (Some(50_000), None)),
+        ("r6a.large", (None, None)),
     ];
     assert_eq!(
         bands, expect,

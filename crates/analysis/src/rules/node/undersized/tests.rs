@@ -56,7 +56,8 @@ fn a_node_is_short_of_cores_when_all_are_busy_and_what_runs_for_a_day_waits_for_
         assert_eq!(said(&world).as_deref(), expect, "{name}");
     };
     let short = "runnable threads waited 2 d 12 h for a core and used 5 d 20 h of CPU, with 3.7 of \
-                 4 cores busy; c6a.2xlarge is larger and costs $0.3060/h instead of $0.1920/h";
+                 4 cores busy in the 38 h 00 min since the oldest of their tasks started; c6a.2xlarge \
+                 is larger and costs $0.3060/h instead of $0.1920/h";
     check(
         "a third waited",
         server(19 * 2, 3_700, Some(60)),
@@ -100,7 +101,7 @@ fn a_node_is_short_of_memory_when_what_had_no_limit_of_its_own_was_killed() {
     let check = |name: &str, world: World, expect: Option<&str>| {
         assert_eq!(said(&world).as_deref(), expect, "{name}");
     };
-    let short = "the kernel OOM-killed 2 sessions or services, the last one ada, which had no \
+    let short = "the kernel OOM-killed 2 sessions or services in the last 24 h 00 min, the last one ada, which had no \
                  memory limit except the 16.0 GiB of the machine; r5a.xlarge is larger and costs \
                  $0.2260/h instead of $0.1920/h";
     check("two sessions", killed(works(), |_| ()), Some(short));

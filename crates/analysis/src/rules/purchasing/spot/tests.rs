@@ -37,6 +37,7 @@ fn world(runs: u64, minutes: u64, spot_micros: i64, taken_back_ppm: u32) -> Worl
         per_hour: UsdPerHour::from_micros(spot_micros),
         as_of: None,
         taken_back_ppm: Some(taken_back_ppm),
+        taken_back_above_ppm: None,
         own: None,
     };
     let types = world.inventory.markets.spot.entry(region()).or_default();
@@ -153,4 +154,37 @@ fn a_finding_carries_the_score_of_what_its_environment_is_advised_and_a_low_one_
     assert!(told.ends_with(words), "{told}");
     assert!(check(Some(8), Level::Medium).contains("8 of 10"));
     assert!(!check(None, Level::Medium).contains("AWS gives"));
+}
+
+#[test]
+fn the_highest_band_is_evaluated_with_its_lower_end_and_says_so() {
+    let check = |spot_micros: i64, expect: Option<&str>| {
+        let mut world = world(30, 60, spot_micros, 0);
+        for terms in world
+            .inventory
+            .markets
+            .spot
+            .values_mut()
+            .flat_map(|types| types.values_mut())
+        {
+            terms.taken_back_ppm = None;
+            terms.taken_back_above_ppm = Some(200_000);
+        }
+        assert_eq!(said(&world).is_ok(), expect.is_some());
+        let report = world.judge();
+        assert!(!report.not_judged.iter().any(|not| not.rule == KIND.slug()));
+        let found = report.findings.iter().find(|finding| finding.kind == KIND);
+        let found = found.map(|finding| (finding.evidence.to_string(), finding.confidence.level));
+        let expect = expect.map(|text| (text.to_owned(), Level::Low));
+        assert_eq!(found, expect);
+    };
+    check(
+        70_000,
+        Some(
+            "1 on-demand machines cost $0.1920/h on average, and at least $0.0700/h on spot \
+             including repeated work; the longest of 30 tasks took 60 min, and more than 0 % of \
+             such tasks are interrupted",
+        ),
+    );
+    check(192_000, None);
 }
