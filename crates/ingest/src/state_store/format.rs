@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::state_store::roles::Roles;
 
 /// Schema of the state; this program does not read any other schema.
-pub(crate) const SCHEMA: &str = "ebb.state/12";
+pub(crate) const SCHEMA: &str = "ebb.state/13";
 
 /// Folder of states and hourly activity.
 pub(crate) const FOLDER: &str = "state/v1/";
