@@ -346,6 +346,7 @@ fn main() -> ExitCode {
         names::jars_classes_and_scripts_are_told_by_their_base_names_and_nothing_else_of_the_arguments,
         network::tcp_payload_is_that_of_the_sockets_of_each_step,
         restarts::after_seventy_kills_every_heartbeat_is_one_row_or_counted_as_refused,
+        restarts::a_killed_probe_loses_no_finished_task_and_sends_none_twice,
         sampled::without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so,
         snakemake::jobs_of_snakemake_have_the_names_of_their_rules_and_the_use_of_their_benchmarks,
         snakemake::jobs_that_a_scheduler_starts_are_named_by_their_arguments,
