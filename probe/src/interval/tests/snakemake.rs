@@ -8,6 +8,7 @@ fn job(rule: &str, sample: &str) -> Option<Snakemake> {
         rule: rule.to_owned(),
         wildcards: vec![("s".to_owned(), sample.to_owned())],
         attempt: Some(1),
+        run: None,
     }))
 }
 
