@@ -218,7 +218,7 @@ fn take<'a>(folders: &mut Vec<&'a str>, prefix: &str) -> Option<&'a str> {
 }
 
 /// A task of miniwdl, from the folder that its container has as its work folder:
-/// `RUN/call-TASK[-I]/work[N]`, where `I` is the part of a scatter and `N` the attempt from the second
+/// `RUN/call-TASK[-I[-VALUE]]/work[N]`, where `I` is the part of a scatter and `N` the attempt from the second
 /// one on. `None` if the folder is another one.
 ///
 /// Source: `SubprocessBase.prepare_mounts` and `provision_run_dir` of miniwdl 1.16. A call of a
@@ -229,14 +229,16 @@ pub fn miniwdl(folder: &Path) -> Option<EngineTask> {
     let attempt = if tried.is_empty() { "1" } else { tried };
     let called = folders.next()?.strip_prefix("call-")?;
     // A name in WDL contains no `-`.
-    let (step, part) = called.split_once('-').unzip();
+    let (step, rest) = called.split_once('-').unzip();
+    // A value of the scatter can follow the number.
+    let part = rest.and_then(|rest| rest.split('-').next());
     let run = folders.find(|folder| !folder.starts_with("call-"));
     let run = run.filter(|folder| workflow_of_miniwdl(folder).is_some());
     Some(EngineTask {
         engine: "miniwdl",
         step: name(step.unwrap_or(called))?,
         task: part
-            .filter(|part| part.split('-').all(is_number))
+            .filter(|part| is_number(part))
             .map(|part| format!("part={part}")),
         attempt: Some(attempt.parse().ok()?),
         pipeline: run.and_then(workflow_of_miniwdl).and_then(name),
@@ -244,15 +246,21 @@ pub fn miniwdl(folder: &Path) -> Option<EngineTask> {
     })
 }
 
-/// The arguments with which miniwdl starts the command of a task in a container.
+/// Whether miniwdl starts the command of a task in a container with these arguments. Most shells
+/// replace themselves by the last command of their text.
 ///
 /// Source: `SubprocessBase._run` of miniwdl 1.16.
 pub fn is_miniwdl<'a>(arguments: impl IntoIterator<Item = &'a str>) -> bool {
     let words: Vec<&str> = arguments.into_iter().take(4).collect();
-    let [shell, "-c", text] = words[..] else {
+    if words.is_empty() {
         return false;
+    }
+    let is_command = match words[1..] {
+        ["-c", text] => text.ends_with(" ../command >> ../stdout.txt 2>> ../stderr.txt"),
+        [.., last] => last == "../command",
+        [] => false,
     };
-    is_interpreter(base(shell)) && text.ends_with(" ../command >> ../stdout.txt 2>> ../stderr.txt")
+    is_command && is_interpreter(base(words[0]))
 }
 
 /// The workflow of a run folder `YYYYMMDD_HHMMSS_WORKFLOW`.
@@ -422,7 +430,7 @@ mod tests {
             &format!("miniwdl attempt=1 {of_run} step=align"),
         );
         check(
-            &format!("{run}/call-each-1/call-sort-12/work3"),
+            &format!("{run}/call-each-1-A/call-sort-12-a-b/work3"),
             &format!("miniwdl attempt=3 {of_run} step=sort task=part=12"),
         );
         check("/data/mine/call-align/work", "miniwdl attempt=1 step=align");
@@ -433,6 +441,8 @@ mod tests {
         let tail = "../command >> ../stdout.txt 2>> ../stderr.txt";
         assert!(starts(&format!("/bin/sh|-c|/bin/bash {tail}")));
         assert!(!starts(&format!("/bin/cat|-c|/bin/bash {tail}")));
+        assert!(starts("/bin/bash|../command"));
+        assert!(!starts("/bin/bash"));
         assert!(!starts("/bin/sh|-c|make"));
         assert!(!starts(&format!("/bin/sh|-c|/bin/bash {tail}|x")));
     }
