@@ -218,8 +218,8 @@ fn take<'a>(folders: &mut Vec<&'a str>, prefix: &str) -> Option<&'a str> {
 }
 
 /// A task of miniwdl, from the folder that its container has as its work folder:
-/// `RUN/call-TASK[-I[-VALUE]]/work[N]`, where `I` is the part of a scatter and `N` the attempt from the second
-/// one on. `None` if the folder is another one.
+/// `RUN/call-TASK[-I[-VALUE]]/work[N]`, where `I` is the part of a scatter and `N` the attempt from
+/// the second one on. `None` if the folder is another one.
 ///
 /// Source: `SubprocessBase.prepare_mounts` and `provision_run_dir` of miniwdl 1.16. A call of a
 /// workflow has another call in its folder.
@@ -252,15 +252,15 @@ pub fn miniwdl(folder: &Path) -> Option<EngineTask> {
 /// Source: `SubprocessBase._run` of miniwdl 1.16.
 pub fn is_miniwdl<'a>(arguments: impl IntoIterator<Item = &'a str>) -> bool {
     let words: Vec<&str> = arguments.into_iter().take(4).collect();
-    if words.is_empty() {
+    let Some((shell, rest)) = words.split_first() else {
         return false;
-    }
-    let is_command = match words[1..] {
+    };
+    let is_command = match *rest {
         ["-c", text] => text.ends_with(" ../command >> ../stdout.txt 2>> ../stderr.txt"),
         [.., last] => last == "../command",
         [] => false,
     };
-    is_command && is_interpreter(base(words[0]))
+    is_command && is_interpreter(base(shell))
 }
 
 /// The workflow of a run folder `YYYYMMDD_HHMMSS_WORKFLOW`.
@@ -304,7 +304,8 @@ impl EngineTask {
         let is_shown = |text: &str| shown(text) == text;
         let pipeline = self.pipeline.as_deref().filter(|name| !is_shown(name));
         let run = self.run.as_deref().filter(|run| is_shown(run))?;
-        (!pipeline.is_some_and(|name| run.contains(name))).then_some(run)
+        let is_free = pipeline.is_none_or(|name| !run.contains(name));
+        is_free.then_some(run)
     }
 }
 

@@ -219,8 +219,10 @@ fn podman(folder: &Path) -> Result<(), String> {
     }
     let at = folder.display();
     let pod = format!(
-        "#!/bin/sh\n[ \"$1\" = pull ] && exit 0\nexec podman --root {at}/store --runroot {at}/run \
-         --cgroup-manager cgroupfs --network-cmd-path /bin/false --runtime {at}/runtime \"$@\"\n"
+        "#!/bin/sh\n[ \"$1\" = pull ] && exit 0\n\
+         [ \"$1\" = run ] && shift && set -- run --network none \"$@\"\n\
+         exec podman --root {at}/store --runroot {at}/run --cgroup-manager cgroupfs \
+         --runtime {at}/runtime \"$@\"\n"
     );
     for (name, text) in [("pod", pod.as_str()), ("runtime", RUNTIME)] {
         fs::write(folder.join(name), text).map_err(|error| error.to_string())?;
@@ -230,7 +232,7 @@ fn podman(folder: &Path) -> Result<(), String> {
     let image = "set -e; mkdir -p root/bin root/tmp; cp $(command -v busybox) root/bin/busybox\n\
                  for name in sh sleep timeout; do ln -s busybox root/bin/$name; done\n\
                  tar c -C root . | ./pod import - ebb-test:1\n\
-                 timeout 30 ./pod run --rm --network none ebb-test:1 /bin/sh -c true";
+                 timeout 30 ./pod run --rm ebb-test:1 /bin/sh -c true";
     let made = Command::new("sh")
         .args(["-c", image])
         .current_dir(folder)
@@ -265,13 +267,10 @@ pub(crate) fn a_container_of_miniwdl_has_the_name_of_its_task() {
         .arg(folder.path().join("store/overlay"))
         .output();
     let runs = fs::read_dir(folder.path().join("runs")).expect("a run");
-    let run = runs
+    let mut runs = runs
         .flatten()
         .map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let run = run
-        .filter(|name| name.ends_with("_reads"))
-        .next()
-        .expect("a run");
+    let run = runs.find(|name| name.ends_with("_reads")).expect("a run");
     let expect = [
         format!("ebb_align|part=0|1|{run}|reads"),
         format!("ebb_align|part=1|1|{run}|reads"),
