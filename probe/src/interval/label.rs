@@ -6,9 +6,9 @@ use crate::attribute::tree_key;
 use crate::interval::aggregator::IntervalAggregator;
 use crate::interval::classification::engine_role;
 use crate::interval::processes::{EngineRole, ProcessOwner, Stage, StepNumber};
-use crate::kernel::engine_task::{self, EngineTask};
+use crate::kernel::engine_task::{EngineTask, TITLES};
 use crate::kernel::snakemake::Snakemake;
-use crate::kernel::{Process, ProcessKey, Start, TaskSample};
+use crate::kernel::{Comm, Process, ProcessKey, Start, TaskSample};
 use crate::label::{MAX_BYTES_IN_ALL, Refusal, Requester, TaskLabels, bytes_of, merge};
 use crate::label_rules::MASKED;
 
@@ -75,7 +75,7 @@ impl IntervalAggregator {
         samples: &[TaskSample],
         read: impl Fn(&Process) -> Option<Box<EngineTask>>,
     ) {
-        let titles = engine_task::titles();
+        let titles = TITLES.map(Comm::new);
         let has_title = |sample: &&TaskSample| titles.contains(&sample.process.comm);
         for TaskSample { process, .. } in samples.iter().filter(has_title) {
             let entry = self.processes.exact(process.key);

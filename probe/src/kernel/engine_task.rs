@@ -8,7 +8,6 @@ use std::path::Path;
 use ebb_telemetry::identity::is_uuid;
 use ebb_telemetry::step::SchedulerLabels;
 
-use super::Comm;
 use super::script::is_interpreter;
 
 /// A task of an engine.
@@ -30,7 +29,7 @@ pub struct EngineTask {
 
 /// One word of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum CommandWord {
     /// Exactly this; of the first word, its base name.
     Is(&'static str),
     /// The step.
@@ -42,10 +41,10 @@ enum Word {
 }
 
 /// A command of an engine.
-struct Command {
+struct CommandForm {
     engine: &'static str,
     /// Its first words. More may follow.
-    words: &'static [Word],
+    words: &'static [CommandWord],
     /// Steps that are parts of the engine and no steps of a user. A `*` at the end is any text.
     internal: &'static [&'static str],
 }
@@ -55,10 +54,10 @@ struct Command {
 /// Source: `Leader.issueJob` and the classes of jobs in `job.py`, `cwltoil.py` and `wdltoil.py` of
 /// Toil 9.6; `TaskInstance.command_as_list` and `StandardTaskRunner._start_by_fork` of Airflow 2, the
 /// latter of which sets a title.
-const COMMANDS: [Command; 3] = [
-    Command {
+const COMMANDS: [CommandForm; 3] = [
+    CommandForm {
         engine: "toil",
-        words: &[Word::Is("_toil_worker"), Word::Step],
+        words: &[CommandWord::Is("_toil_worker"), CommandWord::Step],
         internal: &[
             "CWL*",
             "WDL*",
@@ -72,27 +71,27 @@ const COMMANDS: [Command; 3] = [
             "WorkerImportJob",
         ],
     },
-    Command {
+    CommandForm {
         engine: "airflow",
         words: &[
-            Word::Is("airflow"),
-            Word::Is("tasks"),
-            Word::Is("run"),
-            Word::Pipeline,
-            Word::Step,
-            Word::Run,
+            CommandWord::Is("airflow"),
+            CommandWord::Is("tasks"),
+            CommandWord::Is("run"),
+            CommandWord::Pipeline,
+            CommandWord::Step,
+            CommandWord::Run,
         ],
         internal: &[],
     },
-    Command {
+    CommandForm {
         engine: "airflow",
         words: &[
-            Word::Is("airflow"),
-            Word::Is("task"),
-            Word::Is("runner:"),
-            Word::Pipeline,
-            Word::Step,
-            Word::Run,
+            CommandWord::Is("airflow"),
+            CommandWord::Is("task"),
+            CommandWord::Is("runner:"),
+            CommandWord::Pipeline,
+            CommandWord::Step,
+            CommandWord::Run,
         ],
         internal: &[],
     },
@@ -100,7 +99,7 @@ const COMMANDS: [Command; 3] = [
 
 /// The kernel's names of processes whose title names a task. A process sets its title without a
 /// program start, and the kernel keeps 15 bytes of it.
-const TITLES: [&str; 1] = ["airflow task ru"];
+pub const TITLES: [&str; 1] = ["airflow task ru"];
 
 /// Whether a process with this name in the kernel can be one whose arguments name a task.
 pub fn can_name_a_task(program: &str) -> bool {
@@ -110,11 +109,6 @@ pub fn can_name_a_task(program: &str) -> bool {
 /// Whether the name in the kernel is the beginning of a title that names a task.
 pub fn is_title(program: &str) -> bool {
     TITLES.contains(&program)
-}
-
-/// The names in the kernel for which [`is_title`] is true.
-pub fn titles() -> [Comm; 1] {
-    TITLES.map(Comm::new)
 }
 
 /// The task of the process with these arguments; `None` for any other process. `arguments` includes
@@ -140,7 +134,7 @@ fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-fn command(form: &Command, words: &[&str]) -> Option<EngineTask> {
+fn command(form: &CommandForm, words: &[&str]) -> Option<EngineTask> {
     let mut task = EngineTask {
         engine: form.engine,
         step: String::new(),
@@ -152,12 +146,12 @@ fn command(form: &Command, words: &[&str]) -> Option<EngineTask> {
     for (at, wanted) in form.words.iter().enumerate() {
         let word = *words.get(at)?;
         match wanted {
-            Word::Is(name) if at == 0 && base(word) == *name => {}
-            Word::Is(name) if at > 0 && word == *name => {}
-            Word::Is(_) => return None,
-            Word::Step => task.step = name(word)?,
-            Word::Pipeline => task.pipeline = Some(name(word)?),
-            Word::Run => {
+            CommandWord::Is(name) if at == 0 && base(word) == *name => {}
+            CommandWord::Is(name) if at > 0 && word == *name => {}
+            CommandWord::Is(_) => return None,
+            CommandWord::Step => task.step = name(word)?,
+            CommandWord::Pipeline => task.pipeline = Some(name(word)?),
+            CommandWord::Run => {
                 let pipeline = task.pipeline.as_deref().unwrap_or_default();
                 task.run = name(&format!("{pipeline} {word}"));
             }
