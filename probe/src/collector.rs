@@ -17,7 +17,8 @@ use crate::cgroup::{Hierarchy, Paths};
 use crate::gpu::Gpus;
 use crate::interval::Interval;
 use crate::interval::aggregator::IntervalAggregator;
-use crate::kernel::script::{self, Script};
+use crate::kernel::engine_task;
+use crate::kernel::script::Script;
 use crate::kernel::snakemake;
 use crate::kernel::{KernelError, ProcessEvent};
 use crate::label::{Refusal, Requester, TaskLabels};
@@ -42,7 +43,7 @@ pub enum CollectorError {
 /// procfs files, so a burst of processes does not raise the cost of the probe.
 #[derive(Debug, Clone, Copy)]
 struct ArgumentReads {
-    /// Interpreters; further ones keep their own name.
+    /// Interpreters and programs of engines; further ones keep their own name.
     scripts: u32,
     /// Processes of Snakemake; further ones have no rule.
     snakemake: u32,
@@ -60,14 +61,16 @@ impl ArgumentReads {
         snakemake: 0,
     };
 
-    /// Adds the script of an interpreter and the job of Snakemake while the process still exists.
+    /// Adds the script of an interpreter and the task of an engine while the process still exists.
     fn add_to(&mut self, mut event: ProcessEvent) -> ProcessEvent {
         let ProcessEvent::Executed { process, start, .. } = &mut event else {
             return event;
         };
-        if self.scripts > 0 && script::is_interpreter(&process.comm.to_string()) {
+        if self.scripts > 0 && engine_task::can_name_a_task(&process.comm.to_string()) {
             self.scripts -= 1;
-            start.script = start.script.take().or_else(|| node::script_of(process));
+            let (script, task) = node::script_and_task_of(process);
+            start.script = start.script.take().or(script);
+            start.engine_task = start.engine_task.take().or(task);
         }
         // A process that starts several programs in turn can already run the last one, as a shim of
         // pyenv does. Then the script of an earlier one is that of Snakemake.
@@ -240,6 +243,8 @@ impl Collector {
             self.aggregator.add_gpu_sample(&sample, since);
         }
         self.aggregator.name_pods(node::pod_folders);
+        self.aggregator
+            .add_titles(&samples.changed, node::engine_task_of);
         self.read_opt_in_detail();
         let busy = done.map(|done| done.cpu);
         self.aggregator.scan(at, busy, &samples, |path, wanted| {

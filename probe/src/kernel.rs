@@ -2,6 +2,7 @@
 //! [`programs`] loads and attaches the eBPF programs; other modules classify processes.
 
 mod bindings;
+pub mod engine_task;
 pub mod programs;
 mod record;
 pub mod script;
@@ -16,6 +17,7 @@ use ebb_telemetry::step::{Namespaces, SyscallIo, TaskState};
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime};
 
+use crate::kernel::engine_task::EngineTask;
 use crate::kernel::script::Script;
 use crate::kernel::snakemake::Snakemake;
 pub use programs::{KernelError, KernelHalf};
@@ -282,6 +284,9 @@ pub struct Start {
     pub script: Option<Script>,
     /// The work of `python -m snakemake`; `None` for any other program.
     pub snakemake: Option<Snakemake>,
+    /// The task that the arguments name in another form; `None` for any other process, and if the
+    /// process had already ended.
+    pub engine_task: Option<Box<EngineTask>>,
     /// The numeric user id on the node.
     pub user: Option<u32>,
     /// Namespaces that differ from the node's.

@@ -21,6 +21,7 @@ use thiserror::Error;
 use self::hardware::{Devices, hardware};
 pub(crate) use self::hardware::{PROCESSORS, processors};
 use self::metadata::CloudVendor;
+use crate::kernel::engine_task::{self, EngineTask};
 use crate::kernel::script::{self, Script};
 use crate::kernel::snakemake::{self, Snakemake};
 use crate::kernel::{Comm, Process, ProcessKey, Start, WorkFolder};
@@ -226,6 +227,7 @@ pub fn start_of(process: &Process) -> Start {
         work_folder: work_folder(&folder, &arguments),
         script: script_in(process, &arguments),
         snakemake: snakemake_in(process, &arguments),
+        engine_task: engine_task_in(process, &folder, &arguments),
         // The scan that calls this provides it.
         user: None,
         namespaces: None,
@@ -239,11 +241,25 @@ pub fn start_of(process: &Process) -> Start {
     }
 }
 
-/// The script of an interpreter; `None` for any other program and for an ended process.
-pub fn script_of(process: &Process) -> Option<Script> {
-    let (folder, arguments) = arguments(process.key)?;
-    let script = script_in(process, &arguments)?;
-    is_of(process.key, process.comm, &folder)?.then_some(script)
+/// The script of an interpreter, and the task that the arguments name in the form of an engine. None
+/// for any other program and for an ended process.
+pub fn script_and_task_of(process: &Process) -> (Option<Script>, Option<Box<EngineTask>>) {
+    let Some((folder, arguments)) = arguments(process.key) else {
+        return (None, None);
+    };
+    let script = script_in(process, &arguments);
+    let task = engine_task_in(process, &folder, &arguments);
+    let is_found = script.is_some() || task.is_some();
+    match is_found && is_of(process.key, process.comm, &folder) == Some(true) {
+        true => (script, task),
+        false => (None, None),
+    }
+}
+
+/// The task that the arguments or the title of a process name in the form of an engine; `None` for any
+/// other process and for an ended one.
+pub fn engine_task_of(process: &Process) -> Option<Box<EngineTask>> {
+    script_and_task_of(process).1
 }
 
 /// The work of a process of Snakemake; `None` for any other program and for an ended process.
@@ -306,6 +322,38 @@ fn script_in(process: &Process, arguments: &[u8]) -> Option<Script> {
 fn snakemake_in(process: &Process, arguments: &[u8]) -> Option<Snakemake> {
     let is_python = process.comm.to_string().starts_with("py");
     is_python.then(|| snakemake::parse(texts(arguments)))?
+}
+
+fn engine_task_in(process: &Process, folder: &Path, arguments: &[u8]) -> Option<Box<EngineTask>> {
+    if !engine_task::can_name_a_task(&process.comm.to_string()) {
+        return None;
+    }
+    let named = engine_task::parse(texts(arguments));
+    let task = named
+        .or_else(|| engine_task::is_miniwdl(texts(arguments)).then(|| miniwdl_task(folder))?);
+    task.map(Box::new)
+}
+
+/// The task of a container of miniwdl, from the folder on the node that is mounted as its work
+/// folder. The folder itself does not leave the node.
+fn miniwdl_task(folder: &Path) -> Option<EngineTask> {
+    const MOST_BYTES: u64 = 256 << 10;
+    let work = fs::read_link(folder.join("cwd")).ok()?;
+    let mut mounts = String::new();
+    let file = fs::File::open(folder.join("mountinfo")).ok()?;
+    file.take(MOST_BYTES).read_to_string(&mut mounts).ok()?;
+    engine_task::miniwdl(Path::new(mounted(&mounts, work.to_str()?)?))
+}
+
+/// The root of the mount at `point`: its path in its own file system.
+///
+/// Source: `proc_pid_mountinfo(5)`.
+fn mounted<'a>(mounts: &'a str, point: &str) -> Option<&'a str> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(3);
+        let root = fields.next()?;
+        (fields.next()? == point).then_some(root)
+    })
 }
 
 /// The arguments up to the first one that is not text.
@@ -381,6 +429,15 @@ mod tests {
                 .is_some_and(|held| held > Bytes::mib(1))
         );
         assert!(machine.hardware.memory > Bytes::mib(64), "{machine:?}");
+    }
+
+    #[test]
+    fn a_mount_has_the_root_that_mountinfo_contains() {
+        let mounts = "22 1 0:21 / / rw - ext4 /dev/a rw\n\
+                      40 22 0:21 /d/run/call-a/work /mnt/t/work rw shared:1 - ext4 /dev/a rw\n";
+        assert_eq!(mounted(mounts, "/mnt/t/work"), Some("/d/run/call-a/work"));
+        assert_eq!(mounted(mounts, "/mnt/t"), None);
+        assert_eq!(mounted("broken", "/"), None);
     }
 
     #[test]

@@ -5,6 +5,8 @@ mod canary;
 #[cfg(feature = "aws")]
 #[path = "real/cloud.rs"]
 mod cloud;
+#[path = "real/engines.rs"]
+mod engines;
 #[path = "real/exact.rs"]
 mod exact;
 #[path = "real/faults.rs"]
@@ -326,6 +328,13 @@ fn main() -> ExitCode {
         canary::a_secret_is_in_nothing_that_the_probe_writes_or_sends,
         canary::a_secret_is_masked_where_arguments_and_files_are_sent,
         canary::the_search_finds_the_secret,
+        engines::a_step_of_cwltool_is_a_task_of_its_run_without_a_name,
+        engines::a_worker_of_toil_is_a_task_with_the_name_of_its_function,
+        engines::a_worker_of_dask_is_one_task_for_all_functions,
+        engines::a_container_of_miniwdl_has_the_name_of_its_task,
+        engines::jobs_of_snakemake_7_have_names_and_one_run,
+        engines::a_script_of_cromwell_is_a_task_with_the_name_of_its_folder,
+        engines::a_title_of_airflow_makes_a_process_a_task,
         exact::cpu_and_memory_are_those_that_wait4_tells,
         exact::direct_writes_and_reads_are_exact_to_the_byte,
         exact::a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_now_and_then,

@@ -11,7 +11,7 @@ use ebb_telemetry::units::{Bytes, CpuTime};
 use crate::cgroup::Paths;
 use crate::cgroup::reading::{Reading, Wanted};
 use crate::interval::accounting::UsagePeriod;
-use crate::interval::classification::snakemake_role;
+use crate::interval::classification::engine_role;
 use crate::interval::interval_totals::IntervalTotals;
 use crate::interval::processes::{Entry, ProcessOwner, Processes, Stage};
 use crate::interval::sockets::Sockets;
@@ -76,7 +76,7 @@ impl IntervalAggregator {
                 TaskKind::Kernel => Start::default(),
             };
             aggregator.add_process(&sample.process, sample.kind, Stage::Executed, &start);
-            aggregator.name_snakemake_job(&sample.process, &start);
+            aggregator.name_engine_task(&sample.process, &start);
             aggregator.account(sample.process.key, &sample.totals, UsagePeriod::BeforeProbe);
             aggregator.account_counters(sample.process.key, sample.counters.as_ref());
         }
@@ -119,7 +119,7 @@ impl IntervalAggregator {
                 start,
             } => {
                 self.executed(&process, maxrss_before, &start);
-                self.name_snakemake_job(&process, &start);
+                self.name_engine_task(&process, &start);
                 self.set_user(process.key, start.user);
                 self.add_namespaces(process.key, start.namespaces);
             }
@@ -281,7 +281,7 @@ impl IntervalAggregator {
         };
         entry.program = process.comm;
         entry.tool = tool;
-        entry.snakemake = snakemake_role(process, start);
+        entry.engine_role = engine_role(process, start);
         entry.stage = Stage::Executed;
         entry.maxrss_before = maxrss_before;
         entry.sampled_peak = None;

@@ -14,7 +14,7 @@ use ebb_wire::MAX_TOOLS_A_STEP;
 use crate::attribute::Step;
 use crate::cgroup::reading::{Reading, Wanted};
 use crate::interval::interval_totals::ScanGap;
-use crate::interval::label::SnakemakeName;
+use crate::interval::label::EngineName;
 use crate::interval::opt_in_detail::OptInAccumulator;
 use crate::interval::processes::StepNumber;
 use crate::interval::resource_usage::StepObservations;
@@ -175,7 +175,7 @@ pub(crate) struct RunningStep {
     pub(crate) network: TaskSockets,
     pub(crate) gpu: Option<StepGpu>,
     pub(crate) scheduler_labels: Option<Box<SchedulerLabels>>,
-    pub(crate) snakemake: Option<Box<SnakemakeName>>,
+    pub(crate) engine_name: Option<Box<EngineName>>,
     pub(crate) opt_in: OptInAccumulator,
 }
 
@@ -211,7 +211,7 @@ impl RunningStep {
             network: TaskSockets::default(),
             gpu: None,
             scheduler_labels: None,
-            snakemake: None,
+            engine_name: None,
             opt_in: OptInAccumulator::default(),
         }
     }
@@ -401,16 +401,16 @@ impl RunningStep {
     fn label_bytes(&self) -> usize {
         let sent = self.scheduler_labels.as_deref();
         let named = self
-            .snakemake
+            .engine_name
             .as_ref()
             .and_then(|name| name.labels.as_ref());
         sent.into_iter().chain(named).map(label::bytes_of).sum()
     }
 
-    /// The labels that a scheduler sent, and those of Snakemake that do not contradict them.
+    /// The labels that a scheduler sent, and those of an engine that do not contradict them.
     fn labels(&self) -> Option<Box<SchedulerLabels>> {
         let named = self
-            .snakemake
+            .engine_name
             .as_ref()
             .and_then(|name| name.labels.as_ref());
         let Some(named) = named else {
