@@ -109,17 +109,11 @@ impl IntervalAggregator {
         number: StepNumber,
         job: &SnakemakeJob,
     ) -> Option<SchedulerLabels> {
-        let mut labels = job.labels(|name| match self.rules.show(name) {
+        let labels = job.labels(|name| match self.rules.show(name) {
             true => name.to_owned(),
             false => MASKED.to_owned(),
         });
-        let room = MAX_BYTES_IN_ALL.saturating_sub(self.steps.label_bytes(number));
-        if bytes_of(&labels) > room {
-            labels.labels.retain(|key, _| key == "step");
-        }
-        let fits = bytes_of(&labels) <= room;
-        self.names_left_out = self.names_left_out.saturating_add(u64::from(!fits));
-        fits.then_some(labels)
+        self.fit_labels(number, labels)
     }
 }
 
