@@ -5,6 +5,8 @@ mod canary;
 #[cfg(feature = "aws")]
 #[path = "real/cloud.rs"]
 mod cloud;
+#[path = "real/containers.rs"]
+mod containers;
 #[path = "real/exact.rs"]
 mod exact;
 #[path = "real/faults.rs"]
@@ -326,6 +328,8 @@ fn main() -> ExitCode {
         canary::a_secret_is_in_nothing_that_the_probe_writes_or_sends,
         canary::a_secret_is_masked_where_arguments_and_files_are_sent,
         canary::the_search_finds_the_secret,
+        containers::containers_of_docker_have_their_names_images_and_listed_labels,
+        containers::containers_of_podman_have_their_names_and_images,
         exact::cpu_and_memory_are_those_that_wait4_tells,
         exact::direct_writes_and_reads_are_exact_to_the_byte,
         exact::a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_now_and_then,
