@@ -131,6 +131,14 @@ impl ContainerDescription {
     }
 }
 
+/// The description of the container that is a task.
+#[derive(Debug)]
+pub(crate) struct NamedContainer {
+    pub(crate) description: ContainerDescription,
+    /// The labels of the task; `None` if there was no room for them.
+    pub(crate) labels: Option<SchedulerLabels>,
+}
+
 /// A name, image or value of a label as a label of the task can contain it; `None` if it is empty,
 /// too long or contains a control character.
 fn plain(text: &str) -> Option<String> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ebb_telemetry::step::{SchedulerLabels, StepId, StepKind};
 
-use crate::container_names::{ContainerDescription, UnnamedContainer};
+use crate::container_names::{ContainerDescription, NamedContainer, UnnamedContainer};
 use crate::interval::aggregator::IntervalAggregator;
 use crate::interval::processes::{ProcessOwner, Stage, StepNumber};
 use crate::interval::steps::RunningStep;
@@ -20,14 +20,6 @@ const MAX_UNNAMED: usize = 128;
 
 /// Maximum number of processes of a container that are read; its first process is enough.
 const MAX_PROCESSES: usize = 4;
-
-/// The description of the container that is a task.
-#[derive(Debug)]
-pub(crate) struct NamedContainer {
-    description: ContainerDescription,
-    /// `None` if there was no room for them.
-    pub(crate) labels: Option<SchedulerLabels>,
-}
 
 impl IntervalAggregator {
     /// The new containers that have no name yet.

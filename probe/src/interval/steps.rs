@@ -13,7 +13,7 @@ use ebb_wire::MAX_TOOLS_A_STEP;
 
 use crate::attribute::Step;
 use crate::cgroup::reading::{Reading, Wanted};
-use crate::interval::containers::NamedContainer;
+use crate::container_names::NamedContainer;
 use crate::interval::interval_totals::ScanGap;
 use crate::interval::label::SnakemakeName;
 use crate::interval::opt_in_detail::OptInAccumulator;
