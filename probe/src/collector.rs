@@ -14,6 +14,7 @@ use self::cpu_idle::{CpuIdleTracker, CpuUse};
 use self::source::Source;
 use crate::cgroup::reading;
 use crate::cgroup::{Hierarchy, Paths};
+use crate::container_names::lookup::ContainerLookup;
 use crate::gpu::Gpus;
 use crate::interval::Interval;
 use crate::interval::aggregator::IntervalAggregator;
@@ -94,6 +95,7 @@ pub struct Collector {
     cpu_idle: CpuIdleTracker,
     aggregator: IntervalAggregator,
     argument_reads: ArgumentReads,
+    containers: ContainerLookup,
     opt_in: OptInSettings,
     /// Kernel events lost since the start, as last read.
     lost: u64,
@@ -151,6 +153,7 @@ impl Collector {
             cpu_idle: CpuIdleTracker::begin(),
             aggregator,
             argument_reads: ArgumentReads::AFTER_SCAN,
+            containers: ContainerLookup::new(None),
             opt_in: OptInSettings::default(),
             lost: 0,
         })
@@ -159,6 +162,11 @@ impl Collector {
     /// Uses these GPUs instead of the detected ones.
     pub fn set_gpus(&mut self, gpus: Gpus) {
         self.gpus = Some(gpus);
+    }
+
+    /// Uses these sources of names of containers.
+    pub fn set_containers(&mut self, containers: ContainerLookup) {
+        self.containers = containers;
     }
 
     /// Enables reports of data that is off by default.
@@ -245,6 +253,11 @@ impl Collector {
         self.aggregator.name_pods(node::pod_folders);
         self.aggregator
             .add_titles(&samples.changed, node::engine_task_of);
+        let unnamed = self.aggregator.unnamed_containers();
+        if !unnamed.is_empty() {
+            let found = self.containers.find(&unnamed);
+            self.aggregator.name_containers(found);
+        }
         self.read_opt_in_detail();
         let busy = done.map(|done| done.cpu);
         self.aggregator.scan(at, busy, &samples, |path, wanted| {

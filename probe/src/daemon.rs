@@ -26,6 +26,7 @@ use crate::cgroup::Hierarchy;
 use crate::collector::{Collector, OptInSettings};
 use crate::config::Config;
 use crate::connect::Connected;
+use crate::container_names::lookup::ContainerLookup;
 use crate::durable;
 use crate::label::{self, Refusal};
 use crate::label_rules::keeper::{ActiveRules, RulesKeeper};
@@ -119,6 +120,7 @@ fn start_collector(
     period: Duration,
 ) -> anyhow::Result<Collector> {
     let mut collector = Collector::start(Hierarchy::find()?, first.rules.clone(), period)?;
+    collector.set_containers(ContainerLookup::new(config.docker_socket.as_deref()));
     collector.enable_opt_in(OptInSettings {
         arguments: config.export_args,
         files_depth: config.files_depth,

@@ -275,6 +275,14 @@ pub fn arguments_of(key: ProcessKey, program: Comm) -> Option<Vec<u8>> {
     is_of(key, program, &folder)?.then_some(arguments)
 }
 
+/// The work directory of a process, as the process sees it; `None` if the process has ended.
+pub fn work_directory_of(key: ProcessKey) -> Option<PathBuf> {
+    let folder = Path::new("/proc").join(key.pid.to_string());
+    let directory = fs::read_link(folder.join("cwd")).ok()?;
+    let stat = ProcessStat::parse(&kernel_file::read(folder.join("stat")).ok()?)?;
+    (key.start.as_nanos() / tick_ns() == stat.start_ticks).then_some(directory)
+}
+
 /// The paths of a process's open files, at most `room`, which is reduced by their number. Empty for
 /// an ended process. Devices and files that the kernel generates are left out.
 pub fn files_of(key: ProcessKey, program: Comm, room: &mut usize) -> Vec<String> {

@@ -5,6 +5,8 @@ mod canary;
 #[cfg(feature = "aws")]
 #[path = "real/cloud.rs"]
 mod cloud;
+#[path = "real/containers.rs"]
+mod containers;
 #[path = "real/engines.rs"]
 mod engines;
 #[path = "real/exact.rs"]
@@ -335,6 +337,8 @@ fn main() -> ExitCode {
         engines::jobs_of_snakemake_7_have_names_and_one_run,
         engines::a_script_of_cromwell_is_a_task_with_the_name_of_its_folder,
         engines::a_title_of_airflow_makes_a_process_a_task,
+        containers::containers_of_docker_have_their_names_images_and_listed_labels,
+        containers::containers_of_podman_have_their_names_and_images,
         exact::cpu_and_memory_are_those_that_wait4_tells,
         exact::direct_writes_and_reads_are_exact_to_the_byte,
         exact::a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_now_and_then,

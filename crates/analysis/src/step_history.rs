@@ -2,6 +2,7 @@
 //! change its request.
 
 pub mod by_step;
+pub(crate) mod container_name;
 pub mod engine_record;
 pub mod learned_speed;
 pub mod name_explanation;
@@ -32,6 +33,7 @@ use ebb_telemetry::step::{PlacedStep, StepKind};
 
 use crate::facts::Facts;
 use crate::step_history::by_step::{Profiled, Profiles, StepKey};
+use crate::step_history::container_name::NextflowContainers;
 use crate::step_history::engine_record::{RecordIndex, SlurmSteps};
 use crate::step_history::neighbours::Neighbours;
 use crate::step_history::observed_task::SeenRun;
@@ -200,10 +202,12 @@ pub(crate) fn with_names<'a, T>(
     let processes = KnownProcesses::of(batch.jobs.values(), facts.records);
     let records = RecordIndex::of(facts.records);
     let slurm_steps = SlurmSteps::of(newest.iter().copied());
+    let nextflow_containers = NextflowContainers::of(newest.iter().copied());
     let context = NameContext {
         policy: facts.policy,
         processes: &processes,
         slurm_steps: &slurm_steps,
+        nextflow_containers: &nextflow_containers,
     };
     let jobs: BTreeMap<&str, &Job> = batch.jobs.values().flat_map(tasks).collect();
     let named = newest.into_iter().map(|step| {

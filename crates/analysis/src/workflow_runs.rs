@@ -12,6 +12,7 @@ use ebb_model::policy::name_rule::{Drawn, NameSource};
 use ebb_model::report::workflow_runs::{JoinedBy, RunSeen, Runs, TaskLabels, UNASSIGNED};
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::safe_text::{counted, one_line};
+use ebb_telemetry::step::container_labels::FROM_PROBE;
 use ebb_telemetry::step::resource_usage::SchedulerLabels;
 use ebb_telemetry::step::{PlacedStep, StepEnd};
 use ebb_telemetry::tags::{PIPELINE_TAG, RUN_TAG};
@@ -50,7 +51,7 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
             *told.joined.entry(*by).or_default() += 1;
         }
         let sample = sample_of(seen, facts.policy);
-        if let Some(labels) = &seen.step.usage.detail.scheduler_labels {
+        if let Some(scheduler_labels) = labels_from_schedulers(seen.step) {
             told.task_labels.push(TaskLabels {
                 node: seen.step.node.clone(),
                 step: seen.name().to_owned(),
@@ -58,7 +59,7 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
                 at: seen.step.observed_at,
                 run: (run.as_ref()).map_or(UNASSIGNED.to_owned(), |(_, key)| key.clone()),
                 sample: sample.map(str::to_owned),
-                scheduler_labels: SchedulerLabels::clone(labels),
+                scheduler_labels,
             });
         }
         runs.entry(run)
@@ -234,10 +235,19 @@ fn label<'a>(seen: &SeenRun<'a>, key: &str) -> Option<&'a str> {
     label_of(seen.step, key)
 }
 
+/// The labels of a task without those that the probe sends about its container. `None` if there are
+/// no others.
+fn labels_from_schedulers(step: &PlacedStep) -> Option<SchedulerLabels> {
+    let mut labels = SchedulerLabels::clone(step.usage.detail.scheduler_labels.as_ref()?);
+    labels
+        .labels
+        .retain(|key, _| !FROM_PROBE.contains(&key.as_str()));
+    (labels != SchedulerLabels::default()).then_some(labels)
+}
+
 /// The value of a label that the scheduler sent about a task.
 pub(crate) fn label_of<'a>(step: &'a PlacedStep, key: &str) -> Option<&'a str> {
-    let sent = step.usage.detail.scheduler_labels.as_ref()?;
-    sent.labels.get(key).map(String::as_str)
+    step.usage.label(key)
 }
 
 /// The value of a label, otherwise of a rule.

@@ -133,6 +133,7 @@ impl IntervalAggregator {
             } => {
                 let used = self.ensure_known(&process, TaskKind::User);
                 self.account(process.key, &totals, used);
+                self.pass_on_root(&process);
                 self.process_ended(process.key, at, Some(status), |entry| {
                     entry.peak(peak, maxrss)
                 });
@@ -312,6 +313,32 @@ impl IntervalAggregator {
             }
             step.process_peak(before.tool, peak(&before));
             step.process_ended(key, at, status);
+        }
+    }
+
+    /// If a process of runc ends, the oldest other process of the container is its first process.
+    /// runc starts a container by processes that fork one another and end; the last one runs the
+    /// program.
+    ///
+    /// Source: runc, `libcontainer/nsenter/nsexec.c`, which names them `runc:[0:PARENT]`,
+    /// `runc:[1:CHILD]` and `runc:[2:INIT]`.
+    fn pass_on_root(&mut self, ended: &Process) {
+        if !ended.comm.to_string().starts_with("runc:[") {
+            return;
+        }
+        let Some(entry) = self.processes.exact(ended.key).copied() else {
+            return;
+        };
+        let others = self.processes.iter().filter(|other| {
+            other.owner == entry.owner && other.stage != Stage::Ended && other.key != entry.key
+        });
+        let oldest = others
+            .map(|other| other.key)
+            .min_by_key(|key| (key.start, key.pid));
+        if let (Some(oldest), Some(step)) = (oldest, self.step_of(&entry))
+            && step.root == entry.key
+        {
+            step.root = oldest;
         }
     }
 

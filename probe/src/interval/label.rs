@@ -114,7 +114,7 @@ impl IntervalAggregator {
             (None, Some(task)) => Some(task.labels(shown)),
             _ => None,
         };
-        let labels = labels.and_then(|labels| self.fitting_labels(number, labels));
+        let labels = labels.and_then(|labels| self.fit_labels(number, labels));
         let Some(step) = self.steps.get_mut(number) else {
             return;
         };
@@ -134,21 +134,6 @@ impl IntervalAggregator {
         if let Some(step) = self.steps.get_mut(number) {
             step.engine_name = Some(Box::new(name));
         }
-    }
-
-    /// The labels, as far as there is room; otherwise `None`, which is counted.
-    fn fitting_labels(
-        &mut self,
-        number: StepNumber,
-        mut labels: SchedulerLabels,
-    ) -> Option<SchedulerLabels> {
-        let room = MAX_BYTES_IN_ALL.saturating_sub(self.steps.label_bytes(number));
-        if bytes_of(&labels) > room {
-            labels.labels.retain(|key, _| key == "step");
-        }
-        let fits = bytes_of(&labels) <= room;
-        self.names_left_out = self.names_left_out.saturating_add(u64::from(!fits));
-        fits.then_some(labels)
     }
 }
 

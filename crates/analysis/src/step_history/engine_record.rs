@@ -9,6 +9,7 @@ use ebb_model::task_record::{RecordSource, RecordText, TaskKey, TaskRecord};
 use ebb_telemetry::step::{PlacedStep, StepKind};
 use ebb_telemetry::units::CpuTime;
 
+use crate::step_history::container_name::nextflow_hash;
 use crate::step_history::step_name::KnownProcesses;
 
 /// The least share of the CPU time of a Slurm job for a step that did work of the job,
@@ -154,6 +155,9 @@ fn key_of(step: &PlacedStep, job: Option<&Job>) -> Option<TaskKey> {
     match step.usage.id.kind {
         StepKind::SlurmJob => TaskKey::slurm_job(slurm_job(key).0),
         StepKind::NextflowTask => TaskKey::nextflow_task(key),
+        StepKind::Container | StepKind::Pod => {
+            nextflow_hash(step).and_then(|hash| TaskKey::nextflow_task(&hash))
+        }
         _ => TaskKey::batch_job(job?.id.as_str()),
     }
 }

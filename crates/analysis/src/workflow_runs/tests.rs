@@ -124,6 +124,26 @@ fn steps_are_joined_by_what_names_their_run_and_never_by_a_guess() {
 }
 
 #[test]
+fn labels_of_the_probe_are_not_those_of_a_scheduler() {
+    let mut world = World::with([instance(1)]);
+    for (n, key) in FROM_PROBE.iter().enumerate() {
+        task(&mut world, n as u64, |detail| {
+            let labels = [((*key).to_owned(), "x".to_owned())].into();
+            detail.scheduler_labels = Some(Box::new(SchedulerLabels {
+                trace_id: None,
+                labels,
+            }));
+        });
+    }
+    task(&mut world, 9, |detail| {
+        detail.scheduler_labels = label("run", "r7");
+    });
+    let labels = world.judge().runs.task_labels;
+    let keys: Vec<&str> = labels.iter().map(|one| one.key.as_str()).collect();
+    assert_eq!(keys, ["t9"]);
+}
+
+#[test]
 fn a_step_of_an_earlier_attempt_is_its_jobs() {
     let mut world = World::with([instance(1)]);
     task(&mut world, 0, |_| ());

@@ -66,6 +66,9 @@ pub enum StepNameSource {
     JobDefinition,
     /// The name that the probe read, such as that of a script.
     Probe,
+    /// The image of its container and the executables that did the work, because no other source
+    /// names the step.
+    Image,
     /// The executables that did the work, because no other source names the step.
     Executables,
     /// Only an id, such as the number of a job.
@@ -75,7 +78,7 @@ pub enum StepNameSource {
 impl StepNameSource {
     /// Whether a person or program gave the step this name.
     pub fn is_given(self) -> bool {
-        !matches!(self, Self::Executables | Self::Id)
+        !matches!(self, Self::Image | Self::Executables | Self::Id)
     }
 }
 
@@ -89,6 +92,7 @@ impl fmt::Display for StepNameSource {
             Self::JobName => "job name",
             Self::JobDefinition => "job definition",
             Self::Probe => "program",
+            Self::Image => "image",
             Self::Executables => "executables",
             Self::Id => "id",
         })
