@@ -20,6 +20,7 @@ use ebb_telemetry::units::CpuTime;
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
 use crate::step_history::engine_record::Recorded;
+use crate::step_history::nextflow_task;
 use crate::step_history::observed_task::SeenRun;
 use crate::step_history::step_name::NamedTask;
 use crate::workflow_runs::batch_family::Families;
@@ -187,10 +188,14 @@ pub(crate) fn run_of(
         .or_else(named)
 }
 
-/// The sample of a task, from a label, a rule of the policy or a record of the engine.
+/// The sample of a task, from a label, a rule of the policy, a tag of Nextflow or a record of the
+/// engine.
 pub(crate) fn sample_of<'a>(seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
+    let tagged = || nextflow_task::sample_of(seen.job?);
     let recorded = || seen.recorded.names()?.sample;
-    drawn(Drawn::Sample, "sample", seen, policy).or_else(recorded)
+    drawn(Drawn::Sample, "sample", seen, policy)
+        .or_else(tagged)
+        .or_else(recorded)
 }
 
 /// The run from the tag of Ebb, or from the tags that Nextflow sets.

@@ -17,6 +17,7 @@ use ebb_telemetry::identity::split_uuid;
 use ebb_telemetry::step::{PlacedStep, StepKind, StepUsage};
 
 use crate::step_history::engine_record::{Recorded, SlurmSteps, grid_form};
+use crate::step_history::nextflow_task::hash_in_pod;
 use crate::workflow_runs;
 
 /// Tags that name the process of a job, the best first. The documentation of Ebb recommends
@@ -270,7 +271,7 @@ fn is_number_only(usage: &StepUsage) -> bool {
         }
         StepKind::NextflowTask => name == usage.id.key || name.contains('/'),
         StepKind::Container | StepKind::EcsTask | StepKind::Pod => {
-            name == usage.id.key || is_hash(name)
+            name == usage.id.key || is_hash(name) || hash_in_pod(name).is_some()
         }
         _ => is_shell(name) || name.starts_with("memfd:"),
     }
@@ -477,6 +478,9 @@ mod tests {
         check(StepKind::NextflowTask, "ab/cdef0123", work);
         check(StepKind::Container, "0123456789ab", work);
         check(StepKind::Container, "web", "web");
+        let pod = "lab/nf-abcdef0123456789abcdef0123456789-1a2b3";
+        check(StepKind::Pod, pod, work);
+        check(StepKind::Pod, "lab/nf-core-web", "lab/nf-core-web");
         check(StepKind::Tree, "bash", work);
         check(StepKind::Tree, "train.py", "train.py");
         let only_shell = task(StepKind::Tree, "bash", &[("bash", 3)]);
