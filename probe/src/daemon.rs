@@ -114,6 +114,7 @@ fn start_collector(
 ) -> anyhow::Result<Collector> {
     let mut collector = Collector::start(Hierarchy::find()?, first.rules.clone(), period)?;
     collector.enable_opt_in(OptInSettings {
+        task_headers: config.task_headers,
         arguments: config.export_args,
         files_depth: config.files_depth,
     });

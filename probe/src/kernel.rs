@@ -6,6 +6,7 @@ pub mod programs;
 mod record;
 pub mod script;
 pub mod snakemake;
+pub mod task_header;
 mod threads;
 mod wait_classifier;
 
@@ -18,6 +19,7 @@ use ebb_telemetry::units::{Bytes, CpuTime};
 
 use crate::kernel::script::Script;
 use crate::kernel::snakemake::Snakemake;
+use crate::kernel::task_header::TaskHeader;
 pub use programs::{KernelError, KernelHalf};
 
 /// A process: its number and its start time. The start time distinguishes it from a later process
@@ -282,6 +284,8 @@ pub struct Start {
     pub script: Option<Script>,
     /// The work of `python -m snakemake`; `None` for any other program.
     pub snakemake: Option<Snakemake>,
+    /// The name of a task of Nextflow; `None` unless the configuration enables it.
+    pub task_header: Option<TaskHeader>,
     /// The numeric user id on the node.
     pub user: Option<u32>,
     /// Namespaces that differ from the node's.

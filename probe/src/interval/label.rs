@@ -1,4 +1,5 @@
-//! Labels of a task: those that a scheduler sends, and those of a job of Snakemake.
+//! Labels of a task: those that a scheduler sends, those of a job of Snakemake, and those from a
+//! script of Nextflow.
 
 use ebb_telemetry::step::SchedulerLabels;
 
@@ -6,7 +7,7 @@ use crate::attribute::tree_key;
 use crate::interval::aggregator::IntervalAggregator;
 use crate::interval::classification::snakemake_role;
 use crate::interval::processes::{ProcessOwner, SnakemakeRole, Stage, StepNumber};
-use crate::kernel::snakemake::{Snakemake, SnakemakeJob};
+use crate::kernel::snakemake::Snakemake;
 use crate::kernel::{Process, ProcessKey, Start};
 use crate::label::{MAX_BYTES_IN_ALL, Refusal, Requester, TaskLabels, bytes_of, merge};
 use crate::label_rules::MASKED;
@@ -20,6 +21,28 @@ pub(crate) struct SnakemakeName {
     pub(crate) labels: Option<SchedulerLabels>,
     /// Whether further processes of Snakemake change nothing.
     is_final: bool,
+}
+
+/// The name of a task from a script of Nextflow.
+#[derive(Debug, Default)]
+pub(crate) enum HeaderName {
+    /// No script was read.
+    #[default]
+    Unread,
+    /// All scripts of the task have this name.
+    Named(Box<SchedulerLabels>),
+    /// The task runs several tasks of Nextflow, or there was no room for the name.
+    Unnamed,
+}
+
+impl HeaderName {
+    /// The labels; `None` if no name is known.
+    pub(crate) fn labels(&self) -> Option<&SchedulerLabels> {
+        match self {
+            Self::Named(labels) => Some(labels),
+            Self::Unread | Self::Unnamed => None,
+        }
+    }
 }
 
 impl IntervalAggregator {
@@ -77,7 +100,10 @@ impl IntervalAggregator {
             return;
         };
         let labels = match &start.snakemake {
-            Some(Snakemake::Job(job)) => self.fitting_labels(number, job),
+            Some(Snakemake::Job(job)) => {
+                let labels = job.labels(|name| self.shown(name));
+                self.fitting_labels(number, labels)
+            }
             Some(Snakemake::Delegation) => return,
             _ => None,
         };
@@ -102,17 +128,44 @@ impl IntervalAggregator {
         }
     }
 
-    /// The labels of a job without masked names, as far as there is room; otherwise `None`, which is
-    /// counted.
+    /// Names the task of a process after the script of Nextflow that the process runs. A Slurm job can
+    /// run a whole workflow, so that no script alone names it.
+    pub(super) fn name_nextflow_task(&mut self, process: &Process, start: &Start) {
+        let Some(header) = &start.task_header else {
+            return;
+        };
+        let owner = self.processes.exact(process.key).map(|entry| entry.owner);
+        let Some(ProcessOwner::Step(number)) = owner else {
+            return;
+        };
+        let labels = header.labels(|name| self.shown(name));
+        let before = self.steps.get(number).map(|step| &step.header);
+        let name = match before {
+            Some(HeaderName::Unread) => match self.fitting_labels(number, labels) {
+                Some(labels) => HeaderName::Named(Box::new(labels)),
+                None => HeaderName::Unnamed,
+            },
+            Some(HeaderName::Named(known)) if is_same_task(known, &labels) => return,
+            Some(HeaderName::Named(_) | HeaderName::Unnamed) | None => HeaderName::Unnamed,
+        };
+        if let Some(step) = self.steps.get_mut(number) {
+            step.header = name;
+        }
+    }
+
+    fn shown(&self, name: &str) -> String {
+        match self.rules.show(name) {
+            true => name.to_owned(),
+            false => MASKED.to_owned(),
+        }
+    }
+
+    /// The labels as far as there is room; otherwise `None`, which is counted.
     fn fitting_labels(
         &mut self,
         number: StepNumber,
-        job: &SnakemakeJob,
+        mut labels: SchedulerLabels,
     ) -> Option<SchedulerLabels> {
-        let mut labels = job.labels(|name| match self.rules.show(name) {
-            true => name.to_owned(),
-            false => MASKED.to_owned(),
-        });
         let room = MAX_BYTES_IN_ALL.saturating_sub(self.steps.label_bytes(number));
         if bytes_of(&labels) > room {
             labels.labels.retain(|key, _| key == "step");
@@ -121,6 +174,12 @@ impl IntervalAggregator {
         self.names_left_out = self.names_left_out.saturating_add(u64::from(!fits));
         fits.then_some(labels)
     }
+}
+
+/// Whether labels are those of a known task, of which only some may be kept for lack of room.
+fn is_same_task(known: &SchedulerLabels, labels: &SchedulerLabels) -> bool {
+    let mut kept = known.labels.iter();
+    kept.all(|(key, value)| labels.labels.get(key) == Some(value))
 }
 
 impl SnakemakeName {

@@ -14,7 +14,7 @@ use ebb_wire::MAX_TOOLS_A_STEP;
 use crate::attribute::Step;
 use crate::cgroup::reading::{Reading, Wanted};
 use crate::interval::interval_totals::ScanGap;
-use crate::interval::label::SnakemakeName;
+use crate::interval::label::{HeaderName, SnakemakeName};
 use crate::interval::opt_in_detail::OptInAccumulator;
 use crate::interval::processes::StepNumber;
 use crate::interval::resource_usage::StepObservations;
@@ -176,6 +176,7 @@ pub(crate) struct RunningStep {
     pub(crate) gpu: Option<StepGpu>,
     pub(crate) scheduler_labels: Option<Box<SchedulerLabels>>,
     pub(crate) snakemake: Option<Box<SnakemakeName>>,
+    pub(crate) header: HeaderName,
     pub(crate) opt_in: OptInAccumulator,
 }
 
@@ -212,6 +213,7 @@ impl RunningStep {
             gpu: None,
             scheduler_labels: None,
             snakemake: None,
+            header: HeaderName::default(),
             opt_in: OptInAccumulator::default(),
         }
     }
@@ -400,29 +402,32 @@ impl RunningStep {
 
     fn label_bytes(&self) -> usize {
         let sent = self.scheduler_labels.as_deref();
-        let named = self
-            .snakemake
-            .as_ref()
-            .and_then(|name| name.labels.as_ref());
-        sent.into_iter().chain(named).map(label::bytes_of).sum()
+        sent.into_iter()
+            .chain(self.names())
+            .map(label::bytes_of)
+            .sum()
     }
 
-    /// The labels that a scheduler sent, and those of Snakemake that do not contradict them.
+    /// The names that the probe itself found, the more reliable first.
+    fn names(&self) -> impl Iterator<Item = &SchedulerLabels> {
+        let of_snakemake = self.snakemake.as_ref();
+        let of_snakemake = of_snakemake.and_then(|name| name.labels.as_ref());
+        of_snakemake.into_iter().chain(self.header.labels())
+    }
+
+    /// The labels that a scheduler sent, and those of Snakemake and Nextflow that do not contradict
+    /// them.
     fn labels(&self) -> Option<Box<SchedulerLabels>> {
-        let named = self
-            .snakemake
-            .as_ref()
-            .and_then(|name| name.labels.as_ref());
-        let Some(named) = named else {
-            return self.scheduler_labels.clone();
-        };
-        let mut all = self.scheduler_labels.clone().unwrap_or_default();
-        for (key, value) in &named.labels {
-            if all.labels.len() < SchedulerLabels::MAX_LABELS {
-                all.labels.entry(key.clone()).or_insert(value.clone());
+        let mut all = self.scheduler_labels.clone();
+        for named in self.names() {
+            let all = all.get_or_insert_default();
+            for (key, value) in &named.labels {
+                if all.labels.len() < SchedulerLabels::MAX_LABELS {
+                    all.labels.entry(key.clone()).or_insert(value.clone());
+                }
             }
         }
-        Some(all)
+        all
     }
 
     fn usage(&self, observed: BootClock, end: StepEnd, max_tools: usize) -> StepUsage {
