@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_model::policy::Policy;
 use ebb_model::policy::name_rule::{Drawn, NameSource};
-use ebb_model::report::workflow_runs::{JoinedBy, RunSeen, Runs, TaskLabels, UNASSIGNED};
+use ebb_model::report::workflow_runs::{
+    JoinedBy, RunSeen, Runs, TaskLabels, TaskRuntime, UNASSIGNED,
+};
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::safe_text::{counted, one_line};
 use ebb_telemetry::step::resource_usage::SchedulerLabels;
@@ -47,6 +49,10 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
         let run = run_of(seen, facts.policy, &families);
         told.steps += 1;
         *told.named.entry(seen.name.source).or_default() += 1;
+        let runtime = TaskRuntime::of(seen.step.usage.id.kind, seen.job);
+        let of_runtime = told.named_by_runtime.entry(runtime).or_default();
+        of_runtime.tasks += 1;
+        of_runtime.named += usize::from(seen.name.source.is_given());
         if let Some((by, _)) = &run {
             *told.joined.entry(*by).or_default() += 1;
         }

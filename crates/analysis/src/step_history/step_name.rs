@@ -56,6 +56,14 @@ impl StepName {
         }
     }
 
+    /// Addition to the advice of a finding; empty unless executables name the step.
+    pub(crate) fn advice(&self) -> &'static str {
+        match self.form {
+            NameForm::Executables => " Its executables name this step, because no source names it.",
+            NameForm::SlurmStep | NameForm::Exact | NameForm::NextflowJob => "",
+        }
+    }
+
     /// Addition to the reason of the confidence in a finding.
     pub(crate) fn note(&self) -> &'static str {
         match self.form {
