@@ -48,21 +48,40 @@ struct ArgumentReads {
     scripts: u32,
     /// Processes of Snakemake; further ones have no rule.
     snakemake: u32,
+    /// Scripts of Nextflow; further tasks have no name. 0 unless the configuration enables it.
+    task_headers: u32,
 }
 
 impl ArgumentReads {
     const AFTER_SCAN: Self = Self {
         scripts: 200,
         snakemake: 200,
+        task_headers: 0,
     };
 
     /// Events from procfs already contain the arguments.
     const NONE: Self = Self {
         scripts: 0,
         snakemake: 0,
+        task_headers: 0,
     };
 
-    /// Adds the script of an interpreter and the task of an engine while the process still exists.
+    /// Scripts of Nextflow between two scans.
+    const TASK_HEADERS: u32 = 200;
+
+    const fn with_task_headers(self, settings: OptInSettings) -> Self {
+        let task_headers = match settings.task_headers {
+            true => Self::TASK_HEADERS,
+            false => 0,
+        };
+        Self {
+            task_headers,
+            ..self
+        }
+    }
+
+    /// Adds the script of an interpreter, the task of an engine and the name of a task of Nextflow
+    /// while the process still exists.
     fn add_to(&mut self, mut event: ProcessEvent) -> ProcessEvent {
         let ProcessEvent::Executed { process, start, .. } = &mut event else {
             return event;
@@ -80,6 +99,10 @@ impl ArgumentReads {
         if self.snakemake > 0 && is_snakemake {
             self.snakemake -= 1;
             start.snakemake = node::snakemake_of(process).or_else(|| start.snakemake.take());
+        }
+        if self.task_headers > 0 && start.work_folder.is_some() {
+            self.task_headers -= 1;
+            start.task_header = node::task_header_of(process);
         }
         event
     }
@@ -104,6 +127,8 @@ pub struct Collector {
 /// Data that is reported only if the configuration enables it; none by default.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OptInSettings {
+    /// Names of tasks of Nextflow from their scripts.
+    pub task_headers: bool,
     /// The arguments of each task's first process.
     pub arguments: bool,
     /// Number of path segments to which the paths of open files are cut; 0 disables this.
@@ -172,6 +197,7 @@ impl Collector {
     /// Enables reports of data that is off by default.
     pub fn enable_opt_in(&mut self, settings: OptInSettings) {
         self.opt_in = settings;
+        self.argument_reads = self.argument_reads.with_task_headers(settings);
     }
 
     /// Replaces the rules; they apply to processes that start from now on.
@@ -243,7 +269,8 @@ impl Collector {
         self.argument_reads = match self.source {
             Source::Kernel(_) => ArgumentReads::AFTER_SCAN,
             Source::Procfs { .. } => ArgumentReads::NONE,
-        };
+        }
+        .with_task_headers(self.opt_in);
         let samples = self.source.scan(|event| {
             self.aggregator.event(self.argument_reads.add_to(event));
         })?;

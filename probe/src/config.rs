@@ -110,6 +110,8 @@ pub struct Config {
     /// The socket of Docker, such as `/run/docker.sock`, to read names, images and some labels of
     /// containers; none by default.
     pub docker_socket: Option<PathBuf>,
+    /// True to name tasks of Nextflow by the first lines of their scripts `.command.run`.
+    pub task_headers: bool,
     /// True to report the arguments of each task's first process, masked by the rules.
     pub export_args: bool,
     /// Number of path segments to which the paths of open files are cut in reports; 0 disables
@@ -132,6 +134,7 @@ impl Default for Config {
             rules: None,
             label_socket: None,
             docker_socket: None,
+            task_headers: false,
             export_args: false,
             files_depth: 0,
         }

@@ -122,6 +122,7 @@ fn start_collector(
     let mut collector = Collector::start(Hierarchy::find()?, first.rules.clone(), period)?;
     collector.set_containers(ContainerLookup::new(config.docker_socket.as_deref()));
     collector.enable_opt_in(OptInSettings {
+        task_headers: config.task_headers,
         arguments: config.export_args,
         files_depth: config.files_depth,
     });

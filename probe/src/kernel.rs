@@ -7,6 +7,7 @@ pub mod programs;
 mod record;
 pub mod script;
 pub mod snakemake;
+pub mod task_header;
 mod threads;
 mod wait_classifier;
 
@@ -20,6 +21,7 @@ use ebb_telemetry::units::{Bytes, CpuTime};
 use crate::kernel::engine_task::EngineTask;
 use crate::kernel::script::Script;
 use crate::kernel::snakemake::Snakemake;
+use crate::kernel::task_header::TaskHeader;
 pub use programs::{KernelError, KernelHalf};
 
 /// A process: its number and its start time. The start time distinguishes it from a later process
@@ -287,6 +289,8 @@ pub struct Start {
     /// The task that the arguments name in another form; `None` for any other process, and if the
     /// process had already ended.
     pub engine_task: Option<Box<EngineTask>>,
+    /// The name of a task of Nextflow; `None` unless the configuration enables it.
+    pub task_header: Option<TaskHeader>,
     /// The numeric user id on the node.
     pub user: Option<u32>,
     /// Namespaces that differ from the node's.

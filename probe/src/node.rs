@@ -15,6 +15,7 @@ use ebb_telemetry::identity::{BootId, IdentityError, NodeId, ProbeStart};
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime};
 use jiff::Timestamp;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use thiserror::Error;
 
@@ -24,6 +25,7 @@ use self::metadata::CloudVendor;
 use crate::kernel::engine_task::{self, EngineTask};
 use crate::kernel::script::{self, Script};
 use crate::kernel::snakemake::{self, Snakemake};
+use crate::kernel::task_header::{self, TaskHeader};
 use crate::kernel::{Comm, Process, ProcessKey, Start, WorkFolder};
 use crate::kernel_file;
 use crate::proc_stat::{ProcessStat, tick_ns};
@@ -228,6 +230,7 @@ pub fn start_of(process: &Process) -> Start {
         script: script_in(process, &arguments),
         snakemake: snakemake_in(process, &arguments),
         engine_task: engine_task_in(process, &folder, &arguments),
+        task_header: None,
         // The scan that calls this provides it.
         user: None,
         namespaces: None,
@@ -267,6 +270,42 @@ pub fn snakemake_of(process: &Process) -> Option<Snakemake> {
     let (folder, arguments) = arguments(process.key)?;
     let snakemake = snakemake_in(process, &arguments)?;
     is_of(process.key, process.comm, &folder)?.then_some(snakemake)
+}
+
+/// The name of a task of Nextflow, from the script that the process runs; `None` for any other
+/// program, for an ended process and for a file that is not safe to read.
+pub fn task_header_of(process: &Process) -> Option<TaskHeader> {
+    let (folder, arguments) = arguments(process.key)?;
+    let script = first_bytes(&folder, script_in_arguments(&arguments)?)?;
+    let header = TaskHeader::parse(&script)?;
+    is_of(process.key, process.comm, &folder)?.then_some(header)
+}
+
+/// The first bytes of a script of a process, as the process itself finds the path. `folder` is the
+/// procfs directory of the process. The script must be a regular file of the user of the process. A
+/// symbolic link inside of the path cannot lead out of the root directory of the process.
+fn first_bytes(folder: &Path, path: &str) -> Option<Vec<u8>> {
+    let (base, below) = match path.strip_prefix('/') {
+        Some(below) => ("root", below),
+        None => ("cwd", path),
+    };
+    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let base = rustix::fs::open(folder.join(base), directory, Mode::empty()).ok()?;
+    // A pipe must not block the probe, and a terminal must not become its own.
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let file = rustix::fs::openat2(base, below, flags, Mode::empty(), resolve).ok()?;
+    let file = fs::File::from(file);
+    let (found, process) = (file.metadata().ok()?, fs::metadata(folder).ok()?);
+    if !found.is_file() || found.uid() != process.uid() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(task_header::MAX_BYTES)
+        .read_to_end(&mut bytes)
+        .ok()?;
+    Some(bytes)
 }
 
 /// The arguments of a process, separated by NUL; `None` if it has ended.
@@ -392,13 +431,14 @@ fn is_of(key: ProcessKey, program: Comm, folder: &Path) -> Option<bool> {
     Some(ticks == stat.start_ticks && stat.comm == program.to_string())
 }
 
-/// The work directory, if a process is the start of a Nextflow task. Only the file name of the last
-/// argument is used, as in the eBPF programs for later starts.
+fn script_in_arguments(arguments: &[u8]) -> Option<&str> {
+    task_header::script_path(arguments.strip_suffix(b"\0")?.split(|b| *b == 0))
+}
+
+/// The work directory, if a process is the start of a Nextflow task. Only the name of the script is
+/// used, as in the eBPF programs for later starts.
 fn work_folder(folder: &Path, arguments: &[u8]) -> Option<WorkFolder> {
-    let last = arguments.strip_suffix(b"\0")?.rsplit(|b| *b == 0).next()?;
-    if last.rsplit(|b| *b == b'/').next()? != b".command.run" {
-        return None;
-    }
+    script_in_arguments(arguments)?;
     let work = fs::read_link(folder.join("cwd")).ok()?;
     let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
     Some(WorkFolder {
@@ -410,6 +450,46 @@ fn work_folder(folder: &Path, arguments: &[u8]) -> Option<WorkFolder> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_regular_file_of_the_task_s_user_is_read_for_a_header() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let in_folder = |name: &str| folder.path().join(name);
+        let text = b"# NEXTFLOW TASK: QC (S1)\n";
+        fs::write(in_folder(".command.run"), text).expect("a file");
+        fs::create_dir(in_folder("link")).expect("a folder");
+        std::os::unix::fs::symlink(in_folder(".command.run"), in_folder("link/.command.run"))
+            .expect("a link");
+        fs::create_dir(in_folder("pipe")).expect("a folder");
+        let fifo = rustix::fs::FileType::Fifo;
+        let mode = Mode::from_raw_mode(0o600);
+        let pipe = in_folder("pipe/.command.run");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, fifo, mode, 0).expect("a pipe");
+        fs::create_dir(in_folder("large")).expect("a folder");
+        fs::write(in_folder("large/.command.run"), vec![b'#'; 1 << 20]).expect("a file");
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .current_dir(folder.path())
+            .spawn()
+            .expect("a process");
+        let process = Path::new("/proc").join(child.id().to_string());
+        let read = |path: &str| first_bytes(&process, path);
+        let absolute = |name: &str| read(in_folder(name).to_str().expect("a path"));
+        let got = [
+            read(".command.run"),
+            absolute(".command.run"),
+            absolute("link/.command.run"),
+            absolute("pipe/.command.run"),
+            absolute("none/.command.run"),
+        ];
+        let large = absolute("large/.command.run");
+        child.kill().expect("it ran");
+        child.wait().expect("it ended");
+        let whole = Some(text.to_vec());
+        assert_eq!(got, [whole.clone(), whole, None, None, None]);
+        assert_eq!(large.map(|bytes| bytes.len()), Some(4_096));
+        assert_eq!(read(".command.run"), None);
+    }
 
     #[test]
     fn clocks_go_forward_and_each_run_has_another_name() {

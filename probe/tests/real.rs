@@ -23,6 +23,8 @@ mod machine;
 mod names;
 #[path = "real/network.rs"]
 mod network;
+#[path = "real/nextflow.rs"]
+mod nextflow;
 #[path = "real/probe.rs"]
 mod probe;
 #[path = "real/restarts.rs"]
@@ -358,6 +360,9 @@ fn main() -> ExitCode {
         names::a_job_of_snakemake_is_named_by_its_arguments_and_sends_no_other_of_them,
         names::jars_classes_and_scripts_are_told_by_their_base_names_and_nothing_else_of_the_arguments,
         network::tcp_payload_is_that_of_the_sockets_of_each_step,
+        nextflow::local_tasks_of_nextflow_are_named_by_the_header_of_each_version,
+        nextflow::tasks_of_nextflow_in_containers_are_named_by_their_headers,
+        nextflow::headers_of_nextflow_are_read_only_if_the_configuration_enables_it,
         restarts::after_seventy_kills_every_heartbeat_is_one_row_or_counted_as_refused,
         restarts::a_killed_probe_loses_no_finished_task_and_sends_none_twice,
         sampled::without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so,

@@ -8,6 +8,7 @@ pub mod learned_speed;
 pub mod name_explanation;
 pub mod need;
 pub mod neighbours;
+pub mod nextflow_task;
 pub mod observed_task;
 pub mod observed_work;
 pub mod step_name;
@@ -117,7 +118,13 @@ fn record(
     let names = seen.recorded.names().unwrap_or_default();
     // All attempts of a task have the same name in the engine.
     let of_engine = names.attempt.zip(names.name);
-    let of_engine = of_engine.filter(|(attempt, _)| *attempt > 0);
+    let of_tag = || {
+        let job = seen.job?;
+        Some((nextflow_task::attempt_of(job)?, job.name.as_str()))
+    };
+    let of_engine = of_engine
+        .filter(|(attempt, _)| *attempt > 0)
+        .or_else(of_tag);
     let of_probe = || format!("{} {}", key.seen_on, key.step.key);
     Some(Box::new(AttemptRecord {
         pipeline_run,

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_model::policy::Policy;
 use ebb_model::policy::name_rule::{Drawn, NameSource};
-use ebb_model::report::workflow_runs::{JoinedBy, RunSeen, Runs, TaskLabels, UNASSIGNED};
+use ebb_model::report::workflow_runs::{
+    JoinedBy, RunSeen, Runs, TaskLabels, TaskRuntime, UNASSIGNED,
+};
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::safe_text::{counted, one_line};
 use ebb_telemetry::step::container_labels::FROM_PROBE;
@@ -21,6 +23,7 @@ use ebb_telemetry::units::CpuTime;
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
 use crate::step_history::engine_record::Recorded;
+use crate::step_history::nextflow_task;
 use crate::step_history::observed_task::SeenRun;
 use crate::step_history::step_name::NamedTask;
 use crate::workflow_runs::batch_family::Families;
@@ -47,6 +50,10 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
         let run = run_of(seen, facts.policy, &families);
         told.steps += 1;
         *told.named.entry(seen.name.source).or_default() += 1;
+        let runtime = TaskRuntime::of(seen.step.usage.id.kind, seen.job);
+        let of_runtime = told.named_by_runtime.entry(runtime).or_default();
+        of_runtime.tasks += 1;
+        of_runtime.named += usize::from(seen.name.source.is_given());
         if let Some((by, _)) = &run {
             *told.joined.entry(*by).or_default() += 1;
         }
@@ -188,10 +195,14 @@ pub(crate) fn run_of(
         .or_else(named)
 }
 
-/// The sample of a task, from a label, a rule of the policy or a record of the engine.
+/// The sample of a task, from a label, a rule of the policy, a tag of Nextflow or a record of the
+/// engine.
 pub(crate) fn sample_of<'a>(seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
+    let tagged = || nextflow_task::sample_of(seen.job?);
     let recorded = || seen.recorded.names()?.sample;
-    drawn(Drawn::Sample, "sample", seen, policy).or_else(recorded)
+    drawn(Drawn::Sample, "sample", seen, policy)
+        .or_else(tagged)
+        .or_else(recorded)
 }
 
 /// The run from the tag of Ebb, or from the tags that Nextflow sets.

@@ -77,6 +77,7 @@ impl IntervalAggregator {
             };
             aggregator.add_process(&sample.process, sample.kind, Stage::Executed, &start);
             aggregator.name_engine_task(&sample.process, &start);
+            aggregator.name_nextflow_task(&sample.process, &start);
             aggregator.account(sample.process.key, &sample.totals, UsagePeriod::BeforeProbe);
             aggregator.account_counters(sample.process.key, sample.counters.as_ref());
         }
@@ -120,6 +121,7 @@ impl IntervalAggregator {
             } => {
                 self.executed(&process, maxrss_before, &start);
                 self.name_engine_task(&process, &start);
+                self.name_nextflow_task(&process, &start);
                 self.set_user(process.key, start.user);
                 self.add_namespaces(process.key, start.namespaces);
             }

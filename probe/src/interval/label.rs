@@ -1,4 +1,5 @@
-//! Labels of a task: those that a scheduler sends, and those that the arguments of an engine contain.
+//! Labels of a task: those that a scheduler sends, those that the arguments of an engine contain, and
+//! those from a script of Nextflow.
 
 use ebb_telemetry::step::SchedulerLabels;
 
@@ -21,6 +22,28 @@ pub(crate) struct EngineName {
     pub(crate) labels: Option<SchedulerLabels>,
     /// Whether further processes of engines change nothing.
     is_final: bool,
+}
+
+/// The name of a task from a script of Nextflow.
+#[derive(Debug, Default)]
+pub(crate) enum HeaderName {
+    /// No script was read.
+    #[default]
+    Unread,
+    /// All scripts of the task have this name.
+    Named(Box<SchedulerLabels>),
+    /// The task runs several tasks of Nextflow, or there was no room for the name.
+    Unnamed,
+}
+
+impl HeaderName {
+    /// The labels; `None` if no name is known.
+    pub(crate) fn labels(&self) -> Option<&SchedulerLabels> {
+        match self {
+            Self::Named(labels) => Some(labels),
+            Self::Unread | Self::Unnamed => None,
+        }
+    }
 }
 
 impl IntervalAggregator {
@@ -104,14 +127,10 @@ impl IntervalAggregator {
         let Some(ProcessOwner::Step(number)) = owner else {
             return;
         };
-        let shown = |name: &str| match self.rules.show(name) {
-            true => name.to_owned(),
-            false => MASKED.to_owned(),
-        };
         let labels = match (&start.snakemake, &start.engine_task) {
-            (Some(Snakemake::Job(job)), _) => Some(job.labels(shown)),
+            (Some(Snakemake::Job(job)), _) => Some(job.labels(|name| self.shown(name))),
             (Some(Snakemake::Delegation), _) => return,
-            (None, Some(task)) => Some(task.labels(shown)),
+            (None, Some(task)) => Some(task.labels(|name| self.shown(name))),
             _ => None,
         };
         let labels = labels.and_then(|labels| self.fit_labels(number, labels));
@@ -135,6 +154,44 @@ impl IntervalAggregator {
             step.engine_name = Some(Box::new(name));
         }
     }
+
+    /// Names the task of a process after the script of Nextflow that the process runs. A Slurm job can
+    /// run a whole workflow, so that no script alone names it.
+    pub(super) fn name_nextflow_task(&mut self, process: &Process, start: &Start) {
+        let Some(header) = &start.task_header else {
+            return;
+        };
+        let owner = self.processes.exact(process.key).map(|entry| entry.owner);
+        let Some(ProcessOwner::Step(number)) = owner else {
+            return;
+        };
+        let labels = header.labels(|name| self.shown(name));
+        let before = self.steps.get(number).map(|step| &step.header);
+        let name = match before {
+            Some(HeaderName::Unread) => match self.fit_labels(number, labels) {
+                Some(labels) => HeaderName::Named(Box::new(labels)),
+                None => HeaderName::Unnamed,
+            },
+            Some(HeaderName::Named(known)) if is_same_task(known, &labels) => return,
+            Some(HeaderName::Named(_) | HeaderName::Unnamed) | None => HeaderName::Unnamed,
+        };
+        if let Some(step) = self.steps.get_mut(number) {
+            step.header = name;
+        }
+    }
+
+    fn shown(&self, name: &str) -> String {
+        match self.rules.show(name) {
+            true => name.to_owned(),
+            false => MASKED.to_owned(),
+        }
+    }
+}
+
+/// Whether labels are those of a known task, of which only some may be kept for lack of room.
+fn is_same_task(known: &SchedulerLabels, labels: &SchedulerLabels) -> bool {
+    let mut kept = known.labels.iter();
+    kept.all(|(key, value)| labels.labels.get(key) == Some(value))
 }
 
 impl EngineName {

@@ -15,7 +15,7 @@ use crate::attribute::Step;
 use crate::cgroup::reading::{Reading, Wanted};
 use crate::container_names::NamedContainer;
 use crate::interval::interval_totals::ScanGap;
-use crate::interval::label::EngineName;
+use crate::interval::label::{EngineName, HeaderName};
 use crate::interval::opt_in_detail::OptInAccumulator;
 use crate::interval::processes::StepNumber;
 use crate::interval::resource_usage::StepObservations;
@@ -179,6 +179,7 @@ pub(crate) struct RunningStep {
     pub(crate) gpu: Option<StepGpu>,
     pub(crate) scheduler_labels: Option<Box<SchedulerLabels>>,
     pub(crate) engine_name: Option<Box<EngineName>>,
+    pub(crate) header: HeaderName,
     pub(crate) container: Option<Box<NamedContainer>>,
     pub(crate) opt_in: OptInAccumulator,
 }
@@ -217,6 +218,7 @@ impl RunningStep {
             gpu: None,
             scheduler_labels: None,
             engine_name: None,
+            header: HeaderName::default(),
             container: None,
             opt_in: OptInAccumulator::default(),
         }
@@ -410,15 +412,18 @@ impl RunningStep {
         sent.into_iter().chain(found).map(label::bytes_of).sum()
     }
 
-    /// The labels of a task of an engine, and those of the container.
+    /// The labels that the probe itself found, the more reliable first: of a task of an engine, of a
+    /// script of Nextflow, and of the container.
     fn found_labels(&self) -> impl Iterator<Item = &SchedulerLabels> {
         let task = (self.engine_name.as_ref()).and_then(|name| name.labels.as_ref());
         let container = (self.container.as_ref()).and_then(|one| one.labels.as_ref());
-        task.into_iter().chain(container)
+        task.into_iter()
+            .chain(self.header.labels())
+            .chain(container)
     }
 
-    /// The labels that a scheduler sent, and those of an engine and of the container that do not
-    /// contradict them.
+    /// The labels that a scheduler sent, and those that the probe found and that do not contradict
+    /// them.
     fn labels(&self) -> Option<Box<SchedulerLabels>> {
         let mut all = self.scheduler_labels.clone();
         for found in self.found_labels() {

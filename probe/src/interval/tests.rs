@@ -1,5 +1,6 @@
 //! Tests of whole intervals with made-up events and scans.
 
+mod nextflow;
 mod quiet;
 mod snakemake;
 

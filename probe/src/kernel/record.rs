@@ -120,6 +120,7 @@ pub(super) fn event(bytes: &[u8]) -> Option<ProcessEvent> {
                     engine_task: None,
                     // The arguments are read from procfs while the process lives.
                     snakemake: (head.flags & SNAKEMAKE != 0).then_some(Snakemake::UnnamedJobs),
+                    task_header: None,
                     user: Some(exec.uid),
                     namespaces: head.namespaces(),
                 },

@@ -6,6 +6,8 @@ use ebb_telemetry::identity::{NodeId, is_uuid};
 use ebb_telemetry::step::container_labels::{CONTAINER_IMAGE, NEXTFLOW_HASH};
 use ebb_telemetry::step::{PlacedStep, StepKind};
 
+use crate::step_history::nextflow_task::hash_in_pod;
+
 /// The first words of the names that Docker and Podman generate, such as `hopeful` in
 /// `hopeful_bose`.
 ///
@@ -61,15 +63,10 @@ pub(crate) fn is_numbered_pod(name: &str) -> bool {
     pod_hash(name).is_some() || has_uuid(name)
 }
 
-/// The hash of the task of a pod of Nextflow, from `nf-HASH` or `nf-HASH-RANDOM`.
-///
-/// Source: `K8sTaskHandler.getSyntheticPodName` of Nextflow.
+/// The hash of the task of a pod of Nextflow, with the `/` of the work folder.
 fn pod_hash(name: &str) -> Option<String> {
-    let pod = name.rsplit('/').next()?;
-    let hash = pod.strip_prefix("nf-")?;
-    let hash = hash.split('-').next()?;
-    let is_hash = hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_hash.then(|| format!("{}/{}", &hash[..2], &hash[2..]))
+    let (group, rest) = hash_in_pod(name)?.split_at(2);
+    Some(format!("{group}/{rest}"))
 }
 
 /// The hash of the Nextflow task that a container or pod runs.

@@ -10,6 +10,7 @@ use ebb_telemetry::step::{PlacedStep, StepKind};
 use ebb_telemetry::units::CpuTime;
 
 use crate::step_history::container_name::nextflow_hash;
+use crate::step_history::nextflow_task;
 use crate::step_history::step_name::KnownProcesses;
 
 /// The least share of the CPU time of a Slurm job for a step that did work of the job,
@@ -74,22 +75,29 @@ impl<'a> RecordIndex<'a> {
     /// folder, whose record in the trace has the exact name. Other jobs may be submitted from the
     /// same folder, so only the trace names it.
     pub(crate) fn of_task(&self, step: &PlacedStep, job: Option<&Job>) -> Vec<&'a TaskRecord> {
-        let Some(key) = key_of(step, job).filter(|_| !self.by_key.is_empty()) else {
-            return Vec::new();
-        };
-        let mut found = self.overlapping(&key, step);
-        let folders: BTreeSet<&TaskKey> = found
-            .iter()
-            .filter(|record| record.form == NameForm::NextflowJob)
-            .flat_map(|record| &record.keys)
-            .filter(|other| matches!(other, TaskKey::NextflowTask(_)) && **other != key)
-            .collect();
-        for folder in folders {
-            for record in self.overlapping(folder, step) {
+        let mut found: Vec<&TaskRecord> = Vec::new();
+        if self.by_key.is_empty() {
+            return found;
+        }
+        let add = |key: &TaskKey, found: &mut Vec<&'a TaskRecord>| {
+            for record in self.overlapping(key, step) {
                 if !found.contains(&record) {
                     found.push(record);
                 }
             }
+        };
+        let own = key_of(step, job);
+        for key in own.into_iter().chain(nextflow_task::work_folder(step, job)) {
+            add(&key, &mut found);
+        }
+        let folders: BTreeSet<&TaskKey> = found
+            .iter()
+            .filter(|record| is_of_nextflow(record))
+            .flat_map(|record| &record.keys)
+            .filter(|key| matches!(key, TaskKey::NextflowTask(_)))
+            .collect();
+        for folder in folders {
+            add(folder, &mut found);
         }
         found
     }
@@ -143,6 +151,11 @@ impl<'a> RecordIndex<'a> {
     }
 }
 
+/// Whether Nextflow submitted the job of a record.
+fn is_of_nextflow(record: &TaskRecord) -> bool {
+    record.form == NameForm::NextflowJob || record.name.as_str().starts_with("nf-")
+}
+
 /// The value, if all are equal.
 fn only<'v, T: PartialEq>(mut values: impl Iterator<Item = &'v T>) -> Option<&'v T> {
     let first = values.next()?;
@@ -155,9 +168,7 @@ fn key_of(step: &PlacedStep, job: Option<&Job>) -> Option<TaskKey> {
     match step.usage.id.kind {
         StepKind::SlurmJob => TaskKey::slurm_job(slurm_job(key).0),
         StepKind::NextflowTask => TaskKey::nextflow_task(key),
-        StepKind::Container | StepKind::Pod => {
-            nextflow_hash(step).and_then(|hash| TaskKey::nextflow_task(&hash))
-        }
+        StepKind::Container => TaskKey::nextflow_task(&nextflow_hash(step)?),
         _ => TaskKey::batch_job(job?.id.as_str()),
     }
 }
@@ -301,6 +312,19 @@ mod tests {
         );
         let local = task(StepKind::NextflowTask, "ab/cdef12");
         assert_eq!(step(&records, &local), align);
+    }
+
+    #[test]
+    fn a_job_with_the_exact_name_also_has_the_run_of_its_work_folder() {
+        let mut job = nextflow_job("7", "RNA:ALIGN", Some("ab/cdef12"));
+        job.form = NameForm::Exact;
+        job.name = RecordText::new("nf-RNA_ALIGN_(S1)").expect("a name");
+        let mut traced = trace("ab/cdef12", "RNA:ALIGN");
+        traced.run = RecordText::new("angry_euler");
+        let records = [job, traced];
+        let names = find(&records, &slurm("7.0")).names().expect("they agree");
+        assert_eq!(names.step, Some(("RNA:ALIGN", NameForm::Exact)));
+        assert_eq!(names.run, Some("angry_euler"));
     }
 
     #[test]

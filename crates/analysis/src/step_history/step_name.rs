@@ -59,6 +59,14 @@ impl StepName {
         }
     }
 
+    /// Addition to the advice of a finding; empty unless executables name the step.
+    pub(crate) fn advice(&self) -> &'static str {
+        match self.form {
+            NameForm::Executables => " Its executables name this step, because no source names it.",
+            NameForm::SlurmStep | NameForm::Exact | NameForm::NextflowJob => "",
+        }
+    }
+
     /// Addition to the reason of the confidence in a finding.
     pub(crate) fn note(&self) -> &'static str {
         match self.form {
@@ -519,6 +527,9 @@ mod tests {
         check(StepKind::NextflowTask, "ab/cdef0123", work);
         check(StepKind::Container, "0123456789ab", work);
         check(StepKind::Container, "web", "web");
+        let pod = "lab/nf-abcdef0123456789abcdef0123456789-1a2b3";
+        check(StepKind::Pod, pod, work);
+        check(StepKind::Pod, "lab/nf-core-web", "lab/nf-core-web");
         check(StepKind::Tree, "bash", work);
         check(StepKind::Tree, "train.py", "train.py");
         let only_shell = task(StepKind::Tree, "bash", &[("bash", 3)]);

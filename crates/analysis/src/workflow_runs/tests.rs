@@ -110,6 +110,11 @@ fn steps_are_joined_by_what_names_their_run_and_never_by_a_guess() {
     assert_eq!(runs(&world), expect);
     let told = world.judge().runs;
     assert_eq!((told.steps, told.joined_ppm()), (10, Some(800_000)));
+    let of_runtimes: usize = told.named_by_runtime.values().map(|one| one.tasks).sum();
+    let given = told.named.iter().filter(|(source, _)| source.is_given());
+    let given: usize = given.map(|(_, tasks)| *tasks).sum();
+    let named: usize = told.named_by_runtime.values().map(|one| one.named).sum();
+    assert_eq!((of_runtimes, named), (10, given));
     assert_eq!(
         told.runs.last().map(|run| run.run.as_str()),
         Some(UNASSIGNED)

@@ -451,6 +451,7 @@ impl SacctColumns {
             identity: first_time.map(|at| identity_of(&["sacct", id, at])),
             // Snakemake gives all tasks of an array the wildcards of the first one.
             sample: array_index(id).or(name.sample),
+            attempt: name.attempt,
             submitted,
             started,
             ended: row.get(self.end, slurm_time)?,

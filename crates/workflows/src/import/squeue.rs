@@ -65,6 +65,7 @@ impl Queue {
             keys: TaskKey::slurm_job(id).into_iter().chain(hash).collect(),
             engine_run: name.run,
             sample: name.sample,
+            attempt: name.attempt,
             started: row.get(self.start, slurm_time)?,
             is_local_time: row.text(self.start).is_some_and(is_local),
             ..Record::default()

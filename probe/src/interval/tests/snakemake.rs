@@ -29,7 +29,7 @@ fn started(process: Process, snakemake: Option<Snakemake>) -> ProcessEvent {
 }
 
 /// The kind, the key and the labels of each task, running or ended.
-fn names(aggregator: &mut IntervalAggregator) -> Vec<String> {
+pub(super) fn names(aggregator: &mut IntervalAggregator) -> Vec<String> {
     let mut steps = aggregator.close(at(60_000), 0, None).running;
     steps.extend(aggregator.take_all_ended());
     let named = steps.iter().map(|step| {
