@@ -262,7 +262,7 @@ fn tasks(url: &str) -> BTreeMap<String, Vec<PlacedStep>> {
     let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
     let yesterday = today.checked_sub(1.day()).expect("a day");
     let window = runtime.block_on(async {
-        let lake = Lake::open(url).await.expect("a lake");
+        let lake = Lake::open(&format!("{url}/lake")).await.expect("a lake");
         lake.steps_between(yesterday, today).await.expect("tasks")
     });
     let mut tasks: BTreeMap<String, Vec<PlacedStep>> = BTreeMap::new();
