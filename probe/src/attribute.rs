@@ -106,6 +106,9 @@ pub fn classify(facts: &Facts<'_>, rules: &Rules) -> Placement {
     if let Some(job) = launched {
         return Placement::Step(job);
     }
+    if launcher::is_script_of_slurmd(facts) {
+        return Placement::Background(Children::Inherit);
+    }
     let unit = facts.cgroup.and_then(path::unit);
     match facts.inherited {
         Some(Placement::Step(step)) if !has_left(step, unit.as_ref()) => {
@@ -433,6 +436,53 @@ mod tests {
         check(None, job(), "/slurm/uid_0/job_5", "SlurmJob 5");
         let inherit = Some(Placement::Background(Children::Inherit));
         check(inherit, job(), "/", "background");
+    }
+
+    #[test]
+    fn scripts_of_slurmd_and_commands_of_batch_systems_are_background() {
+        let check = |parent: &str, program: &str, cgroup: &str, expect: &str| {
+            let facts = Facts {
+                key: ProcessKey {
+                    pid: 7,
+                    start: BootClock::from_nanos(5),
+                },
+                kind: TaskKind::User,
+                program,
+                script: None,
+                cgroup: Some(cgroup),
+                work_folder: None,
+                snakemake: None,
+                engine_task: None,
+                parent: Some(Parent {
+                    key: ProcessKey {
+                        pid: 4,
+                        start: BootClock::from_nanos(5),
+                    },
+                    program: parent,
+                }),
+                inherited: None,
+            };
+            let got = match classify(&facts, &Rules::built_in()) {
+                Placement::Background(Children::Classified) => "classified".to_owned(),
+                Placement::Background(Children::Inherit) => "inherit".to_owned(),
+                Placement::Step(step) => format!("{:?} {}", step.id.kind, step.id.key),
+            };
+            assert_eq!(got, expect, "{parent} {program}");
+        };
+        check(
+            "slurmd",
+            "prolog",
+            "/system.slice/slurmd.service",
+            "inherit",
+        );
+        check("slurmd", "slurmstepd", "/", "classified");
+        check("slurmd", "slurmd", "/", "classified");
+        check("slurmstepd", "bash", "/slurm/uid_0/job_5", "SlurmJob 5");
+        check("slurmd", "bash", "/slurm/uid_0/job_5", "SlurmJob 5");
+        check("make", "sbatch", "/", "classified");
+        check("make", "srun", "/", "classified");
+        check("bash", "srun", "/slurm/uid_0/job_5", "SlurmJob 5");
+        check("make", "bwa", "/", "Tree 7@5");
     }
 
     #[test]

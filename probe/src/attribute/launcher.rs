@@ -55,6 +55,15 @@ pub(super) fn snakemake_shell(facts: &Facts<'_>) -> Option<Step> {
     })
 }
 
+/// Whether this is a script that `slurmd` runs for the node, such as `Prolog`, `Epilog` or
+/// `HealthCheckProgram`. Such a script is not in the cgroup of a job.
+pub(super) fn is_script_of_slurmd(facts: &Facts<'_>) -> bool {
+    let of_slurmd = facts
+        .parent
+        .is_some_and(|parent| parent.program == "slurmd");
+    of_slurmd && !matches!(facts.program, "slurmd" | "slurmstepd")
+}
+
 /// The process that runs one job of a Snakemake workflow of another process, unless it is already
 /// in the task of a job: a container, a job of a scheduler, or a shell that Snakemake started.
 pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Step> {

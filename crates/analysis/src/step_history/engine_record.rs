@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use ebb_model::advice::step::NameForm;
 use ebb_model::inventory::batch::job::Job;
 use ebb_model::task_record::{RecordSource, RecordText, TaskKey, TaskRecord};
-use ebb_telemetry::step::{PlacedStep, StepKind};
+use ebb_telemetry::step::{PlacedStep, Requested, StepKind};
 use ebb_telemetry::units::CpuTime;
 
 use crate::step_history::container_name::nextflow_hash;
 use crate::step_history::nextflow_task;
 use crate::step_history::step_name::KnownProcesses;
+use crate::workflow_runs::label_of;
 
 /// The least share of the CPU time of a Slurm job for a step that did work of the job,
 /// in parts per million. `sbatch` scripts that only call `srun` use almost no CPU.
@@ -52,6 +53,10 @@ pub(crate) struct RecordedNames<'a> {
     pub(crate) pipeline: Option<&'a str>,
     pub(crate) sample: Option<&'a str>,
     pub(crate) attempt: Option<u32>,
+    /// The request of the task or job; each value is `None` like the others.
+    pub(crate) requested: Requested,
+    /// Whether a record reports that the job ran out of memory.
+    pub(crate) is_out_of_memory: bool,
 }
 
 /// Records by id.
@@ -147,6 +152,11 @@ impl<'a> RecordIndex<'a> {
             pipeline: text(|record| record.pipeline.as_ref()),
             sample: text(|record| record.sample.as_ref()),
             attempt: only(records.iter().filter_map(|record| record.attempt.as_ref())).copied(),
+            requested: Requested {
+                cores: only(records.iter().filter_map(|r| r.requested.cores.as_ref())).copied(),
+                memory: only(records.iter().filter_map(|r| r.requested.memory.as_ref())).copied(),
+            },
+            is_out_of_memory: records.iter().any(|record| record.is_out_of_memory),
         })
     }
 }
@@ -192,16 +202,25 @@ pub(crate) fn grid_form(process: &str) -> String {
 /// The steps of Slurm jobs that did the work of their jobs.
 #[derive(Debug, Default)]
 pub(crate) struct SlurmSteps<'a> {
-    by_job: BTreeMap<&'a str, BTreeMap<Option<&'a str>, CpuTime>>,
+    by_job: BTreeMap<&'a str, BTreeMap<Option<&'a str>, SlurmStep<'a>>>,
+}
+
+/// One step of a Slurm job, with all attempts of the job.
+#[derive(Debug, Default)]
+struct SlurmStep<'a> {
+    cpu: CpuTime,
+    /// Its label `step`; `None` without one.
+    label: Option<&'a str>,
 }
 
 impl<'a> SlurmSteps<'a> {
     pub(crate) fn of(tasks: impl Iterator<Item = &'a PlacedStep>) -> Self {
-        let mut by_job: BTreeMap<&str, BTreeMap<Option<&str>, CpuTime>> = BTreeMap::new();
+        let mut by_job: BTreeMap<&str, BTreeMap<Option<&str>, SlurmStep<'_>>> = BTreeMap::new();
         for task in tasks.filter(|task| task.usage.id.kind == StepKind::SlurmJob) {
             let (job, step) = slurm_job(&task.usage.id.key);
-            let cpu = by_job.entry(job).or_default().entry(step).or_default();
-            *cpu = cpu.saturating_add(task.usage.cpu);
+            let known = by_job.entry(job).or_default().entry(step).or_default();
+            known.cpu = known.cpu.saturating_add(task.usage.cpu);
+            known.label = label_of(task, "step").or(known.label);
         }
         Self { by_job }
     }
@@ -211,12 +230,21 @@ impl<'a> SlurmSteps<'a> {
     pub(crate) fn suffix(&self, task: &'a PlacedStep) -> Option<&'a str> {
         let (job, step) = slurm_job(&task.usage.id.key);
         let steps = self.by_job.get(job)?;
-        let all: u128 = steps.values().map(|cpu| u128::from(cpu.0)).sum();
+        let all: u128 = steps.values().map(|step| u128::from(step.cpu.0)).sum();
         let mut workers = steps
             .iter()
-            .filter(|(_, cpu)| u128::from(cpu.0) * 1_000_000 >= all * MIN_SHARE_PPM);
+            .filter(|(_, step)| u128::from(step.cpu.0) * 1_000_000 >= all * MIN_SHARE_PPM);
         let is_only = workers.next().is_some_and(|(worker, _)| *worker == step);
         step.filter(|_| !is_only || workers.next().is_some())
+    }
+
+    /// Whether another step of the job of this task has the same label `step`. A `TaskProlog` sends
+    /// the labels of a job from each of its steps.
+    pub(crate) fn shares_label(&self, task: &'a PlacedStep) -> bool {
+        let (job, own) = slurm_job(&task.usage.id.key);
+        let label = label_of(task, "step");
+        let mut others = self.by_job.get(job).into_iter().flatten();
+        label.is_some() && others.any(|(step, other)| *step != own && other.label == label)
     }
 }
 
@@ -394,5 +422,52 @@ mod tests {
             &[Some("batch"), Some("0"), Some("1"), None],
         );
         check(&[("7.extern", 0), ("7.batch", 9)], &[Some("extern"), None]);
+    }
+
+    #[test]
+    fn a_label_is_shared_if_another_step_of_the_job_has_it() {
+        let labelled = |key: &str, label: &str| {
+            let mut task = slurm(key);
+            let labels = [("step".to_owned(), label.to_owned())].into();
+            task.usage.detail.scheduler_labels =
+                Some(Box::new(ebb_telemetry::step::SchedulerLabels {
+                    labels,
+                    ..Default::default()
+                }));
+            task
+        };
+        let tasks = [
+            labelled("7.batch", "align"),
+            labelled("7.0", "align"),
+            labelled("8.batch", "align"),
+            slurm("8.0"),
+            labelled("9.0", "a"),
+            labelled("9.1", "b"),
+        ];
+        let all = SlurmSteps::of(tasks.iter());
+        let got = tasks.each_ref().map(|task| all.shares_label(task));
+        assert_eq!(got, [true, true, false, false, false, false]);
+    }
+
+    #[test]
+    fn requests_that_differ_between_records_are_unknown() {
+        use ebb_telemetry::units::{Bytes, MilliCores};
+        let asks = |cores: Option<u64>, mib: u64| TaskRecord {
+            requested: Requested {
+                cores: cores.map(|cores| MilliCores(cores * 1_000)),
+                memory: Some(Bytes(mib << 20)),
+            },
+            ..slurm_record("7", "align")
+        };
+        let check = |records: &[TaskRecord], cores: Option<u64>, mib: Option<u64>| {
+            let names = find(records, &slurm("7.0")).names().expect("they agree");
+            let expect = Requested {
+                cores: cores.map(|cores| MilliCores(cores * 1_000)),
+                memory: mib.map(|mib| Bytes(mib << 20)),
+            };
+            assert_eq!(names.requested, expect);
+        };
+        check(&[asks(Some(2), 100)], Some(2), Some(100));
+        check(&[asks(Some(2), 100), asks(None, 200)], Some(2), None);
     }
 }

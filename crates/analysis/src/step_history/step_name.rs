@@ -194,9 +194,38 @@ pub(crate) fn find_step_name<'a>(task: &NamedTask<'a>, context: &NameContext<'_,
     })
 }
 
-fn by_label(task: &NamedTask<'_>, _: &NameContext<'_, '_>) -> Option<StepName> {
+fn by_label<'a>(task: &NamedTask<'a>, context: &NameContext<'_, 'a>) -> Option<StepName> {
     let name = workflow_runs::label_of(task.step, "step")?;
-    Some(StepName::exact(name, StepNameSource::Label))
+    let suffix =
+        slurm_suffix(task, context).filter(|_| context.slurm_steps.shares_label(task.step));
+    let name = (name, NameForm::Exact, StepNameSource::Label);
+    Some(with_suffix(name, suffix))
+}
+
+/// The step of a Slurm job that a task is, if the name of the job is not its name.
+fn slurm_suffix<'a>(task: &NamedTask<'a>, context: &NameContext<'_, 'a>) -> Option<&'a str> {
+    match task.step.usage.id.kind {
+        StepKind::SlurmJob => context.slurm_steps.suffix(task.step),
+        _ => None,
+    }
+}
+
+fn with_suffix(
+    (name, form, source): (&str, NameForm, StepNameSource),
+    suffix: Option<&str>,
+) -> StepName {
+    match suffix {
+        None => StepName {
+            text: name.to_owned(),
+            form,
+            source,
+        },
+        Some(suffix) => StepName {
+            text: format!("{name}.{suffix}"),
+            form: NameForm::SlurmStep,
+            source,
+        },
+    }
 }
 
 fn by_tag(task: &NamedTask<'_>, _: &NameContext<'_, '_>) -> Option<StepName> {
@@ -230,22 +259,8 @@ fn by_record<'a>(task: &NamedTask<'a>, context: &NameContext<'_, 'a>) -> Option<
     if is_shell(name) || UNNAMED.contains(&name) || is_in_container {
         return None;
     }
-    let suffix = match task.step.usage.id.kind {
-        StepKind::SlurmJob => context.slurm_steps.suffix(task.step),
-        _ => None,
-    };
-    Some(match suffix {
-        None => StepName {
-            text: name.to_owned(),
-            form,
-            source: StepNameSource::Record,
-        },
-        Some(suffix) => StepName {
-            text: format!("{name}.{suffix}"),
-            form: NameForm::SlurmStep,
-            source: StepNameSource::Record,
-        },
-    })
+    let name = (name, form, StepNameSource::Record);
+    Some(with_suffix(name, slurm_suffix(task, context)))
 }
 
 /// The name from a Batch job; `None` if the job is one of Nextflow whose process is unknown.
