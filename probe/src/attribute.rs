@@ -409,18 +409,9 @@ mod tests {
         check(None, job(), "/", own);
         check(Some(background()), job(), "/system.slice/sge.service", own);
         check(Some(born_in(StepKind::Session, "3")), job(), "/", own);
-        check(
-            Some(born_in(StepKind::Tree, "1@1")),
-            Snakemake::UnnamedJobs,
-            "/",
-            own,
-        );
-        check(
-            Some(born_in(StepKind::Tree, "1@1")),
-            Snakemake::Workflow,
-            "/",
-            "Tree 1@1",
-        );
+        let tree = || Some(born_in(StepKind::Tree, "1@1"));
+        check(tree(), Snakemake::UnnamedJobs, "/", own);
+        check(tree(), Snakemake::Workflow, "/", "Tree 1@1");
         check(
             Some(born_in(StepKind::SnakemakeJob, "6@5")),
             job(),

@@ -61,9 +61,7 @@ pub async fn run(
     let folders = Folders::new(config);
     let _lock = folders.lock()?;
     let last_run = LastRun::begin(&folders.state, &run);
-    let mut outbox = open_outbox(config, &folders, &run, sender);
-    let waiting_steps = WaitingSteps::begin(&folders.state, &mut outbox);
-    let outbox = RefCell::new(outbox);
+    let (outbox, waiting_steps) = open_outbox(config, &folders, &run, sender);
     let changed = Notify::new();
     let mut rules = RulesKeeper::new(rules, Some(&folders.state));
     let first_rules = rules.first().await;
@@ -194,9 +192,14 @@ fn shown_parent(folder: &Path) -> std::path::Display<'_> {
 }
 
 /// Half of the spool is for heartbeats, half for finished tasks.
-fn open_outbox(config: &Config, folders: &Folders, run: &ProbeRun, sender: String) -> Outbox {
+fn open_outbox(
+    config: &Config,
+    folders: &Folders,
+    run: &ProbeRun,
+    sender: String,
+) -> (RefCell<Outbox>, WaitingSteps) {
     let open = |folder: &Path| Spool::open(folder, Bytes(config.spool_max_bytes / 2));
-    let outbox = Outbox::new(
+    let mut outbox = Outbox::new(
         open(&folders.heartbeats),
         open(&folders.steps),
         run.node.clone(),
@@ -205,7 +208,8 @@ fn open_outbox(config: &Config, folders: &Folders, run: &ProbeRun, sender: Strin
     if outbox.held() > Bytes(0) {
         tracing::info!(waiting = %outbox.held(), "the spool contains records of an earlier run");
     }
-    outbox
+    let waiting_steps = WaitingSteps::begin(&folders.state, &mut outbox);
+    (RefCell::new(outbox), waiting_steps)
 }
 
 /// Forwards changed rules; see [`RulesKeeper::reload`].

@@ -32,25 +32,7 @@ impl WaitingSteps {
     /// Adds the waiting tasks of the previous run to the outbox, and begins with an empty file.
     pub(super) fn begin(folder: &Path, outbox: &mut Outbox) -> Self {
         let path = folder.join(NAME);
-        match read(&path) {
-            // A kill between the two writes leaves the batch in both places.
-            Ok(Some(batch))
-                if outbox
-                    .newest_steps()
-                    .is_none_or(|newest| !is_same(&newest, &batch)) =>
-            {
-                tracing::info!(
-                    tasks = batch.steps.len(),
-                    "the previous run left finished tasks"
-                );
-                outbox.add_steps(&batch);
-            }
-            Ok(_) => {}
-            Err(error) => tracing::warn!(
-                error = %error.source,
-                "{error}; finished tasks of the previous run are lost"
-            ),
-        }
+        recover(&path, outbox);
         let file = durable::create_file(&path);
         if let Err(error) = &file {
             tracing::warn!(error = %error.source, "{error}; a kill of the probe loses finished tasks");
@@ -94,6 +76,26 @@ impl WaitingSteps {
         self.file = None;
         let removed = std::fs::remove_file(&self.path).is_ok();
         tracing::warn!(%error, removed, "failed to write {}; a kill of the probe loses finished tasks", self.path.display());
+    }
+}
+
+/// Adds the batch in the file to the outbox, unless a kill between the two writes left it in both.
+fn recover(path: &Path, outbox: &mut Outbox) {
+    let batch = match read(path) {
+        Ok(batch) => batch,
+        Err(error) => {
+            tracing::warn!(error = %error.source, "{error}; finished tasks of the previous run are lost");
+            return;
+        }
+    };
+    let newest = outbox.newest_steps();
+    let is_known = |batch: &StepBatch| newest.as_ref().is_some_and(|newest| is_same(newest, batch));
+    if let Some(batch) = batch.filter(|batch| !is_known(batch)) {
+        tracing::info!(
+            tasks = batch.steps.len(),
+            "the previous run left finished tasks"
+        );
+        outbox.add_steps(&batch);
     }
 }
 

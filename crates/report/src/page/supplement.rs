@@ -248,8 +248,8 @@ mod tests {
             samples_left_out: 1,
             origin: report.origin,
         };
-        let by = Some(JoinedBy::Tag);
-        let mut runs = vec![seen("r7\nx\u{1b}", by); 12];
+        let named = |named, tasks| NamedTasks { tasks, named };
+        let mut runs = vec![seen("r7\nx\u{1b}", Some(JoinedBy::Tag)); 12];
         runs.push(seen(UNASSIGNED, None));
         let label = ("<b>\u{1b}".to_owned(), "v\n".to_owned());
         let step = TaskLabels {
@@ -274,14 +274,8 @@ mod tests {
             ]
             .into(),
             named_by_runtime: [
-                (TaskRuntime::Batch, NamedTasks { tasks: 2, named: 2 }),
-                (
-                    TaskRuntime::Slurm,
-                    NamedTasks {
-                        tasks: 37,
-                        named: 30,
-                    },
-                ),
+                (TaskRuntime::Batch, named(2, 2)),
+                (TaskRuntime::Slurm, named(30, 37)),
             ]
             .into(),
             runs,
