@@ -24,6 +24,10 @@ use cluster::{Accounting, Cluster, Running, take_turn, wait_for};
 /// Uses a core for two seconds.
 const BUSY: &str = "timeout 2 sh -c 'while :; do :; done'";
 
+/// Uses the same CPU time, a few seconds, however busy the machine is. The step that works then
+/// uses much more than the step that waits for it.
+const COUNT: &str = "i=0; while [ $i -lt 4000000 ]; do i=$((i+1)); done";
+
 const HASH: &str = "ab/cdef0123456789abcdef0123456789";
 
 /// The script that `docs/src/slurm.md` recommends as `TaskProlog`.
@@ -329,7 +333,7 @@ impl Jobs {
     fn submit(cluster: &Cluster) -> Self {
         let at = cluster.path();
         let busy = at.join("busy");
-        fs::write(&busy, format!("#!/bin/sh\n{BUSY}\ntrue\n")).expect("a script");
+        fs::write(&busy, format!("#!/bin/sh\n{COUNT}\n")).expect("a script");
         fs::set_permissions(&busy, fs::Permissions::from_mode(0o755)).expect("a script");
         let two_steps = format!("srun -n1 {0}\nsrun -n1 {0}", busy.display());
         // `tail` holds all its input.
@@ -533,6 +537,9 @@ fn tasks_of_the_probe_agree_with_the_accounting() {
             .to_string(),
     ]);
     let lines = String::from_utf8(lines.stdout).expect("UTF-8");
-    assert!(lines.contains("# many (from 3 tasks)\n#SBATCH"), "{lines}");
-    assert!(!lines.contains("two."), "{lines}");
+    // It ran out of 100 MiB. The others fit their requests, and the steps of `two` share one.
+    assert!(lines.contains("\n#SBATCH --mem=256M\n"), "{lines}");
+    for step in ["many", "hold", "two", "again"] {
+        assert!(!lines.contains(&format!("\n# {step}")), "{step}: {lines}");
+    }
 }
