@@ -107,7 +107,7 @@ process.clusterOptions = {
 }
 ";
 
-/// What connects the tasks of an executor with the trace.
+/// The link between the tasks of an executor and the trace.
 fn trace_comment(executor: Executor) -> &'static str {
     match executor {
         Executor::Local => {

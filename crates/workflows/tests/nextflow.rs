@@ -131,7 +131,7 @@ fn batch_job(id: &str, name: &str, tags: &[(&str, &str)]) -> Job {
     }
 }
 
-/// What the sweep knows.
+/// The facts of a sweep.
 #[derive(Default)]
 struct Known {
     records: Vec<TaskRecord>,

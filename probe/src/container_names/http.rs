@@ -208,7 +208,7 @@ mod tests {
         };
         let ok = "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n";
         check(&[ok, "[]"], 0, Some("[]"));
-        check(&[ok, "[", "]"], 300, Some("[]"));
+        check(&[ok, "[", "]"], 50, Some("[]"));
         check(&["HTTP/1.0 403 Forbidden\r\n\r\n[]"], 0, None);
         check(&["no HTTP"], 0, None);
         check(&[], 0, None);

@@ -1,7 +1,7 @@
 //! A stand-in for Nextflow under the probe. Nextflow itself cannot be installed here. The stand-in
 //! starts real processes with the arguments, folders and files that each executor of Nextflow makes,
 //! after its source (`LocalTaskHandler`, `BashWrapperBuilder`, `DockerBuilder`,
-//! `AwsBatchTaskHandler`, `FusionScriptLauncher`). An ECS task stands in for each container.
+//! `AwsBatchTaskHandler`, `FusionScriptLauncher`). Each container is the cgroup of an ECS task.
 
 use std::fs;
 use std::path::{Path, PathBuf};

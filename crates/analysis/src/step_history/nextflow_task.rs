@@ -1,4 +1,4 @@
-//! What identifies a task of Nextflow outside of its trace: the tags that `ebb init --engine
+//! Identifies a task of Nextflow outside of its trace: by the tags that `ebb init --engine
 //! nextflow` sets on Batch jobs, and the names of pods.
 
 use ebb_model::inventory::batch::job::Job;

@@ -115,8 +115,8 @@ impl JobName {
     }
 }
 
-/// The comment `nf;PROCESS;TAG;ATTEMPT`. The tag is empty if the task has none, or if the job is an
-/// array, whose children all have the comment of the first one.
+/// The comment `nf;PROCESS;TAG;ATTEMPT`. The tag is empty if the task has none. The
+/// children of an array all have the comment of the first one, so it is empty there, too.
 struct NextflowComment<'a> {
     process: &'a str,
     tag: &'a str,
