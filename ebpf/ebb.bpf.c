@@ -36,21 +36,26 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 }
 
 /*
- * A Nextflow task starts as `bash -ue .command.run` in its work folder. The
- * arguments are compared here and do not leave the kernel.
+ * A Nextflow task starts as `bash -ue .command.run` in its work folder. In a container,
+ * only `bash .command.run nxf_trace` may run, which measures the task. The arguments are
+ * compared here and do not leave the kernel.
  */
 static __always_inline bool runs_nextflow_task(struct task_struct *task)
 {
-	static const char wanted[] = ".command.run";
-	char tail[sizeof(wanted)] = {};
+	static const char plain[] = ".command.run";
+	static const char traced[] = ".command.run\0nxf_trace";
+	char tail[sizeof(traced)] = {};
 	unsigned long end = task->mm->arg_end;
+	bool is_plain = 1, is_traced = 1;
 
+	/* The strings of the arguments are on the stack, so there is memory before them. */
 	if (bpf_probe_read_user(tail, sizeof(tail), (void *)(end - sizeof(tail))))
 		return 0;
-	for (int i = 0; i < sizeof(wanted); i++)
-		if (tail[i] != wanted[i])
-			return 0;
-	return 1;
+	for (int i = 0; i < sizeof(plain); i++)
+		is_plain &= tail[sizeof(traced) - sizeof(plain) + i] == plain[i];
+	for (int i = 0; i < sizeof(traced); i++)
+		is_traced &= tail[i] == traced[i];
+	return is_plain || is_traced;
 }
 
 /*

@@ -124,6 +124,11 @@ pub(crate) const ALL: &[Target] = &[
         seeds: node::arguments,
     },
     Target {
+        name: "container_names",
+        run: node::container_names,
+        seeds: node::container_answers,
+    },
+    Target {
         name: "spool_record",
         run: node::spool_record,
         seeds: node::records,

@@ -8,6 +8,7 @@ pub mod pod;
 
 use ebb_telemetry::step::{RunName, StepId, StepKind};
 
+use crate::kernel::engine_task::EngineTask;
 use crate::kernel::script::Script;
 use crate::kernel::snakemake::Snakemake;
 use crate::kernel::{ProcessKey, TaskKind, WorkFolder};
@@ -61,6 +62,8 @@ pub struct Facts<'a> {
     pub work_folder: Option<&'a WorkFolder>,
     /// The work of `python -m snakemake`; `None` for any other program.
     pub snakemake: Option<&'a Snakemake>,
+    /// The task that the arguments name in the form of another engine; `None` for any other program.
+    pub engine_task: Option<&'a EngineTask>,
     /// The parent process; `None` if it has ended.
     pub parent: Option<Parent<'a>>,
     /// The previous class of the process, or else the class of its parent; `None` if neither is
@@ -71,7 +74,7 @@ pub struct Facts<'a> {
 /// Classifies a process.
 ///
 /// The first of these decides: a cgroup that a rule or a container runtime names; the start of a
-/// Nextflow task or of a Snakemake job; the task of the parent. For a process outside all tasks,
+/// Nextflow task, of a Snakemake job or of a task of another engine; the task of the parent. For a process outside all tasks,
 /// the rules for its program decide. A program without a rule becomes the root of a new process
 /// tree.
 pub fn classify(facts: &Facts<'_>, rules: &Rules) -> Placement {
@@ -98,9 +101,13 @@ pub fn classify(facts: &Facts<'_>, rules: &Rules) -> Placement {
     }
     let launched = launcher::snakemake_shell(facts)
         .or_else(|| launcher::snakemake_job(facts))
+        .or_else(|| launcher::engine_task(facts, rules))
         .or_else(|| launcher::cwl_job(facts, rules));
     if let Some(job) = launched {
         return Placement::Step(job);
+    }
+    if launcher::is_script_of_slurmd(facts) {
+        return Placement::Background(Children::Inherit);
     }
     let unit = facts.cgroup.and_then(path::unit);
     match facts.inherited {
@@ -201,6 +208,7 @@ mod tests {
             cgroup: Some(case.cgroup),
             work_folder: case.nextflow.as_ref(),
             snakemake: None,
+            engine_task: None,
             parent: None,
             inherited: case.inherited.as_ref(),
         };
@@ -330,6 +338,7 @@ mod tests {
                 cgroup: Some("/user.slice/user-0.slice/session-3.scope"),
                 work_folder: folder.as_ref(),
                 snakemake: None,
+                engine_task: None,
                 parent: parent.map(|program| Parent {
                     key: key(4),
                     program,
@@ -356,7 +365,8 @@ mod tests {
         );
         check(Some("snakemake"), "python3.12", false, "Session");
         check(Some("cwltool"), "bwa", false, "Tree of cwltool 4@5");
-        check(Some("_toil_worker"), "sh", false, "Tree of toil 4@5");
+        // A run of Toil has several workers, so a worker is not the run.
+        check(Some("_toil_worker"), "sh", false, "Tree");
         // A process that cwltool itself starts.
         check(Some("cwltool"), "node", false, "Session");
         check(Some("bash"), "bash", false, "Session");
@@ -377,6 +387,7 @@ mod tests {
                 cgroup: Some(cgroup),
                 work_folder: None,
                 snakemake: Some(&what),
+                engine_task: None,
                 parent: None,
                 inherited: inherited.as_ref(),
             };
@@ -391,24 +402,16 @@ mod tests {
                 rule: "map".to_owned(),
                 wildcards: Vec::new(),
                 attempt: Some(1),
+                run: None,
             })
         };
         let own = "SnakemakeJob 7@5";
         check(None, job(), "/", own);
         check(Some(background()), job(), "/system.slice/sge.service", own);
         check(Some(born_in(StepKind::Session, "3")), job(), "/", own);
-        check(
-            Some(born_in(StepKind::Tree, "1@1")),
-            Snakemake::UnnamedJobs,
-            "/",
-            own,
-        );
-        check(
-            Some(born_in(StepKind::Tree, "1@1")),
-            Snakemake::Workflow,
-            "/",
-            "Tree 1@1",
-        );
+        let tree = || Some(born_in(StepKind::Tree, "1@1"));
+        check(tree(), Snakemake::UnnamedJobs, "/", own);
+        check(tree(), Snakemake::Workflow, "/", "Tree 1@1");
         check(
             Some(born_in(StepKind::SnakemakeJob, "6@5")),
             job(),
@@ -427,6 +430,53 @@ mod tests {
     }
 
     #[test]
+    fn scripts_of_slurmd_and_commands_of_batch_systems_are_background() {
+        let check = |parent: &str, program: &str, cgroup: &str, expect: &str| {
+            let facts = Facts {
+                key: ProcessKey {
+                    pid: 7,
+                    start: BootClock::from_nanos(5),
+                },
+                kind: TaskKind::User,
+                program,
+                script: None,
+                cgroup: Some(cgroup),
+                work_folder: None,
+                snakemake: None,
+                engine_task: None,
+                parent: Some(Parent {
+                    key: ProcessKey {
+                        pid: 4,
+                        start: BootClock::from_nanos(5),
+                    },
+                    program: parent,
+                }),
+                inherited: None,
+            };
+            let got = match classify(&facts, &Rules::built_in()) {
+                Placement::Background(Children::Classified) => "classified".to_owned(),
+                Placement::Background(Children::Inherit) => "inherit".to_owned(),
+                Placement::Step(step) => format!("{:?} {}", step.id.kind, step.id.key),
+            };
+            assert_eq!(got, expect, "{parent} {program}");
+        };
+        check(
+            "slurmd",
+            "prolog",
+            "/system.slice/slurmd.service",
+            "inherit",
+        );
+        check("slurmd", "slurmstepd", "/", "classified");
+        check("slurmd", "slurmd", "/", "classified");
+        check("slurmstepd", "bash", "/slurm/uid_0/job_5", "SlurmJob 5");
+        check("slurmd", "bash", "/slurm/uid_0/job_5", "SlurmJob 5");
+        check("make", "sbatch", "/", "classified");
+        check("make", "srun", "/", "classified");
+        check("bash", "srun", "/slurm/uid_0/job_5", "SlurmJob 5");
+        check("make", "bwa", "/", "Tree 7@5");
+    }
+
+    #[test]
     fn the_first_process_and_kernel_threads_are_background() {
         let rules = Rules::built_in();
         let placed = |pid, kind| {
@@ -441,6 +491,7 @@ mod tests {
                 cgroup: None,
                 work_folder: None,
                 snakemake: None,
+                engine_task: None,
                 parent: None,
                 inherited: None,
             };

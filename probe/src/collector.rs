@@ -14,10 +14,12 @@ use self::cpu_idle::{CpuIdleTracker, CpuUse};
 use self::source::Source;
 use crate::cgroup::reading;
 use crate::cgroup::{Hierarchy, Paths};
+use crate::container_names::lookup::ContainerLookup;
 use crate::gpu::Gpus;
 use crate::interval::Interval;
 use crate::interval::aggregator::IntervalAggregator;
-use crate::kernel::script::{self, Script};
+use crate::kernel::engine_task;
+use crate::kernel::script::Script;
 use crate::kernel::snakemake;
 use crate::kernel::{KernelError, ProcessEvent};
 use crate::label::{Refusal, Requester, TaskLabels};
@@ -42,32 +44,53 @@ pub enum CollectorError {
 /// procfs files, so a burst of processes does not raise the cost of the probe.
 #[derive(Debug, Clone, Copy)]
 struct ArgumentReads {
-    /// Interpreters; further ones keep their own name.
+    /// Interpreters and programs of engines; further ones keep their own name.
     scripts: u32,
     /// Processes of Snakemake; further ones have no rule.
     snakemake: u32,
+    /// Scripts of Nextflow; further tasks have no name. 0 unless the configuration enables it.
+    task_headers: u32,
 }
 
 impl ArgumentReads {
     const AFTER_SCAN: Self = Self {
         scripts: 200,
         snakemake: 200,
+        task_headers: 0,
     };
 
     /// Events from procfs already contain the arguments.
     const NONE: Self = Self {
         scripts: 0,
         snakemake: 0,
+        task_headers: 0,
     };
 
-    /// Adds the script of an interpreter and the job of Snakemake while the process still exists.
+    /// Scripts of Nextflow between two scans.
+    const TASK_HEADERS: u32 = 200;
+
+    const fn with_task_headers(self, settings: OptInSettings) -> Self {
+        let task_headers = match settings.task_headers {
+            true => Self::TASK_HEADERS,
+            false => 0,
+        };
+        Self {
+            task_headers,
+            ..self
+        }
+    }
+
+    /// Adds the script of an interpreter, the task of an engine and the name of a task of Nextflow
+    /// while the process still exists.
     fn add_to(&mut self, mut event: ProcessEvent) -> ProcessEvent {
         let ProcessEvent::Executed { process, start, .. } = &mut event else {
             return event;
         };
-        if self.scripts > 0 && script::is_interpreter(&process.comm.to_string()) {
+        if self.scripts > 0 && engine_task::can_name_a_task(&process.comm.to_string()) {
             self.scripts -= 1;
-            start.script = start.script.take().or_else(|| node::script_of(process));
+            let (script, task) = node::script_and_task_of(process);
+            start.script = start.script.take().or(script);
+            start.engine_task = start.engine_task.take().or(task);
         }
         // A process that starts several programs in turn can already run the last one, as a shim of
         // pyenv does. Then the script of an earlier one is that of Snakemake.
@@ -76,6 +99,10 @@ impl ArgumentReads {
         if self.snakemake > 0 && is_snakemake {
             self.snakemake -= 1;
             start.snakemake = node::snakemake_of(process).or_else(|| start.snakemake.take());
+        }
+        if self.task_headers > 0 && start.work_folder.is_some() {
+            self.task_headers -= 1;
+            start.task_header = node::task_header_of(process);
         }
         event
     }
@@ -91,6 +118,7 @@ pub struct Collector {
     cpu_idle: CpuIdleTracker,
     aggregator: IntervalAggregator,
     argument_reads: ArgumentReads,
+    containers: ContainerLookup,
     opt_in: OptInSettings,
     /// Kernel events lost since the start, as last read.
     lost: u64,
@@ -99,6 +127,8 @@ pub struct Collector {
 /// Data that is reported only if the configuration enables it; none by default.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OptInSettings {
+    /// Names of tasks of Nextflow from their scripts.
+    pub task_headers: bool,
     /// The arguments of each task's first process.
     pub arguments: bool,
     /// Number of path segments to which the paths of open files are cut; 0 disables this.
@@ -148,6 +178,7 @@ impl Collector {
             cpu_idle: CpuIdleTracker::begin(),
             aggregator,
             argument_reads: ArgumentReads::AFTER_SCAN,
+            containers: ContainerLookup::new(None),
             opt_in: OptInSettings::default(),
             lost: 0,
         })
@@ -158,9 +189,15 @@ impl Collector {
         self.gpus = Some(gpus);
     }
 
+    /// Uses these sources of names of containers.
+    pub fn set_containers(&mut self, containers: ContainerLookup) {
+        self.containers = containers;
+    }
+
     /// Enables reports of data that is off by default.
     pub fn enable_opt_in(&mut self, settings: OptInSettings) {
         self.opt_in = settings;
+        self.argument_reads = self.argument_reads.with_task_headers(settings);
     }
 
     /// Replaces the rules; they apply to processes that start from now on.
@@ -232,7 +269,8 @@ impl Collector {
         self.argument_reads = match self.source {
             Source::Kernel(_) => ArgumentReads::AFTER_SCAN,
             Source::Procfs { .. } => ArgumentReads::NONE,
-        };
+        }
+        .with_task_headers(self.opt_in);
         let samples = self.source.scan(|event| {
             self.aggregator.event(self.argument_reads.add_to(event));
         })?;
@@ -240,6 +278,13 @@ impl Collector {
             self.aggregator.add_gpu_sample(&sample, since);
         }
         self.aggregator.name_pods(node::pod_folders);
+        self.aggregator
+            .add_titles(&samples.changed, node::engine_task_of);
+        let unnamed = self.aggregator.unnamed_containers();
+        if !unnamed.is_empty() {
+            let found = self.containers.find(&unnamed);
+            self.aggregator.name_containers(found);
+        }
         self.read_opt_in_detail();
         let busy = done.map(|done| done.cpu);
         self.aggregator.scan(at, busy, &samples, |path, wanted| {

@@ -107,6 +107,11 @@ pub struct Config {
     /// The socket to which schedulers send labels for tasks, such as `/run/ebb/label.sock`; none by
     /// default.
     pub label_socket: Option<PathBuf>,
+    /// The socket of Docker, such as `/run/docker.sock`, to read names, images and some labels of
+    /// containers; none by default.
+    pub docker_socket: Option<PathBuf>,
+    /// True to name tasks of Nextflow by the first lines of their scripts `.command.run`.
+    pub task_headers: bool,
     /// True to report the arguments of each task's first process, masked by the rules.
     pub export_args: bool,
     /// Number of path segments to which the paths of open files are cut in reports; 0 disables
@@ -128,6 +133,8 @@ impl Default for Config {
             steps_seconds: 900,
             rules: None,
             label_socket: None,
+            docker_socket: None,
+            task_headers: false,
             export_args: false,
             files_depth: 0,
         }

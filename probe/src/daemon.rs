@@ -5,6 +5,7 @@
 mod last_run;
 pub mod report;
 mod ticks;
+mod waiting_steps;
 
 use std::cell::RefCell;
 use std::fs::{File, TryLockError};
@@ -13,16 +14,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use ebb_telemetry::step::StepBatch;
 use ebb_telemetry::units::Bytes;
 use tokio::sync::{Notify, mpsc};
 
 use self::last_run::{LastRun, PastEnds};
 use self::report::Report;
 use self::ticks::Ticks;
+use self::waiting_steps::WaitingSteps;
 use crate::cgroup::Hierarchy;
 use crate::collector::{Collector, OptInSettings};
 use crate::config::Config;
 use crate::connect::Connected;
+use crate::container_names::lookup::ContainerLookup;
 use crate::durable;
 use crate::label::{self, Refusal};
 use crate::label_rules::keeper::{ActiveRules, RulesKeeper};
@@ -57,7 +61,7 @@ pub async fn run(
     let folders = Folders::new(config);
     let _lock = folders.lock()?;
     let last_run = LastRun::begin(&folders.state, &run);
-    let outbox = RefCell::new(open_outbox(config, &folders, &run, sender));
+    let (outbox, waiting_steps) = open_outbox(config, &folders, &run, sender);
     let changed = Notify::new();
     let mut rules = RulesKeeper::new(rules, Some(&folders.state));
     let first_rules = rules.first().await;
@@ -68,6 +72,7 @@ pub async fn run(
     let mut observer = Observer {
         collector: start_collector(config, &first_rules, period)?,
         report: Report::new(run.clone(), Duration::from_secs(config.steps_seconds)),
+        waiting_steps,
         outbox: &outbox,
         changed: &changed,
         newest_rules: &newest_rules,
@@ -113,7 +118,9 @@ fn start_collector(
     period: Duration,
 ) -> anyhow::Result<Collector> {
     let mut collector = Collector::start(Hierarchy::find()?, first.rules.clone(), period)?;
+    collector.set_containers(ContainerLookup::new(config.docker_socket.as_deref()));
     collector.enable_opt_in(OptInSettings {
+        task_headers: config.task_headers,
         arguments: config.export_args,
         files_depth: config.files_depth,
     });
@@ -185,9 +192,14 @@ fn shown_parent(folder: &Path) -> std::path::Display<'_> {
 }
 
 /// Half of the spool is for heartbeats, half for finished tasks.
-fn open_outbox(config: &Config, folders: &Folders, run: &ProbeRun, sender: String) -> Outbox {
+fn open_outbox(
+    config: &Config,
+    folders: &Folders,
+    run: &ProbeRun,
+    sender: String,
+) -> (RefCell<Outbox>, WaitingSteps) {
     let open = |folder: &Path| Spool::open(folder, Bytes(config.spool_max_bytes / 2));
-    let outbox = Outbox::new(
+    let mut outbox = Outbox::new(
         open(&folders.heartbeats),
         open(&folders.steps),
         run.node.clone(),
@@ -196,7 +208,8 @@ fn open_outbox(config: &Config, folders: &Folders, run: &ProbeRun, sender: Strin
     if outbox.held() > Bytes(0) {
         tracing::info!(waiting = %outbox.held(), "the spool contains records of an earlier run");
     }
-    outbox
+    let waiting_steps = WaitingSteps::begin(&folders.state, &mut outbox);
+    (RefCell::new(outbox), waiting_steps)
 }
 
 /// Forwards changed rules; see [`RulesKeeper::reload`].
@@ -231,6 +244,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 struct Observer<'a> {
     collector: Collector,
     report: Report,
+    waiting_steps: WaitingSteps,
     outbox: &'a RefCell<Outbox>,
     changed: &'a Notify,
     newest_rules: &'a RefCell<Option<ActiveRules>>,
@@ -290,7 +304,7 @@ impl Observer<'_> {
             .finish(self.collector.last_ended(), node::clock());
         self.close(Urgency::Now);
         while let Some(batch) = self.report.batch() {
-            self.keep(|outbox| outbox.add_steps(&batch));
+            self.keep_batch(&batch);
         }
         self.outbox.borrow_mut().close();
         self.changed.notify_waiters();
@@ -327,8 +341,9 @@ impl Observer<'_> {
         }
         // Sends all due batches, because a batch that waits for a later scan takes memory.
         while let Some(batch) = self.report.due_batch(now) {
-            self.keep(|outbox| outbox.add_steps(&batch));
+            self.keep_batch(&batch);
         }
+        self.waiting_steps.keep(&self.report);
     }
 
     /// Answers a request, or keeps it until a scan finds the process.
@@ -369,6 +384,14 @@ impl Observer<'_> {
             urgency
         };
         self.keep(|outbox| outbox.add_heartbeat(&heartbeat, urgency));
+    }
+
+    /// Moves a batch to the outbox. Nothing is sent between the two writes, so that a batch which was
+    /// sent is never in the file of waiting tasks.
+    fn keep_batch(&mut self, batch: &StepBatch) {
+        self.outbox.borrow_mut().add_steps(batch);
+        self.waiting_steps.clear();
+        self.changed.notify_waiters();
     }
 
     fn keep(&self, add: impl FnOnce(&mut Outbox)) {

@@ -104,6 +104,22 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
     Ok(())
 }
 
+/// Creates an empty file to append to, instead of an existing one. It is not synced.
+///
+/// # Errors
+/// If the file cannot be created.
+pub(crate) fn create_file(path: &Path) -> Result<File, DiskError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(failed(path, "replace")(error));
+        }
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    let file = options.append(true).create_new(true).mode(FILE_MODE);
+    file.open(path).map_err(failed(path, "create"))
+}
+
 /// Reads a small file; `None` if there is none.
 ///
 /// # Errors

@@ -4,6 +4,7 @@
 pub(crate) mod accounting;
 pub mod aggregator;
 pub(crate) mod classification;
+pub(crate) mod containers;
 pub(crate) mod gpu;
 pub(crate) mod interval_totals;
 pub(crate) mod label;

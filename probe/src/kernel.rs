@@ -2,10 +2,12 @@
 //! [`programs`] loads and attaches the eBPF programs; other modules classify processes.
 
 mod bindings;
+pub mod engine_task;
 pub mod programs;
 mod record;
 pub mod script;
 pub mod snakemake;
+pub mod task_header;
 mod threads;
 mod wait_classifier;
 
@@ -16,8 +18,10 @@ use ebb_telemetry::step::{Namespaces, SyscallIo, TaskState};
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime};
 
+use crate::kernel::engine_task::EngineTask;
 use crate::kernel::script::Script;
 use crate::kernel::snakemake::Snakemake;
+use crate::kernel::task_header::TaskHeader;
 pub use programs::{KernelError, KernelHalf};
 
 /// A process: its number and its start time. The start time distinguishes it from a later process
@@ -282,6 +286,11 @@ pub struct Start {
     pub script: Option<Script>,
     /// The work of `python -m snakemake`; `None` for any other program.
     pub snakemake: Option<Snakemake>,
+    /// The task that the arguments name in another form; `None` for any other process, and if the
+    /// process had already ended.
+    pub engine_task: Option<Box<EngineTask>>,
+    /// The name of a task of Nextflow; `None` unless the configuration enables it.
+    pub task_header: Option<TaskHeader>,
     /// The numeric user id on the node.
     pub user: Option<u32>,
     /// Namespaces that differ from the node's.

@@ -9,6 +9,7 @@ pub mod collector;
 pub mod commands;
 pub mod config;
 pub mod connect;
+pub mod container_names;
 pub mod daemon;
 pub mod durable;
 pub mod gpu;

@@ -15,14 +15,17 @@ use ebb_telemetry::identity::{BootId, IdentityError, NodeId, ProbeStart};
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime};
 use jiff::Timestamp;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use thiserror::Error;
 
 use self::hardware::{Devices, hardware};
 pub(crate) use self::hardware::{PROCESSORS, processors};
 use self::metadata::CloudVendor;
+use crate::kernel::engine_task::{self, EngineTask};
 use crate::kernel::script::{self, Script};
 use crate::kernel::snakemake::{self, Snakemake};
+use crate::kernel::task_header::{self, TaskHeader};
 use crate::kernel::{Comm, Process, ProcessKey, Start, WorkFolder};
 use crate::kernel_file;
 use crate::proc_stat::{ProcessStat, tick_ns};
@@ -226,6 +229,8 @@ pub fn start_of(process: &Process) -> Start {
         work_folder: work_folder(&folder, &arguments),
         script: script_in(process, &arguments),
         snakemake: snakemake_in(process, &arguments),
+        engine_task: engine_task_in(process, &folder, &arguments),
+        task_header: None,
         // The scan that calls this provides it.
         user: None,
         namespaces: None,
@@ -239,11 +244,25 @@ pub fn start_of(process: &Process) -> Start {
     }
 }
 
-/// The script of an interpreter; `None` for any other program and for an ended process.
-pub fn script_of(process: &Process) -> Option<Script> {
-    let (folder, arguments) = arguments(process.key)?;
-    let script = script_in(process, &arguments)?;
-    is_of(process.key, process.comm, &folder)?.then_some(script)
+/// The script of an interpreter, and the task that the arguments name in the form of an engine. None
+/// for any other program and for an ended process.
+pub fn script_and_task_of(process: &Process) -> (Option<Script>, Option<Box<EngineTask>>) {
+    let Some((folder, arguments)) = arguments(process.key) else {
+        return (None, None);
+    };
+    let script = script_in(process, &arguments);
+    let task = engine_task_in(process, &folder, &arguments);
+    let is_found = script.is_some() || task.is_some();
+    match is_found && is_of(process.key, process.comm, &folder) == Some(true) {
+        true => (script, task),
+        false => (None, None),
+    }
+}
+
+/// The task that the arguments or the title of a process name in the form of an engine; `None` for any
+/// other process and for an ended one.
+pub fn engine_task_of(process: &Process) -> Option<Box<EngineTask>> {
+    script_and_task_of(process).1
 }
 
 /// The work of a process of Snakemake; `None` for any other program and for an ended process.
@@ -253,10 +272,54 @@ pub fn snakemake_of(process: &Process) -> Option<Snakemake> {
     is_of(process.key, process.comm, &folder)?.then_some(snakemake)
 }
 
+/// The name of a task of Nextflow, from the script that the process runs; `None` for any other
+/// program, for an ended process and for a file that is not safe to read.
+pub fn task_header_of(process: &Process) -> Option<TaskHeader> {
+    let (folder, arguments) = arguments(process.key)?;
+    let script = first_bytes(&folder, script_in_arguments(&arguments)?)?;
+    let header = TaskHeader::parse(&script)?;
+    is_of(process.key, process.comm, &folder)?.then_some(header)
+}
+
+/// The first bytes of a script of a process, as the process itself finds the path. `folder` is the
+/// procfs directory of the process. The script must be a regular file of the user of the process. A
+/// symbolic link inside of the path cannot lead out of the root directory of the process.
+fn first_bytes(folder: &Path, path: &str) -> Option<Vec<u8>> {
+    let (base, below) = match path.strip_prefix('/') {
+        Some(below) => ("root", below),
+        None => ("cwd", path),
+    };
+    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let base = rustix::fs::open(folder.join(base), directory, Mode::empty()).ok()?;
+    // A pipe must not block the probe, and a terminal must not become its own.
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let file = rustix::fs::openat2(base, below, flags, Mode::empty(), resolve).ok()?;
+    let file = fs::File::from(file);
+    let (found, process) = (file.metadata().ok()?, fs::metadata(folder).ok()?);
+    if !found.is_file() || found.uid() != process.uid() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(task_header::MAX_BYTES)
+        .read_to_end(&mut bytes)
+        .ok()?;
+    Some(bytes)
+}
+
 /// The arguments of a process, separated by NUL; `None` if it has ended.
 pub fn arguments_of(key: ProcessKey, program: Comm) -> Option<Vec<u8>> {
     let (folder, arguments) = arguments(key)?;
     is_of(key, program, &folder)?.then_some(arguments)
+}
+
+/// The work directory of a process, as the process sees it; `None` if the process has ended.
+pub fn work_directory_of(key: ProcessKey) -> Option<PathBuf> {
+    let folder = Path::new("/proc").join(key.pid.to_string());
+    let directory = fs::read_link(folder.join("cwd")).ok()?;
+    let stat = ProcessStat::parse(&kernel_file::read(folder.join("stat")).ok()?)?;
+    (key.start.as_nanos() / tick_ns() == stat.start_ticks).then_some(directory)
 }
 
 /// The paths of a process's open files, at most `room`, which is reduced by their number. Empty for
@@ -308,6 +371,38 @@ fn snakemake_in(process: &Process, arguments: &[u8]) -> Option<Snakemake> {
     is_python.then(|| snakemake::parse(texts(arguments)))?
 }
 
+fn engine_task_in(process: &Process, folder: &Path, arguments: &[u8]) -> Option<Box<EngineTask>> {
+    if !engine_task::can_name_a_task(&process.comm.to_string()) {
+        return None;
+    }
+    let named = engine_task::parse(texts(arguments));
+    let task = named
+        .or_else(|| engine_task::is_miniwdl(texts(arguments)).then(|| miniwdl_task(folder))?);
+    task.map(Box::new)
+}
+
+/// The task of a container of miniwdl, from the folder on the node that is mounted as its work
+/// folder. The folder itself does not leave the node.
+fn miniwdl_task(folder: &Path) -> Option<EngineTask> {
+    const MOST_BYTES: u64 = 256 << 10;
+    let work = fs::read_link(folder.join("cwd")).ok()?;
+    let mut mounts = String::new();
+    let file = fs::File::open(folder.join("mountinfo")).ok()?;
+    file.take(MOST_BYTES).read_to_string(&mut mounts).ok()?;
+    engine_task::miniwdl(Path::new(mounted(&mounts, work.to_str()?)?))
+}
+
+/// The root of the mount at `point`: its path in its own file system.
+///
+/// Source: `proc_pid_mountinfo(5)`.
+fn mounted<'a>(mounts: &'a str, point: &str) -> Option<&'a str> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(3);
+        let root = fields.next()?;
+        (fields.next()? == point).then_some(root)
+    })
+}
+
 /// The arguments up to the first one that is not text.
 fn texts(arguments: &[u8]) -> impl Iterator<Item = &str> {
     let arguments = arguments.strip_suffix(b"\0").unwrap_or(arguments);
@@ -336,13 +431,14 @@ fn is_of(key: ProcessKey, program: Comm, folder: &Path) -> Option<bool> {
     Some(ticks == stat.start_ticks && stat.comm == program.to_string())
 }
 
-/// The work directory, if a process is the start of a Nextflow task. Only the file name of the last
-/// argument is used, as in the eBPF programs for later starts.
+fn script_in_arguments(arguments: &[u8]) -> Option<&str> {
+    task_header::script_path(arguments.strip_suffix(b"\0")?.split(|b| *b == 0))
+}
+
+/// The work directory, if a process is the start of a Nextflow task. Only the name of the script is
+/// used, as in the eBPF programs for later starts.
 fn work_folder(folder: &Path, arguments: &[u8]) -> Option<WorkFolder> {
-    let last = arguments.strip_suffix(b"\0")?.rsplit(|b| *b == 0).next()?;
-    if last.rsplit(|b| *b == b'/').next()? != b".command.run" {
-        return None;
-    }
+    script_in_arguments(arguments)?;
     let work = fs::read_link(folder.join("cwd")).ok()?;
     let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
     Some(WorkFolder {
@@ -354,6 +450,46 @@ fn work_folder(folder: &Path, arguments: &[u8]) -> Option<WorkFolder> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_regular_file_of_the_task_s_user_is_read_for_a_header() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let in_folder = |name: &str| folder.path().join(name);
+        let text = b"# NEXTFLOW TASK: QC (S1)\n";
+        fs::write(in_folder(".command.run"), text).expect("a file");
+        fs::create_dir(in_folder("link")).expect("a folder");
+        std::os::unix::fs::symlink(in_folder(".command.run"), in_folder("link/.command.run"))
+            .expect("a link");
+        fs::create_dir(in_folder("pipe")).expect("a folder");
+        let fifo = rustix::fs::FileType::Fifo;
+        let mode = Mode::from_raw_mode(0o600);
+        let pipe = in_folder("pipe/.command.run");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, fifo, mode, 0).expect("a pipe");
+        fs::create_dir(in_folder("large")).expect("a folder");
+        fs::write(in_folder("large/.command.run"), vec![b'#'; 1 << 20]).expect("a file");
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .current_dir(folder.path())
+            .spawn()
+            .expect("a process");
+        let process = Path::new("/proc").join(child.id().to_string());
+        let read = |path: &str| first_bytes(&process, path);
+        let absolute = |name: &str| read(in_folder(name).to_str().expect("a path"));
+        let got = [
+            read(".command.run"),
+            absolute(".command.run"),
+            absolute("link/.command.run"),
+            absolute("pipe/.command.run"),
+            absolute("none/.command.run"),
+        ];
+        let large = absolute("large/.command.run");
+        child.kill().expect("it ran");
+        child.wait().expect("it ended");
+        let whole = Some(text.to_vec());
+        assert_eq!(got, [whole.clone(), whole, None, None, None]);
+        assert_eq!(large.map(|bytes| bytes.len()), Some(4_096));
+        assert_eq!(read(".command.run"), None);
+    }
 
     #[test]
     fn clocks_go_forward_and_each_run_has_another_name() {
@@ -381,6 +517,15 @@ mod tests {
                 .is_some_and(|held| held > Bytes::mib(1))
         );
         assert!(machine.hardware.memory > Bytes::mib(64), "{machine:?}");
+    }
+
+    #[test]
+    fn a_mount_has_the_root_that_mountinfo_contains() {
+        let mounts = "22 1 0:21 / / rw - ext4 /dev/a rw\n\
+                      40 22 0:21 /d/run/call-a/work /mnt/t/work rw shared:1 - ext4 /dev/a rw\n";
+        assert_eq!(mounted(mounts, "/mnt/t/work"), Some("/d/run/call-a/work"));
+        assert_eq!(mounted(mounts, "/mnt/t"), None);
+        assert_eq!(mounted("broken", "/"), None);
     }
 
     #[test]

@@ -260,6 +260,14 @@ impl Spool {
         records
     }
 
+    /// The newest record; `None` if there is none, or it cannot be read.
+    pub fn newest(&self) -> Option<Vec<u8>> {
+        match self.waiting.last_key_value()? {
+            (_, Slot::InMemory(record)) => Some(record.clone()),
+            (number, Slot::OnDisk { .. }) => read(&self.path(*number)).ok(),
+        }
+    }
+
     /// Removes a record that was sent. If its file cannot be deleted, the next run sends it
     /// again, and the sweep recognises the repeat.
     pub fn remove(&mut self, number: RecordNumber) {

@@ -5,6 +5,10 @@ mod canary;
 #[cfg(feature = "aws")]
 #[path = "real/cloud.rs"]
 mod cloud;
+#[path = "real/containers.rs"]
+mod containers;
+#[path = "real/engines.rs"]
+mod engines;
 #[path = "real/exact.rs"]
 mod exact;
 #[path = "real/faults.rs"]
@@ -19,6 +23,8 @@ mod machine;
 mod names;
 #[path = "real/network.rs"]
 mod network;
+#[path = "real/nextflow.rs"]
+mod nextflow;
 #[path = "real/probe.rs"]
 mod probe;
 #[path = "real/restarts.rs"]
@@ -326,6 +332,15 @@ fn main() -> ExitCode {
         canary::a_secret_is_in_nothing_that_the_probe_writes_or_sends,
         canary::a_secret_is_masked_where_arguments_and_files_are_sent,
         canary::the_search_finds_the_secret,
+        engines::a_step_of_cwltool_is_a_task_of_its_run_without_a_name,
+        engines::a_worker_of_toil_is_a_task_with_the_name_of_its_function,
+        engines::a_worker_of_dask_is_one_task_for_all_functions,
+        engines::a_container_of_miniwdl_has_the_name_of_its_task,
+        engines::jobs_of_snakemake_7_have_names_and_one_run,
+        engines::a_script_of_cromwell_is_a_task_with_the_name_of_its_folder,
+        engines::a_title_of_airflow_makes_a_process_a_task,
+        containers::containers_of_docker_have_their_names_images_and_listed_labels,
+        containers::containers_of_podman_have_their_names_and_images,
         exact::cpu_and_memory_are_those_that_wait4_tells,
         exact::direct_writes_and_reads_are_exact_to_the_byte,
         exact::a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_now_and_then,
@@ -345,7 +360,11 @@ fn main() -> ExitCode {
         names::a_job_of_snakemake_is_named_by_its_arguments_and_sends_no_other_of_them,
         names::jars_classes_and_scripts_are_told_by_their_base_names_and_nothing_else_of_the_arguments,
         network::tcp_payload_is_that_of_the_sockets_of_each_step,
+        nextflow::local_tasks_of_nextflow_are_named_by_the_header_of_each_version,
+        nextflow::tasks_of_nextflow_in_containers_are_named_by_their_headers,
+        nextflow::headers_of_nextflow_are_read_only_if_the_configuration_enables_it,
         restarts::after_seventy_kills_every_heartbeat_is_one_row_or_counted_as_refused,
+        restarts::a_killed_probe_loses_no_finished_task_and_sends_none_twice,
         sampled::without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so,
         snakemake::jobs_of_snakemake_have_the_names_of_their_rules_and_the_use_of_their_benchmarks,
         snakemake::jobs_that_a_scheduler_starts_are_named_by_their_arguments,

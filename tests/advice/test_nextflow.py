@@ -116,6 +116,20 @@ class Nextflow(unittest.TestCase):
         self.assertIn("names of Slurm jobs", text)
         self.assertRegex("".join(directives["time"]), r"^\{\d+\.m\*task\.attempt\}$")
 
+    def test_lines_that_hand_names_over_are_settings_of_the_executor(self):
+        directives = {"awsbatch": "resourceLabels", "slurm": "clusterOptions"}
+        for executor in ("local", "slurm", "awsbatch", "k8s", "google-batch"):
+            with self.subTest(executor=executor):
+                text = ebb("init", "--engine", "nextflow", "--executor", executor)
+                leaves = _leaves(_parse(text))
+                known = {"resourceLabels", "clusterOptions", "containerOptions", "beforeScript"}
+                self.assertEqual([one for one in leaves if one in known], [*filter(None, [directives.get(executor)])])
+                trace = leaves[leaves.index("trace") :]
+                self.assertEqual(trace[:8], ["trace", "{", "enabled", "=", "true", "raw", "=", "true"])
+                fields = trace[trace.index("fields") + 2].split(",")
+                self.assertEqual(len(fields), len(set(fields)))
+                self.assertLessEqual({"hash", "native_id", "process", "tag", "name", "attempt"}, set(fields))
+
     def test_the_parser_refuses_what_is_no_groovy(self):
         text = "process {\n    withName: 'a' {\n        cpus = 1\n    }\n}\n"
         self.assertEqual(_selectors(_parse(text)), {"a": {"cpus": ["1"]}})

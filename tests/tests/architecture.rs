@@ -125,6 +125,7 @@ const FOR_TESTS: &[(&str, &str)] = &[
     ("ebb-notify", "ebb-catalog"),
     ("ebb-api", "ebb-sizing"),
     ("ebb-sweep", "ebb-wire"),
+    ("ebb-workflows", "ebb-node-state"),
 ];
 
 /// The test harness, which the tests of every crate may use.

@@ -1,32 +1,46 @@
-//! Names of real Slurm jobs: a cluster of one node in a folder, the probe, `squeue`, a trace of
-//! Nextflow, and a sweep. Skipped without root, Slurm, munge, eBPF or cgroup v1.
+//! Real Slurm jobs under the real probe: a cluster of one node in a folder, `squeue`, `sacct`, a
+//! trace of Nextflow, and sweeps. Skipped without root, Slurm, munge, eBPF or cgroup v1.
 
+#[path = "slurm/cluster.rs"]
+mod cluster;
+
+use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Output};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use ebb_lake::Lake;
+use ebb_telemetry::step::{PlacedStep, StepEnd, StepKind};
 use ebb_test_support::{run, skip, tests};
-use jiff::Timestamp;
+use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Two jobs take a few seconds; a busy machine takes longer.
-const PATIENCE: Duration = Duration::from_secs(90);
-
-/// Programs of Debian's packages slurmctld, slurmd, slurm-client and munge.
-const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "sbatch", "squeue"];
+use cluster::{Accounting, Cluster, Running, take_turn, wait_for};
 
 /// Uses a core for two seconds.
 const BUSY: &str = "timeout 2 sh -c 'while :; do :; done'";
 
+/// Uses the same CPU time, a few seconds, however busy the machine is. The step that works then
+/// uses much more than the step that waits for it.
+const COUNT: &str = "i=0; while [ $i -lt 4000000 ]; do i=$((i+1)); done";
+
 const HASH: &str = "ab/cdef0123456789abcdef0123456789";
+
+/// The script that `docs/src/slurm.md` recommends as `TaskProlog`.
+const TASK_PROLOG: &str = include_str!("../../infra/slurm-task-prolog");
+
+/// The script of the timer, which pushes the names of jobs.
+const COLLECTOR: &str = include_str!("../../infra/slurm-names");
 
 fn main() -> ExitCode {
     run(tests![
-        jobs_have_the_names_that_squeue_and_the_trace_contain
+        jobs_have_the_names_that_squeue_and_the_trace_contain,
+        tasks_of_the_probe_agree_with_the_accounting,
+        the_documents_show_the_command_of_the_collector
     ])
 }
 
@@ -39,194 +53,70 @@ fn program(name: &str) -> PathBuf {
     path
 }
 
-fn check_machine() {
-    if !rustix::process::geteuid().is_root() {
-        skip("not root");
-    }
-    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        skip("this kernel has no type information (/sys/kernel/btf/vmlinux)");
-    }
-    if !Path::new("/sys/fs/cgroup/freezer").exists() {
-        skip("no cgroup v1; with cgroup v2 Slurm needs systemd");
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path)
-        .chain(["/usr/sbin".into()])
-        .collect();
-    for name in PROGRAMS {
-        if !folders.iter().any(|folder| folder.join(name).exists()) {
-            skip(format_args!("no {name}"));
-        }
-    }
+/// A probe that sends to a folder and listens for labels.
+struct Probe {
+    running: Running,
+    lake: TempDir,
 }
 
-/// A program that ends with its test.
-struct Running(Child);
-
-impl Running {
-    fn start(command: &mut Command, log: &Path) -> Self {
-        let log = fs::File::create(log).expect("a log");
-        let errors = log.try_clone().expect("a log");
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(log)
-            .stderr(errors)
-            .spawn();
-        Self(child.expect("it starts"))
-    }
-
-    fn stop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let end = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < end {
-            match self.0.try_wait() {
-                Ok(None) => sleep(Duration::from_millis(50)),
-                _ => return,
-            }
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop();
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A Slurm cluster of this machine. It ends with its fields: first the daemons, then the folder.
-struct Cluster {
-    _daemons: Vec<Running>,
-    folder: TempDir,
-}
-
-impl Cluster {
+impl Probe {
     fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let at = folder.path();
-        for name in ["state", "spool"] {
-            fs::create_dir(at.join(name)).expect("a folder");
+        let lake = tempfile::tempdir().expect("a folder");
+        let at = lake.path();
+        fs::set_permissions(at, fs::Permissions::from_mode(0o755)).expect("a folder");
+        let (url, d) = (
+            format!("file://{}", at.join("lake").display()),
+            at.display(),
+        );
+        for folder in ["lake", "spool"] {
+            fs::create_dir(at.join(folder)).expect("a folder");
         }
-        write_configuration(at);
-        let with_settings = |name: &str| {
-            let mut command = Command::new(name);
-            command.env("SLURM_CONF", at.join("slurm.conf"));
-            command
-        };
-        let mut munged = Command::new("/usr/sbin/munged");
-        munged.args(["--foreground", "--force"]);
-        for (option, file) in [
-            ("--key-file", "munge.key"),
-            ("--socket", "munge.socket"),
-            ("--pid-file", "munge.pid"),
-            ("--log-file", "munge.log"),
-            ("--seed-file", "munge.seed"),
-        ] {
-            munged.arg(format!("{option}={}", at.join(file).display()));
-        }
-        // Slurm's daemons stop before munge.
-        let mut daemons = vec![Running::start(&mut munged, &at.join("munged.out"))];
-        wait_for("munge", || at.join("munge.socket").exists());
-        for name in ["/usr/sbin/slurmctld", "/usr/sbin/slurmd"] {
-            let log = at.join(format!("{}.out", name.replace('/', "_")));
-            let daemon = Running::start(with_settings(name).arg("-D"), &log);
-            daemons.insert(0, daemon);
-        }
-        let cluster = Self {
-            _daemons: daemons,
-            folder,
-        };
-        let end = Instant::now() + Duration::from_secs(20);
-        while !cluster.ask("sinfo", &["-h", "-o", "%t"]).contains("idle") {
-            if Instant::now() > end {
-                let log = fs::read_to_string(cluster.folder.path().join("_usr_sbin_slurmd.out"));
-                skip(format_args!(
-                    "slurmd does not start here: {}",
-                    log.unwrap_or_default()
-                ));
-            }
-            sleep(Duration::from_millis(200));
-        }
-        cluster
+        let settings = format!(
+            "place = \"{url}\"\nspool_dir = \"{d}/spool\"\nlabel_socket = \"{d}/label.sock\"\n\
+             interval_seconds = 1\nsample_seconds = 1\n"
+        );
+        let file = at.join("probe.toml");
+        fs::write(&file, settings).expect("a file");
+        let log = at.join("probe.log");
+        let mut probe = Command::new(program("ebb-probe"));
+        probe
+            .args(["run", "--config"])
+            .arg(file)
+            .env("RUST_LOG", "info");
+        let running = Running::start(&mut probe, &log);
+        wait_for("the start of the probe", || {
+            fs::read_to_string(&log).is_ok_and(|log| log.contains("probe is running"))
+        });
+        Self { running, lake }
     }
 
-    /// The output of a client of Slurm.
-    fn ask(&self, name: &str, arguments: &[&str]) -> String {
-        let output = Command::new(name)
-            .env("SLURM_CONF", self.folder.path().join("slurm.conf"))
-            .env("SLURM_TIME_FORMAT", "%s")
-            .args(arguments)
-            .output()
-            .expect("it starts");
-        String::from_utf8(output.stdout).expect("UTF-8")
+    fn path(&self, name: &str) -> PathBuf {
+        self.lake.path().join(name)
     }
 
-    /// Submits a script from a folder; returns the id of the job.
-    fn submit(&self, name: &str, more: &[&str], (folder, script): (&Path, &str)) -> String {
-        let file = folder.join("job.sh");
-        fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a script");
-        let file = file.display().to_string();
-        let folder = folder.display().to_string();
-        let mut line = vec!["--parsable", "--mem=100", "-o", "/dev/null"];
-        line.extend(["-D", &folder, "-J", name]);
-        line.extend(more);
-        line.push(&file);
-        let id = self.ask("sbatch", &line).trim().to_owned();
-        assert!(!id.is_empty(), "sbatch accepted the job {name}");
-        id
+    fn url(&self) -> String {
+        format!("file://{}", self.path("lake").display())
+    }
+
+    /// Stops the probe after its last interval.
+    fn stop(&mut self) {
+        sleep(Duration::from_secs(3));
+        self.running.stop();
+    }
+
+    fn report(&self) -> Value {
+        let report = fs::read(self.path("lake/reports/latest/report.json"));
+        serde_json::from_slice(&report.expect("a report")).expect("JSON")
     }
 }
 
-/// A port that is free now.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    listener.local_addr().expect("an address").port()
-}
-
-fn write_configuration(at: &Path) {
-    let mut key = [0; 64];
-    for (n, byte) in key.iter_mut().enumerate() {
-        *byte = u8::try_from(n).unwrap_or(0) ^ 0x5a;
-    }
-    let key_file = at.join("munge.key");
-    fs::write(&key_file, key).expect("a key");
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(&key_file, fs::Permissions::from_mode(0o600)).expect("a key");
-    fs::set_permissions(at, fs::Permissions::from_mode(0o755)).expect("a folder");
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
-    let host = host.trim();
-    // Cgroups of another cluster of this machine have other job ids.
-    let first_job = 1_000_000 + std::process::id() * 10;
-    let (d, control, node) = (at.display(), free_port(), free_port());
-    let text = format!(
-        "ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nSlurmdUser=root\n\
-         SlurmctldPort={control}\nSlurmdPort={node}\nAuthType=auth/munge\n\
-         AuthInfo=socket={d}/munge.socket\nFirstJobId={first_job}\nStateSaveLocation={d}/state\n\
-         SlurmdSpoolDir={d}/spool\nSlurmctldPidFile={d}/slurmctld.pid\n\
-         SlurmdPidFile={d}/slurmd.pid\nProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup\n\
-         JobAcctGatherType=jobacct_gather/none\nSelectType=select/cons_tres\n\
-         SelectTypeParameters=CR_Core_Memory\nReturnToService=2\n\
-         NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=1000\n\
-         PartitionName=main Nodes={host} Default=YES MaxTime=10 State=UP\n"
-    );
-    fs::write(at.join("slurm.conf"), text).expect("a file");
-    let cgroup = "CgroupAutomount=no\nConstrainCores=yes\nConstrainRAMSpace=yes\n";
-    fs::write(at.join("cgroup.conf"), cgroup).expect("a file");
-}
-
-fn wait_for(what: &str, mut is_done: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_done() {
-        assert!(Instant::now() < end, "{what} took more than {PATIENCE:?}");
-        sleep(Duration::from_millis(200));
-    }
+fn try_ebb(arguments: &[&str]) -> Output {
+    let output = Command::new(program("ebb")).args(arguments).output();
+    output.expect("ebb starts")
 }
 
 fn ebb(arguments: &[&str]) -> Output {
-    let output = Command::new(program("ebb")).args(arguments).output();
-    let output = output.expect("ebb starts");
+    let output = try_ebb(arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {errors}");
     output
@@ -258,29 +148,20 @@ fn pairs(expect: &[(&str, &str)]) -> Vec<(String, String)> {
     reason = "one story from the jobs to the report"
 )]
 fn jobs_have_the_names_that_squeue_and_the_trace_contain() {
-    check_machine();
-    let (probe, _) = (program("ebb-probe"), program("ebb"));
-    let lake = tempfile::tempdir().expect("a folder");
-    let url = format!("file://{}", lake.path().display());
-    let cluster = Cluster::start();
-    let mut watching = Command::new(probe);
-    watching
-        .args(["run", "--interval", "1", "--sink", &url])
-        .env("RUST_LOG", "info");
-    let log = lake.path().join("probe.log");
-    let mut watching = Running::start(&mut watching, &log);
-    let is_running = || fs::read_to_string(&log).is_ok_and(|log| log.contains("probe is running"));
-    wait_for("the start of the probe", is_running);
+    let _turn = take_turn(Accounting::None);
+    let (mut probe, _) = (Probe::start(), program("ebb"));
+    let url = probe.url();
+    let cluster = Cluster::start(Accounting::None, "");
 
     let began = Timestamp::now();
-    let work = cluster.folder.path().join("work").join(HASH);
+    let work = cluster.path().join("work").join(HASH);
     fs::create_dir_all(&work).expect("a folder");
     let two_steps = format!("srun -n1 {BUSY}\nsrun -n1 {BUSY}\ntrue");
     let nextflow = cluster.submit("nf-RNA_ALIGN_(S1)", &[], (&work, &two_steps));
-    let plain = cluster.folder.path();
+    let plain = cluster.path();
     let array = cluster.submit("many", &["--array=1-2"], (plain, BUSY));
     let unnamed = cluster.submit("sbatch", &[], (plain, BUSY));
-    let all = ["-a", "-r", "-t", "all", "-o", "%A|%T|%S|%Z|%j|%k"];
+    let all = ["-a", "-r", "-t", "all", "-o", "%A|%T|%S|%Z|%C|%D|%j|%k"];
     wait_for("the jobs", || {
         let jobs = cluster.ask("squeue", &all);
         jobs.lines()
@@ -289,13 +170,11 @@ fn jobs_have_the_names_that_squeue_and_the_trace_contain() {
             + jobs.lines().filter(|job| job.contains("|FAILED|")).count()
             == 4
     });
-    // The last interval of the probe.
-    sleep(Duration::from_secs(3));
-    watching.stop();
+    probe.stop();
 
-    let jobs = lake.path().join("squeue.txt");
+    let jobs = probe.path("squeue.txt");
     fs::write(&jobs, cluster.ask("squeue", &all)).expect("a file");
-    let trace = lake.path().join("trace.txt");
+    let trace = probe.path("trace.txt");
     let (start, end) = (began.as_millisecond(), Timestamp::now().as_millisecond());
     let short = &HASH[..9];
     let text = format!(
@@ -331,11 +210,336 @@ fn jobs_have_the_names_that_squeue_and_the_trace_contain() {
         panic!("one step: {:?}", names(&url, &unnamed))
     };
     assert_ne!(step, "sbatch", "that is no name");
-    let report = fs::read(lake.path().join("reports/latest/report.json")).expect("a report");
-    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    let report = probe.report();
     let runs = &report["runs"];
     assert!(runs["named"]["record"].as_u64() >= Some(5), "{runs:#}");
     assert!(runs["joined"]["record"].as_u64() >= Some(5), "{runs:#}");
     let gaps = report["gaps"].to_string();
     assert!(!gaps.contains("task names"), "{gaps}");
+}
+
+/// A row of a step in `sacct`.
+#[derive(Debug)]
+struct Row {
+    /// `7.batch`.
+    id: String,
+    state: String,
+    /// Status and signal.
+    exit: (u8, u8),
+    cpu_seconds: f64,
+    max_rss_kib: Option<f64>,
+}
+
+/// `[hours:]minutes:seconds.milliseconds`.
+fn seconds(text: &str) -> f64 {
+    let parts = text.split(':').map(|part| part.parse::<f64>());
+    parts.fold(0.0, |sum, part| sum * 60.0 + part.expect("a number"))
+}
+
+fn rows(cluster: &Cluster) -> Vec<Row> {
+    let columns = "--format=JobIDRaw,State,ExitCode,TotalCPU,MaxRSS";
+    let text = cluster.ask("sacct", &["-D", "-a", "-n", "--parsable2", columns]);
+    let rows = text.lines().map(|line| {
+        let [id, state, exit, cpu, rss] = line.split('|').collect::<Vec<_>>()[..] else {
+            panic!("five columns: {line}")
+        };
+        let (status, signal) = exit.split_once(':').expect("status and signal");
+        let rss = rss.strip_suffix('K').unwrap_or(rss);
+        Row {
+            id: id.to_owned(),
+            state: state.to_owned(),
+            exit: (
+                status.parse().expect("a status"),
+                signal.parse().expect("a signal"),
+            ),
+            cpu_seconds: seconds(cpu),
+            max_rss_kib: rss.parse().ok().filter(|kib| *kib > 0.0),
+        }
+    });
+    let steps = rows.filter(|row| row.id.contains('.') && !row.id.ends_with("extern"));
+    steps.collect()
+}
+
+/// The ended Slurm tasks in the lake, by id, and in the order of their starts.
+fn tasks(url: &str) -> BTreeMap<String, Vec<PlacedStep>> {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+    let yesterday = today.checked_sub(1.day()).expect("a day");
+    let window = runtime.block_on(async {
+        let lake = Lake::open(&format!("{url}/lake")).await.expect("a lake");
+        lake.steps_between(yesterday, today).await.expect("tasks")
+    });
+    let mut tasks: BTreeMap<String, Vec<PlacedStep>> = BTreeMap::new();
+    for step in window.rows {
+        if step.usage.id.kind == StepKind::SlurmJob && step.usage.end != StepEnd::Running {
+            let of_id = tasks.entry(step.usage.id.key.clone()).or_default();
+            of_id.push(step);
+        }
+    }
+    for of_id in tasks.values_mut() {
+        of_id.sort_by_key(|step| step.usage.started);
+    }
+    tasks
+}
+
+/// Compares a task of the probe with its row in the accounting.
+fn compare(task: &PlacedStep, row: &Row) {
+    let usage = &task.usage;
+    let end = match (row.state.as_str(), row.exit) {
+        // Slurm has a signal of its own for it. The kernel ends one process with signal 9, and the
+        // probe knows the reason only if it saw the event of the kernel.
+        ("OUT_OF_MEMORY", _) => {
+            let ends = [
+                StepEnd::OutOfMemory,
+                StepEnd::Signalled(9),
+                StepEnd::Exited(137),
+            ];
+            assert!(ends.contains(&usage.end), "{row:?}: {:?}", usage.end);
+            usage.end
+        }
+        (_, (_, signal)) if signal > 0 => StepEnd::Signalled(signal),
+        (_, (status, _)) => StepEnd::Exited(status),
+    };
+    assert_eq!(usage.end, end, "{row:?}");
+    let cpu = usage.cpu.as_secs_f64();
+    let difference = (cpu - row.cpu_seconds).abs();
+    assert!(
+        difference < 0.2 + row.cpu_seconds * 0.1,
+        "{row:?}: the probe has {cpu} s"
+    );
+    // Slurm samples each second, so it can miss what a short step used.
+    let big = row.max_rss_kib.filter(|kib| *kib > 30_000.0);
+    if let (Some(kib), Some(peak)) = (big, usage.peak_memory) {
+        let ratio = peak.bytes.0 as f64 / 1024.0 / kib;
+        assert!(
+            (0.9..1.3).contains(&ratio),
+            "{row:?}: the probe has {peak:?}"
+        );
+    }
+}
+
+/// The jobs of the test of the accounting, by their names.
+struct Jobs {
+    hold: String,
+    two: String,
+    labelled: String,
+    array: String,
+    greedy: String,
+    fails: String,
+    again: String,
+}
+
+impl Jobs {
+    fn submit(cluster: &Cluster) -> Self {
+        let at = cluster.path();
+        let busy = at.join("busy");
+        fs::write(&busy, format!("#!/bin/sh\n{COUNT}\n")).expect("a script");
+        fs::set_permissions(&busy, fs::Permissions::from_mode(0o755)).expect("a script");
+        let two_steps = format!("srun -n1 {0}\nsrun -n1 {0}", busy.display());
+        // `tail` holds all its input.
+        let hold = |bytes: u64, seconds: u64| {
+            format!(
+                "{{ head -c {bytes} /dev/zero; sleep {seconds}; }} | tail -c {bytes} >/dev/null"
+            )
+        };
+        let again = format!(
+            "{BUSY}\n[ \"$SLURM_RESTART_COUNT\" = 1 ] && exit 0\n\
+             scontrol requeue $SLURM_JOB_ID\nsleep 60"
+        );
+        let script = |script: &str| script.to_owned();
+        let submit =
+            |name: &str, more: &[&str], script: String| cluster.submit(name, more, (at, &script));
+        Self {
+            again: submit("again", &["--requeue", "--comment=A|b|1"], again),
+            hold: submit("hold", &[], hold(60_000_000, 4)),
+            two: submit("two", &[], two_steps.clone()),
+            labelled: submit(
+                "labelled",
+                &[],
+                script(&format!("srun -n1 {}", busy.display())),
+            ),
+            array: submit("many", &["--array=1-3"], format!("{BUSY}\ntrue")),
+            greedy: submit("greedy", &[], hold(300_000_000, 4)),
+            fails: submit("fails", &[], script("sleep 2\nexit 3")),
+        }
+    }
+
+    /// Waits for the end of all jobs. Slurm delays a requeued job by two minutes, so the delay is
+    /// removed.
+    fn wait(&self, cluster: &Cluster) {
+        let start = ["update", &format!("JobId={}", self.again), "StartTime=now"];
+        wait_for("the jobs", || {
+            let waiting = cluster.ask("squeue", &["-h", "-t", "PD", "-n", "again", "-o", "%r"]);
+            if waiting.contains("BeginTime") {
+                // The probe reports the first attempt before the second begins, as with the delay.
+                sleep(Duration::from_secs(5));
+                cluster.ask("scontrol", &start);
+            }
+            let left = cluster.ask("squeue", &["-h"]);
+            left.trim().is_empty()
+        });
+    }
+}
+
+/// The advice about a step.
+fn advice<'a>(report: &'a Value, step: &str) -> &'a Value {
+    let steps = report["steps"].as_array().expect("steps");
+    let found = steps.iter().find(|one| one["step"] == step);
+    found.unwrap_or_else(|| panic!("no step {step}"))
+}
+
+fn write_task_prolog(probe: &Probe) -> String {
+    let label = format!(
+        "{} label --socket {}",
+        program("ebb-probe").display(),
+        probe.path("label.sock").display()
+    );
+    let called = "/usr/local/bin/ebb-probe label";
+    assert!(TASK_PROLOG.contains(called), "it calls the installed probe");
+    // Only one job has a label; the accounting names the others.
+    let text = TASK_PROLOG
+        .replace(called, &label)
+        .replace("'' | wrap", "[!l]* | '' | wrap");
+    let file = probe.path("task-prolog");
+    fs::write(&file, text).expect("a script");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("a script");
+    format!("TaskProlog={}\n", file.display())
+}
+
+/// Runs the script of the timer.
+fn collect(cluster: &Cluster, url: &str) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/slurm-names");
+    let ebb = program("ebb");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path);
+    let folders = ebb.parent().map(Path::to_owned).into_iter().chain(folders);
+    let output = cluster
+        .command(&script.display().to_string())
+        .env("PATH", std::env::join_paths(folders).expect("a path"))
+        .env("EBB_LAKE", url)
+        .output()
+        .expect("it starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && error.is_empty(), "{error}");
+}
+
+fn the_documents_show_the_command_of_the_collector() {
+    let columns = COLLECTOR.split_once("--format=").map(|(_, rest)| rest);
+    let columns = columns.and_then(|rest| rest.split_whitespace().next());
+    let columns = format!("--format={}", columns.expect("columns"));
+    let page = include_str!("../../docs/src/slurm.md");
+    let help = include_str!("../../crates/cli/src/args/names.rs");
+    assert!(
+        page.contains(&format!("{columns} | ebb names push")),
+        "{columns}"
+    );
+    assert!(help.contains(&columns), "{columns}");
+    assert!(columns.ends_with(",Comment"), "a comment may contain |");
+}
+
+#[expect(
+    clippy::too_many_lines,
+    reason = "one story from the jobs to the advice"
+)]
+fn tasks_of_the_probe_agree_with_the_accounting() {
+    let _turn = take_turn(Accounting::Slurmdbd);
+    let (mut probe, _) = (Probe::start(), program("ebb"));
+    let url = probe.url();
+    let cluster = Cluster::start(Accounting::Slurmdbd, &write_task_prolog(&probe));
+    let jobs = Jobs::submit(&cluster);
+    jobs.wait(&cluster);
+    probe.stop();
+    ebb(&["sweep", "--lake", &url]);
+
+    let (rows, tasks) = (rows(&cluster), tasks(&url));
+    let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in &rows {
+        let number = taken.entry(&row.id).or_default();
+        let of_id = tasks.get(&row.id).map_or(&[][..], Vec::as_slice);
+        let task = of_id.get(*number);
+        compare(task.unwrap_or_else(|| panic!("no task for {row:?}")), row);
+        *number += 1;
+    }
+    let again = format!("{}.batch", jobs.again);
+    assert_eq!(taken[again.as_str()], 2, "two attempts: {rows:#?}");
+    for (id, tasks) in &tasks {
+        assert_eq!(taken.get(id.as_str()), Some(&tasks.len()), "{id}");
+    }
+
+    let file = probe.path("sacct.txt");
+    let push = |arguments: &[&str]| {
+        fs::write(&file, cluster.ask("sacct", arguments)).expect("a file");
+        try_ebb(&["names", "push", &file.display().to_string(), "--lake", &url])
+    };
+    for (arguments, expect) in [
+        (&["-a"][..], "run sacct with --parsable2"),
+        (&["-a", "--parsable2"], "Elapsed"),
+    ] {
+        let refused = push(arguments);
+        let error = String::from_utf8_lossy(&refused.stderr);
+        assert!(
+            !refused.status.success() && error.contains(expect),
+            "{error}"
+        );
+    }
+    collect(&cluster, &url);
+    ebb(&["sweep", "--lake", &url]);
+
+    let expect = [
+        (&jobs.hold, &[("JOB.batch", "hold")][..]),
+        (
+            &jobs.two,
+            &[
+                ("JOB.0", "two.0"),
+                ("JOB.1", "two.1"),
+                ("JOB.batch", "two.batch"),
+            ],
+        ),
+        (
+            &jobs.labelled,
+            &[("JOB.0", "labelled"), ("JOB.batch", "labelled.batch")],
+        ),
+        (&jobs.array, &[("JOB.batch", "many")]),
+        (&jobs.greedy, &[("JOB.batch", "greedy")]),
+        (&jobs.fails, &[("JOB.batch", "fails")]),
+        (
+            &jobs.again,
+            &[("JOB.batch", "again"), ("JOB.batch", "again")],
+        ),
+    ];
+    for (job, steps) in expect {
+        assert_eq!(names(&url, job), pairs(steps), "{job}");
+    }
+    let report = probe.report();
+    let gaps = report["gaps"].to_string();
+    assert!(!gaps.contains("task names"), "{gaps}");
+    for (step, tasks) in [("hold", 1), ("many", 3), ("again", 2), ("greedy", 1)] {
+        let advice = advice(&report, step);
+        let request = serde_json::json!({"cores": 1000, "memory": 100 << 20});
+        assert_eq!(advice["asks"], request, "{step}");
+        assert_eq!(advice["runs"], tasks, "{step}");
+    }
+    assert_eq!(advice(&report, "greedy")["oom_kills"], 1);
+    assert_eq!(advice(&report, "fails")["failures"][0]["exit_status"], 3);
+    // Commands that submit and wait are no steps.
+    let steps = report["steps"].as_array().expect("steps");
+    for client in ["sbatch", "srun", "scontrol", "squeue", "task-prolog"] {
+        assert!(steps.iter().all(|one| one["step"] != client), "{client}");
+    }
+    let lines = ebb(&[
+        "tune",
+        "--format",
+        "slurm",
+        "--report",
+        &probe
+            .path("lake/reports/latest/report.json")
+            .display()
+            .to_string(),
+    ]);
+    let lines = String::from_utf8(lines.stdout).expect("UTF-8");
+    // It ran out of 100 MiB. The others fit their requests, and the steps of `two` share one.
+    assert!(lines.contains("\n#SBATCH --mem=256M\n"), "{lines}");
+    for step in ["many", "hold", "two", "again"] {
+        assert!(!lines.contains(&format!("\n# {step}")), "{step}: {lines}");
+    }
 }

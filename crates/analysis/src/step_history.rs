@@ -2,11 +2,13 @@
 //! change its request.
 
 pub mod by_step;
+pub(crate) mod container_name;
 pub mod engine_record;
 pub mod learned_speed;
 pub mod name_explanation;
 pub mod need;
 pub mod neighbours;
+pub mod nextflow_task;
 pub mod observed_task;
 pub mod observed_work;
 pub mod step_name;
@@ -28,10 +30,11 @@ use ebb_model::step_profile::tasks::AttemptRecord;
 use ebb_model::step_profile::{MAX_RUNS, Run, RunKey, StepProfile};
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::money::UsdPerHour;
-use ebb_telemetry::step::{PlacedStep, StepKind};
+use ebb_telemetry::step::{PlacedStep, Requested, StepEnd, StepKind};
 
 use crate::facts::Facts;
 use crate::step_history::by_step::{Profiled, Profiles, StepKey};
+use crate::step_history::container_name::NextflowContainers;
 use crate::step_history::engine_record::{RecordIndex, SlurmSteps};
 use crate::step_history::neighbours::Neighbours;
 use crate::step_history::observed_task::SeenRun;
@@ -115,14 +118,20 @@ fn record(
     let names = seen.recorded.names().unwrap_or_default();
     // All attempts of a task have the same name in the engine.
     let of_engine = names.attempt.zip(names.name);
-    let of_engine = of_engine.filter(|(attempt, _)| *attempt > 0);
+    let of_tag = || {
+        let job = seen.job?;
+        Some((nextflow_task::attempt_of(job)?, job.name.as_str()))
+    };
+    let of_engine = of_engine
+        .filter(|(attempt, _)| *attempt > 0)
+        .or_else(of_tag);
     let of_probe = || format!("{} {}", key.seen_on, key.step.key);
     Some(Box::new(AttemptRecord {
         pipeline_run,
         task: of_engine.map_or_else(of_probe, |(_, name)| name.to_owned()),
         sample: workflow_runs::sample_of(seen, policy).map(str::to_owned),
         attempt: of_engine.map_or(1, |(attempt, _)| attempt),
-        failure: FailureKind::of_end(seen.step.usage.end),
+        failure: FailureKind::of_end(seen.end()),
         ..AttemptRecord::default()
     }))
 }
@@ -172,21 +181,35 @@ fn tools<'r, 'a: 'r>(runs: impl Iterator<Item = &'r SeenRun<'a>>) -> BTreeSet<St
     tools.map(|tool| tool.name.clone()).collect()
 }
 
-/// The newest record of every task, from the lake and the state.
+/// The newest record of every task, from the lake and the state. Slurm runs a requeued job again
+/// under its id, so such an id can have several tasks.
 fn newest_tasks<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<&'a PlacedStep> {
-    let mut newest: BTreeMap<_, &PlacedStep> = BTreeMap::new();
+    let mut newest: BTreeMap<_, Vec<&PlacedStep>> = BTreeMap::new();
     for step in facts.finished.iter().chain(kept) {
         if matches!(step.usage.id.kind, StepKind::Session | StepKind::Service) {
             continue;
         }
-        let entry = newest
+        let of_id = newest
             .entry((&step.node, &step.boot, &step.usage.id))
-            .or_insert(step);
-        if step.usage.observed > entry.usage.observed {
-            *entry = step;
+            .or_default();
+        match of_id
+            .iter_mut()
+            .find(|known| !is_other_attempt(known, step))
+        {
+            Some(known) if step.usage.observed > known.usage.observed => *known = step,
+            Some(_) => {}
+            None => of_id.push(step),
         }
     }
-    newest.into_values().collect()
+    newest.into_values().flatten().collect()
+}
+
+/// Whether one of two records with the same id is of a task that ended before the other began.
+fn is_other_attempt(a: &PlacedStep, b: &PlacedStep) -> bool {
+    let ended_before = |one: &PlacedStep, other: &PlacedStep| {
+        one.usage.end != StepEnd::Running && one.usage.observed < other.usage.started
+    };
+    a.usage.id.kind == StepKind::SlurmJob && (ended_before(a, b) || ended_before(b, a))
 }
 
 /// Collects all tasks with what is known of all of them, and calls `use_names`.
@@ -200,10 +223,12 @@ pub(crate) fn with_names<'a, T>(
     let processes = KnownProcesses::of(batch.jobs.values(), facts.records);
     let records = RecordIndex::of(facts.records);
     let slurm_steps = SlurmSteps::of(newest.iter().copied());
+    let nextflow_containers = NextflowContainers::of(newest.iter().copied());
     let context = NameContext {
         policy: facts.policy,
         processes: &processes,
         slurm_steps: &slurm_steps,
+        nextflow_containers: &nextflow_containers,
     };
     let jobs: BTreeMap<&str, &Job> = batch.jobs.values().flat_map(tasks).collect();
     let named = newest.into_iter().map(|step| {
@@ -221,6 +246,14 @@ pub(crate) fn with_names<'a, T>(
     use_names(&named, &context, &records)
 }
 
+/// The request of the Slurm job of a task, if the task alone did the work of the job.
+fn slurm_request(task: &NamedTask<'_>, context: &NameContext<'_, '_>) -> Requested {
+    let is_job = task.step.usage.id.kind == StepKind::SlurmJob
+        && context.slurm_steps.suffix(task.step).is_none();
+    let names = task.recorded.names().filter(|_| is_job);
+    names.map_or_else(Requested::default, |names| names.requested)
+}
+
 /// Every task on a known machine.
 fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<SeenRun<'a>> {
     with_names(facts, kept, |tasks, context, _| {
@@ -231,6 +264,7 @@ fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<SeenRun<'a>> {
                 instance: facts.inventory.instances.get(&task.step.node)?,
                 job: task.job,
                 recorded: task.recorded,
+                slurm_request: slurm_request(task, context),
             })
         });
         seen.collect()

@@ -9,9 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_model::policy::Policy;
 use ebb_model::policy::name_rule::{Drawn, NameSource};
-use ebb_model::report::workflow_runs::{JoinedBy, RunSeen, Runs, TaskLabels, UNASSIGNED};
+use ebb_model::report::workflow_runs::{
+    JoinedBy, RunSeen, Runs, TaskLabels, TaskRuntime, UNASSIGNED,
+};
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::safe_text::{counted, one_line};
+use ebb_telemetry::step::container_labels::FROM_PROBE;
 use ebb_telemetry::step::resource_usage::SchedulerLabels;
 use ebb_telemetry::step::{PlacedStep, StepEnd};
 use ebb_telemetry::tags::{PIPELINE_TAG, RUN_TAG};
@@ -20,6 +23,7 @@ use ebb_telemetry::units::CpuTime;
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
 use crate::step_history::engine_record::Recorded;
+use crate::step_history::nextflow_task;
 use crate::step_history::observed_task::SeenRun;
 use crate::step_history::step_name::NamedTask;
 use crate::workflow_runs::batch_family::Families;
@@ -46,11 +50,15 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
         let run = run_of(seen, facts.policy, &families);
         told.steps += 1;
         *told.named.entry(seen.name.source).or_default() += 1;
+        let runtime = TaskRuntime::of(seen.step.usage.id.kind, seen.job);
+        let of_runtime = told.named_by_runtime.entry(runtime).or_default();
+        of_runtime.tasks += 1;
+        of_runtime.named += usize::from(seen.name.source.is_given());
         if let Some((by, _)) = &run {
             *told.joined.entry(*by).or_default() += 1;
         }
         let sample = sample_of(seen, facts.policy);
-        if let Some(labels) = &seen.step.usage.detail.scheduler_labels {
+        if let Some(scheduler_labels) = labels_from_schedulers(seen.step) {
             told.task_labels.push(TaskLabels {
                 node: seen.step.node.clone(),
                 step: seen.name().to_owned(),
@@ -58,7 +66,7 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
                 at: seen.step.observed_at,
                 run: (run.as_ref()).map_or(UNASSIGNED.to_owned(), |(_, key)| key.clone()),
                 sample: sample.map(str::to_owned),
-                scheduler_labels: SchedulerLabels::clone(labels),
+                scheduler_labels,
             });
         }
         runs.entry(run)
@@ -187,10 +195,14 @@ pub(crate) fn run_of(
         .or_else(named)
 }
 
-/// The sample of a task, from a label, a rule of the policy or a record of the engine.
+/// The sample of a task, from a label, a rule of the policy, a tag of Nextflow or a record of the
+/// engine.
 pub(crate) fn sample_of<'a>(seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
+    let tagged = || nextflow_task::sample_of(seen.job?);
     let recorded = || seen.recorded.names()?.sample;
-    drawn(Drawn::Sample, "sample", seen, policy).or_else(recorded)
+    drawn(Drawn::Sample, "sample", seen, policy)
+        .or_else(tagged)
+        .or_else(recorded)
 }
 
 /// The run from the tag of Ebb, or from the tags that Nextflow sets.
@@ -234,10 +246,19 @@ fn label<'a>(seen: &SeenRun<'a>, key: &str) -> Option<&'a str> {
     label_of(seen.step, key)
 }
 
+/// The labels of a task without those that the probe sends about its container. `None` if there are
+/// no others.
+fn labels_from_schedulers(step: &PlacedStep) -> Option<SchedulerLabels> {
+    let mut labels = SchedulerLabels::clone(step.usage.detail.scheduler_labels.as_ref()?);
+    labels
+        .labels
+        .retain(|key, _| !FROM_PROBE.contains(&key.as_str()));
+    (labels != SchedulerLabels::default()).then_some(labels)
+}
+
 /// The value of a label that the scheduler sent about a task.
 pub(crate) fn label_of<'a>(step: &'a PlacedStep, key: &str) -> Option<&'a str> {
-    let sent = step.usage.detail.scheduler_labels.as_ref()?;
-    sent.labels.get(key).map(String::as_str)
+    step.usage.label(key)
 }
 
 /// The value of a label, otherwise of a rule.

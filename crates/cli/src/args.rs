@@ -2,6 +2,7 @@
 
 mod catalog;
 mod findings;
+mod init;
 pub(crate) mod names;
 mod sweep;
 mod tune;
@@ -19,6 +20,7 @@ use ebb_telemetry::money::{Usd, UsdPerHour};
 
 pub(crate) use catalog::{CatalogArgs, CatalogCommand, CatalogLocation, RefreshArgs, ShowArgs};
 pub(crate) use findings::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};
+pub(crate) use init::{InitArgs, SetupEngine, SetupExecutor};
 pub(crate) use names::NamesArgs;
 pub(crate) use sweep::SweepArgs;
 pub(crate) use tune::{
@@ -63,6 +65,8 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Store names of tasks from engine records for sweeps; explain a name
     Names(NamesArgs),
+    /// Write the configuration with which an engine reports names of tasks
+    Init(InitArgs),
     /// Serve the API of a deployment from a report, on this machine
     Serve(ServeArgs),
     /// Check what a scan and the probe need, and show how to fix it

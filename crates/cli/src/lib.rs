@@ -21,6 +21,7 @@ mod doctor;
 mod documented_commands;
 mod findings;
 mod import;
+mod init;
 mod manual;
 mod names;
 mod output;
@@ -60,6 +61,7 @@ pub fn run() -> ExitCode {
         Command::Tune(tune) => tune::run(tune, &zone),
         Command::Import(import) => import::run(import),
         Command::Names(names) => names::run(names, &zone),
+        Command::Init(init) => init::run(init),
         Command::Serve(serve) => serve::run(serve),
         Command::Doctor(doctor) => doctor::run(doctor),
         Command::Policy(policy) => policy::run(policy),

@@ -6,6 +6,10 @@ pub mod format;
 pub mod hourly_activity;
 pub mod load;
 pub mod reshard;
+#[cfg_attr(
+    not(feature = "lake"),
+    expect(dead_code, reason = "only the fold claims nodes for roles")
+)]
 pub mod roles;
 
 use ebb_cloud::ports::{CloudError, Objects, PutIf, PutOptions};

@@ -14,7 +14,7 @@ use std::time::Duration;
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::resource_usage::StepDetail;
-use ebb_telemetry::step::{PeakMemory, PlacedStep, Requested, StepEnd, StepId};
+use ebb_telemetry::step::{PeakMemory, PlacedStep, Requested, StepEnd, StepId, StepKind};
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -36,10 +36,15 @@ pub struct RunKey {
 }
 
 impl RunKey {
-    /// The key of a task that a probe observed.
+    /// The key of a task that a probe observed. Slurm runs a requeued job again under its id, so
+    /// the key of its task also contains the start.
     pub fn of(step: &PlacedStep) -> Self {
+        let mut seen_on = format!("{} {}", step.node, step.boot);
+        if step.usage.id.kind == StepKind::SlurmJob {
+            seen_on.push_str(&format!(" {}", step.usage.started.as_nanos()));
+        }
         Self {
-            seen_on: format!("{} {}", step.node, step.boot),
+            seen_on,
             step: step.usage.id.clone(),
         }
     }

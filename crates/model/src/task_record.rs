@@ -1,10 +1,11 @@
 //! Names of tasks from the records of engines and schedulers, such as Nextflow's trace or Slurm's
-//! accounting. A record contains names, an id and a time, and no resource use.
+//! accounting. A record contains names, an id, a time and a request, and no resource use.
 
 use std::fmt;
 
 use ebb_telemetry::identity::is_uuid;
 use ebb_telemetry::safe_text::{clean, one_line};
+use ebb_telemetry::step::Requested;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -179,6 +180,12 @@ pub struct TaskRecord {
     /// The pipeline; `None` if nothing names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipeline: Option<RecordText>,
+    /// The request on one node, as the scheduler stores it; empty if the record contains none.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub requested: Requested,
+    /// Whether the scheduler reports that the task ran out of memory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_out_of_memory: bool,
     /// The earliest time at which the task may have started.
     pub from: Timestamp,
     /// The latest time at which the record is known to be valid: the end of the task, or the time
@@ -209,6 +216,10 @@ impl TaskRecord {
     }
 }
 
+fn is_empty(requested: &Requested) -> bool {
+    *requested == Requested::default()
+}
+
 /// A record before its values are checked together.
 #[derive(Deserialize)]
 struct UncheckedRecord {
@@ -226,6 +237,10 @@ struct UncheckedRecord {
     run: Option<RecordText>,
     #[serde(default)]
     pipeline: Option<RecordText>,
+    #[serde(default)]
+    requested: Requested,
+    #[serde(default)]
+    is_out_of_memory: bool,
     from: Timestamp,
     until: Timestamp,
 }
@@ -250,6 +265,8 @@ impl TryFrom<UncheckedRecord> for TaskRecord {
             attempt: record.attempt,
             run: record.run,
             pipeline: record.pipeline,
+            requested: record.requested,
+            is_out_of_memory: record.is_out_of_memory,
             from: record.from,
             until: record.until,
         })
@@ -260,7 +277,7 @@ impl TryFrom<UncheckedRecord> for TaskRecord {
 pub mod testing {
     //! Records for tests.
 
-    use super::{NameForm, RecordSource, RecordText, TaskKey, TaskRecord};
+    use super::{NameForm, RecordSource, RecordText, Requested, TaskKey, TaskRecord};
     use jiff::Timestamp;
 
     /// A record of `sacct` about job `id`, from second 0 to second 3,600 of the tests' clock.
@@ -276,6 +293,8 @@ pub mod testing {
             attempt: None,
             run: None,
             pipeline: None,
+            requested: Requested::default(),
+            is_out_of_memory: false,
             from: Timestamp::UNIX_EPOCH,
             until: Timestamp::MAX,
         }

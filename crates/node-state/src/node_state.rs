@@ -8,11 +8,11 @@ use ebb_telemetry::activity;
 use ebb_telemetry::activity::{Activity, ActivityPolicy};
 use ebb_telemetry::arrival::{MAX_DELIVERY, PlaceError, Placed};
 use ebb_telemetry::heartbeat::node_signals::GpuUse;
-use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, Usage};
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat};
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::{PlacedStep, StepEnd};
-use ebb_telemetry::units::Share;
+use ebb_telemetry::units::{Bytes, CpuTime, Share};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -91,8 +91,10 @@ pub struct Latest {
     pub coverage: Coverage,
     /// The hardware of the machine.
     pub hardware: Hardware,
-    /// Resource use of background processes.
-    pub background: Usage,
+    /// CPU time of background processes; `None` if it was not observed.
+    pub background_cpu: Option<CpuTime>,
+    /// Bytes that background processes moved from and to disks; `None` if it was not observed.
+    pub background_disk: Option<Bytes>,
     /// The share of the interval in which some task waited for a block device; `None` if the kernel
     /// does not report it.
     pub disk_waited: Option<Share>,
@@ -114,7 +116,8 @@ impl Latest {
             origin: h.origin,
             coverage: h.coverage,
             hardware: h.hardware,
-            background: h.background,
+            background_cpu: h.background.cpu,
+            background_disk: h.background.disk,
             disk_waited: (h.detail.pressure)
                 .and_then(|pressure| Share::of(millis(pressure.disk_some), millis(length))),
             gpus: h.detail.gpus.as_slice().into(),

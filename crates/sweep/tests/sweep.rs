@@ -5,6 +5,8 @@
 mod again;
 #[path = "sweep/crash.rs"]
 mod crash;
+#[path = "sweep/every_kind.rs"]
+mod every_kind;
 #[path = "sweep/forget.rs"]
 mod forget;
 #[path = "sweep/hostile.rs"]

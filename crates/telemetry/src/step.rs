@@ -1,5 +1,6 @@
 //! A task: one execution on one node, and its resource use so far.
 
+pub mod container_labels;
 pub mod namespaces;
 pub mod parallelism;
 pub mod resource_usage;
@@ -208,9 +209,13 @@ impl StepUsage {
 
     /// The name of its step: the label `step` if there is one, otherwise its own name.
     pub fn step_name(&self) -> &str {
-        let labels = self.detail.scheduler_labels.as_ref();
-        let step = labels.and_then(|labels| labels.labels.get("step"));
-        step.map_or(&self.name, |step| step)
+        self.label("step").unwrap_or(&self.name)
+    }
+
+    /// The value of a label of the task.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let labels = self.detail.scheduler_labels.as_ref()?;
+        labels.labels.get(key).map(String::as_str)
     }
 
     /// The executable with the most CPU time among the reported ones.

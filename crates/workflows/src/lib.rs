@@ -4,6 +4,7 @@
 //! This crate contains the formats and names of the engines. `ebb-analysis` computes the need of a
 //! step, and `ebb-report` shows recommendations to people.
 
+pub mod engine_setup;
 pub mod export;
 pub mod import;
 #[cfg(any(test, feature = "testing"))]

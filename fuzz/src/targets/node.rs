@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use ebb_probe::config::Config;
+use ebb_probe::container_names::{docker, ecs, podman};
 use ebb_probe::kernel::snakemake::{self, Snakemake};
 use ebb_probe::label;
 use ebb_probe::label_rules::{Rules, Subject};
@@ -68,6 +69,39 @@ pub(super) fn arguments() -> Vec<Vec<u8>> {
         "a:\0b:s=x\0--allowed-rules\0b\0a\0--local-groupid\x009295d96b\0--attempt\x002",
     ];
     ends.map(|end| format!("{start}{end}").into_bytes())
+        .to_vec()
+}
+
+/// The answers of Docker and of the agent of Amazon ECS, the list of the storage of Podman, and the
+/// arguments of its monitor.
+pub(super) fn container_names(input: &[u8]) -> Outcome {
+    let parsed = docker::parse(input)
+        .or_else(|_| ecs::parse(input))
+        .or_else(|_| podman::parse_storage(input));
+    for container in parsed.iter().flat_map(|all| all.values()) {
+        let labels = container.scheduler_labels(str::to_owned).labels;
+        assert!(labels.len() <= SchedulerLabels::MAX_LABELS, "{labels:?}");
+        for value in labels.values() {
+            assert!(!value.is_empty() && value.len() <= SchedulerLabels::MAX_VALUE_BYTES);
+            assert!(!value.chars().any(char::is_control), "{value:?}");
+        }
+    }
+    let name = podman::name_in_monitor(input, CONTAINER);
+    assert!(name.is_none_or(|name| name.len() <= SchedulerLabels::MAX_VALUE_BYTES));
+    Outcome::of(&parsed)
+}
+
+const CONTAINER: &str = "ab2a67ba7496a32bee534a9a9a3d61c2ac001ac0fa13313e350bd292e8a3d053";
+
+pub(super) fn container_answers() -> Vec<Vec<u8>> {
+    let answers = [
+        r#"[{"Id":"ID","Names":["/align"],"Image":"lab/bwa:1","Labels":{"nf.process":"A:B"}}]"#,
+        r#"[{"id":"ID","names":["align"],"metadata":"{\"image-name\":\"lab/bwa:1\"}"}]"#,
+        r#"{"Tasks":[{"Arn":"arn:aws:ecs:eu-west-1:0:task/default/7","Family":"align"}]}"#,
+        "conmon\0-c\0ID\0-u\0ID\0-n\0align\0--exit-dir\0/run",
+    ];
+    answers
+        .map(|answer| answer.replace("ID", CONTAINER).into_bytes())
         .to_vec()
 }
 

@@ -5,7 +5,7 @@ use ebb_telemetry::step::{RunName, StepId, StepKind};
 use super::{Facts, Parent, Placement, Step, tree, tree_key};
 use crate::kernel::WorkFolder;
 use crate::kernel::snakemake::Snakemake;
-use crate::label_rules::{Children, Rules};
+use crate::label_rules::{Children, MASKED, Rules};
 
 /// Nextflow displays a task as two digits and six more digits of the hash of its work directory.
 /// Its local executor starts tasks from the single JVM of the run.
@@ -55,19 +55,20 @@ pub(super) fn snakemake_shell(facts: &Facts<'_>) -> Option<Step> {
     })
 }
 
+/// Whether this is a script that `slurmd` runs for the node, such as `Prolog`, `Epilog` or
+/// `HealthCheckProgram`. Such a script is not in the cgroup of a job.
+pub(super) fn is_script_of_slurmd(facts: &Facts<'_>) -> bool {
+    let of_slurmd = facts
+        .parent
+        .is_some_and(|parent| parent.program == "slurmd");
+    of_slurmd && !matches!(facts.program, "slurmd" | "slurmstepd")
+}
+
 /// The process that runs one job of a Snakemake workflow of another process, unless it is already
 /// in the task of a job: a container, a job of a scheduler, or a shell that Snakemake started.
 pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Step> {
     let is_job = matches!(facts.snakemake?, Snakemake::Job(_) | Snakemake::UnnamedJobs);
-    let is_outside_jobs = match facts.inherited {
-        None | Some(Placement::Background(Children::Classified)) => true,
-        Some(Placement::Background(Children::Inherit)) => false,
-        Some(Placement::Step(step)) => matches!(
-            step.id.kind,
-            StepKind::Session | StepKind::Service | StepKind::Tree
-        ),
-    };
-    (is_job && is_outside_jobs).then(|| Step {
+    (is_job && is_outside_jobs(facts)).then(|| Step {
         id: StepId {
             kind: StepKind::SnakemakeJob,
             key: tree_key(facts.key),
@@ -78,8 +79,39 @@ pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Step> {
     })
 }
 
+/// The process that runs one task of another engine, unless it is already in the task of a job or of
+/// a run.
+pub(super) fn engine_task(facts: &Facts<'_>, rules: &Rules) -> Option<Step> {
+    let task = facts.engine_task?;
+    let is_in_run = matches!(facts.inherited, Some(Placement::Step(step)) if step.run.is_some());
+    let shown = |name: &str| match rules.show(name) {
+        true => name.to_owned(),
+        false => MASKED.to_owned(),
+    };
+    (is_outside_jobs(facts) && !is_in_run).then(|| Step {
+        run: task.shown_run(shown).map(|run| RunName {
+            launcher: task.engine.to_owned(),
+            key: run.to_owned(),
+            pipeline: None,
+        }),
+        ..tree(facts, rules)
+    })
+}
+
+/// Whether a process is in no task, or in one that can contain several jobs.
+fn is_outside_jobs(facts: &Facts<'_>) -> bool {
+    match facts.inherited {
+        None | Some(Placement::Background(Children::Classified)) => true,
+        Some(Placement::Background(Children::Inherit)) => false,
+        Some(Placement::Step(step)) => matches!(
+            step.id.kind,
+            StepKind::Session | StepKind::Service | StepKind::Tree
+        ),
+    }
+}
+
 /// A command of a CWL step. cwltool starts it from the single process of the run, and Toil from a
-/// worker. Helper processes that evaluate expressions are not tasks. The cgroup identifies commands
+/// worker, of which a run has several. Helper processes that evaluate expressions are not tasks. The cgroup identifies commands
 /// in a container.
 ///
 /// Source: `cwltool.job._job_popen`, and `toil.cwl.cwltoil.CWLJob`, which calls it.
@@ -94,10 +126,10 @@ pub(super) fn cwl_job(facts: &Facts<'_>, rules: &Rules) -> Option<Step> {
         "git",
     ];
     let parent = facts.parent.filter(|_| !HELPERS.contains(&facts.program));
-    let run = run_of("cwltool", &["cwltool", "cwl-runner"], parent)
-        .or_else(|| run_of("toil", &["_toil_worker"], parent))?;
-    Some(Step {
-        run: Some(run),
+    let run = run_of("cwltool", &["cwltool", "cwl-runner"], parent);
+    let is_of_worker = parent.is_some_and(|parent| parent.program == "_toil_worker");
+    (run.is_some() || is_of_worker).then(|| Step {
+        run,
         ..tree(facts, rules)
     })
 }

@@ -4,6 +4,9 @@
 use ebb_telemetry::identity::is_uuid;
 use ebb_telemetry::step::{StepId, StepKind};
 
+/// Length of the id of a Slurm job: `s` and 13 letters and digits.
+const SLUID_LEN: usize = 14;
+
 /// A task that a cgroup represents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupStep {
@@ -112,26 +115,25 @@ fn pod(segments: &Segments<'_>) -> Option<CgroupStep> {
 
 /// `/slurm/uid_1000/job_7/step_0/task_0` and
 /// `/system.slice/slurmstepd.scope/job_7/step_0/user/task_0`. If a host runs several `slurmd`, the
-/// node name comes before `_slurmstepd.scope` or after `slurm_`.
+/// node name comes before `_slurmstepd.scope` or after `slurm_`. With cgroup v2, Slurm 26.05 writes
+/// the SLUID of the job, such as `sEKNKTV3WPV500`, in place of `job_7`.
 ///
 /// Source: Slurm, `src/plugins/cgroup/v1/cgroup_v1.c` and `src/plugins/cgroup/v2/cgroup_v2.c` (the
-/// tree in its header comment), and <https://slurm.schedmd.com/cgroup_v2.html>.
+/// tree in its header comment), <https://slurm.schedmd.com/cgroup_v2.html>, and `CgroupJobIdPaths`
+/// in <https://slurm.schedmd.com/cgroup.conf.html>.
 fn slurm(segments: &Segments<'_>) -> Option<CgroupStep> {
-    let number = |name: &str| {
-        let number = name.strip_prefix("job_")?;
-        number
-            .bytes()
-            .all(|b| b.is_ascii_digit())
-            .then(|| number.to_owned())
+    let is_scope = |name: &str| name == "slurmstepd.scope" || name.ends_with("_slurmstepd.scope");
+    let names = &segments.names;
+    let scope = names.iter().position(|name| is_scope(name));
+    let (at, job) = match scope {
+        Some(scope) => (scope + 1, slurm_job(names.get(scope + 1)?)?),
+        None => {
+            let at = names.iter().position(|name| job_number(name).is_some())?;
+            let is_slurm = names[..at].iter().any(|name| name.starts_with("slurm"));
+            (at, job_number(names[at]).filter(|_| is_slurm)?)
+        }
     };
-    let at = segments
-        .names
-        .iter()
-        .position(|name| number(name).is_some())?;
-    let under_slurm = segments.names[..at]
-        .iter()
-        .any(|name| name.starts_with("slurm") || name.ends_with("_slurmstepd.scope"));
-    let job = number(segments.names[at]).filter(|_| under_slurm)?;
+    let job = job.to_owned();
     let step = segments
         .names
         .get(at + 1)
@@ -140,6 +142,20 @@ fn slurm(segments: &Segments<'_>) -> Option<CgroupStep> {
         Some(step) => segments.step(StepKind::SlurmJob, at + 1, format!("{job}.{step}")),
         None => segments.step(StepKind::SlurmJob, at, job),
     })
+}
+
+/// The number in `job_7`, or a SLUID.
+fn slurm_job(name: &str) -> Option<&str> {
+    let is_sluid = name.len() == SLUID_LEN
+        && name.starts_with('s')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    job_number(name).or_else(|| is_sluid.then_some(name))
+}
+
+fn job_number(name: &str) -> Option<&str> {
+    let number = name.strip_prefix("job_")?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(number)
 }
 
 /// A container id of 64 digits: alone as under `/docker/`, or between the name of a runtime and
@@ -302,7 +318,28 @@ mod tests {
                 "/system.slice/node1_slurmstepd.scope/job_9/step_extern",
             )),
         );
+        let job = "/system.slice/slurmstepd.scope/sEKNKTV3WPV500";
+        check(job, Some((SlurmJob, "sEKNKTV3WPV500", job)));
+        let step = format!("{job}/step_0");
+        let sluid = Some((SlurmJob, "sEKNKTV3WPV500.0", &*step));
+        check(&step, sluid);
+        check(&format!("{step}/user/task_0"), sluid);
+        check(&format!("{step}/slurm"), sluid);
+        let step = "/system.slice/node1_slurmstepd.scope/sEKNKTV3WPV500/step_batch";
+        check(
+            &format!("{step}/user/task_0"),
+            Some((SlurmJob, "sEKNKTV3WPV500.batch", step)),
+        );
+        let step = "/system.slice/node1_slurmstepd.scope/job_7/step_1";
+        check(
+            &format!("{step}/user/task_3"),
+            Some((SlurmJob, "7.1", step)),
+        );
         check("/system.slice/slurmstepd.scope/system", None);
+        check("/system.slice/slurmstepd.scope", None);
+        check("/system.slice/slurmstepd.scope/job_", None);
+        check("/system.slice/slurmstepd.scope/something-else", None);
+        check("/system.slice/sEKNKTV3WPV500/step_0", None);
         check("/elsewhere/job_9", None);
 
         check("/", None);

@@ -110,6 +110,12 @@ impl Report {
         }
     }
 
+    /// The tasks that wait for their batch, without the first `written`, as a part of that batch.
+    pub(super) fn waiting(&self, written: usize) -> StepBatch {
+        let steps = self.finished.get(written..).unwrap_or_default();
+        self.batch_of(steps.to_vec())
+    }
+
     /// The next batch, if one is due: a task in it failed, it waited long enough, or the batch is
     /// full.
     pub fn due_batch(&mut self, now: BootClock) -> Option<StepBatch> {
@@ -143,43 +149,54 @@ impl Report {
         if steps.is_empty() {
             return None;
         }
-        let sequence = self.batches;
+        let batch = self.batch_of(steps);
         self.batches += 1;
-        Some(StepBatch {
+        Some(batch)
+    }
+
+    fn batch_of(&self, steps: Vec<StepUsage>) -> StepBatch {
+        StepBatch {
             node: self.run.node.clone(),
             boot: self.run.boot.clone(),
             probe_start: self.run.probe_start.clone(),
-            sequence,
+            sequence: self.batches,
             origin: Origin::Measured,
             steps,
-        })
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use ebb_telemetry::heartbeat::{Coverage, Hardware, ProbeCost, Usage};
+pub(super) mod testing {
     use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
     use ebb_telemetry::step::{Requested, StepDetail, StepEnd, StepId, StepKind};
-    use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
-    use jiff::Timestamp;
+    use ebb_telemetry::units::CpuTime;
 
     use super::*;
 
-    fn at(s: u64) -> BootClock {
+    pub(crate) fn at(s: u64) -> BootClock {
         BootClock::from_nanos(s * 1_000_000_000)
     }
 
-    fn report() -> Report {
-        let run = ProbeRun {
+    pub(crate) fn run() -> ProbeRun {
+        ProbeRun {
             node: NodeId::new("i-1").expect("valid"),
             boot: BootId::new("boot").expect("valid"),
             probe_start: ProbeStart::new("run").expect("valid"),
-        };
-        Report::new(run, Duration::from_secs(900))
+        }
     }
 
-    fn step(kind: StepKind, key: &str, cpu_ms: u64, end: StepEnd) -> StepUsage {
+    pub(crate) fn report() -> Report {
+        Report::new(run(), Duration::from_secs(900))
+    }
+
+    /// Tasks that ended well, with these keys.
+    pub(crate) fn finished(keys: &[&str]) -> Vec<StepUsage> {
+        let ended = |key: &&str| step(StepKind::Tree, key, 1, StepEnd::Exited(0));
+        keys.iter().map(ended).collect()
+    }
+
+    pub(crate) fn step(kind: StepKind, key: &str, cpu_ms: u64, end: StepEnd) -> StepUsage {
         StepUsage {
             id: StepId {
                 kind,
@@ -201,6 +218,17 @@ mod tests {
             detail: StepDetail::default(),
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_telemetry::heartbeat::{Coverage, Hardware, ProbeCost, Usage};
+    use ebb_telemetry::step::{StepEnd, StepKind};
+    use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
+    use jiff::Timestamp;
+
+    use super::testing::{at, report, step};
+    use super::*;
 
     fn interval(n: u64, workload_cpu_ms: u64) -> Interval {
         let usage = |ms| Usage {

@@ -11,7 +11,7 @@ use ebb_telemetry::units::{Bytes, CpuTime};
 use crate::cgroup::Paths;
 use crate::cgroup::reading::{Reading, Wanted};
 use crate::interval::accounting::UsagePeriod;
-use crate::interval::classification::snakemake_role;
+use crate::interval::classification::engine_role;
 use crate::interval::interval_totals::IntervalTotals;
 use crate::interval::processes::{Entry, ProcessOwner, Processes, Stage};
 use crate::interval::sockets::Sockets;
@@ -76,7 +76,8 @@ impl IntervalAggregator {
                 TaskKind::Kernel => Start::default(),
             };
             aggregator.add_process(&sample.process, sample.kind, Stage::Executed, &start);
-            aggregator.name_snakemake_job(&sample.process, &start);
+            aggregator.name_engine_task(&sample.process, &start);
+            aggregator.name_nextflow_task(&sample.process, &start);
             aggregator.account(sample.process.key, &sample.totals, UsagePeriod::BeforeProbe);
             aggregator.account_counters(sample.process.key, sample.counters.as_ref());
         }
@@ -119,7 +120,8 @@ impl IntervalAggregator {
                 start,
             } => {
                 self.executed(&process, maxrss_before, &start);
-                self.name_snakemake_job(&process, &start);
+                self.name_engine_task(&process, &start);
+                self.name_nextflow_task(&process, &start);
                 self.set_user(process.key, start.user);
                 self.add_namespaces(process.key, start.namespaces);
             }
@@ -133,6 +135,7 @@ impl IntervalAggregator {
             } => {
                 let used = self.ensure_known(&process, TaskKind::User);
                 self.account(process.key, &totals, used);
+                self.pass_on_root(&process);
                 self.process_ended(process.key, at, Some(status), |entry| {
                     entry.peak(peak, maxrss)
                 });
@@ -281,7 +284,7 @@ impl IntervalAggregator {
         };
         entry.program = process.comm;
         entry.tool = tool;
-        entry.snakemake = snakemake_role(process, start);
+        entry.engine_role = engine_role(process, start);
         entry.stage = Stage::Executed;
         entry.maxrss_before = maxrss_before;
         entry.sampled_peak = None;
@@ -312,6 +315,32 @@ impl IntervalAggregator {
             }
             step.process_peak(before.tool, peak(&before));
             step.process_ended(key, at, status);
+        }
+    }
+
+    /// If a process of runc ends, the oldest other process of the container is its first process.
+    /// runc starts a container by processes that fork one another and end; the last one runs the
+    /// program.
+    ///
+    /// Source: runc, `libcontainer/nsenter/nsexec.c`, which names them `runc:[0:PARENT]`,
+    /// `runc:[1:CHILD]` and `runc:[2:INIT]`.
+    fn pass_on_root(&mut self, ended: &Process) {
+        if !ended.comm.to_string().starts_with("runc:[") {
+            return;
+        }
+        let Some(entry) = self.processes.exact(ended.key).copied() else {
+            return;
+        };
+        let others = self.processes.iter().filter(|other| {
+            other.owner == entry.owner && other.stage != Stage::Ended && other.key != entry.key
+        });
+        let oldest = others
+            .map(|other| other.key)
+            .min_by_key(|key| (key.start, key.pid));
+        if let (Some(oldest), Some(step)) = (oldest, self.step_of(&entry))
+            && step.root == entry.key
+        {
+            step.root = oldest;
         }
     }
 

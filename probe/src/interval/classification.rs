@@ -3,27 +3,24 @@
 use crate::attribute::{self, Facts, Parent, Placement};
 use crate::interval::aggregator::IntervalAggregator;
 use crate::interval::processes::side;
-use crate::interval::processes::{Entry, ProcessOwner, SnakemakeRole, Stage};
+use crate::interval::processes::{EngineRole, Entry, ProcessOwner, Stage};
 use crate::kernel::script::Script;
 use crate::kernel::snakemake::{PROGRAM, Snakemake};
 use crate::kernel::{Comm, Process, Start, TaskKind, ToolName};
 use crate::label_rules::MASKED;
 
-/// The part of a process that starts a program in a workflow of Snakemake.
+/// The part of a process that starts a program in a workflow of an engine.
 ///
 /// In many conda environments, the path of Python is too long for the first line of a script. The
 /// process then has the name of Python, and its script is that of Snakemake.
-pub(super) fn snakemake_role(process: &Process, start: &Start) -> SnakemakeRole {
+pub(super) fn engine_role(process: &Process, start: &Start) -> EngineRole {
     match &start.snakemake {
-        Some(Snakemake::Workflow) => SnakemakeRole::Workflow,
-        Some(Snakemake::Job(_) | Snakemake::UnnamedJobs | Snakemake::Delegation) => {
-            SnakemakeRole::Job
-        }
-        None if start.script.as_ref().map(Script::as_str) == Some(PROGRAM) => {
-            SnakemakeRole::Workflow
-        }
-        None if process.comm == Comm::new(PROGRAM) => SnakemakeRole::Workflow,
-        None => SnakemakeRole::Other,
+        Some(Snakemake::Workflow) => EngineRole::Workflow,
+        Some(Snakemake::Job(_) | Snakemake::UnnamedJobs | Snakemake::Delegation) => EngineRole::Job,
+        None if start.script.as_ref().map(Script::as_str) == Some(PROGRAM) => EngineRole::Workflow,
+        None if process.comm == Comm::new(PROGRAM) => EngineRole::Workflow,
+        None if start.engine_task.is_some() => EngineRole::Task,
+        None => EngineRole::Other,
     }
 }
 
@@ -52,7 +49,10 @@ impl IntervalAggregator {
         let same = parent.filter(|parent| parent.program == process.comm && stage == Stage::Forked);
         let tool = same.map_or_else(|| self.tool(process, start), |parent| parent.tool);
         let mut entry = Entry::new(process, owner, stage, tool);
-        entry.snakemake = snakemake_role(process, start);
+        entry.engine_role = match same.map(|parent| parent.engine_role) {
+            Some(EngineRole::Task) => EngineRole::Task,
+            _ => engine_role(process, start),
+        };
         if let Some(old) = self.processes.put(entry) {
             self.process_vanished(&old, process.key.start);
         }
@@ -119,9 +119,11 @@ impl IntervalAggregator {
             }
         });
         let parent = self.processes.get(process.parent);
-        let parent = parent.map(|parent| match parent.snakemake {
-            SnakemakeRole::Workflow => (parent.key, PROGRAM.to_owned()),
-            SnakemakeRole::Job | SnakemakeRole::Other => (parent.key, parent.program.to_string()),
+        let parent = parent.and_then(|parent| match parent.engine_role {
+            EngineRole::Workflow => Some((parent.key, PROGRAM.to_owned())),
+            EngineRole::Job | EngineRole::Other => Some((parent.key, parent.program.to_string())),
+            // What it starts is part of its task.
+            EngineRole::Task => None,
         });
         let facts = Facts {
             key: process.key,
@@ -131,6 +133,7 @@ impl IntervalAggregator {
             script: start.script.as_ref(),
             work_folder: start.work_folder.as_ref(),
             snakemake: start.snakemake.as_ref(),
+            engine_task: start.engine_task.as_deref(),
             parent: parent
                 .as_ref()
                 .map(|(key, program)| Parent { key: *key, program }),

@@ -1,25 +1,49 @@
-//! Labels of a task: those that a scheduler sends, and those of a job of Snakemake.
+//! Labels of a task: those that a scheduler sends, those that the arguments of an engine contain, and
+//! those from a script of Nextflow.
 
 use ebb_telemetry::step::SchedulerLabels;
 
 use crate::attribute::tree_key;
 use crate::interval::aggregator::IntervalAggregator;
-use crate::interval::classification::snakemake_role;
-use crate::interval::processes::{ProcessOwner, SnakemakeRole, Stage, StepNumber};
-use crate::kernel::snakemake::{Snakemake, SnakemakeJob};
-use crate::kernel::{Process, ProcessKey, Start};
+use crate::interval::classification::engine_role;
+use crate::interval::processes::{EngineRole, ProcessOwner, Stage, StepNumber};
+use crate::kernel::engine_task::{EngineTask, TITLES};
+use crate::kernel::snakemake::Snakemake;
+use crate::kernel::{Comm, Process, ProcessKey, Start, TaskSample};
 use crate::label::{MAX_BYTES_IN_ALL, Refusal, Requester, TaskLabels, bytes_of, merge};
 use crate::label_rules::MASKED;
 
-/// The name of a task from the arguments of Snakemake.
+/// The name of a task from the arguments of an engine.
 #[derive(Debug)]
-pub(crate) struct SnakemakeName {
-    /// The first process of Snakemake in the task.
+pub(crate) struct EngineName {
+    /// The first process of an engine in the task.
     first: ProcessKey,
     /// `None` if the task runs several jobs, so that none names it.
     pub(crate) labels: Option<SchedulerLabels>,
-    /// Whether further processes of Snakemake change nothing.
+    /// Whether further processes of engines change nothing.
     is_final: bool,
+}
+
+/// The name of a task from a script of Nextflow.
+#[derive(Debug, Default)]
+pub(crate) enum HeaderName {
+    /// No script was read.
+    #[default]
+    Unread,
+    /// All scripts of the task have this name.
+    Named(Box<SchedulerLabels>),
+    /// The task runs several tasks of Nextflow, or there was no room for the name.
+    Unnamed,
+}
+
+impl HeaderName {
+    /// The labels; `None` if no name is known.
+    pub(crate) fn labels(&self) -> Option<&SchedulerLabels> {
+        match self {
+            Self::Named(labels) => Some(labels),
+            Self::Unread | Self::Unnamed => None,
+        }
+    }
 }
 
 impl IntervalAggregator {
@@ -67,26 +91,55 @@ impl IntervalAggregator {
         })
     }
 
-    /// Names the task of a process after the job of Snakemake that the process runs.
-    pub(super) fn name_snakemake_job(&mut self, process: &Process, start: &Start) {
-        if snakemake_role(process, start) == SnakemakeRole::Other {
+    /// Makes processes that have set a title since their start tasks of their own, if the title names
+    /// a task. `read` returns the task of a live process.
+    pub fn add_titles(
+        &mut self,
+        samples: &[TaskSample],
+        read: impl Fn(&Process) -> Option<Box<EngineTask>>,
+    ) {
+        let titles = TITLES.map(Comm::new);
+        let has_title = |sample: &&TaskSample| titles.contains(&sample.process.comm);
+        for TaskSample { process, .. } in samples.iter().filter(has_title) {
+            let entry = self.processes.exact(process.key);
+            if entry.is_none_or(|entry| entry.program == process.comm) {
+                continue;
+            }
+            let start = Start {
+                engine_task: read(process),
+                ..Start::default()
+            };
+            self.reclassify(process, &start);
+            if let Some(entry) = self.processes.exact(process.key) {
+                entry.program = process.comm;
+                entry.engine_role = engine_role(process, &start);
+            }
+            self.name_engine_task(process, &start);
+        }
+    }
+
+    /// Names the task of a process after the job or task of an engine that the process runs.
+    pub(super) fn name_engine_task(&mut self, process: &Process, start: &Start) {
+        if engine_role(process, start) == EngineRole::Other {
             return;
         }
         let owner = self.processes.exact(process.key).map(|entry| entry.owner);
         let Some(ProcessOwner::Step(number)) = owner else {
             return;
         };
-        let labels = match &start.snakemake {
-            Some(Snakemake::Job(job)) => self.fitting_labels(number, job),
-            Some(Snakemake::Delegation) => return,
+        let labels = match (&start.snakemake, &start.engine_task) {
+            (Some(Snakemake::Job(job)), _) => Some(job.labels(|name| self.shown(name))),
+            (Some(Snakemake::Delegation), _) => return,
+            (None, Some(task)) => Some(task.labels(|name| self.shown(name))),
             _ => None,
         };
+        let labels = labels.and_then(|labels| self.fit_labels(number, labels));
         let Some(step) = self.steps.get_mut(number) else {
             return;
         };
-        let before = step.snakemake.take();
+        let before = step.engine_name.take();
         let name = match before {
-            None => SnakemakeName {
+            None => EngineName {
                 first: process.key,
                 is_final: labels.is_none(),
                 labels,
@@ -98,33 +151,51 @@ impl IntervalAggregator {
             }
         };
         if let Some(step) = self.steps.get_mut(number) {
-            step.snakemake = Some(Box::new(name));
+            step.engine_name = Some(Box::new(name));
         }
     }
 
-    /// The labels of a job without masked names, as far as there is room; otherwise `None`, which is
-    /// counted.
-    fn fitting_labels(
-        &mut self,
-        number: StepNumber,
-        job: &SnakemakeJob,
-    ) -> Option<SchedulerLabels> {
-        let mut labels = job.labels(|name| match self.rules.show(name) {
+    /// Names the task of a process after the script of Nextflow that the process runs. A Slurm job can
+    /// run a whole workflow, so that no script alone names it.
+    pub(super) fn name_nextflow_task(&mut self, process: &Process, start: &Start) {
+        let Some(header) = &start.task_header else {
+            return;
+        };
+        let owner = self.processes.exact(process.key).map(|entry| entry.owner);
+        let Some(ProcessOwner::Step(number)) = owner else {
+            return;
+        };
+        let labels = header.labels(|name| self.shown(name));
+        let before = self.steps.get(number).map(|step| &step.header);
+        let name = match before {
+            Some(HeaderName::Unread) => match self.fit_labels(number, labels) {
+                Some(labels) => HeaderName::Named(Box::new(labels)),
+                None => HeaderName::Unnamed,
+            },
+            Some(HeaderName::Named(known)) if is_same_task(known, &labels) => return,
+            Some(HeaderName::Named(_) | HeaderName::Unnamed) | None => HeaderName::Unnamed,
+        };
+        if let Some(step) = self.steps.get_mut(number) {
+            step.header = name;
+        }
+    }
+
+    fn shown(&self, name: &str) -> String {
+        match self.rules.show(name) {
             true => name.to_owned(),
             false => MASKED.to_owned(),
-        });
-        let room = MAX_BYTES_IN_ALL.saturating_sub(self.steps.label_bytes(number));
-        if bytes_of(&labels) > room {
-            labels.labels.retain(|key, _| key == "step");
         }
-        let fits = bytes_of(&labels) <= room;
-        self.names_left_out = self.names_left_out.saturating_add(u64::from(!fits));
-        fits.then_some(labels)
     }
 }
 
-impl SnakemakeName {
-    /// The name after a further process of Snakemake in the same task; `runs` is whether the first
+/// Whether labels are those of a known task, of which only some may be kept for lack of room.
+fn is_same_task(known: &SchedulerLabels, labels: &SchedulerLabels) -> bool {
+    let mut kept = known.labels.iter();
+    kept.all(|(key, value)| labels.labels.get(key) == Some(value))
+}
+
+impl EngineName {
+    /// The name after a further process of an engine in the same task; `runs` is whether the first
     /// one still runs.
     ///
     /// A job can start another process of Snakemake for the same job; the inner one has the right

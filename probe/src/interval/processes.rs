@@ -47,15 +47,17 @@ pub(crate) enum Stage {
     Ended,
 }
 
-/// The part of a process in a workflow of Snakemake.
+/// The part of a process in a workflow of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SnakemakeRole {
+pub(crate) enum EngineRole {
     /// None.
     Other,
-    /// It runs a workflow, whose shells are tasks.
+    /// It runs a workflow of Snakemake, whose shells are tasks.
     Workflow,
-    /// It runs a job of a workflow; what it starts belongs to the task of the job.
+    /// It runs a job of a workflow of Snakemake; what it starts belongs to the task of the job.
     Job,
+    /// It runs one task of another engine, which its arguments name.
+    Task,
 }
 
 /// One process.
@@ -65,7 +67,7 @@ pub(crate) struct Entry {
     pub(crate) program: Comm,
     /// The tool name in reports.
     pub(crate) tool: ToolName,
-    pub(crate) snakemake: SnakemakeRole,
+    pub(crate) engine_role: EngineRole,
     pub(crate) cgroup: Option<CgroupId>,
     pub(crate) owner: ProcessOwner,
     pub(crate) stage: Stage,
@@ -98,7 +100,7 @@ impl Entry {
             key: process.key,
             program: process.comm,
             tool,
-            snakemake: SnakemakeRole::Other,
+            engine_role: EngineRole::Other,
             cgroup: process.cgroup,
             owner,
             stage,

@@ -13,8 +13,9 @@ use ebb_wire::MAX_TOOLS_A_STEP;
 
 use crate::attribute::Step;
 use crate::cgroup::reading::{Reading, Wanted};
+use crate::container_names::NamedContainer;
 use crate::interval::interval_totals::ScanGap;
-use crate::interval::label::SnakemakeName;
+use crate::interval::label::{EngineName, HeaderName};
 use crate::interval::opt_in_detail::OptInAccumulator;
 use crate::interval::processes::StepNumber;
 use crate::interval::resource_usage::StepObservations;
@@ -148,7 +149,9 @@ fn others() -> Step {
 #[derive(Debug)]
 pub(crate) struct RunningStep {
     pub(crate) step: Step,
+    /// The process whose exit status is that of the task.
     pub(crate) root: ProcessKey,
+    started: BootClock,
     root_status: Option<ExitStatus>,
     out_of_memory: bool,
     oom_kills_before: Option<u64>,
@@ -175,7 +178,9 @@ pub(crate) struct RunningStep {
     pub(crate) network: TaskSockets,
     pub(crate) gpu: Option<StepGpu>,
     pub(crate) scheduler_labels: Option<Box<SchedulerLabels>>,
-    pub(crate) snakemake: Option<Box<SnakemakeName>>,
+    pub(crate) engine_name: Option<Box<EngineName>>,
+    pub(crate) header: HeaderName,
+    pub(crate) container: Option<Box<NamedContainer>>,
     pub(crate) opt_in: OptInAccumulator,
 }
 
@@ -184,6 +189,7 @@ impl RunningStep {
         Self {
             step,
             root,
+            started: root.start,
             root_status: None,
             out_of_memory: false,
             oom_kills_before: None,
@@ -211,7 +217,9 @@ impl RunningStep {
             network: TaskSockets::default(),
             gpu: None,
             scheduler_labels: None,
-            snakemake: None,
+            engine_name: None,
+            header: HeaderName::default(),
+            container: None,
             opt_in: OptInAccumulator::default(),
         }
     }
@@ -326,7 +334,7 @@ impl RunningStep {
                 self.detail.add_parallelism(wall, cpu);
             }
         }
-        let age = at.since(self.root.start).unwrap_or_default();
+        let age = at.since(self.started).unwrap_or_default();
         self.detail.scan(since.idle, since.gap.min(age));
         let moved = window.disk.is_some_and(|d| d.read.0.max(d.written.0) > 0);
         let moved = self.network.has_moved() || moved;
@@ -400,29 +408,33 @@ impl RunningStep {
 
     fn label_bytes(&self) -> usize {
         let sent = self.scheduler_labels.as_deref();
-        let named = self
-            .snakemake
-            .as_ref()
-            .and_then(|name| name.labels.as_ref());
-        sent.into_iter().chain(named).map(label::bytes_of).sum()
+        let found = self.found_labels();
+        sent.into_iter().chain(found).map(label::bytes_of).sum()
     }
 
-    /// The labels that a scheduler sent, and those of Snakemake that do not contradict them.
+    /// The labels that the probe itself found, the more reliable first: of a task of an engine, of a
+    /// script of Nextflow, and of the container.
+    fn found_labels(&self) -> impl Iterator<Item = &SchedulerLabels> {
+        let task = (self.engine_name.as_ref()).and_then(|name| name.labels.as_ref());
+        let container = (self.container.as_ref()).and_then(|one| one.labels.as_ref());
+        task.into_iter()
+            .chain(self.header.labels())
+            .chain(container)
+    }
+
+    /// The labels that a scheduler sent, and those that the probe found and that do not contradict
+    /// them.
     fn labels(&self) -> Option<Box<SchedulerLabels>> {
-        let named = self
-            .snakemake
-            .as_ref()
-            .and_then(|name| name.labels.as_ref());
-        let Some(named) = named else {
-            return self.scheduler_labels.clone();
-        };
-        let mut all = self.scheduler_labels.clone().unwrap_or_default();
-        for (key, value) in &named.labels {
-            if all.labels.len() < SchedulerLabels::MAX_LABELS {
-                all.labels.entry(key.clone()).or_insert(value.clone());
+        let mut all = self.scheduler_labels.clone();
+        for found in self.found_labels() {
+            let all = all.get_or_insert_default();
+            for (key, value) in &found.labels {
+                if all.labels.len() < SchedulerLabels::MAX_LABELS {
+                    all.labels.entry(key.clone()).or_insert(value.clone());
+                }
             }
         }
-        Some(all)
+        all.filter(|all| **all != SchedulerLabels::default())
     }
 
     fn usage(&self, observed: BootClock, end: StepEnd, max_tools: usize) -> StepUsage {
@@ -430,7 +442,7 @@ impl RunningStep {
         tools.sort_by(|a, b| b.cpu.cmp(&a.cpu).then_with(|| a.name.cmp(&b.name)));
         tools.truncate(max_tools);
         let disk = self.totals.disk.filter(|_| !self.disk_unseen);
-        let observed = observed.max(self.root.start);
+        let observed = observed.max(self.started);
         let (over, told) = (
             end != StepEnd::Running,
             self.detail.step_detail(self.totals.cpu),
@@ -438,7 +450,7 @@ impl RunningStep {
         StepUsage {
             id: self.step.id.clone(),
             name: self.step.name.clone(),
-            started: self.root.start,
+            started: self.started,
             observed,
             end,
             processes: self.processes,

@@ -1,5 +1,6 @@
 //! Tests of whole intervals with made-up events and scans.
 
+mod nextflow;
 mod quiet;
 mod snakemake;
 
@@ -131,6 +132,34 @@ fn run_in_task(aggregator: &mut IntervalAggregator, pid: u32, start_ms: u64) -> 
     };
     aggregator.event(exec(running));
     running
+}
+
+/// runc starts a container by processes that fork one another; the last one runs the program.
+#[test]
+fn a_container_ends_as_the_process_that_runc_started_in_it() {
+    let check = |outer: &str, expect: StepEnd| {
+        let mut aggregator = aggregator();
+        let stage = process(60, 2_000, 50, TASK_CGROUP, "exe");
+        aggregator.event(exec(stage));
+        for (pid, start) in [(61, 2_100), (62, 2_200)] {
+            let next = process(pid, start, pid - 1, TASK_CGROUP, "exe");
+            aggregator.event(ProcessEvent::Forked(next));
+        }
+        let stages = [(60, 2_000, outer), (61, 2_100, "runc:[1:CHILD]")];
+        for (pid, start, name) in stages {
+            let stage = process(pid, start, pid - 1, TASK_CGROUP, name);
+            aggregator.event(ended(stage, 2_300, ExitStatus::Code(0), totals(0, 0)));
+        }
+        let bwa = process(62, 2_200, 61, TASK_CGROUP, "bwa");
+        aggregator.event(exec(bwa));
+        aggregator.event(ended(bwa, 9_000, ExitStatus::Code(3), totals(0, 0)));
+        let steps = aggregator.take_all_ended();
+        let got: Vec<_> = steps.iter().map(|step| (step.started, step.end)).collect();
+        assert_eq!(got, [(at(2_000), expect)], "{outer}");
+    };
+    check("runc:[0:PARENT]", StepEnd::Exited(3));
+    // A program that left processes behind.
+    check("sh", StepEnd::Exited(0));
 }
 
 #[test]

@@ -117,8 +117,10 @@ pub(super) fn event(bytes: &[u8]) -> Option<ProcessEvent> {
                         leaf: text(&exec.work_leaf),
                     }),
                     script: None,
+                    engine_task: None,
                     // The arguments are read from procfs while the process lives.
                     snakemake: (head.flags & SNAKEMAKE != 0).then_some(Snakemake::UnnamedJobs),
+                    task_header: None,
                     user: Some(exec.uid),
                     namespaces: head.namespaces(),
                 },

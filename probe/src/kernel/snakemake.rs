@@ -1,5 +1,5 @@
-//! The job that a process of Snakemake runs, from its arguments: the rule, the wildcards and the
-//! attempt. Nothing else is kept, because arguments can contain secrets. Pure.
+//! The job that a process of Snakemake runs, from its arguments: the rule, the wildcards, the attempt
+//! and the run. Nothing else is kept, because arguments can contain secrets. Pure.
 
 use ebb_telemetry::step::SchedulerLabels;
 
@@ -32,6 +32,8 @@ pub struct SnakemakeJob {
     pub wildcards: Vec<(String, String)>,
     /// The number of the attempt, from 1; `None` if no argument contains it.
     pub attempt: Option<u32>,
+    /// The random name that all jobs of one run of Snakemake share; `None` if no argument contains it.
+    pub run: Option<String>,
 }
 
 /// The work of `python -m snakemake` with these arguments; `None` for any other program. `arguments`
@@ -49,6 +51,7 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Option<Snakema
     let mut option = "";
     let mut targets = Vec::new();
     let (mut attempt, mut is_job, mut delegates) = (None, false, false);
+    let mut run = None;
     for argument in arguments {
         if argument.starts_with("--") {
             option = argument;
@@ -61,11 +64,12 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Option<Snakema
             "--target-jobs" if targets.len() < 2 => targets.push(argument),
             "--executor" => delegates = argument != "local",
             "--attempt" => attempt = argument.parse().ok().or(attempt),
+            "--wait-for-files" | "--wait-for-files-file" => run = run.or_else(|| run_of(argument)),
             _ => {}
         }
     }
     let job = match targets[..] {
-        [target] => job(target, attempt),
+        [target] => job(target, attempt).map(|job| SnakemakeJob { run, ..job }),
         _ => None,
     };
     Some(match job {
@@ -109,7 +113,22 @@ fn job(target: &str, attempt: Option<u32>) -> Option<SnakemakeJob> {
         rule: rule.to_owned(),
         wildcards,
         attempt,
+        run: None,
     })
+}
+
+/// The random part of the folder `.snakemake/tmp.RANDOM`, in which one process of Snakemake writes the
+/// scripts of all jobs that it gives to a scheduler.
+///
+/// Source: `RemoteExecutor.tmpdir` and `RemoteExecutor.get_job_args` of
+/// snakemake-interface-executor-plugins, `ClusterExecutor` of Snakemake 7.32, and Python's
+/// `tempfile.mkdtemp`. A job has this argument only if it shares a file system with the workflow.
+fn run_of(path: &str) -> Option<String> {
+    const RANDOM_BYTES: usize = 8;
+    let mut folders = path.split('/').skip_while(|folder| *folder != ".snakemake");
+    let random = folders.nth(1)?.strip_prefix("tmp.")?;
+    let is_random = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    (random.len() == RANDOM_BYTES && random.bytes().all(is_random)).then(|| random.to_owned())
 }
 
 fn is_name(text: &str) -> bool {
@@ -133,7 +152,7 @@ fn cut(mut text: String) -> String {
 
 impl SnakemakeJob {
     /// The labels of the job: `step` is its rule, `task` its wildcards, `sample` the wildcard of
-    /// that name, and `attempt` its attempt. `shown` returns a name as it may leave the node.
+    /// that name, `attempt` its attempt and `run` its run. `shown` returns a name as it may leave the node.
     pub fn labels(&self, shown: impl Fn(&str) -> String) -> SchedulerLabels {
         let mut labels = SchedulerLabels::default();
         let mut add = |key: &str, value: String| {
@@ -157,6 +176,11 @@ impl SnakemakeJob {
             "attempt",
             self.attempt.map_or(String::new(), |n| n.to_string()),
         );
+        let run = self.run.as_ref();
+        add(
+            "run",
+            run.map_or(String::new(), |random| format!("{PROGRAM} {random}")),
+        );
         labels
     }
 }
@@ -179,7 +203,8 @@ mod tests {
                     .map(|(name, value)| format!("{name}={value:?}"))
                     .collect();
                 let attempt = job.attempt.map_or(String::new(), |n| format!(" #{n}"));
-                format!("{}({}){attempt}", job.rule, wildcards.join(" "))
+                let run = job.run.map_or(String::new(), |run| format!(" of {run}"));
+                format!("{}({}){attempt}{run}", job.rule, wildcards.join(" "))
             }
         }
     }
@@ -205,7 +230,7 @@ mod tests {
             "--target-jobs|rr:s=it's b,n=2|--allowed-rules|rr|--cores|all|--attempt|3|\
              --force-use-threads|--resources|mem_mb=1000|--wait-for-files|\
              /p/.snakemake/tmp.1v_vjws2|--mode|2",
-            r#"rr(s="it's b" n="2") #3"#,
+            r#"rr(s="it's b" n="2") #3 of 1v_vjws2"#,
         );
         // Version 7 does not quote a comma.
         with(
@@ -248,6 +273,23 @@ mod tests {
             r#"map(sample="A") #1"#,
         );
         with("--executor|slurm|--jobs|9", "workflow");
+        // The jobs of one run share a folder with a random name; paths of a user do not count.
+        let waits = |path: &str, expect: &str| {
+            with(
+                &format!("--target-jobs|r:|--wait-for-files|{path}|in/x|--mode|remote"),
+                expect,
+            );
+        };
+        waits("/p/.snakemake/tmp.kj6yubph", "r() of kj6yubph");
+        waits("in/a|/p/.snakemake/tmp.kj6yubph", "r() of kj6yubph");
+        waits("/p/tmp.kj6yubph", "r()");
+        waits("/p/.snakemake/tmp.of_a_user", "r()");
+        waits("/p/.snakemake/tmp.KJ6YUBPH", "r()");
+        with(
+            "--target-jobs|r:|--wait-for-files-file|\
+             /p/.snakemake/tmp.kj6yubph/snakejob.r.1.sh.waitforfilesfile.txt|--mode|remote",
+            "r() of kj6yubph",
+        );
         // Before 7.18 a target is a file.
         with("out/a.bam|--force|--attempt|1|--mode|2", "unnamed");
         with("--cores|4|out/a.bam", "workflow");
@@ -314,6 +356,7 @@ mod tests {
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
             attempt,
+            run: attempt.map(|_| "kj6yubph".to_owned()),
         };
         let check = |job: &SnakemakeJob, expect: &[&str]| {
             let hide = |name: &str| if name == "secret" { "***" } else { name }.to_owned();
@@ -326,6 +369,7 @@ mod tests {
             &job(&[("sample", "S1"), ("lane", "2")], Some(1)),
             &[
                 "attempt=1",
+                "run=snakemake kj6yubph",
                 "sample=S1",
                 "step=map_reads",
                 "task=sample=S1,lane=2",
@@ -335,6 +379,7 @@ mod tests {
             &job(&[("sample", "secret")], Some(2)),
             &[
                 "attempt=2",
+                "run=snakemake kj6yubph",
                 "sample=***",
                 "step=map_reads",
                 "task=sample=***",

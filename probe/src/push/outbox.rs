@@ -87,6 +87,11 @@ impl Outbox {
         }
     }
 
+    /// The batch that was stored last; `None` if no batch waits, or it cannot be read.
+    pub fn newest_steps(&self) -> Option<StepBatch> {
+        serde_json::from_slice(&self.steps.newest()?).ok()
+    }
+
     fn cannot_write(&mut self, error: &serde_json::Error) {
         self.unwritten += 1;
         tracing::error!(%error, "failed to write a record");

@@ -1,5 +1,5 @@
-//! A probe that is killed repeatedly: every heartbeat that it wrote to the spool arrives, and a
-//! sweep that remembers a limited number of starts accepts none of them twice.
+//! A probe that is killed repeatedly: every finished task and every heartbeat in the spool arrives.
+//! A sweep that remembers a limited number of starts accepts none of them twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use ebb_telemetry::arrival::{Arrival, Placed};
 use ebb_wire::HeartbeatMessage;
 
 use crate::SECOND;
-use crate::machine::needs_ebpf;
+use crate::machine::{Task, needs_ebpf};
 use crate::probe::{Probe, Sink};
 
 /// More than the 64 starts that a node's state remembers.
@@ -103,4 +103,25 @@ pub(crate) fn after_seventy_kills_every_heartbeat_is_one_row_or_counted_as_refus
         .filter(|key| !swept.rows.contains_key(*key));
     assert_eq!(swept.rows.len() + lost.count(), distinct);
     assert!(swept.repeats > 0, "repeats are recognised");
+}
+
+pub(crate) fn a_killed_probe_loses_no_finished_task_and_sends_none_twice() {
+    needs_ebpf();
+    let sink = Sink::new();
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let probe = Probe::start(&sink, &["--interval", "1"]);
+        let task = Task::new(None);
+        task.start("exit 0").wait().expect("the shell ends");
+        ids.push(task.id.clone());
+        // The task waits for others, so nothing of it is sent yet.
+        std::thread::sleep(3 * SECOND);
+        probe.kill();
+    }
+    Probe::start(&sink, &["--interval", "1"]).stop();
+    let ended = sink.read().ended;
+    for id in ids {
+        let of_task = ended.iter().filter(|step| step.id.key == id);
+        assert_eq!(of_task.count(), 1, "{id}");
+    }
 }

@@ -1,7 +1,7 @@
 //! A workflow of real Snakemake under the probe. Each job must have the name of its rule. Its CPU
 //! time, memory and exit status must be those that Snakemake and its benchmark files show.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -50,31 +50,40 @@ rule far:
     shell: "sleep 1; touch {output}"
 "#;
 
-/// Snakemake, with the plugin of this repository; the reason if it is not here.
-fn snakemake(folder: &Path) -> Result<Command, String> {
+/// A program of a Python environment that `scripts/setup test` makes; the reason if it is not here.
+pub(crate) fn installed(
+    environment: &str,
+    program: &str,
+    folder: &Path,
+) -> Result<Command, String> {
     let cache = std::env::var_os("EBB_CACHE").map(PathBuf::from);
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/ebb"));
     let cache = cache.or_else(home).ok_or("no HOME")?;
-    let bin = cache.join("venv-advice/bin");
-    let plugin = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../integrations/snakemake-logger-plugin-ebb/src");
-    for needed in [&bin.join("snakemake"), &plugin] {
-        if !needed.exists() {
-            return Err(format!("no {}; run scripts/setup test", needed.display()));
-        }
+    let bin = cache.join(environment).join("bin");
+    let needed = bin.join(program);
+    if !needed.exists() {
+        return Err(format!("no {}; run scripts/setup test", needed.display()));
     }
     let path = std::env::var("PATH").unwrap_or_default();
-    let mut command = Command::new(bin.join("snakemake"));
+    let mut command = Command::new(needed);
     command
         .current_dir(folder)
         .env("PATH", format!("{}:{path}", bin.display()))
-        .env("PYTHONPATH", plugin)
         .env("XDG_CACHE_HOME", folder.join("cache"));
     Ok(command)
 }
 
+/// Snakemake 9, with the plugin of this repository; the reason if it is not here.
+fn snakemake(folder: &Path) -> Result<Command, String> {
+    let mut command = installed("venv-advice", "snakemake", folder)?;
+    let plugin = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../integrations/snakemake-logger-plugin-ebb/src");
+    command.env("PYTHONPATH", plugin);
+    Ok(command)
+}
+
 /// A probe with a label socket, and its socket.
-fn start_probe(sink: &Sink) -> (Probe, PathBuf) {
+pub(crate) fn start_probe(sink: &Sink) -> (Probe, PathBuf) {
     let folder = sink.folder().display();
     let socket = sink.folder().join("label.sock");
     let config = sink.folder().join("probe.toml");
@@ -88,10 +97,10 @@ fn start_probe(sink: &Sink) -> (Probe, PathBuf) {
     (Probe::spawn(command), socket)
 }
 
-/// Runs Snakemake, and returns the number of its process.
-fn run(command: &mut Command) -> u32 {
+/// Runs a program of an engine, and returns the number of its process.
+pub(crate) fn run(command: &mut Command) -> u32 {
     let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
-    let child = command.spawn().expect("Snakemake is there");
+    let child = command.spawn().expect("it is installed");
     let pid = child.id();
     let done = child.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&done.stderr);
@@ -116,6 +125,12 @@ fn jobs(sink: &Sink, is_wanted: impl Fn(&StepUsage) -> bool) -> BTreeMap<String,
         assert!(twice.is_none(), "{name} is there twice");
     }
     by_name
+}
+
+/// The value of a label of a task.
+pub(crate) fn label<'a>(task: &'a StepUsage, key: &str) -> Option<&'a str> {
+    let labels = task.detail.scheduler_labels.as_ref()?;
+    labels.labels.get(key).map(String::as_str)
 }
 
 /// Seconds of processor time and bytes of memory in a benchmark file.
@@ -211,4 +226,6 @@ pub(crate) fn jobs_that_a_scheduler_starts_are_named_by_their_arguments() {
     let jobs = jobs(&sink, |step| step.step_name() == "far");
     let names: Vec<&str> = jobs.keys().map(String::as_str).collect();
     assert_eq!(names, ["far|sample=A|A|1", "far|sample=B|B|1"]);
+    let runs: BTreeSet<&str> = jobs.values().filter_map(|job| label(job, "run")).collect();
+    assert_eq!(runs.len(), 1, "the jobs are those of one run: {runs:?}");
 }

@@ -6,10 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use ebb_model::advice::step::NameForm;
 use ebb_model::inventory::batch::job::Job;
 use ebb_model::task_record::{RecordSource, RecordText, TaskKey, TaskRecord};
-use ebb_telemetry::step::{PlacedStep, StepKind};
+use ebb_telemetry::step::{PlacedStep, Requested, StepKind};
 use ebb_telemetry::units::CpuTime;
 
+use crate::step_history::container_name::nextflow_hash;
+use crate::step_history::nextflow_task;
 use crate::step_history::step_name::KnownProcesses;
+use crate::workflow_runs::label_of;
 
 /// The least share of the CPU time of a Slurm job for a step that did work of the job,
 /// in parts per million. `sbatch` scripts that only call `srun` use almost no CPU.
@@ -50,6 +53,10 @@ pub(crate) struct RecordedNames<'a> {
     pub(crate) pipeline: Option<&'a str>,
     pub(crate) sample: Option<&'a str>,
     pub(crate) attempt: Option<u32>,
+    /// The request of the task or job; each value is `None` like the others.
+    pub(crate) requested: Requested,
+    /// Whether a record reports that the job ran out of memory.
+    pub(crate) is_out_of_memory: bool,
 }
 
 /// Records by id.
@@ -73,22 +80,29 @@ impl<'a> RecordIndex<'a> {
     /// folder, whose record in the trace has the exact name. Other jobs may be submitted from the
     /// same folder, so only the trace names it.
     pub(crate) fn of_task(&self, step: &PlacedStep, job: Option<&Job>) -> Vec<&'a TaskRecord> {
-        let Some(key) = key_of(step, job).filter(|_| !self.by_key.is_empty()) else {
-            return Vec::new();
-        };
-        let mut found = self.overlapping(&key, step);
-        let folders: BTreeSet<&TaskKey> = found
-            .iter()
-            .filter(|record| record.form == NameForm::NextflowJob)
-            .flat_map(|record| &record.keys)
-            .filter(|other| matches!(other, TaskKey::NextflowTask(_)) && **other != key)
-            .collect();
-        for folder in folders {
-            for record in self.overlapping(folder, step) {
+        let mut found: Vec<&TaskRecord> = Vec::new();
+        if self.by_key.is_empty() {
+            return found;
+        }
+        let add = |key: &TaskKey, found: &mut Vec<&'a TaskRecord>| {
+            for record in self.overlapping(key, step) {
                 if !found.contains(&record) {
                     found.push(record);
                 }
             }
+        };
+        let own = key_of(step, job);
+        for key in own.into_iter().chain(nextflow_task::work_folder(step, job)) {
+            add(&key, &mut found);
+        }
+        let folders: BTreeSet<&TaskKey> = found
+            .iter()
+            .filter(|record| is_of_nextflow(record))
+            .flat_map(|record| &record.keys)
+            .filter(|key| matches!(key, TaskKey::NextflowTask(_)))
+            .collect();
+        for folder in folders {
+            add(folder, &mut found);
         }
         found
     }
@@ -138,8 +152,18 @@ impl<'a> RecordIndex<'a> {
             pipeline: text(|record| record.pipeline.as_ref()),
             sample: text(|record| record.sample.as_ref()),
             attempt: only(records.iter().filter_map(|record| record.attempt.as_ref())).copied(),
+            requested: Requested {
+                cores: only(records.iter().filter_map(|r| r.requested.cores.as_ref())).copied(),
+                memory: only(records.iter().filter_map(|r| r.requested.memory.as_ref())).copied(),
+            },
+            is_out_of_memory: records.iter().any(|record| record.is_out_of_memory),
         })
     }
+}
+
+/// Whether Nextflow submitted the job of a record.
+fn is_of_nextflow(record: &TaskRecord) -> bool {
+    record.form == NameForm::NextflowJob || record.name.as_str().starts_with("nf-")
 }
 
 /// The value, if all are equal.
@@ -154,6 +178,7 @@ fn key_of(step: &PlacedStep, job: Option<&Job>) -> Option<TaskKey> {
     match step.usage.id.kind {
         StepKind::SlurmJob => TaskKey::slurm_job(slurm_job(key).0),
         StepKind::NextflowTask => TaskKey::nextflow_task(key),
+        StepKind::Container => TaskKey::nextflow_task(&nextflow_hash(step)?),
         _ => TaskKey::batch_job(job?.id.as_str()),
     }
 }
@@ -177,16 +202,25 @@ pub(crate) fn grid_form(process: &str) -> String {
 /// The steps of Slurm jobs that did the work of their jobs.
 #[derive(Debug, Default)]
 pub(crate) struct SlurmSteps<'a> {
-    by_job: BTreeMap<&'a str, BTreeMap<Option<&'a str>, CpuTime>>,
+    by_job: BTreeMap<&'a str, BTreeMap<Option<&'a str>, SlurmStep<'a>>>,
+}
+
+/// One step of a Slurm job, with all attempts of the job.
+#[derive(Debug, Default)]
+struct SlurmStep<'a> {
+    cpu: CpuTime,
+    /// Its label `step`; `None` without one.
+    label: Option<&'a str>,
 }
 
 impl<'a> SlurmSteps<'a> {
     pub(crate) fn of(tasks: impl Iterator<Item = &'a PlacedStep>) -> Self {
-        let mut by_job: BTreeMap<&str, BTreeMap<Option<&str>, CpuTime>> = BTreeMap::new();
+        let mut by_job: BTreeMap<&str, BTreeMap<Option<&str>, SlurmStep<'_>>> = BTreeMap::new();
         for task in tasks.filter(|task| task.usage.id.kind == StepKind::SlurmJob) {
             let (job, step) = slurm_job(&task.usage.id.key);
-            let cpu = by_job.entry(job).or_default().entry(step).or_default();
-            *cpu = cpu.saturating_add(task.usage.cpu);
+            let known = by_job.entry(job).or_default().entry(step).or_default();
+            known.cpu = known.cpu.saturating_add(task.usage.cpu);
+            known.label = label_of(task, "step").or(known.label);
         }
         Self { by_job }
     }
@@ -196,12 +230,21 @@ impl<'a> SlurmSteps<'a> {
     pub(crate) fn suffix(&self, task: &'a PlacedStep) -> Option<&'a str> {
         let (job, step) = slurm_job(&task.usage.id.key);
         let steps = self.by_job.get(job)?;
-        let all: u128 = steps.values().map(|cpu| u128::from(cpu.0)).sum();
+        let all: u128 = steps.values().map(|step| u128::from(step.cpu.0)).sum();
         let mut workers = steps
             .iter()
-            .filter(|(_, cpu)| u128::from(cpu.0) * 1_000_000 >= all * MIN_SHARE_PPM);
+            .filter(|(_, step)| u128::from(step.cpu.0) * 1_000_000 >= all * MIN_SHARE_PPM);
         let is_only = workers.next().is_some_and(|(worker, _)| *worker == step);
         step.filter(|_| !is_only || workers.next().is_some())
+    }
+
+    /// Whether another step of the job of this task has the same label `step`. A `TaskProlog` sends
+    /// the labels of a job from each of its steps.
+    pub(crate) fn shares_label(&self, task: &'a PlacedStep) -> bool {
+        let (job, own) = slurm_job(&task.usage.id.key);
+        let label = label_of(task, "step");
+        let mut others = self.by_job.get(job).into_iter().flatten();
+        label.is_some() && others.any(|(step, other)| *step != own && other.label == label)
     }
 }
 
@@ -300,6 +343,19 @@ mod tests {
     }
 
     #[test]
+    fn a_job_with_the_exact_name_also_has_the_run_of_its_work_folder() {
+        let mut job = nextflow_job("7", "RNA:ALIGN", Some("ab/cdef12"));
+        job.form = NameForm::Exact;
+        job.name = RecordText::new("nf-RNA_ALIGN_(S1)").expect("a name");
+        let mut traced = trace("ab/cdef12", "RNA:ALIGN");
+        traced.run = RecordText::new("angry_euler");
+        let records = [job, traced];
+        let names = find(&records, &slurm("7.0")).names().expect("they agree");
+        assert_eq!(names.step, Some(("RNA:ALIGN", NameForm::Exact)));
+        assert_eq!(names.run, Some("angry_euler"));
+    }
+
+    #[test]
     fn a_name_with_replaced_characters_is_compared_with_known_processes() {
         let exact = |name| Some((name, NameForm::Exact));
         // By its work folder.
@@ -366,5 +422,52 @@ mod tests {
             &[Some("batch"), Some("0"), Some("1"), None],
         );
         check(&[("7.extern", 0), ("7.batch", 9)], &[Some("extern"), None]);
+    }
+
+    #[test]
+    fn a_label_is_shared_if_another_step_of_the_job_has_it() {
+        let labelled = |key: &str, label: &str| {
+            let mut task = slurm(key);
+            let labels = [("step".to_owned(), label.to_owned())].into();
+            task.usage.detail.scheduler_labels =
+                Some(Box::new(ebb_telemetry::step::SchedulerLabels {
+                    labels,
+                    ..Default::default()
+                }));
+            task
+        };
+        let tasks = [
+            labelled("7.batch", "align"),
+            labelled("7.0", "align"),
+            labelled("8.batch", "align"),
+            slurm("8.0"),
+            labelled("9.0", "a"),
+            labelled("9.1", "b"),
+        ];
+        let all = SlurmSteps::of(tasks.iter());
+        let got = tasks.each_ref().map(|task| all.shares_label(task));
+        assert_eq!(got, [true, true, false, false, false, false]);
+    }
+
+    #[test]
+    fn requests_that_differ_between_records_are_unknown() {
+        use ebb_telemetry::units::{Bytes, MilliCores};
+        let asks = |cores: Option<u64>, mib: u64| TaskRecord {
+            requested: Requested {
+                cores: cores.map(|cores| MilliCores(cores * 1_000)),
+                memory: Some(Bytes(mib << 20)),
+            },
+            ..slurm_record("7", "align")
+        };
+        let check = |records: &[TaskRecord], cores: Option<u64>, mib: Option<u64>| {
+            let names = find(records, &slurm("7.0")).names().expect("they agree");
+            let expect = Requested {
+                cores: cores.map(|cores| MilliCores(cores * 1_000)),
+                memory: mib.map(|mib| Bytes(mib << 20)),
+            };
+            assert_eq!(names.requested, expect);
+        };
+        check(&[asks(Some(2), 100)], Some(2), Some(100));
+        check(&[asks(Some(2), 100), asks(None, 200)], Some(2), None);
     }
 }

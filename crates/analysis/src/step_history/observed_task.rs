@@ -9,12 +9,17 @@ use ebb_model::inventory::instance::Instance;
 use ebb_model::step_profile::Run;
 use ebb_sizing::cheapest_type::share_of_price;
 use ebb_telemetry::money::UsdPerHour;
-use ebb_telemetry::step::{PlacedStep, Requested, TaskState};
+use ebb_telemetry::step::{PlacedStep, Requested, StepEnd, TaskState};
 use ebb_telemetry::units::Share;
 
 use crate::facts::Facts;
 use crate::step_history::engine_record::Recorded;
 use crate::step_history::step_name::{NamedTask, StepName};
+
+const SIGKILL: u8 = 9;
+
+/// The exit status of a shell whose command was ended by signal 9.
+const KILLED: u8 = 128 + SIGKILL;
 
 /// One task of a step, with its machine and job.
 pub(crate) struct SeenRun<'a> {
@@ -23,6 +28,9 @@ pub(crate) struct SeenRun<'a> {
     pub(crate) job: Option<&'a Job>,
     pub(crate) name: StepName,
     pub(crate) recorded: Recorded<'a>,
+    /// The request of its Slurm job in the accounting; empty if other tasks share that request, or
+    /// if it is unknown.
+    pub(crate) slurm_request: Requested,
 }
 
 impl<'a> SeenRun<'a> {
@@ -45,9 +53,17 @@ impl<'a> SeenRun<'a> {
         StepLink::of(self.step, name, self.job)
     }
 
+    /// The request of its job, otherwise the limits of its cgroup. Slurm limits the cores of a job
+    /// by a set of CPUs, which is no limit of the cgroup.
     pub(crate) fn requested(&self) -> Requested {
-        self.job
-            .map_or(self.step.usage.requested, |job| job.requested)
+        let limits = self.step.usage.requested;
+        self.job.map_or(
+            Requested {
+                cores: self.slurm_request.cores.or(limits.cores),
+                memory: self.slurm_request.memory.or(limits.memory),
+            },
+            |job| job.requested,
+        )
     }
 
     pub(crate) fn wall(&self) -> Duration {
@@ -74,8 +90,22 @@ impl<'a> SeenRun<'a> {
         Share::of(millis(ones), millis(all))
     }
 
+    /// How it ended. Signal 9 counts as an out-of-memory kill if Slurm reports one for the job. The
+    /// probe itself misses the kill of a short task if it cannot attach to the event of the kernel.
+    pub(crate) fn end(&self) -> StepEnd {
+        let end = self.step.usage.end;
+        let is_killed = matches!(end, StepEnd::Signalled(SIGKILL) | StepEnd::Exited(KILLED));
+        match self.recorded.names() {
+            Some(names) if is_killed && names.is_out_of_memory => StepEnd::OutOfMemory,
+            _ => end,
+        }
+    }
+
     pub(crate) fn profiled(&self) -> Run {
-        Run::of(self.step, self.requested(), &self.instance.instance_type)
+        Run {
+            end: self.end(),
+            ..Run::of(self.step, self.requested(), &self.instance.instance_type)
+        }
     }
 
     /// Part of the price of the machine for a request: the greatest of its shares of cores, memory

@@ -3,7 +3,8 @@
 //! its Batch job, its job definition and the name that the probe read follow.
 //!
 //! Some names only number a task, such as a job id or the hash of a work folder. Each task would be
-//! a step of its own. The executables that did the work name the step then.
+//! a step of its own. The image of its container and the executables that did the work name the
+//! step then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +14,12 @@ use ebb_model::policy::Policy;
 use ebb_model::policy::name_rule::Drawn;
 use ebb_model::report::workflow_runs::StepNameSource;
 use ebb_model::task_record::{RecordSource, TaskRecord};
-use ebb_telemetry::identity::split_uuid;
-use ebb_telemetry::step::{PlacedStep, StepKind, StepUsage};
+use ebb_telemetry::identity::{is_uuid, split_uuid};
+use ebb_telemetry::step::{PlacedStep, StepKind, StepUsage, ToolUsage};
 
+use crate::step_history::container_name::{
+    NextflowContainers, image_name, is_generated, is_numbered_pod,
+};
 use crate::step_history::engine_record::{Recorded, SlurmSteps, grid_form};
 use crate::workflow_runs;
 
@@ -55,9 +59,20 @@ impl StepName {
         }
     }
 
+    /// Addition to the advice of a finding; empty unless executables name the step.
+    pub(crate) fn advice(&self) -> &'static str {
+        match self.form {
+            NameForm::Executables => " Its executables name this step, because no source names it.",
+            NameForm::SlurmStep | NameForm::Exact | NameForm::NextflowJob => "",
+        }
+    }
+
     /// Addition to the reason of the confidence in a finding.
     pub(crate) fn note(&self) -> &'static str {
         match self.form {
+            NameForm::Executables if self.source == StepNameSource::Image => {
+                "; no source names the step, so its image and its executables name it"
+            }
             NameForm::Executables => "; no source names the step, so its executables name it",
             NameForm::SlurmStep => {
                 "; this is one step of a Slurm job, and the request of the job is for all its steps"
@@ -151,19 +166,21 @@ pub(crate) struct NameContext<'c, 'a> {
     pub(crate) policy: &'c Policy,
     pub(crate) processes: &'c KnownProcesses<'a>,
     pub(crate) slurm_steps: &'c SlurmSteps<'a>,
+    pub(crate) nextflow_containers: &'c NextflowContainers<'a>,
 }
 
 /// One way to name a step.
 type NameFinder = for<'a> fn(&NamedTask<'a>, &NameContext<'_, 'a>) -> Option<StepName>;
 
-/// The sources of names, the best first. A label, a tag and a rule come first, because a person wrote
-/// them for Ebb.
-pub(crate) const SOURCES: [(&str, NameFinder); 6] = [
+/// The sources of names, the best first. A label, a tag and a rule come first, because a person
+/// wrote them for Ebb.
+pub(crate) const SOURCES: [(&str, NameFinder); 7] = [
     ("label", by_label),
     ("tag", by_tag),
     ("rule", by_rule),
     ("record", by_record),
     ("job or program", by_program),
+    ("image and executables", |task, _| by_image(task.step)),
     ("executables", |task, _| by_executables(&task.step.usage)),
 ];
 
@@ -177,9 +194,38 @@ pub(crate) fn find_step_name<'a>(task: &NamedTask<'a>, context: &NameContext<'_,
     })
 }
 
-fn by_label(task: &NamedTask<'_>, _: &NameContext<'_, '_>) -> Option<StepName> {
+fn by_label<'a>(task: &NamedTask<'a>, context: &NameContext<'_, 'a>) -> Option<StepName> {
     let name = workflow_runs::label_of(task.step, "step")?;
-    Some(StepName::exact(name, StepNameSource::Label))
+    let suffix =
+        slurm_suffix(task, context).filter(|_| context.slurm_steps.shares_label(task.step));
+    let name = (name, NameForm::Exact, StepNameSource::Label);
+    Some(with_suffix(name, suffix))
+}
+
+/// The step of a Slurm job that a task is, if the name of the job is not its name.
+fn slurm_suffix<'a>(task: &NamedTask<'a>, context: &NameContext<'_, 'a>) -> Option<&'a str> {
+    match task.step.usage.id.kind {
+        StepKind::SlurmJob => context.slurm_steps.suffix(task.step),
+        _ => None,
+    }
+}
+
+fn with_suffix(
+    (name, form, source): (&str, NameForm, StepNameSource),
+    suffix: Option<&str>,
+) -> StepName {
+    match suffix {
+        None => StepName {
+            text: name.to_owned(),
+            form,
+            source,
+        },
+        Some(suffix) => StepName {
+            text: format!("{name}.{suffix}"),
+            form: NameForm::SlurmStep,
+            source,
+        },
+    }
 }
 
 fn by_tag(task: &NamedTask<'_>, _: &NameContext<'_, '_>) -> Option<StepName> {
@@ -209,25 +255,12 @@ fn by_program(task: &NamedTask<'_>, context: &NameContext<'_, '_>) -> Option<Ste
 fn by_record<'a>(task: &NamedTask<'a>, context: &NameContext<'_, 'a>) -> Option<StepName> {
     const UNNAMED: [&str; 3] = ["wrap", "interactive", "sbatch"];
     let (name, form) = task.recorded.names()?.step?;
-    if is_shell(name) || UNNAMED.contains(&name) {
+    let is_in_container = context.nextflow_containers.has_work_of(task.step);
+    if is_shell(name) || UNNAMED.contains(&name) || is_in_container {
         return None;
     }
-    let suffix = match task.step.usage.id.kind {
-        StepKind::SlurmJob => context.slurm_steps.suffix(task.step),
-        _ => None,
-    };
-    Some(match suffix {
-        None => StepName {
-            text: name.to_owned(),
-            form,
-            source: StepNameSource::Record,
-        },
-        Some(suffix) => StepName {
-            text: format!("{name}.{suffix}"),
-            form: NameForm::SlurmStep,
-            source: StepNameSource::Record,
-        },
-    })
+    let name = (name, form, StepNameSource::Record);
+    Some(with_suffix(name, slurm_suffix(task, context)))
 }
 
 /// The name from a Batch job; `None` if the job is one of Nextflow whose process is unknown.
@@ -269,9 +302,12 @@ fn is_number_only(usage: &StepUsage) -> bool {
             name == usage.id.key || name.starts_with(|c: char| c.is_ascii_digit())
         }
         StepKind::NextflowTask => name == usage.id.key || name.contains('/'),
-        StepKind::Container | StepKind::EcsTask | StepKind::Pod => {
-            name == usage.id.key || is_hash(name)
+        StepKind::Container => name == usage.id.key || is_hash(name) || is_generated(name),
+        // Nextflow registers one task definition for each container image.
+        StepKind::EcsTask => {
+            name == usage.id.key || is_hash(name) || name.starts_with("nf-") || is_uuid(name)
         }
+        StepKind::Pod => name == usage.id.key || is_hash(name) || is_numbered_pod(name),
         _ => is_shell(name) || name.starts_with("memfd:"),
     }
 }
@@ -280,10 +316,35 @@ fn is_shell(program: &str) -> bool {
     SHELLS.contains(&program)
 }
 
+/// Whether a program is runc before it starts the program of a container.
+///
+/// Source: runc, `libcontainer/nsenter/nsexec.c`; it starts itself as `/proc/self/exe`.
+fn is_runtime(program: &str) -> bool {
+    program == "exe" || program.starts_with("runc:[")
+}
+
+/// The image of a container with the executables that did the work: `rnaseq/bwa+samtools`. One
+/// image can be used by several processes, so the image alone would combine them. If both have the
+/// same name, or if no executable is known, the image alone names the step.
+fn by_image(task: &PlacedStep) -> Option<StepName> {
+    let image = image_name(task)?;
+    let executables = by_executables(&task.usage).map(|name| name.text);
+    let text = match executables {
+        Some(executables) if executables != image => format!("{image}/{executables}"),
+        _ => image.to_owned(),
+    };
+    Some(StepName {
+        text,
+        form: NameForm::Executables,
+        source: StepNameSource::Image,
+    })
+}
+
 /// The executables that did the work, in alphabetical order: `bwa+samtools`. `None` if none is
 /// known.
 fn by_executables(usage: &StepUsage) -> Option<StepName> {
-    let others = usage.tools.iter().filter(|tool| !is_shell(&tool.name));
+    let is_work = |tool: &&ToolUsage| !is_shell(&tool.name) && !is_runtime(&tool.name);
+    let others = usage.tools.iter().filter(is_work);
     let all: u128 = others.clone().map(|tool| u128::from(tool.cpu.0)).sum();
     let mut most: Vec<_> = others
         .filter(|tool| u128::from(tool.cpu.0) * 1_000_000 >= all * MIN_SHARE_PPM)
@@ -305,12 +366,14 @@ fn by_executables(usage: &StepUsage) -> Option<StepName> {
 #[cfg(test)]
 mod tests {
     use ebb_model::inventory::batch::job::{JobId, JobStatus};
+    use ebb_model::task_record::TaskKey;
     use ebb_model::task_record::testing::slurm_record;
-    use ebb_telemetry::step::{SchedulerLabels, ToolUsage};
+    use ebb_telemetry::step::SchedulerLabels;
     use ebb_telemetry::testing::placed_step;
     use ebb_telemetry::units::CpuTime;
 
     use super::*;
+    use crate::step_history::container_name::tests::container;
     use crate::step_history::engine_record::RecordIndex;
     use crate::testing::region;
 
@@ -353,6 +416,7 @@ mod tests {
                 policy: &Policy::default(),
                 processes: &known,
                 slurm_steps: &SlurmSteps::default(),
+                nextflow_containers: &NextflowContainers::default(),
             },
         );
         (name.text, name.form)
@@ -388,6 +452,7 @@ mod tests {
                 policy: &policy,
                 processes: &known,
                 slurm_steps: &SlurmSteps::of([&step].into_iter()),
+                nextflow_containers: &NextflowContainers::default(),
             };
             let name = find_step_name(&task, &context);
             assert_eq!((name.text.as_str(), name.source), expect, "{key}");
@@ -477,6 +542,9 @@ mod tests {
         check(StepKind::NextflowTask, "ab/cdef0123", work);
         check(StepKind::Container, "0123456789ab", work);
         check(StepKind::Container, "web", "web");
+        let pod = "lab/nf-abcdef0123456789abcdef0123456789-1a2b3";
+        check(StepKind::Pod, pod, work);
+        check(StepKind::Pod, "lab/nf-core-web", "lab/nf-core-web");
         check(StepKind::Tree, "bash", work);
         check(StepKind::Tree, "train.py", "train.py");
         let only_shell = task(StepKind::Tree, "bash", &[("bash", 3)]);
@@ -484,5 +552,73 @@ mod tests {
             name(&only_shell, None, &[]),
             ("bash".to_owned(), NameForm::Exact)
         );
+    }
+    #[test]
+    fn a_container_has_the_name_that_a_person_gave_or_that_of_its_image_and_executables() {
+        let check = |own: &str, image: Option<&str>, tools: &[(&str, u64)], expect: &str| {
+            let labels = image.map_or_else(Vec::new, |image| vec![("container.image", image)]);
+            let mut step = container(own, &labels);
+            step.usage.tools = task(StepKind::Container, own, tools).usage.tools;
+            assert_eq!(name(&step, None, &[]).0, expect, "{own} {image:?}");
+        };
+        let bwa = Some("quay.io/biocontainers/bwa:0.7.17");
+        let work = [
+            ("exe", 9),
+            ("runc:[0:PARENT]", 9),
+            ("bash", 1),
+            ("bwa", 9),
+            ("samtools", 9),
+        ];
+        check("align", bwa, &work, "align");
+        check("hopeful_bose", bwa, &work, "bwa/bwa+samtools");
+        check("hopeful_bose", bwa, &[("bwa", 9)], "bwa");
+        check("hopeful_bose", bwa, &[("bash", 9)], "bwa");
+        check("0123456789ab", bwa, &[("bwa", 9)], "bwa");
+        check(
+            "nxf-a1B2c3D4e5F6a1B2c3D4e5F6",
+            Some("sha256:0123"),
+            &work,
+            "bwa+samtools",
+        );
+        check("hopeful_bose", None, &work, "bwa+samtools");
+        check("hopeful_bose", None, &[("bash", 9)], "hopeful_bose");
+    }
+
+    /// The client of the container runtime does no work of the process.
+    #[test]
+    fn a_container_of_nextflow_has_the_name_in_the_trace() {
+        let hash = "ab/cdef0123456789abcdef0123456789";
+        let mut work = container("hopeful_bose", &[("nextflow.hash", hash)]);
+        work.usage.tools = task(StepKind::Container, "", &[("bwa", 9)]).usage.tools;
+        let client = task(StepKind::NextflowTask, hash, &[("bash", 1), ("docker", 1)]);
+        let pod_name = format!("lab/nf-{}-x7k2p", hash.replace('/', ""));
+        let mut pod = task(StepKind::Pod, &pod_name, &[("bwa", 9)]);
+        pod.usage.id.key = "a uid".to_owned();
+        let mut record = slurm_record("1", "RNA:ALIGN");
+        record.source = RecordSource::NextflowTrace;
+        record.keys = vec![TaskKey::nextflow_task("ab/cdef01").expect("a hash")];
+        let records = [record];
+        let check = |step: &PlacedStep, tasks: &[&PlacedStep], expect: &str| {
+            let known = KnownProcesses::default();
+            let index = RecordIndex::of(&records);
+            let named = NamedTask {
+                step,
+                job: None,
+                recorded: index.find((step, None), &known),
+            };
+            let context = NameContext {
+                policy: &Policy::default(),
+                processes: &known,
+                slurm_steps: &SlurmSteps::default(),
+                nextflow_containers: &NextflowContainers::of(tasks.iter().copied()),
+            };
+            assert_eq!(find_step_name(&named, &context).text, expect, "{step:?}");
+        };
+        let all = [&work, &client];
+        check(&work, &all, "RNA:ALIGN");
+        check(&client, &all, "docker");
+        check(&client, &[&client], "RNA:ALIGN");
+        check(&pod, &all, "RNA:ALIGN");
+        assert_eq!(name(&pod, None, &[]).0, "bwa");
     }
 }

@@ -10,7 +10,9 @@ use ebb_model::step_profile::{MAX_RUNS, Run, RunKey, StepProfile};
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::resource_usage::{Sampled, StepDetail, TaskState};
-use ebb_telemetry::step::{MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind};
+use ebb_telemetry::step::{
+    MemorySource, PeakMemory, PlacedStep, Requested, StepEnd, StepId, StepKind,
+};
 use ebb_telemetry::testing::at;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use proptest::prelude::*;
@@ -249,4 +251,63 @@ fn runs_that_overlap_are_counted() {
     check(&[0], 1);
     check(&[0, 1_000, 2_000], 1);
     check(&[0, 500, 999, 1_500], 3);
+}
+
+#[test]
+fn a_requeued_job_of_slurm_has_one_task_for_each_attempt_and_the_request_of_its_record() {
+    use ebb_model::task_record::testing::slurm_record;
+    use ebb_telemetry::testing::{clock, placed_step};
+
+    use crate::testing::{World, instance};
+
+    let mut world = World::with([instance(1)]);
+    let mut record = slurm_record("7", "align");
+    record.requested.cores = Some(MilliCores::cores(2));
+    world.records = vec![record];
+    let attempt = |started: u64, end: StepEnd| {
+        let mut step = placed_step(1, started);
+        step.usage.id.kind = StepKind::SlurmJob;
+        step.usage.id.key = "7.batch".to_owned();
+        step.usage.name = "7.batch".to_owned();
+        step.usage.started = clock(started);
+        step.usage.observed = clock(started + 10);
+        step.usage.end = end;
+        step.usage.requested = Requested {
+            cores: None,
+            memory: Some(Bytes::mib(100)),
+        };
+        step
+    };
+    let check = |tasks: &[PlacedStep], expect: usize| {
+        let mut world = world.clone();
+        world.finished = tasks.to_vec();
+        let facts = world.facts();
+        let profiles = crate::step_history::profiles(&facts, &[]);
+        let (key, profiled) = profiles.by_step.first_key_value().expect("a step");
+        assert_eq!((key.name.as_str(), profiled.runs.len()), ("align", expect));
+        assert_eq!(profiled.profile.by_time().len(), expect);
+        let request = profiled.runs[0].requested();
+        let memory = Some(Bytes::mib(100));
+        assert_eq!(
+            request,
+            Requested {
+                cores: Some(MilliCores::cores(2)),
+                memory
+            }
+        );
+    };
+    let first = attempt(100, StepEnd::Signalled(15));
+    let second = attempt(200, StepEnd::Exited(0));
+    check(&[first.clone(), second.clone()], 2);
+    check(&[second.clone(), first.clone(), first.clone()], 2);
+    let mut killed = world.clone();
+    killed.records[0].is_out_of_memory = true;
+    killed.finished = vec![attempt(100, StepEnd::Signalled(9))];
+    let facts = killed.facts();
+    let profiles = crate::step_history::profiles(&facts, &[]);
+    let (_, profiled) = profiles.by_step.first_key_value().expect("a step");
+    assert_eq!(profiled.profile.oom_kills(), 1);
+    // The same task, before and after its end.
+    let running = attempt(195, StepEnd::Running);
+    check(&[running, second], 1);
 }

@@ -110,6 +110,7 @@ fn steps_are_joined_by_what_names_their_run_and_never_by_a_guess() {
     assert_eq!(runs(&world), expect);
     let told = world.judge().runs;
     assert_eq!((told.steps, told.joined_ppm()), (10, Some(800_000)));
+    check_counts_of_names(&told);
     assert_eq!(
         told.runs.last().map(|run| run.run.as_str()),
         Some(UNASSIGNED)
@@ -121,6 +122,35 @@ fn steps_are_joined_by_what_names_their_run_and_never_by_a_guess() {
         (labels.key.as_str(), labels.run.as_str()),
         ("t0", "from-label")
     );
+}
+
+/// Tasks count once in the names by source and once in those by runtime.
+fn check_counts_of_names(told: &Runs) {
+    let of_runtimes: usize = told.named_by_runtime.values().map(|one| one.tasks).sum();
+    let given = told.named.iter().filter(|(source, _)| source.is_given());
+    let given: usize = given.map(|(_, tasks)| *tasks).sum();
+    let named: usize = told.named_by_runtime.values().map(|one| one.named).sum();
+    assert_eq!((of_runtimes, named), (10, given));
+}
+
+#[test]
+fn labels_of_the_probe_are_not_those_of_a_scheduler() {
+    let mut world = World::with([instance(1)]);
+    for (n, key) in FROM_PROBE.iter().enumerate() {
+        task(&mut world, n as u64, |detail| {
+            let labels = [((*key).to_owned(), "x".to_owned())].into();
+            detail.scheduler_labels = Some(Box::new(SchedulerLabels {
+                trace_id: None,
+                labels,
+            }));
+        });
+    }
+    task(&mut world, 9, |detail| {
+        detail.scheduler_labels = label("run", "r7");
+    });
+    let labels = world.judge().runs.task_labels;
+    let keys: Vec<&str> = labels.iter().map(|one| one.key.as_str()).collect();
+    assert_eq!(keys, ["t9"]);
 }
 
 #[test]

@@ -10,21 +10,22 @@ use super::ImportKind;
 const MORE: &str = "\
 Examples:
   ebb names push trace.txt --lake file:///srv/ebb --run angry_euler --pipeline rnaseq
-  SLURM_TIME_FORMAT=%s sacct -a --parsable2 --starttime now-2hours \\
-      --format=JobID,JobIDRaw,State,Elapsed,Start,End,WorkDir,JobName,Comment |
-      ebb names push - --lake s3://bucket/ebb
-  SLURM_TIME_FORMAT=%s squeue -a -t all -o '%A|%T|%S|%Z|%j|%k' |
+  SLURM_TIME_FORMAT=%s sacct -D -a --parsable2 --starttime now-2hours \\
+  --format=JobID,JobIDRaw,State,Elapsed,Start,End,ReqMem,AllocCPUS,NNodes,WorkDir,JobName,Comment |
+    ebb names push - --lake s3://bucket/ebb
+  SLURM_TIME_FORMAT=%s squeue -a -t all -o '%A|%T|%S|%Z|%C|%D|%j|%k' |
       ebb names push - --lake s3://bucket/ebb
   ebb names explain 7.batch --lake file:///srv/ebb
 
 A probe knows a Slurm task as 7.batch and a Nextflow task as ab/cdef12. The records of the engine
-contain their names. `push` stores names, ids and times of the tasks below names/v1/ of the lake,
-and the next sweep uses them. It stores no resource use, users or commands. A repeated push of the
-same records changes nothing. A push deletes names that ended more than 14 days ago. On S3 it needs
-s3:ListBucket, and s3:GetObject, s3:PutObject and s3:DeleteObject on names/*.
+contain their names. `push` stores names, ids, times and requests of the tasks below names/v1/ of
+the lake, and the next sweep uses them. It stores no resource use, users or commands. A repeated
+push of the same records changes nothing. A push deletes names that ended more than 14 days ago. On
+S3 it needs s3:ListBucket, and s3:GetObject, s3:PutObject and s3:DeleteObject on names/*.
 
-Slurm keeps comments of ended jobs only with AccountingStoreFlags=job_comment. Jobs of Nextflow
-need WorkDir, so that the trace can complete their names.
+Slurm keeps comments of ended jobs only with AccountingStoreFlags=job_comment. Comment is the last
+column, because it may contain |. Jobs of Nextflow need WorkDir, so that the trace can complete
+their names. For cgroups of Slurm 26.05 or later, add SLUID.
 
 Exit status:
   0  success

@@ -194,7 +194,7 @@ Examples:
   ebb import --format nextflow trace-*.txt > tuned.config
   ebb import benchmarks/* --snakefile workflow/Snakefile
   ebb import benchmarks/* --benchmark-pattern 'benchmarks/{sample}.{rule}.txt'
-  sacct -a --parsable2 --format=JobID,JobName,Comment,State,ExitCode,Elapsed,TotalCPU,MaxRSS,ReqMem,AllocCPUS,NTasks,NNodes,Submit,Start,End,Timelimit,WorkDir | ebb import -
+  sacct -a --parsable2 --format=JobID,JobName,State,ExitCode,Elapsed,TotalCPU,MaxRSS,ReqMem,AllocCPUS,NTasks,NNodes,Submit,Start,End,Timelimit,WorkDir,Comment | ebb import -
 
 Files may be gzipped. These records hold only the average number of busy cores: fewer
 cores are advised where even the worst case costs little time. Lines that cannot be read

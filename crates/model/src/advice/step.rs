@@ -127,7 +127,7 @@ pub enum NameForm {
     /// is replaced by `_`.
     NextflowJob,
     /// No source names the step. The name lists the executables that did the work, such as
-    /// `bwa+samtools`. The engine does not know it.
+    /// `bwa+samtools`, after the image of their container. The engine does not know it.
     Executables,
     /// A step of a Slurm job that did not do the work of the job alone: the name of the job with the
     /// step, such as `align.0`. The request of the job is for all its steps.

@@ -5,10 +5,13 @@ use std::fmt;
 
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::StepKind;
 use ebb_telemetry::step::resource_usage::SchedulerLabels;
 use ebb_telemetry::units::CpuTime;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::inventory::batch::job::Job;
 
 /// The name of the pseudo run that contains the unassigned tasks.
 pub const UNASSIGNED: &str = "unassigned";
@@ -66,6 +69,9 @@ pub enum StepNameSource {
     JobDefinition,
     /// The name that the probe read, such as that of a script.
     Probe,
+    /// The image of its container and the executables that did the work, because no other source
+    /// names the step.
+    Image,
     /// The executables that did the work, because no other source names the step.
     Executables,
     /// Only an id, such as the number of a job.
@@ -75,7 +81,7 @@ pub enum StepNameSource {
 impl StepNameSource {
     /// Whether a person or program gave the step this name.
     pub fn is_given(self) -> bool {
-        !matches!(self, Self::Executables | Self::Id)
+        !matches!(self, Self::Image | Self::Executables | Self::Id)
     }
 }
 
@@ -89,10 +95,69 @@ impl fmt::Display for StepNameSource {
             Self::JobName => "job name",
             Self::JobDefinition => "job definition",
             Self::Probe => "program",
+            Self::Image => "image",
             Self::Executables => "executables",
             Self::Id => "id",
         })
     }
+}
+
+/// The engine, scheduler or runtime that a task belongs to, by what the probe observed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskRuntime {
+    /// A job of AWS Batch.
+    Batch,
+    /// A pod of Kubernetes.
+    Pod,
+    /// A container of ECS outside of Batch, or of another runtime.
+    Container,
+    /// A job of Slurm.
+    Slurm,
+    /// A task that Nextflow starts on its own machine.
+    Nextflow,
+    /// A job that Snakemake starts on its own machine.
+    Snakemake,
+    /// A process tree, such as a script.
+    Script,
+}
+
+impl TaskRuntime {
+    /// The runtime of a task, from its kind and whether it is a job of Batch.
+    pub fn of(kind: StepKind, job: Option<&Job>) -> Self {
+        match kind {
+            StepKind::EcsTask if job.is_some() => Self::Batch,
+            StepKind::EcsTask | StepKind::Container => Self::Container,
+            StepKind::Pod => Self::Pod,
+            StepKind::SlurmJob => Self::Slurm,
+            StepKind::NextflowTask => Self::Nextflow,
+            StepKind::SnakemakeJob => Self::Snakemake,
+            StepKind::Session | StepKind::Service | StepKind::Tree => Self::Script,
+        }
+    }
+}
+
+impl fmt::Display for TaskRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Batch => "Batch",
+            Self::Pod => "pods",
+            Self::Container => "containers",
+            Self::Slurm => "Slurm",
+            Self::Nextflow => "Nextflow",
+            Self::Snakemake => "Snakemake",
+            Self::Script => "scripts",
+        })
+    }
+}
+
+/// Numbers of tasks of one runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NamedTasks {
+    /// All tasks.
+    pub tasks: usize,
+    /// Tasks whose step has a name from a person or program.
+    pub named: usize,
 }
 
 /// The pipeline runs of the tasks that probes observed.
@@ -105,6 +170,8 @@ pub struct Runs {
     pub joined: BTreeMap<JoinedBy, usize>,
     /// Number of tasks, by the source of their step name.
     pub named: BTreeMap<StepNameSource, usize>,
+    /// Number of tasks, and of those with a step name, by engine, scheduler or runtime.
+    pub named_by_runtime: BTreeMap<TaskRuntime, NamedTasks>,
     /// The newest runs, at most `ebb_analysis::workflow_runs::MAX_RUNS`; [`UNASSIGNED`] is the
     /// last.
     pub runs: Vec<RunSeen>,

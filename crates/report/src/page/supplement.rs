@@ -91,6 +91,7 @@ fn runs(told: &Runs, zone: &Zone) -> Vec<String> {
     let rest = told.runs.iter().find(|run| run.by.is_none());
     let rest = rest.map(|one| run(one, zone));
     let lines = [joined].into_iter().chain(named(told));
+    let lines = lines.chain(named_by_runtime(told));
     lines.chain(shown).chain(more).chain(rest).collect()
 }
 
@@ -106,6 +107,18 @@ fn named(told: &Runs) -> Option<String> {
     };
     let (tasks, by) = (counted(all, "task", "tasks"), by_source(counts()));
     (all > 0).then(|| format!("{given} of {tasks} have a step name{by}{others}"))
+}
+
+/// Share of tasks with such a name for each runtime, the one with most tasks first. `None` for a
+/// report of an earlier release, and if all tasks have one runtime, which the line before shows.
+fn named_by_runtime(told: &Runs) -> Option<String> {
+    let mut all: Vec<_> = told.named_by_runtime.iter().collect();
+    all.sort_by_key(|(_, tasks)| Reverse(tasks.tasks));
+    let shares: Vec<String> = all
+        .iter()
+        .map(|(runtime, tasks)| format!("{runtime} {} of {}", tasks.named, tasks.tasks))
+        .collect();
+    (shares.len() > 1).then(|| format!("with a step name: {}", shares.join(", ")))
 }
 
 /// Number of tasks by source, in brackets; the source of most tasks comes first.
@@ -191,7 +204,7 @@ fn opinion(said: &SecondOpinion) -> String {
 #[cfg(test)]
 mod tests {
     use ebb_model::inventory::second_opinion::Adviser;
-    use ebb_model::report::workflow_runs::{JoinedBy, StepNameSource};
+    use ebb_model::report::workflow_runs::{JoinedBy, NamedTasks, StepNameSource, TaskRuntime};
     use ebb_telemetry::identity::NodeId;
     use ebb_telemetry::money::Usd;
     use ebb_telemetry::step::resource_usage::SchedulerLabels;
@@ -235,8 +248,8 @@ mod tests {
             samples_left_out: 1,
             origin: report.origin,
         };
-        let by = Some(JoinedBy::Tag);
-        let mut runs = vec![seen("r7\nx\u{1b}", by); 12];
+        let named = |named, tasks| NamedTasks { tasks, named };
+        let mut runs = vec![seen("r7\nx\u{1b}", Some(JoinedBy::Tag)); 12];
         runs.push(seen(UNASSIGNED, None));
         let label = ("<b>\u{1b}".to_owned(), "v\n".to_owned());
         let step = TaskLabels {
@@ -260,6 +273,11 @@ mod tests {
                 (StepNameSource::Executables, 7),
             ]
             .into(),
+            named_by_runtime: [
+                (TaskRuntime::Batch, named(2, 2)),
+                (TaskRuntime::Slurm, named(30, 37)),
+            ]
+            .into(),
             runs,
             left_out: 5,
             task_labels: vec![step; 11],
@@ -269,9 +287,10 @@ mod tests {
         let lines = &shown[0].lines;
         insta::assert_snapshot!(lines[0], @"36 of 39 tasks assigned to a run (36 by tag)");
         insta::assert_snapshot!(lines[1], @"32 of 39 tasks have a step name (30 by record, 2 by tag); executables or ids name the others");
-        insta::assert_snapshot!(lines[2], @"r7 x� (pipeline rna): 3 tasks, 1 running, 2 failed, 2 samples, 1.25 s of CPU time, 4 Mar 12:00 to 4 Mar 12:00 UTC");
-        insta::assert_snapshot!(lines[7], @"and 12 more runs");
-        insta::assert_snapshot!(lines[8], @"unassigned: 3 tasks, 1 running, 2 failed, 2 samples, 1.25 s of CPU time, 4 Mar 12:00 to 4 Mar 12:00 UTC");
+        insta::assert_snapshot!(lines[2], @"with a step name: Slurm 30 of 37, Batch 2 of 2");
+        insta::assert_snapshot!(lines[3], @"r7 x� (pipeline rna): 3 tasks, 1 running, 2 failed, 2 samples, 1.25 s of CPU time, 4 Mar 12:00 to 4 Mar 12:00 UTC");
+        insta::assert_snapshot!(lines[8], @"and 12 more runs");
+        insta::assert_snapshot!(lines[9], @"unassigned: 3 tasks, 1 running, 2 failed, 2 samples, 1.25 s of CPU time, 4 Mar 12:00 to 4 Mar 12:00 UTC");
         insta::assert_snapshot!(shown[1].lines[0], @"align on i-1, run r7, trace 4bf9, <b>�=v");
         assert_eq!(shown[1].lines[5], "and 6 more tasks");
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use ebb_cloud::failing::{Failing, Fault};
 use ebb_cloud::fake::{
-    FakeChat, FakeClock, FakeEvents, FakeInventory, FakeMailer, FakeMetrics, FakeObjects,
-    FakePrices, FakeQueue, FakeTopic,
+    FakeChat, FakeClock, FakeEvents, FakeInventory, FakeMailer, FakeMarkets, FakeMetrics,
+    FakeObjects, FakePrices, FakeQueue, FakeTopic,
 };
-use ebb_cloud::ports::PriceSource;
+use ebb_cloud::ports::{MarketSource, PriceSource};
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
 use ebb_lake::{Commits, Lake};
@@ -42,6 +42,9 @@ pub(crate) struct World {
     pub(crate) mailer: FakeMailer,
     /// `None` if no price source is configured.
     pub(crate) prices: Option<FakePrices>,
+    pub(crate) metrics: FakeMetrics,
+    /// `None` if no market source is configured.
+    pub(crate) markets: Option<FakeMarkets>,
     folder: TempDir,
 }
 
@@ -66,6 +69,8 @@ impl World {
             },
             mailer: FakeMailer::default(),
             prices: None,
+            metrics: FakeMetrics::default(),
+            markets: None,
             folder: tempfile::tempdir().expect("a folder"),
             clock,
         }
@@ -124,9 +129,9 @@ impl World {
         let ports = Ports {
             account: Account {
                 inventory: &Failing::new(self.inventory.clone(), fault),
-                metrics: Some(&Failing::new(FakeMetrics::default(), fault)),
+                metrics: Some(&Failing::new(self.metrics.clone(), fault)),
                 bill: None,
-                markets: None,
+                markets: (self.markets.as_ref()).map(|market| market as &dyn MarketSource),
                 prices: self.prices.as_ref().map(|list| list as &dyn PriceSource),
                 regions: &[],
             },

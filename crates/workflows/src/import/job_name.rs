@@ -1,9 +1,10 @@
 //! The names and comments that engines give to Slurm jobs.
 //!
 //! Sources: nextflow `AbstractGridExecutor` (`nf-` and the task's name, in which blanks and
-//! `/:@*?=` are `_`); snakemake-executor-plugin-slurm (the run's UUID as name, rule and wildcards
-//! as comment); Snakemake 7 `--cluster` (`snakejob.RULE.ID.sh`); Cromwell (`cromwell_ID_TASK`);
-//! Toil (`toil_job_N_STEP`).
+//! `/:@*?=` are `_`); `ebb init --engine nextflow` (the comment `nf;PROCESS;TAG;ATTEMPT`);
+//! snakemake-executor-plugin-slurm (the run's UUID as name, rule and wildcards as comment);
+//! Snakemake 7 `--cluster` (`snakejob.RULE.ID.sh`); Cromwell (`cromwell_ID_TASK`); Toil
+//! (`toil_job_N_STEP`).
 
 use ebb_model::advice::step::NameForm;
 use ebb_model::task_record::TaskKey;
@@ -20,6 +21,8 @@ pub(super) struct JobName {
     /// The common property of the attempts of one task; `None` if each job is its own task.
     pub(super) task: Option<String>,
     pub(super) sample: Option<String>,
+    /// The number of the attempt, from 1; `None` if only the accounting can count attempts.
+    pub(super) attempt: Option<u32>,
 }
 
 impl JobName {
@@ -27,7 +30,11 @@ impl JobName {
     /// comment with the rule is missing.
     pub(super) fn of(name: &str, comment: Option<&str>) -> Result<Self, String> {
         if let Some(rest) = name.strip_prefix("nf-") {
-            return Ok(Self::of_nextflow(rest));
+            let named = Self::of_nextflow(rest);
+            return Ok(match comment.and_then(NextflowComment::parse) {
+                Some(comment) => comment.complete(named),
+                None => named,
+            });
         }
         if ends_with_uuid(name) {
             return Self::of_snakemake(name, comment);
@@ -67,7 +74,7 @@ impl JobName {
             form,
             task: Some(name.to_owned()),
             sample: (!is_index).then(|| tag.to_owned()),
-            run: None,
+            ..Self::default()
         }
     }
 
@@ -92,6 +99,7 @@ impl JobName {
             run: Some(name.to_owned()),
             task: comment.map(str::to_owned),
             sample: wildcards.map(str::to_owned),
+            attempt: None,
         })
     }
 
@@ -104,6 +112,40 @@ impl JobName {
             run: Some(run.to_owned()),
             ..Self::default()
         })
+    }
+}
+
+/// The comment `nf;PROCESS;TAG;ATTEMPT`. The tag is empty if the task has none. The
+/// children of an array all have the comment of the first one, so it is empty there, too.
+struct NextflowComment<'a> {
+    process: &'a str,
+    tag: &'a str,
+    attempt: Option<u32>,
+}
+
+impl<'a> NextflowComment<'a> {
+    /// `None` for a comment that has another form.
+    fn parse(comment: &'a str) -> Option<Self> {
+        let (process, rest) = comment.strip_prefix("nf;")?.split_once(';')?;
+        let (tag, attempt) = rest.rsplit_once(';')?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
+        (!process.is_empty() && process.chars().all(is_name)).then(|| Self {
+            process,
+            tag,
+            attempt: attempt.parse().ok().filter(|attempt| *attempt > 0),
+        })
+    }
+
+    /// The name of a job with the exact name of its process. The tag is a sample even if it is a
+    /// number, because an index is not a tag.
+    fn complete(self, named: JobName) -> JobName {
+        JobName {
+            step: self.process.to_owned(),
+            form: NameForm::Exact,
+            sample: Some(self.tag.to_owned()).filter(|tag| !tag.is_empty()),
+            attempt: self.attempt,
+            ..named
+        }
     }
 }
 
@@ -164,13 +206,22 @@ mod tests {
             let text = |value: &Option<String>| value.clone().unwrap_or_default();
             let got = [named.step.clone(), text(&named.run), text(&named.sample)];
             assert_eq!(got, expect, "{name}");
-            let is_nextflow = named.form == NameForm::NextflowJob;
-            assert_eq!(is_nextflow, name.starts_with("nf-"), "{name}");
+            let is_shortened = named.form == NameForm::NextflowJob;
+            let is_exact = comment.is_some_and(|comment| comment.starts_with("nf;A:B;"));
+            assert_eq!(is_shortened, name.starts_with("nf-") && !is_exact, "{name}");
         };
         check("align", None, ["align", "", ""]);
         check("nf-RNASEQ_STAR_(S1)", None, ["RNASEQ_STAR", "", "S1"]);
         check("nf-FASTQC_(12)", None, ["FASTQC", "", ""]);
         check("nf-MULTIQC", None, ["MULTIQC", "", ""]);
+        let task = "nf-A_B_(S1)";
+        check(task, Some("nf;A:B;S1;2"), ["A:B", "", "S1"]);
+        check(task, Some("nf;A:B;12;1"), ["A:B", "", "12"]);
+        // An array, and a task without a tag.
+        check("nf-A_B_(3)", Some("nf;A:B;;1"), ["A:B", "", ""]);
+        for other in ["nf;A", "nf;;S1;1", "nf;A B;S1;1", "A:B;S1;1", "(null)"] {
+            check(task, Some(other), ["A_B", "", "S1"]);
+        }
         check(UUID, Some("rule_bwa_wildcards_A"), ["bwa", UUID, "A"]);
         check(UUID, Some("rule_all"), ["all", UUID, ""]);
         let prefixed = format!("mine_{UUID}");
@@ -186,6 +237,10 @@ mod tests {
         );
         check("cromwell_ab12cd34_Align", None, ["Align", "ab12cd34", ""]);
         check("toil_job_17_sort.cwl", None, ["sort.cwl", "", ""]);
+        let attempt = |comment| JobName::of(task, Some(comment)).map(|named| named.attempt);
+        assert_eq!(attempt("nf;A:B;S1;2"), Ok(Some(2)));
+        assert_eq!(attempt("nf;A:B;S1;x"), Ok(None));
+        assert_eq!(attempt("nf;A:B;S1;0"), Ok(None));
         assert!(JobName::of(UUID, None).is_err());
         assert!(JobName::of(UUID, Some("nightly")).is_err());
     }

@@ -138,6 +138,14 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// A line of a file with this number of columns. The last column may contain the separator.
+    pub(super) fn of_columns(line: u64, text: &'a str, separator: char, columns: usize) -> Self {
+        Self {
+            line,
+            values: text.splitn(columns.max(1), separator).collect(),
+        }
+    }
+
     /// A field; `None` if it is missing or marked as unknown.
     pub(super) fn text(&self, column: Column) -> Option<&'a str> {
         let value = self.values.get(column.index?)?.trim();

@@ -25,6 +25,7 @@ const OUT_OF_MEMORY: i64 = 125;
 /// Reads the output of sacct.
 pub(super) struct Accounting {
     header: String,
+    width: usize,
     columns: SacctColumns,
     open: Option<Job>,
     jobs: u64,
@@ -45,6 +46,7 @@ struct SacctColumns {
     comment: Column,
     state: Column,
     exit_code: Column,
+    restarts: Column,
     elapsed: Column,
     total_cpu: Column,
     max_rss: Column,
@@ -131,6 +133,7 @@ impl Accounting {
             comment: at("Comment"),
             state: at("State"),
             exit_code: at("ExitCode"),
+            restarts: at("Restarts"),
             elapsed: at("Elapsed"),
             total_cpu: at("TotalCPU"),
             max_rss: at("MaxRSS"),
@@ -161,6 +164,7 @@ impl Accounting {
         }
         Ok(Self {
             header: line.to_owned(),
+            width: header.len(),
             columns,
             open: None,
             jobs: 0,
@@ -289,7 +293,7 @@ impl Parser for Accounting {
         if line == self.header {
             return;
         }
-        let row = Row::of(number, line, '|');
+        let row = Row::of_columns(number, line, '|', self.width);
         let id = match row.required(self.columns.job_id) {
             Ok(id) => id,
             Err(bad) => return sink.take(number, Err(bad)),
@@ -451,6 +455,7 @@ impl SacctColumns {
             identity: first_time.map(|at| identity_of(&["sacct", id, at])),
             // Snakemake gives all tasks of an array the wildcards of the first one.
             sample: array_index(id).or(name.sample),
+            attempt: name.attempt.or(self.attempt(row)?),
             submitted,
             started,
             ended: row.get(self.end, slurm_time)?,
@@ -482,6 +487,12 @@ impl SacctColumns {
         let sluid = row.text(self.sluid).and_then(TaskKey::slurm_job);
         let hash = row.text(self.work_dir).and_then(nextflow_hash);
         number.into_iter().chain(sluid).chain(hash).collect()
+    }
+
+    /// The number of the attempt, from 1. Slurm counts restarts, from 0.
+    fn attempt(&self, row: &Row<'_>) -> Result<Option<u32>, BadLine> {
+        let restarts = row.get(self.restarts, whole)?;
+        Ok(restarts.and_then(|count| u32::try_from(count).ok()?.checked_add(1)))
     }
 
     /// `status:signal` as one number, as a shell reports it.
@@ -543,7 +554,8 @@ fn ending(state: &str, exit_status: Option<i64>) -> Option<Ending> {
         state if state.starts_with("OUT_OF_ME") => Ending::Failed(FailureKind::OutOfMemory),
         "TIMEOUT" | "DEADLINE" => Ending::Failed(FailureKind::TimeLimit),
         "NODE_FAIL" | "BOOT_FAIL" | "PREEMPTED" => Ending::Failed(FailureKind::MachineLost),
-        "CANCELLED" | "REVOKED" => Ending::Failed(FailureKind::Cancelled),
+        // An attempt that `sacct -D` shows: a user or a plugin put the job back into the queue.
+        "REQUEUED" | "CANCELLED" | "REVOKED" => Ending::Failed(FailureKind::Cancelled),
         "FAILED" if exit_status == Some(OUT_OF_MEMORY) => Ending::Failed(FailureKind::OutOfMemory),
         "FAILED" => Ending::Failed(FailureKind::of_exit_status(exit_status)),
         _ => return None,

@@ -4,10 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
+use ebb_model::step_profile::failure::FailureKind;
 use ebb_model::task_record::{RecordSource, RecordText, TaskKey, TaskRecord};
+use ebb_telemetry::step::Requested;
 use jiff::{SignedDuration, Timestamp};
 
-use super::record::Record;
+use super::record::{Ending, Record};
 use super::{
     BadLines, Destination, ImportError, Kind, OpenFile, Origin, Parser, Refusal, Source, nextflow,
     sacct, squeue,
@@ -184,6 +186,14 @@ impl TaskNames {
             attempt: record.attempt,
             run: run.or_else(|| text(record.engine_run)),
             pipeline: self.settings.pipeline.clone(),
+            requested: Requested {
+                // The cores of a job on several nodes may differ between them.
+                cores: record.requested.cores.filter(|_| record.nodes <= 1),
+                memory: record.requested.memory,
+            },
+            // A trace contains only the exit status.
+            is_out_of_memory: source == RecordSource::Sacct
+                && record.ending == Ending::Failed(FailureKind::OutOfMemory),
             from,
             until,
         })
@@ -210,6 +220,7 @@ impl Destination for TaskNames {
 #[cfg(test)]
 mod tests {
     use ebb_model::advice::step::NameForm;
+    use ebb_telemetry::units::{Bytes, MilliCores};
     use proptest::prelude::*;
 
     use super::*;
@@ -261,6 +272,54 @@ mod tests {
             )
         });
         told.collect()
+    }
+
+    /// Lines of `sacct -D` of Slurm 22.05.8: a requeued job with a comment that contains the
+    /// separator, and a job on two nodes.
+    #[test]
+    fn each_attempt_of_a_job_has_a_record_with_its_request() {
+        let mut all = names();
+        let text = format!(
+            "JobID|JobIDRaw|State|Elapsed|Start|End|ReqMem|AllocCPUS|NNodes|Restarts|JobName|Comment\n\
+             7|7|REQUEUED|00:00:10|{DAY}|{}|100M|2|1|0|again|A|b|1\n\
+             7.batch|7.batch|CANCELLED|00:00:10|{DAY}|{}||2|1||batch|\n\
+             7|7|COMPLETED|00:00:30|{}|{}|100M|2|1|1|again|A|b|1\n\
+             8|8|COMPLETED|00:00:30|{DAY}|{}|200M|3|2||wide|\n\
+             9|9|OUT_OF_MEMORY|00:00:01|{DAY}|{}|100M|1|1||oom|\n\
+             9.batch|9.batch|OUT_OF_MEMORY|00:00:01|{DAY}|{}||1|1||batch|\n",
+            DAY + 10,
+            DAY + 10,
+            DAY + 130,
+            DAY + 160,
+            DAY + 30,
+            DAY + 1,
+            DAY + 1,
+        );
+        assert_eq!(read(&mut all, &text).first, []);
+        let records = all.finish();
+        assert_eq!(
+            told(&records),
+            [
+                "slurm:7 =again - 130..160",
+                "slurm:8 =wide - 0..30",
+                "slurm:7 =again - 0..10",
+                "slurm:9 =oom - 0..1",
+            ]
+        );
+        let out_of_memory: Vec<_> = records.iter().map(|one| one.is_out_of_memory).collect();
+        assert_eq!(out_of_memory, [false, false, false, true]);
+        let attempts: Vec<_> = records.iter().map(|record| record.attempt).collect();
+        assert_eq!(attempts, [Some(2), None, Some(1), None]);
+        let requests: Vec<_> = records.iter().map(|record| record.requested).collect();
+        let request = |cores: Option<u64>, mib: u64| Requested {
+            cores: cores.map(|cores| MilliCores(cores * 1_000)),
+            memory: Some(Bytes(mib << 20)),
+        };
+        let again = request(Some(2), 100);
+        assert_eq!(
+            requests,
+            [again, request(None, 100), again, request(Some(1), 100)]
+        );
     }
 
     const SACCT: &str = "JobID|JobIDRaw|State|Elapsed|Start|End|WorkDir|JobName|Comment";
@@ -343,12 +402,19 @@ mod tests {
     fn squeue_names_jobs_that_run() {
         let mut all = names();
         let text = format!(
-            "JOBID|STATE|START_TIME|WORK_DIR|NAME|COMMENT\n\
-             7|RUNNING|{DAY}|/home/ana|align|(null)\n\
-             8|PENDING|{DAY}|/home/ana|wait|(null)\n"
+            "JOBID|STATE|START_TIME|WORK_DIR|CPUS|NODES|NAME|COMMENT\n\
+             7|RUNNING|{DAY}|/home/ana|2|1|align|(null)\n\
+             8|PENDING|{DAY}|/home/ana|2|1|wait|(null)\n\
+             9|RUNNING|{DAY}|/home/ana|2|2|wide|A|b|1\n"
         );
         assert_eq!(read(&mut all, &text).first, []);
-        assert_eq!(told(&all.finish()), ["slurm:7 =align - 0..3600"]);
+        let records = all.finish();
+        assert_eq!(
+            told(&records),
+            ["slurm:7 =align - 0..3600", "slurm:9 =wide - 0..3600"]
+        );
+        let cores: Vec<_> = records.iter().map(|one| one.requested.cores).collect();
+        assert_eq!(cores, [Some(MilliCores(2_000)), None]);
     }
 
     #[test]

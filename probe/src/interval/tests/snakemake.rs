@@ -1,6 +1,7 @@
-//! Tests of the names that tasks get from Snakemake.
+//! Tests of the names that tasks get from Snakemake and other engines.
 
 use super::*;
+use crate::kernel::engine_task::EngineTask;
 use crate::kernel::snakemake::{Snakemake, SnakemakeJob};
 
 fn job(rule: &str, sample: &str) -> Option<Snakemake> {
@@ -8,6 +9,7 @@ fn job(rule: &str, sample: &str) -> Option<Snakemake> {
         rule: rule.to_owned(),
         wildcards: vec![("s".to_owned(), sample.to_owned())],
         attempt: Some(1),
+        run: None,
     }))
 }
 
@@ -27,7 +29,7 @@ fn started(process: Process, snakemake: Option<Snakemake>) -> ProcessEvent {
 }
 
 /// The kind, the key and the labels of each task, running or ended.
-fn names(aggregator: &mut IntervalAggregator) -> Vec<String> {
+pub(super) fn names(aggregator: &mut IntervalAggregator) -> Vec<String> {
     let mut steps = aggregator.close(at(60_000), 0, None).running;
     steps.extend(aggregator.take_all_ended());
     let named = steps.iter().map(|step| {
@@ -241,4 +243,65 @@ fn names_beyond_the_limit_are_counted() {
         .filter(|step| step.detail.scheduler_labels.is_none());
     assert_eq!(aggregator.names_left_out(), unnamed.count() as u64);
     assert!(aggregator.names_left_out() > 0);
+}
+
+fn engine_task(step: &str, run: Option<&str>) -> Option<Box<EngineTask>> {
+    Some(Box::new(EngineTask {
+        engine: "toil",
+        step: step.to_owned(),
+        task: None,
+        attempt: None,
+        run: run.map(str::to_owned),
+        pipeline: None,
+    }))
+}
+
+fn begun(process: Process, engine_task: Option<Box<EngineTask>>) -> ProcessEvent {
+    ProcessEvent::Executed {
+        process,
+        maxrss_before: Bytes(0),
+        start: Start {
+            engine_task,
+            ..Start::default()
+        },
+    }
+}
+
+#[test]
+fn a_worker_with_a_name_is_one_task_and_each_command_of_another_worker_is_one() {
+    let mut aggregator = aggregator();
+    let started_by = |pid, parent, program| process(pid, 3_000, parent, ROOT_CGROUP, program);
+    aggregator.event(exec(started_by(80, 1, "leader")));
+    let named = started_by(81, 80, "_toil_worker");
+    aggregator.event(begun(named, engine_task("align", None)));
+    aggregator.event(exec(started_by(82, 81, "bwa")));
+    // A fork of the worker is still the worker.
+    aggregator.event(ProcessEvent::Forked(started_by(83, 81, "_toil_worker")));
+    aggregator.event(exec(started_by(84, 83, "sort")));
+    aggregator.event(exec(started_by(85, 80, "_toil_worker")));
+    aggregator.event(exec(started_by(86, 85, "bwa")));
+    assert_eq!(
+        names(&mut aggregator),
+        ["Tree 80@3", "Tree 81@3 step=align", "Tree 86@3"]
+    );
+}
+
+#[test]
+fn a_task_of_an_engine_names_its_container_and_starts_no_second_task_of_its_run() {
+    let mut aggregator = aggregator();
+    run_in_task(&mut aggregator, 60, 2_000);
+    let shell = process(61, 3_000, 60, TASK_CGROUP, "bash");
+    aggregator.event(begun(shell, engine_task("sort", Some("r1"))));
+    // Airflow starts a second process for the same task.
+    for (pid, parent) in [(70, 1), (71, 70)] {
+        let process = process(pid, 3_000, parent, ROOT_CGROUP, "airflow");
+        aggregator.event(begun(process, engine_task("load", Some("r2"))));
+    }
+    assert_eq!(
+        names(&mut aggregator),
+        [
+            "EcsTask 0123 run=r1 step=sort",
+            "Tree 70@3 run=r2 step=load"
+        ]
+    );
 }

@@ -376,8 +376,7 @@ fn evidence(
         idle_for: window.length(),
         never_active: node.active_until.is_none().then(|| window.length()),
         background_cores: latest
-            .background
-            .cpu
+            .background_cpu
             .and_then(|cpu| cpu.cores_over(latest.length)),
         kept_alive_by,
         seen_by: SeenBy::Probe,

@@ -31,6 +31,7 @@ use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::step_history::by_step::Profiled;
 use crate::step_history::observed_task::SeenRun;
+use crate::step_history::step_name::StepName;
 use crate::{coverage, shell};
 
 /// A step with all its tasks.
@@ -89,7 +90,9 @@ impl<'a> Step<'a> {
         if coverage.is_none() {
             wrong.confidence.reason += NOT_KNOWN;
         }
-        wrong.confidence.reason += runs.iter().map(|run| run.name.note()).max().unwrap_or("");
+        let names = || runs.iter().map(|run| &run.name);
+        wrong.confidence.reason += names().map(StepName::note).max().unwrap_or("");
+        wrong.advice += names().map(StepName::advice).max().unwrap_or("");
         let about = ProblemSubject {
             id: self.name.to_owned(),
             account: run.instance.account.as_ref(),

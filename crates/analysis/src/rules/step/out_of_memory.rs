@@ -23,7 +23,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
     let from = facts.now.checked_sub(within).ok()?;
     let is_recent = |run: &&SeenRun<'_>| run.step.observed_at >= from;
     let recent: Vec<&SeenRun<'_>> = step.profiled.runs.iter().filter(is_recent).collect();
-    let killed = |run: &&&SeenRun<'_>| run.step.usage.end == StepEnd::OutOfMemory;
+    let killed = |run: &&&SeenRun<'_>| run.end() == StepEnd::OutOfMemory;
     let kills: Vec<&SeenRun<'_>> = recent.iter().filter(killed).copied().collect();
     let newest = kills.iter().max_by_key(|run| run.step.observed_at).copied();
     // A later successful task with more memory shows that the problem is fixed.

@@ -310,13 +310,14 @@ fn found(
         remedy: Remedy {
             action: Action::Rightsize,
             advice: format!(
-                "Request {} vCPU and {} instead.",
+                "Request {} vCPU and {} instead.{}",
                 sized
                     .cores
                     .map_or_else(|| "the same".to_owned(), |cores| cores.to_string()),
                 sized
                     .memory
                     .map_or_else(|| "the same memory".to_owned(), |m| m.to_string()),
+                run.name.advice(),
             ),
             command: Some(format!("ebb tune {}", shell::operand(name))),
         },

@@ -1,0 +1,325 @@
+//! A real Slurm cluster of one node in a temporary folder, with or without its accounting: munge,
+//! slurmctld, slurmd, and for the accounting slurmdbd with MariaDB. All ports are on 127.0.0.1.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use ebb_test_support::skip;
+use tempfile::TempDir;
+
+/// A few jobs take seconds; a busy machine takes longer.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Programs of Debian's packages slurmctld, slurmd, slurm-client and munge.
+const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "sbatch", "squeue"];
+
+/// Programs of Debian's packages slurmdbd and mariadb-server, and of slurm-client.
+const ACCOUNTING_PROGRAMS: [&str; 4] = ["slurmdbd", "mariadbd", "mariadb-install-db", "sacct"];
+
+/// Whether the cluster stores what jobs used, so that `sacct` shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accounting {
+    None,
+    Slurmdbd,
+}
+
+/// Held by the test that runs: a probe observes the whole machine, and clusters share cgroups.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The number of clusters of this process.
+static CLUSTERS: AtomicU32 = AtomicU32::new(0);
+
+/// Waits for the turn of the test. Skips it on a machine that cannot run the cluster.
+pub(crate) fn take_turn(accounting: Accounting) -> MutexGuard<'static, ()> {
+    check_machine(accounting);
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn check_machine(accounting: Accounting) {
+    if !rustix::process::geteuid().is_root() {
+        skip("not root");
+    }
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        skip("this kernel has no type information (/sys/kernel/btf/vmlinux)");
+    }
+    if !Path::new("/sys/fs/cgroup/freezer").exists() {
+        skip("no cgroup v1; with cgroup v2 Slurm needs systemd");
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path)
+        .chain(["/usr/sbin".into()])
+        .collect();
+    let more = match accounting {
+        Accounting::None => &[][..],
+        Accounting::Slurmdbd => &ACCOUNTING_PROGRAMS,
+    };
+    for name in PROGRAMS.iter().chain(more) {
+        if !folders.iter().any(|folder| folder.join(name).exists()) {
+            skip(format_args!("no {name}; scripts/setup test installs it"));
+        }
+    }
+}
+
+/// A program that ends with its test.
+pub(crate) struct Running(Child);
+
+impl Running {
+    pub(crate) fn start(command: &mut Command, log: &Path) -> Self {
+        let log = fs::File::create(log).expect("a log");
+        let errors = log.try_clone().expect("a log");
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors)
+            .spawn();
+        Self(child.expect("it starts"))
+    }
+
+    pub(crate) fn stop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let end = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < end {
+            match self.0.try_wait() {
+                Ok(None) => sleep(Duration::from_millis(50)),
+                _ => return,
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(crate) fn wait_for(what: &str, mut is_done: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_done() {
+        assert!(Instant::now() < end, "{what} took more than {PATIENCE:?}");
+        sleep(Duration::from_millis(200));
+    }
+}
+
+/// A Slurm cluster of this machine. It ends with its fields: first the daemons, then the folder.
+pub(crate) struct Cluster {
+    daemons: Vec<Running>,
+    folder: TempDir,
+}
+
+impl Cluster {
+    /// Starts a cluster with further lines of `slurm.conf`.
+    pub(crate) fn start(accounting: Accounting, more: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut cluster = Self {
+            daemons: Vec::new(),
+            folder,
+        };
+        for name in ["state", "spool"] {
+            fs::create_dir(cluster.path().join(name)).expect("a folder");
+        }
+        write_key(cluster.path());
+        let database_port = free_port();
+        let mut lines = more.to_owned();
+        lines.push_str(&match accounting {
+            Accounting::None => "JobAcctGatherType=jobacct_gather/none\n".to_owned(),
+            Accounting::Slurmdbd => accounting_lines(cluster.path(), database_port),
+        });
+        write_configuration(cluster.path(), &lines);
+        cluster.start_munge();
+        if accounting == Accounting::Slurmdbd {
+            cluster.start_accounting(database_port);
+        }
+        for name in ["slurmctld", "slurmd"] {
+            cluster.start_daemon(name);
+        }
+        let end = Instant::now() + Duration::from_secs(20);
+        while !cluster.ask("sinfo", &["-h", "-o", "%t"]).contains("idle") {
+            if Instant::now() > end {
+                skip(format_args!(
+                    "slurmd does not start here: {}",
+                    cluster.log("slurmd")
+                ));
+            }
+            sleep(Duration::from_millis(200));
+        }
+        cluster
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn log(&self, name: &str) -> String {
+        fs::read_to_string(self.path().join(format!("{name}.out"))).unwrap_or_default()
+    }
+
+    /// Daemons stop in the reverse of the order in which they start.
+    fn run(&mut self, name: &str, command: &mut Command) {
+        let log = self.path().join(format!("{name}.out"));
+        self.daemons.insert(0, Running::start(command, &log));
+    }
+
+    /// A program that uses the clients of this cluster.
+    pub(crate) fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(name);
+        command
+            .env("SLURM_CONF", self.path().join("slurm.conf"))
+            .env("SLURM_TIME_FORMAT", "%s")
+            // The MariaDB client of slurmdbd connects to this socket.
+            .env("MYSQL_UNIX_PORT", self.path().join("db.socket"));
+        command
+    }
+
+    fn start_daemon(&mut self, name: &str) {
+        let mut command = self.command(&format!("/usr/sbin/{name}"));
+        self.run(name, command.arg("-D"));
+    }
+
+    fn start_munge(&mut self) {
+        let at = self.path().to_owned();
+        let mut munged = Command::new("/usr/sbin/munged");
+        munged.args(["--foreground", "--force"]);
+        for (option, file) in [
+            ("--key-file", "munge.key"),
+            ("--socket", "munge.socket"),
+            ("--pid-file", "munge.pid"),
+            ("--log-file", "munge.log"),
+            ("--seed-file", "munge.seed"),
+        ] {
+            munged.arg(format!("{option}={}", at.join(file).display()));
+        }
+        self.run("munged", &mut munged);
+        wait_for("munge", || at.join("munge.socket").exists());
+    }
+
+    /// MariaDB without a port, and slurmdbd.
+    fn start_accounting(&mut self, port: u16) {
+        let at = self.path().to_owned();
+        let data = format!("--datadir={}", at.join("db").display());
+        let installed = Command::new("mariadb-install-db")
+            .args(["--no-defaults", "--skip-test-db", "--user=root", &data])
+            .arg("--auth-root-authentication-method=normal")
+            .output()
+            .expect("it starts");
+        let errors = String::from_utf8_lossy(&installed.stderr);
+        assert!(installed.status.success(), "{errors}");
+        let mut database = Command::new("mariadbd");
+        database
+            .args(["--no-defaults", "--user=root", "--skip-networking", &data])
+            .args(["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M"])
+            .arg("--innodb-flush-log-at-trx-commit=0")
+            .arg(format!("--socket={}", at.join("db.socket").display()))
+            .arg(format!("--pid-file={}", at.join("db.pid").display()));
+        self.run("mariadbd", &mut database);
+        wait_for("MariaDB", || at.join("db.socket").exists());
+        let (host, d) = (host_name(), at.display());
+        let text = format!(
+            "AuthType=auth/munge\nAuthInfo=socket={d}/munge.socket\nDbdHost={host}\n\
+             DbdAddr=127.0.0.1\nDbdPort={port}\nSlurmUser=root\nStorageHost=localhost\n\
+             StorageType=accounting_storage/mysql\nStorageUser=root\nStorageLoc=slurm\n\
+             PidFile={d}/slurmdbd.pid\n"
+        );
+        let file = at.join("slurmdbd.conf");
+        fs::write(&file, text).expect("a file");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("a file");
+        self.start_daemon("slurmdbd");
+        wait_for("slurmdbd", || {
+            let asked = self
+                .command("sacctmgr")
+                .args(["-n", "show", "cluster"])
+                .output();
+            asked.expect("it starts").status.success()
+        });
+    }
+
+    /// The output of a client of Slurm.
+    pub(crate) fn ask(&self, name: &str, arguments: &[&str]) -> String {
+        let output = self.command(name).args(arguments).output();
+        String::from_utf8(output.expect("it starts").stdout).expect("UTF-8")
+    }
+
+    /// Submits a script from a folder; returns the id of the job.
+    pub(crate) fn submit(
+        &self,
+        name: &str,
+        more: &[&str],
+        (folder, script): (&Path, &str),
+    ) -> String {
+        let file = folder.join("job.sh");
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a script");
+        let file = file.display().to_string();
+        let folder = folder.display().to_string();
+        let mut line = vec!["--parsable", "--mem=100", "-o", "/dev/null"];
+        line.extend(["-D", &folder, "-J", name]);
+        line.extend(more);
+        line.push(&file);
+        let id = self.ask("sbatch", &line).trim().to_owned();
+        assert!(!id.is_empty(), "sbatch accepted the job {name}");
+        id
+    }
+}
+
+/// A port that is free now.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+fn host_name() -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    host.trim().to_owned()
+}
+
+fn write_key(at: &Path) {
+    let mut key = [0; 64];
+    for (n, byte) in key.iter_mut().enumerate() {
+        *byte = u8::try_from(n).unwrap_or(0) ^ 0x5a;
+    }
+    let key_file = at.join("munge.key");
+    fs::write(&key_file, key).expect("a key");
+    fs::set_permissions(&key_file, fs::Permissions::from_mode(0o600)).expect("a key");
+    fs::set_permissions(at, fs::Permissions::from_mode(0o755)).expect("a folder");
+}
+
+fn accounting_lines(at: &Path, port: u16) -> String {
+    let d = at.display();
+    format!(
+        "JobAcctGatherType=jobacct_gather/cgroup\nJobAcctGatherFrequency=1\n\
+         AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=127.0.0.1\n\
+         AccountingStoragePort={port}\nAccountingStoragePass={d}/munge.socket\n\
+         AccountingStoreFlags=job_comment\n"
+    )
+}
+
+fn write_configuration(at: &Path, more: &str) {
+    let host = host_name();
+    // Cgroups of another cluster of this machine have other job ids.
+    let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
+    let first_job = 1_000_000 + std::process::id() % 100_000 * 100 + number * 50;
+    let (d, control, node) = (at.display(), free_port(), free_port());
+    let mut text = format!(
+        "ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nSlurmdUser=root\n\
+         SlurmctldPort={control}\nSlurmdPort={node}\nAuthType=auth/munge\n\
+         AuthInfo=socket={d}/munge.socket\nFirstJobId={first_job}\nStateSaveLocation={d}/state\n\
+         SlurmdSpoolDir={d}/spool\nSlurmctldPidFile={d}/slurmctld.pid\n\
+         SlurmdPidFile={d}/slurmd.pid\nProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup\n\
+         SelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\nReturnToService=2\n\
+         NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=1000\n\
+         PartitionName=main Nodes={host} Default=YES MaxTime=10 State=UP\n"
+    );
+    text.push_str(more);
+    fs::write(at.join("slurm.conf"), text).expect("a file");
+    let cgroup = "CgroupAutomount=no\nConstrainCores=yes\nConstrainRAMSpace=yes\n";
+    fs::write(at.join("cgroup.conf"), cgroup).expect("a file");
+}
