@@ -111,8 +111,8 @@ process.clusterOptions = {
 fn trace_comment(executor: Executor) -> &'static str {
     match executor {
         Executor::Local => {
-            "// The trace names tasks by the hash of their work folder. Tasks in containers are not in a\n\
-             // process tree of Nextflow: set task_headers = true in the configuration of the probe.\n"
+            "// The trace names tasks by the hash of their work folder, also in containers of Docker and Podman.\n\
+             // After the run: ebb names push TRACE --lake URL\n"
         }
         Executor::Slurm => {
             "// The trace completes the names by the work folder of the job.\n\
