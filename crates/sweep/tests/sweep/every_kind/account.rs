@@ -244,6 +244,7 @@ fn markets() -> FakeMarkets {
         per_hour: UsdPerHour::from_micros(60_000),
         as_of: Some(at(HOURS)),
         taken_back_ppm: None,
+        taken_back_above_ppm: None,
         own: None,
     };
     let markets = Markets {
