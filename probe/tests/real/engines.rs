@@ -12,6 +12,7 @@ use ebb_test_support::skip;
 use tempfile::TempDir;
 
 use crate::SECOND;
+use crate::containers::RUNTIME;
 use crate::machine::{Task, needs_ebpf};
 use crate::probe::Sink;
 use crate::snakemake::{installed, label, run, start_probe};
@@ -193,23 +194,6 @@ task ebb_merge {
   output { Int count = read_int(stdout()) }
   runtime { docker: "ebb-test:1" }
 }
-"#;
-
-/// An OCI runtime that leaves out the limits that need `CAP_SYS_RESOURCE`, which a test machine may
-/// not have.
-const RUNTIME: &str = r#"#!/usr/bin/env python3
-import json, os, sys
-arguments = sys.argv[1:]
-for flag in ("-b", "--bundle"):
-    if flag in arguments:
-        path = os.path.join(arguments[arguments.index(flag) + 1], "config.json")
-        with open(path) as file:
-            config = json.load(file)
-        for name in ("rlimits", "oomScoreAdj"):
-            config["process"].pop(name, None)
-        with open(path, "w") as file:
-            json.dump(config, file)
-os.execvp("runc", ["runc", *arguments])
 "#;
 
 /// A program `pod` that runs Podman with its data in `folder`, and the image `ebb-test:1` of a static
