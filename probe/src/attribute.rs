@@ -74,9 +74,9 @@ pub struct Facts<'a> {
 /// Classifies a process.
 ///
 /// The first of these decides: a cgroup that a rule or a container runtime names; the start of a
-/// Nextflow task, of a Snakemake job or of a task of another engine; the task of the parent. For a process outside all tasks,
-/// the rules for its program decide. A program without a rule becomes the root of a new process
-/// tree.
+/// Nextflow task, of a Snakemake job or of a task of another engine; the task of the parent. For a
+/// process outside all tasks, the rules for its program decide. A program without a rule becomes the
+/// root of a new process tree.
 pub fn classify(facts: &Facts<'_>, rules: &Rules) -> Placement {
     if facts.kind == TaskKind::Kernel || facts.key.pid == 1 {
         return Placement::Background(Children::Classified);

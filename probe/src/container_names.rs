@@ -139,21 +139,12 @@ pub(crate) struct NamedContainer {
     pub(crate) labels: Option<SchedulerLabels>,
 }
 
-/// A name, image or value of a label as a label of the task can contain it; `None` if it is empty,
-/// too long or contains a control character.
-fn plain(text: &str) -> Option<String> {
-    let is_plain = !text.is_empty()
-        && text.len() <= SchedulerLabels::MAX_VALUE_BYTES
-        && !text.chars().any(char::is_control);
-    is_plain.then(|| text.to_owned())
-}
-
 /// The labels that are sent, from all labels of a container.
 fn sent_labels(all: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let own = SENT_LABELS.iter().map(|key| (*key, *key));
     let all = own
         .chain([(PROCESS_LABEL, "step")])
-        .filter_map(|(from, to)| Some((to.to_owned(), plain(all.get(from)?)?)));
+        .filter_map(|(from, to)| Some((to.to_owned(), SchedulerLabels::value(all.get(from)?)?)));
     all.collect()
 }
 

@@ -75,6 +75,11 @@ impl Comm {
         Self(bytes)
     }
 
+    /// Whether the name begins with this text.
+    pub(crate) fn starts_with(&self, text: &str) -> bool {
+        self.0.starts_with(text.as_bytes())
+    }
+
     /// From the bytes of the kernel.
     pub(crate) const fn from_kernel(bytes: [u8; 16]) -> Self {
         Self(bytes)

@@ -182,16 +182,21 @@ impl Rules {
         !self.mask.iter().any(is_masked)
     }
 
+    /// The name, or a replacement if it must not leave the node.
+    pub fn shown<'a>(&self, name: &'a str) -> &'a str {
+        match self.show(name) {
+            true => name,
+            false => MASKED,
+        }
+    }
+
     /// The path with each masked folder or file name replaced.
     pub fn shown_path(&self, path: &str) -> String {
-        let part = |part| match self.show(part) {
-            true => part,
-            false => MASKED,
+        let part = |name| match name {
+            "" => name,
+            name => self.shown(name),
         };
-        let parts: Vec<&str> = path
-            .split('/')
-            .map(|name| if name.is_empty() { name } else { part(name) })
-            .collect();
+        let parts: Vec<&str> = path.split('/').map(part).collect();
         parts.join("/")
     }
 

@@ -106,10 +106,14 @@ const LONGEST_UNSAMPLED: Duration = Duration::from_secs(60);
 /// ones.
 const LEAST_KNOWN_PERCENT: usize = 95;
 
+/// The share of a measured peak of busy cores that may be an error, in percent.
+const MEASUREMENT_ERROR_PERCENT: u64 = 3;
+
 /// The needs of a step.
 ///
-/// Cores follow from the largest parallelism, rounded up to whole cores. If only averages are
-/// known, they follow from [`cores::from_averages`].
+/// Cores follow from the largest parallelism, rounded up to whole cores. An excess within the error
+/// of the measurement does not count. If only averages are known, they follow from
+/// [`cores::from_averages`].
 ///
 /// Memory follows from the models of [`memory`] if there are at least
 /// [`SizingPolicy::confident_samples`] tasks. With fewer tasks it follows from the largest peak
@@ -337,8 +341,11 @@ fn with_headroom(peak: Bytes, policy: &SizingPolicy) -> Bytes {
     in_steps((u128::from(peak.0) * parts).div_ceil(1_000_000))
 }
 
+/// Whole cores for a measured peak. A thread that computes all the time can show slightly more than
+/// one core, because its CPU time is read some milliseconds after the start of a window.
 fn whole(cores: MilliCores) -> MilliCores {
-    MilliCores::cores(cores.0.div_ceil(1000).max(1))
+    let certain = cores.0 - cores.0 / 100 * MEASUREMENT_ERROR_PERCENT;
+    MilliCores::cores(certain.div_ceil(1000).max(1))
 }
 
 #[cfg(test)]
@@ -395,6 +402,9 @@ mod tests {
         one_smaller[0] = sample(Some(900), Some(3_900));
         check(&one_smaller, 3, 5_632);
         check(&of(Some(0), Some(0)), 1, 512);
+        // A busy thread, with the error of its measurement.
+        check(&of(Some(1_025), Some(4_000)), 1, 5_632);
+        check(&of(Some(1_050), Some(4_000)), 2, 5_632);
         check(&of(Some(20_000), Some(60_000)), 16, 32 << 10);
         check(&of(None, Some(4_000)), 16, 5_632);
         let mut one_unknown = of(Some(2_100), Some(4_000));

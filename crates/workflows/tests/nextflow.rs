@@ -133,12 +133,12 @@ fn batch_job(id: &str, name: &str, tags: &[(&str, &str)]) -> Job {
 
 /// The facts of a sweep.
 #[derive(Default)]
-struct Known {
+struct SweepFacts {
     records: Vec<TaskRecord>,
     inventory: Inventory,
 }
 
-impl Known {
+impl SweepFacts {
     /// Reads the files as `ebb names push` does.
     fn push(mut self, files: &[String]) -> Self {
         let mut names = TaskNames::new(NameSettings {
@@ -199,8 +199,8 @@ impl Known {
     }
 }
 
-fn pushed(files: &[String]) -> Known {
-    Known::default().push(files)
+fn pushed(files: &[String]) -> SweepFacts {
+    SweepFacts::default().push(files)
 }
 
 const RECORD: StepNameSource = StepNameSource::Record;
@@ -210,7 +210,7 @@ fn local_tasks_join_the_trace_by_their_hash() {
     let key = format!("{}/{}", &HASH[..2], &HASH[2..]);
     let local = || task(StepKind::NextflowTask, &key, &key[..9]);
     pushed(&[trace(ALIGN, "4711")]).check(local(), "RNA:ALIGN", RECORD);
-    Known::default().check_unnamed(local());
+    SweepFacts::default().check_unnamed(local());
     let other = trace_with_hash(ALIGN, "4711", "ab/000000");
     pushed(&[other]).check_unnamed(local());
 }
@@ -294,7 +294,7 @@ fn jobs_of_batch_are_named_by_tag_trace_or_a_known_process() {
     assert_eq!(name, "RNAALIGN_S1R1");
     let job = |tags: &[(&str, &str)]| batch_job(UUID, &name, tags);
     let tags = [("nf_process", "RNA:ALIGN")];
-    let tagged = Known::default().jobs([job(&tags)]);
+    let tagged = SweepFacts::default().jobs([job(&tags)]);
     tagged.check(container(), "RNA:ALIGN", StepNameSource::Tag);
     // With Fusion as well, the id of the job is in the trace.
     let traced = pushed(&[trace(ALIGN, UUID)]).jobs([job(&[])]);
@@ -302,7 +302,9 @@ fn jobs_of_batch_are_named_by_tag_trace_or_a_known_process() {
     let by_hash = pushed(&[trace(ALIGN, "-")]).jobs([job(&[("nf_hash", HASH)])]);
     by_hash.check(container(), "RNA:ALIGN", RECORD);
     // Nothing is known: the job definition only names the image.
-    Known::default().jobs([job(&[])]).check_unnamed(container());
+    SweepFacts::default()
+        .jobs([job(&[])])
+        .check_unnamed(container());
 
     // The name without separators, and with the prefix of Seqera Platform.
     let other = |process: &str, n: u32| {
@@ -312,10 +314,10 @@ fn jobs_of_batch_are_named_by_tag_trace_or_a_known_process() {
     };
     let prefixed = || batch_job(UUID, &format!("tw-1a2B3c-{name}"), &[]);
     for job in [job(&[]), prefixed()] {
-        let known = Known::default().jobs([job.clone(), other("RNA:ALIGN", 1)]);
+        let known = SweepFacts::default().jobs([job.clone(), other("RNA:ALIGN", 1)]);
         known.check(container(), "RNA:ALIGN", StepNameSource::JobName);
         let both = [job, other("RNA:ALIGN", 1), other("RNAALIGN", 2)];
-        Known::default().jobs(both).check_unnamed(container());
+        SweepFacts::default().jobs(both).check_unnamed(container());
     }
 }
 
@@ -347,7 +349,7 @@ fn pods_join_the_trace_by_the_hash_in_their_names() {
     ] {
         let task = || task(StepKind::Pod, "7f1c2d3e-0000-4abc-8def-0123456789ab", &pod);
         pushed(&[trace(ALIGN, &pod)]).check(task(), "RNA:ALIGN", RECORD);
-        Known::default().check_unnamed(task());
+        SweepFacts::default().check_unnamed(task());
     }
 }
 

@@ -5,7 +5,7 @@ use ebb_telemetry::step::{RunName, StepId, StepKind};
 use super::{Facts, Parent, Placement, Step, tree, tree_key};
 use crate::kernel::WorkFolder;
 use crate::kernel::snakemake::Snakemake;
-use crate::label_rules::{Children, MASKED, Rules};
+use crate::label_rules::{Children, Rules};
 
 /// Nextflow displays a task as two digits and six more digits of the hash of its work directory.
 /// Its local executor starts tasks from the single JVM of the run.
@@ -84,12 +84,8 @@ pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Step> {
 pub(super) fn engine_task(facts: &Facts<'_>, rules: &Rules) -> Option<Step> {
     let task = facts.engine_task?;
     let is_in_run = matches!(facts.inherited, Some(Placement::Step(step)) if step.run.is_some());
-    let shown = |name: &str| match rules.show(name) {
-        true => name.to_owned(),
-        false => MASKED.to_owned(),
-    };
     (is_outside_jobs(facts) && !is_in_run).then(|| Step {
-        run: task.shown_run(shown).map(|run| RunName {
+        run: task.shown_run(|name| rules.show(name)).map(|run| RunName {
             launcher: task.engine.to_owned(),
             key: run.to_owned(),
             pipeline: None,
@@ -111,8 +107,8 @@ fn is_outside_jobs(facts: &Facts<'_>) -> bool {
 }
 
 /// A command of a CWL step. cwltool starts it from the single process of the run, and Toil from a
-/// worker, of which a run has several. Helper processes that evaluate expressions are not tasks. The cgroup identifies commands
-/// in a container.
+/// worker, of which a run has several. Helper processes that evaluate expressions are not tasks. The
+/// cgroup identifies commands in a container.
 ///
 /// Source: `cwltool.job._job_popen`, and `toil.cwl.cwltoil.CWLJob`, which calls it.
 pub(super) fn cwl_job(facts: &Facts<'_>, rules: &Rules) -> Option<Step> {

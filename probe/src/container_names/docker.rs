@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use ebb_telemetry::step::SchedulerLabels;
 use serde::Deserialize;
 
-use super::{ContainerDescription, Runtime, is_container_id, plain, sent_labels};
+use super::{ContainerDescription, Runtime, is_container_id, sent_labels};
 
 /// Maximum number of containers in one request. The ids are in the address of the request, which
 /// may have some kilobytes.
@@ -55,10 +56,12 @@ fn describe(container: &Container) -> ContainerDescription {
     // A name begins with `/`. A name with a second one is that of a link from another container.
     let names = container.names.iter().flatten();
     let own = names.filter_map(|name| name.strip_prefix('/'));
-    let name = own.filter(|name| !name.contains('/')).find_map(plain);
+    let name = own
+        .filter(|name| !name.contains('/'))
+        .find_map(SchedulerLabels::value);
     ContainerDescription {
         name,
-        image: container.image.as_deref().and_then(plain),
+        image: container.image.as_deref().and_then(SchedulerLabels::value),
         labels: container
             .labels
             .as_ref()

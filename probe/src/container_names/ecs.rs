@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use ebb_telemetry::step::SchedulerLabels;
 use serde::Deserialize;
 
-use super::{ContainerDescription, Runtime, plain};
+use super::{ContainerDescription, Runtime};
 
 /// The path of the request.
 pub const REQUEST: &str = "/v1/tasks";
@@ -37,7 +38,7 @@ pub fn parse(response: &[u8]) -> Result<HashMap<String, ContainerDescription>, s
     let described = tasks.filter_map(|task| {
         let (_, id) = task.arn.rsplit_once('/')?;
         let description = ContainerDescription {
-            name: task.family.as_deref().and_then(plain),
+            name: task.family.as_deref().and_then(SchedulerLabels::value),
             ..ContainerDescription::reported_by(Runtime::Ecs)
         };
         Some((id.to_owned(), description))

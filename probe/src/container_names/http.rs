@@ -128,7 +128,9 @@ fn request(address: &Address, path: &str) -> io::Result<Vec<u8>> {
 
 /// With HTTP 1.0, the end of the response is the end of the connection.
 fn write_request(stream: &mut impl Write, path: &str) -> io::Result<()> {
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    // One write, because `write!` sends each part of the text on its own.
+    let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes())
 }
 
 /// The body of a response.

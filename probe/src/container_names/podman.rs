@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
+use ebb_telemetry::step::SchedulerLabels;
 use serde::Deserialize;
 
-use super::{ContainerDescription, Runtime, is_container_id, plain};
+use super::{ContainerDescription, Runtime, is_container_id};
 
 /// The program that monitors a container. It is the parent of the first process of the container.
 pub const MONITOR: &str = "conmon";
@@ -23,7 +24,7 @@ pub fn name_in_monitor(arguments: &[u8], id: &str) -> Option<String> {
             b"-c" | b"--cid" => is_of_container = arguments.next() == Some(id.as_bytes()),
             b"-n" | b"--name" => {
                 let name = str::from_utf8(arguments.next()?).ok()?;
-                return plain(name).filter(|_| is_of_container);
+                return SchedulerLabels::value(name).filter(|_| is_of_container);
             }
             _ => {}
         }
@@ -76,8 +77,8 @@ fn describe(container: &Stored) -> ContainerDescription {
             .names
             .iter()
             .flatten()
-            .find_map(|name| plain(name)),
-        image: image.as_deref().and_then(plain),
+            .find_map(|name| SchedulerLabels::value(name)),
+        image: image.as_deref().and_then(SchedulerLabels::value),
         ..ContainerDescription::reported_by(Runtime::Podman)
     }
 }

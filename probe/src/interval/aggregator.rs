@@ -325,7 +325,7 @@ impl IntervalAggregator {
     /// Source: runc, `libcontainer/nsenter/nsexec.c`, which names them `runc:[0:PARENT]`,
     /// `runc:[1:CHILD]` and `runc:[2:INIT]`.
     fn pass_on_root(&mut self, ended: &Process) {
-        if !ended.comm.to_string().starts_with("runc:[") {
+        if !ended.comm.starts_with("runc:[") {
             return;
         }
         let Some(entry) = self.processes.exact(ended.key).copied() else {

@@ -122,7 +122,7 @@ impl IntervalAggregator {
         let parent = parent.and_then(|parent| match parent.engine_role {
             EngineRole::Workflow => Some((parent.key, PROGRAM.to_owned())),
             EngineRole::Job | EngineRole::Other => Some((parent.key, parent.program.to_string())),
-            // What it starts is part of its task.
+            // A process that it starts is part of its task.
             EngineRole::Task => None,
         });
         let facts = Facts {

@@ -11,7 +11,6 @@ use crate::kernel::engine_task::{EngineTask, TITLES};
 use crate::kernel::snakemake::Snakemake;
 use crate::kernel::{Comm, Process, ProcessKey, Start, TaskSample};
 use crate::label::{MAX_BYTES_IN_ALL, Refusal, Requester, TaskLabels, bytes_of, merge};
-use crate::label_rules::MASKED;
 
 /// The name of a task from the arguments of an engine.
 #[derive(Debug)]
@@ -127,10 +126,11 @@ impl IntervalAggregator {
         let Some(ProcessOwner::Step(number)) = owner else {
             return;
         };
+        let shown = |name: &str| self.rules.shown(name).to_owned();
         let labels = match (&start.snakemake, &start.engine_task) {
-            (Some(Snakemake::Job(job)), _) => Some(job.labels(|name| self.shown(name))),
+            (Some(Snakemake::Job(job)), _) => Some(job.labels(shown)),
             (Some(Snakemake::Delegation), _) => return,
-            (None, Some(task)) => Some(task.labels(|name| self.shown(name))),
+            (None, Some(task)) => Some(task.labels(shown)),
             _ => None,
         };
         let labels = labels.and_then(|labels| self.fit_labels(number, labels));
@@ -156,7 +156,7 @@ impl IntervalAggregator {
     }
 
     /// Names the task of a process after the script of Nextflow that the process runs. A Slurm job can
-    /// run a whole workflow, so that no script alone names it.
+    /// run a whole workflow. Then none of its scripts names the job.
     pub(super) fn name_nextflow_task(&mut self, process: &Process, start: &Start) {
         let Some(header) = &start.task_header else {
             return;
@@ -165,7 +165,7 @@ impl IntervalAggregator {
         let Some(ProcessOwner::Step(number)) = owner else {
             return;
         };
-        let labels = header.labels(|name| self.shown(name));
+        let labels = header.labels(|name| self.rules.shown(name).to_owned());
         let before = self.steps.get(number).map(|step| &step.header);
         let name = match before {
             Some(HeaderName::Unread) => match self.fit_labels(number, labels) {
@@ -177,13 +177,6 @@ impl IntervalAggregator {
         };
         if let Some(step) = self.steps.get_mut(number) {
             step.header = name;
-        }
-    }
-
-    fn shown(&self, name: &str) -> String {
-        match self.rules.show(name) {
-            true => name.to_owned(),
-            false => MASKED.to_owned(),
         }
     }
 }

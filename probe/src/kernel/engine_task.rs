@@ -149,11 +149,11 @@ fn command(form: &CommandForm, words: &[&str]) -> Option<EngineTask> {
             CommandWord::Is(name) if at == 0 && base(word) == *name => {}
             CommandWord::Is(name) if at > 0 && word == *name => {}
             CommandWord::Is(_) => return None,
-            CommandWord::Step => task.step = name(word)?,
-            CommandWord::Pipeline => task.pipeline = Some(name(word)?),
+            CommandWord::Step => task.step = SchedulerLabels::value(word)?,
+            CommandWord::Pipeline => task.pipeline = Some(SchedulerLabels::value(word)?),
             CommandWord::Run => {
                 let pipeline = task.pipeline.as_deref().unwrap_or_default();
-                task.run = name(&format!("{pipeline} {word}"));
+                task.run = SchedulerLabels::value(&format!("{pipeline} {word}"));
             }
         }
     }
@@ -188,11 +188,11 @@ fn cromwell(script: &str) -> Option<EngineTask> {
             break;
         };
         if step.is_none() {
-            step = Some(name(called)?);
+            step = Some(SchedulerLabels::value(called)?);
             attempt = tried.or(Some(1));
         }
         shard = shard.or(part);
-        (run, pipeline) = (Some(id.to_owned()), name(workflow));
+        (run, pipeline) = (Some(id.to_owned()), SchedulerLabels::value(workflow));
     }
     Some(EngineTask {
         engine: "cromwell",
@@ -230,13 +230,15 @@ pub fn miniwdl(folder: &Path) -> Option<EngineTask> {
     let run = run.filter(|folder| workflow_of_miniwdl(folder).is_some());
     Some(EngineTask {
         engine: "miniwdl",
-        step: name(step.unwrap_or(called))?,
+        step: SchedulerLabels::value(step.unwrap_or(called))?,
         task: part
             .filter(|part| is_number(part))
             .map(|part| format!("part={part}")),
         attempt: Some(attempt.parse().ok()?),
-        pipeline: run.and_then(workflow_of_miniwdl).and_then(name),
-        run: run.and_then(name),
+        pipeline: run
+            .and_then(workflow_of_miniwdl)
+            .and_then(SchedulerLabels::value),
+        run: run.and_then(SchedulerLabels::value),
     })
 }
 
@@ -269,12 +271,6 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.len() <= 9 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The text, if it can be a name: not empty, without control characters, as long as a label may be.
-fn name(text: &str) -> Option<String> {
-    let fits = !text.is_empty() && text.len() <= SchedulerLabels::MAX_VALUE_BYTES;
-    (fits && !text.chars().any(char::is_control)).then(|| text.to_owned())
-}
-
 impl EngineTask {
     /// The labels of the task. `shown` returns a name as it may leave the node.
     pub fn labels(&self, shown: impl Fn(&str) -> String) -> SchedulerLabels {
@@ -288,14 +284,14 @@ impl EngineTask {
         add("task", self.task.clone());
         add("attempt", self.attempt.map(|number| number.to_string()));
         add("pipeline", self.pipeline.as_deref().map(&shown));
-        add("run", self.shown_run(&shown).map(str::to_owned));
+        let run = self.shown_run(|name| shown(name) == name);
+        add("run", run.map(str::to_owned));
         labels
     }
 
     /// The run; `None` if it is unknown or contains a name that must not leave the node. The runs of
     /// Airflow and miniwdl contain the pipeline.
-    pub fn shown_run(&self, shown: impl Fn(&str) -> String) -> Option<&str> {
-        let is_shown = |text: &str| shown(text) == text;
+    pub fn shown_run(&self, is_shown: impl Fn(&str) -> bool) -> Option<&str> {
         let pipeline = self.pipeline.as_deref().filter(|name| !is_shown(name));
         let run = self.run.as_deref().filter(|run| is_shown(run))?;
         let is_free = pipeline.is_none_or(|name| !run.contains(name));

@@ -142,22 +142,20 @@ fn plain(text: &str) -> String {
         .chars()
         .map(|c| if c.is_control() { '?' } else { c })
         .collect();
-    cut(text)
-}
-
-fn cut(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(SchedulerLabels::MAX_VALUE_BYTES));
-    text
+    SchedulerLabels::cut(text)
 }
 
 impl SnakemakeJob {
     /// The labels of the job: `step` is its rule, `task` its wildcards, `sample` the wildcard of
-    /// that name, `attempt` its attempt and `run` its run. `shown` returns a name as it may leave the node.
+    /// that name, `attempt` its attempt and `run` its run. `shown` returns a name as it may leave the
+    /// node.
     pub fn labels(&self, shown: impl Fn(&str) -> String) -> SchedulerLabels {
         let mut labels = SchedulerLabels::default();
         let mut add = |key: &str, value: String| {
             if !value.is_empty() {
-                labels.labels.insert(key.to_owned(), cut(value));
+                labels
+                    .labels
+                    .insert(key.to_owned(), SchedulerLabels::cut(value));
             }
         };
         add("step", shown(&self.rule));

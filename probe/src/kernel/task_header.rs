@@ -51,9 +51,10 @@ impl TaskHeader {
     /// A number can be an index, so it is no sample. `shown` returns a name as it may leave the node.
     pub fn labels(&self, shown: impl Fn(&str) -> String) -> SchedulerLabels {
         let mut labels = SchedulerLabels::default();
-        let mut add = |key: &str, mut value: String| {
-            value.truncate(value.floor_char_boundary(SchedulerLabels::MAX_VALUE_BYTES));
-            labels.labels.insert(key.to_owned(), value);
+        let mut add = |key: &str, value: String| {
+            labels
+                .labels
+                .insert(key.to_owned(), SchedulerLabels::cut(value));
         };
         add("step", shown(&self.process));
         if let Some(tag) = &self.tag {

@@ -28,7 +28,7 @@ const JOB: &str = "timeout 2 sh -c 'while :; do :; done'; \
 
 /// A stand-in for runc that starts runc without resource limits and without an `oom_score_adj`. To
 /// set these needs CAP_SYS_RESOURCE, which a test in a container may lack.
-const RUNTIME: &str = r#"#!/usr/bin/env python3
+pub(crate) const RUNTIME: &str = r#"#!/usr/bin/env python3
 import json, os, shutil, sys
 arguments = sys.argv[1:]
 for option in ("--bundle", "-b"):

@@ -54,7 +54,7 @@ impl Work {
             Tracing::Off => format!("/bin/bash -ue {at}/.command.sh"),
         };
         let script = format!(
-            "#!/bin/bash\n{header}\nset -e\nTOKEN=hunter2\nif [ \"$1\" = nxf_trace ]; then\n  \
+            "#!/bin/bash\n{header}\nset -e\nTOKEN=hunter2\nif [ \"${{1:-}}\" = nxf_trace ]; then\n  \
              /bin/bash -ue {at}/.command.sh\n  exit\nfi\n{launch}\ntrue\n"
         );
         fs::write(folder.join(".command.run"), script).expect("a file");

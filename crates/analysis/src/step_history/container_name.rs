@@ -60,22 +60,7 @@ fn has_uuid(name: &str) -> bool {
 /// Whether the name of a pod, with or without its namespace, only numbers it: a pod of Nextflow, of
 /// Snakemake or of AWS Batch.
 pub(crate) fn is_numbered_pod(name: &str) -> bool {
-    pod_hash(name).is_some() || has_uuid(name)
-}
-
-/// The hash of the task of a pod of Nextflow, with the `/` of the work folder.
-fn pod_hash(name: &str) -> Option<String> {
-    let (group, rest) = hash_in_pod(name)?.split_at(2);
-    Some(format!("{group}/{rest}"))
-}
-
-/// The hash of the Nextflow task that a container or pod runs.
-pub(crate) fn nextflow_hash(task: &PlacedStep) -> Option<String> {
-    match task.usage.id.kind {
-        StepKind::Container => task.usage.label(NEXTFLOW_HASH).map(str::to_owned),
-        StepKind::Pod => pod_hash(&task.usage.name),
-        _ => None,
-    }
+    hash_in_pod(name).is_some() || has_uuid(name)
 }
 
 /// The name of the image of a container: its last part, without tag and digest. `None` if there is
@@ -181,19 +166,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn pods_of_nextflow_have_a_hash() {
+    fn a_pod_of_nextflow_or_with_a_uuid_has_only_a_number() {
+        let check = |name: &str, expect: bool| assert_eq!(is_numbered_pod(name), expect, "{name}");
         let hash = "abcdef0123456789abcdef0123456789";
-        let check = |name: &str, expect: Option<&str>| {
-            assert_eq!(pod_hash(name).as_deref(), expect, "{name}");
-        };
-        let task = "ab/cdef0123456789abcdef0123456789";
-        check(&format!("lab/nf-{hash}-x7k2p"), Some(task));
-        check(&format!("nf-{hash}"), Some(task));
-        check("lab/nf-align", None);
-        check("lab/align", None);
-        assert!(is_numbered_pod(
-            "lab/aws-batch.7f1c2d3e-0000-4abc-8def-0123456789ab"
-        ));
-        assert!(!is_numbered_pod("lab/align"));
+        check(&format!("lab/nf-{hash}-x7k2p"), true);
+        check(&format!("nf-{hash}"), true);
+        check("lab/nf-align", false);
+        check("lab/aws-batch.7f1c2d3e-0000-4abc-8def-0123456789ab", true);
+        check("lab/align", false);
     }
 }

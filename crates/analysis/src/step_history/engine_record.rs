@@ -9,7 +9,6 @@ use ebb_model::task_record::{RecordSource, RecordText, TaskKey, TaskRecord};
 use ebb_telemetry::step::{PlacedStep, Requested, StepKind};
 use ebb_telemetry::units::CpuTime;
 
-use crate::step_history::container_name::nextflow_hash;
 use crate::step_history::nextflow_task;
 use crate::step_history::step_name::KnownProcesses;
 use crate::workflow_runs::label_of;
@@ -178,7 +177,6 @@ fn key_of(step: &PlacedStep, job: Option<&Job>) -> Option<TaskKey> {
     match step.usage.id.kind {
         StepKind::SlurmJob => TaskKey::slurm_job(slurm_job(key).0),
         StepKind::NextflowTask => TaskKey::nextflow_task(key),
-        StepKind::Container => TaskKey::nextflow_task(&nextflow_hash(step)?),
         _ => TaskKey::batch_job(job?.id.as_str()),
     }
 }

@@ -1,8 +1,9 @@
 //! Identifies a task of Nextflow outside of its trace: by the tags that `ebb init --engine
-//! nextflow` sets on Batch jobs, and the names of pods.
+//! nextflow` sets on Batch jobs, by the label of a container, and by the name of a pod.
 
 use ebb_model::inventory::batch::job::Job;
 use ebb_model::task_record::TaskKey;
+use ebb_telemetry::step::container_labels::NEXTFLOW_HASH;
 use ebb_telemetry::step::{PlacedStep, StepKind};
 
 /// The digits of the hash of a task.
@@ -19,14 +20,17 @@ pub(crate) fn attempt_of(job: &Job) -> Option<u32> {
     attempt.filter(|attempt| *attempt > 0)
 }
 
-/// The hash of the work folder; `None` if neither a tag nor the name of the pod contains it.
+/// The hash of the work folder; `None` if no tag, label or name of a pod contains it.
 pub(crate) fn work_folder(step: &PlacedStep, job: Option<&Job>) -> Option<TaskKey> {
     let tagged = || key_of(value(job?, "nf_hash")?);
-    let of_pod = || {
-        let is_pod = step.usage.id.kind == StepKind::Pod;
-        key_of(hash_in_pod(&step.usage.name).filter(|_| is_pod)?)
+    let observed = || {
+        key_of(match step.usage.id.kind {
+            StepKind::Container => step.usage.label(NEXTFLOW_HASH)?,
+            StepKind::Pod => hash_in_pod(&step.usage.name)?,
+            _ => return None,
+        })
     };
-    tagged().or_else(of_pod)
+    tagged().or_else(observed)
 }
 
 /// The hash in the name of a pod: `NAMESPACE/nf-HASH-SUFFIX`.

@@ -38,11 +38,11 @@ pub(crate) fn region() -> Region {
     Region::new("eu-central-1").expect("a region")
 }
 
-fn boot(number: u32) -> BootId {
+pub(crate) fn boot(number: u32) -> BootId {
     BootId::new(format!("boot-{number}")).expect("a name")
 }
 
-fn probe_start() -> ProbeStart {
+pub(crate) fn probe_start() -> ProbeStart {
     ProbeStart::new("start").expect("a name")
 }
 

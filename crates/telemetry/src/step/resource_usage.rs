@@ -258,6 +258,21 @@ impl SchedulerLabels {
     pub const MAX_KEY_BYTES: usize = 64;
     /// Maximum bytes of a label's value.
     pub const MAX_VALUE_BYTES: usize = 128;
+
+    /// The text as the value of a label; `None` if it is empty, too long or contains a control
+    /// character.
+    pub fn value(text: &str) -> Option<String> {
+        let is_value = !text.is_empty()
+            && text.len() <= Self::MAX_VALUE_BYTES
+            && !text.chars().any(char::is_control);
+        is_value.then(|| text.to_owned())
+    }
+
+    /// The text, cut to the bytes of a value.
+    pub fn cut(mut text: String) -> String {
+        text.truncate(text.floor_char_boundary(Self::MAX_VALUE_BYTES));
+        text
+    }
 }
 
 /// Data that leaves a node only if the configuration of its probe enables it.

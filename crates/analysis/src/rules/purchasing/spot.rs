@@ -155,7 +155,7 @@ fn judge_one(
         Ok(sums) => sums,
         Err(reason) => {
             q.holds(
-                "What is the price of its machines on spot?",
+                "What do its machines cost as spot instances?",
                 (&reason, ""),
                 None,
             );
@@ -167,7 +167,7 @@ fn judge_one(
     let saved = UsdPerHour(sums.now.0 - sums.spot.0);
     let least = facts.policy.overprovisioned.min_saving();
     if !q.holds(
-        "What is the saving per month after the cost of interruptions?",
+        "How much would spot instances save per month, with interruptions included?",
         (saved.a_month(), format_args!("at least {least}")),
         saved.a_month() >= least,
     ) {

@@ -22,7 +22,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::every_kind::fleet::{self, at};
 use crate::every_kind::{HOURS, tasks};
-use crate::sample::region;
+use crate::sample::{self, region};
 use crate::world::World;
 
 pub(crate) const COMMITMENT: &str = "ri-0unused";
@@ -51,9 +51,9 @@ pub(crate) fn fill(world: &mut World) {
     fill_storage(&mut inventory);
     world.inventory = FakeInventory::new(BTreeMap::from([(region(), inventory)]));
     world.metrics = FakeMetrics::new(BTreeMap::from([
-        (fleet::id(METERED), series(|_| 70_000)),
+        (sample::node(METERED), series(|_| 70_000)),
         (
-            fleet::id(SMALL),
+            sample::node(SMALL),
             series(|hour| if hour % 3 == 0 { 980_000 } else { 600_000 }),
         ),
     ]));
@@ -71,7 +71,7 @@ fn instance(number: u32, name: &str, instance_type: &str) -> Instance {
         launched_at: Some(ago(i64::try_from(HOURS).expect("weeks") + 1)),
         tags: BTreeMap::from([("Name".to_owned(), name.to_owned())]),
         ..Instance::new(
-            fleet::id(number),
+            sample::node(number),
             region(),
             InstanceType::new(instance_type).expect("a type"),
             InstanceState::Running,
@@ -87,7 +87,7 @@ fn machines() -> Vec<Instance> {
         .map(|node| instance(node.number, node.name, node.instance_type));
     let mut machines: Vec<Instance> = with_probe.collect();
     for machine in &mut machines {
-        if machine.id == fleet::id(WORKER) {
+        if machine.id == sample::node(WORKER) {
             machine.controller = Some(Controller::BatchEnvironment("align".to_owned()));
         }
     }
@@ -160,7 +160,7 @@ fn fill_batch(inventory: &mut Inventory) {
         ContainerInstance {
             agent_connected: Some(true),
             running_tasks: Some(1),
-            ..ContainerInstance::new(fleet::id(WORKER), CLUSTER, region())
+            ..ContainerInstance::new(sample::node(WORKER), CLUSTER, region())
         },
     );
     let mut jobs = vec![
@@ -209,8 +209,8 @@ fn fill_storage(inventory: &mut Inventory) {
     let storage = &mut inventory.storage;
     for volume in [
         volume(UNATTACHED, "gp3", &[]),
-        volume(OF_STOPPED, "gp3", &[fleet::id(STOPPED)]),
-        volume(GP2, "gp2", &[fleet::id(4)]),
+        volume(OF_STOPPED, "gp3", &[sample::node(STOPPED)]),
+        volume(GP2, "gp2", &[sample::node(4)]),
     ] {
         storage.volumes.insert(volume.id.clone(), volume);
     }

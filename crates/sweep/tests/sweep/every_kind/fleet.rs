@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::heartbeat::node_signals::{GpuUse, NodeDetail};
-use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
-use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, Usage};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::{StepBatch, StepUsage};
 use ebb_telemetry::time::BootClock;
@@ -16,7 +15,7 @@ use jiff::Timestamp;
 
 use crate::every_kind::tasks::{self, Task};
 use crate::every_kind::{HOURS, account};
-use crate::sample;
+use crate::sample::{self, Work};
 use crate::world::World;
 
 /// Monday, 2026-10-26, at midnight.
@@ -121,7 +120,7 @@ impl Node {
     /// Sends the heartbeats of these hours, and the tasks that ended in them.
     pub(crate) fn send(&self, world: &World, hours: Range<u64>) {
         let sent = Sent {
-            boot: boot(self.number),
+            boot: sample::boot(self.number),
             clock: clock(hours.end as f64),
             wall: Timestamp::UNIX_EPOCH,
         };
@@ -144,8 +143,8 @@ impl Node {
         if !steps.is_empty() {
             let batch = StepBatch {
                 node: sample::node(self.number),
-                boot: boot(self.number),
-                probe_start: probe_start(),
+                boot: sample::boot(self.number),
+                probe_start: sample::probe_start(),
                 sequence: hours.start,
                 origin: Origin::Simulated,
                 steps,
@@ -166,7 +165,6 @@ impl Node {
     fn heartbeat(&self, (hour, part, parts): (u64, u64, u64)) -> Heartbeat {
         let [start, end] = [part, part + 1].map(|n| hour as f64 + n as f64 / parts as f64);
         let length = Duration::from_secs(3600 / parts);
-        let all = Some(Share::ALL);
         let cores = (self.load)(hour);
         let gpu = self.gpu_memory.map(|held| GpuUse {
             number: 0,
@@ -176,22 +174,13 @@ impl Node {
             memory: Some(Bytes::gib(16)),
             processes: Some(0),
         });
+        let usual = sample::heartbeat(self.number, hour * 12 + part, Work::Busy);
         Heartbeat {
-            node: sample::node(self.number),
-            boot: boot(self.number),
-            probe_start: probe_start(),
-            sequence: hour * 12 + part,
             start: clock(start),
             end: clock(end),
-            wall_at_end: Timestamp::UNIX_EPOCH,
-            origin: Origin::Simulated,
             coverage: Coverage {
-                cpu: all,
-                memory: all,
-                disk: all,
-                network: all,
                 gpu: gpu.is_some().then_some(Share::ALL),
-                short_processes: all,
+                ..usual.coverage
             },
             hardware: self.hardware(),
             workload: Usage {
@@ -199,7 +188,6 @@ impl Node {
                 ..usage(cores, length)
             },
             background: usage(0.001, length),
-            typed_ago: None,
             detail: NodeDetail {
                 gpus: gpu.into_iter().collect(),
                 ..NodeDetail::default()
@@ -209,7 +197,7 @@ impl Node {
                 .iter()
                 .filter_map(|task| task.running(end))
                 .collect(),
-            probe: ProbeCost::default(),
+            ..usual
         }
     }
 }
@@ -222,17 +210,4 @@ fn usage(cores: f64, length: Duration) -> Usage {
         gpu: None,
         processes_started: 0,
     }
-}
-
-fn boot(number: u32) -> BootId {
-    BootId::new(format!("boot-{number}")).expect("a name")
-}
-
-fn probe_start() -> ProbeStart {
-    ProbeStart::new("start").expect("a name")
-}
-
-/// The id of a machine.
-pub(crate) fn id(number: u32) -> NodeId {
-    sample::node(number)
 }
