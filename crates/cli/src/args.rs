@@ -200,7 +200,7 @@ pub(crate) struct SelectArgs {
     /// Show findings on resources with this tag
     #[arg(long, value_name = "KEY[=VALUE]", value_parser = tag)]
     pub(crate) tag: Vec<TagFilter>,
-    /// Show findings that certainly save at least this much a month
+    /// Show findings that save, or may save, at least this much a month
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) min_saving: Option<Usd>,
 }

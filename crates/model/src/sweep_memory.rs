@@ -18,7 +18,7 @@ pub struct Memory {
     /// by allocation id. EC2 does not report since when.
     #[serde(default)]
     pub unassociated_since: BTreeMap<String, Timestamp>,
-    /// The first sweep. What it found may have been so for any time before. `None` before it.
+    /// The first sweep. A state that it found may be of any age. `None` before it.
     #[serde(default)]
     pub first_sweep: Option<Timestamp>,
 }

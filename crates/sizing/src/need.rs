@@ -342,7 +342,7 @@ fn with_headroom(peak: Bytes, policy: &SizingPolicy) -> Bytes {
 }
 
 /// Whole cores for a measured peak. A thread that computes all the time can show slightly more than
-/// one core, because its CPU time is read some milliseconds after the start of a window.
+/// one core. The probe reads its CPU time some milliseconds after the start of a window.
 fn whole(cores: MilliCores) -> MilliCores {
     let certain = cores.0 - cores.0 / 100 * MEASUREMENT_ERROR_PERCENT;
     MilliCores::cores(certain.div_ceil(1000).max(1))

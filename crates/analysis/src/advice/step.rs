@@ -217,8 +217,8 @@ fn is_worth_it(now: Bytes, needed: Bytes) -> bool {
     now.0.saturating_sub(needed.0) >= now.0 / 10
 }
 
-/// Returns all steps, the greatest saving first, then by name and region, and the number of steps
-/// left out.
+/// Returns all steps, the greatest saving or bound of a saving first, then by name and region, and
+/// the number of steps left out.
 pub(crate) fn steps(
     facts: &Facts<'_>,
     profiles: &Profiles<'_>,
@@ -242,7 +242,7 @@ pub(crate) fn steps(
         .collect();
     steps.sort_by(|a, b| {
         let order = |s: &StepAdvice| (s.step.clone(), s.region.clone(), s.account.clone());
-        let saving = |s: &StepAdvice| (s.saving_a_month, s.saving_at_most_a_month);
+        let saving = |s: &StepAdvice| s.saving_a_month.or(s.saving_at_most_a_month);
         (saving(b).cmp(&saving(a))).then_with(|| order(a).cmp(&order(b)))
     });
     let left_out = steps.len().saturating_sub(MAX_STEPS);

@@ -1,4 +1,3 @@
-use ebb_model::inventory::instance::Market;
 use ebb_model::inventory::storage::Volume;
 use ebb_model::report::selection::{Selection, TagFilter};
 use ebb_telemetry::money::Usd;
@@ -86,26 +85,4 @@ fn findings_are_selected_and_summed_up() {
         "kind idle_node, saving of at least $200.00 a month",
         &[],
     );
-}
-
-#[test]
-fn a_saving_of_at_most_the_minimum_does_not_reach_it() {
-    let check = |market: Market, expect: usize| {
-        let mut machine = instance(1);
-        machine.market = market;
-        let mut world = World::with([machine]);
-        world.watch(1, 0, 60, |_, _| {});
-        let mut report = world.judge();
-        assert_eq!(report.findings.len(), 1);
-        let min_saving = Some(Usd::from_micros(100_000_000));
-        let selection = Selection {
-            min_saving,
-            ..Selection::default()
-        };
-        selection.apply(&mut report);
-        assert_eq!(report.findings.len(), expect, "{market:?}");
-    };
-    check(Market::OnDemand, 1);
-    // The price on spot is unknown, so the list price is only an upper bound.
-    check(Market::Spot, 0);
 }

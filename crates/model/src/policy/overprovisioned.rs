@@ -18,7 +18,6 @@ pub struct OverprovisionedPolicy {
     pub needed_share_ppm: u32,
     /// Minimum saving a month, in millionths of a dollar. If only an upper bound of the saving is
     /// known, the bound counts, because the saving may reach it. The finding then shows "at most".
-    /// `ebb scan --min-saving` selects only findings with a known saving.
     pub min_saving_usd_micros: i64,
 }
 

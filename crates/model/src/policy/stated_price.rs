@@ -17,7 +17,7 @@ pub struct StatedPrice {
     pub node: String,
     /// Price of an hour in millionths of a dollar.
     pub usd_micros_per_hour: u64,
-    /// Who stated it.
+    /// The place where it is stated.
     #[serde(skip)]
     pub source: StatedIn,
 }

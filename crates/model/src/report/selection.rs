@@ -69,8 +69,9 @@ impl Selection {
             let value = resource.tags.get(&tag.key);
             value.is_some_and(|value| tag.value.as_ref().is_none_or(|wanted| wanted == value))
         };
-        // A saving of "at most" so much may be smaller than the minimum.
-        let saving = finding.known_saving();
+        // An upper bound counts, because the saving may reach it. Otherwise, a filter against noise
+        // would hide each stuck job on a spot machine.
+        let saving = finding.cost.as_ref().map(|cost| cost.saving_a_month);
         (self.owners.is_empty() || self.owners.contains(&resource.owner))
             && (self.kinds.is_empty() || self.kinds.contains(&finding.kind))
             && (self.tags.is_empty() || self.tags.iter().any(has))

@@ -15,7 +15,7 @@ use ebb_telemetry::identity::AccountId;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::{StepEnd, TaskState, ToolUsage};
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Share;
+use ebb_telemetry::units::{Bytes, Share};
 use jiff::Timestamp;
 
 use crate::facts::Facts;
@@ -327,61 +327,50 @@ enum Order {
     Cpu,
 }
 
-/// The executables with the most memory for a memory problem, those with the most disk bytes for a
-/// wait for disk, and otherwise those with the most CPU time. For a running task the state contains
-/// only the executable with the most CPU time. If that does not help, the executables of the newest
-/// ended task are used.
+/// The largest executables: by memory for a memory problem, by disk bytes for a wait for disk, and
+/// otherwise by CPU time.
 pub(crate) fn greatest_tools(
     step: &Step<'_>,
     run: &SeenRun<'_>,
     trouble: &Trouble,
     causes: Option<Causes>,
 ) -> Option<Tools> {
-    let wanted = match causes.map(|causes| causes.main.state) {
-        _ if trouble.is_of_memory() => Order::Memory,
-        Some(TaskState::Disk) => Order::Disk,
-        _ => Order::Cpu,
-    };
-    let value = |tool: &ToolUsage, order: Order| match order {
+    let by = |order| greatest_by(order, step, run);
+    match causes.map(|causes| causes.main.state) {
+        _ if trouble.is_of_memory() => by(Order::Memory),
+        Some(TaskState::Disk) => by(Order::Disk).or_else(|| by(Order::Cpu)),
+        _ => by(Order::Cpu),
+    }
+}
+
+/// The largest executables of a task, or of the newest other task of its step if the values of this
+/// one are unknown. For a running task the state contains only the executable with the most CPU time.
+fn greatest_by(order: Order, step: &Step<'_>, run: &SeenRun<'_>) -> Option<Tools> {
+    let value = |tool: &ToolUsage| match order {
         Order::Memory => tool.peak_memory,
         Order::Disk => tool.disk,
         Order::Cpu => None,
     };
-    let known = |run: &&SeenRun<'_>| {
+    let is_known = |run: &&SeenRun<'_>| {
         let usage = &run.step.usage;
-        let is_over = usage.end != StepEnd::Running;
-        !usage.tools.is_empty() && (is_over || wanted != Order::Memory)
+        match order {
+            Order::Memory => !usage.tools.is_empty() && usage.end != StepEnd::Running,
+            Order::Disk => usage.tools.iter().any(|tool| tool.disk > Some(Bytes(0))),
+            Order::Cpu => !usage.tools.is_empty(),
+        }
     };
-    let tells_disk = |run: &&SeenRun<'_>| {
-        let mut tools = run.step.usage.tools.iter();
-        tools.any(|tool| tool.disk.is_some_and(|disk| disk.0 > 0))
-    };
-    let newest = |is_one: &dyn Fn(&&SeenRun<'_>) -> bool| {
-        let others = step.profiled.runs.iter().filter(|run| is_one(run));
+    let newest = || {
+        let others = step.profiled.runs.iter().filter(is_known);
         others.max_by_key(|run| run.step.observed_at)
     };
-    let by_disk = || {
-        let own = Some(run).filter(tells_disk);
-        own.or_else(|| newest(&tells_disk))
-            .map(|run| (run, Order::Disk))
-    };
-    let by_other = || {
-        let order = match wanted {
-            Order::Disk => Order::Cpu,
-            other => other,
-        };
-        let own = Some(run).filter(known);
-        own.or_else(|| newest(&known)).map(|run| (run, order))
-    };
-    let of_disk = (wanted == Order::Disk).then(by_disk).flatten();
-    let (of, order) = of_disk.or_else(by_other)?;
+    let of = Some(run).filter(is_known).or_else(newest)?;
     let mut tools: Vec<&ToolUsage> = of.step.usage.tools.iter().collect();
-    tools.sort_by_key(|tool| Reverse((value(tool, order), tool.cpu)));
+    tools.sort_by_key(|tool| Reverse((value(tool), tool.cpu)));
     let mut tools = tools.into_iter().map(|tool| Tool {
         name: tool.name.clone(),
         cpu: tool.cpu,
-        held: value(tool, order).filter(|_| order == Order::Memory),
-        disk: value(tool, order).filter(|_| order == Order::Disk),
+        held: value(tool).filter(|_| order == Order::Memory),
+        disk: value(tool).filter(|_| order == Order::Disk),
     });
     Some(Tools {
         main: tools.next()?,

@@ -15,7 +15,7 @@ const ALWAYS_THERE: Share = Share::from_ppm(900_000);
 /// A task that computes or uses a disk in half of its time does not wait for requests.
 const WORKS: Share = Share::from_ppm(500_000);
 
-/// What shows whether a task should end.
+/// Evidence that a task should end, or should not.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EndEvidence {
     pub(crate) kind: StepKind,

@@ -10,6 +10,7 @@ use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::storage::Address;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::units::HumanDuration;
+use jiff::Timestamp;
 
 use crate::facts::Facts;
 use crate::rules::storage::storage_cost;
@@ -41,31 +42,20 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<
     ) {
         return None;
     }
-    let memory = facts.memory;
-    let since = memory.unassociated_since.get(&address.id).copied();
-    let since = since.unwrap_or(facts.now);
-    let seen =
-        HumanDuration(Duration::try_from(facts.now.duration_since(since)).unwrap_or_default());
+    let free = FreeAddress::of(facts, address);
+    let shown = match free.since_first_sweep {
+        true => format!("{}, since the first sweep", free.seen),
+        false => free.seen.to_string(),
+    };
     let least = facts.policy.storage.unused_after();
-    // The first sweep does not know whether an address was released before or just now.
-    let is_older = memory.first_sweep.is_none_or(|first| since <= first);
+    let expect = format!(
+        "at least {}, or since the first sweep",
+        HumanDuration(least)
+    );
     if !q.holds(
         "For how long have sweeps found it without an association?",
-        (
-            format_args!(
-                "{seen}{}",
-                if is_older {
-                    ", since the first sweep"
-                } else {
-                    ""
-                }
-            ),
-            format_args!(
-                "at least {}, or since the first sweep",
-                HumanDuration(least)
-            ),
-        ),
-        is_older || seen.0 >= least,
+        (shown, expect),
+        free.since_first_sweep || free.seen.0 >= least,
     ) {
         return None;
     }
@@ -83,22 +73,11 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<
             tags: &address.tags,
             node: None,
             // EC2 reports neither the allocation nor the disassociation time.
-            since,
+            since: free.since,
             evidence: Unused::Address {
                 public_ip: address.public_ip.clone(),
             },
-            confidence: Confidence {
-                level: Level::Medium,
-                reason: match seen.0.is_zero() {
-                    true => {
-                        "EC2 reports that the address is not associated, but not since when".into()
-                    }
-                    false => format!(
-                        "each sweep for {seen} found the address without an association; EC2 does \
-                         not report since when"
-                    ),
-                },
-            },
+            confidence: free.confidence(),
             saving_a_month: saving,
             remedy: Remedy {
                 action: Action::Delete,
@@ -111,6 +90,43 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<
             },
         },
     ))
+}
+
+/// An address without an association.
+struct FreeAddress {
+    /// The first of the consecutive sweeps that found it so; now for the first one.
+    since: Timestamp,
+    seen: HumanDuration,
+    /// Whether the first sweep of all found it so. Nothing is known about the time before.
+    since_first_sweep: bool,
+}
+
+impl FreeAddress {
+    fn of(facts: &Facts<'_>, address: &Address) -> Self {
+        let since = facts.memory.unassociated_since.get(&address.id).copied();
+        let since = since.unwrap_or(facts.now);
+        let seen = Duration::try_from(facts.now.duration_since(since));
+        let first_sweep = facts.memory.first_sweep;
+        Self {
+            since,
+            seen: HumanDuration(seen.unwrap_or_default()),
+            since_first_sweep: first_sweep.is_none_or(|first| since <= first),
+        }
+    }
+
+    fn confidence(&self) -> Confidence {
+        let seen = &self.seen;
+        Confidence {
+            level: Level::Medium,
+            reason: match seen.0.is_zero() {
+                true => "EC2 reports that the address is not associated, but not since when".into(),
+                false => format!(
+                    "each sweep for {seen} found the address without an association; EC2 does not \
+                     report since when"
+                ),
+            },
+        }
+    }
 }
 
 #[cfg(test)]
