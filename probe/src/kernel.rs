@@ -303,7 +303,7 @@ pub struct Start {
 }
 
 /// The name of a tool: the script of an interpreter, or the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ToolName([u8; 64]);
 
 impl ToolName {

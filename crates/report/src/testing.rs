@@ -259,6 +259,7 @@ fn stuck() -> Finding {
             processes: 3,
             causes: None,
             tool: None,
+            waiter: None,
         },
     });
     finding

@@ -19,7 +19,7 @@ pub use namespaces::{Namespace, Namespaces};
 pub use parallelism::{Busy, PARALLELISM_BOUNDS, PARALLELISM_CLASSES, Parallelism};
 pub use resource_usage::{
     CpuWithoutProgress, OptInDetail, Reclaim, RunName, Sampled, SchedulerLabels, StepDetail,
-    StepGpu, StepNetwork, SyscallIo, TaskState,
+    StepGpu, StepNetwork, SyscallIo, TaskState, WaitingTool,
 };
 
 /// The kind of a task; it determines how far its name can be trusted.

@@ -14,12 +14,12 @@ pub(crate) struct Schema {
 pub(crate) const HEARTBEAT: Schema = Schema {
     name: "ebb.heartbeat",
     major: 1,
-    line: "ebb.heartbeat/1.6",
+    line: "ebb.heartbeat/1.7",
 };
 pub(crate) const STEPS: Schema = Schema {
     name: "ebb.steps",
     major: 1,
-    line: "ebb.steps/1.6",
+    line: "ebb.steps/1.7",
 };
 
 const LONGEST_LINE: usize = 64;

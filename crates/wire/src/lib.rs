@@ -2,8 +2,8 @@
 //! minor version only adds fields, so a decoder accepts any later minor version of its major
 //! version. Another schema or major version is refused by name.
 //!
-//! - An SQS message begins with the line `ebb.heartbeat/1.6`; its body is base64 of zstd of protobuf.
-//! - An S3 object begins with the line `ebb.steps/1.6`; its body is zstd of protobuf.
+//! - An SQS message begins with the line `ebb.heartbeat/1.7`; its body is base64 of zstd of protobuf.
+//! - An S3 object begins with the line `ebb.steps/1.7`; its body is zstd of protobuf.
 
 #![warn(missing_docs)]
 

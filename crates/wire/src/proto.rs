@@ -234,6 +234,20 @@ pub struct Detail {
     /// bit is mount, then pid, network, user, UTS, IPC and cgroup, as in `namespaces(7)`.
     #[prost(uint32, optional, tag = "22")]
     pub namespaces: ::core::option::Option<u32>,
+    /// Since 1.7: the states with the most samples, without RUNNING.
+    #[prost(message, repeated, tag = "23")]
+    pub waiting_tools: ::prost::alloc::vec::Vec<WaitingTool>,
+}
+/// The program that was most often in a state.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WaitingTool {
+    #[prost(enumeration = "TaskState", tag = "1")]
+    pub state: i32,
+    #[prost(string, tag = "2")]
+    pub tool: ::prost::alloc::string::String,
+    /// Samples in which one of its processes was in this state.
+    #[prost(uint64, tag = "3")]
+    pub samples: u64,
 }
 /// Wall time in one class of parallelism, and the CPU time in it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

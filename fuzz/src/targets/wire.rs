@@ -23,8 +23,8 @@ use crate::story::{GOLDEN_HEARTBEATS, Sending, golden_steps, story};
 use crate::support::{first_line, zstd};
 use ebb_ingest::{authenticate, object_key};
 
-const MESSAGE_SCHEMA: &str = "ebb.heartbeat/1.6\n";
-const OBJECT_SCHEMA: &str = "ebb.steps/1.6\n";
+const MESSAGE_SCHEMA: &str = "ebb.heartbeat/1.7\n";
+const OBJECT_SCHEMA: &str = "ebb.steps/1.7\n";
 /// Arrival time of messages without a time of sending.
 const ARRIVAL_SECOND: i64 = 1_790_000_000;
 

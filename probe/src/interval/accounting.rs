@@ -50,7 +50,7 @@ impl IntervalAggregator {
         {
             entry
                 .state
-                .inspect(|state| step.detail.observe_state(*state));
+                .inspect(|state| step.detail.observe_state(*state, entry.tool));
             step.detail.observe_threads(entry.threads);
             entry
                 .memory

@@ -1,14 +1,17 @@
 //! Sums the counters of a task's processes, and counts the state of the task at each scan.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use ebb_telemetry::step::{
     CpuWithoutProgress, Namespaces, Parallelism, Reclaim, Sampled, StepDetail, TaskState,
+    WaitingTool,
 };
 use ebb_telemetry::units::{Bytes, CpuTime};
 
-use crate::kernel::TaskCounters;
+use crate::kernel::{TaskCounters, ToolName};
 
 /// With more new pages a second than this, a task allocates memory or uses it again. Fewer pages
 /// also occur in an idle process, for example through NUMA balancing.
@@ -46,15 +49,61 @@ pub(super) fn since(now: &TaskCounters, before: &mut TaskCounters) -> TaskCounte
     }
 }
 
+/// Number of samples by state and executable.
+#[derive(Debug, Default)]
+struct WaitsByTool(BTreeMap<(TaskState, ToolName), u64>);
+
+impl WaitsByTool {
+    /// Maximum number of entries for a task; further executables are not counted.
+    const MAX: usize = 64;
+
+    /// Adds one sample. CPU time shows which executable runs, so that state is not counted.
+    fn add(&mut self, state: TaskState, tools: &[ToolName]) {
+        if state == TaskState::Running {
+            return;
+        }
+        for tool in tools {
+            let is_full = self.0.len() >= Self::MAX;
+            match self.0.entry((state, *tool)) {
+                Entry::Occupied(mut samples) => *samples.get_mut() += 1,
+                Entry::Vacant(entry) if !is_full => {
+                    entry.insert(1);
+                }
+                Entry::Vacant(_) => {}
+            }
+        }
+    }
+
+    /// The executable with the most samples of each state, for the states with the most.
+    fn most(&self) -> Vec<WaitingTool> {
+        let mut of_states = BTreeMap::<TaskState, (u64, ToolName)>::new();
+        for ((state, tool), samples) in &self.0 {
+            let most = of_states.entry(*state).or_insert((*samples, *tool));
+            *most = (*most).max((*samples, *tool));
+        }
+        let mut all: Vec<_> = of_states.into_iter().collect();
+        all.sort_by_key(|(state, (samples, _))| (Reverse(*samples), *state));
+        let most = all.into_iter().take(StepDetail::MAX_WAITING_TOOLS);
+        most.map(|(state, (samples, tool))| WaitingTool {
+            state,
+            tool: tool.to_string(),
+            samples,
+        })
+        .collect()
+    }
+}
+
 /// Counters and states of one task.
 #[derive(Debug, Default)]
 pub(crate) struct StepObservations {
     /// `None` until a process reported them.
     counters: Option<TaskCounters>,
-    now: Option<TaskState>,
+    /// State at this scan, and the executables that are in it.
+    now: Option<(TaskState, Vec<ToolName>)>,
     /// State at the last scan.
     before: Option<TaskState>,
     states: BTreeMap<TaskState, Sampled>,
+    waits: WaitsByTool,
     parallelism: Parallelism,
     cpu_without_progress: CpuWithoutProgress,
     pub(super) user: Option<u32>,
@@ -99,9 +148,18 @@ impl StepObservations {
         self.moved = true;
     }
 
-    /// Records the state of one of its processes at this scan.
-    pub(super) fn observe_state(&mut self, state: TaskState) {
-        self.now = Some(self.now.map_or(state, |now| now.min(state)));
+    /// Records the state of one of its processes at this scan. The least state is the state of the
+    /// task.
+    pub(super) fn observe_state(&mut self, state: TaskState, tool: ToolName) {
+        match &mut self.now {
+            Some((now, _)) if *now < state => {}
+            Some((now, tools)) if *now == state => {
+                if !tools.contains(&tool) {
+                    tools.push(tool);
+                }
+            }
+            now => *now = Some((state, vec![tool])),
+        }
     }
 
     /// Adds the number of threads of one of its processes at this scan.
@@ -117,10 +175,12 @@ impl StepObservations {
         if let Some(sampled) = self.before.and_then(|state| self.states.get_mut(&state)) {
             sampled.time = sampled.time.saturating_add(idle);
         }
-        self.before = self.now.take();
-        let Some(state) = self.before else {
+        let now = self.now.take();
+        self.before = now.as_ref().map(|(state, _)| *state);
+        let Some((state, tools)) = now else {
             return;
         };
+        self.waits.add(state, &tools);
         let sampled = self.states.entry(state).or_default();
         sampled.samples += 1;
         sampled.time = sampled.time.saturating_add(stands_for);
@@ -171,6 +231,7 @@ impl StepObservations {
                 .map(|_| self.cpu_without_progress),
             parallelism: self.parallelism.clone(),
             states: self.states.clone(),
+            waiting_tools: self.waits.most(),
             ..StepDetail::default()
         }
     }
@@ -187,6 +248,8 @@ fn divided(cpu: CpuTime, user: CpuTime, system: CpuTime) -> Option<(CpuTime, Cpu
 #[cfg(test)]
 mod tests {
     use ebb_telemetry::step::SyscallIo;
+
+    use crate::kernel::Comm;
 
     use super::*;
 
@@ -285,24 +348,53 @@ mod tests {
     }
 
     #[test]
-    fn each_pass_counts_the_first_of_what_its_processes_do() {
+    fn the_least_state_of_the_processes_counts_with_the_executables_in_it() {
+        let tool = |name: &str| ToolName::new(Comm::new(name), None);
         let mut detail = StepObservations::default();
-        let mut scan = |states: &[TaskState]| {
-            states.iter().for_each(|state| detail.observe_state(*state));
+        let mut scan = |seen: &[(TaskState, &str)]| {
+            seen.iter()
+                .for_each(|(state, name)| detail.observe_state(*state, tool(name)));
             detail.scan(Duration::ZERO, Duration::from_secs(10));
         };
-        scan(&[TaskState::Child, TaskState::Network]);
-        scan(&[TaskState::Network]);
-        scan(&[TaskState::Running, TaskState::Child]);
+        use TaskState::{Child, Network, Pipe, Running};
+        scan(&[(Child, "bash"), (Network, "aws"), (Network, "aws")]);
+        scan(&[(Network, "curl"), (Pipe, "gzip")]);
+        scan(&[(Network, "curl"), (Network, "aws")]);
+        scan(&[(Network, "curl")]);
+        scan(&[(Pipe, "gzip")]);
+        scan(&[(Running, "bwa"), (Child, "bash")]);
         scan(&[]);
         let seconds = |samples, secs| Sampled {
             samples,
             time: Duration::from_secs(secs),
         };
         let expect = [
-            (TaskState::Running, seconds(1, 10)),
-            (TaskState::Network, seconds(2, 20)),
+            (Running, seconds(1, 10)),
+            (Network, seconds(4, 40)),
+            (Pipe, seconds(1, 10)),
         ];
-        assert_eq!(detail.step_detail(CpuTime(0)).states, expect.into());
+        let told = detail.step_detail(CpuTime(0));
+        assert_eq!(told.states, expect.into());
+        let waiting = |state, name: &str, samples| WaitingTool {
+            state,
+            tool: name.to_owned(),
+            samples,
+        };
+        let expect = [waiting(Network, "curl", 3), waiting(Pipe, "gzip", 1)];
+        assert_eq!(told.waiting_tools, expect);
+    }
+
+    #[test]
+    fn the_executables_of_a_task_have_a_limit() {
+        let mut detail = StepObservations::default();
+        for n in 0..200 {
+            detail.observe_state(
+                TaskState::Disk,
+                ToolName::new(Comm::new(&format!("tool-{n}")), None),
+            );
+            detail.scan(Duration::ZERO, Duration::from_secs(10));
+        }
+        assert_eq!(detail.waits.0.len(), WaitsByTool::MAX);
+        assert_eq!(detail.step_detail(CpuTime(0)).waiting_tools.len(), 1);
     }
 }

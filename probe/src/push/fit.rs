@@ -190,7 +190,10 @@ fn cut_steps(steps: &mut [StepUsage], cut: Cut) {
                 step.detail.scheduler_labels = None;
                 step.detail.run = None;
             }
-            Cut::Tools => step.tools.clear(),
+            Cut::Tools => {
+                step.tools.clear();
+                step.detail.waiting_tools.clear();
+            }
             Cut::Details => step.detail = StepDetail::default(),
             Cut::Steps(_) | Cut::NodeDetail => {}
         }

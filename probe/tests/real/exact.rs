@@ -239,15 +239,19 @@ pub(crate) fn a_step_says_what_it_waited_for() {
     let accept = "timeout 6 perl -MIO::Socket -e \
         'IO::Socket::INET->new(Listen => 1, LocalAddr => \"127.0.0.1\")->accept'";
     let cases = [
-        ("exec sleep 6", TaskState::Timer),
-        (accept, TaskState::Network),
-        ("sleep 6 | cat", TaskState::Pipe),
-        ("sleep 6 & wait", TaskState::Timer),
-        ("timeout 6 sh -c 'while :; do :; done'", TaskState::Running),
+        ("exec sleep 6", TaskState::Timer, "sleep"),
+        (accept, TaskState::Network, "perl"),
+        ("sleep 6 | cat", TaskState::Pipe, "cat"),
+        ("sleep 6 & wait", TaskState::Timer, "sleep"),
+        (
+            "timeout 6 sh -c 'while :; do :; done'",
+            TaskState::Running,
+            "",
+        ),
     ];
-    let scripts = cases.map(|(script, _)| (None, script));
+    let scripts = cases.map(|(script, ..)| (None, script));
     let (steps, _) = run(&scripts);
-    for ((script, expect), (step, _)) in cases.iter().zip(&steps) {
+    for ((script, expect, waits), (step, _)) in cases.iter().zip(&steps) {
         let seen = &step.detail.states;
         if seen.is_empty() {
             skip("this kernel lets no stacks be read");
@@ -262,6 +266,10 @@ pub(crate) fn a_step_says_what_it_waited_for() {
             state => (of(state), all - busy),
         };
         assert!(told * 2 > of_all, "{script}: {seen:?}");
+        let mut tools = step.detail.waiting_tools.iter();
+        let tool = tools.find(|one| one.state == *expect);
+        let tool = tool.map_or("", |one| one.tool.as_str());
+        assert_eq!(tool, *waits, "{script}");
     }
 }
 

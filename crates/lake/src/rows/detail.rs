@@ -9,11 +9,11 @@ use ebb_telemetry::step::namespaces::Namespaces;
 use ebb_telemetry::step::parallelism::{Busy, PARALLELISM_CLASSES, Parallelism};
 use ebb_telemetry::step::resource_usage::{
     CpuWithoutProgress, OptInDetail, Reclaim, RunName, Sampled, SchedulerLabels, StepDetail,
-    StepGpu, StepNetwork, SyscallIo, TaskState,
+    StepGpu, StepNetwork, SyscallIo, TaskState, WaitingTool,
 };
 use ebb_telemetry::units::{Bytes, CpuTime};
 
-use super::column::{Column, ColumnError, Entry, ValueError};
+use super::column::{Column, ColumnError, Entry, Parts, ValueError};
 use super::row::{columns, row};
 
 row! {
@@ -40,6 +40,7 @@ row! {
         reclaim: Option<Reclaim> = reclaim,
         memory_now_bytes: Option<Bytes> = memory_now,
         namespaces: Option<Namespaces> = namespaces,
+        (waiting_tools: Option<Vec<WaitingTool>>) = waiting_tools,
     }
 }
 
@@ -65,6 +66,27 @@ columns! {
             samples: u64 = samples,
             time_ns: Duration = time,
         } = 1: Sampled,
+    }
+}
+
+columns! {
+    WaitingToolRow for WaitingTool {
+        state: TaskState = state,
+        tool: String = tool,
+        samples: u64 = samples,
+    }
+}
+
+/// Null if there are none. A column that a table may lack must be nullable.
+impl Parts for Vec<WaitingTool> {
+    type Values = (Option<Self>,);
+
+    fn split(&self) -> Self::Values {
+        ((!self.is_empty()).then(|| self.clone()),)
+    }
+
+    fn join((tools,): Self::Values) -> Result<Self, (usize, ValueError)> {
+        Ok(tools.unwrap_or_default())
     }
 }
 

@@ -11,6 +11,7 @@ use ebb_telemetry::step::namespaces::Namespaces;
 use ebb_telemetry::step::parallelism::Parallelism;
 use ebb_telemetry::step::resource_usage::{
     CpuWithoutProgress, Reclaim, Sampled, StepDetail, StepNetwork, SyscallIo, TaskState,
+    WaitingTool,
 };
 use ebb_telemetry::units::{Bytes, CpuTime};
 
@@ -66,6 +67,11 @@ pub(crate) fn step(minutes: u64, cpu: CpuTime, seed: u64) -> StepDetail {
         disk_delay: None,
         parallelism: parallelism(passes, cpu, seed),
         states: states(passes, seed),
+        waiting_tools: vec![WaitingTool {
+            state: TaskState::Disk,
+            tool: "bwa".to_owned(),
+            samples: passes / 9,
+        }],
         network: Some(StepNetwork {
             received: Bytes(minutes * (seed % 2_000_000)),
             sent: Bytes(minutes * (seed % 90_000)),

@@ -38,6 +38,9 @@ pub struct StepDetail {
     pub parallelism: Parallelism,
     /// The number of samples in each state; empty if states cannot be observed.
     pub states: BTreeMap<TaskState, Sampled>,
+    /// The executables that waited, most samples first; at most [`Self::MAX_WAITING_TOOLS`]. Empty
+    /// if states cannot be observed, and from probes before version 1.7 of the contract.
+    pub waiting_tools: Vec<WaitingTool>,
     /// Bytes and calls of `read` and `write` on files, pipes and devices; `None` if they are not
     /// counted.
     pub syscall_io: Option<SyscallIo>,
@@ -69,7 +72,23 @@ pub struct StepDetail {
     pub opt_in_detail: Option<Box<OptInDetail>>,
 }
 
+/// The executable that was most often in a state other than running.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WaitingTool {
+    /// The state.
+    pub state: TaskState,
+    /// Base name of the executable.
+    pub tool: String,
+    /// Number of samples in which the task was in this state because of this executable. Several
+    /// executables can cause the state of one sample.
+    pub samples: u64,
+}
+
 impl StepDetail {
+    /// Maximum number of [waiting tools](Self::waiting_tools).
+    pub const MAX_WAITING_TOOLS: usize = 3;
+
     /// The approximate heap memory. A map entry takes its key, its value and its part of a tree
     /// node.
     pub(super) fn heap_bytes(&self) -> usize {
@@ -98,7 +117,11 @@ impl StepDetail {
                 .sum();
             size_of::<OptInDetail>() + arguments + files
         });
-        states + run + scheduler_labels + opt_in_detail
+        let waiting = self.waiting_tools.iter();
+        let waiting: usize = waiting
+            .map(|one| size_of::<WaitingTool>() + one.tool.len())
+            .sum();
+        states + waiting + run + scheduler_labels + opt_in_detail
     }
 }
 
@@ -126,6 +149,11 @@ impl StepDetail {
             disk_delay: None,
             parallelism,
             states: BTreeMap::from([(TaskState::Running, seen(2)), (TaskState::Pipe, seen(3))]),
+            waiting_tools: vec![WaitingTool {
+                state: TaskState::Pipe,
+                tool: "bwa-α".to_owned(),
+                samples: 3,
+            }],
             network: Some(StepNetwork {
                 received: Bytes(101),
                 sent: Bytes(0),

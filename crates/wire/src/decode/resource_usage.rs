@@ -6,6 +6,7 @@ use std::time::Duration;
 use ebb_telemetry::step::{
     Busy, CpuWithoutProgress, Namespaces, OptInDetail, PARALLELISM_CLASSES, Parallelism, Reclaim,
     RunName, Sampled, SchedulerLabels, StepDetail, StepGpu, StepNetwork, SyscallIo, TaskState,
+    WaitingTool,
 };
 use ebb_telemetry::units::{Bytes, CpuTime};
 
@@ -52,7 +53,22 @@ pub(super) fn read(bytes: &[u8], detail: &mut StepDetail) -> Result<(), DecodeEr
     detail.reclaim = fields.last(20, reclaim)?;
     detail.memory_now = fields.get(21).map(Bytes);
     detail.namespaces = fields.small(22).map(Namespaces::from_bits);
-    fields.end(22)
+    let most = StepDetail::MAX_WAITING_TOOLS;
+    let mut waiting_tools = List::new("waiting tools of a step", most, 0);
+    fields.each(23, |part| waiting_tools.add(|_| waiting_tool(part)))?;
+    detail.waiting_tools = waiting_tools.all()?;
+    fields.end(23)
+}
+
+fn waiting_tool(bytes: &[u8]) -> Result<WaitingTool, DecodeError> {
+    let mut fields = Fields::new(bytes);
+    let told = WaitingTool {
+        state: task_state(fields.or_zero(1) as u32),
+        tool: text("waiting_tool.tool", fields.text(2))?,
+        samples: fields.or_zero(3),
+    };
+    fields.end(3)?;
+    Ok(told)
 }
 
 #[inline]

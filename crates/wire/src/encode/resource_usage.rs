@@ -3,7 +3,7 @@
 use ebb_telemetry::safe_text::clean;
 use ebb_telemetry::step::{
     CpuWithoutProgress, Namespaces, OptInDetail, Parallelism, Reclaim, RunName, SchedulerLabels,
-    StepDetail, StepGpu, StepNetwork, SyscallIo, TaskState,
+    StepDetail, StepGpu, StepNetwork, SyscallIo, TaskState, WaitingTool,
 };
 
 use crate::encode::values::{name, nanos, number};
@@ -45,6 +45,7 @@ pub(super) fn out(detail: &StepDetail) -> Option<Box<proto::Detail>> {
         reclaim: detail.reclaim.map(Into::into),
         memory_now_bytes: detail.memory_now.map(|bytes| number(bytes.0)),
         namespaces: detail.namespaces.map(Namespaces::bits),
+        waiting_tools: detail.waiting_tools.iter().map(Into::into).collect(),
     }))
 }
 
@@ -71,6 +72,16 @@ fn state_out(state: TaskState) -> proto::TaskState {
         TaskState::Lock => proto::TaskState::Lock,
         TaskState::Child => proto::TaskState::Child,
         TaskState::Other => proto::TaskState::Other,
+    }
+}
+
+impl From<&WaitingTool> for proto::WaitingTool {
+    fn from(waiting: &WaitingTool) -> Self {
+        Self {
+            state: state_out(waiting.state) as i32,
+            tool: name(&waiting.tool),
+            samples: number(waiting.samples),
+        }
     }
 }
 

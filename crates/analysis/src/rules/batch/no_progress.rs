@@ -2,7 +2,7 @@
 
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::batch::Stuck;
-use ebb_model::finding::evidence::causes::Causes;
+use ebb_model::finding::evidence::causes::{Causes, Waiter};
 use ebb_model::finding::{Action, Remedy};
 use ebb_model::inventory::batch::job::Job;
 use ebb_node_state::node_state::NodeState;
@@ -27,7 +27,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
         }
     };
     let usage = &stuck.step.usage;
-    let causes = Causes::of_waiting(&usage.detail.states);
+    let causes = Causes::since_progress(&usage.detail.states, stuck.window.length());
     let seen = StuckObservation {
         window: stuck.window,
         coverage: Some(stuck.coverage),
@@ -36,6 +36,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
             processes: usage.processes,
             causes,
             tool: usage.busiest_tool().map(|tool| tool.name.clone()),
+            waiter: Waiter::of(&usage.detail, causes),
         },
         confidence: Confidence {
             level: Level::High,

@@ -7,7 +7,7 @@ use ebb_model::advice::sized_request::SizedRequest;
 use ebb_model::confidence::Confidence;
 use ebb_model::cost::Cost;
 use ebb_model::finding::evidence::Evidence;
-use ebb_model::finding::evidence::causes::{Causes, Tool, Tools};
+use ebb_model::finding::evidence::causes::{Causes, Tool, Tools, Waiter};
 use ebb_model::finding::evidence::step::{Deviation, StepTrouble, Trouble};
 use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
@@ -235,6 +235,10 @@ fn found(facts: &Facts<'_>, step: &Step<'_>, about: ProblemSubject<'_>, it: Wron
             neighbour: match run.step.usage.end {
                 StepEnd::Running => busy_neighbour::find_neighbour(facts, run, it.causes),
                 _ => None,
+            },
+            waiter: match it.trouble.is_of_memory() {
+                true => None,
+                false => Waiter::of(&run.step.usage.detail, it.causes),
             },
             trouble: it.trouble,
             causes: it.causes,

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::testing::step_world::{ended, run_of, states, verdict};
     use ebb_telemetry::step::StepKind;
-    use ebb_telemetry::step::resource_usage::TaskState;
+    use ebb_telemetry::step::resource_usage::{TaskState, WaitingTool};
 
     #[test]
     fn a_step_waits_when_it_waits_far_more_than_it_used_to() {
@@ -113,5 +113,32 @@ mod tests {
                 "{waits} (most CPU in an earlier task: bwa with 20 min of CPU)"
             )),
         );
+    }
+
+    #[test]
+    fn the_executable_that_waits_is_named_instead_of_the_one_that_computes() {
+        let check = |state: TaskState, expect: &str| {
+            let world = run_of(StepKind::NextflowTask, 60, |s| {
+                s.detail.states =
+                    states(&[(TaskState::Network, 300, 50), (TaskState::Running, 60, 10)]);
+                s.detail.waiting_tools = vec![WaitingTool {
+                    state,
+                    tool: "aws".to_owned(),
+                    samples: 290,
+                }];
+            });
+            let said = verdict(&world, KIND)
+                .expect("it waits")
+                .evidence
+                .to_string();
+            assert_eq!(
+                said,
+                format!(
+                    "waiting for 83 % of its time: 50 min waiting for network (300 samples){expect}"
+                )
+            );
+        };
+        check(TaskState::Network, " (aws in 290 of 300 samples)");
+        check(TaskState::Disk, "");
     }
 }

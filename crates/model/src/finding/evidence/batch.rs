@@ -7,7 +7,7 @@ use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::units::{CpuTime, HumanDuration};
 use serde::{Deserialize, Serialize};
 
-use crate::finding::evidence::causes::Causes;
+use crate::finding::evidence::causes::{Causes, Waiter};
 use crate::finding::evidence::optional;
 use crate::inventory::batch::job::JobStatus;
 
@@ -64,12 +64,15 @@ pub enum Stuck {
         cpu: CpuTime,
         /// Number of processes that it started.
         processes: u64,
-        /// The causes of its waiting since its start; `None` when not observed.
+        /// The causes of its waiting since its last progress; `None` when not certain.
         #[serde(default)]
         causes: Option<Causes>,
         /// The executable with the most CPU time; `None` when none was observed.
         #[serde(default)]
         tool: Option<String>,
+        /// The executable that waits in the main state; `None` when unknown.
+        #[serde(default)]
+        waiter: Option<Waiter>,
     },
     /// RUNNABLE, and Batch reports that it can never start with the present configuration.
     Blocked {
@@ -147,13 +150,18 @@ impl fmt::Display for StuckJob {
                 processes,
                 causes,
                 tool,
+                waiter,
             } => {
                 let noun = match processes {
                     1 => "process",
                     _ => "processes",
                 };
                 let causes = optional(": ", causes.as_ref());
-                let tool = optional(" (most CPU: ", tool.as_ref().map(|tool| format!("{tool})")));
+                let tool = match (waiter, tool) {
+                    (Some(waiter), _) => format!(" ({waiter})"),
+                    (None, Some(tool)) => format!(" (most CPU: {tool})"),
+                    (None, None) => String::new(),
+                };
                 write!(
                     f,
                     "RUNNING without CPU usage, I/O or a new process for {time} (since its start: \

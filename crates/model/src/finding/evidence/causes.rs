@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::step::resource_usage::{Sampled, TaskState};
+use ebb_telemetry::step::{StepDetail, StepEnd};
 use ebb_telemetry::units::{Bytes, CpuTime, HumanDuration};
 use serde::{Deserialize, Serialize};
 
@@ -107,8 +107,7 @@ impl fmt::Display for Causes {
     }
 }
 
-/// The executables of a task, the largest first. Probes report no wait of an executable, so nothing
-/// here shows which executable waits.
+/// The executables of a task, the largest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tools {
@@ -119,6 +118,39 @@ pub struct Tools {
     /// Whether an earlier task of the step ran these executables. A running task reports only its
     /// busiest executable.
     pub of_an_earlier_run: bool,
+}
+
+/// The executable that is most often in the main state of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Waiter {
+    /// Base name of the executable.
+    pub name: String,
+    /// Number of samples in which it was in this state.
+    pub samples: u64,
+    /// Number of samples in which the task was in this state.
+    pub of: u64,
+}
+
+impl Waiter {
+    /// The executable for the main cause; `None` if the probe did not report it.
+    pub fn of(detail: &StepDetail, causes: Option<Causes>) -> Option<Self> {
+        let state = causes?.main.state;
+        let mut known = detail.waiting_tools.iter();
+        let waiting = known.find(|one| one.state == state)?;
+        Some(Self {
+            name: waiting.tool.clone(),
+            samples: waiting.samples,
+            of: detail.states.get(&state)?.samples,
+        })
+    }
+}
+
+impl fmt::Display for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, samples, of } = self;
+        write!(f, "{name} in {samples} of {of} samples")
+    }
 }
 
 /// One executable of a task.

@@ -7,7 +7,7 @@ use ebb_telemetry::step::PeakMemory;
 use ebb_telemetry::units::{Bytes, CpuTime, HumanDuration, MilliCores, Share};
 use serde::{Deserialize, Serialize};
 
-use crate::finding::evidence::causes::{Causes, Ended, Tools};
+use crate::finding::evidence::causes::{Causes, Ended, Tools, Waiter};
 use crate::finding::evidence::optional;
 
 /// A failure or slowdown of a step.
@@ -23,6 +23,9 @@ pub struct StepTrouble {
     pub trouble: Trouble,
     /// The states that took most of its time; `None` when not observed.
     pub causes: Option<Causes>,
+    /// The executable that waits in the main state; `None` when unknown, or for a memory problem.
+    #[serde(default)]
+    pub waiter: Option<Waiter>,
     /// Ways in which its resource use differs from earlier tasks.
     #[serde(default)]
     pub deviations: Vec<Deviation>,
@@ -220,9 +223,12 @@ impl fmt::Display for StepTrouble {
             _ => ": ",
         };
         let causes = optional(lead, self.causes.as_ref());
-        let tools = self.tools.as_ref();
-        let tools = optional(" (", tools.map(|tools| format!("{tools})")));
-        write!(f, "{}{causes}{tools}", self.trouble)?;
+        let tool = match (&self.waiter, &self.tools) {
+            (Some(waiter), _) => format!(" ({waiter})"),
+            (None, Some(tools)) => format!(" ({tools})"),
+            (None, None) => String::new(),
+        };
+        write!(f, "{}{causes}{tool}", self.trouble)?;
         for deviation in &self.deviations {
             write!(f, "; {deviation}")?;
         }
