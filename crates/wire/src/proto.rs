@@ -619,6 +619,8 @@ pub enum TaskState {
     Lock = 9,
     Child = 10,
     Other = 11,
+    /// Since 1.7: a network or FUSE file system.
+    RemoteFileSystem = 12,
 }
 impl TaskState {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -639,6 +641,7 @@ impl TaskState {
             Self::Lock => "TASK_STATE_LOCK",
             Self::Child => "TASK_STATE_CHILD",
             Self::Other => "TASK_STATE_OTHER",
+            Self::RemoteFileSystem => "TASK_STATE_REMOTE_FILE_SYSTEM",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -656,6 +659,7 @@ impl TaskState {
             "TASK_STATE_LOCK" => Some(Self::Lock),
             "TASK_STATE_CHILD" => Some(Self::Child),
             "TASK_STATE_OTHER" => Some(Self::Other),
+            "TASK_STATE_REMOTE_FILE_SYSTEM" => Some(Self::RemoteFileSystem),
             _ => None,
         }
     }

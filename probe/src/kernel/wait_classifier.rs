@@ -9,9 +9,10 @@ use ebb_telemetry::step::TaskState;
 const MAX_ADDRESSES: usize = 4_096;
 
 /// Functions by wait reason. The stack is searched from the top, and the first function in this
-/// table decides. A trailing `*` matches any suffix. Stacks from the kernel do not contain
+/// table decides. If that is a wait for a disk or a page, a remote file system below it decides,
+/// because all file systems share these functions. A trailing `*` matches any suffix. Stacks from the kernel do not contain
 /// functions of the scheduler.
-const NAMES: [(TaskState, &[&str]); 9] = [
+const NAMES: [(TaskState, &[&str]); 10] = [
     (
         TaskState::PageFault,
         &[
@@ -37,15 +38,31 @@ const NAMES: [(TaskState, &[&str]); 9] = [
             "inet_wait_for_connect",
             "udp_*",
             "raw_recvmsg",
-            // Network file systems.
-            "rpc_wait_bit_killable",
+        ],
+    ),
+    (
+        TaskState::RemoteFileSystem,
+        &[
+            // NFS.
             "rpc_*",
             "nfs_*",
+            "nfs3_*",
             "nfs4_*",
+            // SMB.
             "cifs_*",
+            "smb2_*",
+            "netfs_*",
             "ceph_*",
+            // Lustre.
             "ptlrpc_*",
-            "ll_*",
+            "ll_file_*",
+            "cl_io_*",
+            // 9P, of virtual machines.
+            "p9_client_*",
+            "v9fs_*",
+            "fuse_*",
+            "__fuse_*",
+            "request_wait_answer",
         ],
     ),
     (
@@ -158,6 +175,11 @@ fn meaning(function: &str) -> Option<TaskState> {
     found.map(|(state, _)| *state)
 }
 
+/// Whether a function of this wait is used by local and remote file systems.
+const fn is_of_any_file_system(state: TaskState) -> bool {
+    matches!(state, TaskState::Disk | TaskState::PageFault)
+}
+
 /// The addresses with known names.
 #[derive(Debug, Default)]
 pub(super) struct WaitClassifier {
@@ -186,12 +208,16 @@ impl WaitClassifier {
 
     /// The wait reason of a stack, from the top; `None` while a name is missing.
     pub(super) fn state(&self, stack: &[u64]) -> Option<TaskState> {
+        let mut local = None;
         for address in stack.iter().filter(|address| **address != 0) {
-            if let Some(state) = self.by_address.get(address)? {
-                return Some(*state);
+            match *self.by_address.get(address)? {
+                Some(state) if is_of_any_file_system(state) => local = local.or(Some(state)),
+                Some(TaskState::RemoteFileSystem) => return Some(TaskState::RemoteFileSystem),
+                Some(state) if local.is_none() => return Some(state),
+                Some(_) | None => {}
             }
         }
-        Some(TaskState::Other)
+        Some(local.unwrap_or(TaskState::Other))
     }
 
     /// The addresses of a stack that decide its wait reason and have no name yet.
@@ -199,7 +225,7 @@ impl WaitClassifier {
         let meaning = |address: &u64| self.by_address.get(address);
         let in_doubt = stack
             .iter()
-            .take_while(move |address| !matches!(meaning(address), Some(Some(_))));
+            .take_while(move |address| !matches!(meaning(address), Some(Some(state)) if !is_of_any_file_system(*state)));
         let unnamed = move |address: &&u64| **address != 0 && meaning(address).is_none();
         in_doubt.filter(unnamed).copied()
     }
@@ -278,8 +304,23 @@ mod tests {
         check(&["pipe_read", "new_sync_read"], TaskState::Pipe);
         check(&["futex_wait_queue_me", "futex_wait"], TaskState::Lock);
         check(&["futex_wait_queue", "futex_wait"], TaskState::Lock);
+        let remote = TaskState::RemoteFileSystem;
+        check(&["rpc_wait_bit_killable", "__rpc_execute"], remote);
         check(
-            &["rpc_wait_bit_killable", "__rpc_execute"],
+            &["folio_wait_bit_common", "filemap_read", "nfs_file_read"],
+            remote,
+        );
+        check(
+            &[
+                "folio_wait_bit_common",
+                "filemap_read",
+                "ext4_file_read_iter",
+            ],
+            TaskState::Disk,
+        );
+        check(&["request_wait_answer", "fuse_simple_request"], remote);
+        check(
+            &["wait_woken", "sk_wait_data", "nfs_file_read"],
             TaskState::Network,
         );
     }

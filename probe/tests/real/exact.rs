@@ -248,6 +248,14 @@ pub(crate) fn a_step_says_what_it_waited_for() {
             TaskState::Running,
             "",
         ),
+        // A file system whose server never answers.
+        (
+            "m=$(mktemp -d); exec 3<>/dev/fuse
+            mount -t fuse none $m -o fd=3,rootmode=40000,user_id=0,group_id=0
+            timeout -s KILL 6 cat $m/x; umount -l $m; rmdir $m",
+            TaskState::RemoteFileSystem,
+            "cat",
+        ),
     ];
     let scripts = cases.map(|(script, ..)| (None, script));
     let (steps, _) = run(&scripts);

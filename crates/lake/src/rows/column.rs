@@ -324,6 +324,7 @@ words! {
         Runnable = "runnable",
         PageFault = "page_fault",
         Disk = "disk",
+        RemoteFileSystem = "remote_file_system",
         Network = "network",
         Pipe = "pipe",
         Poll = "poll",

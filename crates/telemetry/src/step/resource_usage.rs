@@ -384,7 +384,10 @@ pub enum TaskState {
     PageFault,
     /// A thread waits for a block device.
     Disk,
-    /// A thread waits for the network or a network file system.
+    /// A thread waits for a network or FUSE file system, such as NFS, SMB, Ceph, Lustre or a mounted
+    /// bucket. Probes before version 1.7 of the contract report a disk or the network instead.
+    RemoteFileSystem,
+    /// A thread waits for the network.
     Network,
     /// A thread waits for another process at a pipe or a local socket.
     Pipe,
@@ -407,6 +410,7 @@ impl fmt::Display for TaskState {
             Self::Runnable => "waiting for a core",
             Self::PageFault => "in page faults",
             Self::Disk => "waiting for disk",
+            Self::RemoteFileSystem => "waiting for a network or FUSE file system",
             Self::Network => "waiting for network",
             Self::Pipe => "waiting for a pipe",
             Self::Poll => "waiting for events",

@@ -203,6 +203,7 @@ fn task_state(state: u32) -> TaskState {
         Ok(proto::TaskState::Runnable) => TaskState::Runnable,
         Ok(proto::TaskState::PageFault) => TaskState::PageFault,
         Ok(proto::TaskState::Disk) => TaskState::Disk,
+        Ok(proto::TaskState::RemoteFileSystem) => TaskState::RemoteFileSystem,
         Ok(proto::TaskState::Network) => TaskState::Network,
         Ok(proto::TaskState::Pipe) => TaskState::Pipe,
         Ok(proto::TaskState::Poll) => TaskState::Poll,

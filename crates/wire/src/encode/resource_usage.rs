@@ -65,6 +65,7 @@ fn state_out(state: TaskState) -> proto::TaskState {
         TaskState::Runnable => proto::TaskState::Runnable,
         TaskState::PageFault => proto::TaskState::PageFault,
         TaskState::Disk => proto::TaskState::Disk,
+        TaskState::RemoteFileSystem => proto::TaskState::RemoteFileSystem,
         TaskState::Network => proto::TaskState::Network,
         TaskState::Pipe => proto::TaskState::Pipe,
         TaskState::Poll => proto::TaskState::Poll,

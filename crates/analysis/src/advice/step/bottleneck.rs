@@ -27,7 +27,10 @@ pub fn find_bottleneck(profile: &StepProfile, policy: &Policy, catalogue: &Catal
     let seen =
         |state| (!doing.is_empty()).then(|| doing.get(&state).copied().unwrap_or(Share::NONE));
     let disk = disk(&runs, catalogue).max(seen(TaskState::Disk));
-    let (network, paging) = (seen(TaskState::Network), seen(TaskState::PageFault));
+    let paging = seen(TaskState::PageFault);
+    let remote = seen(TaskState::RemoteFileSystem);
+    let network = seen(TaskState::Network).zip(remote);
+    let network = network.map(|(network, remote)| Share::from_ppm(network.ppm() + remote.ppm()));
     let cores_used = most(&runs, |run| {
         Share::of(run.peak_cores?.0, run.requested.cores?.0)
     });

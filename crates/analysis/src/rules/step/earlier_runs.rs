@@ -66,13 +66,17 @@ pub(crate) fn well_ended<'a>(profiled: &'a Profiled<'a>) -> impl Iterator<Item =
     runs.filter(move |run| ended(run.step.usage.end))
 }
 
-/// Share of the sampled time in which the task waited for disk, page faults or network; `None`
+/// Share of the sampled time in which the task waited for a disk, page faults, a remote
+/// file system or the network; `None`
 /// without samples.
 pub(crate) fn waits(run: &SeenRun<'_>) -> Option<Share> {
     run.share_of_states(|state| {
         matches!(
             state,
-            TaskState::Disk | TaskState::PageFault | TaskState::Network
+            TaskState::Disk
+                | TaskState::PageFault
+                | TaskState::RemoteFileSystem
+                | TaskState::Network
         )
     })
 }

@@ -99,13 +99,17 @@ pub(crate) fn is_scheduled(run: &SeenRun<'_>) -> bool {
         || in_run
 }
 
-/// Share of the sampled time in which a task computed, waited for a core or used a disk; `None`
+/// Share of the sampled time in which a task computed, waited for a core or used a file system; `None`
 /// without samples. In all other states a server may wait for requests.
 pub(crate) fn work(run: &SeenRun<'_>) -> Option<Share> {
     run.share_of_states(|state| {
         matches!(
             state,
-            TaskState::Running | TaskState::Runnable | TaskState::PageFault | TaskState::Disk
+            TaskState::Running
+                | TaskState::Runnable
+                | TaskState::PageFault
+                | TaskState::Disk
+                | TaskState::RemoteFileSystem
         )
     })
 }

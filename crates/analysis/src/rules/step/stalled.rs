@@ -85,7 +85,7 @@ fn makes_no_progress(
     let hangs_in = |causes: Causes| {
         matches!(
             causes.main.state,
-            TaskState::Disk | TaskState::PageFault | TaskState::Lock
+            TaskState::Disk | TaskState::RemoteFileSystem | TaskState::PageFault | TaskState::Lock
         )
     };
     let should_end = it.expected_end(facts).holds() == Some(true);
@@ -93,7 +93,7 @@ fn makes_no_progress(
     let patience = facts.policy.step.stalled();
     let quiet = it.run.quiet();
     q.holds(
-        "Should the task end, or does it wait for disk, page faults or a lock?",
+        "Should the task end, or does it wait for a file system, page faults or a lock?",
         (if hangs { "yes" } else { "no" }, ""),
         hangs,
     ) && q.holds(
@@ -116,8 +116,11 @@ fn is_idle(facts: &Facts<'_>, state: &NodeState) -> bool {
 pub(crate) fn advice(causes: Option<Causes>) -> String {
     let look = match causes.map(|causes| causes.main.state) {
         Some(TaskState::Network) => {
-            "Check the server or file share that the task waits for. Set a timeout for its \
-             transfers."
+            "Check the server that the task waits for. Set a timeout for its transfers."
+        }
+        Some(TaskState::RemoteFileSystem) => {
+            "Check the file server or bucket that is mounted on its node, and the connection to \
+             it."
         }
         Some(TaskState::Disk | TaskState::PageFault) => {
             "Check the throughput and burst balance of its volume, and the memory left for the \
