@@ -3,23 +3,25 @@
 
 #[path = "slurm/cluster.rs"]
 mod cluster;
+#[path = "real/probe.rs"]
+mod probe;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output};
+use std::path::Path;
+use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
 use ebb_lake::Lake;
 use ebb_telemetry::step::{PlacedStep, StepEnd, StepKind};
-use ebb_test_support::{run, skip, tests};
+use ebb_test_support::{run, tests};
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use serde_json::Value;
-use tempfile::TempDir;
 
-use cluster::{Accounting, Cluster, Running, take_turn, wait_for};
+use cluster::{Accounting, Cluster, take_turn};
+use probe::{Probe, ebb, program, try_ebb, wait_for};
 
 /// Uses a core for two seconds.
 const BUSY: &str = "timeout 2 sh -c 'while :; do :; done'";
@@ -44,82 +46,10 @@ fn main() -> ExitCode {
     ])
 }
 
-/// A program of the workspace, next to the program of this package.
-fn program(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_BIN_EXE_ebb-demo")).with_file_name(name);
-    if !path.exists() {
-        skip(format_args!("{} is not built", path.display()));
-    }
-    path
-}
-
-/// A probe that sends to a folder and listens for labels.
-struct Probe {
-    running: Running,
-    lake: TempDir,
-}
-
-impl Probe {
-    fn start() -> Self {
-        let lake = tempfile::tempdir().expect("a folder");
-        let at = lake.path();
-        fs::set_permissions(at, fs::Permissions::from_mode(0o755)).expect("a folder");
-        let (url, d) = (
-            format!("file://{}", at.join("lake").display()),
-            at.display(),
-        );
-        for folder in ["lake", "spool"] {
-            fs::create_dir(at.join(folder)).expect("a folder");
-        }
-        let settings = format!(
-            "place = \"{url}\"\nspool_dir = \"{d}/spool\"\nlabel_socket = \"{d}/label.sock\"\n\
-             interval_seconds = 1\nsample_seconds = 1\n"
-        );
-        let file = at.join("probe.toml");
-        fs::write(&file, settings).expect("a file");
-        let log = at.join("probe.log");
-        let mut probe = Command::new(program("ebb-probe"));
-        probe
-            .args(["run", "--config"])
-            .arg(file)
-            .env("RUST_LOG", "info");
-        let running = Running::start(&mut probe, &log);
-        wait_for("the start of the probe", || {
-            fs::read_to_string(&log).is_ok_and(|log| log.contains("probe is running"))
-        });
-        Self { running, lake }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.lake.path().join(name)
-    }
-
-    fn url(&self) -> String {
-        format!("file://{}", self.path("lake").display())
-    }
-
-    /// Stops the probe after its last interval.
-    fn stop(&mut self) {
-        sleep(Duration::from_secs(3));
-        self.running.stop();
-    }
-
-    fn report(&self) -> Value {
-        let report = fs::read(self.path("lake/reports/latest/report.json"));
-        serde_json::from_slice(&report.expect("a report")).expect("JSON")
-    }
-}
-
-fn try_ebb(arguments: &[&str]) -> Output {
-    let output = Command::new(program("ebb")).args(arguments).output();
-    output.expect("ebb starts")
-}
-
-fn ebb(arguments: &[&str]) -> Output {
-    let output = try_ebb(arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {errors}");
-    output
+/// Stops the probe after its last interval.
+fn stop(probe: &mut Probe) {
+    sleep(Duration::from_secs(3));
+    probe.running.stop();
 }
 
 /// Task and step of all tasks of a job, sorted.
@@ -170,7 +100,7 @@ fn jobs_have_the_names_that_squeue_and_the_trace_contain() {
             + jobs.lines().filter(|job| job.contains("|FAILED|")).count()
             == 4
     });
-    probe.stop();
+    stop(&mut probe);
 
     let jobs = probe.path("squeue.txt");
     fs::write(&jobs, cluster.ask("squeue", &all)).expect("a file");
@@ -448,7 +378,7 @@ fn tasks_of_the_probe_agree_with_the_accounting() {
     let cluster = Cluster::start(Accounting::Slurmdbd, &write_task_prolog(&probe));
     let jobs = Jobs::submit(&cluster);
     jobs.wait(&cluster);
-    probe.stop();
+    stop(&mut probe);
     ebb(&["sweep", "--lake", &url]);
 
     let (rows, tasks) = (rows(&cluster), tasks(&url));

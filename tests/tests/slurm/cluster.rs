@@ -5,7 +5,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
@@ -14,8 +14,7 @@ use std::time::{Duration, Instant};
 use ebb_test_support::skip;
 use tempfile::TempDir;
 
-/// A few jobs take seconds; a busy machine takes longer.
-const PATIENCE: Duration = Duration::from_secs(90);
+use crate::probe::{Running, wait_for};
 
 /// Programs of Debian's packages slurmctld, slurmd, slurm-client and munge.
 const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "sbatch", "squeue"];
@@ -64,50 +63,6 @@ fn check_machine(accounting: Accounting) {
         if !folders.iter().any(|folder| folder.join(name).exists()) {
             skip(format_args!("no {name}; scripts/setup test installs it"));
         }
-    }
-}
-
-/// A program that ends with its test.
-pub(crate) struct Running(Child);
-
-impl Running {
-    pub(crate) fn start(command: &mut Command, log: &Path) -> Self {
-        let log = fs::File::create(log).expect("a log");
-        let errors = log.try_clone().expect("a log");
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(log)
-            .stderr(errors)
-            .spawn();
-        Self(child.expect("it starts"))
-    }
-
-    pub(crate) fn stop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let end = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < end {
-            match self.0.try_wait() {
-                Ok(None) => sleep(Duration::from_millis(50)),
-                _ => return,
-            }
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop();
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-pub(crate) fn wait_for(what: &str, mut is_done: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_done() {
-        assert!(Instant::now() < end, "{what} took more than {PATIENCE:?}");
-        sleep(Duration::from_millis(200));
     }
 }
 

@@ -22,11 +22,12 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     let watched = it.watched(facts);
     let cpu = run.step.usage.cpu;
     let waited = run.step.usage.detail.run_queue;
-    let share = waited.and_then(|waited| {
-        let waited = u64::try_from(waited.as_nanos()).ok()?;
-        Share::of(waited, waited.saturating_add(cpu.0))
-    });
-    let shown = share.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
+    let waited_ns = waited.and_then(|waited| u64::try_from(waited.as_nanos()).ok());
+    let share_of = |of: u64| waited_ns.and_then(|waited| Share::of(waited, of));
+    let share = share_of(waited_ns.unwrap_or_default().saturating_add(cpu.0));
+    // A task that mostly waits for a disk or a server loses little time to its neighbours.
+    let of_run = share_of(u64::try_from(run.wall().as_nanos()).unwrap_or(u64::MAX));
+    let shown = |share: Option<Share>| share.map_or_else(|| "unknown".into(), |s| s.to_string());
     let bound = Share::from_ppm(policy.starved_ppm);
     let waits = q.holds(
         "How long was the task observed?",
@@ -34,22 +35,25 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
         watched >= policy.judged_after(),
     ) && q.holds(
         "Which share of its runnable time did the task wait for a core?",
-        (shown, bound),
+        (shown(share), bound),
         share.map(|share| share >= bound),
+    ) && q.holds(
+        "Which share of its run time did the task wait for a core?",
+        (shown(of_run), bound),
+        of_run.map(|share| share >= bound),
     );
     let (share, waited) = share.zip(waited).filter(|_| waits)?;
     // The search for neighbours is last, because it reads all tasks of the node.
     let neighbours = neighbours(facts, run);
     let theirs = neighbours.and_then(|(used, of)| Share::of(used.0, of.0));
     let blamed = Share::from_ppm(policy.neighbours_ppm);
-    let used = theirs.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
     let is_theirs = q.holds(
         "Which share of the machine do other tasks use?",
-        (used, blamed),
+        (shown(theirs), blamed),
         theirs.map(|share| share >= blamed),
     );
     let (neighbours, _) = neighbours.filter(|_| is_theirs)?;
-    let lost = Duration::from_secs_f64(watched.as_secs_f64() * share.as_f64());
+    let lost = Duration::from_secs_f64(watched.as_secs_f64() * share.as_f64()).min(waited);
     let advice = "Request as many vCPUs as this task and the other tasks on the node use, so that \
                   fewer share a machine. Or use a machine with more cores.";
     Some(it.found(
@@ -115,6 +119,21 @@ mod tests {
         // The task competes only with its own threads.
         check(60, Some(30), 0, None);
         check(20, Some(30), 3, None);
+    }
+
+    #[test]
+    fn a_step_that_mostly_waits_for_something_else_is_not_starved() {
+        let check = |waited_min: u64, spent: Option<i64>| {
+            let world = run_beside(60, 3, |s| {
+                s.requested = asked(1, 3);
+                s.cpu = CpuTime::from_millis(60_000);
+                s.detail.run_queue = Some(Duration::from_secs(waited_min * 60));
+            });
+            let cost = verdict(&world, KIND).map(|f| f.cost.expect("a price"));
+            assert_eq!(cost.map(|cost| cost.spent.micros()), spent, "{waited_min}");
+        };
+        check(11, None);
+        check(15, Some(12_000));
     }
 
     #[test]
