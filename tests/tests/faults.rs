@@ -21,7 +21,7 @@ use ebb_model::finding_kind::FindingKind;
 use ebb_model::report::Report;
 use ebb_telemetry::step::TaskState;
 use ebb_test_support::{run, skip, tests};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, setpriority_process};
 
 use machine::{Cgroup, Disk, needs_ebpf};
 use probe::{PATIENCE, Probe, ebb, program};
@@ -36,21 +36,21 @@ rule dead_server:
     shell: "exec 3<>/dev/tcp/127.0.0.1/PORT; echo hello >&3; cat <&3 >{output}"
 rule out_of_memory:
     output: "out_of_memory"
-    shell: "echo $$ >MEMORY; head -c 200M /dev/zero | tail -c 200M >{output}"
+    shell: "echo $$ >MEMORY; {{ head -c 40M /dev/zero; sleep 2; cat /dev/zero; }} | tail -c 200M >{output}"
 rule slow_disk:
     output: "slow_disk"
     shell: "echo $$ >BLKIO; dd if=/dev/zero of=DISK/file bs=64k count=800 oflag=direct; touch {output}"
 rule starved:
     output: "starved"
-    shell: "taskset -cp 0 $$; {BUSY}"
+    shell: "taskset -cp 0 $$; renice -n 0 $$; {BUSY}"
 rule neighbour:
     output: "neighbour"
-    shell: "taskset -cp 0 $$; for n in 1 2 3 4; do ({BUSY}) & done; wait"
+    shell: "taskset -cp 0 $$; renice -n 0 $$; for n in 1 2 3 4; do ({BUSY}) & done; wait"
 rule spin:
     input: lambda job: [] if job.seconds == "2" else ["spin/2"]
     output: "spin/{seconds}"
-    shell: "renice -n -20 $$; ulimit -t 200; end=$((SECONDS + {wildcards.seconds}));"
-           "while [ $SECONDS -lt $end ]; do :; done; touch {output}"
+    shell: "ulimit -t 200; end=$((SECONDS + {wildcards.seconds}));"
+           " while [ $SECONDS -lt $end ]; do :; done; touch {output}"
 rule retried:
     output: "retried"
     retries: 5
@@ -58,8 +58,9 @@ rule retried:
 "#;
 
 /// The default limits are minutes and hours.
-const POLICY: &str = "[step]\nstalled_seconds = 10\njudged_after_seconds = 10\nhistory_runs = 1\n\
-                      spinning_seconds = 5\n";
+const POLICY: &str = "[activity]\ntick_seconds = 5\n[step]\nstalled_seconds = 10\n\
+                      judged_after_seconds = 10\nhistory_runs = 1\nspinning_seconds = 5\n\
+                      starved_ppm = 500000\n";
 
 /// Memory for the rule that needs 200 MB.
 const MEMORY_LIMIT: &str = "64M";
@@ -193,6 +194,8 @@ fn sweep(probe: &Probe, policy: &Path) -> (Vec<Fault>, Vec<Finding>) {
 
 fn each_fault_is_reported_with_its_rule_and_its_cause() {
     needs_ebpf();
+    // All that must not be starved inherits this priority.
+    setpriority_process(None, -20).expect("root may");
     let folder = tempfile::tempdir().expect("a folder");
     drop(snakemake());
     let memory = [

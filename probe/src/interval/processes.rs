@@ -142,7 +142,11 @@ impl Entry {
     /// if this program raised it, the last scan, otherwise an upper bound.
     pub(crate) fn peak(&self, at_exit: Option<Bytes>, maxrss: Bytes) -> PeakMemory {
         let (bytes, source) = match (at_exit, self.sampled_peak) {
-            (Some(bytes), _) => (bytes, MemorySource::HighWaterAtExit),
+            // After an OOM kill, the kernel can free the memory before it updates the mark.
+            (Some(bytes), sampled) => (
+                bytes.max(sampled.unwrap_or_default()),
+                MemorySource::HighWaterAtExit,
+            ),
             (None, _) if maxrss > self.maxrss_before => (maxrss, MemorySource::HighWaterAtExit),
             (None, Some(bytes)) => (bytes, MemorySource::ProcessesSampled),
             (None, None) => (maxrss, MemorySource::MaxRssUpperBound),
@@ -279,6 +283,20 @@ mod tests {
         check(Stage::Ended, 0, MISSED_AFTER_END);
         check(Stage::Ended, 100, 100 + MISSED_AFTER_END);
         check(Stage::Executed, 100, MISSED_SCANS);
+    }
+
+    #[test]
+    fn a_peak_at_exit_is_at_least_the_sampled_peak() {
+        let check = |sampled: Option<u64>, expect: u64| {
+            let mut entry = entry(7, Stage::Executed);
+            entry.sampled_peak = sampled.map(Bytes::mib);
+            let peak = entry.peak(Some(Bytes::mib(2)), Bytes::mib(2));
+            assert_eq!(peak.bytes, Bytes::mib(expect), "{sampled:?}");
+            assert_eq!(peak.source, MemorySource::HighWaterAtExit);
+        };
+        check(None, 2);
+        check(Some(1), 2);
+        check(Some(60), 60);
     }
 
     #[test]
