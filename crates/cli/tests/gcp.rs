@@ -94,7 +94,7 @@ fn a_quiet_instance_of_a_project_is_idle_and_is_stopped_by_gcloud() {
     let found = &findings[0];
     assert_eq!(found["id"], "idle_node/europe-west6/11");
     assert_eq!(found["resource"]["name"], "quiet");
-    assert_eq!(found["cost"]["basis"], "stated");
+    assert_eq!(found["cost"]["basis"], "command_line");
     let command = "gcloud compute instances stop --project 'lab' --zone 'europe-west6-a' 'quiet'";
     assert_eq!(found["remedy"]["command"], command);
 }
