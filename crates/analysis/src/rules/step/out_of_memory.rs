@@ -48,8 +48,10 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
     );
     let newest = newest.filter(|_| goes_on)?;
     let limit = newest.requested().memory;
+    let peaks = kills.iter().filter_map(|run| run.step.usage.peak_memory);
+    let peak = peaks.max_by_key(|peak| peak.bytes);
     let advice = match step.profiled.need.memory.filter(|need| Some(*need) > limit) {
-        _ if limit.is_none() => of_machine(facts, newest.instance),
+        _ if limit.is_none() => without_limit(facts, newest.instance, peak.map(|peak| peak.bytes)),
         Some(need) => format!("Request {need} of memory, which is the observed need."),
         None => "Request more memory. Start with 50 % more.".to_owned(),
     };
@@ -59,10 +61,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
             kills: many(kills.len()),
             runs: many(recent.len()),
             limit,
-            peak: kills
-                .iter()
-                .filter_map(|run| run.step.usage.peak_memory)
-                .max_by_key(|peak| peak.bytes),
+            peak,
         },
         causes: None,
         confidence: Confidence {
@@ -82,9 +81,19 @@ fn allowed(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<Bytes> {
     limit.or_else(|| Some(facts.catalogue.spec(&run.instance.instance_type)?.memory))
 }
 
-/// Advice for a task that reached only the memory of the machine, not a limit.
-fn of_machine(facts: &Facts<'_>, instance: &Instance) -> String {
+/// Advice for a task without a memory limit of its own, with the observed peak. If the peak is less
+/// than half of the machine, the limit may be that of a cgroup above the task.
+fn without_limit(facts: &Facts<'_>, instance: &Instance, peak: Option<Bytes>) -> String {
     let spec = facts.catalogue.spec(&instance.instance_type);
+    let kind = &instance.instance_type;
+    let is_small = |all: Bytes| peak.is_some_and(|peak| peak.0 < all.0 / 2);
+    if spec.is_some_and(|spec| is_small(spec.memory)) {
+        return format!(
+            "The task itself had no memory limit, and its peak is less than half of the memory of \
+             {kind}. Check the limit of the container or service in which it ran, and the other \
+             tasks on the machine."
+        );
+    }
     let larger = spec.and_then(|spec| {
         let half_more = Bytes(spec.memory.0.saturating_add(spec.memory.0 / 2));
         larger(facts, instance, spec, (spec.vcpus, half_more))
@@ -92,10 +101,9 @@ fn of_machine(facts: &Facts<'_>, instance: &Instance) -> String {
     let such = larger.map_or_else(String::new, |larger| {
         format!(", such as {}", larger.instance_type)
     });
-    let kind = &instance.instance_type;
     format!(
-        "The task had no memory limit and used all memory of {kind}. Run less work on the same \
-         machine, or use a type with at least 50 % more memory{such}."
+        "The task had no memory limit and used most of the memory of {kind}. Run less work on the \
+         same machine, or use a type with at least 50 % more memory{such}."
     )
 }
 
@@ -103,7 +111,8 @@ fn of_machine(facts: &Facts<'_>, instance: &Instance) -> String {
 mod tests {
     use super::*;
     use crate::testing::asked;
-    use crate::testing::step_world::{ended, gib, no_run, verdict};
+    use crate::testing::step_world::{ended, gib, no_run, peak as of_mib, verdict};
+    use ebb_telemetry::step::MemorySource;
 
     #[test]
     fn a_killed_run_is_told_until_one_with_more_memory_ends_well() {
@@ -180,24 +189,34 @@ mod tests {
     }
 
     #[test]
-    fn where_no_limit_was_set_a_larger_machine_is_advised() {
-        let check = |limit: Option<u64>, expect: &str| {
+    fn where_no_limit_was_set_a_larger_machine_is_advised_if_it_was_full() {
+        let check = |limit: Option<u64>, peak: u64, expect: &str| {
             let mut world = no_run();
             ended(&mut world, 1, 30, |s| {
                 s.end = StepEnd::OutOfMemory;
                 s.requested.memory = limit.map(gib);
+                s.peak_memory = Some(of_mib(peak << 10, MemorySource::CgroupSampled));
             });
             let advice = verdict(&world, KIND).map(|finding| finding.remedy.advice);
             assert_eq!(advice.as_deref(), Some(expect));
         };
         check(
             Some(4),
+            1,
             "Request 7.2 GiB of memory, which is the observed need.",
         );
         check(
             None,
-            "The task had no memory limit and used all memory of m5.xlarge. Run less work on the \
-             same machine, or use a type with at least 50 % more memory, such as r5a.xlarge.",
+            15,
+            "The task had no memory limit and used most of the memory of m5.xlarge. Run less work \
+             on the same machine, or use a type with at least 50 % more memory, such as r5a.xlarge.",
+        );
+        check(
+            None,
+            7,
+            "The task itself had no memory limit, and its peak is less than half of the memory of \
+             m5.xlarge. Check the limit of the container or service in which it ran, and the other \
+             tasks on the machine.",
         );
     }
 
