@@ -367,6 +367,13 @@ fn the_documents_show_the_command_of_the_collector() {
     assert!(columns.ends_with(",Comment"), "a comment may contain |");
 }
 
+fn check_explanation(url: &str) {
+    let explained = ebb(&["scan", "--lake", url, "--explain", "greedy"]);
+    let explained = String::from_utf8(explained.stdout).expect("UTF-8");
+    let question = "How many of its tasks were OOM-killed?";
+    assert!(explained.contains(question), "{explained}");
+}
+
 #[expect(
     clippy::too_many_lines,
     reason = "one story from the jobs to the advice"
@@ -451,6 +458,7 @@ fn tasks_of_the_probe_agree_with_the_accounting() {
     }
     assert_eq!(advice(&report, "greedy")["oom_kills"], 1);
     assert_eq!(advice(&report, "fails")["failures"][0]["exit_status"], 3);
+    check_explanation(&url);
     // Commands that submit and wait are no steps.
     let steps = report["steps"].as_array().expect("steps");
     for client in ["sbatch", "srun", "scontrol", "squeue", "task-prolog"] {

@@ -1,6 +1,7 @@
 //! Arguments of the program and their help.
 
 mod catalog;
+mod deployment;
 mod findings;
 mod init;
 pub(crate) mod names;
@@ -19,13 +20,12 @@ use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::{Usd, UsdPerHour};
 
 pub(crate) use catalog::{CatalogArgs, CatalogCommand, CatalogLocation, RefreshArgs, ShowArgs};
-pub(crate) use findings::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};
+pub(crate) use deployment::{DeploymentArgs, Source};
+pub(crate) use findings::{DecideArgs, FindingsArgs, FindingsCommand};
 pub(crate) use init::{InitArgs, SetupEngine, SetupExecutor};
 pub(crate) use names::NamesArgs;
 pub(crate) use sweep::SweepArgs;
-pub(crate) use tune::{
-    Form, ImportArgs, ImportKind, ServeArgs, Source, StepOrder, TuneArgs, TuneFormat,
-};
+pub(crate) use tune::{Form, ImportArgs, ImportKind, ServeArgs, StepOrder, TuneArgs, TuneFormat};
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -54,7 +54,7 @@ pub(crate) enum Command {
     /// Uses the credentials, profile and endpoints of the AWS CLI. Needs no
     /// deployment. Without a probe, idle nodes are found by CloudWatch metrics,
     /// which is weaker evidence; the report says so.
-    Scan(ScanArgs),
+    Scan(Box<ScanArgs>),
     /// List the findings of a deployment; dismiss or snooze a finding
     Findings(FindingsArgs),
     /// Process probe data from an object store, evaluate it, send notifications
@@ -90,6 +90,8 @@ Examples:
   ebb scan --owner ana --min-saving 50           findings of one owner, from $50 a month
   ebb scan --kind idle_node --tag team=genomics
   ebb scan --demo --explain i-0b7d3f5a9c1e2d406  how this node was evaluated
+  ebb scan --bucket NAME                         the newest report of a deployment
+  ebb scan --lake file:///srv/ebb --explain host7   with the data of its probes
   ebb scan --gcp my-project --price-per-hour 0.35
   ebb scan --gcp my-project --billing bill.csv   prices from the billing export, see below
   ebb scan --metrics fleet.csv --price-per-hour 0.35
@@ -135,6 +137,20 @@ Exit status:
   2  invalid command line
   3  findings exist (with --exit-code only)";
 
+/// Options of a new scan, which a report of a deployment does not have.
+const NOT_OF_A_DEPLOYMENT: [&str; 10] = [
+    "demo",
+    "gcp",
+    "metrics",
+    "no_metrics",
+    "no_bill",
+    "accounts",
+    "account_role",
+    "price_per_hour",
+    "catalog",
+    "policy",
+];
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = SCAN_MORE)]
 pub(crate) struct ScanArgs {
@@ -164,6 +180,12 @@ pub(crate) struct ScanArgs {
         conflicts_with_all = ["demo", "gcp", "no_metrics", "region", "profile", "no_bill"]
     )]
     pub(crate) metrics: Option<PathBuf>,
+    /// Show the newest report of a deployment on AWS, by its bucket (Terraform output `bucket`)
+    #[arg(long, value_name = "NAME", conflicts_with_all = NOT_OF_A_DEPLOYMENT)]
+    pub(crate) bucket: Option<String>,
+    /// Show the newest report of the place of `ebb sweep`: file:///PATH, s3://… or gs://…
+    #[arg(long, value_name = "URL", conflicts_with = "bucket", conflicts_with_all = NOT_OF_A_DEPLOYMENT)]
+    pub(crate) lake: Option<String>,
     /// Price of each machine per hour in USD, if the policy has none
     #[arg(long, value_name = "USD", value_parser = price, conflicts_with = "demo")]
     pub(crate) price_per_hour: Option<UsdPerHour>,

@@ -12,15 +12,16 @@ use ebb_catalog::refreshed_prices::Refreshed;
 use jiff::Timestamp;
 
 use crate::args::{CatalogArgs, CatalogCommand, CatalogLocation, RefreshArgs};
+#[cfg(feature = "aws")]
+use crate::aws_credentials;
 use crate::output::{self, Outcome};
-use crate::scan;
 use crate::text_file;
 
 /// The most bytes of a file. Prices of all regions and types take some mebibytes.
 const MAX_BYTES: u64 = 64 << 20;
 
 pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome> {
-    let text = scan::runtime()?.block_on(async {
+    let text = crate::runtime::runtime()?.block_on(async {
         match &args.command {
             CatalogCommand::Show(wanted) => {
                 let refreshed = load(&wanted.place).await?;
@@ -61,7 +62,7 @@ async fn refresh(_: &RefreshArgs) -> Result<String> {
     anyhow::bail!(
         "this program was built without AWS and has only the built-in prices\n  build it with AWS, \
          in the repository: {} -- catalog refresh",
-        scan::BUILD_WITH_AWS
+        crate::BUILD_WITH_AWS
     )
 }
 
@@ -74,7 +75,7 @@ mod of_bucket {
         anyhow::bail!(
             "this program was built without AWS and cannot read a bucket\n  build it with AWS, in \
              the repository: {} -- catalog show",
-            scan::BUILD_WITH_AWS
+            crate::BUILD_WITH_AWS
         )
     }
 }
@@ -100,7 +101,9 @@ mod of_bucket {
 
     async fn connect(place: &CatalogLocation) -> Result<AwsConfig> {
         let region: Option<&Region> = place.bucket_region.as_ref();
-        Ok(scan::connect(region, place.profile.as_deref()).await?.0)
+        Ok(aws_credentials::connect(region, place.profile.as_deref())
+            .await?
+            .0)
     }
 
     pub(super) async fn load(place: &CatalogLocation, bucket: &str) -> Result<Refreshed> {

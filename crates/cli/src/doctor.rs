@@ -50,13 +50,13 @@ fn machine_checks() -> Vec<Check> {
 
 #[cfg(feature = "aws")]
 fn account_checks(args: &DoctorArgs) -> Result<Vec<Check>> {
-    crate::scan::runtime()?.block_on(account::checks(&args.account))
+    crate::runtime::runtime()?.block_on(account::checks(&args.account))
 }
 
 #[cfg(not(feature = "aws"))]
 fn account_checks(_: &DoctorArgs) -> Result<Vec<Check>> {
     let detail = "this program was built without AWS";
-    let remedy = format!("{} -- doctor", crate::scan::BUILD_WITH_AWS);
+    let remedy = format!("{} -- doctor", crate::BUILD_WITH_AWS);
     Ok(vec![
         Check::not_checked("credentials", detail).with_remedy(remedy),
     ])

@@ -1,60 +1,33 @@
 //! `ebb findings`: the findings of a deployment, and the decisions about them.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use ebb_cloud::ports::Objects;
 use ebb_model::decision::{Decision, Verb};
 use ebb_model::report::Report;
 
-use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_report::zone::Zone;
 
 use ebb_telemetry::safe_text::one_line;
 use jiff::Timestamp;
 
-use crate::args::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};
+use crate::args::{DecideArgs, FindingsArgs, FindingsCommand};
+use crate::deployment::{self, newest_report};
 use crate::output::{self, Outcome};
-use crate::scan;
-use ebb_cloud::documents::decisions;
-use ebb_report::report_file;
 
-/// 10,000 findings take about 30 MB.
-const MAX_REPORT_BYTES: u64 = 256 << 20;
+use ebb_cloud::documents::decisions;
 
 pub(crate) fn run(args: &FindingsArgs, zone: &Zone) -> Result<Outcome> {
     let at = match &args.command {
         FindingsCommand::List(at) | FindingsCommand::Reopen { at, .. } => at,
         FindingsCommand::Dismiss(decide) | FindingsCommand::Snooze(decide) => &decide.at,
     };
-    let text = scan::runtime()?.block_on(async {
-        let (objects, who) = open(at).await?;
-        answer(
-            objects.as_ref(),
-            &args.command,
-            &who,
-            (Timestamp::now(), zone),
-        )
-        .await
+    let text = crate::runtime::runtime()?.block_on(async {
+        let at = deployment::open(at).await?;
+        let when = (Timestamp::now(), zone);
+        answer(at.objects.as_ref(), &args.command, &at.who, when).await
     })?;
     output::print(&text)?;
     Ok(Outcome::Done)
-}
-
-/// Opens the bucket and returns the caller's name.
-#[cfg(feature = "aws")]
-async fn open(at: &BucketArgs) -> Result<(Box<dyn Objects>, String)> {
-    let (config, who) = scan::connect(at.region.as_ref(), at.profile.as_deref()).await?;
-    let objects = ebb_cloud::aws::AwsObjects::new(&config, at.bucket.as_str());
-    Ok((Box::new(objects), who.arn.unwrap_or(who.user_id)))
-}
-
-#[cfg(not(feature = "aws"))]
-#[expect(clippy::unused_async, reason = "the same shape as with the feature")]
-async fn open(_: &BucketArgs) -> Result<(Box<dyn Objects>, String)> {
-    bail!(
-        "this program was built without AWS and cannot read a bucket\n  build it with AWS, in the \
-         repository: {} -- findings",
-        scan::BUILD_WITH_AWS
-    )
 }
 
 async fn answer(
@@ -64,7 +37,7 @@ async fn answer(
     (now, zone): (Timestamp, &Zone),
 ) -> Result<String> {
     match command {
-        FindingsCommand::List(_) => Ok(list(&newest(objects).await?, zone)),
+        FindingsCommand::List(_) => Ok(list(&newest_report(objects).await?, zone)),
         FindingsCommand::Dismiss(args) => decide(objects, (Verb::Dismiss, args), who, now).await,
         FindingsCommand::Snooze(args) => decide(objects, (Verb::Snooze, args), who, now).await,
         FindingsCommand::Reopen { id, .. } => {
@@ -77,12 +50,6 @@ async fn answer(
     }
 }
 
-async fn newest(objects: &dyn Objects) -> Result<Report> {
-    let object = objects.get(LATEST_JSON, MAX_REPORT_BYTES).await;
-    let object = object.context("failed to read a report from the bucket")?;
-    report_file::read(&object.bytes).context("failed to read the newest report")
-}
-
 /// The id must be in the newest report: a misspelt id would set nothing aside.
 async fn decide(
     objects: &dyn Objects,
@@ -90,7 +57,7 @@ async fn decide(
     who: &str,
     now: Timestamp,
 ) -> Result<String> {
-    let report = newest(objects).await?;
+    let report = newest_report(objects).await?;
     let aside = report.history.set_aside.iter().map(|one| &one.finding);
     if !report
         .findings
@@ -147,6 +114,7 @@ fn list(report: &Report, zone: &Zone) -> String {
 mod tests {
     use clap::Parser;
     use ebb_catalog::catalog::Catalogue;
+    use ebb_cloud::documents::report_files::LATEST_JSON;
     use ebb_cloud::fake::{FakeClock, FakeObjects};
     use ebb_model::decision::Decisions;
     use ebb_model::finding_history::Lives;

@@ -12,10 +12,13 @@ macro_rules! eprintln {
 }
 
 mod args;
+#[cfg(feature = "aws")]
+mod aws_credentials;
 #[cfg(any(feature = "gcp", feature = "sweep"))]
 mod billing;
 mod catalog;
 mod demo;
+mod deployment;
 mod doctor;
 #[cfg(test)]
 mod documented_commands;
@@ -30,6 +33,7 @@ mod policy;
 pub mod readers;
 #[cfg(test)]
 mod reference;
+mod runtime;
 mod scan;
 mod serve;
 mod snakefile;
@@ -43,6 +47,10 @@ use clap::Parser;
 
 use args::{Args, Command};
 use output::Outcome;
+
+/// The command to build and run the program with AWS support.
+#[cfg(not(feature = "aws"))]
+const BUILD_WITH_AWS: &str = "cargo run --release -p ebb-cli --features aws";
 
 /// Runs the program on the arguments of the process; returns its exit status.
 pub fn run() -> ExitCode {

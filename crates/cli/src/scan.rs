@@ -12,12 +12,9 @@ pub(crate) use metrics::scan as scan_metrics;
 #[cfg(any(feature = "aws", feature = "gcp"))]
 mod progress;
 
-#[cfg(feature = "aws")]
-pub(crate) use aws::connect;
-
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use ebb_analysis::explain::Explanation;
 use ebb_model::policy::Policy;
 use ebb_model::policy::stated_price::StatedPrice;
@@ -29,9 +26,11 @@ use ebb_report::zone::Zone;
 use ebb_sweep::collect::account::Account;
 use ebb_sweep::scan::explained;
 
-use crate::args::{Format, ScanArgs};
-use crate::demo;
+use crate::args::{DeploymentArgs, Format, ScanArgs};
+use crate::deployment::{self, newest_report};
 use crate::output::{self, Outcome};
+use crate::runtime::runtime;
+use crate::{demo, sweep};
 use ebb_report::{csv, focus, html, json, markdown, sarif, table};
 
 pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
@@ -52,6 +51,9 @@ pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
         .prices
         .extend(args.price_per_hour.map(StatedPrice::of_all));
     let (mut report, explanation) = runtime()?.block_on(async {
+        if let Some(at) = deployment_of(args) {
+            return of_deployment(args, &at).await;
+        }
         match &args.metrics {
             Some(file) => metrics::scan(file, args.explain.as_deref(), &policy),
             None if args.demo => of_demo(args, &policy).await,
@@ -78,17 +80,33 @@ pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
     })
 }
 
-/// One thread is enough, because it mostly waits.
-pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder
-        .enable_all()
-        .build()
-        .context("failed to start the runtime")
-}
-
 /// A report, and the explanation for the requested resource.
 type Scanned = (Report, Option<Explanation>);
+
+fn deployment_of(args: &ScanArgs) -> Option<DeploymentArgs> {
+    let is_named = args.bucket.is_some() || args.lake.is_some();
+    is_named.then(|| DeploymentArgs {
+        bucket: args.bucket.clone(),
+        lake: args.lake.clone(),
+        region: args.account.region.first().cloned(),
+        profile: args.account.profile.clone(),
+    })
+}
+
+/// The newest report of a deployment, or an explanation from its state.
+async fn of_deployment(args: &ScanArgs, at: &DeploymentArgs) -> Result<Scanned> {
+    let place = deployment::open(at).await?;
+    let report = newest_report(place.objects.as_ref()).await?;
+    let explanation = match (&args.explain, &args.lake) {
+        (None, _) => None,
+        (Some(name), Some(lake)) => Some(sweep::explain(lake, name).await?),
+        (Some(_), None) => bail!(
+            "--explain needs --lake URL; an explanation with --bucket is not possible yet\n  \
+             without the option, it explains a new scan of the account, which has no probe data"
+        ),
+    };
+    Ok((report, explanation))
+}
 
 async fn of_demo(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
     let demo = demo::load(policy)?;
@@ -128,13 +146,10 @@ async fn of_project(_: &ScanArgs, _: &str, _: &Policy) -> Result<Scanned> {
 async fn of_account(_: &ScanArgs, _: &Policy) -> Result<Scanned> {
     bail!(
         "this program was built without AWS and can scan only the built-in demo account: ebb scan \
-         --demo\n  build it with AWS, in the repository: {BUILD_WITH_AWS} -- scan"
+         --demo\n  build it with AWS, in the repository: {} -- scan",
+        crate::BUILD_WITH_AWS
     )
 }
-
-/// The command to build and run the program with AWS support.
-#[cfg(not(feature = "aws"))]
-pub(crate) const BUILD_WITH_AWS: &str = "cargo run --release -p ebb-cli --features aws";
 
 /// The requested format, otherwise the format of the file's extension.
 fn format(asked: Option<Format>, output: Option<&Path>) -> Result<Format> {

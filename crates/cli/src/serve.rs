@@ -1,6 +1,6 @@
-//! `ebb serve`: the API on loopback for a given report. It uses the router of the Lambda function
-//! over a bucket in memory, so that decisions last until the program ends. This module contains
-//! only the limits of the server; hyper speaks HTTP.
+//! `ebb serve`: the API on loopback, for a deployment or one report. It uses the router of the Lambda
+//! function. One report is in a bucket in memory, so that decisions last until the program ends. This
+//! module contains only the limits of the server; hyper speaks HTTP.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -15,6 +15,7 @@ use ebb_api::service::Service;
 use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::ports::{Objects, PutOptions};
 use ebb_cloud::store::StoreObjects;
+use ebb_model::report::Report;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, TRANSFER_ENCODING};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
@@ -27,7 +28,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, LocalSet};
 use tokio::time::{sleep, timeout};
 
-use crate::args::ServeArgs;
+use crate::args::{ServeArgs, Source};
+use crate::deployment::{self, newest_report};
 use crate::output::Outcome;
 use crate::tune;
 
@@ -56,17 +58,25 @@ const LIMITS: Limits = Limits {
 };
 
 pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
-    let Some(report) = tune::report(args.source())? else {
+    let source = args.of.source();
+    if let Source::Missing = source {
         return Ok(tune::needs_a_report("serve"));
+    }
+    // The demo has a runtime of its own.
+    let latest = match source {
+        Source::Deployment(_) => None,
+        of_one_report => tune::report(of_one_report)?,
     };
-    let latest = serde_json::to_vec(&report)?;
-    drop(report);
     let serve = async {
-        let bucket = StoreObjects::in_memory();
-        bucket
-            .put(LATEST_JSON, latest, PutOptions::default())
-            .await?;
-        let api = Service::new(Arc::new(bucket));
+        let objects = match source {
+            Source::Deployment(args) => {
+                let at = deployment::open(args).await?;
+                newest_report(at.objects.as_ref()).await?;
+                at.objects
+            }
+            _ => in_memory(latest).await?,
+        };
+        let api = Service::new(objects);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
             .await
             .with_context(|| format!("failed to listen on 127.0.0.1:{}", args.port))?;
@@ -77,7 +87,17 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
         accept(&listener, api, LIMITS).await;
         Ok(Outcome::Done)
     };
-    crate::scan::runtime()?.block_on(LocalSet::new().run_until(serve))
+    crate::runtime::runtime()?.block_on(LocalSet::new().run_until(serve))
+}
+
+/// A bucket that contains only this report.
+async fn in_memory(report: Option<Report>) -> Result<Arc<dyn Objects>> {
+    let bucket = StoreObjects::in_memory();
+    let latest = serde_json::to_vec(&report)?;
+    bucket
+        .put(LATEST_JSON, latest, PutOptions::default())
+        .await?;
+    Ok(Arc::new(bucket))
 }
 
 /// Answers each connection in its own task, without end.
@@ -223,7 +243,7 @@ mod tests {
                 sender.send(address).expect("the test waits");
                 accept(&listener, Service::new(Arc::new(bucket)), limits).await;
             };
-            let runtime = crate::scan::runtime().expect("a runtime");
+            let runtime = crate::runtime::runtime().expect("a runtime");
             runtime.block_on(LocalSet::new().run_until(serve));
         });
         receiver.recv().expect("it listens")

@@ -4,7 +4,7 @@
 mod at;
 
 #[cfg(feature = "sweep")]
-pub(crate) use at::open;
+pub(crate) use at::{explain, open};
 
 use anyhow::Result;
 
@@ -13,7 +13,7 @@ use crate::output::Outcome;
 
 #[cfg(feature = "sweep")]
 pub(crate) fn run(args: &SweepArgs) -> Result<Outcome> {
-    let summary = crate::scan::runtime()?.block_on(at::sweep(args))?;
+    let summary = crate::runtime::runtime()?.block_on(at::sweep(args))?;
     crate::output::print(&format!("{summary:#}\n"))?;
     Ok(Outcome::Done)
 }
@@ -23,5 +23,14 @@ pub(crate) fn run(_: &SweepArgs) -> Result<Outcome> {
     anyhow::bail!(
         "this program was built without the lake\n  build it with the lake, in the repository: \
          cargo run --release -p ebb-cli --features sweep -- sweep"
+    )
+}
+
+#[cfg(not(feature = "sweep"))]
+#[expect(clippy::unused_async, reason = "the same shape as with the feature")]
+pub(crate) async fn explain(_: &str, _: &str) -> Result<ebb_analysis::explain::Explanation> {
+    anyhow::bail!(
+        "this program was built without the lake\n  build it with the lake, in the repository: \
+         cargo run --release -p ebb-cli --features sweep -- scan"
     )
 }

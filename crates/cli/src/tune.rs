@@ -23,16 +23,14 @@ use serde_json::json;
 
 use crate::args::{Form, Source, TuneArgs, TuneFormat};
 use crate::demo;
+use crate::deployment::{self, MAX_REPORT_BYTES, newest_report};
 use crate::output::{self, Outcome};
 use crate::text_file;
 use ebb_report::{report_file, step_advice, step_table};
 use ebb_workflows::export;
 
-/// 10,000 findings take about 30 MB.
-const MAX_FILE_BYTES: u64 = 256 << 20;
-
 pub(crate) fn run(args: &TuneArgs, zone: &Zone) -> Result<Outcome> {
-    let Some(report) = report(args.source())? else {
+    let Some(report) = report(args.of.source())? else {
         return Ok(needs_a_report("tune"));
     };
     if let Some((what, name)) = args.step.as_deref().zip(args.name.as_deref()) {
@@ -56,11 +54,17 @@ pub(crate) fn run(args: &TuneArgs, zone: &Zone) -> Result<Outcome> {
     })
 }
 
-/// The report from a file or of the built-in demo account; `None` if the arguments name neither.
+/// The report that the arguments name; `None` if they name none.
 pub(crate) fn report(source: Source<'_>) -> Result<Option<Report>> {
     match source {
         Source::File(path) => read(path).map(Some),
         Source::Demo => of_demo().map(Some),
+        Source::Deployment(args) => crate::runtime::runtime()?
+            .block_on(async {
+                let at = deployment::open(args).await?;
+                newest_report(at.objects.as_ref()).await
+            })
+            .map(Some),
         Source::Missing => Ok(None),
     }
 }
@@ -69,8 +73,8 @@ pub(crate) fn report(source: Source<'_>) -> Result<Option<Report>> {
 pub(crate) fn needs_a_report(command: &str) -> Outcome {
     eprintln!(
         "ebb: {command} needs a report\n\nfrom your account:\n  ebb scan --output report.json\n  \
-         ebb {command} --report report.json\nor from the built-in demo account:\n  ebb {command} \
-         --demo"
+         ebb {command} --report report.json\nfrom a deployment:\n  ebb {command} --bucket NAME\n  ebb \
+         {command} --lake URL\nor from the built-in demo account:\n  ebb {command} --demo"
     );
     Outcome::Usage
 }
@@ -149,7 +153,7 @@ fn aged(ages: &[String], columns: Option<usize>) -> String {
 }
 
 fn read(path: &Path) -> Result<Report> {
-    let text = text_file::read(path, MAX_FILE_BYTES)?;
+    let text = text_file::read(path, MAX_REPORT_BYTES)?;
     report_file::read(text.as_bytes()).with_context(|| format!("failed to read {}", path.display()))
 }
 
@@ -165,5 +169,5 @@ fn of_demo() -> Result<Report> {
         regions: &[],
     };
     let scan = ebb_sweep::scan::scan(&account, &demo.known, &policy, demo.now);
-    Ok(crate::scan::runtime()?.block_on(scan))
+    Ok(crate::runtime::runtime()?.block_on(scan))
 }

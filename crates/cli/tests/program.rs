@@ -31,6 +31,7 @@ fn the_status_tells_how_it_ended() {
         assert!(all.contains(said), "{line:?} should say {said}: {all}");
     };
     check(&["scan", "--demo"], 0, "in 10 findings");
+    check(&["findings", "list"], 1, "give --bucket NAME or --lake URL");
     check(&["scan", "--demo", "--exit-code"], 3, "in 10 findings");
     check(
         &["scan", "--demo", "--exit-code", "--region", "eu-north-1"],
@@ -545,6 +546,54 @@ fn the_api_is_served_on_loopback_from_a_report() {
     check("hello\r\n\r\n", "400", "");
     server.kill().expect("it ends");
     server.wait().expect("it ended");
+}
+
+#[test]
+fn a_deployment_in_a_folder_answers_and_keeps_decisions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let latest = folder.path().join("reports/latest");
+    std::fs::create_dir_all(&latest).expect("a folder");
+    let report = latest.join("report.json").display().to_string();
+    assert!(
+        run(&["scan", "--demo", "--output", &report])
+            .status
+            .success()
+    );
+    let lake = format!("file://{}", folder.path().display());
+    let ask = |line: &[&str]| {
+        let output = run(&[line, &["--lake", &lake]].concat());
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        (output.status.code(), all)
+    };
+    let id = "idle_node/eu-central-1/i-0b7d3f5a9c1e2d406";
+    let check = |line: &[&str], status: i32, said: &str| {
+        let (code, all) = ask(line);
+        assert!(
+            code == Some(status) && all.contains(said),
+            "{line:?}: {all}"
+        );
+    };
+    check(&["findings", "list"], 0, id);
+    check(&["tune"], 0, "variant-call");
+    check(&["scan", "--owner", "ben"], 0, "9 findings are not shown");
+    check(&["scan", "--no-bill"], 2, "cannot be used with");
+    let dismiss = ["findings", "dismiss", id, "--reason", "a course"];
+    check(&dismiss, 0, "is dismissed");
+    check(
+        &["findings", "reopen", id],
+        0,
+        "removed the decision of uid",
+    );
+    check(&["findings", "reopen", id], 1, "no decision about");
+    check(&["tune", "--demo"], 2, "cannot be used with");
+    // No sweep stored a state in this folder.
+    check(&["scan", "--explain", "host7"], 1, "host7");
+    let output = run(&["findings", "list", "--lake", &format!("{lake}/missing")]);
+    assert!(text(&output.stderr).contains("no folder "), "{output:?}");
+    assert!(!folder.path().join("missing").exists());
+    std::fs::remove_file(&report).expect("it is there");
+    check(&["tune"], 1, "the first sweep writes it");
+    check(&["serve"], 1, "the first sweep writes it");
 }
 
 #[test]

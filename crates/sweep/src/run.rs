@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_analysis::evaluate::judge;
+use ebb_analysis::explain::{Explanation, explain};
 use ebb_analysis::facts::Facts;
 use ebb_analysis::step_history::name_explanation::{NameExplanation, explain_names};
 use ebb_catalog::catalog::Catalogue;
@@ -15,6 +16,7 @@ use ebb_model::policy::Policy;
 use ebb_model::policy::error::PolicyError;
 use ebb_model::report::{Report, Totals};
 use ebb_model::sweep_memory::Memory;
+use ebb_model::task_record::TaskRecord;
 use ebb_model::visibility_gap::Gap;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
@@ -290,6 +292,32 @@ async fn notify(ports: &Ports<'_>, mut news: News<'_>, condition: PutIf) -> Word
     word
 }
 
+/// The data of a place, read without a sweep.
+struct SiteData {
+    work: Work,
+    others: Others,
+    finished: Vec<PlacedStep>,
+    records: Vec<TaskRecord>,
+    gaps: Vec<Gap>,
+}
+
+impl SiteData {
+    async fn read(ports: &Ports<'_>, config: &Config, now: Timestamp) -> Result<Self, SweepError> {
+        let folder = ports.folder(config);
+        let work = Work::open(&folder).await?;
+        let others = Others::read(&folder, &work).await?;
+        let (finished, gap) = finished(ports.truth, now).await?;
+        let names = task_records::load(ports.objects, now).await;
+        Ok(Self {
+            work,
+            others,
+            finished,
+            records: names.records,
+            gaps: names.gaps.into_iter().chain(gap).collect(),
+        })
+    }
+}
+
 /// Explains the step names of a task from the state and the lake, without a sweep; see
 /// [`explain_names`]. The account is not asked, so tags of Batch jobs are unknown.
 ///
@@ -301,28 +329,55 @@ pub async fn explain_task(
     (task, most): (&str, usize),
     now: Timestamp,
 ) -> Result<(Vec<NameExplanation>, Vec<Gap>), SweepError> {
-    let folder = ports.folder(config);
-    let work = Work::open(&folder).await?;
-    let others = Others::read(&folder, &work).await?;
-    let (finished, gap) = finished(ports.truth, now).await?;
-    let names = task_records::load(ports.objects, now).await;
-    let kept = others.fleet(&work).steps();
+    let data = SiteData::read(ports, config, now).await?;
+    let kept = data.others.fleet(&data.work).steps();
     let facts = Facts {
         now,
-        state: others.fleet(&work),
-        hours: others.hours(&work),
+        state: data.others.fleet(&data.work),
+        hours: data.others.hours(&data.work),
         inventory: &Inventory::default(),
         metrics: &BTreeMap::new(),
         bill: &BTreeMap::new(),
         billed: &[],
-        finished: &finished,
-        records: &names.records,
+        finished: &data.finished,
+        records: &data.records,
         memory: &Memory::default(),
         policy: &config.policy,
         catalogue: Catalogue::built_in(),
     };
     let explained = explain_names(&facts, &kept, task, most);
-    Ok((explained, names.gaps.into_iter().chain(gap).collect()))
+    Ok((explained, data.gaps))
+}
+
+/// Explains the evaluation of one resource from the state, the lake and the account, without a
+/// sweep. Nothing is stored.
+///
+/// # Errors
+/// If the state or the lake cannot be read.
+pub async fn explain_resource(
+    ports: &Ports<'_>,
+    config: &Config,
+    resource: &str,
+    now: Timestamp,
+) -> Result<(Explanation, Vec<Gap>), SweepError> {
+    let data = SiteData::read(ports, config, now).await?;
+    let best = BestKnown::read(ports.objects).await;
+    let before = Before {
+        state: data.others.fleet(&data.work),
+        hours: data.others.hours(&data.work),
+        finished: &data.finished,
+        records: &data.records,
+        memory: &data.work.stored.memory,
+        gaps: Vec::new(),
+        catalogue: &best.catalogue,
+        renew: Renew::MISSING,
+    };
+    let mut kept = cache::load(ports.objects).await;
+    let explain = |facts: &Facts<'_>| explain(facts, resource);
+    let when = (&config.policy, now);
+    let seen = scan::see(&ports.account, before, &mut kept, when, explain).await;
+    let gaps = data.gaps.into_iter().chain(best.unread);
+    Ok((seen.decided, gaps.collect()))
 }
 
 /// All shards together, if there are several: the stored state of each shard, with the newer rows

@@ -6,12 +6,14 @@ use clap::Subcommand;
 
 use ebb_model::decision;
 use ebb_model::finding_kind::current_id;
-use ebb_telemetry::identity::Region;
 use jiff::Timestamp;
+
+use super::deployment::DeploymentArgs;
 
 const MORE: &str = "\
 Examples:
   ebb findings list --bucket ebb-123456789012-eu-central-1
+  ebb findings list --lake file:///srv/ebb       the place of `ebb sweep`
   ebb findings snooze idle_node/eu-central-1/i-0abc --until 2027-01-31 \\
       --reason 'until the course ends' --bucket …
   ebb findings dismiss idle_address/eu-central-1/eipalloc-0abc --reason 'in a partner'\\''s firewall' --bucket …
@@ -30,7 +32,7 @@ pub(crate) struct FindingsArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum FindingsCommand {
     /// List the findings of the newest report, and dismissed and snoozed ones
-    List(BucketArgs),
+    List(DeploymentArgs),
     /// Stop all notifications about a finding
     Dismiss(DecideArgs),
     /// Stop notifications about a finding until a date
@@ -41,22 +43,8 @@ pub(crate) enum FindingsCommand {
         #[arg(value_parser = finding_id)]
         id: String,
         #[command(flatten)]
-        at: BucketArgs,
+        at: DeploymentArgs,
     },
-}
-
-/// Which deployment.
-#[derive(Debug, clap::Args)]
-pub(crate) struct BucketArgs {
-    /// Bucket of the deployment (Terraform output `bucket`)
-    #[arg(long, value_name = "NAME")]
-    pub(crate) bucket: String,
-    /// Region of the bucket
-    #[arg(long, value_name = "REGION", value_parser = super::region)]
-    pub(crate) region: Option<Region>,
-    /// Profile of the AWS configuration file
-    #[arg(long, value_name = "NAME")]
-    pub(crate) profile: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -71,7 +59,7 @@ pub(crate) struct DecideArgs {
     #[arg(long, value_name = "DAY", value_parser = until)]
     pub(crate) until: Option<Timestamp>,
     #[command(flatten)]
-    pub(crate) at: BucketArgs,
+    pub(crate) at: DeploymentArgs,
 }
 
 /// An id that an earlier release printed becomes the present one.

@@ -1,16 +1,20 @@
 //! Arguments of `tune`, `serve` and `import`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use ebb_telemetry::units::Bytes;
 use ebb_workflows::export;
 use ebb_workflows::export::request;
 
+use super::deployment::ReportArgs;
+
 const TUNE_MORE: &str = "\
 Examples:
   ebb tune --demo                                the built-in demo account
   ebb tune --report report.json                  a report of a sweep or of `ebb scan`
+  ebb tune --bucket NAME                         the newest report of a deployment
+  ebb tune --lake file:///srv/ebb                the place of `ebb sweep`
   ebb tune --report report.json variant-call --format batch | sh
   ebb tune --report report.json --format nextflow > tuned.config
   ebb tune --report report.json pipeline rnaseq
@@ -49,48 +53,13 @@ pub(crate) struct TuneArgs {
     /// Name of the pipeline or compute environment, or id of the node
     #[arg(value_name = "NAME", requires = "step")]
     pub(crate) name: Option<String>,
-    /// Use the built-in demo account: offline, simulated, always the same
-    #[arg(long)]
-    pub(crate) demo: bool,
-    /// JSON report of a sweep or of `ebb scan --output report.json`
-    #[arg(long, value_name = "FILE", conflicts_with = "demo")]
-    pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) form: Form,
     /// Exit with status 3 if a step requests far more than it needs
     #[arg(long)]
     pub(crate) exit_code: bool,
-}
-
-/// Where a report comes from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Source<'a> {
-    /// A file.
-    File(&'a Path),
-    /// The built-in demo account.
-    Demo,
-    /// Nothing was given.
-    Missing,
-}
-
-impl TuneArgs {
-    pub(crate) fn source(&self) -> Source<'_> {
-        match &self.report {
-            Some(path) => Source::File(path),
-            None if self.demo => Source::Demo,
-            None => Source::Missing,
-        }
-    }
-}
-
-impl ServeArgs {
-    pub(crate) fn source(&self) -> Source<'_> {
-        match &self.report {
-            Some(path) => Source::File(path),
-            None if self.demo => Source::Demo,
-            None => Source::Missing,
-        }
-    }
+    #[command(flatten)]
+    pub(crate) of: ReportArgs,
 }
 
 /// Output of recommendations.
@@ -167,23 +136,21 @@ const SERVE_MORE: &str = "\
 Examples:
   ebb serve --demo
   ebb serve --report report.json --port 8080
+  ebb serve --lake file:///srv/ebb
   curl http://127.0.0.1:8080/v1/steps
 
-The server listens on 127.0.0.1 only and prints its address. Stop it with Ctrl-C. Decisions made
-here last until then; a deployment stores them for its sweeps.";
+The server listens on 127.0.0.1 only and prints its address. Stop it with Ctrl-C. With --bucket or
+--lake, decisions are stored for the sweeps of the deployment. Otherwise they last until the server
+stops. A new report of a sweep is served without a restart.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = SERVE_MORE)]
 pub(crate) struct ServeArgs {
-    /// Use the built-in demo account: offline, simulated, always the same
-    #[arg(long)]
-    pub(crate) demo: bool,
-    /// JSON report of a sweep or of `ebb scan --output report.json`
-    #[arg(long, value_name = "FILE", conflicts_with = "demo")]
-    pub(crate) report: Option<PathBuf>,
     /// Port; 0 for any free port
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) of: ReportArgs,
 }
 
 const IMPORT_MORE: &str = "\

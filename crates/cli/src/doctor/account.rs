@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::check::Check;
 use crate::args::AccountArgs;
-use crate::scan;
+use crate::aws_credentials;
 
 /// Regions that are asked at the same time.
 const REGIONS_AT_ONCE: usize = 4;
@@ -31,7 +31,9 @@ const NO_INSTANCE: &str = "i-00000000000000000";
 const ONE_TYPE: &str = "m5.large";
 
 pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
-    let (config, who) = match scan::connect(args.region.first(), args.profile.as_deref()).await {
+    let (config, who) = match aws_credentials::connect(args.region.first(), args.profile.as_deref())
+        .await
+    {
         Ok(connected) => connected,
         Err(error) => {
             // The other lines are the remedy, which follows here in one line.

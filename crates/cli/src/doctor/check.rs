@@ -32,10 +32,12 @@ pub(super) struct Check {
 }
 
 impl Check {
+    #[cfg(feature = "aws")]
     pub(super) fn ok(name: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(name, State::Ok, detail)
     }
 
+    #[cfg(feature = "aws")]
     pub(super) fn missing(name: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(name, State::Missing, detail)
     }

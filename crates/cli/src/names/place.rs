@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::args::names::{ExplainArgs, NamesFormat, PushArgs};
 use crate::import::{ImportProgress, InputFile};
 use crate::output::{self, Outcome};
-use crate::{scan, sweep};
+use crate::sweep;
 
 /// The most tasks that are explained.
 const MAX_TASKS: usize = 20;
@@ -62,7 +62,7 @@ pub(super) fn push(args: &PushArgs) -> Result<Outcome> {
     }
     let pushed = match records.is_empty() {
         true => None,
-        false => Some(scan::runtime()?.block_on(async {
+        false => Some(crate::runtime::runtime()?.block_on(async {
             let objects = StoreObjects::open(&args.lake)?;
             let pushed = task_records::push(&objects, records, now).await;
             pushed.with_context(|| format!("failed to store names in {}", args.lake))
@@ -141,7 +141,7 @@ fn json_text(value: &Value) -> Result<String> {
 }
 
 pub(super) fn explain(args: &ExplainArgs, zone: &Zone) -> Result<Outcome> {
-    let (explained, gaps) = scan::runtime()?.block_on(async {
+    let (explained, gaps) = crate::runtime::runtime()?.block_on(async {
         let (site, config) = sweep::open(&args.lake, args.policy.as_deref()).await?;
         let ports = site.ports(account_without_cloud(None), Channels::default());
         let wanted = (args.task.as_str(), MAX_TASKS);

@@ -76,7 +76,7 @@ fn scan_demo(policy: &Policy) -> ebb_model::report::Report {
         regions: &[],
     };
     let scan = ebb_sweep::scan::scan(&account, &demo.known, policy, demo.now);
-    crate::scan::runtime().expect("a runtime").block_on(scan)
+    crate::runtime::runtime().expect("a runtime").block_on(scan)
 }
 
 #[test]

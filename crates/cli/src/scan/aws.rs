@@ -5,7 +5,7 @@ use ebb_catalog::refreshed_prices::Refreshed;
 use ebb_cloud::accounts::Accounts;
 use ebb_cloud::aws::{
     AwsBill, AwsConfig, AwsInventory, AwsMarkets, AwsMetrics, AwsPrices, Caller, MemberRole,
-    MemberScope, SPOT_ADVISOR, caller, enter,
+    MemberScope, SPOT_ADVISOR, enter,
 };
 use ebb_cloud::ports::{
     BillSource, InventorySource, MarketSource, MetricsSource, PRICE_PER_METRIC,
@@ -13,32 +13,14 @@ use ebb_cloud::ports::{
 use ebb_model::policy::Policy;
 use ebb_sweep::collect::account::Account;
 use ebb_sweep::scan::{Known, explained};
-use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::Usd;
 use jiff::Timestamp;
 
 use super::Scanned;
 use super::progress::Progress;
 use crate::args::{AccountArgs, ScanArgs};
+use crate::aws_credentials::connect;
 use crate::catalog;
-
-/// Help if AWS does not accept the credentials.
-const CREDENTIALS: &str = "  run `aws configure`, or add --profile NAME
-  with IAM Identity Center: eval \"$(aws configure export-credentials --format env)\"";
-
-/// The account of a profile, and the caller. Calls use this region unless they name another.
-pub(crate) async fn connect(
-    region: Option<&Region>,
-    profile: Option<&str>,
-) -> Result<(AwsConfig, Caller)> {
-    let config = AwsConfig::load_as(region, profile).await;
-    let who = caller(&config).await;
-    let who = who.map_err(|error| {
-        let error = anyhow::Error::from(error);
-        anyhow!("failed to use the AWS credentials: {error:#}\n{CREDENTIALS}")
-    })?;
-    Ok((config, who))
-}
 
 pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
     let of = &args.account;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use ebb_analysis::explain::Explanation;
 use ebb_cloud::aws::{AwsConfig, AwsMailer};
 use ebb_cloud::ports::{BillSource, Chat, Events, Mailer};
 use ebb_ingest::deadline::Deadline;
@@ -36,6 +37,18 @@ pub(crate) async fn open(lake: &str, policy: Option<&Path>) -> Result<(Site, Con
         limits: Limits::default(),
     };
     Ok((site, config))
+}
+
+/// Explains the evaluation of one resource from the data of a place. Gaps are on standard error.
+pub(crate) async fn explain(lake: &str, resource: &str) -> Result<Explanation> {
+    let (site, config) = open(lake, None).await?;
+    let ports = site.ports(account_without_cloud(None), Channels::default());
+    let now = Timestamp::now();
+    let (explanation, gaps) = run::explain_resource(&ports, &config, resource, now).await?;
+    for gap in &gaps {
+        eprintln!("ebb: {}: {}", gap.scope, gap.reason);
+    }
+    Ok(explanation)
 }
 
 pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
