@@ -184,7 +184,12 @@ pub(crate) struct ScanArgs {
     #[arg(long, value_name = "NAME", conflicts_with_all = NOT_OF_A_DEPLOYMENT)]
     pub(crate) bucket: Option<String>,
     /// Show the newest report of the place of `ebb sweep`: file:///PATH, s3://… or gs://…
-    #[arg(long, value_name = "URL", conflicts_with = "bucket", conflicts_with_all = NOT_OF_A_DEPLOYMENT)]
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "bucket",
+        conflicts_with_all = NOT_OF_A_DEPLOYMENT
+    )]
     pub(crate) lake: Option<String>,
     /// Price of each machine per hour in USD, if the policy has none
     #[arg(long, value_name = "USD", value_parser = price, conflicts_with = "demo")]

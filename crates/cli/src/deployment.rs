@@ -42,7 +42,7 @@ pub(crate) async fn open(args: &DeploymentArgs) -> Result<Deployment> {
     }
 }
 
-/// The user of this program, as far as the environment tells.
+/// The name of the user from the variable `USER`, or else the user's number.
 fn user() -> String {
     let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
     user.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
@@ -63,7 +63,7 @@ async fn bucket_of_aws(args: &DeploymentArgs, bucket: &str) -> Result<Deployment
 async fn bucket_of_aws(_: &DeploymentArgs, _: &str) -> Result<Deployment> {
     bail!(
         "this program was built without AWS and cannot read a bucket\n  build it with AWS, in the \
-         repository: {} -- findings",
+         repository: {} -- COMMAND",
         crate::BUILD_WITH_AWS
     )
 }

@@ -95,15 +95,17 @@ fn deployment_of(args: &ScanArgs) -> Option<DeploymentArgs> {
 
 /// The newest report of a deployment, or an explanation from its state.
 async fn of_deployment(args: &ScanArgs, at: &DeploymentArgs) -> Result<Scanned> {
+    if args.explain.is_some() && args.lake.is_none() {
+        bail!(
+            "--explain needs --lake URL; an explanation with --bucket is not possible yet\n  \
+             without --bucket, it explains a new scan of the account, which has no probe data"
+        );
+    }
     let place = deployment::open(at).await?;
     let report = newest_report(place.objects.as_ref()).await?;
-    let explanation = match (&args.explain, &args.lake) {
-        (None, _) => None,
-        (Some(name), Some(lake)) => Some(sweep::explain(lake, name).await?),
-        (Some(_), None) => bail!(
-            "--explain needs --lake URL; an explanation with --bucket is not possible yet\n  \
-             without the option, it explains a new scan of the account, which has no probe data"
-        ),
+    let explanation = match args.explain.as_deref().zip(args.lake.as_deref()) {
+        Some((name, lake)) => Some(sweep::explain(lake, name).await?),
+        None => None,
     };
     Ok((report, explanation))
 }

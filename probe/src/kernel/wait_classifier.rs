@@ -10,8 +10,8 @@ const MAX_ADDRESSES: usize = 4_096;
 
 /// Functions by wait reason. The stack is searched from the top, and the first function in this
 /// table decides. If that is a wait for a disk or a page, a remote file system below it decides,
-/// because all file systems share these functions. A trailing `*` matches any suffix. Stacks from the kernel do not contain
-/// functions of the scheduler.
+/// because all file systems share these functions. A trailing `*` matches any suffix. Stacks from
+/// the kernel do not contain functions of the scheduler.
 const NAMES: [(TaskState, &[&str]); 10] = [
     (
         TaskState::PageFault,
@@ -213,8 +213,8 @@ impl WaitClassifier {
             match *self.by_address.get(address)? {
                 Some(state) if is_of_any_file_system(state) => local = local.or(Some(state)),
                 Some(TaskState::RemoteFileSystem) => return Some(TaskState::RemoteFileSystem),
-                Some(state) if local.is_none() => return Some(state),
-                Some(_) | None => {}
+                Some(state) => return local.or(Some(state)),
+                None => {}
             }
         }
         Some(local.unwrap_or(TaskState::Other))
@@ -223,9 +223,11 @@ impl WaitClassifier {
     /// The addresses of a stack that decide its wait reason and have no name yet.
     pub(super) fn unnamed(&self, stack: &[u64]) -> impl Iterator<Item = u64> {
         let meaning = |address: &u64| self.by_address.get(address);
-        let in_doubt = stack
-            .iter()
-            .take_while(move |address| !matches!(meaning(address), Some(Some(state)) if !is_of_any_file_system(*state)));
+        let decides = move |address: &u64| {
+            let state = meaning(address).copied().flatten();
+            state.is_some_and(|state| !is_of_any_file_system(state))
+        };
+        let in_doubt = stack.iter().take_while(move |address| !decides(address));
         let unnamed = move |address: &&u64| **address != 0 && meaning(address).is_none();
         in_doubt.filter(unnamed).copied()
     }
@@ -338,5 +340,11 @@ mod tests {
         assert_eq!(classifier.state(&[1, 2]), Some(TaskState::Child));
         assert!(unnamed(&classifier).is_empty());
         assert_eq!(classifier.state(&[0]), Some(TaskState::Other));
+        // A wait for a disk is in doubt until another wait ends the search.
+        classifier.learn(b"4 filemap_read\n5 do_wait\n");
+        assert_eq!(classifier.state(&[4, 5, 6]), Some(TaskState::Disk));
+        assert_eq!(classifier.unnamed(&[4, 5, 6]).count(), 0);
+        assert_eq!(classifier.state(&[4, 6]), None);
+        assert_eq!(classifier.unnamed(&[4, 6]).collect::<Vec<_>>(), [6]);
     }
 }

@@ -1,4 +1,4 @@
-//! The fields that version 1.7 added.
+//! The executables that wait, which version 1.7 added.
 
 use ebb_telemetry::step::{StepDetail, WaitingTool};
 
@@ -6,7 +6,7 @@ use super::*;
 
 const GOLDEN_HEARTBEATS_1_7: &str = include_str!("../golden/heartbeat-1.7.txt");
 
-fn heartbeat_of_one_seven(tools: usize) -> Heartbeat {
+fn heartbeat_with(tools: usize) -> Heartbeat {
     let mut heartbeat = heartbeat();
     let waiting = [
         (TaskState::Network, "aws", 290),
@@ -23,16 +23,16 @@ fn heartbeat_of_one_seven(tools: usize) -> Heartbeat {
 }
 
 #[test]
-fn version_one_seven_heartbeats_written_long_ago_are_still_read() {
+fn a_heartbeat_of_version_1_7_is_read() {
     let message = decode_heartbeats(GOLDEN_HEARTBEATS_1_7.trim_end()).expect("the golden message");
-    assert_eq!(message.heartbeats, vec![heartbeat_of_one_seven(3)]);
+    assert_eq!(message.heartbeats, vec![heartbeat_with(3)]);
 }
 
 #[test]
-fn what_one_seven_added_is_read_back_whole_and_has_a_limit() {
+fn waiting_tools_are_read_back_and_have_a_limit() {
     let most = StepDetail::MAX_WAITING_TOOLS;
     for tools in [0, 1, most, most + 1] {
-        let written = heartbeat_of_one_seven(tools);
+        let written = heartbeat_with(tools);
         let body = encode_heartbeats(&sent(), std::slice::from_ref(&written)).expect("it fits");
         let read = decode_heartbeats(&body).expect("it reads");
         match tools > most {
