@@ -109,18 +109,18 @@ from toil.job import Job
 import subprocess
 BURN = """BURN_TEXT"""
 SIZE = dict(cores=1, memory="100M", disk="1M")
-def ebb_align(job, sample):
+def toil_align(job, sample):
     subprocess.check_call(["python3", "-c", BURN])
-def ebb_merge(job):
+def toil_merge(job):
     subprocess.check_call(["sleep", "2"])
-def ebb_start(job):
+def toil_start(job):
     for sample in "AB":
-        job.addChildJobFn(ebb_align, sample, **SIZE)
-    job.addFollowOnJobFn(ebb_merge, **SIZE)
+        job.addChildJobFn(toil_align, sample, **SIZE)
+    job.addFollowOnJobFn(toil_merge, **SIZE)
     subprocess.check_call(["sleep", "2"])
 if __name__ == "__main__":
     with Toil(Job.Runner.getDefaultArgumentParser().parse_args()) as toil:
-        toil.start(Job.wrapJobFn(ebb_start, **SIZE))
+        toil.start(Job.wrapJobFn(toil_start, **SIZE))
 "#;
 
 pub(crate) fn a_worker_of_toil_is_a_task_with_the_name_of_its_function() {
@@ -130,10 +130,10 @@ pub(crate) fn a_worker_of_toil_is_a_task_with_the_name_of_its_function() {
     write(&folder, "flow.py", &TOIL.replace("BURN_TEXT", BURN));
     command.args(["flow.py", "--batchSystem", "single_machine", "./store"]);
     let (ended, _) = observe(|| run(&mut command));
-    let expect = ["ebb_align", "ebb_align", "ebb_merge", "ebb_start"];
+    let expect = ["toil_align", "toil_align", "toil_merge", "toil_start"];
     let expect = expect.map(|step| format!("{step}|-|-|-|-"));
-    assert_eq!(names(&ended, "ebb_"), expect);
-    for task in ended.iter().filter(|task| task.step_name() == "ebb_align") {
+    assert_eq!(names(&ended, "toil_"), expect);
+    for task in ended.iter().filter(|task| task.step_name() == "toil_align") {
         let cpu = task.cpu.as_secs_f64();
         assert!(
             cpu > 1.4,
@@ -179,16 +179,16 @@ pub(crate) fn a_worker_of_dask_is_one_task_for_all_functions() {
 const WDL: &str = r#"
 version 1.0
 workflow reads {
-  scatter (sample in ["A", "B"]) { call ebb_align { input: sample = sample } }
-  call ebb_merge { input: counts = ebb_align.count }
+  scatter (sample in ["A", "B"]) { call wdl_align { input: sample = sample } }
+  call wdl_merge { input: counts = wdl_align.count }
 }
-task ebb_align {
+task wdl_align {
   input { String sample }
   command { BUSY; sleep 2; echo 1 }
   output { Int count = read_int(stdout()) }
   runtime { docker: "ebb-test:1" }
 }
-task ebb_merge {
+task wdl_merge {
   input { Array[Int] counts }
   command { sleep 3; echo 2 }
   output { Int count = read_int(stdout()) }
@@ -264,12 +264,12 @@ pub(crate) fn a_container_of_miniwdl_has_the_name_of_its_task() {
         .map(|entry| entry.file_name().to_string_lossy().into_owned());
     let run = runs.find(|name| name.ends_with("_reads")).expect("a run");
     let expect = [
-        format!("ebb_align|part=0|1|{run}|reads"),
-        format!("ebb_align|part=1|1|{run}|reads"),
-        format!("ebb_merge|-|1|{run}|reads"),
+        format!("wdl_align|part=0|1|{run}|reads"),
+        format!("wdl_align|part=1|1|{run}|reads"),
+        format!("wdl_merge|-|1|{run}|reads"),
     ];
-    assert_eq!(names(&ended, "ebb_"), expect);
-    let is_named = |task: &&StepUsage| label(task, "step").is_some_and(|s| s.starts_with("ebb_"));
+    assert_eq!(names(&ended, "wdl_"), expect);
+    let is_named = |task: &&StepUsage| label(task, "step").is_some_and(|s| s.starts_with("wdl_"));
     for task in ended.iter().filter(is_named) {
         assert_eq!(task.id.kind, StepKind::Container);
     }
