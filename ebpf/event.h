@@ -59,6 +59,13 @@ enum ebb_flag {
 	EBB_OWN_NAMESPACE = 65536,
 };
 
+/* The kind of an address. */
+enum ebb_scope {
+	EBB_LINK_LOCAL = 1,
+	EBB_PRIVATE = 2,
+	EBB_PUBLIC = 3,
+};
+
 /* Frames from the top of a waiting task's stack; unused ones are 0. */
 #define EBB_FRAMES 6
 
@@ -141,6 +148,11 @@ struct ebb_socket {
 	__u64 received_bytes;
 	__u64 sent_bytes;
 	__u64 retransmits;
+	__u32 peer_port;
+	__u32 own_port;
+	/* enum ebb_scope */
+	__u32 peer_scope;
+	__u32 unused;
 };
 
 /*

@@ -299,6 +299,7 @@ struct in6_addr {
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
 	unsigned short skc_family;
 	volatile unsigned char skc_state;
 	struct in6_addr skc_v6_daddr;
@@ -314,6 +315,10 @@ struct sock {
 	struct sock_cgroup_data sk_cgrp_data;
 	__u16 sk_type;
 	__u16 sk_protocol;
+};
+
+struct inet_sock {
+	__be16 inet_sport;
 };
 
 /* Up to Linux 5.14. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * TCP sockets: their process and their traffic. Only counters leave the kernel, no
- * content and no address. Tracepoints are at the start and the end of a connection,
- * not at packets.
+ * TCP sockets: their process, their ports and their traffic. Only counters, ports and
+ * the kind of the peer's address leave the kernel, no content and no address.
+ * Tracepoints are at the start and the end of a connection, not at packets.
  */
 #ifndef EBB_SOCK_H
 #define EBB_SOCK_H
@@ -37,6 +37,34 @@ static __always_inline bool is_loopback(struct sock *sk)
 	return !word[0] && !word[1] && word[2] == bpf_htonl(0xffff) && is_loopback_v4(word[3]);
 }
 
+/* Sources: RFC 1918, RFC 3927 and RFC 6598. */
+static __always_inline __u32 scope_v4(__be32 address)
+{
+	__u32 to = bpf_ntohl(address);
+
+	if (to >> 16 == 0xa9fe)
+		return EBB_LINK_LOCAL;
+	if (to >> 24 == 10 || to >> 20 == 0xac1 || to >> 16 == 0xc0a8 || to >> 22 == 0x191)
+		return EBB_PRIVATE;
+	return EBB_PUBLIC;
+}
+
+/* Sources: RFC 4291 and RFC 4193. */
+static __always_inline __u32 scope_of_peer(struct sock *sk)
+{
+	if (BPF_CORE_READ(sk, __sk_common.skc_family) == AF_INET)
+		return scope_v4(BPF_CORE_READ(sk, __sk_common.skc_daddr));
+	struct in6_addr to = BPF_CORE_READ(sk, __sk_common.skc_v6_daddr);
+	__u32 *word = to.in6_u.u6_addr32;
+	__u32 first = bpf_ntohl(word[0]);
+
+	if (!word[0] && !word[1] && word[2] == bpf_htonl(0xffff))
+		return scope_v4(word[3]);
+	if (first >> 22 == 0xfe80 >> 6)
+		return EBB_LINK_LOCAL;
+	return first >> 25 == 0xfc >> 1 ? EBB_PRIVATE : EBB_PUBLIC;
+}
+
 static __always_inline void fill_socket(struct ebb_socket *record, struct sock *sk)
 {
 	struct tcp_sock *tcp = (void *)sk;
@@ -45,6 +73,10 @@ static __always_inline void fill_socket(struct ebb_socket *record, struct sock *
 	record->received_bytes = BPF_CORE_READ(tcp, bytes_received);
 	record->sent_bytes = BPF_CORE_READ(tcp, bytes_sent) - BPF_CORE_READ(tcp, bytes_retrans);
 	record->retransmits = BPF_CORE_READ(tcp, total_retrans);
+	record->peer_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	/* The other field for the own port, skc_num, is 0 when a socket ends. */
+	record->own_port = bpf_ntohs(BPF_CORE_READ((struct inet_sock *)sk, inet_sport));
+	record->peer_scope = scope_of_peer(sk);
 }
 
 /* The cgroup in which the socket was created; only with cgroup v2. */
@@ -124,6 +156,9 @@ int BPF_PROG(on_socket_end, struct sock *sk)
 	record->received_bytes = totals.received_bytes;
 	record->sent_bytes = totals.sent_bytes;
 	record->retransmits = totals.retransmits;
+	record->peer_port = totals.peer_port;
+	record->own_port = totals.own_port;
+	record->peer_scope = totals.peer_scope;
 	submit(record);
 forget:
 	if (owner)

@@ -14,7 +14,7 @@ mod wait_classifier;
 use std::fmt;
 use std::time::Duration;
 
-use ebb_telemetry::step::{Namespaces, SyscallIo, TaskState};
+use ebb_telemetry::step::{Namespaces, PeerScope, SyscallIo, TaskState};
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime};
 
@@ -59,6 +59,12 @@ pub struct Socket {
     pub sent: Bytes,
     /// Segments retransmitted.
     pub retransmits: u64,
+    /// The port of the other end.
+    pub peer_port: u16,
+    /// The port of this end; 0 if the kernel no longer knows it.
+    pub own_port: u16,
+    /// The kind of the other end's address.
+    pub scope: PeerScope,
 }
 
 /// The name of a program in the kernel: at most 15 bytes.

@@ -344,6 +344,7 @@ fn main() -> ExitCode {
         exact::cpu_and_memory_are_those_that_wait4_tells,
         exact::direct_writes_and_reads_are_exact_to_the_byte,
         exact::a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_now_and_then,
+        exact::each_executable_says_when_it_ran_and_how_often_it_failed,
         exact::each_ends_as_it_ended_and_only_the_victim_ran_out_of_memory,
         exact::processes_of_under_a_millisecond_are_all_counted,
         exact::a_step_says_what_it_waited_for,

@@ -20,6 +20,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// Initial capacity in bytes. Most steps need less, and packing frees the rest.
 const EXPECTED_BYTES: usize = 512;
 
+/// Number of servers that a finding about a waiting task names.
+const MAX_PEERS: usize = 2;
+
 /// The newest record of a step, with only the busiest of its executables. The node is the key of
 /// this state in the fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +95,7 @@ impl KeptStep {
         (started_at, observed_at, last_progress_at): (Timestamp, Timestamp, Timestamp),
     ) -> Option<Self> {
         let u = usage;
-        let detail = kept_detail(&u.detail);
+        let detail = kept_detail(u);
         let beyond = |at: Timestamp, clock: BootClock| {
             let ago = observed_at.as_nanosecond() - at.as_nanosecond();
             ago - clocks_apart(clock, u.observed)
@@ -199,6 +202,7 @@ fn tool_of((name, processes, cpu): Busiest<String>) -> ToolUsage {
         cpu,
         peak_memory: None,
         disk: None,
+        events: None,
     }
 }
 
@@ -207,16 +211,21 @@ fn clocks_apart(clock: BootClock, observed: BootClock) -> i128 {
     i128::from(observed.as_nanos()) - i128::from(clock.as_nanos())
 }
 
-/// The details that the evaluation reads. Arguments and files are large, and only the lake contains
-/// them.
-fn kept_detail(detail: &StepDetail) -> Cow<'_, StepDetail> {
-    match detail.opt_in_detail {
-        None => Cow::Borrowed(detail),
-        Some(_) => Cow::Owned(StepDetail {
-            opt_in_detail: None,
-            ..detail.clone()
-        }),
+/// The details that the evaluation reads. Only the lake contains arguments and files, which are
+/// large, and connections of ended tasks.
+fn kept_detail(usage: &StepUsage) -> Cow<'_, StepDetail> {
+    let detail = &usage.detail;
+    let open = detail.network_peers.iter();
+    let open = open.filter(|peer| usage.end == StepEnd::Running && peer.connections > 0);
+    let open = open.take(MAX_PEERS).copied().collect();
+    if detail.opt_in_detail.is_none() && detail.network_peers == open {
+        return Cow::Borrowed(detail);
     }
+    Cow::Owned(StepDetail {
+        opt_in_detail: None,
+        network_peers: open,
+        ..detail.clone()
+    })
 }
 
 fn as_bytes<S: Serializer>(packed: &[u8], out: S) -> Result<S::Ok, S::Error> {

@@ -6,6 +6,7 @@ pub mod parallelism;
 pub mod resource_usage;
 
 use std::fmt;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -18,8 +19,8 @@ use crate::units::{Bytes, CpuTime, MilliCores};
 pub use namespaces::{Namespace, Namespaces};
 pub use parallelism::{Busy, PARALLELISM_BOUNDS, PARALLELISM_CLASSES, Parallelism};
 pub use resource_usage::{
-    CpuWithoutProgress, OptInDetail, Reclaim, RunName, Sampled, SchedulerLabels, StepDetail,
-    StepGpu, StepNetwork, SyscallIo, TaskState, WaitingTool,
+    CpuWithoutProgress, NetworkPeer, OptInDetail, PeerScope, Reclaim, RunName, Sampled,
+    SchedulerLabels, StepDetail, StepGpu, StepNetwork, SyscallIo, TaskState, WaitingTool,
 };
 
 /// The kind of a task; it determines how far its name can be trusted.
@@ -156,6 +157,24 @@ pub struct ToolUsage {
     pub peak_memory: Option<Bytes>,
     /// Bytes read from and written to block devices; `None` when unknown.
     pub disk: Option<Bytes>,
+    /// Starts and ends of its processes; `None` from probes before version 1.7 of the contract, and
+    /// in the state of a node.
+    pub events: Option<ToolEvents>,
+}
+
+/// Starts and ends of the processes of one executable within a task.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct ToolEvents {
+    /// Time from the start of the task to the start of the first process.
+    pub started_after: Duration,
+    /// Time from the start of the task to the latest end of a process; `None` before the first end.
+    pub ended_after: Option<Duration>,
+    /// Number of processes that ended with a non-zero exit status or by a signal.
+    pub failed: u64,
+    /// Number of processes that the kernel killed because of an out-of-memory condition.
+    pub oom_kills: u64,
 }
 
 /// Resource use of a task from its start to `observed`. The values are totals, so the newest record

@@ -237,6 +237,9 @@ pub struct Detail {
     /// Since 1.7: the states with the most samples, without RUNNING.
     #[prost(message, repeated, tag = "23")]
     pub waiting_tools: ::prost::alloc::vec::Vec<WaitingTool>,
+    /// Since 1.7: connections by port, first those with the most open ones.
+    #[prost(message, repeated, tag = "24")]
+    pub network_peers: ::prost::alloc::vec::Vec<NetworkPeer>,
 }
 /// The program that was most often in a state.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -280,6 +283,25 @@ pub struct Tool {
     pub peak_memory_bytes: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "5")]
     pub disk_bytes: ::core::option::Option<u64>,
+    /// Since 1.7.
+    #[prost(message, optional, tag = "6")]
+    pub events: ::core::option::Option<ToolEvents>,
+}
+/// Starts and ends of the processes of one program of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToolEvents {
+    /// From the start of the task to the start of the first process.
+    #[prost(uint64, tag = "1")]
+    pub started_after_ns: u64,
+    /// From the start of the task to the latest end of a process. Absent: none ended.
+    #[prost(uint64, optional, tag = "2")]
+    pub ended_after_ns: ::core::option::Option<u64>,
+    /// Processes with a non-zero exit status, or ended by a signal.
+    #[prost(uint64, tag = "3")]
+    pub failed: u64,
+    /// Processes that the kernel killed because memory was exhausted.
+    #[prost(uint64, tag = "4")]
+    pub oom_kills: u64,
 }
 /// Further observations of the node.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -358,6 +380,25 @@ pub struct StepNetwork {
     #[prost(uint64, tag = "3")]
     pub retransmits: u64,
     #[prost(uint64, tag = "4")]
+    pub connections: u64,
+}
+/// TCP connections of a task to one port at one kind of address, without loopback. Never an address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NetworkPeer {
+    /// The port of the server. Absent: a port that a kernel gives to clients.
+    #[prost(uint32, optional, tag = "1")]
+    pub port: ::core::option::Option<u32>,
+    #[prost(enumeration = "PeerScope", tag = "2")]
+    pub scope: i32,
+    /// Whether the task is the server.
+    #[prost(bool, tag = "3")]
+    pub is_server: bool,
+    #[prost(uint64, tag = "4")]
+    pub received_bytes: u64,
+    #[prost(uint64, tag = "5")]
+    pub sent_bytes: u64,
+    /// Open at the last sample.
+    #[prost(uint64, tag = "6")]
     pub connections: u64,
 }
 /// GPU use of a task.
@@ -599,6 +640,39 @@ impl MemorySource {
             "MEMORY_SOURCE_PROCESSES_SAMPLED" => Some(Self::ProcessesSampled),
             "MEMORY_SOURCE_HIGH_WATER_AT_EXIT" => Some(Self::HighWaterAtExit),
             "MEMORY_SOURCE_MAX_RSS_UPPER_BOUND" => Some(Self::MaxRssUpperBound),
+            _ => None,
+        }
+    }
+}
+/// The kind of an IP address. Zero is never written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum PeerScope {
+    Unspecified = 0,
+    LinkLocal = 1,
+    Private = 2,
+    Public = 3,
+}
+impl PeerScope {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PEER_SCOPE_UNSPECIFIED",
+            Self::LinkLocal => "PEER_SCOPE_LINK_LOCAL",
+            Self::Private => "PEER_SCOPE_PRIVATE",
+            Self::Public => "PEER_SCOPE_PUBLIC",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PEER_SCOPE_UNSPECIFIED" => Some(Self::Unspecified),
+            "PEER_SCOPE_LINK_LOCAL" => Some(Self::LinkLocal),
+            "PEER_SCOPE_PRIVATE" => Some(Self::Private),
+            "PEER_SCOPE_PUBLIC" => Some(Self::Public),
             _ => None,
         }
     }

@@ -6,12 +6,12 @@ mod hostile;
 mod one_five;
 #[path = "contract/one_four.rs"]
 mod one_four;
+#[path = "contract/one_seven.rs"]
+mod one_seven;
 #[path = "contract/one_six.rs"]
 mod one_six;
 #[path = "contract/one_three.rs"]
 mod one_three;
-#[path = "contract/waiting_tools.rs"]
-mod waiting_tools;
 
 use std::time::Duration;
 
@@ -84,6 +84,7 @@ fn step() -> StepUsage {
             cpu: CpuTime::from_millis(200_000),
             peak_memory: Some(Bytes::gib(3)),
             disk: None,
+            events: None,
         }],
         detail: StepDetail::default(),
     }

@@ -112,6 +112,7 @@ fn task(kind: StepKind, key: &str, name: &str) -> PlacedStep {
         cpu: CpuTime::from_millis(1_000),
         peak_memory: None,
         disk: None,
+        events: None,
     }];
     task
 }

@@ -162,7 +162,7 @@ impl IntervalAggregator {
                 if let Some(entry) = self.processes.get(pid).copied()
                     && let Some(step) = self.step_of(&entry)
                 {
-                    step.mark_out_of_memory();
+                    step.mark_out_of_memory(entry.tool, entry.key.start);
                 }
             }
         }
@@ -290,7 +290,7 @@ impl IntervalAggregator {
         entry.sampled_peak = None;
         let entry = *entry;
         if let Some(step) = self.step_of(&entry) {
-            step.tool_started(entry.tool);
+            step.tool_started(entry.tool, entry.key.start);
         }
     }
 
@@ -311,8 +311,9 @@ impl IntervalAggregator {
         entry.stage = Stage::Ended;
         if let Some(step) = self.step_of(&before) {
             if before.stage == Stage::Forked {
-                step.tool_started(before.tool);
+                step.tool_started(before.tool, key.start);
             }
+            step.tool_ended(before.tool, key.start, at, status);
             step.process_peak(before.tool, peak(&before));
             step.process_ended(key, at, status);
         }

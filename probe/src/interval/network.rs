@@ -32,11 +32,11 @@ impl IntervalAggregator {
             };
             connections += 1;
             let owner = self.owner_of(owner, socket.cgroup);
-            self.credit(owner, &delta);
+            self.credit(owner, socket, &delta);
             if let Some(ProcessOwner::Step(number)) = owner
                 && let Some(step) = self.steps.get_mut(number)
             {
-                step.network.connected();
+                step.network.connected(socket);
             }
         }
         self.sockets.end_pass();
@@ -47,16 +47,16 @@ impl IntervalAggregator {
         let (owner, delta) = self.sockets.ended(socket);
         if !socket.loopback {
             let owner = self.owner_of(owner, socket.cgroup);
-            self.credit(owner, &delta);
+            self.credit(owner, socket, &delta);
         }
     }
 
-    fn credit(&mut self, owner: Option<ProcessOwner>, delta: &TrafficDelta) {
+    fn credit(&mut self, owner: Option<ProcessOwner>, socket: &Socket, delta: &TrafficDelta) {
         self.interval_totals.traffic.add(owner.map(side), delta);
         if let Some(ProcessOwner::Step(number)) = owner
             && let Some(step) = self.steps.get_mut(number)
         {
-            step.network.add(delta);
+            step.network.add(socket, delta);
         }
     }
 

@@ -1,10 +1,11 @@
 //! TCP sockets: the traffic since the last count, and its owner. An open socket is counted at each
 //! scan, and once more when it ends.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 
 use ebb_telemetry::heartbeat::NetworkDetail;
-use ebb_telemetry::step::StepNetwork;
+use ebb_telemetry::step::{NetworkPeer, StepDetail, StepNetwork};
 use ebb_telemetry::units::Bytes;
 
 use crate::interval::processes::ProcessOwner;
@@ -18,6 +19,8 @@ const MAX_FOLLOWED: usize = 16_384;
 const MAX_UNSEEN: u8 = 20;
 /// Number of ended processes that are kept, for sockets that end later.
 const MAX_GONE: usize = 4_096;
+/// Number of servers of a task that are counted by port; connections to others count without one.
+const MAX_PEERS: usize = 16;
 
 /// The traffic of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -141,28 +144,55 @@ impl Sockets {
 #[derive(Debug, Default)]
 pub(crate) struct TaskSockets {
     sum: Option<StepNetwork>,
+    peers: Vec<NetworkPeer>,
     moved: bool,
 }
 
 impl TaskSockets {
-    pub(super) fn add(&mut self, delta: &TrafficDelta) {
+    /// Adds the traffic of `socket`.
+    pub(super) fn add(&mut self, socket: &Socket, delta: &TrafficDelta) {
         let sum = self.sum.get_or_insert_default();
         sum.received = sum.received.saturating_add(delta.received);
         sum.sent = sum.sent.saturating_add(delta.sent);
         sum.retransmits = sum.retransmits.saturating_add(delta.retransmits);
         self.moved |= delta.bytes() > Bytes(0);
+        let peer = self.peer(socket);
+        peer.received = peer.received.saturating_add(delta.received);
+        peer.sent = peer.sent.saturating_add(delta.sent);
+    }
+
+    /// The entry that counts `socket`.
+    fn peer(&mut self, socket: &Socket) -> &mut NetworkPeer {
+        let mut new = new_peer(socket);
+        if self.peers.len() >= MAX_PEERS && self.position(&new).is_none() {
+            (new.port, new.is_server) = (None, false);
+        }
+        let at = self.position(&new).unwrap_or_else(|| {
+            self.peers.push(new);
+            self.peers.len() - 1
+        });
+        &mut self.peers[at]
+    }
+
+    fn position(&self, new: &NetworkPeer) -> Option<usize> {
+        let id = |peer: &NetworkPeer| (peer.port, peer.scope, peer.is_server);
+        self.peers.iter().position(|peer| id(peer) == id(new))
     }
 
     /// Resets the number of open connections before a list.
-    pub(super) const fn begin_listing(&mut self) {
+    pub(super) fn begin_listing(&mut self) {
         if let Some(sum) = &mut self.sum {
             sum.connections = 0;
+        }
+        for peer in &mut self.peers {
+            peer.connections = 0;
         }
     }
 
     /// Counts an open connection of the task.
-    pub(super) fn connected(&mut self) {
+    pub(super) fn connected(&mut self, socket: &Socket) {
         self.sum.get_or_insert_default().connections += 1;
+        self.peer(socket).connections += 1;
     }
 
     /// Whether there was traffic since the last call.
@@ -173,6 +203,39 @@ impl TaskSockets {
     /// `None` if the task had no socket.
     pub(super) const fn step_network(&self) -> Option<StepNetwork> {
         self.sum
+    }
+
+    /// The servers and clients with the most open connections, then those with the most bytes.
+    pub(super) fn network_peers(&self) -> Vec<NetworkPeer> {
+        let mut peers = self.peers.clone();
+        peers.sort_by_key(|peer| {
+            let bytes = peer.received.saturating_add(peer.sent);
+            (Reverse((peer.connections, bytes)), *peer)
+        });
+        peers.truncate(StepDetail::MAX_NETWORK_PEERS);
+        peers
+    }
+}
+
+/// The entry of a connection without traffic. The kernel does not report which end is the server;
+/// the lower of the two ports is usually its port.
+fn new_peer(socket: &Socket) -> NetworkPeer {
+    let is_server = (1..socket.peer_port).contains(&socket.own_port);
+    let port = if is_server {
+        socket.own_port
+    } else {
+        socket.peer_port
+    };
+    let port = (1..NetworkPeer::FIRST_CLIENT_PORT)
+        .contains(&port)
+        .then_some(port);
+    NetworkPeer {
+        port,
+        scope: socket.scope,
+        is_server: is_server && port.is_some(),
+        received: Bytes(0),
+        sent: Bytes(0),
+        connections: 0,
     }
 }
 
@@ -223,6 +286,7 @@ impl Traffic {
 
 #[cfg(test)]
 mod tests {
+    use ebb_telemetry::step::PeerScope;
     use ebb_telemetry::time::BootClock;
 
     use super::*;
@@ -239,6 +303,9 @@ mod tests {
             received: Bytes(received),
             sent: Bytes(sent),
             retransmits: 0,
+            peer_port: 443,
+            own_port: 40_000,
+            scope: PeerScope::Public,
         }
     }
 
@@ -297,6 +364,54 @@ mod tests {
         assert_eq!(
             bytes(sockets.add_listed(&socket(1, Some(7), 40, 0))),
             Some((Some(7), 40))
+        );
+    }
+
+    #[test]
+    fn the_lower_port_is_the_servers_and_only_so_many_are_counted_by_port() {
+        let between = |own_port, peer_port| Socket {
+            own_port,
+            peer_port,
+            ..socket(1, None, 0, 0)
+        };
+        let check = |own, peer, expect: (Option<u16>, bool)| {
+            let new = new_peer(&between(own, peer));
+            assert_eq!((new.port, new.is_server), expect, "{own} {peer}");
+        };
+        check(40_000, 443, (Some(443), false));
+        check(8_786, 40_000, (Some(8_786), true));
+        check(20_000, 443, (Some(443), false));
+        check(40_001, 40_000, (None, false));
+        check(40_000, 40_001, (None, false));
+        check(0, 443, (Some(443), false));
+        check(0, 40_000, (None, false));
+        let mut task = TaskSockets::default();
+        let delta = |received| TrafficDelta {
+            received: Bytes(received),
+            ..TrafficDelta::default()
+        };
+        for port in 1..=MAX_PEERS as u16 + 5 {
+            let to = between(40_000, port);
+            task.add(&to, &delta(u64::from(port)));
+            task.connected(&to);
+        }
+        task.connected(&between(40_000, 3));
+        let told = task.network_peers();
+        let told = told
+            .iter()
+            .map(|peer| (peer.port, peer.connections, peer.received.0));
+        let expect = [
+            (None, 5, 17 + 18 + 19 + 20 + 21),
+            (Some(3), 2, 3),
+            (Some(16), 1, 16),
+            (Some(15), 1, 15),
+        ];
+        assert!(told.eq(expect), "{:?}", task.network_peers());
+        task.begin_listing();
+        assert!(
+            task.network_peers()
+                .iter()
+                .all(|peer| peer.connections == 0)
         );
     }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use ebb_telemetry::step::resource_usage::{SchedulerLabels, StepDetail, StepGpu};
 use ebb_telemetry::step::{
-    MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
+    MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind, StepUsage, ToolEvents,
+    ToolUsage,
 };
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
@@ -257,8 +258,11 @@ impl RunningStep {
         self.unreaped = self.unreaped.saturating_sub(1);
     }
 
-    pub(crate) const fn mark_out_of_memory(&mut self) {
+    /// The kernel kills a process of `program` that was created at `created` because of an
+    /// out-of-memory condition.
+    pub(crate) fn mark_out_of_memory(&mut self, program: ToolName, created: BootClock) {
         self.out_of_memory = true;
+        self.tool_events(program, created).oom_kills += 1;
     }
 
     pub(crate) fn add(&mut self, program: ToolName, used: &Totals) {
@@ -275,8 +279,37 @@ impl RunningStep {
         };
     }
 
-    pub(crate) fn tool_started(&mut self, program: ToolName) {
+    /// A process that was created at `created` runs `program`.
+    pub(crate) fn tool_started(&mut self, program: ToolName, created: BootClock) {
         self.tool(program).processes += 1;
+        let after = created.since(self.started).unwrap_or_default();
+        let events = self.tool_events(program, created);
+        events.started_after = events.started_after.min(after);
+    }
+
+    /// A process of `program` that was created at `created` ended at `at`.
+    pub(crate) fn tool_ended(
+        &mut self,
+        program: ToolName,
+        created: BootClock,
+        at: BootClock,
+        status: Option<ExitStatus>,
+    ) {
+        let after = at.since(self.started).unwrap_or_default();
+        let events = self.tool_events(program, created);
+        events.ended_after = events.ended_after.max(Some(after));
+        if status.is_some_and(|status| status != ExitStatus::Code(0)) {
+            events.failed += 1;
+        }
+    }
+
+    /// The events of `program`, whose first process was created at `created` if it has none yet.
+    fn tool_events(&mut self, program: ToolName, created: BootClock) -> &mut ToolEvents {
+        let started_after = created.since(self.started).unwrap_or_default();
+        self.tool(program).events.get_or_insert(ToolEvents {
+            started_after,
+            ..ToolEvents::default()
+        })
     }
 
     pub(crate) fn process_peak(&mut self, program: ToolName, peak: PeakMemory) {
@@ -302,6 +335,7 @@ impl RunningStep {
             cpu: CpuTime::default(),
             peak_memory: None,
             disk: Some(Bytes::default()),
+            events: None,
         })
     }
 
@@ -465,6 +499,7 @@ impl RunningStep {
             tools,
             detail: StepDetail {
                 network: self.network.step_network(),
+                network_peers: self.network.network_peers(),
                 gpu: self.gpu,
                 run: self.step.run.clone().map(Box::new),
                 scheduler_labels: self.labels(),

@@ -6,15 +6,15 @@ mod tests;
 use std::time::Duration;
 
 use bytemuck::Pod;
-use ebb_telemetry::step::{Namespaces, SyscallIo};
+use ebb_telemetry::step::{Namespaces, PeerScope, SyscallIo};
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime};
 
 use super::bindings::{
     CGROUP, EXEC, EXIT, FORK, HAS_CGROUP, HAS_DISK_DELAY, HAS_IO, HAS_MM, HAS_NAMESPACES,
-    HAS_RUN_QUEUE, LOOPBACK, NEXTFLOW, OOM, OWN_NAMESPACE, REAP, RawCgroup, RawExec, RawExit,
-    RawHead, RawReap, RawSocket, RawTask, RawTaskCounters, RawUnchanged, SNAKEMAKE, SOCKET,
-    UNCHANGED,
+    HAS_RUN_QUEUE, LINK_LOCAL, LOOPBACK, NEXTFLOW, OOM, OWN_NAMESPACE, PRIVATE, PUBLIC, REAP,
+    RawCgroup, RawExec, RawExit, RawHead, RawReap, RawSocket, RawTask, RawTaskCounters,
+    RawUnchanged, SNAKEMAKE, SOCKET, UNCHANGED,
 };
 use super::snakemake::Snakemake;
 use super::{
@@ -33,6 +33,16 @@ impl From<RawSocket> for Socket {
             received: Bytes(raw.received_bytes),
             sent: Bytes(raw.sent_bytes),
             retransmits: raw.retransmits,
+            peer_port: raw.peer_port as u16,
+            own_port: raw.own_port as u16,
+            scope: match raw.peer_scope {
+                LINK_LOCAL => PeerScope::LinkLocal,
+                PRIVATE => PeerScope::Private,
+                scope => {
+                    debug_assert_eq!(scope, PUBLIC);
+                    PeerScope::Public
+                }
+            },
         }
     }
 }

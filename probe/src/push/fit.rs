@@ -193,6 +193,7 @@ fn cut_steps(steps: &mut [StepUsage], cut: Cut) {
             Cut::Tools => {
                 step.tools.clear();
                 step.detail.waiting_tools.clear();
+                step.detail.network_peers.clear();
             }
             Cut::Details => step.detail = StepDetail::default(),
             Cut::Steps(_) | Cut::NodeDetail => {}
@@ -234,8 +235,8 @@ mod tests {
 
     use ebb_telemetry::heartbeat::GpuUse;
     use ebb_telemetry::step::{
-        MemorySource, OptInDetail, PeakMemory, Requested, RunName, Sampled, SchedulerLabels,
-        StepEnd, StepGpu, StepId, StepNetwork, TaskState, ToolUsage,
+        MemorySource, NetworkPeer, OptInDetail, PeakMemory, PeerScope, Requested, RunName, Sampled,
+        SchedulerLabels, StepEnd, StepGpu, StepId, StepNetwork, TaskState, ToolEvents, ToolUsage,
     };
     use ebb_telemetry::time::BootClock;
     use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
@@ -267,6 +268,12 @@ mod tests {
             cpu: CpuTime(u64::MAX - n),
             peak_memory: Some(Bytes(u64::MAX)),
             disk: Some(Bytes(u64::MAX)),
+            events: Some(ToolEvents {
+                started_after: Duration::MAX,
+                ended_after: Some(Duration::MAX),
+                failed: u64::MAX,
+                oom_kills: u64::MAX,
+            }),
         };
         let labels = (0..16).map(|n| (text(100 + n), text(200 + n)));
         let detail = StepDetail {
@@ -285,6 +292,16 @@ mod tests {
                 received: Bytes(u64::MAX),
                 ..StepNetwork::default()
             }),
+            network_peers: (0..StepDetail::MAX_NETWORK_PEERS as u16)
+                .map(|n| NetworkPeer {
+                    port: Some(u16::MAX - n),
+                    scope: PeerScope::Public,
+                    is_server: true,
+                    received: Bytes(u64::MAX),
+                    sent: Bytes(u64::MAX),
+                    connections: u64::MAX,
+                })
+                .collect(),
             gpu: Some(StepGpu {
                 held: Duration::MAX,
                 ..StepGpu::default()

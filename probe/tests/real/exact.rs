@@ -1,5 +1,6 @@
 //! Compares reports about known work with `wait4` and with the counts of the work itself.
 
+use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -222,7 +223,31 @@ pub(crate) fn each_ends_as_it_ended_and_only_the_victim_ran_out_of_memory() {
     let (steps, _) = run(&scripts);
     for ((_, script, expect), (step, _)) in cases.iter().zip(&steps) {
         assert_eq!(step.end, *expect, "{script}");
+        let kills = step.tools.iter().filter_map(|tool| tool.events);
+        let kills: u64 = kills.map(|events| events.oom_kills).sum();
+        let is_victim = u64::from(*expect == StepEnd::OutOfMemory);
+        assert_eq!(kills, is_victim, "{script}: {:?}", step.tools);
     }
+}
+
+pub(crate) fn each_executable_says_when_it_ran_and_how_often_it_failed() {
+    needs_ebpf();
+    let script = "sleep 1; ls / >/dev/null; ls /none 2>/dev/null; ls /none 2>/dev/null; sleep 2";
+    let (steps, _) = run(&[(None, script)]);
+    let check = |name: &str, failed: u64, from: Range<f64>, to: Range<f64>| {
+        let tools = &steps[0].0.tools;
+        let tool = tools.iter().find(|tool| tool.name == name);
+        let events = tool.and_then(|tool| tool.events).expect("it ran");
+        let begin = events.started_after.as_secs_f64();
+        let end = events.ended_after.expect("it ended").as_secs_f64();
+        assert!(
+            from.contains(&begin) && to.contains(&end),
+            "{name}: {events:?}"
+        );
+        assert_eq!((events.failed, events.oom_kills), (failed, 0), "{name}");
+    };
+    check("sleep", 0, 0.0..1.0, 3.0..9.0);
+    check("ls", 2, 1.0..4.0, 1.0..4.0);
 }
 
 pub(crate) fn processes_of_under_a_millisecond_are_all_counted() {

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use ebb_telemetry::step::StepNetwork;
+use ebb_telemetry::step::{NetworkPeer, PeerScope, StepNetwork};
 use ebb_telemetry::units::Bytes;
 use ebb_test_support::skip;
 
@@ -105,4 +105,17 @@ pub(crate) fn tcp_payload_is_that_of_the_sockets_of_each_step() {
     };
     check(0, ASKED, ANSWERED);
     check(1, ANSWERED, ASKED);
+    for (at, is_server) in [(0, true), (1, false)] {
+        let detail = &steps[at].0.detail;
+        let network = detail.network.expect("its sockets were seen");
+        let expect = NetworkPeer {
+            port: Some(7_007),
+            scope: PeerScope::Private,
+            is_server,
+            received: network.received,
+            sent: network.sent,
+            connections: network.connections,
+        };
+        assert_eq!(detail.network_peers, [expect]);
+    }
 }

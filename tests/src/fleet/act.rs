@@ -8,7 +8,8 @@ use ebb_telemetry::identity::{IdentityError, NodeId, ProbeStart};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::resource_usage::StepDetail;
 use ebb_telemetry::step::{
-    MemorySource, PeakMemory, Requested, StepBatch, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
+    MemorySource, PeakMemory, Requested, StepBatch, StepEnd, StepId, StepKind, StepUsage,
+    ToolEvents, ToolUsage,
 };
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
@@ -224,6 +225,12 @@ fn usage(step: &Step, clock: NodeClock, observed: BootClock, end: StepEnd) -> St
             cpu: cpu(cores, wall),
             peak_memory: held,
             disk: disk.map(Bytes),
+            events: Some(ToolEvents {
+                started_after: Duration::ZERO,
+                ended_after: (end != StepEnd::Running).then_some(wall),
+                failed: u64::from(!matches!(end, StepEnd::Running | StepEnd::Exited(0))),
+                oom_kills: u64::from(end == StepEnd::OutOfMemory),
+            }),
         }],
         detail: StepDetail::default(),
     }

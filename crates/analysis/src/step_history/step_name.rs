@@ -399,6 +399,7 @@ mod tests {
             cpu: CpuTime::from_millis(seconds * 1_000),
             peak_memory: None,
             disk: None,
+            events: None,
         });
         step.usage.tools = tools.collect();
         step

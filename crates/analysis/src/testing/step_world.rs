@@ -115,6 +115,7 @@ pub(crate) fn ended(world: &mut World, n: u64, minutes: u64, change: impl Fn(&mu
             cpu: CpuTime::from_millis(1_200_000),
             peak_memory: None,
             disk: None,
+            events: None,
         }],
         ..ebb_telemetry::testing::usage(n, clock(minutes * 60))
     };

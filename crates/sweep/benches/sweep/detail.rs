@@ -10,8 +10,8 @@ use ebb_telemetry::heartbeat::node_signals::{NetworkDetail, NodeDetail, Pressure
 use ebb_telemetry::step::namespaces::Namespaces;
 use ebb_telemetry::step::parallelism::Parallelism;
 use ebb_telemetry::step::resource_usage::{
-    CpuWithoutProgress, Reclaim, Sampled, StepDetail, StepNetwork, SyscallIo, TaskState,
-    WaitingTool,
+    CpuWithoutProgress, NetworkPeer, PeerScope, Reclaim, Sampled, StepDetail, StepNetwork,
+    SyscallIo, TaskState, WaitingTool,
 };
 use ebb_telemetry::units::{Bytes, CpuTime};
 
@@ -71,6 +71,14 @@ pub(crate) fn step(minutes: u64, cpu: CpuTime, seed: u64) -> StepDetail {
             state: TaskState::Disk,
             tool: "bwa".to_owned(),
             samples: passes / 9,
+        }],
+        network_peers: vec![NetworkPeer {
+            port: Some(443),
+            scope: PeerScope::Public,
+            is_server: false,
+            received: Bytes(minutes * (seed % 2_000_000)),
+            sent: Bytes(minutes * (seed % 90_000)),
+            connections: 1 + seed % 3,
         }],
         network: Some(StepNetwork {
             received: Bytes(minutes * (seed % 2_000_000)),

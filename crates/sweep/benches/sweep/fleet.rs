@@ -2,6 +2,7 @@
 //! and 5 do nothing. All data is marked as simulated.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ebb_model::inventory::Inventory;
 use ebb_model::inventory::instance::{Instance, InstanceState, Market};
@@ -11,7 +12,8 @@ use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, Usage};
 use ebb_telemetry::identity::{BootId, InstanceType, NodeId, ProbeStart, Region};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::{
-    MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
+    MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind, StepUsage, ToolEvents,
+    ToolUsage,
 };
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
@@ -164,6 +166,12 @@ fn work(number: u32, minute: u64, n: u64) -> StepUsage {
         cpu: CpuTime(cpu.0 / part),
         peak_memory: Some(Bytes(seed % 4_000_000_000 / part)),
         disk: Some(Bytes(ran * 1_000_000)),
+        events: Some(ToolEvents {
+            started_after: Duration::from_nanos(seed % 1_000_000_000),
+            ended_after: Some(Duration::from_nanos(seed)),
+            failed: 0,
+            oom_kills: 0,
+        }),
     };
     StepUsage {
         id: StepId {

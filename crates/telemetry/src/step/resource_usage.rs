@@ -41,6 +41,10 @@ pub struct StepDetail {
     /// The executables that waited, most samples first; at most [`Self::MAX_WAITING_TOOLS`]. Empty
     /// if states cannot be observed, and from probes before version 1.7 of the contract.
     pub waiting_tools: Vec<WaitingTool>,
+    /// TCP connections by port and kind of address: first those with the most open connections,
+    /// then those with the most bytes; at most [`Self::MAX_NETWORK_PEERS`]. Empty if sockets cannot
+    /// be observed, and from probes before version 1.7 of the contract.
+    pub network_peers: Vec<NetworkPeer>,
     /// Bytes and calls of `read` and `write` on files, pipes and devices; `None` if they are not
     /// counted.
     pub syscall_io: Option<SyscallIo>,
@@ -89,6 +93,9 @@ impl StepDetail {
     /// Maximum number of [waiting tools](Self::waiting_tools).
     pub const MAX_WAITING_TOOLS: usize = 3;
 
+    /// Maximum number of [network peers](Self::network_peers).
+    pub const MAX_NETWORK_PEERS: usize = 4;
+
     /// The approximate heap memory. A map entry takes its key, its value and its part of a tree
     /// node.
     pub(super) fn heap_bytes(&self) -> usize {
@@ -121,7 +128,8 @@ impl StepDetail {
         let waiting: usize = waiting
             .map(|one| size_of::<WaitingTool>() + one.tool.len())
             .sum();
-        states + waiting + run + scheduler_labels + opt_in_detail
+        let peers = self.network_peers.len() * size_of::<NetworkPeer>();
+        states + waiting + peers + run + scheduler_labels + opt_in_detail
     }
 }
 
@@ -153,6 +161,14 @@ impl StepDetail {
                 state: TaskState::Pipe,
                 tool: "bwa-α".to_owned(),
                 samples: 3,
+            }],
+            network_peers: vec![NetworkPeer {
+                port: Some(5432),
+                scope: PeerScope::Private,
+                is_server: true,
+                received: Bytes(173),
+                sent: Bytes(0),
+                connections: 179,
             }],
             network: Some(StepNetwork {
                 received: Bytes(101),
@@ -341,6 +357,110 @@ pub struct StepNetwork {
     pub retransmits: u64,
     /// Connections open at the last sample.
     pub connections: u64,
+}
+
+/// The TCP connections of a task to one port at one kind of address, since its start, without
+/// loopback. It contains no address and no name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NetworkPeer {
+    /// The port of the server; `None` for ports that a kernel gives to clients, and for connections
+    /// beyond the limit of the probe.
+    pub port: Option<u16>,
+    /// The kind of the other end's address.
+    pub scope: PeerScope,
+    /// Whether the task is the server.
+    pub is_server: bool,
+    /// Bytes of payload received.
+    pub received: Bytes,
+    /// Bytes of payload sent, without retransmissions.
+    pub sent: Bytes,
+    /// Connections open at the last sample.
+    pub connections: u64,
+}
+
+impl NetworkPeer {
+    /// The lowest port that Linux gives to clients by default.
+    ///
+    /// Source: Linux, `Documentation/networking/ip-sysctl.rst`, `ip_local_port_range`.
+    pub const FIRST_CLIENT_PORT: u16 = 32_768;
+
+    /// The service that usually has the port; `None` if there is none.
+    ///
+    /// Sources: IANA, Service Name and Transport Protocol Port Number Registry, and the documentation
+    /// of those that are not in it.
+    pub const fn service(&self) -> Option<&'static str> {
+        let Some(port) = self.port else {
+            return None;
+        };
+        Some(match (port, self.scope) {
+            (80, PeerScope::LinkLocal) => "instance metadata",
+            (22, _) => "SSH",
+            (53 | 853, _) => "DNS",
+            (80, _) => "HTTP",
+            (443, _) => "HTTPS",
+            (111 | 2049, _) => "NFS",
+            (139 | 445, _) => "SMB",
+            (988, _) => "Lustre",
+            (3300 | 6789, _) => "Ceph",
+            (1433, _) => "SQL Server",
+            (1521, _) => "Oracle Database",
+            (3306, _) => "MySQL",
+            (5432, _) => "PostgreSQL",
+            (5439, _) => "Redshift",
+            (6379, _) => "Redis",
+            (9042, _) => "Cassandra",
+            (11_211, _) => "Memcached",
+            (27_017, _) => "MongoDB",
+            (5671 | 5672, _) => "AMQP",
+            (9092, _) => "Kafka",
+            (6817..=6819, _) => "Slurm",
+            _ => return None,
+        })
+    }
+}
+
+/// The number of open connections and the port: `2 to port 443 (HTTPS) at public addresses`.
+impl fmt::Display for NetworkPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let direction = if self.is_server {
+            "from clients of"
+        } else {
+            "to"
+        };
+        write!(f, "{} {direction} ", self.connections)?;
+        match (self.port, self.service()) {
+            (Some(port), Some(service)) => write!(f, "port {port} ({service})")?,
+            (Some(port), None) => write!(f, "port {port}")?,
+            (None, _) => f.write_str("other ports")?,
+        }
+        write!(f, " at {}", self.scope)
+    }
+}
+
+/// The kind of an IP address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum PeerScope {
+    /// Valid only on its link: 169.254.0.0/16 and `fe80::/10`. Instance metadata and the credentials
+    /// of ECS tasks have such addresses.
+    LinkLocal,
+    /// Private (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, `fc00::/7`), or shared by carriers
+    /// (100.64.0.0/10).
+    Private,
+    /// Any other.
+    Public,
+}
+
+impl fmt::Display for PeerScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LinkLocal => "link-local addresses",
+            Self::Private => "private addresses",
+            Self::Public => "public addresses",
+        })
+    }
 }
 
 /// GPU use of a task since its start.

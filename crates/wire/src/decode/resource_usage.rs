@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_telemetry::step::{
-    Busy, CpuWithoutProgress, Namespaces, OptInDetail, PARALLELISM_CLASSES, Parallelism, Reclaim,
-    RunName, Sampled, SchedulerLabels, StepDetail, StepGpu, StepNetwork, SyscallIo, TaskState,
-    WaitingTool,
+    Busy, CpuWithoutProgress, Namespaces, NetworkPeer, OptInDetail, PARALLELISM_CLASSES,
+    Parallelism, PeerScope, Reclaim, RunName, Sampled, SchedulerLabels, StepDetail, StepGpu,
+    StepNetwork, SyscallIo, TaskState, WaitingTool,
 };
 use ebb_telemetry::units::{Bytes, CpuTime};
 
 use crate::contents::allowed;
 use crate::decode::fields::{Fields, List};
-use crate::decode::values::{text, text_of};
+use crate::decode::values::{text, text_of, wrong};
 use crate::error::DecodeError;
 use crate::proto;
 
@@ -57,7 +57,38 @@ pub(super) fn read(bytes: &[u8], detail: &mut StepDetail) -> Result<(), DecodeEr
     let mut waiting_tools = List::new("waiting tools of a step", most, 0);
     fields.each(23, |part| waiting_tools.add(|_| waiting_tool(part)))?;
     detail.waiting_tools = waiting_tools.all()?;
-    fields.end(23)
+    let mut peers = List::new("network peers of a step", StepDetail::MAX_NETWORK_PEERS, 0);
+    fields.each(24, |part| peers.add(|_| network_peer(part)))?;
+    detail.network_peers = peers.all()?;
+    fields.end(24)
+}
+
+fn network_peer(bytes: &[u8]) -> Result<NetworkPeer, DecodeError> {
+    let mut fields = Fields::new(bytes);
+    let port = match fields.small(1).map(u16::try_from) {
+        Some(Err(_)) => return Err(wrong("network_peer.port", "it is not a port")),
+        Some(Ok(port)) => Some(port),
+        None => None,
+    };
+    let scope = fields.or_zero(2) as u32;
+    let told = NetworkPeer {
+        port,
+        scope: match proto::PeerScope::try_from(scope.cast_signed()) {
+            Ok(proto::PeerScope::LinkLocal) => PeerScope::LinkLocal,
+            Ok(proto::PeerScope::Private) => PeerScope::Private,
+            Ok(proto::PeerScope::Public) => PeerScope::Public,
+            _ => {
+                let problem = format!("unknown value {scope}");
+                return Err(wrong("network_peer.scope", problem));
+            }
+        },
+        is_server: fields.or_zero(3) != 0,
+        received: Bytes(fields.or_zero(4)),
+        sent: Bytes(fields.or_zero(5)),
+        connections: fields.or_zero(6),
+    };
+    fields.end(6)?;
+    Ok(told)
 }
 
 fn waiting_tool(bytes: &[u8]) -> Result<WaitingTool, DecodeError> {

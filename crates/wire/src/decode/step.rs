@@ -1,8 +1,10 @@
 //! Decodes tasks, and whole objects of finished tasks.
 
+use std::time::Duration;
+
 use ebb_telemetry::step::{
     MemorySource, PeakMemory, Requested, StepBatch, StepDetail, StepEnd, StepId, StepKind,
-    StepUsage, ToolUsage,
+    StepUsage, ToolEvents, ToolUsage,
 };
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
@@ -119,8 +121,21 @@ fn tool(bytes: &[u8], before: Option<&ToolUsage>) -> Result<ToolUsage, DecodeErr
         cpu: CpuTime(fields.or_zero(3)),
         peak_memory: fields.get(4).map(Bytes),
         disk: fields.get(5).map(Bytes),
+        events: fields.last(6, tool_events)?,
     };
-    fields.end(5)?;
+    fields.end(6)?;
+    Ok(told)
+}
+
+fn tool_events(bytes: &[u8]) -> Result<ToolEvents, DecodeError> {
+    let mut fields = Fields::new(bytes);
+    let told = ToolEvents {
+        started_after: Duration::from_nanos(fields.or_zero(1)),
+        ended_after: fields.get(2).map(Duration::from_nanos),
+        failed: fields.or_zero(3),
+        oom_kills: fields.or_zero(4),
+    };
+    fields.end(4)?;
     Ok(told)
 }
 

@@ -2,8 +2,8 @@
 
 use ebb_telemetry::safe_text::clean;
 use ebb_telemetry::step::{
-    CpuWithoutProgress, Namespaces, OptInDetail, Parallelism, Reclaim, RunName, SchedulerLabels,
-    StepDetail, StepGpu, StepNetwork, SyscallIo, TaskState, WaitingTool,
+    CpuWithoutProgress, Namespaces, NetworkPeer, OptInDetail, Parallelism, PeerScope, Reclaim,
+    RunName, SchedulerLabels, StepDetail, StepGpu, StepNetwork, SyscallIo, TaskState, WaitingTool,
 };
 
 use crate::encode::values::{name, nanos, number};
@@ -46,6 +46,7 @@ pub(super) fn out(detail: &StepDetail) -> Option<Box<proto::Detail>> {
         memory_now_bytes: detail.memory_now.map(|bytes| number(bytes.0)),
         namespaces: detail.namespaces.map(Namespaces::bits),
         waiting_tools: detail.waiting_tools.iter().map(Into::into).collect(),
+        network_peers: detail.network_peers.iter().map(Into::into).collect(),
     }))
 }
 
@@ -82,6 +83,24 @@ impl From<&WaitingTool> for proto::WaitingTool {
             state: state_out(waiting.state) as i32,
             tool: name(&waiting.tool),
             samples: number(waiting.samples),
+        }
+    }
+}
+
+impl From<&NetworkPeer> for proto::NetworkPeer {
+    fn from(peer: &NetworkPeer) -> Self {
+        let scope = match peer.scope {
+            PeerScope::LinkLocal => proto::PeerScope::LinkLocal,
+            PeerScope::Private => proto::PeerScope::Private,
+            PeerScope::Public => proto::PeerScope::Public,
+        };
+        Self {
+            port: peer.port.map(u32::from),
+            scope: scope as i32,
+            is_server: peer.is_server,
+            received_bytes: number(peer.received.0),
+            sent_bytes: number(peer.sent.0),
+            connections: number(peer.connections),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Encodes tasks.
 
 use ebb_telemetry::arrival::Sent;
-use ebb_telemetry::step::{MemorySource, StepBatch, StepEnd, StepKind, StepUsage, ToolUsage};
+use ebb_telemetry::step::{
+    MemorySource, StepBatch, StepEnd, StepKind, StepUsage, ToolEvents, ToolUsage,
+};
 
 use crate::encode::resource_usage;
-use crate::encode::values::{name, number, origin_out};
+use crate::encode::values::{name, nanos, number, origin_out};
 use crate::proto;
 
 pub(crate) fn steps(sent: &Sent, batch: &StepBatch) -> proto::Steps {
@@ -58,6 +60,18 @@ impl From<&ToolUsage> for proto::Tool {
             cpu_ns: number(t.cpu.0),
             peak_memory_bytes: t.peak_memory.map(|bytes| number(bytes.0)),
             disk_bytes: t.disk.map(|bytes| number(bytes.0)),
+            events: t.events.map(Into::into),
+        }
+    }
+}
+
+impl From<ToolEvents> for proto::ToolEvents {
+    fn from(events: ToolEvents) -> Self {
+        Self {
+            started_after_ns: nanos(events.started_after),
+            ended_after_ns: events.ended_after.map(nanos),
+            failed: number(events.failed),
+            oom_kills: number(events.oom_kills),
         }
     }
 }

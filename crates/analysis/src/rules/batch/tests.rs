@@ -65,6 +65,7 @@ fn what_a_stuck_job_mostly_runs_is_told_by_its_own_heartbeats() {
             cpu: CpuTime::from_millis(*ms),
             peak_memory: None,
             disk: None,
+            events: None,
         };
         world.watch(1, 0, 60, |minute, h| {
             let observed = minute * 60 + 60;

@@ -73,8 +73,9 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
 mod tests {
     use super::*;
     use crate::testing::step_world::{ended, run_of, states, verdict};
-    use ebb_telemetry::step::StepKind;
     use ebb_telemetry::step::resource_usage::{TaskState, WaitingTool};
+    use ebb_telemetry::step::{NetworkPeer, PeerScope, StepKind};
+    use ebb_telemetry::units::Bytes;
 
     #[test]
     fn a_step_waits_when_it_waits_far_more_than_it_used_to() {
@@ -140,5 +141,43 @@ mod tests {
         };
         check(TaskState::Network, " (aws in 290 of 300 samples)");
         check(TaskState::Disk, "");
+    }
+
+    #[test]
+    fn two_kinds_of_open_connections_are_named_when_it_waits_for_the_network() {
+        let check = |state: TaskState, expect: &str| {
+            let world = run_of(StepKind::NextflowTask, 60, |s| {
+                s.detail.states = states(&[(state, 300, 50), (TaskState::Running, 60, 10)]);
+                s.detail.waiting_tools = vec![WaitingTool {
+                    state,
+                    tool: "aws".to_owned(),
+                    samples: 290,
+                }];
+                let peers = [
+                    (Some(443), PeerScope::Public, false, 2),
+                    (Some(5_432), PeerScope::Private, true, 1),
+                    (None, PeerScope::Private, false, 1),
+                    (Some(80), PeerScope::LinkLocal, false, 0),
+                ];
+                let peers = peers.map(|(port, scope, is_server, connections)| NetworkPeer {
+                    port,
+                    scope,
+                    is_server,
+                    received: Bytes(0),
+                    sent: Bytes(0),
+                    connections,
+                });
+                s.detail.network_peers = peers.into();
+            });
+            let found = verdict(&world, KIND).expect("it waits");
+            let said = found.evidence.to_string();
+            assert!(said.ends_with(expect), "{said}");
+        };
+        check(
+            TaskState::Network,
+            "(aws in 290 of 300 samples; connections: 2 to port 443 (HTTPS) at public addresses, \
+             1 from clients of port 5432 (PostgreSQL) at private addresses)",
+        );
+        check(TaskState::Disk, "(aws in 290 of 300 samples)");
     }
 }

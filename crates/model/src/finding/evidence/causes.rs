@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ebb_telemetry::step::resource_usage::{Sampled, TaskState};
-use ebb_telemetry::step::{StepDetail, StepEnd};
+use ebb_telemetry::step::{NetworkPeer, StepDetail, StepEnd};
 use ebb_telemetry::units::{Bytes, CpuTime, HumanDuration};
 use serde::{Deserialize, Serialize};
 
@@ -130,6 +130,10 @@ pub struct Waiter {
     pub samples: u64,
     /// Number of samples in which the task was in this state.
     pub of: u64,
+    /// The open connections of the task when it waits for the network or for events, those with the
+    /// most first; at most 2. Each can be the one that it waits for.
+    #[serde(default)]
+    pub connections: Vec<NetworkPeer>,
 }
 
 impl Waiter {
@@ -142,14 +146,31 @@ impl Waiter {
             name: waiting.tool.clone(),
             samples: waiting.samples,
             of: detail.states.get(&state)?.samples,
+            connections: match state {
+                TaskState::Network | TaskState::Poll => open_connections(detail),
+                _ => Vec::new(),
+            },
         })
     }
 }
 
+fn open_connections(detail: &StepDetail) -> Vec<NetworkPeer> {
+    let peers = detail.network_peers.iter();
+    let open = peers.filter(|peer| peer.connections > 0);
+    open.take(2).copied().collect()
+}
+
 impl fmt::Display for Waiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, samples, of } = self;
-        write!(f, "{name} in {samples} of {of} samples")
+        let Self {
+            name, samples, of, ..
+        } = self;
+        write!(f, "{name} in {samples} of {of} samples")?;
+        for (n, peer) in self.connections.iter().enumerate() {
+            f.write_str(if n == 0 { "; connections: " } else { ", " })?;
+            peer.fmt(f)?;
+        }
+        Ok(())
     }
 }
 

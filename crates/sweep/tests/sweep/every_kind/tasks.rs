@@ -53,6 +53,7 @@ impl Task {
                 cpu,
                 peak_memory: None,
                 disk: None,
+                events: None,
             }],
             detail: StepDetail::default(),
         };
