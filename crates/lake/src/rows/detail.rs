@@ -79,15 +79,15 @@ columns! {
 }
 
 /// Null if there are none. A column that a table may lack must be nullable.
-impl Parts for Vec<WaitingTool> {
+impl<T: Clone> Parts for Vec<T> {
     type Values = (Option<Self>,);
 
     fn split(&self) -> Self::Values {
         ((!self.is_empty()).then(|| self.clone()),)
     }
 
-    fn join((tools,): Self::Values) -> Result<Self, (usize, ValueError)> {
-        Ok(tools.unwrap_or_default())
+    fn join((all,): Self::Values) -> Result<Self, (usize, ValueError)> {
+        Ok(all.unwrap_or_default())
     }
 }
 
@@ -99,19 +99,6 @@ columns! {
         received_bytes: Bytes = received,
         sent_bytes: Bytes = sent,
         connections: u64 = connections,
-    }
-}
-
-/// Null if there are none.
-impl Parts for Vec<NetworkPeer> {
-    type Values = (Option<Self>,);
-
-    fn split(&self) -> Self::Values {
-        ((!self.is_empty()).then(|| self.clone()),)
-    }
-
-    fn join((peers,): Self::Values) -> Result<Self, (usize, ValueError)> {
-        Ok(peers.unwrap_or_default())
     }
 }
 
