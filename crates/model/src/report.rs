@@ -7,6 +7,7 @@ pub mod fargate_jobs;
 pub mod node_summary;
 pub mod price_age;
 pub mod selection;
+pub mod task_detail;
 pub mod timeline;
 pub mod workflow_runs;
 

@@ -104,6 +104,7 @@ impl fmt::Display for StepNameSource {
 
 /// The engine, scheduler or runtime that a task belongs to, by what the probe observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaskRuntime {
     /// A job of AWS Batch.
