@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod decisions;
+pub mod detail_cache;
 pub mod endpoints;
 pub mod extract;
 pub mod findings;

@@ -8,6 +8,7 @@ pub mod node_summary;
 pub mod price_age;
 pub mod selection;
 pub mod task_detail;
+pub mod task_groups;
 pub mod timeline;
 pub mod workflow_runs;
 

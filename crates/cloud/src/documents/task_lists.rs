@@ -1,0 +1,327 @@
+//! Single tasks and explanations, written by each sweep next to its report and read by the API.
+//! Each run has a document of its own, `details/runs/DIGEST.json.zst`. Nodes, steps and explanations
+//! share documents: `details/nodes/N.json.zst`, with `N` from the digest of the name. The index
+//! `details/index.json` contains the number of shared documents.
+//!
+//! Documents are data from outside: their size, schema and name are checked.
+
+use std::collections::BTreeMap;
+
+use ebb_model::report::task_detail::TaskList;
+use ebb_model::report::workflow_runs::UNASSIGNED;
+use ebb_telemetry::safe_text::one_line;
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::documents::inflate::inflate;
+use crate::ports::{CloudError, Objects};
+
+/// The key of the index.
+pub const INDEX: &str = "details/index.json";
+
+/// Maximum size of a document as text. A reader needs about three times as much memory.
+pub const MAX_DOCUMENT_BYTES: u64 = 32 << 20;
+
+/// Maximum size of a compressed document; text of tasks becomes ten times smaller.
+const MAX_PACKED_BYTES: u64 = 16 << 20;
+
+/// Maximum size of the index: 2,000 runs with names of 256 bytes.
+const MAX_INDEX_BYTES: u64 = 4 << 20;
+
+/// Maximum number of shared documents of one kind, so that a sweep writes few objects.
+pub const MAX_SHARDS: u32 = 64;
+
+/// Why a document could not be read.
+#[derive(Debug, Error)]
+pub enum DetailError {
+    /// The bucket failed.
+    #[error("failed to read {key}")]
+    Cloud {
+        /// The key of the document.
+        key: String,
+        /// The cause.
+        source: CloudError,
+    },
+    /// The document is not valid.
+    #[error("{key} is not valid: {reason}")]
+    Document {
+        /// The key of the document.
+        key: String,
+        /// The cause, on one line.
+        reason: String,
+    },
+}
+
+/// What the last sweep wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetailIndex {
+    /// [`DetailIndex::SCHEMA`].
+    pub schema: String,
+    /// The sweep.
+    pub at: Timestamp,
+    /// Number of documents of nodes.
+    pub nodes: ShardCount,
+    /// Number of documents of steps.
+    pub steps: ShardCount,
+    /// Number of documents of explanations.
+    pub explanations: ShardCount,
+    /// Number of resources whose explanation a limit left out.
+    pub explanations_left_out: usize,
+    /// The documents of runs, by the name of the run.
+    pub runs: BTreeMap<String, RunEntry>,
+    /// Number of runs that are not written, because a limit left them out or because a later sweep
+    /// writes them.
+    pub runs_left_out: usize,
+}
+
+impl DetailIndex {
+    /// The value of [`DetailIndex::schema`].
+    pub const SCHEMA: &'static str = "ebb.details/1";
+}
+
+/// Number of shared documents, from 1 to [`MAX_SHARDS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct ShardCount(u32);
+
+impl ShardCount {
+    /// The number of documents for so many names with so many entries: 50 names or 2,000 entries a
+    /// document.
+    pub fn of(names: usize, entries: usize) -> Self {
+        let wanted = names.div_ceil(50).max(entries.div_ceil(2_000));
+        Self(
+            u32::try_from(wanted)
+                .unwrap_or(MAX_SHARDS)
+                .clamp(1, MAX_SHARDS),
+        )
+    }
+
+    /// The number of the document that contains a name.
+    pub fn number_of(self, name: &str) -> u32 {
+        let [a, b, c, d, ..] = digest(name);
+        u32::from_be_bytes([a, b, c, d]) % self.0
+    }
+
+    /// The numbers of all documents.
+    pub fn numbers(self) -> impl Iterator<Item = u32> {
+        0..self.0
+    }
+}
+
+impl TryFrom<u32> for ShardCount {
+    type Error = String;
+
+    fn try_from(count: u32) -> Result<Self, String> {
+        match (1..=MAX_SHARDS).contains(&count) {
+            true => Ok(Self(count)),
+            false => Err(format!("{count} is not from 1 to {MAX_SHARDS}")),
+        }
+    }
+}
+
+impl From<ShardCount> for u32 {
+    fn from(count: ShardCount) -> Self {
+        count.0
+    }
+}
+
+/// The document of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunEntry {
+    /// When a task of the run was last observed.
+    pub newest: Timestamp,
+    /// Number of its tasks.
+    pub tasks: usize,
+    /// Number of its tasks that a limit left out.
+    pub left_out: usize,
+}
+
+/// A kind of shared documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Folder {
+    /// Tasks by node.
+    Nodes,
+    /// Tasks by step.
+    Steps,
+    /// Explanations by resource.
+    Explanations,
+}
+
+impl Folder {
+    /// The key of one of its documents.
+    pub fn key(self, number: u32) -> String {
+        let folder = match self {
+            Self::Nodes => "nodes",
+            Self::Steps => "steps",
+            Self::Explanations => "explain",
+        };
+        format!("details/{folder}/{number}.json.zst")
+    }
+
+    /// The number of its documents.
+    pub fn count(self, index: &DetailIndex) -> ShardCount {
+        match self {
+            Self::Nodes => index.nodes,
+            Self::Steps => index.steps,
+            Self::Explanations => index.explanations,
+        }
+    }
+}
+
+/// A document that several names share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SharedDocument<T> {
+    /// [`SHARED_SCHEMA`].
+    pub schema: String,
+    /// The sweep that wrote it.
+    pub at: Timestamp,
+    /// By name.
+    pub entries: BTreeMap<String, T>,
+}
+
+/// The value of [`SharedDocument::schema`].
+pub const SHARED_SCHEMA: &str = "ebb.shared/1";
+
+/// A document with its size as text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SizedDocument<T> {
+    /// The content.
+    pub content: T,
+    /// The size in bytes.
+    pub bytes: usize,
+}
+
+impl<T> SizedDocument<T> {
+    /// The same document with its content converted.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> SizedDocument<U> {
+        SizedDocument {
+            content: convert(self.content),
+            bytes: self.bytes,
+        }
+    }
+}
+
+/// The key of the document of a run.
+pub fn run_key(run: &str) -> String {
+    let name: String = digest(run)[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("details/runs/{name}.json.zst")
+}
+
+/// Reads the index; `None` if no sweep wrote one.
+///
+/// # Errors
+/// If the bucket fails, or the index is not valid.
+pub async fn read_index(
+    objects: &dyn Objects,
+) -> Result<Option<SizedDocument<DetailIndex>>, DetailError> {
+    let Some(text) = get(objects, INDEX, MAX_INDEX_BYTES).await? else {
+        return Ok(None);
+    };
+    let index: DetailIndex = parse(INDEX, &text)?;
+    check_schema(INDEX, &index.schema, DetailIndex::SCHEMA)?;
+    let bytes = text.len();
+    Ok(Some(SizedDocument {
+        content: index,
+        bytes,
+    }))
+}
+
+/// Reads the tasks of a run; `None` if no sweep wrote them.
+///
+/// # Errors
+/// If the bucket fails, or the document is not valid.
+pub async fn read_run(
+    objects: &dyn Objects,
+    run: &str,
+) -> Result<Option<SizedDocument<TaskList>>, DetailError> {
+    let key = run_key(run);
+    let Some(text) = read_packed(objects, &key).await? else {
+        return Ok(None);
+    };
+    let list: TaskList = parse(&key, &text)?;
+    check_schema(&key, &list.schema, TaskList::SCHEMA)?;
+    let of_task = |task: Option<&str>| task.unwrap_or(UNASSIGNED) == run;
+    if !list.tasks.iter().all(|task| of_task(task.run.as_deref())) {
+        return Err(invalid(&key, "it contains tasks of another run"));
+    }
+    let bytes = text.len();
+    Ok(Some(SizedDocument {
+        content: list,
+        bytes,
+    }))
+}
+
+/// Reads a shared document; `None` if no sweep wrote it.
+///
+/// # Errors
+/// If the bucket fails, or the document is not valid.
+pub async fn read_shared<T: DeserializeOwned>(
+    objects: &dyn Objects,
+    (folder, number): (Folder, u32),
+) -> Result<Option<SizedDocument<SharedDocument<T>>>, DetailError> {
+    let key = folder.key(number);
+    let Some(text) = read_packed(objects, &key).await? else {
+        return Ok(None);
+    };
+    let document: SharedDocument<T> = parse(&key, &text)?;
+    check_schema(&key, &document.schema, SHARED_SCHEMA)?;
+    let (content, bytes) = (document, text.len());
+    Ok(Some(SizedDocument { content, bytes }))
+}
+
+async fn read_packed(objects: &dyn Objects, key: &str) -> Result<Option<Vec<u8>>, DetailError> {
+    let Some(packed) = get(objects, key, MAX_PACKED_BYTES).await? else {
+        return Ok(None);
+    };
+    let text = inflate(&packed, MAX_DOCUMENT_BYTES).map_err(|reason| invalid(key, &reason))?;
+    Ok(Some(text))
+}
+
+async fn get(
+    objects: &dyn Objects,
+    key: &str,
+    max_bytes: u64,
+) -> Result<Option<Vec<u8>>, DetailError> {
+    match objects.get(key, max_bytes).await {
+        Ok(object) => Ok(Some(object.bytes)),
+        Err(CloudError::Missing { .. }) => Ok(None),
+        Err(source) => Err(DetailError::Cloud {
+            key: key.to_owned(),
+            source,
+        }),
+    }
+}
+
+fn parse<T: DeserializeOwned>(key: &str, text: &[u8]) -> Result<T, DetailError> {
+    serde_json::from_slice(text).map_err(|error| invalid(key, &error.to_string()))
+}
+
+fn check_schema(key: &str, schema: &str, expected: &str) -> Result<(), DetailError> {
+    match schema == expected {
+        true => Ok(()),
+        false => {
+            let schema: String = schema.chars().take(40).collect();
+            Err(invalid(
+                key,
+                &format!("its schema is {schema}, not {expected}"),
+            ))
+        }
+    }
+}
+
+fn invalid(key: &str, reason: &str) -> DetailError {
+    DetailError::Document {
+        key: key.to_owned(),
+        reason: one_line(reason),
+    }
+}
+
+fn digest(name: &str) -> [u8; 32] {
+    Sha256::digest(name.as_bytes()).into()
+}
