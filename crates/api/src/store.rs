@@ -9,7 +9,7 @@ use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::documents::prices::BestKnown;
 use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::documents::task_lists::{
-    DetailIndex, Folder, INDEX, SharedDocument, read_index, read_run, read_shared, run_key,
+    DetailIndex, Folder, INDEX, read_index, read_run, read_shared, run_key,
 };
 use ebb_cloud::error_chain::reason;
 use ebb_cloud::ports::{CloudError, Objects};
@@ -234,8 +234,8 @@ impl Store {
 }
 
 /// The entries of a document, so that each can be held alone.
-fn in_arcs<T>(document: SharedDocument<T>) -> BTreeMap<String, Arc<T>> {
-    let entries = document.entries.into_iter();
+fn in_arcs<T>(entries: BTreeMap<String, T>) -> BTreeMap<String, Arc<T>> {
+    let entries = entries.into_iter();
     entries
         .map(|(name, entry)| (name, Arc::new(entry)))
         .collect()

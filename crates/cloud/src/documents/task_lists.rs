@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::documents::inflate::inflate;
-use crate::ports::{CloudError, Objects};
+use crate::ports::{CloudError, Objects, PutOptions};
 
 /// The key of the index.
 pub const INDEX: &str = "details/index.json";
@@ -30,6 +30,8 @@ const MAX_PACKED_BYTES: u64 = 16 << 20;
 
 /// Maximum size of the index: 2,000 runs with names of 256 bytes.
 const MAX_INDEX_BYTES: u64 = 4 << 20;
+
+const ZSTD_LEVEL: i32 = 3;
 
 /// Maximum number of shared documents of one kind, so that a sweep writes few objects.
 pub const MAX_SHARDS: u32 = 64;
@@ -171,15 +173,15 @@ impl Folder {
     }
 }
 
-/// A document that several names share.
+/// A document that several names share. `T` is a map by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SharedDocument<T> {
     /// [`SHARED_SCHEMA`].
     pub schema: String,
     /// The sweep that wrote it.
     pub at: Timestamp,
-    /// By name.
-    pub entries: BTreeMap<String, T>,
+    /// The entries by name.
+    pub entries: T,
 }
 
 /// The value of [`SharedDocument::schema`].
@@ -264,15 +266,68 @@ pub async fn read_run(
 pub async fn read_shared<T: DeserializeOwned>(
     objects: &dyn Objects,
     (folder, number): (Folder, u32),
-) -> Result<Option<SizedDocument<SharedDocument<T>>>, DetailError> {
+) -> Result<Option<SizedDocument<BTreeMap<String, T>>>, DetailError> {
     let key = folder.key(number);
     let Some(text) = read_packed(objects, &key).await? else {
         return Ok(None);
     };
-    let document: SharedDocument<T> = parse(&key, &text)?;
+    let document: SharedDocument<BTreeMap<String, T>> = parse(&key, &text)?;
     check_schema(&key, &document.schema, SHARED_SCHEMA)?;
-    let (content, bytes) = (document, text.len());
+    let (content, bytes) = (document.entries, text.len());
     Ok(Some(SizedDocument { content, bytes }))
+}
+
+/// The compressed document of a value; `None` if it is larger than a reader accepts.
+///
+/// # Errors
+/// If the value cannot be encoded.
+pub fn encode(value: &impl Serialize) -> Result<Option<Vec<u8>>, std::io::Error> {
+    let text = serde_json::to_vec(value)?;
+    if text.len() as u64 > MAX_DOCUMENT_BYTES {
+        return Ok(None);
+    }
+    let packed = zstd::bulk::compress(&text, ZSTD_LEVEL)?;
+    Ok((packed.len() as u64 <= MAX_PACKED_BYTES).then_some(packed))
+}
+
+/// Writes a compressed document.
+///
+/// # Errors
+/// If the bucket fails.
+pub async fn write_packed(
+    objects: &dyn Objects,
+    key: String,
+    packed: Vec<u8>,
+) -> Result<(), DetailError> {
+    put(objects, &key, (packed, "application/zstd")).await
+}
+
+/// Writes the index.
+///
+/// # Errors
+/// If the bucket fails, or the index is too large.
+pub async fn write_index(objects: &dyn Objects, index: &DetailIndex) -> Result<(), DetailError> {
+    let text = serde_json::to_vec(index).map_err(|error| invalid(INDEX, &error.to_string()))?;
+    if text.len() as u64 > MAX_INDEX_BYTES {
+        return Err(invalid(INDEX, "it is too large"));
+    }
+    put(objects, INDEX, (text, "application/json")).await
+}
+
+async fn put(
+    objects: &dyn Objects,
+    key: &str,
+    (bytes, content_type): (Vec<u8>, &'static str),
+) -> Result<(), DetailError> {
+    let options = PutOptions {
+        content_type: Some(content_type),
+        ..PutOptions::default()
+    };
+    let written = objects.put(key, bytes, options).await;
+    written.map(drop).map_err(|source| DetailError::Cloud {
+        key: key.to_owned(),
+        source,
+    })
 }
 
 async fn read_packed(objects: &dyn Objects, key: &str) -> Result<Option<Vec<u8>>, DetailError> {
@@ -324,4 +379,122 @@ fn invalid(key: &str, reason: &str) -> DetailError {
 
 fn digest(name: &str) -> [u8; 32] {
     Sha256::digest(name.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_telemetry::origin::Origin;
+    use serde_json::json;
+
+    use crate::fake::clock::FakeClock;
+    use crate::fake::objects::FakeObjects;
+
+    use super::*;
+
+    fn bucket() -> FakeObjects {
+        FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH))
+    }
+
+    fn list() -> TaskList {
+        TaskList {
+            schema: TaskList::SCHEMA.to_owned(),
+            at: Timestamp::UNIX_EPOCH,
+            origin: Origin::Measured,
+            tasks: Vec::new(),
+            left_out: 3,
+        }
+    }
+
+    #[test]
+    fn every_name_has_a_document_and_a_small_deployment_has_one() {
+        let check = |names, entries, expect| {
+            let count = ShardCount::of(names, entries);
+            assert_eq!(u32::from(count), expect, "{names} {entries}");
+            for n in 0..1_000 {
+                assert!(count.number_of(&format!("i-{n}")) < expect);
+            }
+        };
+        check(0, 0, 1);
+        check(50, 2_000, 1);
+        check(51, 0, 2);
+        check(1, 4_001, 3);
+        check(10_000, 0, 64);
+        check(usize::MAX, usize::MAX, 64);
+        let of_name = run_key("nextflow i-1/0123abcd/7");
+        assert_eq!(
+            of_name.len(),
+            "details/runs/0123456789abcdef.json.zst".len()
+        );
+        assert_eq!(of_name, run_key("nextflow i-1/0123abcd/7"));
+    }
+
+    #[tokio::test]
+    async fn what_is_written_is_read_back() {
+        let bucket = bucket();
+        assert_eq!(read_run(&bucket, "r").await.expect("no error"), None);
+        assert_eq!(read_index(&bucket).await.expect("no error"), None);
+        let packed = encode(&list()).expect("it encodes").expect("it fits");
+        write_packed(&bucket, run_key("r"), packed)
+            .await
+            .expect("written");
+        let read = read_run(&bucket, "r").await.expect("no error");
+        assert_eq!(read.expect("a list").content, list());
+        let index = DetailIndex {
+            schema: DetailIndex::SCHEMA.to_owned(),
+            at: Timestamp::UNIX_EPOCH,
+            nodes: ShardCount::of(51, 0),
+            steps: ShardCount::of(0, 0),
+            explanations: ShardCount::of(0, 0),
+            explanations_left_out: 0,
+            runs: BTreeMap::new(),
+            runs_left_out: 0,
+        };
+        write_index(&bucket, &index).await.expect("written");
+        let read = read_index(&bucket).await.expect("no error");
+        assert_eq!(read.expect("an index").content, index);
+    }
+
+    #[tokio::test]
+    async fn what_no_sweep_wrote_is_refused_with_its_key() {
+        let check = async |bytes: Vec<u8>, expect: &str| {
+            let bucket = bucket();
+            bucket.insert(run_key("r"), bytes);
+            let error = read_run(&bucket, "r").await.expect_err(expect).to_string();
+            assert!(
+                error.contains(expect) && error.contains(&run_key("r")),
+                "{error}"
+            );
+            assert!(!error.contains(char::is_control), "{error:?}");
+        };
+        let packed = |text: &[u8]| zstd::bulk::compress(text, 1).expect("it packs");
+        check(b"no zstd".to_vec(), "failed to decompress").await;
+        check(packed(b"{"), "EOF").await;
+        check(packed(b"\x1b[2J"), "expected value").await;
+        let other = TaskList {
+            schema: format!("ebb.tasks/\u{1b}{}", "9".repeat(1_000)),
+            ..list()
+        };
+        check(
+            packed(&serde_json::to_vec(&other).expect("JSON")),
+            "not ebb.tasks/1",
+        )
+        .await;
+        let bomb = vec![b' '; usize::try_from(MAX_DOCUMENT_BYTES).expect("a size") + 1];
+        assert!(
+            encode(&String::from_utf8_lossy(&bomb))
+                .expect("it encodes")
+                .is_none()
+        );
+        check(packed(&bomb), "more than").await;
+        let large = vec![0; usize::try_from(MAX_PACKED_BYTES).expect("a size") + 1];
+        check(large, "failed to read").await;
+        let bucket = bucket();
+        let index = json!({
+            "schema": DetailIndex::SCHEMA, "at": Timestamp::UNIX_EPOCH, "nodes": 0, "steps": 1,
+            "explanations": 1, "explanations_left_out": 0, "runs": {}, "runs_left_out": 0,
+        });
+        bucket.insert(INDEX, index.to_string());
+        let error = read_index(&bucket).await.expect_err("no documents");
+        assert!(error.to_string().contains("not from 1 to 64"), "{error}");
+    }
 }

@@ -1,10 +1,11 @@
 //! All single tasks of a sweep, grouped by run, node and step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_telemetry::origin::Origin;
 use jiff::Timestamp;
 
+use crate::report::Report;
 use crate::report::task_detail::{TaskDetail, TaskList};
 
 /// The tasks of a sweep. A task is in one run, one node and one step.
@@ -52,9 +53,11 @@ impl TaskGroups {
 
     /// Removes the ids of findings that are not in the report, such as those that a decision sets
     /// aside.
-    pub fn retain_findings(&mut self, is_reported: impl Fn(&str) -> bool) {
+    pub fn retain_findings(&mut self, report: &Report) {
+        let findings = report.findings.iter();
+        let reported: BTreeSet<&str> = findings.map(|finding| finding.id.as_str()).collect();
         for task in &mut self.tasks {
-            task.findings.retain(|id| is_reported(id));
+            task.findings.retain(|id| reported.contains(id.as_str()));
         }
     }
 }
