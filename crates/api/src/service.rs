@@ -165,8 +165,11 @@ pub(crate) fn endpoints() -> Endpoints {
         )
         .get(
             "/v1/report",
-            Operation::new("report", "Show the whole newest report as the sweep stored it")
-                .errors(&[413, 500, 502, 503]),
+            Operation::new(
+                "report",
+                "Show the whole newest report as the sweep stored it",
+            )
+            .errors(&[413, 500, 502, 503]),
             whole_report::whole_report,
         )
         .get(

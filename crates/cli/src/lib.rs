@@ -22,6 +22,8 @@ mod deployment;
 mod doctor;
 #[cfg(test)]
 mod documented_commands;
+mod explain;
+mod explanation;
 mod findings;
 mod import;
 mod init;
@@ -65,6 +67,7 @@ pub fn run() -> ExitCode {
     let done = match &args.command {
         Command::Scan(scan) => scan::run(scan, &zone),
         Command::Findings(args) => findings::run(args, &zone),
+        Command::Explain(args) => explain::run(args),
         Command::Sweep(sweep) => sweep::run(sweep),
         Command::Tune(tune) => tune::run(tune, &zone),
         Command::Import(import) => import::run(import),

@@ -31,7 +31,11 @@ fn the_status_tells_how_it_ended() {
         assert!(all.contains(said), "{line:?} should say {said}: {all}");
     };
     check(&["scan", "--demo"], 0, "in 10 findings");
-    check(&["findings", "list"], 1, "give --bucket NAME or --lake URL");
+    check(
+        &["findings", "list"],
+        1,
+        "give --bucket NAME, --lake URL or",
+    );
     check(&["scan", "--demo", "--exit-code"], 3, "in 10 findings");
     check(
         &["scan", "--demo", "--exit-code", "--region", "eu-north-1"],
@@ -587,13 +591,96 @@ fn a_deployment_in_a_folder_answers_and_keeps_decisions() {
     check(&["findings", "reopen", id], 1, "no decision about");
     check(&["tune", "--demo"], 2, "cannot be used with");
     // No sweep stored a state in this folder.
-    check(&["scan", "--explain", "host7"], 1, "host7");
+    check(&["scan", "--explain", "host7"], 1, "");
+    check(&["explain", "host7"], 1, "");
     let output = run(&["findings", "list", "--lake", &format!("{lake}/missing")]);
     assert!(text(&output.stderr).contains("no folder "), "{output:?}");
     assert!(!folder.path().join("missing").exists());
     std::fs::remove_file(&report).expect("it is there");
     check(&["tune"], 1, "the first sweep writes it");
     check(&["serve"], 1, "the first sweep writes it");
+}
+
+#[test]
+fn a_deployment_is_stored_and_used_without_arguments() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("config/ebb/config.toml");
+    let run = |line: &[&str], variables: &[(&str, &str)]| {
+        let mut command = ebb(line);
+        command.env("XDG_CONFIG_HOME", folder.path().join("config"));
+        command.envs(variables.iter().copied());
+        let output = command.output().expect("the program starts");
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        (output.status.code(), all)
+    };
+    let check = |line: &[&str], status: i32, said: &str| {
+        let (code, all) = run(line, &[]);
+        assert!(
+            code == Some(status) && all.contains(said),
+            "{line:?}: {all}"
+        );
+    };
+    let place = |name: &str| {
+        let place = folder.path().join(name);
+        fs::create_dir_all(place.join("reports/latest")).expect("a folder");
+        format!("file://{}", place.display())
+    };
+    let (lab, other) = (place("lab"), place("other"));
+    let report = folder.path().join("lab/reports/latest/report.json");
+    let report = report.display().to_string();
+    check(&["scan", "--demo", "--output", &report], 0, "Wrote");
+
+    let missing = format!("{lab}/missing");
+    check(&["init", "--lake", &missing], 1, "no folder");
+    assert!(
+        !config.exists(),
+        "a place that does not answer is not stored"
+    );
+    check(&["init", "--lake", &lab], 0, "newest report of");
+    use std::os::unix::fs::PermissionsExt;
+    let mode = fs::metadata(&config)
+        .expect("it is written")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    check(&["init", "--lake", &other], 1, "replace it with --force");
+    check(
+        &["init", "--lake", &other, "--name", "two"],
+        0,
+        "no report yet",
+    );
+
+    check(&["findings", "list"], 0, "ebb: using lake file:///");
+    check(&["tune"], 0, "variant-call");
+    check(
+        &["findings", "list", "--deployment", "two"],
+        1,
+        "the first sweep writes it",
+    );
+    check(
+        &["findings", "list", "--deployment", "no"],
+        1,
+        "it has default, two",
+    );
+    let (code, all) = run(&["tune"], &[("EBB_DEPLOYMENT", "two")]);
+    assert!(code == Some(1) && all.contains("[two]"), "{all}");
+    check(
+        &["findings", "list", "--lake", &other],
+        1,
+        "the first sweep writes it",
+    );
+    check(&["scan", "--deployment", "default"], 0, "in 10 findings");
+    check(
+        &["scan", "--deployment", "default", "--lake", &lab],
+        2,
+        "cannot be used",
+    );
+
+    check(&["init", "--lake", &other, "--force"], 0, "no report yet");
+    check(&["tune"], 1, "the first sweep writes it");
+    fs::write(&config, "[default]\nlakes = \"x\"\n").expect("it is written");
+    check(&["tune"], 1, "config.toml:2: unknown field `lakes`");
+    check(&["tune", "--lake", &lab], 0, "variant-call");
 }
 
 #[test]

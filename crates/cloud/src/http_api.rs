@@ -195,7 +195,10 @@ mod tests {
         assert!(error.contains("more than 8 bytes"), "{error}");
 
         let bad = Authorization::Bearer("a\nb".to_owned());
-        let api = HttpApi::new(Endpoint::parse("http://127.0.0.1:1").expect("loopback"), bad);
+        let api = HttpApi::new(
+            Endpoint::parse("http://127.0.0.1:1").expect("loopback"),
+            bad,
+        );
         let error = api.send(&get, 8).await.expect_err("no header").to_string();
         assert!(error.contains("header authorization"), "{error}");
         assert!(!error.contains("a b"), "{error}");

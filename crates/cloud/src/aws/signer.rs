@@ -67,7 +67,8 @@ fn signed(
     let request = request.map_err(|error| failed(&error))?;
     let output = sign(request, &parameters.into()).map_err(|error| failed(&error))?;
     let (headers, _) = output.into_parts().0.into_parts();
-    let header = |header: &aws_sigv4::http_request::Header| (header.name(), header.value().to_owned());
+    let header =
+        |header: &aws_sigv4::http_request::Header| (header.name(), header.value().to_owned());
     Ok(headers.iter().map(header).collect())
 }
 
@@ -81,7 +82,13 @@ mod tests {
 
     #[test]
     fn a_request_is_signed_for_the_gateway_of_its_region() {
-        let keys = Credentials::new("AKIDEXAMPLE", "secret", Some("session".into()), None, "test");
+        let keys = Credentials::new(
+            "AKIDEXAMPLE",
+            "secret",
+            Some("session".into()),
+            None,
+            "test",
+        );
         let region = Region::new("eu-central-1").expect("a region");
         let now = UNIX_EPOCH + Duration::from_secs(1_790_000_000);
         let url = "https://a1.execute-api.eu-central-1.amazonaws.com/v1/findings/a%2Fb/reopen";
@@ -100,6 +107,10 @@ mod tests {
             "{authorization}"
         );
         assert_eq!(session, "session");
-        assert_ne!(sign("{\"reason\":\"x\"}").0, authorization, "the body is signed");
+        assert_ne!(
+            sign("{\"reason\":\"x\"}").0,
+            authorization,
+            "the body is signed"
+        );
     }
 }

@@ -1,0 +1,57 @@
+//! Arguments of `explain`.
+
+use super::Format;
+use super::deployment::DeploymentArgs;
+
+const MORE: &str = "\
+Examples:
+  ebb explain i-0b7d3f5a9c1e2d406 --demo         the built-in demo account
+  ebb explain host7 --lake file:///srv/ebb       the place of `ebb sweep`
+  ebb explain variant-call --bucket NAME
+  ebb explain variant-call --api https://a1b2c3.execute-api.eu-central-1.amazonaws.com
+  ebb explain host7                              the default deployment, see `ebb init`
+
+NAME is an id or name of a machine, job, step or other resource, or the id of a finding. The
+output has each question that led to the result, with the value and the limit. `ebb scan
+--explain NAME` does the same for a new scan of the account.
+
+Exit status:
+  0  success
+  1  failure, or nothing has this name
+  2  invalid command line";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = MORE)]
+pub(crate) struct ExplainArgs {
+    /// Id or name of a resource, or id of a finding
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Use the built-in demo account: offline, simulated, always the same
+    #[arg(
+        long,
+        conflicts_with_all = ["bucket", "lake", "api", "deployment", "region", "profile"]
+    )]
+    pub(crate) demo: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: ExplainFormat,
+    #[command(flatten)]
+    pub(crate) deployment: DeploymentArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ExplainFormat {
+    /// For a terminal
+    Table,
+    /// Every value
+    Json,
+}
+
+impl From<ExplainFormat> for Format {
+    fn from(format: ExplainFormat) -> Self {
+        match format {
+            ExplainFormat::Table => Self::Table,
+            ExplainFormat::Json => Self::Json,
+        }
+    }
+}
