@@ -6,6 +6,7 @@ mod explain;
 mod findings;
 mod init;
 pub(crate) mod names;
+mod runs;
 mod sweep;
 mod tune;
 
@@ -26,6 +27,7 @@ pub(crate) use explain::ExplainArgs;
 pub(crate) use findings::{DecideArgs, FindingsArgs, FindingsCommand};
 pub(crate) use init::{InitArgs, InitDeployment, SetupEngine, SetupExecutor};
 pub(crate) use names::NamesArgs;
+pub(crate) use runs::RunsArgs;
 pub(crate) use sweep::SweepArgs;
 pub(crate) use tune::{Form, ImportArgs, ImportKind, ServeArgs, StepOrder, TuneArgs, TuneFormat};
 
@@ -59,6 +61,8 @@ pub(crate) enum Command {
     Scan(Box<ScanArgs>),
     /// List the findings of a deployment; dismiss or snooze a finding
     Findings(FindingsArgs),
+    /// List pipeline runs with their tasks and CPU time
+    Runs(RunsArgs),
     /// Explain how one resource was evaluated, rule by rule
     Explain(ExplainArgs),
     /// Process probe data from an object store, evaluate it, send notifications
@@ -406,6 +410,17 @@ pub(crate) enum Format {
     Focus,
     /// Results of a check, for CI: SARIF 2.1.0
     Sarif,
+}
+
+/// Formats of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableFormat {
+    /// For a terminal
+    Table,
+    /// Every value
+    Json,
+    /// One row an entry
+    Csv,
 }
 
 const DOCTOR_MORE: &str = "\

@@ -35,6 +35,7 @@ mod policy;
 pub mod readers;
 #[cfg(test)]
 mod reference;
+mod runs;
 mod runtime;
 mod scan;
 mod serve;
@@ -67,6 +68,7 @@ pub fn run() -> ExitCode {
     let done = match &args.command {
         Command::Scan(scan) => scan::run(scan, &zone),
         Command::Findings(args) => findings::run(args, &zone),
+        Command::Runs(args) => runs::run(args, &zone),
         Command::Explain(args) => explain::run(args),
         Command::Sweep(sweep) => sweep::run(sweep),
         Command::Tune(tune) => tune::run(tune, &zone),
