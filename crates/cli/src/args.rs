@@ -5,6 +5,7 @@ mod deployment;
 mod explain;
 mod findings;
 mod init;
+mod lake;
 pub(crate) mod names;
 mod runs;
 mod sweep;
@@ -26,6 +27,9 @@ pub(crate) use deployment::{DeploymentArgs, ReportArgs, api};
 pub(crate) use explain::ExplainArgs;
 pub(crate) use findings::{DecideArgs, FindingsArgs, FindingsCommand};
 pub(crate) use init::{InitArgs, InitDeployment, SetupEngine, SetupExecutor};
+pub(crate) use lake::{
+    Condition, LakeArgs, LakeCommand, LakeQueryArgs, LakeShowArgs, LakeTable, LakeWindow,
+};
 pub(crate) use names::NamesArgs;
 pub(crate) use runs::RunsArgs;
 pub(crate) use sweep::SweepArgs;
@@ -65,6 +69,8 @@ pub(crate) enum Command {
     Runs(RunsArgs),
     /// Explain how one resource was evaluated, rule by rule
     Explain(ExplainArgs),
+    /// Show rows of the lake, and run SQL over them
+    Lake(LakeArgs),
     /// Process probe data from an object store, evaluate it, send notifications
     Sweep(SweepArgs),
     /// Recommend a request for each step, as a table or as engine configuration

@@ -27,6 +27,7 @@ mod explanation;
 mod findings;
 mod import;
 mod init;
+mod lake;
 mod manual;
 mod names;
 mod output;
@@ -70,6 +71,7 @@ pub fn run() -> ExitCode {
         Command::Findings(args) => findings::run(args, &zone),
         Command::Runs(args) => runs::run(args, &zone),
         Command::Explain(args) => explain::run(args),
+        Command::Lake(args) => lake::run(args),
         Command::Sweep(sweep) => sweep::run(sweep),
         Command::Tune(tune) => tune::run(tune, &zone),
         Command::Import(import) => import::run(import),

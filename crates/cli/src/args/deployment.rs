@@ -15,7 +15,7 @@ pub(crate) struct DeploymentArgs {
     /// Place of `ebb sweep`: file:///PATH, s3://BUCKET/PATH or gs://BUCKET/PATH
     #[arg(long, value_name = "URL", conflicts_with_all = ["api", "deployment"])]
     pub(crate) lake: Option<String>,
-    /// API of the deployment (Terraform output `api_endpoint`) or of `ebb serve`
+    /// API of the deployment (Terraform output `api_url`) or of `ebb serve`
     #[arg(long, value_name = "URL", conflicts_with = "deployment", value_parser = api)]
     pub(crate) api: Option<Endpoint>,
     /// Entry of ~/.config/ebb/config.toml [default: $EBB_DEPLOYMENT]

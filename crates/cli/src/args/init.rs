@@ -71,7 +71,7 @@ pub(crate) struct InitDeployment {
     /// Place of `ebb sweep`: file:///PATH, s3://BUCKET/PATH or gs://BUCKET/PATH
     #[arg(long, value_name = "URL")]
     pub(crate) lake: Option<String>,
-    /// API of the deployment (Terraform output `api_endpoint`) or of `ebb serve`
+    /// API of the deployment (Terraform output `api_url`) or of `ebb serve`
     #[arg(long, value_name = "URL", value_parser = super::api)]
     pub(crate) api: Option<Endpoint>,
     /// Name of the deployment, for `--deployment NAME`

@@ -67,9 +67,10 @@ fn signed(
     let request = request.map_err(|error| failed(&error))?;
     let output = sign(request, &parameters.into()).map_err(|error| failed(&error))?;
     let (headers, _) = output.into_parts().0.into_parts();
-    let header =
-        |header: &aws_sigv4::http_request::Header| (header.name(), header.value().to_owned());
-    Ok(headers.iter().map(header).collect())
+    let headers = headers.iter();
+    Ok(headers
+        .map(|header| (header.name(), header.value().to_owned()))
+        .collect())
 }
 
 #[cfg(test)]
