@@ -5,7 +5,7 @@ mod deployment;
 mod explain;
 mod findings;
 mod init;
-mod lake;
+pub(crate) mod lake;
 pub(crate) mod names;
 mod runs;
 mod sweep;
@@ -27,9 +27,7 @@ pub(crate) use deployment::{DeploymentArgs, ReportArgs, api};
 pub(crate) use explain::ExplainArgs;
 pub(crate) use findings::{DecideArgs, FindingsArgs, FindingsCommand};
 pub(crate) use init::{InitArgs, InitDeployment, SetupEngine, SetupExecutor};
-pub(crate) use lake::{
-    Condition, LakeArgs, LakeCommand, LakeQueryArgs, LakeShowArgs, LakeTable, LakeWindow,
-};
+pub(crate) use lake::LakeArgs;
 pub(crate) use names::NamesArgs;
 pub(crate) use runs::RunsArgs;
 pub(crate) use sweep::SweepArgs;

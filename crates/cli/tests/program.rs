@@ -684,6 +684,156 @@ fn a_deployment_is_stored_and_used_without_arguments() {
 }
 
 #[test]
+fn runs_are_listed_and_results_explained() {
+    let check = |line: &[&str], status: i32, said: &str| {
+        let output = run(line);
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
+        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+    };
+    check(&["runs", "--demo"], 0, "cohort-7");
+    check(
+        &["runs", "--demo", "--pipeline", "no"],
+        0,
+        "No run was observed.",
+    );
+    check(
+        &["runs", "--demo", "--format", "json"],
+        0,
+        "\"ebb.run_list/1\"",
+    );
+    check(
+        &["runs", "--demo", "--format", "csv"],
+        0,
+        "run,pipeline,tasks",
+    );
+    check(&["runs"], 2, "ebb runs --demo");
+    check(
+        &["explain", "i-0b7d3f5a9c1e2d406", "--demo"],
+        0,
+        "Found: idle_node",
+    );
+    check(
+        &[
+            "explain",
+            "i-0b7d3f5a9c1e2d406",
+            "--demo",
+            "--format",
+            "json",
+        ],
+        0,
+        "\"checks\"",
+    );
+    check(&["explain", "nothing", "--demo"], 1, "nothing not found");
+    check(&["explain", "x"], 1, "no deployment is named");
+    check(
+        &["explain", "x", "--demo", "--lake", "y"],
+        2,
+        "cannot be used",
+    );
+}
+
+/// A build without an HTTP client says how to get one.
+#[test]
+fn an_api_is_asked_if_the_program_has_a_client() {
+    use std::io::{BufRead, BufReader};
+    let mut command = ebb(&["serve", "--demo"]);
+    let mut server = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let out = server.stdout.take().expect("its output");
+    BufReader::new(out)
+        .read_line(&mut line)
+        .expect("its address");
+    let address = line.trim().trim_end_matches("/v1/openapi.json").to_owned();
+    let ask = |line: &[&str]| {
+        let output = run(&[line, &["--api", &address]].concat());
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        (output.status.code(), all)
+    };
+    let id = "idle_node/eu-central-1/i-0b7d3f5a9c1e2d406";
+    let check = |line: &[&str], status: i32, said: &str| {
+        let (code, all) = ask(line);
+        let (status, said) = match cfg!(feature = "http") {
+            true => (status, said),
+            false => (1, "built without an HTTP client"),
+        };
+        assert!(
+            code == Some(status) && all.contains(said),
+            "{line:?}: {all}"
+        );
+    };
+    check(&["scan"], 0, "in 10 findings");
+    check(&["tune"], 0, "variant-call");
+    check(&["runs"], 0, "cohort-7");
+    check(&["findings", "list"], 0, id);
+    check(
+        &["findings", "dismiss", id, "--reason", "a course"],
+        0,
+        "is dismissed",
+    );
+    check(&["findings", "reopen", id], 0, "Reopened");
+    check(&["findings", "reopen", id], 1, "HTTP 404");
+    server.kill().expect("it ends");
+    server.wait().expect("it ended");
+    let open = run(&["runs", "--api", "http://example.com"]);
+    assert!(text(&open.stderr).contains("must be https"), "{open:?}");
+}
+
+#[cfg(feature = "sweep")]
+#[test]
+fn rows_of_the_lake_are_shown_and_queried() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = format!("file://{}", folder.path().display());
+    let check = |line: &[&str], status: i32, said: &str| {
+        let output = run(&[line, &["--lake", &lake]].concat());
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
+        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+    };
+    check(&["explain", "host7"], 1, "host7 not found");
+    check(&["sweep"], 0, "\"batches\": 0");
+    check(&["lake", "tables"], 0, "steps: Finished tasks");
+    check(&["lake", "tables", "--format", "json"], 0, "\"ebb.rows/1\"");
+    let count = "SELECT COUNT(*) AS n FROM findings";
+    check(
+        &["lake", "query", count, "--format", "csv"],
+        0,
+        "n\r\n0\r\n",
+    );
+    check(&["lake", "query", "DROP TABLE steps"], 1, "must only read");
+    check(
+        &["lake", "query", "SELECT x FROM steps"],
+        1,
+        "no such column: x",
+    );
+    check(
+        &["lake", "show", "steps", "--columns", "node,cpu_ns"],
+        0,
+        "node  cpu_ns",
+    );
+    check(
+        &["lake", "show", "steps", "--where", "x=1"],
+        1,
+        "has no column x",
+    );
+    check(
+        &["lake", "show", "steps", "--where", "x"],
+        2,
+        "COLUMN=VALUE",
+    );
+    check(
+        &["lake", "show", "nothing"],
+        2,
+        "heartbeats, steps, findings",
+    );
+    check(
+        &["lake", "show", "steps", "--from", "2100-01-01"],
+        1,
+        "is later than",
+    );
+}
+
+#[test]
 fn completions_and_manual_pages_name_each_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = run(&["completions", shell]);

@@ -59,7 +59,7 @@ impl HttpApi {
         }
     }
 
-    async fn request(&self, request: &ApiRequest) -> Result<HttpRequest, String> {
+    fn request(&self, request: &ApiRequest) -> Result<HttpRequest, String> {
         let url = format!(
             "{}{}",
             self.address.as_str().trim_end_matches('/'),
@@ -81,7 +81,7 @@ impl HttpApi {
             }
             #[cfg(feature = "http-api-signed")]
             Authorization::Signed(signer) => {
-                headers.extend(signer.sign(request.method(), built.uri(), body).await?);
+                headers.extend(signer.sign(request.method(), built.uri(), body)?);
             }
         }
         for (name, value) in headers {
@@ -104,7 +104,7 @@ impl HttpApi {
 impl Api for HttpApi {
     async fn send(&self, request: &ApiRequest, max_bytes: usize) -> CloudResult<ApiAnswer> {
         let talk = async {
-            let built = self.request(request).await?;
+            let built = self.request(request)?;
             let answer = self.connector.call(built).await;
             let answer = answer.map_err(|error| reason(&error))?;
             let status = answer.status().as_u16();

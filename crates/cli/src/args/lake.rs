@@ -11,10 +11,9 @@ Examples:
   ebb lake tables --lake file:///srv/ebb
   ebb lake show heartbeats --lake file:///srv/ebb --where node=host7 --columns ended_at,memory_bytes
   ebb lake show steps --bucket NAME --from 2026-11-01 --to 2026-11-07 --format csv > steps.csv
-  ebb lake query 'SELECT node, SUM(workload_cpu_ns) / 3.6e12 AS hours FROM heartbeats
-      GROUP BY node ORDER BY hours DESC' --lake file:///srv/ebb
-  ebb lake query \"SELECT step_name, MAX(json_extract(detail, '$.memory_max_bytes')) FROM steps
-      GROUP BY 1\" --from 2026-11-01
+  ebb lake query 'SELECT node, SUM(workload_cpu_ns) FROM heartbeats GROUP BY node' --bucket NAME
+  ebb lake query 'SELECT step_name, MAX(peak_memory_bytes) FROM steps GROUP BY 1' --from 2026-11-01
+  ebb lake query \"SELECT json_extract(tools, '$[0].name'), COUNT(*) FROM steps GROUP BY 1\"
 
 The tables are those of the page `Lake tables` of the book; `ebb lake tables` lists them with their
 columns. A query reads the columns that it names, from the days --from to --to, into memory and runs

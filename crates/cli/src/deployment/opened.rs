@@ -147,7 +147,11 @@ async fn signed(
     let config = AwsConfig::load_as(region.as_ref(), profile).await;
     let region = region.or_else(|| config.region());
     let region = region.context("the region of the API is unknown\n  add --region REGION")?;
-    let signer = RequestSigner::new(config, region);
+    let signer = RequestSigner::load(&config, region).await;
+    let signer = signer.map_err(|error| {
+        let help = crate::aws_credentials::CREDENTIALS;
+        anyhow!("{error}\n{help}\n  an API with JWT authorization needs a token in EBB_API_TOKEN")
+    })?;
     let authorization = ebb_cloud::http_api::Authorization::Signed(signer);
     Ok((authorization, Access::Signed))
 }

@@ -12,10 +12,10 @@ use jiff::{Timestamp, ToSpan};
 use serde_json::{Map, Value, json};
 
 use super::database::{Database, QueryResult, quoted};
-use crate::args::{
-    Condition, DeploymentArgs, LakeCommand, LakeQueryArgs, LakeShowArgs, LakeTable, LakeWindow,
-    TableFormat,
+use crate::args::lake::{
+    Condition, LakeCommand, LakeQueryArgs, LakeShowArgs, LakeTable, LakeWindow,
 };
+use crate::args::{DeploymentArgs, TableFormat};
 use crate::deployment::{self, Place};
 
 /// The most rows that a query reads from one table.

@@ -10,41 +10,48 @@ use ebb_telemetry::identity::Region;
 
 use super::AwsConfig;
 use crate::error_chain::reason;
+use crate::ports::{CloudError, CloudResult, bounded};
 
 /// The name of API Gateway in signatures.
 ///
 /// Source: "Control access to HTTP APIs with IAM authorization", API Gateway developer guide.
 const SERVICE: &str = "execute-api";
 
-/// Signs requests to APIs in one region.
+/// Signs requests to APIs in one region, for a program that ends before its credentials do.
 pub struct RequestSigner {
-    config: AwsConfig,
+    identity: Identity,
     region: Region,
 }
 
 impl RequestSigner {
-    /// A signer with the credentials of `config`, which are loaded at the first request.
-    pub fn new(config: AwsConfig, region: Region) -> Self {
-        Self { config, region }
+    /// A signer with the credentials of `config`.
+    ///
+    /// # Errors
+    /// If there are no credentials.
+    pub async fn load(config: &AwsConfig, region: Region) -> CloudResult<Self> {
+        let failed = |message: String| CloudError::Failed {
+            operation: "loading of AWS credentials".to_owned(),
+            message,
+        };
+        let provider = config.sdk.credentials_provider();
+        let provider = provider.ok_or_else(|| failed("none are configured".to_owned()))?;
+        let credentials = provider.provide_credentials().await;
+        let credentials = credentials.map_err(|error| failed(bounded(&reason(&error))))?;
+        Ok(Self {
+            identity: credentials.into(),
+            region,
+        })
     }
 
     /// The headers to add to a request of this method, URL and body; the error is a text.
-    pub(crate) async fn sign(
+    pub(crate) fn sign(
         &self,
         method: &str,
         url: &str,
         body: &str,
     ) -> Result<Vec<(&'static str, String)>, String> {
-        let provider = self.config.sdk.credentials_provider();
-        let provider = provider.ok_or("no AWS credentials are configured")?;
-        let credentials = provider.provide_credentials().await;
-        let credentials = credentials
-            .map_err(|error| format!("failed to get AWS credentials: {}", reason(&error)))?;
-        signed(
-            &credentials.into(),
-            (&self.region, SystemTime::now()),
-            (method, url, body),
-        )
+        let when = (&self.region, SystemTime::now());
+        signed(&self.identity, when, (method, url, body))
     }
 }
 

@@ -10,17 +10,19 @@ use crate::sample::heartbeat;
 
 async fn rows(lake: &Lake, window: &StoredWindow<'_>) -> (Vec<StoredRow>, u64) {
     let mut rows = Vec::new();
-    let left_out = lake.stored_rows(Table::Heartbeats, window, &mut |row| {
+    let mut each = |row| {
         rows.push(row);
         ControlFlow::Continue(())
-    });
-    let left_out = left_out.await.expect("it is read");
+    };
+    let left_out = lake.stored_rows(Table::Heartbeats, window, &mut each).await;
+    let left_out = left_out.expect("it is read");
     (rows, left_out)
 }
 
 #[tokio::test]
 async fn rows_of_a_window_are_read_with_the_columns_that_are_wanted() {
-    let (_folder, lake) = lake().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = lake(&folder).await;
     // The second one ends on the next day.
     let all: Vec<_> = (0..4).map(|sequence| heartbeat(7, sequence)).collect();
     lake.append_heartbeats(&all, &batch(1))
