@@ -31,11 +31,7 @@ fn the_status_tells_how_it_ended() {
         assert!(all.contains(said), "{line:?} should say {said}: {all}");
     };
     check(&["scan", "--demo"], 0, "in 10 findings");
-    check(
-        &["findings", "list"],
-        1,
-        "give --bucket NAME, --lake URL or",
-    );
+    check(&["findings", "list"], 1, "no deployment is named");
     check(&["scan", "--demo", "--exit-code"], 3, "in 10 findings");
     check(
         &["scan", "--demo", "--exit-code", "--region", "eu-north-1"],
@@ -601,86 +597,88 @@ fn a_deployment_in_a_folder_answers_and_keeps_decisions() {
     check(&["serve"], 1, "the first sweep writes it");
 }
 
-#[test]
-fn a_deployment_is_stored_and_used_without_arguments() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = folder.path().join("config/ebb/config.toml");
-    let run = |line: &[&str], variables: &[(&str, &str)]| {
+/// A home of its own, with two places of `ebb sweep`; only `lab` has a report.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        let home = Self(tempfile::tempdir().expect("a folder"));
+        let report = home.path("lab/reports/latest/report.json");
+        for place in ["lab", "other"] {
+            fs::create_dir_all(home.path(place).join("reports/latest")).expect("a folder");
+        }
+        let report = report.display().to_string();
+        let made = run(&["scan", "--demo", "--output", &report]);
+        assert!(made.status.success(), "{made:?}");
+        home
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn place(&self, name: &str) -> String {
+        format!("file://{}", self.path(name).display())
+    }
+
+    fn check_with(&self, variables: &[(&str, &str)], line: &[&str], status: i32, said: &str) {
         let mut command = ebb(line);
-        command.env("XDG_CONFIG_HOME", folder.path().join("config"));
+        command.env("XDG_CONFIG_HOME", self.path("config"));
         command.envs(variables.iter().copied());
         let output = command.output().expect("the program starts");
         let all = [text(&output.stdout), text(&output.stderr)].concat();
-        (output.status.code(), all)
-    };
-    let check = |line: &[&str], status: i32, said: &str| {
-        let (code, all) = run(line, &[]);
-        assert!(
-            code == Some(status) && all.contains(said),
-            "{line:?}: {all}"
-        );
-    };
-    let place = |name: &str| {
-        let place = folder.path().join(name);
-        fs::create_dir_all(place.join("reports/latest")).expect("a folder");
-        format!("file://{}", place.display())
-    };
-    let (lab, other) = (place("lab"), place("other"));
-    let report = folder.path().join("lab/reports/latest/report.json");
-    let report = report.display().to_string();
-    check(&["scan", "--demo", "--output", &report], 0, "Wrote");
+        assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
+        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+    }
 
-    let missing = format!("{lab}/missing");
-    check(&["init", "--lake", &missing], 1, "no folder");
-    assert!(
-        !config.exists(),
-        "a place that does not answer is not stored"
-    );
-    check(&["init", "--lake", &lab], 0, "newest report of");
+    fn check(&self, line: &[&str], status: i32, said: &str) {
+        self.check_with(&[], line, status, said);
+    }
+}
+
+#[test]
+fn a_deployment_is_stored_if_it_answers_and_replaced_only_by_force() {
     use std::os::unix::fs::PermissionsExt;
-    let mode = fs::metadata(&config)
-        .expect("it is written")
-        .permissions()
-        .mode();
-    assert_eq!(mode & 0o777, 0o600);
-    check(&["init", "--lake", &other], 1, "replace it with --force");
-    check(
-        &["init", "--lake", &other, "--name", "two"],
-        0,
-        "no report yet",
-    );
+    let home = Home::new();
+    let config = home.path("config/ebb/config.toml");
+    let (lab, other) = (home.place("lab"), home.place("other"));
+    let missing = format!("{lab}/missing");
+    home.check(&["init", "--lake", &missing], 1, "no folder");
+    assert!(!config.exists(), "it is not stored");
+    home.check(&["init", "--lake", &lab], 0, "newest report of");
+    let meta = fs::metadata(&config).expect("it is written");
+    assert_eq!(meta.permissions().mode() & 0o777, 0o600);
+    home.check(&["init", "--lake", &other], 1, "replace it with --force");
+    let two = ["init", "--lake", &other, "--name", "two"];
+    home.check(&two, 0, "no report yet");
+    home.check(&["tune"], 0, "variant-call");
+    home.check(&["init", "--lake", &other, "--force"], 0, "no report yet");
+    home.check(&["tune"], 1, "the first sweep writes it");
+    home.check(&["init"], 2, "--engine");
+}
 
-    check(&["findings", "list"], 0, "ebb: using lake file:///");
-    check(&["tune"], 0, "variant-call");
-    check(
-        &["findings", "list", "--deployment", "two"],
-        1,
-        "the first sweep writes it",
-    );
-    check(
-        &["findings", "list", "--deployment", "no"],
-        1,
-        "it has default, two",
-    );
-    let (code, all) = run(&["tune"], &[("EBB_DEPLOYMENT", "two")]);
-    assert!(code == Some(1) && all.contains("[two]"), "{all}");
-    check(
-        &["findings", "list", "--lake", &other],
-        1,
-        "the first sweep writes it",
-    );
-    check(&["scan", "--deployment", "default"], 0, "in 10 findings");
-    check(
-        &["scan", "--deployment", "default", "--lake", &lab],
-        2,
-        "cannot be used",
-    );
-
-    check(&["init", "--lake", &other, "--force"], 0, "no report yet");
-    check(&["tune"], 1, "the first sweep writes it");
+#[test]
+fn a_stored_deployment_is_used_and_arguments_win() {
+    let home = Home::new();
+    let config = home.path("config/ebb/config.toml");
+    let (lab, other) = (home.place("lab"), home.place("other"));
+    home.check(&["init", "--lake", &lab], 0, "");
+    home.check(&["init", "--lake", &other, "--name", "two"], 0, "");
+    let none = "the first sweep writes it";
+    let list = ["findings", "list"];
+    home.check(&list, 0, "ebb: using lake file:///");
+    home.check(&[&list[..], &["--deployment", "two"]].concat(), 1, none);
+    home.check(&[&list[..], &["--lake", &other]].concat(), 1, none);
+    let no = [&list[..], &["--deployment", "no"]].concat();
+    home.check(&no, 1, "it has default, two");
+    home.check_with(&[("EBB_DEPLOYMENT", "two")], &["tune"], 1, "[two]");
+    let scan = ["scan", "--deployment", "default"];
+    home.check(&scan, 0, "in 10 findings");
+    let both = [&scan[..], &["--lake", &lab]].concat();
+    home.check(&both, 2, "cannot be used");
     fs::write(&config, "[default]\nlakes = \"x\"\n").expect("it is written");
-    check(&["tune"], 1, "config.toml:2: unknown field `lakes`");
-    check(&["tune", "--lake", &lab], 0, "variant-call");
+    home.check(&["tune"], 1, "config.toml:2: unknown field `lakes`");
+    home.check(&["tune", "--lake", &lab], 0, "variant-call");
 }
 
 #[test]
