@@ -203,7 +203,7 @@ pub(crate) struct ScanArgs {
         conflicts_with_all = NOT_OF_A_DEPLOYMENT
     )]
     pub(crate) lake: Option<String>,
-    /// Show the newest report of an API: that of a deployment, or of `ebb serve`
+    /// Show the newest report of the API of a deployment or of `ebb serve`
     #[arg(
         long,
         value_name = "URL",

@@ -15,4 +15,4 @@ pub(crate) use opened::{
     Deployment, MAX_REPORT_BYTES, StoredDeployment, check_folder, newest_report, open,
 };
 pub(crate) use source::{Source, deployment_of, source};
-pub(crate) use target::{Place, Sourced, Target, ValueSource, choose};
+pub(crate) use target::{Place, Setting, Target, ValueSource, choose};

@@ -7,13 +7,11 @@ const MORE: &str = "\
 Examples:
   ebb explain i-0b7d3f5a9c1e2d406 --demo         the built-in demo account
   ebb explain host7 --lake file:///srv/ebb       the place of `ebb sweep`
-  ebb explain variant-call --bucket NAME
-  ebb explain variant-call --api https://a1b2c3.execute-api.eu-central-1.amazonaws.com
-  ebb explain host7                              the default deployment, see `ebb init`
+  ebb explain host7 --deployment lab             an entry that `ebb init` stored
 
 NAME is an id or name of a machine, job, step or other resource, or the id of a finding. The
-output has each question that led to the result, with the value and the limit. `ebb scan
---explain NAME` does the same for a new scan of the account.
+output has each question that led to the result, with the value and the limit. A deployment on AWS
+stores no explanations: explain a new scan of the account with `ebb scan --explain NAME`.
 
 Exit status:
   0  success

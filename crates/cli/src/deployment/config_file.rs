@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Place, Sourced, Target, ValueSource};
+use super::{Place, Setting, Target, ValueSource};
 use crate::{args, text_file};
 
 /// The most bytes of the file.
@@ -102,7 +102,7 @@ impl ConfigFile {
         let places = |file: &Self| {
             let others = file.entries.iter().filter(|(known, _)| *known != name);
             let values = others.map(|(known, entry)| {
-                let value = |sourced: &Option<Sourced<String>>| {
+                let value = |sourced: &Option<Setting<String>>| {
                     sourced.as_ref().map(|sourced| sourced.value.clone())
                 };
                 let region = entry.region.as_ref().map(|region| region.value.clone());
@@ -174,9 +174,9 @@ fn sourced<T>(
     at: usize,
     value: Result<T, String>,
     source: &impl Fn(usize) -> ValueSource,
-) -> Result<Sourced<T>, FormError> {
+) -> Result<Setting<T>, FormError> {
     match value {
-        Ok(value) => Ok(Sourced {
+        Ok(value) => Ok(Setting {
             value,
             source: source(at),
         }),

@@ -63,12 +63,12 @@ impl fmt::Display for ValueSource {
 
 /// A value with its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sourced<T> {
+pub(crate) struct Setting<T> {
     pub(crate) value: T,
     pub(crate) source: ValueSource,
 }
 
-impl<T> Sourced<T> {
+impl<T> Setting<T> {
     fn from_command_line(value: T) -> Self {
         let source = ValueSource::CommandLine;
         Self { value, source }
@@ -76,7 +76,7 @@ impl<T> Sourced<T> {
 }
 
 /// `VALUE`, followed by its source unless the user can see it on the command line.
-impl<T: fmt::Display> fmt::Display for Sourced<T> {
+impl<T: fmt::Display> fmt::Display for Setting<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
             ValueSource::CommandLine => write!(f, "{}", self.value),
@@ -88,12 +88,12 @@ impl<T: fmt::Display> fmt::Display for Sourced<T> {
 /// The deployment that a command asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    pub(crate) place: Sourced<Place>,
-    pub(crate) region: Option<Sourced<Region>>,
+    pub(crate) place: Setting<Place>,
+    pub(crate) region: Option<Setting<Region>>,
     /// The profile of the AWS configuration file.
-    pub(crate) profile: Option<Sourced<String>>,
+    pub(crate) profile: Option<Setting<String>>,
     /// The policy file for evaluations on this machine.
-    pub(crate) policy: Option<Sourced<PathBuf>>,
+    pub(crate) policy: Option<Setting<PathBuf>>,
     /// Whether the user named the deployment, or it is the default.
     pub(crate) is_default: bool,
 }
@@ -106,11 +106,11 @@ pub(crate) fn choose(
     variable: Option<&str>,
     load: impl FnOnce() -> Result<Option<ConfigFile>>,
 ) -> Result<Option<Target>> {
-    let region = args.region.clone().map(Sourced::from_command_line);
-    let profile = args.profile.clone().map(Sourced::from_command_line);
+    let region = args.region.clone().map(Setting::from_command_line);
+    let profile = args.profile.clone().map(Setting::from_command_line);
     if let Some(place) = place_of(args) {
         return Ok(Some(Target {
-            place: Sourced::from_command_line(place),
+            place: Setting::from_command_line(place),
             region,
             profile,
             policy: None,

@@ -228,7 +228,7 @@ mod tests {
         };
         check("DROP TABLE steps", "must only read");
         check("DELETE FROM steps", "must only read");
-        check("SELECT nothing FROM steps", "no such column: nothing");
+        check("SELECT x FROM steps", "no such column: x");
         check("SELECT * FROM runs", "no such table: runs");
         check("SELECT 1; SELECT 2", "");
         check("", "");

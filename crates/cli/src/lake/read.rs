@@ -104,7 +104,7 @@ async fn tables(format: TableFormat, lake: &Lake) -> Result<String> {
 }
 
 /// The table and the columns that a statement reads.
-struct Wanted {
+struct TableColumns {
     table: Table,
     columns: BTreeSet<String>,
 }
@@ -132,7 +132,7 @@ async fn show(args: &LakeShowArgs) -> Result<String> {
         .iter()
         .map(|condition| condition.column.clone());
     let columns = shown.iter().cloned().chain(needed).collect();
-    let wanted = Wanted { table, columns };
+    let wanted = TableColumns { table, columns };
     let sql = select(table, &shown, &args.conditions);
     let values: Vec<String> = args
         .conditions
@@ -166,7 +166,7 @@ async fn query(args: &LakeQueryArgs) -> Result<String> {
 
 /// The columns of a table that a query may read, by the names in its text. More than it reads are
 /// harmless, and a name that is left out cannot occur in the query. `None` without the table.
-fn needed(sql: &str, table: Table, columns: &[StoredColumn]) -> Option<Wanted> {
+fn needed(sql: &str, table: Table, columns: &[StoredColumn]) -> Option<TableColumns> {
     let sql = sql.to_lowercase();
     if !sql.contains(table.name()) {
         return None;
@@ -177,12 +177,12 @@ fn needed(sql: &str, table: Table, columns: &[StoredColumn]) -> Option<Wanted> {
     let names = columns.iter().map(|column| column.name.clone());
     let names = names.filter(|name| is_all || sql.contains(&name.to_lowercase()));
     let columns = names.collect();
-    Some(Wanted { table, columns })
+    Some(TableColumns { table, columns })
 }
 
 async fn run(
     lake: &Lake,
-    wanted: &[Wanted],
+    wanted: &[TableColumns],
     window: &LakeWindow,
     (sql, values, limit): (&str, &[String], u32),
 ) -> Result<QueryResult> {
