@@ -19,15 +19,19 @@ async fn rows(lake: &Lake, window: &StoredWindow<'_>) -> (Vec<StoredRow>, u64) {
     (rows, left_out)
 }
 
-#[tokio::test]
-async fn rows_of_a_window_are_read_with_the_columns_that_are_wanted() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let lake = lake(&folder).await;
-    // The second one ends on the next day.
+/// Four heartbeats, the last two on the next day.
+async fn four_rows(folder: &tempfile::TempDir) -> Lake {
+    let lake = lake(folder).await;
     let all: Vec<_> = (0..4).map(|sequence| heartbeat(7, sequence)).collect();
-    lake.append_heartbeats(&all, &batch(1))
-        .await
-        .expect("it is appended");
+    let appended = lake.append_heartbeats(&all, &batch(1)).await;
+    appended.expect("it is appended");
+    lake
+}
+
+#[tokio::test]
+async fn rows_of_a_window_are_read_as_they_are_stored() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = four_rows(&folder).await;
     let window = StoredWindow {
         days: ("2026-11-20", "2026-11-21"),
         columns: None,
@@ -55,7 +59,12 @@ async fn rows_of_a_window_are_read_with_the_columns_that_are_wanted() {
     assert_eq!(kind("sequence"), Some(ColumnKind::Integer));
     assert_eq!(kind("ended_at"), Some(ColumnKind::Text));
     assert_eq!(kind("steps"), Some(ColumnKind::Nested));
+}
 
+#[tokio::test]
+async fn only_the_columns_and_rows_that_are_wanted_are_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = four_rows(&folder).await;
     let wanted = BTreeSet::from(["sequence".to_owned()]);
     let some = StoredWindow {
         days: ("2026-11-20", "2026-11-20"),
@@ -77,7 +86,12 @@ async fn rows_of_a_window_are_read_with_the_columns_that_are_wanted() {
         2,
         "rows without a column count"
     );
+}
 
+#[tokio::test]
+async fn a_summary_has_rows_and_days() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = four_rows(&folder).await;
     let summary = lake.summary(Table::Heartbeats).await.expect("it is read");
     assert_eq!(summary.rows, 4);
     assert_eq!(summary.first_day.as_deref(), Some("2026-11-20"));
