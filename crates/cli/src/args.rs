@@ -4,6 +4,7 @@ mod catalog;
 mod deployment;
 mod explain;
 mod findings;
+mod format;
 mod init;
 pub(crate) mod lake;
 pub(crate) mod names;
@@ -24,8 +25,9 @@ use ebb_telemetry::money::{Usd, UsdPerHour};
 
 pub(crate) use catalog::{CatalogArgs, CatalogCommand, CatalogLocation, RefreshArgs, ShowArgs};
 pub(crate) use deployment::{DeploymentArgs, ReportArgs, api};
-pub(crate) use explain::ExplainArgs;
+pub(crate) use explain::{ExplainFormat, ExplanationArgs};
 pub(crate) use findings::{DecideArgs, FindingsArgs, FindingsCommand};
+pub(crate) use format::TableFormat;
 pub(crate) use init::{InitArgs, InitDeployment, SetupEngine, SetupExecutor};
 pub(crate) use lake::LakeArgs;
 pub(crate) use names::NamesArgs;
@@ -66,7 +68,7 @@ pub(crate) enum Command {
     /// List pipeline runs with their tasks and CPU time
     Runs(RunsArgs),
     /// Explain how one resource was evaluated, rule by rule
-    Explain(ExplainArgs),
+    Explain(ExplanationArgs),
     /// Show rows of the lake, and run SQL over them
     Lake(LakeArgs),
     /// Process probe data from an object store, evaluate it, send notifications
@@ -414,17 +416,6 @@ pub(crate) enum Format {
     Focus,
     /// Results of a check, for CI: SARIF 2.1.0
     Sarif,
-}
-
-/// Formats of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TableFormat {
-    /// For a terminal
-    Table,
-    /// Every value
-    Json,
-    /// One row an entry
-    Csv,
 }
 
 const DOCTOR_MORE: &str = "\

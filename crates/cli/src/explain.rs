@@ -3,12 +3,12 @@
 use anyhow::{Result, bail};
 use ebb_analysis::explain::Explanation;
 
-use crate::args::ExplainArgs;
+use crate::args::{ExplainFormat, ExplanationArgs, Format};
 use crate::deployment::{self, Place, Target};
 use crate::output::{self, Outcome};
 use crate::{explanation, scan, sweep};
 
-pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome> {
+pub(crate) fn run(args: &ExplanationArgs) -> Result<Outcome> {
     let runtime = crate::runtime::runtime()?;
     let explained = match args.demo {
         true => runtime.block_on(scan::explain_demo(&args.name))?,
@@ -18,7 +18,11 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome> {
         }
     };
     let columns = output::look().columns;
-    let text = explanation::written(&explained, args.format.into(), columns)?;
+    let format = match args.format {
+        ExplainFormat::Table => Format::Table,
+        ExplainFormat::Json => Format::Json,
+    };
+    let text = explanation::written(&explained, format, columns)?;
     output::write(&text, None)?;
     Ok(Outcome::Done)
 }

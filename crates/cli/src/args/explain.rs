@@ -1,6 +1,5 @@
 //! Arguments of `explain`.
 
-use super::Format;
 use super::deployment::DeploymentArgs;
 
 const MORE: &str = "\
@@ -20,7 +19,7 @@ Exit status:
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
-pub(crate) struct ExplainArgs {
+pub(crate) struct ExplanationArgs {
     /// Id or name of a resource, or id of a finding
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
@@ -43,13 +42,4 @@ pub(crate) enum ExplainFormat {
     Table,
     /// Every value
     Json,
-}
-
-impl From<ExplainFormat> for Format {
-    fn from(format: ExplainFormat) -> Self {
-        match format {
-            ExplainFormat::Table => Self::Table,
-            ExplainFormat::Json => Self::Json,
-        }
-    }
 }

@@ -3,8 +3,8 @@
 use clap::{Subcommand, ValueEnum};
 use jiff::civil::Date;
 
-use super::TableFormat;
 use super::deployment::DeploymentArgs;
+use super::format::TableFormat;
 
 const MORE: &str = "\
 Examples:

@@ -1,7 +1,7 @@
 //! Arguments of `runs`.
 
-use super::TableFormat;
 use super::deployment::ReportArgs;
+use super::format::TableFormat;
 
 const MORE: &str = "\
 Examples:
