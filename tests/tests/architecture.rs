@@ -95,6 +95,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ebb-report",
             "ebb-workflows",
             "ebb-ingest",
+            "ebb-lake",
             "ebb-cloud",
             "ebb-analysis",
             "ebb-node-state",

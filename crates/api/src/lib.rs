@@ -20,3 +20,4 @@ pub mod steps;
 pub mod store;
 #[cfg(test)]
 mod tests;
+pub mod whole_report;

@@ -6,6 +6,8 @@ use http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::answer::MAX_BODY_BYTES;
+
 /// Why a request fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Problem {
@@ -43,6 +45,8 @@ pub(crate) enum Problem {
     Report(String),
     /// The answer is larger than the limit of the gateway.
     TooLarge,
+    /// The whole report is larger than the limit of the gateway.
+    ReportTooLarge(u64),
 }
 
 /// The parts of a problem that are the same for all requests.
@@ -83,6 +87,7 @@ impl Problem {
             Self::Unreachable => new(502, "bucket", "Report not readable"),
             Self::Report(_) => new(500, "report", "Report format not supported"),
             Self::TooLarge => new(400, "size", "Answer too large"),
+            Self::ReportTooLarge(_) => new(413, "report-size", "Report too large"),
         }
     }
 
@@ -123,6 +128,10 @@ impl Problem {
                 "The bucket did not answer. The log of the function contains the reason.".into()
             }
             Self::TooLarge => "Request fewer entries with ?limit=.".into(),
+            Self::ReportTooLarge(bytes) => format!(
+                "The report has {bytes} bytes, and the API can answer {MAX_BODY_BYTES}. Read the \
+                 bucket: ebb --bucket NAME, or its object reports/latest/report.json."
+            ),
         }
     }
 }

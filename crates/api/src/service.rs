@@ -17,7 +17,7 @@ use crate::endpoints::{Endpoints, Template};
 use crate::extract::Moment;
 use crate::openapi::{Document, Operation, openapi};
 use crate::store::Store;
-use crate::{decisions, findings, groups, nodes, prices, runs, steps};
+use crate::{decisions, findings, groups, nodes, prices, runs, steps, whole_report};
 
 /// The API over a bucket.
 #[derive(Clone)]
@@ -162,6 +162,15 @@ pub(crate) fn endpoints() -> Endpoints {
                 "List pipeline runs; `unassigned` is the run of tasks without a known run",
             ),
             runs::runs,
+        )
+        .get(
+            "/v1/report",
+            Operation::new(
+                "report",
+                "Show the whole newest report as the sweep stored it",
+            )
+            .errors(&[413, 500, 502, 503]),
+            whole_report::whole_report,
         )
         .get(
             "/v1/decisions",

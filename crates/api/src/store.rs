@@ -161,7 +161,7 @@ fn read(bytes: &[u8]) -> Result<Report, Problem> {
     })
 }
 
-fn problem(error: CloudError) -> Problem {
+pub(crate) fn problem(error: CloudError) -> Problem {
     tracing::warn!(%error, "failed to read the report");
     match error {
         CloudError::Missing { .. } => Problem::NoReport,

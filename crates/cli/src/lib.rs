@@ -22,9 +22,12 @@ mod deployment;
 mod doctor;
 #[cfg(test)]
 mod documented_commands;
+mod explain;
+mod explanation;
 mod findings;
 mod import;
 mod init;
+mod lake;
 mod manual;
 mod names;
 mod output;
@@ -33,6 +36,7 @@ mod policy;
 pub mod readers;
 #[cfg(test)]
 mod reference;
+mod runs;
 mod runtime;
 mod scan;
 mod serve;
@@ -65,6 +69,9 @@ pub fn run() -> ExitCode {
     let done = match &args.command {
         Command::Scan(scan) => scan::run(scan, &zone),
         Command::Findings(args) => findings::run(args, &zone),
+        Command::Runs(args) => runs::run(args, &zone),
+        Command::Explain(args) => explain::run(args),
+        Command::Lake(args) => lake::run(args),
         Command::Sweep(sweep) => sweep::run(sweep),
         Command::Tune(tune) => tune::run(tune, &zone),
         Command::Import(import) => import::run(import),

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "account")]
 mod account;
+mod api;
 #[cfg(feature = "account")]
 pub mod metrics;
 
@@ -10,6 +11,7 @@ pub mod metrics;
 pub use account::{
     BillSource, InventorySource, MarketSource, NO_RESOURCE, PRICE_PER_BILL_REQUEST, PriceSource,
 };
+pub use api::{Api, ApiAnswer, ApiRequest};
 #[cfg(feature = "account")]
 pub use metrics::{
     METRICS_PER_FAMILY, METRICS_PER_NODE, MetricsSource, NodeMetrics, PRICE_PER_METRIC, Stream,

@@ -40,8 +40,12 @@ pub(crate) async fn open(lake: &str, policy: Option<&Path>) -> Result<(Site, Con
 }
 
 /// Explains the evaluation of one resource from the data of a place. Gaps are on standard error.
-pub(crate) async fn explain(lake: &str, resource: &str) -> Result<Explanation> {
-    let (site, config) = open(lake, None).await?;
+pub(crate) async fn explain(
+    lake: &str,
+    resource: &str,
+    policy: Option<&Path>,
+) -> Result<Explanation> {
+    let (site, config) = open(lake, policy).await?;
     let ports = site.ports(account_without_cloud(None), Channels::default());
     let now = Timestamp::now();
     let (explanation, gaps) = run::explain_resource(&ports, &config, resource, now).await?;
