@@ -23,8 +23,11 @@ use crate::settings::Settings;
 pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Summary> {
     let aws = AwsConfig::load(None).await;
     let objects = AwsObjects::new(&aws, settings.bucket.as_str());
+    let mut policy = run::policy(&objects, &settings.policy_key).await?;
+    let pages_url = &mut policy.links.pages_url;
+    *pages_url = pages_url.take().or_else(|| settings.pages_url.clone());
     let config = Config {
-        policy: run::policy(&objects, &settings.policy_key).await?,
+        policy,
         shard: settings.shard,
         limits: Limits::default(),
     };

@@ -27,6 +27,15 @@ impl Chat for SecretSlack {
         let chat = SlackChat::from_secret(&secret).map_err(|error| bad("slack", &error))?;
         chat.find(search).await
     }
+
+    /// A secret that cannot be read fails the post.
+    async fn has_buttons(&self) -> bool {
+        let secret = self.secrets.read(&self.arn).await.unwrap_or_default();
+        match SlackChat::from_secret(&secret) {
+            Ok(chat) => chat.has_buttons().await,
+            Err(_) => false,
+        }
+    }
 }
 
 /// A webhook of the user's by a secret of Secrets Manager, which is read once a sweep.

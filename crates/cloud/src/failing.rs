@@ -228,6 +228,10 @@ impl<T: Chat> Chat for Failing<T> {
         let work = self.inner.find(search);
         self.fault.around("chat.find", work).await
     }
+
+    async fn has_buttons(&self) -> bool {
+        self.inner.has_buttons().await
+    }
 }
 
 #[async_trait]

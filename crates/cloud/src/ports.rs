@@ -271,6 +271,11 @@ pub trait Chat: Send + Sync {
     /// Searches for a message, and returns the result of [`Chat::post`]; `None` if there is no such
     /// message, or the chat cannot be read.
     async fn find(&self, search: &ChatSearch) -> CloudResult<Option<String>>;
+
+    /// Whether the chat sends the actions of buttons to the API. False if that is unknown.
+    async fn has_buttons(&self) -> bool {
+        false
+    }
 }
 
 /// Publishes messages for other programs.

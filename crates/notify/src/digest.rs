@@ -5,22 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ebb_cloud::ports::{Chat, ChatPost, ChatSearch, CloudResult, Email, Events, Mailer, Topic};
+use ebb_cloud::ports::{Chat, ChatPost, ChatSearch, Email, Events, Mailer, Topic};
 use ebb_model::finding_history::Lives;
 use ebb_model::finding_history::known_finding::Price;
+use ebb_model::pages_url::PagesUrl;
 use ebb_model::policy::quiet_hours::QuietPolicy;
 use ebb_model::policy::route::Route;
 use ebb_model::report::Report;
 use jiff::Timestamp;
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::delivery_state::Remembered;
 use crate::diff::{Changes, ChannelHistory, Digest};
 use crate::email_digest::EmailParts;
+use crate::message_form::{Buttons, MessageForm};
 use crate::retry::{Failure, attempt};
 use crate::routing::{Destination, Routing};
 use crate::welcome::Hello;
-use crate::{cloud_event, diff, email_digest, slack_digest, welcome};
+use crate::{cloud_event, diff, email_digest, slack_digest, threads, welcome};
 
 /// Name of the topic in the delivery state.
 const TOPIC: &str = "topic";
@@ -97,6 +100,8 @@ pub struct News<'a> {
     pub routes: &'a [Route],
     /// Quiet hours without notifications.
     pub quiet: &'a QuietPolicy,
+    /// Address of the pages; `None` for messages without links.
+    pub links: Option<&'a PagesUrl>,
     /// Due time of the first result of a probe; `None` while no probe has sent data.
     pub first_verdict: Option<Timestamp>,
     /// History of notifications; it is updated.
@@ -121,13 +126,11 @@ pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
             .await;
             let part = routing.part(news.report, place);
             is_more |= begin(news, &channel, &part, quiet);
+            let lives = &news.remembered.lives;
             let history = news.remembered.channels.entry(channel.clone()).or_default();
-            let (changes, knows) = due(history, &part, &news.remembered.lives, quiet);
-            history.digest = (!changes.is_empty()).then(|| Digest {
-                id: history.message_id(&channel),
-                thread: history.thread.clone().filter(|_| !changes.has_findings()),
-                knows,
-            });
+            let (changes, knows) = due(history, &part, lives, quiet);
+            threads::forget_unknown(history, lives);
+            history.digests = threads::messages(history, &channel, &changes, &knows);
         }
     }
     if let Some((_, addresses)) = channels.mail {
@@ -159,43 +162,68 @@ fn begin(news: &mut News<'_>, channel: &str, part: &Report, quiet: Option<&Quiet
 /// message first.
 async fn post_once(
     chat: &dyn Chat,
+    channel: &str,
     post: &ChatPost,
-    search: &Option<ChatSearch>,
-    tried: &AtomicBool,
-) -> CloudResult<Option<String>> {
-    if let Some(search) = search.as_ref().filter(|_| tried.load(Ordering::Relaxed))
-        && let Ok(Some(at)) = chat.find(search).await
-    {
-        return Ok(Some(at));
-    }
-    tried.store(true, Ordering::Relaxed);
-    chat.post(post).await
+    since: Option<Timestamp>,
+) -> Result<Option<String>, Failure> {
+    let search = post.id.clone().zip(since).map(|(id, since)| ChatSearch {
+        channel: post.channel.clone(),
+        thread: post.thread.clone(),
+        id,
+        since,
+    });
+    let (search, tried) = (&search, &AtomicBool::new(false));
+    let work = || async move {
+        if let Some(search) = search.as_ref().filter(|_| tried.load(Ordering::Relaxed))
+            && let Ok(Some(at)) = chat.find(search).await
+        {
+            return Ok(Some(at));
+        }
+        tried.store(true, Ordering::Relaxed);
+        chat.post(post).await
+    };
+    attempt(channel, work).await
 }
 
-/// Searches the chat for a message without a recorded delivery.
-async fn settle(chat: &dyn Chat, place: &Destination, history: &mut ChannelHistory) {
-    let (Some(digest), Some(since)) = (
-        history.digest.take(),
-        history.sending.values().min().copied(),
-    ) else {
-        return;
-    };
-    let sought = ChatSearch {
+async fn buttons_of(chat: &dyn Chat) -> Buttons {
+    match chat.has_buttons().await {
+        true => Buttons::Shown,
+        false => Buttons::Hidden,
+    }
+}
+
+/// The post of a message. A reply about a finding that is back is also shown in the channel.
+fn chat_post(place: &Destination, digest: &Digest, mut body: Value, changes: &Changes) -> ChatPost {
+    if digest.thread.is_some() && changes.has_findings() {
+        body["reply_broadcast"] = true.into();
+    }
+    ChatPost {
         channel: place.clone(),
         thread: digest.thread.clone(),
-        id: digest.id,
-        since,
+        body,
+        id: Some(digest.id.clone()),
+    }
+}
+
+/// Searches the chat for messages without a recorded delivery.
+async fn settle(chat: &dyn Chat, place: &Destination, history: &mut ChannelHistory) {
+    let digests = std::mem::take(&mut history.digests);
+    let Some(since) = history.sending.values().min().copied() else {
+        return;
     };
-    match chat.find(&sought).await {
-        Ok(Some(at)) => {
-            if digest.thread.is_none() {
-                history.thread = Some(at);
-            }
-            history.arrived(digest.knows);
+    for digest in digests {
+        let sought = ChatSearch {
+            channel: place.clone(),
+            thread: digest.thread.clone(),
+            id: digest.id.clone(),
+            since,
+        };
+        match chat.find(&sought).await {
+            Ok(Some(at)) => threads::delivered(history, &digest, Some(at)),
+            Ok(None) => {}
+            // A repeated message is better than a lost one.
+            Err(error) => drop(Failure::of("history of the chat", &error)),
         }
-        Ok(None) => {}
-        // A repeated message is better than a lost one.
-        Err(error) => drop(Failure::of("history of the chat", &error)),
     }
 }
 
@@ -268,39 +296,74 @@ impl<'a> Telling<'a> {
         let routing = chat_routing(self.news.routes);
         for place in routing.places() {
             let channel = named("slack", place);
-            let post = |body, thread, id| ChatPost {
-                channel: place.clone(),
-                thread,
-                body,
-                id,
-            };
             if routing.is_for_the_rest(place) && self.greets(&channel) {
-                let hello = post(welcome::slack_hello(&self.hello(None)), None, None);
+                let hello = ChatPost {
+                    channel: place.clone(),
+                    thread: None,
+                    body: welcome::slack_hello(&self.hello(None)),
+                    id: None,
+                };
                 let done = attempt(&channel, || chat.post(&hello)).await;
                 self.greeted(&channel, done.map(drop));
             }
             let part = routing.part(self.news.report, place);
-            let tried = AtomicBool::new(false);
-            let say = async |changes: &Changes, history: &mut ChannelHistory| {
-                // An update goes to the thread of the original notification.
-                let thread = history.thread.clone().filter(|_| !changes.has_findings());
-                let id = history.digest.as_ref().map(|digest| digest.id.clone());
-                let since = history.sending.values().min().copied();
-                let search = id.clone().zip(since).map(|(id, since)| ChatSearch {
-                    channel: place.clone(),
-                    thread: thread.clone(),
-                    id,
-                    since,
-                });
-                let digest = post(slack_digest::slack(&part, changes), thread, id);
-                let at = attempt(&channel, || post_once(chat, &digest, &search, &tried)).await?;
-                if digest.thread.is_none() {
-                    history.thread = at;
-                }
-                Ok(())
-            };
-            self.say(&channel, &part, self.quiet(), say).await;
+            self.say_in_threads(chat, place, &channel, &part).await;
         }
+    }
+
+    /// Posts the planned messages of a channel in turn, up to the first that fails.
+    async fn say_in_threads(
+        &mut self,
+        chat: &dyn Chat,
+        place: &Destination,
+        channel: &str,
+        part: &Report,
+    ) {
+        self.known.push(channel.to_owned());
+        let (quiet, links) = (self.quiet(), self.news.links);
+        let remembered = &mut *self.news.remembered;
+        let history = remembered.channels.entry(channel.to_owned()).or_default();
+        let digests = std::mem::take(&mut history.digests);
+        let mut buttons = None;
+        for digest in &digests {
+            let (all, _) = due(history, part, &remembered.lives, quiet);
+            let whole = all.each().count();
+            let changes = threads::part_of(all, digest);
+            if changes.is_empty() {
+                continue;
+            }
+            let buttons = match buttons {
+                Some(known) => known,
+                None => *buttons.insert(buttons_of(chat).await),
+            };
+            let form = MessageForm {
+                links,
+                buttons,
+                elsewhere: whole - changes.each().count(),
+            };
+            let body = slack_digest::slack(part, &changes, &form);
+            let post = chat_post(place, digest, body, &changes);
+            let since = history.sending.values().min().copied();
+            match post_once(chat, channel, &post, since).await {
+                Ok(at) => threads::delivered(history, digest, at),
+                Err(failure) => {
+                    threads::forget_lost(history, &digest.thread, &failure.reason);
+                    let reason = failure.reason.clone();
+                    remembered.failed.insert(channel.to_owned(), reason);
+                    self.word.failures.push(failure);
+                    return;
+                }
+            }
+            if self.word.channels.last().is_none_or(|last| last != channel) {
+                self.word.channels.push(channel.to_owned());
+            }
+        }
+        let (changes, knows) = due(history, part, &remembered.lives, quiet);
+        // Messages beyond the maximum wait for the next sweep.
+        if changes.is_empty() {
+            history.arrived(knows);
+        }
+        remembered.failed.remove(channel);
     }
 
     async fn mail(&mut self, mailer: &dyn Mailer, addresses: &Addresses) {
@@ -324,8 +387,9 @@ impl<'a> Telling<'a> {
                 self.greeted(&channel, done);
             }
             let part = routing.part(self.news.report, place);
+            let links = self.news.links;
             let say = async |changes: &Changes, _: &mut ChannelHistory| {
-                send(email_digest::email(&part, changes)).await
+                send(email_digest::email(&part, changes, links)).await
             };
             self.say(&channel, &part, self.quiet(), say).await;
         }
@@ -333,10 +397,10 @@ impl<'a> Telling<'a> {
 
     async fn topic(&mut self, topic: &dyn Topic) {
         let channel = TOPIC;
-        let report = self.news.report;
+        let (report, links) = (self.news.report, self.news.links);
         let say = async |changes: &Changes, history: &mut ChannelHistory| {
             let subject = format!("Ebb: {}", changes.counts());
-            let event = cloud_event::event(report, changes, &history.message_id(channel));
+            let event = cloud_event::event(report, changes, &history.message_id(channel), links);
             attempt(channel, || topic.publish(&subject, &event)).await
         };
         self.say(channel, report, None, say).await;
@@ -353,7 +417,7 @@ impl<'a> Telling<'a> {
         let (mut taken, mut refused) = (BTreeSet::new(), None);
         let begun = tokio::time::Instant::now();
         let sending = history.sending.clone();
-        for event in cloud_event::events(report, &changes, &sending) {
+        for event in cloud_event::events(report, &changes, &sending, self.news.links) {
             if begun.elapsed() > EVENTS_FOR {
                 break;
             }
@@ -392,7 +456,7 @@ impl<'a> Telling<'a> {
     }
 
     fn hello(&self, sandboxed: Option<bool>) -> Hello {
-        Hello::of(self.news.report, self.news.first_verdict, sandboxed)
+        Hello::of(self.news.report, self.news.first_verdict, sandboxed).with_link(self.news.links)
     }
 
     fn greeted(&mut self, channel: &str, done: Result<(), Failure>) {

@@ -8,11 +8,13 @@ pub mod digest;
 pub mod email_digest;
 #[cfg(test)]
 mod form_snapshots;
+pub mod message_form;
 pub mod retry;
 pub mod routing;
 pub mod slack;
 pub mod slack_digest;
 #[cfg(test)]
 mod testing;
+mod threads;
 pub mod webhook;
 pub mod welcome;

@@ -9,6 +9,7 @@ use ebb_cloud::aws::{AwsConfig, AwsMailer};
 use ebb_cloud::ports::{BillSource, Chat, Events, Mailer};
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
+use ebb_model::pages_url::PagesUrl;
 use ebb_notify::digest::{Addresses, Channels};
 use ebb_notify::slack::SlackChat;
 use ebb_notify::webhook::SignedWebhook;
@@ -52,8 +53,10 @@ pub(crate) async fn explain(lake: &str, resource: &str) -> Result<Explanation> {
 }
 
 pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
-    let (site, config) = open(&args.lake, args.policy.as_deref()).await?;
+    let (site, mut config) = open(&args.lake, args.policy.as_deref()).await?;
     let told = SweepSettings::read(|name| std::env::var(name).ok())?;
+    let pages_url = &mut config.policy.links.pages_url;
+    *pages_url = pages_url.take().or(told.pages_url);
     let chat = match &told.slack {
         Some(secret) => {
             Some(SlackChat::from_secret(secret).context("invalid EBB_SLACK_WEBHOOK_URL")?)
@@ -95,6 +98,8 @@ struct SweepSettings {
     events: Option<String>,
     email: Option<Addresses>,
     billing: Option<PathBuf>,
+    /// Address of the pages, unless the policy has one.
+    pages_url: Option<PagesUrl>,
 }
 
 impl SweepSettings {
@@ -103,7 +108,9 @@ impl SweepSettings {
         let to = set("EBB_EMAIL_TO").unwrap_or_default();
         let to = to.split(',').map(|part| part.trim().to_owned());
         let to = to.filter(|part| !part.is_empty()).collect();
+        let pages_url = set("EBB_PAGES_URL").map(|url| url.parse()).transpose();
         Ok(Self {
+            pages_url: pages_url.context("invalid EBB_PAGES_URL")?,
             slack: set("EBB_SLACK_WEBHOOK_URL"),
             events: set("EBB_EVENTS_WEBHOOK"),
             email: Addresses::of(set("EBB_EMAIL_FROM"), to)?,

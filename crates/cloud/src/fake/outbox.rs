@@ -38,12 +38,17 @@ impl Mailer for FakeMailer {
 
 /// Stores every message, and numbers the threads from 1.
 #[derive(Debug, Clone, Default)]
-pub struct FakeChat(Shared<Vec<ChatPost>>);
+pub struct FakeChat(Shared<Vec<ChatPost>>, Shared<bool>);
 
 impl FakeChat {
     /// The messages, in order.
     pub fn posted(&self) -> Vec<ChatPost> {
         self.0.lock().clone()
+    }
+
+    /// Shows or hides buttons.
+    pub fn show_buttons(&self, has_buttons: bool) {
+        *self.1.lock() = has_buttons;
     }
 }
 
@@ -61,6 +66,10 @@ impl Chat for FakeChat {
             post.channel == search.channel && post.id.as_ref() == Some(&search.id)
         };
         Ok(posted.iter().position(is_it).map(|at| (at + 1).to_string()))
+    }
+
+    async fn has_buttons(&self) -> bool {
+        *self.1.lock()
     }
 }
 

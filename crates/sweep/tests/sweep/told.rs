@@ -311,3 +311,19 @@ async fn after_a_crash_each_channel_gets_the_same_identifiers_and_the_chat_nothi
         "the chat shows that it has it"
     );
 }
+
+#[tokio::test]
+async fn links_and_buttons_lead_from_a_message_to_the_finding() {
+    let mut world = greeted().await;
+    world.policy.links.pages_url = "https://ebb.example.org".parse().ok();
+    world.chat.show_buttons(true);
+    swept(&world).await;
+    let id = format!("idle_node%2Feu-central-1%2F{}", sample::node(1));
+    let link = format!("https://ebb.example.org/findings/{id}");
+    let slack = world.chat.posted()[1].body.to_string();
+    assert!(slack.contains(&format!("<{link}|Details>")), "{slack}");
+    assert!(slack.contains("ebb_snooze"), "{slack}");
+    assert!(world.mailer.sent()[1].text.contains(&link));
+    assert!(world.topic.published()[0].1.contains(&link));
+    assert!(world.events.sent()[0].1.contains(&link));
+}
