@@ -11,6 +11,7 @@ use ebb_model::finding_history::known_finding::Price;
 use ebb_model::pages_url::PagesUrl;
 use ebb_model::policy::quiet_hours::QuietPolicy;
 use ebb_model::policy::route::Route;
+use ebb_model::policy::weekly_digest::DigestPolicy;
 use ebb_model::report::Report;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -22,8 +23,9 @@ use crate::email_digest::EmailParts;
 use crate::message_form::{Buttons, MessageForm};
 use crate::retry::{Failure, attempt};
 use crate::routing::{Destination, Routing};
+use crate::weekly::{WeeklyDigest, WeeklyDue, WeeklyPlace};
 use crate::welcome::Hello;
-use crate::{cloud_event, diff, email_digest, slack_digest, threads, welcome};
+use crate::{cloud_event, diff, email_digest, slack_digest, threads, weekly, welcome};
 
 /// Name of the topic in the delivery state.
 const TOPIC: &str = "topic";
@@ -102,6 +104,8 @@ pub struct News<'a> {
     pub quiet: &'a QuietPolicy,
     /// Address of the pages; `None` for messages without links.
     pub links: Option<&'a PagesUrl>,
+    /// The weekly digest.
+    pub digest: &'a DigestPolicy,
     /// Due time of the first result of a probe; `None` while no probe has sent data.
     pub first_verdict: Option<Timestamp>,
     /// History of notifications; it is updated.
@@ -147,7 +151,45 @@ pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
     for channel in programs.into_iter().flatten() {
         is_more |= begin(news, channel, news.report, None);
     }
-    is_more
+    plan_weekly(channels, news).await || is_more
+}
+
+/// Records the weekly digests to send; true if the record must be stored. If an earlier sweep
+/// posted one without a record of the delivery, the function searches for it in the chat.
+async fn plan_weekly(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
+    let now = (news.report.at, quiet_hours(news).is_some());
+    let state = &mut news.remembered.weekly;
+    let before = state.clone();
+    let places = WeeklyPlace::all(news.digest);
+    let names: BTreeSet<String> = places.iter().map(WeeklyPlace::channel).collect();
+    state.sent.retain(|channel, _| names.contains(channel));
+    state.begun.retain(|channel, _| names.contains(channel));
+    for (place, time) in places.iter().zip(std::iter::repeat(&news.digest.weekly)) {
+        let Some(time) = time else { continue };
+        let channel = place.channel();
+        match weekly::due(time, state.sent.get(&channel).copied(), now) {
+            WeeklyDue::FromNext(slot) => drop(state.sent.insert(channel, slot)),
+            WeeklyDue::Later => {}
+            WeeklyDue::Now(slot) => {
+                let is_begun = state.begun.insert(channel.clone(), slot) == Some(slot);
+                if let (true, Some(chat), WeeklyPlace::Slack(name)) =
+                    (is_begun, channels.chat, place)
+                {
+                    let search = ChatSearch {
+                        channel: Some(name.clone()),
+                        thread: None,
+                        id: weekly::message_id(&channel, slot),
+                        since: slot,
+                    };
+                    if let Ok(Some(_)) = chat.find(&search).await {
+                        state.begun.remove(&channel);
+                        state.sent.insert(channel, slot);
+                    }
+                }
+            }
+        }
+    }
+    *state != before
 }
 
 /// Records the changes to send to one channel.
@@ -183,6 +225,44 @@ async fn post_once(
         chat.post(post).await
     };
     attempt(channel, work).await
+}
+
+/// Sends the weekly digest to one recipient.
+async fn send_weekly(
+    channels: &Channels<'_>,
+    place: &WeeklyPlace,
+    (channel, slot): (&str, Timestamp),
+    digest: &WeeklyDigest,
+) -> Result<(), Failure> {
+    let unset = |reason: &str| Failure {
+        channel: channel.to_owned(),
+        reason: reason.to_owned(),
+    };
+    match place {
+        WeeklyPlace::Slack(name) => {
+            let chat = channels.chat.ok_or_else(|| unset("Slack is not set up"))?;
+            let post = ChatPost {
+                channel: Some(name.clone()),
+                thread: None,
+                body: digest.slack(),
+                id: Some(weekly::message_id(channel, slot)),
+            };
+            post_once(chat, channel, &post, Some(slot)).await.map(drop)
+        }
+        WeeklyPlace::Email(address) => {
+            let mail = channels.mail;
+            let (mailer, addresses) = mail.ok_or_else(|| unset("no sender of email is set"))?;
+            let parts = digest.email();
+            let email = Email {
+                from: addresses.from.clone(),
+                to: vec![address.clone()],
+                subject: parts.subject,
+                text: parts.text,
+                html: parts.html,
+            };
+            attempt(channel, || mailer.send(&email)).await
+        }
+    }
 }
 
 async fn buttons_of(chat: &dyn Chat) -> Buttons {
@@ -281,6 +361,7 @@ pub async fn tell(channels: &Channels<'_>, news: News<'_>) -> Word {
     if let Some(events) = channels.webhook {
         telling.webhook(events).await;
     }
+    telling.weekly(channels).await;
     telling.end()
 }
 
@@ -444,6 +525,35 @@ impl<'a> Telling<'a> {
                 self.word.failures.push(failure);
             }
             None => drop(remembered.failed.remove(channel)),
+        }
+    }
+
+    /// Sends the planned weekly digests. Each channel is on its own.
+    async fn weekly(&mut self, channels: &Channels<'_>) {
+        let places = WeeklyPlace::all(self.news.digest);
+        self.known.extend(places.iter().map(WeeklyPlace::channel));
+        let begun = self.news.remembered.weekly.begun.clone();
+        for place in &places {
+            let channel = place.channel();
+            let Some(slot) = begun.get(&channel).copied() else {
+                continue;
+            };
+            let digest = WeeklyDigest::of(self.news.report, self.news.links);
+            let done = send_weekly(channels, place, (&channel, slot), &digest).await;
+            let remembered = &mut *self.news.remembered;
+            match done {
+                Ok(()) => {
+                    remembered.weekly.begun.remove(&channel);
+                    remembered.weekly.sent.insert(channel.clone(), slot);
+                    remembered.failed.remove(&channel);
+                    self.word.channels.push(channel);
+                }
+                Err(failure) => {
+                    let reason = failure.reason.clone();
+                    remembered.failed.insert(channel, reason);
+                    self.word.failures.push(failure);
+                }
+            }
         }
     }
 

@@ -17,4 +17,5 @@ pub mod slack_digest;
 mod testing;
 mod threads;
 pub mod webhook;
+pub mod weekly;
 pub mod welcome;

@@ -10,6 +10,7 @@ use ebb_model::decision::{Decision, Verb};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::policy::quiet_hours::QuietPolicy;
 use ebb_model::policy::route::Route;
+use ebb_model::policy::weekly_digest::DigestPolicy;
 use ebb_model::policy::weekly_schedule::Day;
 
 use ebb_cloud::documents::report_files::LATEST_JSON;
@@ -326,4 +327,87 @@ async fn links_and_buttons_lead_from_a_message_to_the_finding() {
     assert!(world.mailer.sent()[1].text.contains(&link));
     assert!(world.topic.published()[0].1.contains(&link));
     assert!(world.events.sent()[0].1.contains(&link));
+}
+
+/// The digests so far, by post and by email.
+fn digests(world: &World) -> (usize, usize) {
+    let posts = world.chat.posted();
+    let posts = posts
+        .iter()
+        .filter(|post| post.channel.as_deref() == Some("finance"));
+    let emails = world.mailer.sent();
+    let emails = emails
+        .iter()
+        .filter(|email| email.to == ["cfo@example.com"]);
+    (posts.count(), emails.count())
+}
+
+/// A world in which the first weekly digest is due.
+async fn a_week_later() -> World {
+    let mut world = greeted().await;
+    let today = world.clock.now().to_zoned(jiff::tz::TimeZone::UTC);
+    let yesterday = today.yesterday().expect("a day").weekday();
+    world.policy.digest = DigestPolicy {
+        weekly: format!("{} 08:00 UTC", Day::from(yesterday)).parse().ok(),
+        slack: Some("finance".to_owned()),
+        email: vec!["cfo@example.com".to_owned()],
+    };
+    swept(&world).await;
+    assert_eq!(digests(&world), (0, 0), "an earlier time does not count");
+    world.clock.advance(Duration::from_secs(7 * 24 * 3600));
+    world
+}
+
+#[tokio::test]
+async fn the_weekly_digest_is_sent_once_a_week_and_not_in_quiet_hours() {
+    let mut world = a_week_later().await;
+    world.policy.quiet.days = all_days();
+    swept(&world).await;
+    assert_eq!(digests(&world), (0, 0), "quiet hours");
+    world.policy.quiet.days.clear();
+    let summary = swept(&world).await;
+    assert_eq!(digests(&world), (1, 1));
+    let told = ["weekly/slack/finance", "weekly/email/cfo@example.com"];
+    assert!(
+        told.iter()
+            .all(|name| summary.told.iter().any(|one| one == name))
+    );
+    world.clock.advance(Duration::from_secs(3600));
+    swept(&world).await;
+    assert_eq!(digests(&world), (1, 1), "once a week");
+    world.clock.advance(Duration::from_secs(7 * 24 * 3600));
+    swept(&world).await;
+    assert_eq!(digests(&world), (2, 2));
+}
+
+#[tokio::test]
+async fn after_a_crash_the_chat_gets_no_second_weekly_digest() {
+    let (rehearsal, whole) = (a_week_later().await, Fault::never());
+    rehearsal.sweep(&whole).await.expect("nothing fails it");
+    let calls = whole.calls();
+    let last = calls.iter().rposition(|call| *call == "mailer.send");
+    // Both are sent, and the sweep ends before it stores that.
+    let crash = Fault::at(last.expect("an email"), Moment::After, Then::StaysDead);
+    let world = a_week_later().await;
+    let _ = world.sweep(&crash).await;
+    assert_eq!(digests(&world), (1, 1));
+    swept(&world).await;
+    assert_eq!(digests(&world), (1, 2), "an email has no identifier");
+    swept(&world).await;
+    assert_eq!(digests(&world), (1, 2));
+}
+
+#[tokio::test]
+async fn a_channel_of_the_weekly_digest_that_fails_is_tried_again() {
+    let world = a_week_later().await;
+    let summary = world.sweep(&Fault::always("mailer.send")).await;
+    let failures = summary.expect("a channel fails no sweep").failures;
+    let failed: Vec<_> = failures.iter().map(|one| one.channel.as_str()).collect();
+    assert!(
+        failed.contains(&"weekly/email/cfo@example.com"),
+        "{failed:?}"
+    );
+    assert_eq!(digests(&world), (1, 0));
+    swept(&world).await;
+    assert_eq!(digests(&world), (1, 1));
 }
