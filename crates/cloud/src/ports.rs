@@ -293,6 +293,17 @@ pub trait Events: Send + Sync {
     async fn send(&self, id: &str, body: &str) -> CloudResult<()>;
 }
 
+/// Sends requests to webhooks of the policy, by their name.
+#[async_trait]
+pub trait Hooks: Send + Sync {
+    /// The key of a receiver, which its template writes into the body; `None` if it needs none.
+    async fn key(&self, name: &str) -> CloudResult<Option<String>>;
+
+    /// Sends a body of JSON. A repeated request has the same `id`. URLs and tokens are secrets and
+    /// must not appear in an error.
+    async fn post(&self, name: &str, id: &str, body: &str) -> CloudResult<()>;
+}
+
 /// Reads Ebb's own secrets, such as the URL of the webhook.
 #[async_trait]
 pub trait Secrets: Send + Sync {

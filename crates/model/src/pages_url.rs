@@ -12,6 +12,9 @@ use url::Url;
 /// Maximum length of the address in characters.
 const MAX_CHARS: usize = 300;
 
+/// Maximum length of a name in a link, in bytes: that of a finding's id in a decision.
+const MAX_NAME_BYTES: usize = 1_000;
+
 /// All bytes of a name except for the unreserved characters of RFC 3986.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -50,7 +53,8 @@ pub enum PageOf<'a> {
 }
 
 impl PagesUrl {
-    /// The link to a page. A name that a browser would take for a folder leads to the overview.
+    /// The link to a page. A name that is too long, or that a browser would take for a folder, leads
+    /// to the overview.
     pub fn link(&self, page: PageOf<'_>) -> String {
         let (folder, name) = match page {
             PageOf::Overview => ("", ""),
@@ -61,6 +65,7 @@ impl PagesUrl {
         };
         match name {
             "" | "." | ".." => format!("{}/", self.0),
+            name if name.len() > MAX_NAME_BYTES => format!("{}/", self.0),
             name => format!("{}/{folder}/{}", self.0, utf8_percent_encode(name, NAME)),
         }
     }
@@ -158,5 +163,6 @@ mod tests {
         );
         check(PageOf::Run("../.."), "/runs/..%2F..");
         check(PageOf::Node(".."), "/");
+        check(PageOf::Step(&"x".repeat(1_001)), "/");
     }
 }

@@ -121,12 +121,17 @@ pub fn events<'a>(
     found.chain(resolved)
 }
 
+/// Identifier of a change of a finding that was first sent at `since`.
+pub(crate) fn event_id(what: &str, since: Timestamp, id: &str) -> String {
+    let named = Sha256::digest(format!("{what}\n{since}\n{id}"));
+    named.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Maximum length of `subject` in characters.
 const SUBJECT_CHARS: usize = 500;
 
 fn of_change(report: &Report, (what, id): (&str, &str), since: Timestamp, data: Value) -> Event {
-    let named = Sha256::digest(format!("{what}\n{since}\n{id}"));
-    let named: String = named.iter().map(|byte| format!("{byte:02x}")).collect();
+    let named = event_id(what, since, id);
     let mut event = json!({
         "specversion": "1.0",
         "id": named,

@@ -5,12 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ebb_cloud::ports::{Chat, ChatPost, ChatSearch, Email, Events, Mailer, Topic};
+use ebb_cloud::ports::{
+    Chat, ChatPost, ChatSearch, CloudResult, Email, Events, Hooks, Mailer, Topic,
+};
 use ebb_model::finding_history::Lives;
 use ebb_model::finding_history::known_finding::Price;
 use ebb_model::pages_url::PagesUrl;
 use ebb_model::policy::quiet_hours::QuietPolicy;
 use ebb_model::policy::route::Route;
+use ebb_model::policy::webhook::Webhook;
 use ebb_model::policy::weekly_digest::DigestPolicy;
 use ebb_model::report::Report;
 use jiff::Timestamp;
@@ -23,9 +26,12 @@ use crate::email_digest::EmailParts;
 use crate::message_form::{Buttons, MessageForm};
 use crate::retry::{Failure, attempt};
 use crate::routing::{Destination, Routing};
+use crate::webhook_template::{TemplateError, WebhookContext, WebhookTemplate};
 use crate::weekly::{WeeklyDigest, WeeklyDue, WeeklyPlace};
 use crate::welcome::Hello;
-use crate::{cloud_event, diff, email_digest, slack_digest, threads, weekly, welcome};
+use crate::{
+    cloud_event, diff, email_digest, slack_digest, threads, webhook_template, weekly, welcome,
+};
 
 /// Name of the topic in the delivery state.
 const TOPIC: &str = "topic";
@@ -83,6 +89,8 @@ pub struct Channels<'a> {
     pub topic: Option<&'a dyn Topic>,
     /// A program of the user; each change is one event.
     pub webhook: Option<&'a dyn Events>,
+    /// Webhooks of the policy; each change is one request to each of them.
+    pub hooks: Option<&'a dyn Hooks>,
 }
 
 /// Result of the notifications.
@@ -104,6 +112,8 @@ pub struct News<'a> {
     pub quiet: &'a QuietPolicy,
     /// Address of the pages; `None` for messages without links.
     pub links: Option<&'a PagesUrl>,
+    /// Webhooks of the policy.
+    pub webhooks: &'a [Webhook],
     /// The weekly digest.
     pub digest: &'a DigestPolicy,
     /// Due time of the first result of a probe; `None` while no probe has sent data.
@@ -150,6 +160,9 @@ pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
     ];
     for channel in programs.into_iter().flatten() {
         is_more |= begin(news, channel, news.report, None);
+    }
+    for webhook in news.webhooks {
+        is_more |= begin(news, &hook_channel(webhook), news.report, None);
     }
     plan_weekly(channels, news).await || is_more
 }
@@ -361,8 +374,22 @@ pub async fn tell(channels: &Channels<'_>, news: News<'_>) -> Word {
     if let Some(events) = channels.webhook {
         telling.webhook(events).await;
     }
+    telling.hooks(channels.hooks).await;
     telling.weekly(channels).await;
     telling.end()
+}
+
+/// A request about one change, before it is sent.
+struct Outgoing {
+    finding: String,
+    change: String,
+    id: String,
+    body: Result<String, TemplateError>,
+}
+
+/// The name of a webhook of the policy in the delivery state.
+fn hook_channel(webhook: &Webhook) -> String {
+    format!("{WEBHOOK}/{}", webhook.name)
 }
 
 struct Telling<'a> {
@@ -487,25 +514,114 @@ impl<'a> Telling<'a> {
         self.say(channel, report, None, say).await;
     }
 
-    /// The next sweep sends the events that a slow receiver does not accept in time, and all events
-    /// after a refused one.
+    /// Sends an event for each change.
     async fn webhook(&mut self, events: &dyn Events) {
-        let channel = WEBHOOK;
-        self.known.push(channel.to_owned());
-        let (remembered, report) = (&mut *self.news.remembered, self.news.report);
-        let history = remembered.channels.entry(channel.to_owned()).or_default();
-        let (changes, knows) = diff::since(&history.findings, report, &remembered.lives);
-        let (mut taken, mut refused) = (BTreeSet::new(), None);
+        let (report, links) = (self.news.report, self.news.links);
+        let history = self.news.remembered.channels.get(WEBHOOK);
+        let sending = history.map(|history| history.sending.clone());
+        let (changes, sending) = (self.changes_of(WEBHOOK), sending.unwrap_or_default());
+        let all = cloud_event::events(report, &changes, &sending, links).map(|event| Outgoing {
+            finding: event.finding,
+            change: event.change,
+            id: event.id,
+            body: Ok(event.body),
+        });
+        let send = async |id: &str, body: &str| events.send(id, body).await;
         let begun = tokio::time::Instant::now();
-        let sending = history.sending.clone();
-        for event in cloud_event::events(report, &changes, &sending, self.news.links) {
+        self.send_each(WEBHOOK, (all, |_: &str| true), begun, send)
+            .await;
+    }
+
+    /// Sends a request for each change that a webhook of the policy wants.
+    async fn hooks(&mut self, hooks: Option<&dyn Hooks>) {
+        // All webhooks share the time.
+        let begun = tokio::time::Instant::now();
+        for webhook in self.news.webhooks {
+            let channel = hook_channel(webhook);
+            let changes = self.changes_of(&channel);
+            let key = match (hooks, changes.is_empty()) {
+                (_, true) => Ok(None),
+                (Some(hooks), false) => attempt(&channel, || hooks.key(&webhook.name)).await,
+                (None, false) => Err(Failure {
+                    channel: channel.clone(),
+                    reason: "the secret of the webhooks is not set up".to_owned(),
+                }),
+            };
+            let template =
+                WebhookTemplate::new(webhook).map_err(|error| Failure::of(&channel, &error));
+            let (key, template) = match (key, template) {
+                (Ok(key), Ok(template)) => (key, template),
+                (Err(failure), _) | (_, Err(failure)) => {
+                    self.known.push(channel);
+                    self.refuse(failure);
+                    continue;
+                }
+            };
+            let context = WebhookContext {
+                report: self.news.report,
+                links: self.news.links,
+                key: key.as_deref(),
+            };
+            let history = self.news.remembered.channels.get(&channel);
+            let sending = history.map(|history| history.sending.clone());
+            let sending = sending.unwrap_or_default();
+            let all = webhook_template::requests(&context, webhook, &changes, &sending);
+            let wanted: BTreeSet<String> = all.iter().map(|one| one.finding.clone()).collect();
+            let all = all.into_iter().map(|request| Outgoing {
+                finding: request.finding,
+                change: request.change,
+                id: request.id,
+                body: template.render(&request.facts),
+            });
+            let name = &webhook.name;
+            let send = async |id: &str, body: &str| match hooks {
+                Some(hooks) => hooks.post(name, id, body).await,
+                None => Ok(()),
+            };
+            let is_wanted = |id: &str| wanted.contains(id);
+            self.send_each(&channel, (all, is_wanted), begun, send)
+                .await;
+        }
+    }
+
+    /// All changes since the last request to a program.
+    fn changes_of(&self, channel: &str) -> Changes {
+        let none = BTreeMap::new();
+        let remembered = &*self.news.remembered;
+        let known = remembered.channels.get(channel);
+        let known = known.map_or(&none, |history| &history.findings);
+        diff::since(known, self.news.report, &remembered.lives).0
+    }
+
+    fn refuse(&mut self, failure: Failure) {
+        let failed = &mut self.news.remembered.failed;
+        failed.insert(failure.channel.clone(), failure.reason.clone());
+        self.word.failures.push(failure);
+    }
+
+    /// Sends one request for each change. The next sweep sends those that a slow receiver does not
+    /// accept in time, and all after a refused one. Changes without a request are taken as sent.
+    async fn send_each(
+        &mut self,
+        channel: &str,
+        (all, is_wanted): (impl Iterator<Item = Outgoing>, impl Fn(&str) -> bool),
+        begun: tokio::time::Instant,
+        send: impl AsyncFn(&str, &str) -> CloudResult<()>,
+    ) {
+        self.known.push(channel.to_owned());
+        let (mut taken, mut sent, mut refused) = (BTreeSet::new(), Vec::new(), None);
+        for one in all {
             if begun.elapsed() > EVENTS_FOR {
                 break;
             }
-            match attempt(channel, || events.send(&event.id, &event.body)).await {
+            let done = match &one.body {
+                Ok(body) => attempt(channel, || send(&one.id, body)).await,
+                Err(error) => Err(Failure::of(channel, error)),
+            };
+            match done {
                 Ok(()) => {
-                    history.sending.remove(&event.change);
-                    taken.insert(event.finding);
+                    sent.push(one.change);
+                    taken.insert(one.finding);
                 }
                 Err(failure) => {
                     refused = Some(failure);
@@ -513,17 +629,19 @@ impl<'a> Telling<'a> {
                 }
             }
         }
+        let remembered = &mut *self.news.remembered;
+        let history = remembered.channels.entry(channel.to_owned()).or_default();
+        let (changes, knows) = diff::since(&history.findings, self.news.report, &remembered.lives);
         let known = (&history.findings, knows);
-        (_, history.findings) = changes.only(known, |id| taken.contains(id));
+        (_, history.findings) = changes.only(known, |id| taken.contains(id) || !is_wanted(id));
+        for change in sent {
+            history.sending.remove(&change);
+        }
         if !taken.is_empty() {
             self.word.channels.push(channel.to_owned());
         }
         match refused {
-            Some(failure) => {
-                let reason = failure.reason.clone();
-                remembered.failed.insert(channel.to_owned(), reason);
-                self.word.failures.push(failure);
-            }
+            Some(failure) => self.refuse(failure),
             None => drop(remembered.failed.remove(channel)),
         }
     }

@@ -8,6 +8,7 @@ pub mod digest;
 pub mod email_digest;
 #[cfg(test)]
 mod form_snapshots;
+pub mod hook_secrets;
 pub mod message_form;
 pub mod retry;
 pub mod routing;
@@ -17,5 +18,6 @@ pub mod slack_digest;
 mod testing;
 mod threads;
 pub mod webhook;
+pub mod webhook_template;
 pub mod weekly;
 pub mod welcome;

@@ -6,11 +6,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ebb_analysis::explain::Explanation;
 use ebb_cloud::aws::{AwsConfig, AwsMailer};
-use ebb_cloud::ports::{BillSource, Chat, Events, Mailer};
+use ebb_cloud::ports::{BillSource, Chat, Events, Hooks, Mailer};
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
 use ebb_model::pages_url::PagesUrl;
 use ebb_notify::digest::{Addresses, Channels};
+use ebb_notify::hook_secrets::HookSecrets;
 use ebb_notify::slack::SlackChat;
 use ebb_notify::webhook::SignedWebhook;
 use ebb_sweep::run::{self, Config};
@@ -69,6 +70,10 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
         }
         None => None,
     };
+    let hooks = match &told.hooks {
+        Some(secret) => Some(HookSecrets::from_secret(secret).context("invalid EBB_WEBHOOKS")?),
+        None => None,
+    };
     let mailer = match &told.email {
         Some(_) => Some(AwsMailer::new(&AwsConfig::load(None).await, None)),
         None => None,
@@ -83,6 +88,7 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
         mail: mailer.zip(told.email.as_ref()),
         topic: None,
         webhook: events.as_ref().map(|events| events as &dyn Events),
+        hooks: hooks.as_ref().map(|hooks| hooks as &dyn Hooks),
     };
     let start = Timestamp::now();
     let deadline = Deadline::within(start, start.checked_add(LONGEST)?);
@@ -96,6 +102,7 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
 struct SweepSettings {
     slack: Option<String>,
     events: Option<String>,
+    hooks: Option<String>,
     email: Option<Addresses>,
     billing: Option<PathBuf>,
     /// Address of the pages, unless the policy has one.
@@ -113,6 +120,7 @@ impl SweepSettings {
             pages_url: pages_url.context("invalid EBB_PAGES_URL")?,
             slack: set("EBB_SLACK_WEBHOOK_URL"),
             events: set("EBB_EVENTS_WEBHOOK"),
+            hooks: set("EBB_WEBHOOKS"),
             email: Addresses::of(set("EBB_EMAIL_FROM"), to)?,
             billing: set("EBB_BILLING").map(PathBuf::from),
         })

@@ -54,7 +54,7 @@ pub enum BuiltinTemplate {
     /// An alert of PagerDuty, which the end of the finding resolves.
     #[serde(rename = "pagerduty")]
     PagerDuty,
-    /// An issue of Jira; needs the parameters `project` and `issue_type`.
+    /// An issue of Jira for each new finding; needs the parameters `project` and `issue_type`.
     Jira,
     /// A message for an incoming webhook of Slack.
     Slack,
@@ -83,7 +83,10 @@ fn all_changes() -> BTreeSet<WebhookChange> {
 impl Webhook {
     /// Whether a change of a finding is sent.
     pub fn wants(&self, change: WebhookChange, kind: FindingKind, owner: Option<&str>) -> bool {
+        // An issue has no later changes: another one would be created.
+        let is_issue = self.template == Some(BuiltinTemplate::Jira);
         self.on.contains(&change)
+            && (!is_issue || change == WebhookChange::New)
             && (self.kinds.is_empty() || self.kinds.contains(&kind))
             && (self.owners.is_empty() || owner.is_some_and(|owner| self.owners.contains(owner)))
     }

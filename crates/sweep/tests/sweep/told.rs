@@ -411,3 +411,41 @@ async fn a_channel_of_the_weekly_digest_that_fails_is_tried_again() {
     swept(&world).await;
     assert_eq!(digests(&world), (1, 1));
 }
+
+#[tokio::test]
+async fn a_webhook_of_the_policy_gets_each_change_that_it_wants_once() {
+    let mut world = greeted().await;
+    let file = "[[webhooks]]\nname = \"ops\"\ntemplate = \"pagerduty\"\n\
+        [[webhooks]]\nname = \"ends\"\ntemplate = \"generic\"\non = [\"resolved\"]\n\
+        [[webhooks]]\nname = \"bad\"\nbody = \"{{ nothing }}\"\n";
+    let policy = ebb_model::policy::Policy::parse(file).expect("a policy");
+    world.policy.webhooks = policy.webhooks;
+    let sent = |name: &str| -> Vec<(String, serde_json::Value)> {
+        let all = world
+            .hooks
+            .sent()
+            .into_iter()
+            .filter(|one| one.name == name);
+        let read = |text: &str| serde_json::from_str(text).expect("JSON");
+        all.map(|one| (one.id, read(&one.body))).collect()
+    };
+    let down = world.sweep(&Fault::always("hooks.post")).await;
+    let failures = down.expect("a channel fails no sweep").failures;
+    let failed: Vec<_> = failures.iter().map(|one| one.channel.as_str()).collect();
+    assert_eq!(failed, ["webhook/ops", "webhook/bad"]);
+    let reason = &failures[1].reason;
+    let expect = "the template of the webhook bad, line 1: undefined value";
+    assert!(reason.starts_with(expect), "{reason}");
+    swept(&world).await;
+    swept(&world).await;
+    assert_eq!((sent("ops").len(), sent("ends").len()), (1, 0), "once");
+    busy(&world).await;
+    swept(&world).await;
+    let (ops, ends) = (sent("ops"), sent("ends"));
+    assert_eq!((ops.len(), ends.len()), (2, 1));
+    assert_ne!(ops[0].0, ops[1].0, "another change has another id");
+    let actions: Vec<_> = ops.iter().map(|(_, body)| &body["event_action"]).collect();
+    assert_eq!(actions, ["trigger", "resolve"]);
+    assert_eq!(ops[0].1["dedup_key"], ops[1].1["dedup_key"]);
+    assert_eq!(ends[0].1["change"], "resolved");
+}
