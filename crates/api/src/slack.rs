@@ -220,7 +220,7 @@ pub(crate) async fn actions(
     SlackReply::answer(text)
 }
 
-/// What an action changes.
+/// The change that an action makes.
 #[derive(Clone)]
 enum SlackChange {
     Decide(Decision),

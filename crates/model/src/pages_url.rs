@@ -25,8 +25,8 @@ const NAME: &AsciiSet = &NON_ALPHANUMERIC
 /// The address is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "the address of the pages must be an http or https URL of at most {MAX_CHARS} characters, \
-     without user name, query and fragment, such as https://ebb.example.org"
+    "the address must be an http or https URL without user name, query and fragment, such as \
+     https://ebb.example.org, with at most {MAX_CHARS} characters"
 )]
 pub struct InvalidPagesUrl;
 

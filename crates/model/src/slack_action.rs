@@ -11,7 +11,7 @@ const BLOCK: &str = "ebb-";
 /// Days of a snooze by button.
 pub const SNOOZE_DAYS: i64 = 7;
 
-/// What a button does.
+/// The action of a button.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlackAction {
     /// Dismiss the finding.

@@ -177,8 +177,10 @@ async fn plan_weekly(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
     let names: BTreeSet<String> = places.iter().map(WeeklyPlace::channel).collect();
     state.sent.retain(|channel, _| names.contains(channel));
     state.begun.retain(|channel, _| names.contains(channel));
-    for (place, time) in places.iter().zip(std::iter::repeat(&news.digest.weekly)) {
-        let Some(time) = time else { continue };
+    for place in &places {
+        let Some(time) = &news.digest.weekly else {
+            break;
+        };
         let channel = place.channel();
         match weekly::due(time, state.sent.get(&channel).copied(), now) {
             WeeklyDue::FromNext(slot) => drop(state.sent.insert(channel, slot)),
@@ -227,17 +229,23 @@ async fn post_once(
         id,
         since,
     });
-    let (search, tried) = (&search, &AtomicBool::new(false));
-    let work = || async move {
-        if let Some(search) = search.as_ref().filter(|_| tried.load(Ordering::Relaxed))
-            && let Ok(Some(at)) = chat.find(search).await
-        {
-            return Ok(Some(at));
-        }
-        tried.store(true, Ordering::Relaxed);
-        chat.post(post).await
-    };
-    attempt(channel, work).await
+    let tried = AtomicBool::new(false);
+    attempt(channel, || find_or_post(chat, post, &search, &tried)).await
+}
+
+async fn find_or_post(
+    chat: &dyn Chat,
+    post: &ChatPost,
+    search: &Option<ChatSearch>,
+    tried: &AtomicBool,
+) -> CloudResult<Option<String>> {
+    if let Some(search) = search.as_ref().filter(|_| tried.load(Ordering::Relaxed))
+        && let Ok(Some(at)) = chat.find(search).await
+    {
+        return Ok(Some(at));
+    }
+    tried.store(true, Ordering::Relaxed);
+    chat.post(post).await
 }
 
 /// Sends the weekly digest to one recipient.
@@ -387,6 +395,25 @@ struct Outgoing {
     body: Result<String, TemplateError>,
 }
 
+/// A program that receives requests.
+#[derive(Clone, Copy)]
+enum Receiver<'a> {
+    Events(&'a dyn Events),
+    /// A webhook of the policy, by its name.
+    Hook(Option<&'a dyn Hooks>, &'a str),
+}
+
+impl Receiver<'_> {
+    async fn send(&self, id: &str, body: &str) -> CloudResult<()> {
+        match self {
+            Self::Events(events) => events.send(id, body).await,
+            Self::Hook(Some(hooks), name) => hooks.post(name, id, body).await,
+            // Without a secret there is no request.
+            Self::Hook(None, _) => Ok(()),
+        }
+    }
+}
+
 /// The name of a webhook of the policy in the delivery state.
 fn hook_channel(webhook: &Webhook) -> String {
     format!("{WEBHOOK}/{}", webhook.name)
@@ -526,7 +553,6 @@ impl<'a> Telling<'a> {
             id: event.id,
             body: Ok(event.body),
         });
-        let send = async |id: &str, body: &str| events.send(id, body).await;
         let begun = tokio::time::Instant::now();
         self.send_each(WEBHOOK, (all, |_: &str| true), begun, send)
             .await;
@@ -574,12 +600,8 @@ impl<'a> Telling<'a> {
                 body: template.render(&request.facts),
             });
             let name = &webhook.name;
-            let send = async |id: &str, body: &str| match hooks {
-                Some(hooks) => hooks.post(name, id, body).await,
-                None => Ok(()),
-            };
-            let is_wanted = |id: &str| wanted.contains(id);
-            self.send_each(&channel, (all, is_wanted), begun, send)
+            let receiver = Receiver::Hook(hooks, &webhook.name);
+            self.send_each(&channel, (all, Some(&wanted)), begun, receiver)
                 .await;
         }
     }
@@ -604,9 +626,9 @@ impl<'a> Telling<'a> {
     async fn send_each(
         &mut self,
         channel: &str,
-        (all, is_wanted): (impl Iterator<Item = Outgoing>, impl Fn(&str) -> bool),
+        (all, wanted): (impl Iterator<Item = Outgoing>, Option<&BTreeSet<String>>),
         begun: tokio::time::Instant,
-        send: impl AsyncFn(&str, &str) -> CloudResult<()>,
+        receiver: Receiver<'_>,
     ) {
         self.known.push(channel.to_owned());
         let (mut taken, mut sent, mut refused) = (BTreeSet::new(), Vec::new(), None);
@@ -615,7 +637,7 @@ impl<'a> Telling<'a> {
                 break;
             }
             let done = match &one.body {
-                Ok(body) => attempt(channel, || send(&one.id, body)).await,
+                Ok(body) => attempt(channel, || receiver.send(&one.id, body)).await,
                 Err(error) => Err(Failure::of(channel, error)),
             };
             match done {
@@ -633,7 +655,8 @@ impl<'a> Telling<'a> {
         let history = remembered.channels.entry(channel.to_owned()).or_default();
         let (changes, knows) = diff::since(&history.findings, self.news.report, &remembered.lives);
         let known = (&history.findings, knows);
-        (_, history.findings) = changes.only(known, |id| taken.contains(id) || !is_wanted(id));
+        let is_unwanted = |id: &str| wanted.is_some_and(|wanted| !wanted.contains(id));
+        (_, history.findings) = changes.only(known, |id| taken.contains(id) || is_unwanted(id));
         for change in sent {
             history.sending.remove(&change);
         }

@@ -1,4 +1,4 @@
-//! What a message contains in addition to the changes.
+//! The optional parts of a message: links and buttons.
 
 use ebb_model::pages_url::PagesUrl;
 

@@ -191,7 +191,7 @@ fn dedup_key(id: &str) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What all requests of a webhook in a sweep have in common.
+/// The values that all requests of a webhook in a sweep share.
 #[derive(Clone, Copy)]
 pub struct WebhookContext<'a> {
     /// The report.
