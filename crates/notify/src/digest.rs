@@ -554,8 +554,8 @@ impl<'a> Telling<'a> {
             body: Ok(event.body),
         });
         let begun = tokio::time::Instant::now();
-        self.send_each(WEBHOOK, (all, |_: &str| true), begun, send)
-            .await;
+        let receiver = Receiver::Events(events);
+        self.send_each(WEBHOOK, (all, None), begun, receiver).await;
     }
 
     /// Sends a request for each change that a webhook of the policy wants.
