@@ -599,7 +599,6 @@ impl<'a> Telling<'a> {
                 id: request.id,
                 body: template.render(&request.facts),
             });
-            let name = &webhook.name;
             let receiver = Receiver::Hook(hooks, &webhook.name);
             self.send_each(&channel, (all, Some(&wanted)), begun, receiver)
                 .await;

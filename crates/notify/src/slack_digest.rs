@@ -450,6 +450,16 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_buttons_of_a_finding_are_stable() {
+        let links = "https://ebb.example.org".parse().expect("valid");
+        let form = MessageForm {
+            links: Some(&links),
+            buttons: Buttons::Shown,
+            elsewhere: 0,
+        };
         let report = testing::small();
         let message = slack(&report, &crate::testing::all_new(&report), &form);
         let actions = message["blocks"].as_array().expect("blocks").iter();
