@@ -246,13 +246,13 @@ fn label<'a>(seen: &SeenRun<'a>, key: &str) -> Option<&'a str> {
     label_of(seen.step, key)
 }
 
-/// The labels of a task without those that the probe sends about its container. `None` if there are
-/// no others.
+/// The labels of a task without those that the probe sends about its container and those that only
+/// name it. `None` if there are no others.
 fn labels_from_schedulers(step: &PlacedStep) -> Option<SchedulerLabels> {
     let mut labels = SchedulerLabels::clone(step.usage.detail.scheduler_labels.as_ref()?);
     labels
         .labels
-        .retain(|key, _| !FROM_PROBE.contains(&key.as_str()));
+        .retain(|key, _| !FROM_PROBE.contains(&key.as_str()) && !matches!(&**key, "step" | "task"));
     (labels != SchedulerLabels::default()).then_some(labels)
 }
 

@@ -220,7 +220,7 @@ fn usage(step: &Step, clock: NodeClock, observed: BootClock, end: StepEnd) -> St
         peak_cores: Some(MilliCores(whole(cores * 1000.0))),
         last_progress: observed,
         tools: vec![ToolUsage {
-            name: tool(&step.job_name).to_owned(),
+            name: executable(&step.job_name).to_owned(),
             processes: 4,
             cpu: cpu(cores, wall),
             peak_memory: held,
@@ -236,9 +236,18 @@ fn usage(step: &Step, clock: NodeClock, observed: BootClock, end: StepEnd) -> St
     }
 }
 
-/// `call-snps-12` runs `call-snps`.
-fn tool(job: &str) -> &str {
-    job.rsplit_once('-').map_or(job, |(tool, _)| tool)
+/// The executable that a job such as `call-snps-12` runs.
+fn executable(job: &str) -> &str {
+    match job.rsplit_once('-').map_or(job, |(step, _)| step) {
+        "bwa-mem" => "bwa",
+        "call-snps" => "bcftools",
+        "quantify" => "salmon",
+        "sort-bam" => "samtools",
+        "star-align" => "STAR",
+        "trim-reads" => "fastp",
+        // Such as `fastqc`, which runs the program of the same name.
+        step => step,
+    }
 }
 
 fn cpu(cores: f64, wall: Duration) -> CpuTime {

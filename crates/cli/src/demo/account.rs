@@ -209,6 +209,8 @@ pub(super) struct RunSpec {
     pub(super) processes: u64,
     pub(super) peak_cores: f64,
     pub(super) peak_mib: u64,
+    /// Its executables, the busiest first.
+    pub(super) tools: Vec<String>,
 }
 
 /// Finished tasks of one step.
@@ -227,6 +229,8 @@ pub(super) struct StepSpec {
     pub(super) asked: Asked,
     pub(super) peak_cores: f64,
     pub(super) peak_mib: u64,
+    /// Its executables, the busiest first.
+    pub(super) tools: Vec<String>,
     /// Its states in per cent of its time; empty if they were not observed.
     #[serde(default)]
     pub(super) doing: BTreeMap<TaskState, u64>,

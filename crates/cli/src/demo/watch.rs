@@ -12,9 +12,10 @@ use ebb_telemetry::arrival::{Arrival, Placed, Sent};
 use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
 use ebb_telemetry::identity::{BootId, ProbeStart};
 use ebb_telemetry::origin::Origin;
-use ebb_telemetry::step::resource_usage::{RunName, Sampled, StepDetail};
+use ebb_telemetry::step::resource_usage::{RunName, Sampled, SchedulerLabels, StepDetail};
 use ebb_telemetry::step::{
     MemorySource, PeakMemory, PlacedStep, Requested, StepEnd, StepId, StepKind, StepUsage,
+    ToolEvents, ToolUsage,
 };
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
@@ -123,7 +124,8 @@ fn steps(account: &Account, node: &Node, probe: &ProbeSpec, back: u64) -> Result
             continue;
         };
         if job.node.as_ref() == Some(&node.id) && back < run.started {
-            let mut step = step(StepKind::EcsTask, task, &job.name);
+            // A probe knows the task of ECS, and the sweep assigns it to its job.
+            let mut step = step(StepKind::EcsTask, task, task);
             step.requested = job.asked.into();
             running(&mut step, node, run, back)?;
             steps.push(step);
@@ -143,6 +145,7 @@ fn running(step: &mut StepUsage, node: &Node, run: &RunSpec, back: u64) -> Resul
     step.cpu = CpuTime::from_millis(run.cpu_seconds * 1000 * worked / all);
     step.peak_cores = Some(milli(run.peak_cores));
     step.peak_memory = Some(peak(run.peak_mib));
+    step.tools = tools(&run.tools, step);
     Ok(())
 }
 
@@ -164,8 +167,13 @@ pub(super) fn finished(account: &Account) -> Result<Vec<PlacedStep>> {
 fn finished_run(account: &Account, spec: &StepSpec, node: &Node, run: u64) -> Result<PlacedStep> {
     let ended = spec.ended + run * spec.every;
     let (boot, probe_start) = run_of(node)?;
-    let key = format!("{}-{run}", spec.name);
-    let mut usage = step(StepKind::Container, &key, &spec.name);
+    let key = container_id(&spec.name, run);
+    let mut usage = step(StepKind::Container, &key, &key);
+    // The label that `ebb init --engine nextflow` adds to each container.
+    usage.detail.scheduler_labels = Some(Box::new(SchedulerLabels {
+        trace_id: None,
+        labels: [("step".to_owned(), spec.name.clone())].into(),
+    }));
     let MilliCores(peak_cores) = milli(spec.peak_cores);
     usage.started = clock(node, ended + spec.minutes)?;
     usage.observed = clock(node, ended)?;
@@ -176,6 +184,7 @@ fn finished_run(account: &Account, spec: &StepSpec, node: &Node, run: u64) -> Re
     usage.requested = spec.asked.into();
     usage.peak_cores = Some(MilliCores(peak_cores - run * 37 % 300));
     usage.peak_memory = Some(peak(spec.peak_mib - run * 53 % 200));
+    usage.tools = tools(&spec.tools, &usage);
     let wall = INTERVAL * u32::try_from(spec.minutes)?;
     let doing = spec.doing.iter().map(|(state, percent)| {
         let time = wall.mul_f64(*percent as f64 / 100.0);
@@ -197,6 +206,47 @@ fn finished_run(account: &Account, spec: &StepSpec, node: &Node, run: u64) -> Re
         last_progress_at: account.ago(ended)?,
         usage,
     })
+}
+
+/// The first 12 digits of a container id, as a probe shows a container without a name. They differ
+/// between tasks.
+fn container_id(name: &str, run: u64) -> String {
+    let bytes = name.bytes().chain(run.to_le_bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{:012x}", hash >> 16)
+}
+
+/// The use of a task by its executables, which start one after the other and then work together.
+/// Each one uses a third of the CPU time of the one before.
+fn tools(names: &[String], usage: &StepUsage) -> Vec<ToolUsage> {
+    let wall = usage.observed.since(usage.started).unwrap_or_default();
+    let is_running = usage.end == StepEnd::Running;
+    let mut left = usage.cpu.0;
+    let mut tools = Vec::new();
+    for (number, name) in names.iter().enumerate() {
+        let is_last = number + 1 == names.len();
+        let cpu = if is_last { left } else { left * 2 / 3 };
+        left -= cpu;
+        let started_after = Duration::from_secs(2) * u32::try_from(number).unwrap_or(u32::MAX);
+        tools.push(ToolUsage {
+            name: name.clone(),
+            processes: 1,
+            cpu: CpuTime(cpu),
+            peak_memory: (number == 0)
+                .then(|| usage.peak_memory.map(|peak| peak.bytes))
+                .flatten(),
+            disk: None,
+            events: Some(ToolEvents {
+                started_after,
+                ended_after: (!is_running).then_some(wall),
+                failed: 0,
+                oom_kills: 0,
+            }),
+        });
+    }
+    tools
 }
 
 /// The Nextflow run on a node at this time, counted back from the latest.
