@@ -16,6 +16,7 @@ pub mod prices;
 pub mod problem;
 pub mod runs;
 pub mod service;
+pub mod slack;
 pub mod steps;
 pub mod store;
 #[cfg(test)]

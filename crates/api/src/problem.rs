@@ -29,6 +29,8 @@ pub(crate) enum Problem {
     Contended,
     /// The request is valid, but the state of the finding does not allow it.
     Undecidable(String),
+    /// The request is not signed by Slack, or not recently.
+    Signature,
     /// The content type of the body is not JSON.
     MediaType,
     /// Several entries have this name.
@@ -79,6 +81,7 @@ impl Problem {
             Self::NoDecision(_) => new(404, "decision", "No decision in force"),
             Self::Contended => new(409, "contended", "Concurrent decisions"),
             Self::Undecidable(_) => new(409, "undecidable", "Decision not possible"),
+            Self::Signature => new(401, "signature", "Invalid signature"),
             Self::MediaType => new(415, "media-type", "Content type is not JSON"),
             Self::Ambiguous { .. } => new(409, "ambiguous", "Ambiguous name"),
             Self::Samples { .. } => new(409, "samples", "Too few tasks"),
@@ -113,6 +116,11 @@ impl Problem {
             Self::NoDecision(id) => format!("No decision about '{id}' is in force."),
             Self::Contended => {
                 "Others changed the decisions at the same time on every attempt. Try again.".into()
+            }
+            Self::Signature => {
+                "The signature is missing or wrong, or the request is not from the last five \
+                 minutes."
+                    .into()
             }
             Self::MediaType => "Send the header content-type: application/json.".into(),
             Self::Ambiguous { what, ids } => format!(

@@ -19,6 +19,7 @@ use tokio::sync::Mutex;
 use crate::extract::Moment;
 use crate::openapi::Document;
 use crate::problem::Problem;
+use crate::slack::SigningSecret;
 
 /// 10,000 steps, nodes and findings take about 60 MB.
 const MAX_REPORT_BYTES: u64 = 96 << 20;
@@ -37,6 +38,8 @@ pub(crate) type SetAside = BTreeSet<String>;
 pub(crate) struct Store {
     pub(crate) objects: Arc<dyn Objects>,
     pub(crate) document: Document,
+    /// The secret of actions in Slack; `None` if they are not accepted.
+    pub(crate) slack: Option<SigningSecret>,
     held: Mutex<Option<Held>>,
     prices: Mutex<Option<(Arc<Catalogue>, Instant)>>,
     /// The findings that decisions set aside, and when they were read.
@@ -53,10 +56,15 @@ pub(crate) struct Held {
 }
 
 impl Store {
-    pub(crate) fn new(objects: Arc<dyn Objects>, document: Document) -> Self {
+    pub(crate) fn new(
+        objects: Arc<dyn Objects>,
+        document: Document,
+        slack: Option<SigningSecret>,
+    ) -> Self {
         Self {
             objects,
             document,
+            slack,
             held: Mutex::new(None),
             prices: Mutex::new(None),
             decided: Mutex::new(None),

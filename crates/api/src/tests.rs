@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod parts;
+mod slack;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
