@@ -6,6 +6,7 @@ mod findings;
 mod init;
 pub(crate) mod names;
 mod sweep;
+mod top;
 mod tune;
 
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub(crate) use findings::{DecideArgs, FindingsArgs, FindingsCommand};
 pub(crate) use init::{InitArgs, SetupEngine, SetupExecutor};
 pub(crate) use names::NamesArgs;
 pub(crate) use sweep::SweepArgs;
+pub(crate) use top::{TopArgs, TopFormat};
 pub(crate) use tune::{Form, ImportArgs, ImportKind, ServeArgs, StepOrder, TuneArgs, TuneFormat};
 
 const EXIT_STATUS: &str = "\
@@ -69,6 +71,8 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// Serve the API of a deployment from a report, on this machine
     Serve(ServeArgs),
+    /// Show the running tasks of this machine, live, from its probe
+    Top(TopArgs),
     /// Check what a scan and the probe need, and show how to fix it
     Doctor(DoctorArgs),
     /// Check a policy file, or show the thresholds
