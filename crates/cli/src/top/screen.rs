@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ebb_report::terminal_style::Colour;
-use ebb_telemetry::safe_text::clip;
+use ebb_telemetry::safe_text::{clip, counted, wrap};
 use ebb_telemetry::step::{StepId, StepKind};
 use ebb_telemetry::units::{Bytes, HumanDuration};
 use ebb_telemetry::watch::WatchScope;
@@ -178,7 +178,10 @@ impl Screen {
         let Some(view) = &self.view else {
             return frame.render_widget(Paragraph::new("waiting for the probe"), frame.area());
         };
-        let head = Text::from(header(view).into_iter().map(Line::from).collect::<Vec<_>>());
+        let width = usize::from(frame.area().width);
+        let head = header(view).into_iter();
+        let head = head.flat_map(|line| wrap(&line, width)).map(Line::from);
+        let head = Text::from(head.collect::<Vec<_>>());
         let lines = u16::try_from(head.lines.len()).unwrap_or(u16::MAX);
         let parts = [
             Constraint::Length(lines),
@@ -360,15 +363,24 @@ fn header(view: &NodeView) -> Vec<String> {
         WatchScope::Own => "only yours",
     };
     let mut lines = vec![
-        format!("{}  {tasks} tasks ({scope})", view.node),
         format!(
-            "cores {} of {}  memory {} of {}  disk {}/s  net {}/s",
+            "{}, {} ({scope})",
+            view.node,
+            counted(
+                usize::try_from(tasks).unwrap_or(usize::MAX),
+                "task",
+                "tasks"
+            )
+        ),
+        format!(
+            "cores {} of {}, memory {} of {}, disk {}, net {}",
             cores(view.busy_cores),
             view.cores,
             amount(view.memory_used_bytes),
             amount(Some(view.memory_bytes)),
-            rate(view.disk_bytes_per_second),
-            rate(view.network_bytes_per_second),
+            unknown(view.disk_bytes_per_second, |bytes| rate(Some(bytes)) + "/s"),
+            unknown(view.network_bytes_per_second, |bytes| rate(Some(bytes))
+                + "/s"),
         ),
     ];
     if !view.gpus.is_empty() {
@@ -380,10 +392,10 @@ fn header(view: &NodeView) -> Vec<String> {
                 amount(gpu.memory_used_bytes)
             )
         });
-        lines.push(gpus.collect::<Vec<_>>().join("  "));
+        lines.push(gpus.collect::<Vec<_>>().join(", "));
     }
     if view.tasks_left_out > 0 {
-        lines.push(format!("{} tasks are not shown", view.tasks_left_out));
+        lines.push(format!("not shown: {}", view.tasks_left_out));
     }
     if view.sampled_because.is_some() {
         lines.push("eBPF does not run here: short processes are missing".to_owned());
