@@ -123,8 +123,23 @@ fn press(screen: &mut Screen, codes: &[KeyCode]) -> KeyResult {
 
 #[test]
 fn the_table_fits_80_columns_and_fewer() {
-    insta::assert_snapshot!(drawn(&mut screen(), 80, 9), @"");
-    insta::assert_snapshot!(drawn(&mut screen(), 34, 7), @"");
+    insta::assert_snapshot!(drawn(&mut screen(), 80, 9), @"
+    host7, 4 tasks (only yours)
+    cores 3.00 of 8, memory 4.0GiB of 16.0GiB, disk 1.0MiB/s, net -
+    not shown: 1
+    NAME           CORES MEM      STATE        DISK/s   NET/s    TIME       PEAK
+    align          1.50  100.0MiB running      1.4MiB   -        11 s       200.0MiB
+    sort           0.00  900.0MiB -            0B       -        11 s       1.8GiB
+    x�[2J          -     5.0MiB   -            -        -        11 s       10.0MiB
+
+    by cores  c m d n w sort  Enter task  / filter  ? help  q quit
+    ");
+    let narrow = drawn(&mut screen(), 34, 9);
+    assert!(
+        narrow.contains("NAME") && narrow.contains("CORES MEM"),
+        "{narrow}"
+    );
+    assert!(!narrow.contains("PEAK"), "{narrow}");
     for (width, height) in [(1, 1), (5, 2), (300, 100)] {
         drawn(&mut screen(), width, height);
     }
@@ -136,7 +151,14 @@ fn keys_select_open_filter_and_quit() {
     let mut screen = screen();
     press(&mut screen, &[Char('m'), Enter]);
     assert_eq!(screen.page, Page::Task);
-    insta::assert_snapshot!(drawn(&mut screen, 60, 14), @"");
+    let task = drawn(&mut screen, 80, 20);
+    for expect in [
+        "sort  (tree 2)",
+        "memory 900.0MiB now, 1.8GiB at most",
+        "bwa ",
+    ] {
+        assert!(task.contains(expect), "{task}");
+    }
     press(&mut screen, &[Esc, Down, Enter]);
     assert!(drawn(&mut screen, 60, 14).contains("align  (tree 1)"));
     press(&mut screen, &[Char('q'), Char('?')]);
