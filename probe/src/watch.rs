@@ -29,7 +29,7 @@ pub(crate) const MIN_SCAN_GAP: Duration = Duration::from_millis(950);
 /// Maximum bytes of a name.
 const MAX_NAME_BYTES: usize = 128;
 
-/// What the probe collected, for a snapshot.
+/// The collected data for a snapshot.
 #[derive(Debug)]
 pub struct WatchFacts {
     /// The time of the scan.
@@ -42,7 +42,7 @@ pub struct WatchFacts {
     pub sampled_because: Option<String>,
 }
 
-/// What the user with this id may see; `own` is the id of the probe's user.
+/// The tasks that the user with this id may see; `own` is the id of the probe's user.
 pub fn scope_of(user: u32, own: u32) -> WatchScope {
     match user == 0 || user == own {
         true => WatchScope::All,

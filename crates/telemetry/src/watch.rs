@@ -1,4 +1,4 @@
-//! What the probe shows to users of its machine: lines of JSON on its watch socket. Amounts are totals,
+//! The lines of JSON on the watch socket of the probe, for users of its machine. Amounts are totals,
 //! so that a reader derives rates from any two snapshots. Arguments, files and labels are not among them.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The connection to the probe. What comes from the socket is bounded and checked.
+//! The connection to the probe. Lines from the socket are bounded and checked.
 
 use std::io::ErrorKind;
 use std::path::Path;

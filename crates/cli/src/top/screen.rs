@@ -1,4 +1,4 @@
-//! What the terminal shows, and what keys do. Pure: a key changes the state, and the state is drawn.
+//! The screen of the terminal, and its keys. Pure: a key changes the state, and the state is drawn.
 
 use std::time::Duration;
 
