@@ -131,11 +131,12 @@ fn top(end: &str) -> Value {
     let probe = start(&sink, &socket);
     let task = Task::new(None);
     let mut load = task.start("timeout 40 sh -c 'while :; do :; done'; true");
+    check_once(&ebb, &socket, &task.id);
     let screen = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/watch_screen.py");
     let output = Command::new("python3")
         .arg(screen)
         .args([ebb.as_os_str(), socket.as_os_str()])
-        .args([&task.id[..8], end])
+        .args([&task.id, end])
         .stderr(Stdio::inherit())
         .output()
         .expect("python3 is installed");
@@ -145,10 +146,27 @@ fn top(end: &str) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
+fn check_once(ebb: &Path, socket: &Path, id: &str) {
+    let output = Command::new(ebb)
+        .args(["top", "--once", "--format", "json", "--socket"])
+        .arg(socket)
+        .output()
+        .expect("it is built");
+    let view: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let mut tasks = view["tasks"].as_array().expect("a list").iter();
+    let task = tasks.find(|task| task["name"] == id).expect("it runs");
+    // Other programs use the machine too.
+    let cores = task["cores"].as_f64().expect("known");
+    assert!((0.05..1.2).contains(&cores), "{task:#}");
+    assert!(view["busy_cores"].as_f64() > Some(0.05), "{view:#}");
+    let tools = task["tools"].as_array().expect("a list");
+    assert!(tools.iter().any(|tool| tool["name"] == "sh"), "{task:#}");
+}
+
 fn check_screen(end: &str) {
     let seen = top(end);
     let text = |name: &str| seen[name].as_str().unwrap_or_default();
-    for expect in ["CORES", "all users", "memory", "\u{1b}[?1049h"] {
+    for expect in ["CORES", "users)", "memory", "\u{1b}[?1049h"] {
         assert!(text("table").contains(expect), "{expect}: {seen:#}");
     }
     assert!(text("task").contains("TOOL"), "{seen:#}");

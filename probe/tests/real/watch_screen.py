@@ -15,7 +15,7 @@ import time
 
 program, socket, text, end = sys.argv[1:]
 main, terminal = pty.openpty()
-fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
 before = termios.tcgetattr(terminal)
 pid = os.fork()
 if pid == 0:
