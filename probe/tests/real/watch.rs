@@ -131,6 +131,8 @@ fn top(end: &str) -> Value {
     let probe = start(&sink, &socket);
     let task = Task::new(None);
     let mut load = task.start("timeout 40 sh -c 'while :; do :; done'; true");
+    // The first of the two snapshots must contain the task.
+    std::thread::sleep(2 * SECOND);
     check_once(&ebb, &socket, &task.id);
     let screen = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/watch_screen.py");
     let output = Command::new("python3")
