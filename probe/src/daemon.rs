@@ -91,12 +91,7 @@ pub async fn run(
         watch_requests,
         last_scan: None,
     };
-    tracing::info!(
-        node = %run.node,
-        interval_seconds = config.interval_seconds,
-        scan_seconds = period.as_secs_f64(),
-        "the probe is running"
-    );
+    log_start(&run, config, period);
     let send = async {
         push::run(&outbox, &changed, sink.as_ref(), || node::sent(&run.boot)).await;
         Ok(())
@@ -111,13 +106,21 @@ pub async fn run(
         done = async { tokio::try_join!(observer.run(scans, period, stop), send) } => done.map(|_| ()),
         () = watch_rules(&mut rules, first_rules, &newest_rules) => Ok(()),
         () = keep_alive(&manager) => Ok(()),
-        () = labels.serve(ask) => Ok(()),
-        () = watch.serve(ask_watch) => Ok(()),
+        _ = async { tokio::join!(labels.serve(ask), watch.serve(ask_watch)) } => Ok(()),
     };
     if done.is_ok() {
         last_run.stopped();
     }
     done
+}
+
+fn log_start(run: &ProbeRun, config: &Config, period: Duration) {
+    tracing::info!(
+        node = %run.node,
+        interval_seconds = config.interval_seconds,
+        scan_seconds = period.as_secs_f64(),
+        "the probe is running"
+    );
 }
 
 fn start_collector(
