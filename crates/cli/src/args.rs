@@ -10,6 +10,7 @@ pub(crate) mod lake;
 pub(crate) mod names;
 mod runs;
 mod sweep;
+mod top;
 mod tune;
 
 use std::path::PathBuf;
@@ -33,6 +34,7 @@ pub(crate) use lake::LakeArgs;
 pub(crate) use names::NamesArgs;
 pub(crate) use runs::RunsArgs;
 pub(crate) use sweep::SweepArgs;
+pub(crate) use top::{TopArgs, TopFormat};
 pub(crate) use tune::{Form, ImportArgs, ImportKind, ServeArgs, StepOrder, TuneArgs, TuneFormat};
 
 const EXIT_STATUS: &str = "\
@@ -83,6 +85,8 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// Serve the API of a deployment from a report, on this machine
     Serve(ServeArgs),
+    /// Show the running tasks of this machine, live, from its probe
+    Top(TopArgs),
     /// Check what a scan and the probe need, and show how to fix it
     Doctor(DoctorArgs),
     /// Check a policy file, or show the thresholds

@@ -43,6 +43,7 @@ mod serve;
 mod snakefile;
 mod sweep;
 mod text_file;
+mod top;
 mod tune;
 
 use std::process::ExitCode;
@@ -78,6 +79,7 @@ pub fn run() -> ExitCode {
         Command::Names(names) => names::run(names, &zone),
         Command::Init(init) => init::run(init),
         Command::Serve(serve) => serve::run(serve),
+        Command::Top(top) => top::run(top),
         Command::Doctor(doctor) => doctor::run(doctor),
         Command::Policy(policy) => policy::run(policy),
         Command::Catalog(catalog) => catalog::run(catalog),
