@@ -318,6 +318,7 @@ fn what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not() {
     assert!(seen >= 4 * SECOND, "{states:?}");
 }
 
+#[expect(clippy::too_many_lines, reason = "a flat list of all tests")]
 fn main() -> ExitCode {
     #[cfg_attr(not(feature = "aws"), expect(unused_mut, reason = "the cloud needs it"))]
     let mut tests = tests![
