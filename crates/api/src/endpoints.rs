@@ -37,6 +37,15 @@ pub(crate) struct Template {
     pub(crate) tail: &'static str,
 }
 
+impl Template {
+    /// `None` for a path without a parameter.
+    pub(crate) fn of(path: &'static str) -> Option<Self> {
+        let (head, rest) = path.split_once('{')?;
+        let (_, tail) = rest.split_once('}')?;
+        Some(Self { head, tail })
+    }
+}
+
 impl Endpoints {
     /// Adds a handler that changes nothing.
     #[must_use]
@@ -79,12 +88,8 @@ impl Endpoints {
 
     /// The paths with a parameter.
     pub(crate) fn templates(&self) -> Vec<Template> {
-        let parts = |path: &&'static str| {
-            let (head, rest) = path.split_once('{')?;
-            let (_, tail) = rest.split_once('}')?;
-            Some(Template { head, tail })
-        };
-        self.paths.keys().filter_map(parts).collect()
+        let paths = self.paths.keys();
+        paths.filter_map(|path| Template::of(path)).collect()
     }
 
     /// The router and the document.
@@ -93,16 +98,23 @@ impl Endpoints {
         let mut paths = Map::new();
         for (path, endpoint) in self.paths {
             let allowed = endpoint.allowed.join(", ");
-            let refuse = move || {
-                let problem = Problem::Method(allowed.clone());
-                async move { problem }
-            };
-            // GET would also answer HEAD, which the gateway does not route.
-            let methods = endpoint.methods.head(refuse.clone()).fallback(refuse);
-            router = router.route(path, methods);
+            router = router.route(path, with_only(endpoint.methods, allowed));
             paths.insert(path.to_owned(), endpoint.operations.into());
         }
         let router = router.fallback(async |uri: Uri| Problem::Path(uri.path().to_owned()));
         (router, document(paths, self.schemas))
     }
+}
+
+/// The same methods; every other method is refused with the allowed ones. GET would also answer
+/// HEAD, which the gateway does not route.
+pub(crate) fn with_only(
+    methods: MethodRouter<Arc<Store>>,
+    allowed: String,
+) -> MethodRouter<Arc<Store>> {
+    let refuse = move || {
+        let problem = Problem::Method(allowed.clone());
+        async move { problem }
+    };
+    methods.head(refuse.clone()).fallback(refuse)
 }
