@@ -53,7 +53,10 @@ pub(crate) async fn asset(Name(AssetName(name)): Name<AssetName>) -> Response {
     };
     let headers = [
         (CONTENT_TYPE, asset.content_type.to_owned()),
-        (CACHE_CONTROL, "public, max-age=31536000, immutable".to_owned()),
+        (
+            CACHE_CONTROL,
+            "public, max-age=31536000, immutable".to_owned(),
+        ),
         (ETAG, format!("\"{}\"", asset.name)),
     ];
     (headers, asset.content).into_response()

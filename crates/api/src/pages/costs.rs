@@ -66,10 +66,7 @@ struct ResourceRow {
 }
 
 /// The bill.
-pub(crate) async fn costs(
-    Query(part): Query<CostPart>,
-    view: View,
-) -> Result<Response, Problem> {
+pub(crate) async fn costs(Query(part): Query<CostPart>, view: View) -> Result<Response, Problem> {
     let report = &view.report;
     if csv_table::is_wanted(part.format.as_ref())? {
         return csv(&report.ledger);

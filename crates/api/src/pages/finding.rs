@@ -117,7 +117,11 @@ impl FindingPage {
         let greatest = report.findings.iter().map(Finding::saving_or_zero).max();
         let resource = &finding.resource;
         let is_node = |id: &String| report.nodes.iter().any(|node| node.id == *id);
-        let node = resource.node.iter().chain([&resource.id]).find(|id| is_node(id));
+        let node = resource
+            .node
+            .iter()
+            .chain([&resource.id])
+            .find(|id| is_node(id));
         let standing = report.history.life.get(&finding.id);
         let task = |step: &ebb_model::finding::StepLink| TaskLink {
             step: step.name.clone(),

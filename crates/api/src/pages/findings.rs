@@ -253,7 +253,13 @@ fn set_aside(view: &View) -> Vec<AsideRow> {
     let row = |finding: &Finding, decision| AsideRow {
         id: finding.id.clone(),
         kind: finding.kind.to_string(),
-        title: name(finding.resource.name.as_ref().unwrap_or(&finding.resource.id)),
+        title: name(
+            finding
+                .resource
+                .name
+                .as_ref()
+                .unwrap_or(&finding.resource.id),
+        ),
         decision,
     };
     let newer = view.report.findings.iter();

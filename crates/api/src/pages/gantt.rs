@@ -107,8 +107,16 @@ pub(crate) async fn timeline(
         None => (&[][..], 0),
     };
     let gantt = Gantt::of(tasks, (part.from, part.to), left_out);
-    let version = format!("{}-{:?}-{:?}", view.version.trim_matches('"'), part.from, part.to);
-    let version: String = version.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+    let version = format!(
+        "{}-{:?}-{:?}",
+        view.version.trim_matches('"'),
+        part.from,
+        part.to
+    );
+    let version: String = version
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric())
+        .collect();
     Ok(Answer::json(&gantt, &version)?.into_response())
 }
 
@@ -177,7 +185,8 @@ impl Gantt {
                 start: since(task.started_at),
                 end: ends,
                 // `as` saturates.
-                expected: expected.map(|typical| since(task.started_at).saturating_add(typical as u32)),
+                expected: expected
+                    .map(|typical| since(task.started_at).saturating_add(typical as u32)),
                 state: state.unwrap_or_default() as u8,
                 step,
                 lane: number(lane),

@@ -152,7 +152,11 @@ fn cost(price: UsdPerHour, hours: usize) -> String {
 /// Consecutive hours that were observed without activity, the longest first.
 fn idle_times(hours: &[Option<u8>], from: Timestamp, price: Option<UsdPerHour>) -> Vec<IdleTime> {
     let mut spans: Vec<(usize, usize)> = Vec::new();
-    for (at, _) in hours.iter().enumerate().filter(|(_, hour)| **hour == Some(0)) {
+    for (at, _) in hours
+        .iter()
+        .enumerate()
+        .filter(|(_, hour)| **hour == Some(0))
+    {
         match spans.last_mut() {
             Some((begin, length)) if *begin + *length == at => *length += 1,
             _ => spans.push((at, 1)),
@@ -205,8 +209,14 @@ mod tests {
         let hours = [Some(0), None, Some(0), Some(0), Some(7), Some(0)];
         let price = UsdPerHour::from_micros(500_000);
         let times = idle_times(&hours, from, Some(price));
-        let shown: Vec<_> = times.iter().map(|time| (time.hours, time.cost.as_deref())).collect();
-        assert_eq!(shown, [(2, Some("$1.00")), (1, Some("$0.50")), (1, Some("$0.50"))]);
+        let shown: Vec<_> = times
+            .iter()
+            .map(|time| (time.hours, time.cost.as_deref()))
+            .collect();
+        assert_eq!(
+            shown,
+            [(2, Some("$1.00")), (1, Some("$0.50")), (1, Some("$0.50"))]
+        );
         assert_eq!(times[0].from, (from + SignedDuration::from_hours(2)).into());
         assert_eq!(idle_times(&hours, from, None)[0].cost, None);
         assert!(idle_times(&[None, Some(3)], from, None).is_empty());

@@ -165,16 +165,22 @@ fn kinds(findings: &[Finding]) -> Vec<KindBar> {
         *all += 1;
         let Some(cost) = &finding.cost else { continue };
         *priced += 1;
-        let sum = if cost.basis.is_bound() { at_most } else { known };
+        let sum = if cost.basis.is_bound() {
+            at_most
+        } else {
+            known
+        };
         *sum = *sum + cost.in_totals().saving_a_month;
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|(kind, (_, _, known, at_most))| {
         (std::cmp::Reverse(*known + *at_most), *kind)
     });
-    let greatest = sums.first().map(|(_, (_, _, known, at_most))| *known + *at_most);
-    let bar = |(kind, (all, priced, known, at_most)): (FindingKind, (usize, usize, Usd, Usd))| {
-        KindBar {
+    let greatest = sums
+        .first()
+        .map(|(_, (_, _, known, at_most))| *known + *at_most);
+    let bar =
+        |(kind, (all, priced, known, at_most)): (FindingKind, (usize, usize, Usd, Usd))| KindBar {
             slug: kind.slug(),
             kind: kind.to_string(),
             findings: counted(all, "finding", "findings"),
@@ -183,8 +189,7 @@ fn kinds(findings: &[Finding]) -> Vec<KindBar> {
                 _ => money::sum(known, at_most),
             },
             bar: thousandths(known + at_most, greatest.unwrap_or_default()),
-        }
-    };
+        };
     sums.into_iter().map(bar).collect()
 }
 

@@ -69,7 +69,11 @@ fn work(task: &TaskDetail) -> Work<'_> {
 
 impl RunLog {
     /// The page `number` of the account of these tasks.
-    pub(crate) fn of(list: &TaskList, part: LogPart, (number, link): (Option<usize>, &Link)) -> Self {
+    pub(crate) fn of(
+        list: &TaskList,
+        part: LogPart,
+        (number, link): (Option<usize>, &Link),
+    ) -> Self {
         let mut events: Vec<Event<'_>> = list.tasks.iter().flat_map(of_task).collect();
         if part == LogPart::Problems {
             events.retain(|event| !event.is_start && event.is_problem());
@@ -188,7 +192,9 @@ mod tests {
     fn lines(list: &TaskList, part: LogPart) -> Vec<String> {
         let log = RunLog::of(list, part, (None, &Link::new("/runs/r")));
         let lines = log.lines.iter();
-        lines.map(|line| format!("{} {}", line.at, line.text)).collect()
+        lines
+            .map(|line| format!("{} {}", line.at, line.text))
+            .collect()
     }
 
     #[test]

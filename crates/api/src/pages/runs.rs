@@ -89,10 +89,7 @@ pub(crate) fn contains(run: &RunSeen, text: &str) -> bool {
 }
 
 /// The list of runs.
-pub(crate) async fn runs(
-    Query(filter): Query<RunFilter>,
-    view: View,
-) -> Result<Response, Problem> {
+pub(crate) async fn runs(Query(filter): Query<RunFilter>, view: View) -> Result<Response, Problem> {
     let runs = &view.report.runs;
     let is_wanted = |run: &&RunSeen| {
         passes(given(filter.pipeline.as_ref()), run.pipeline.as_deref())
@@ -109,9 +106,7 @@ pub(crate) async fn runs(
     let pipelines = runs.runs.iter().filter_map(|run| run.pipeline.as_deref());
     let content = RunList {
         headline,
-        assigned: runs
-            .joined_ppm()
-            .map(|ppm| format!("{} %", ppm / 10_000)),
+        assigned: runs.joined_ppm().map(|ppm| format!("{} %", ppm / 10_000)),
         rows: rows.into_iter().map(RunRow::from).collect(),
         pager,
         pipelines: choices(pipelines, given(filter.pipeline.as_ref())),

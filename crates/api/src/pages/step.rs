@@ -9,8 +9,8 @@ use ebb_report::step_advice;
 use ebb_telemetry::safe_text::one_line;
 use ebb_telemetry::step::StepKind;
 use ebb_telemetry::units::HumanDuration;
-use ebb_workflows::export::{Form, TextOptions};
 use ebb_workflows::export::request::RetryPolicy;
+use ebb_workflows::export::{Form, TextOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -143,7 +143,11 @@ impl AdvicePage {
         let reasons = Reasons::of(step);
         let by_id = view.findings_by_id();
         let finding = step.finding.as_deref().and_then(|id| by_id.get(id));
-        let offers = step.offers.now.iter().map(|offer| OfferRow::of(offer, true));
+        let offers = step
+            .offers
+            .now
+            .iter()
+            .map(|offer| OfferRow::of(offer, true));
         let others = step.offers.best.iter().chain(&step.offers.spot);
         let others = others.map(|offer| OfferRow::of(offer, false));
         Self {
@@ -151,7 +155,11 @@ impl AdvicePage {
             last_seen: step.last_seen.into(),
             samples: step.samples,
             bars: bars(step),
-            reasons: reasons.reason_codes.iter().map(|code| code.words()).collect(),
+            reasons: reasons
+                .reason_codes
+                .iter()
+                .map(|code| code.words())
+                .collect(),
             confidence: reasons.confidence.to_string(),
             evidence: reasons.evidence.iter().map(|line| one_line(line)).collect(),
             assumed: reasons.assumed.iter().map(|line| one_line(line)).collect(),

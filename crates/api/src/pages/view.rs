@@ -1,7 +1,7 @@
 //! Renders pages: the frame that all pages share, and their templates.
 
-use std::collections::HashMap;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
@@ -38,7 +38,8 @@ impl FromRequestParts<Arc<Store>> for View {
 
     async fn from_request_parts(parts: &mut Parts, store: &Arc<Store>) -> Result<Self, Response> {
         let newest = Newest::from_request_parts(parts, store).await?;
-        let SetAsideFindings(set_aside) = SetAsideFindings::from_request_parts(parts, store).await?;
+        let SetAsideFindings(set_aside) =
+            SetAsideFindings::from_request_parts(parts, store).await?;
         Ok(Self {
             version: with_decisions(&newest.version, &set_aside),
             report: newest.report,
@@ -88,7 +89,9 @@ impl View {
     /// These findings by id.
     pub(crate) fn findings_by_id(&self) -> HashMap<&str, &Finding> {
         let findings = self.findings();
-        findings.map(|finding| (finding.id.as_str(), finding)).collect()
+        findings
+            .map(|finding| (finding.id.as_str(), finding))
+            .collect()
     }
 
     /// The totals of the findings that no decision sets aside.
@@ -199,4 +202,3 @@ fn fill(template: &str, frame: &impl Serialize) -> String {
 pub(crate) fn segment(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
-
