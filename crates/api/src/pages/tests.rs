@@ -110,8 +110,8 @@ pub(crate) fn many_tasks(n: usize) -> Vec<TaskDetail> {
         );
         let after = SignedDuration::from_secs(i64::try_from(n / 2).expect("small"));
         task.id = format!("i-0aaa/0b00b007/{n}");
-        task.started_at = task.started_at + after;
-        task.observed_at = task.observed_at + after;
+        task.started_at += after;
+        task.observed_at += after;
         task
     });
     tasks.collect()
