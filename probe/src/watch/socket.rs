@@ -237,9 +237,8 @@ mod tests {
             BufReader::new(late).read_line(&mut said).expect("a line");
             assert!(said.contains("at most 8 clients"), "{said}");
             open[0].write_all(b"{}\n").expect("connected");
-            until(|| socket.clients().connected == most - 1).await;
-            assert_eq!(socket.clients().dropped, 1);
-            // The others do not read.
+            until(|| socket.clients().dropped >= 1).await;
+            // The others do not read. On a busy machine, some of them are dropped before.
             until(|| socket.clients().connected == 0).await;
             assert_eq!(socket.clients().dropped, most);
         };
