@@ -112,6 +112,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ebb-ingest",
             "ebb-lake",
             "ebb-cloud",
+            "ebb-model",
             "ebb-telemetry",
         ],
     ),

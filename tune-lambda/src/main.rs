@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use ebb_api::gateway;
 use ebb_api::gateway::{Event, Reply};
 use ebb_api::service::Service;
-use ebb_api::slack::SigningSecret;
+use ebb_api::slack_signature::SigningSecret;
 use ebb_cloud::aws::{AwsConfig, AwsObjects};
 use jiff::Timestamp;
 use lambda_runtime::{Error, LambdaEvent, service_fn};

@@ -16,7 +16,8 @@ pub mod prices;
 pub mod problem;
 pub mod runs;
 pub mod service;
-pub mod slack;
+mod slack;
+pub mod slack_signature;
 pub mod steps;
 pub mod store;
 #[cfg(test)]

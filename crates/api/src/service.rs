@@ -16,7 +16,7 @@ use tower::ServiceExt;
 use crate::endpoints::{Endpoints, Template};
 use crate::extract::Moment;
 use crate::openapi::{Document, Operation, openapi};
-use crate::slack::SigningSecret;
+use crate::slack_signature::SigningSecret;
 use crate::store::Store;
 use crate::{decisions, findings, groups, nodes, prices, runs, slack, steps, whole_report};
 

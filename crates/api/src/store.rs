@@ -19,7 +19,7 @@ use tokio::sync::Mutex;
 use crate::extract::Moment;
 use crate::openapi::Document;
 use crate::problem::Problem;
-use crate::slack::SigningSecret;
+use crate::slack_signature::SigningSecret;
 
 /// 10,000 steps, nodes and findings take about 60 MB.
 const MAX_REPORT_BYTES: u64 = 96 << 20;

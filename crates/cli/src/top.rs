@@ -17,7 +17,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use self::connection::Connection;
+use self::connection::ProbeConnection;
 use self::screen::{KeyResult, Screen};
 use crate::args::{TopArgs, TopFormat};
 use crate::output::{self, Outcome};
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<Outcome> {
         );
     }
     runtime()?.block_on(async {
-        let mut connection = Connection::open(&args.socket).await?;
+        let mut connection = ProbeConnection::open(&args.socket).await?;
         // Before the screen changes, so that a refusal is a plain error.
         let first = next(&mut connection).await?;
         match args.once {
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-async fn next(connection: &mut Connection) -> Result<WatchSnapshot> {
+async fn next(connection: &mut ProbeConnection) -> Result<WatchSnapshot> {
     let next = tokio::time::timeout(TIMEOUT, connection.next()).await;
     next.context("timed out waiting for the probe\nsee its log: journalctl -u ebb-probe")?
 }
@@ -61,7 +61,11 @@ fn is_due(before: &WatchSnapshot, now: &WatchSnapshot, interval: Duration) -> bo
     passed.is_none_or(|passed| passed + TOLERANCE >= interval)
 }
 
-async fn once(args: &TopArgs, connection: &mut Connection, first: WatchSnapshot) -> Result<()> {
+async fn once(
+    args: &TopArgs,
+    connection: &mut ProbeConnection,
+    first: WatchSnapshot,
+) -> Result<()> {
     let interval = Duration::from_secs(args.interval);
     let mut now = next(connection).await?;
     while !is_due(&first, &now, interval) {
@@ -100,7 +104,7 @@ impl EndSignals {
     }
 }
 
-async fn live(args: &TopArgs, connection: Connection, first: WatchSnapshot) -> Result<()> {
+async fn live(args: &TopArgs, connection: ProbeConnection, first: WatchSnapshot) -> Result<()> {
     let signals = EndSignals::install()?;
     // Its panic hook restores the terminal too.
     let mut terminal = ratatui::try_init().context("failed to open a screen")?;
@@ -126,7 +130,7 @@ fn events() -> mpsc::Receiver<std::io::Result<Event>> {
 
 async fn show(
     args: &TopArgs,
-    mut connection: Connection,
+    mut connection: ProbeConnection,
     first: WatchSnapshot,
     mut signals: EndSignals,
     terminal: &mut DefaultTerminal,

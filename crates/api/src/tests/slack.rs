@@ -8,7 +8,7 @@ use sha2::Sha256;
 
 use super::parts::post;
 use super::*;
-use crate::slack::SigningSecret;
+use crate::slack_signature::SigningSecret;
 
 const SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
 

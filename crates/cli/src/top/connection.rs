@@ -9,12 +9,12 @@ use serde::Deserialize;
 use tokio::net::UnixStream;
 
 /// Snapshots from a probe.
-pub(crate) struct Connection {
+pub(crate) struct ProbeConnection {
     stream: UnixStream,
     bytes: Vec<u8>,
 }
 
-impl Connection {
+impl ProbeConnection {
     pub(crate) async fn open(path: &Path) -> Result<Self> {
         let failed = |error: std::io::Error| {
             let remedy = match error.kind() {
