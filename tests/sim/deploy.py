@@ -36,6 +36,7 @@ _ROUTES = (
     "POST /v1/findings/{finding}/dismiss",
     "POST /v1/findings/{finding}/reopen",
     "POST /v1/findings/{finding}/snooze",
+    "POST /v1/slack/actions",
 )
 
 
