@@ -1,6 +1,7 @@
 # The recommendation API: its routes and one function. There are no other routes. Every route
 # requires a signature or a token unless the variable is NONE. The function trusts the gateway,
-# which decides about write access.
+# which decides about write access. Only the actions of Slack pass without a token, because the
+# function checks the signature of Slack.
 
 locals {
   routes = [
@@ -15,6 +16,7 @@ locals {
     "GET /v1/pipelines/{pipeline}/recommendation",
     "GET /v1/prices",
     "GET /v1/recommendations",
+    "GET /v1/report",
     "GET /v1/runs",
     "GET /v1/steps",
     "GET /v1/steps/{step}/recommendation",
@@ -57,6 +59,15 @@ resource "aws_apigatewayv2_route" "tune" {
 
   # Every route that is not a GET changes decisions.
   authorization_scopes = !local.is_jwt ? null : startswith(each.value, "GET ") ? local.read_scopes : var.api_jwt_write_scopes
+}
+
+resource "aws_apigatewayv2_route" "slack_actions" {
+  count = local.has_slack_actions ? 1 : 0
+
+  api_id             = aws_apigatewayv2_api.tune.id
+  route_key          = "POST /v1/slack/actions"
+  authorization_type = "NONE"
+  target             = "integrations/${aws_apigatewayv2_integration.tune.id}"
 }
 
 resource "aws_apigatewayv2_authorizer" "tune" {

@@ -191,6 +191,16 @@ data "aws_iam_policy_document" "sweeper" {
   }
 
   dynamic "statement" {
+    for_each = local.has_webhooks ? [true] : []
+
+    content {
+      sid       = "ReadWebhooks"
+      actions   = ["secretsmanager:GetSecretValue"]
+      resources = ["${local.secret_arn_prefix}/webhooks-??????"]
+    }
+  }
+
+  dynamic "statement" {
     for_each = var.email_from == null ? [] : [var.email_from]
 
     content {

@@ -40,9 +40,11 @@ resource "aws_lambda_function" "sweeper" {
         EBB_ACCOUNT_EXTERNAL_ID   = var.member_external_id == null ? "" : var.member_external_id
         EBB_SHARD                 = tostring(count.index)
         EBB_SHARDS                = tostring(var.shards)
+        EBB_PAGES_URL             = var.pages_url == null ? aws_apigatewayv2_api.tune.api_endpoint : var.pages_url
       },
       { for secret in aws_secretsmanager_secret.slack_webhook : "EBB_SLACK_WEBHOOK_SECRET_ARN" => secret.arn },
       { for secret in aws_secretsmanager_secret.events_webhook : "EBB_EVENTS_SECRET_ARN" => secret.arn },
+      { for secret in aws_secretsmanager_secret.webhooks : "EBB_WEBHOOKS_SECRET_ARN" => secret.arn },
       var.email_from == null ? {} : {
         EBB_EMAIL_FROM = var.email_from
         EBB_EMAIL_TO   = join(",", var.email_to)
@@ -69,6 +71,11 @@ resource "aws_lambda_function" "sweeper" {
     precondition {
       condition     = nonsensitive(var.slack_bot_token == null) == (var.slack_channel_id == null)
       error_message = "slack_bot_token and slack_channel_id belong together: set both, or neither."
+    }
+
+    precondition {
+      condition     = !local.has_slack_actions || nonsensitive(var.slack_bot_token != null)
+      error_message = "slack_signing_secret needs slack_bot_token: only an app has buttons."
     }
 
     precondition {
@@ -115,9 +122,31 @@ resource "aws_secretsmanager_secret_version" "events_webhook" {
   secret_string = jsonencode({ url = var.events_webhook_url, key = var.events_webhook_key })
 }
 
+resource "aws_secretsmanager_secret" "webhooks" {
+  count = local.has_webhooks ? 1 : 0
+
+  name        = "${var.name}/webhooks"
+  description = "URLs and tokens of the webhooks of the policy."
+  tags        = local.tags
+
+  # As above.
+  recovery_window_in_days = 0
+}
+
+resource "aws_secretsmanager_secret_version" "webhooks" {
+  count = local.has_webhooks ? 1 : 0
+
+  secret_id = aws_secretsmanager_secret.webhooks[0].id
+  secret_string = jsonencode({
+    for name, hook in var.webhooks : name => { for key, value in hook : key => value if value != null }
+  })
+}
+
 locals {
-  has_events = nonsensitive(var.events_webhook_url != null)
-  has_slack  = nonsensitive(var.slack_webhook_url != null || var.slack_bot_token != null)
+  has_events        = nonsensitive(var.events_webhook_url != null)
+  has_slack         = nonsensitive(var.slack_webhook_url != null || var.slack_bot_token != null)
+  has_slack_actions = nonsensitive(var.slack_signing_secret != null)
+  has_webhooks      = nonsensitive(length(var.webhooks) > 0)
 
   # A single webhook is stored as a plain URL, as in earlier versions.
   slack_secret = nonsensitive(var.slack_bot_token == null && length(var.slack_channels) == 0) ? var.slack_webhook_url : jsonencode({
@@ -126,6 +155,7 @@ locals {
       bot_token = var.slack_bot_token
       channel   = var.slack_channel_id
       channels  = var.slack_channels
+      buttons   = local.has_slack_actions ? true : null
     } : name => value if value != null
   })
 }

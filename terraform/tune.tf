@@ -20,7 +20,11 @@ resource "aws_lambda_function" "tune" {
   tags             = local.tags
 
   environment {
-    variables = merge({ EBB_BUCKET = aws_s3_bucket.ebb.id }, var.extra_environment)
+    variables = merge(
+      { EBB_BUCKET = aws_s3_bucket.ebb.id },
+      local.has_slack_actions ? { EBB_SLACK_SIGNING_SECRET = var.slack_signing_secret } : {},
+      var.extra_environment,
+    )
   }
 
   depends_on = [aws_cloudwatch_log_group.tune, aws_iam_role_policy.tune]

@@ -414,6 +414,45 @@ variable "slack_channel_id" {
   default     = null
 }
 
+variable "slack_signing_secret" {
+  description = "Signing secret of the Slack app of slack_bot_token. With it, findings in Slack have buttons, and the API accepts their signed actions at POST /v1/slack/actions. Null for none."
+  type        = string
+  default     = null
+  sensitive   = true
+
+  validation {
+    condition     = var.slack_signing_secret == null || can(regex("^[A-Za-z0-9]{16,128}$", var.slack_signing_secret))
+    error_message = "slack_signing_secret must be 16 to 128 letters and digits, as the page of the app shows it."
+  }
+}
+
+variable "webhooks" {
+  description = "URL of each webhook of the policy, by its name, with the header `Authorization` and the key that its template needs. Stored in Secrets Manager."
+  type = map(object({
+    url           = string
+    authorization = optional(string)
+    key           = optional(string)
+  }))
+  default   = {}
+  sensitive = true
+
+  validation {
+    condition     = alltrue([for hook in values(var.webhooks) : can(regex("^https?://", hook.url))])
+    error_message = "webhooks must have a URL each."
+  }
+}
+
+variable "pages_url" {
+  description = "Public address of the pages, for links in notifications. Null for the address of the API, empty for no links."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.pages_url == null || can(regex("^(https?://[A-Za-z0-9.:/_~%\\[\\]-]+)?$", var.pages_url))
+    error_message = "pages_url must be an http or https URL without user name, query and fragment, or empty."
+  }
+}
+
 variable "events_webhook_url" {
   description = "URL that receives each change of a finding as a signed CloudEvent; requires events_webhook_key. Null for none."
   type        = string

@@ -8,11 +8,13 @@ use ebb_model::decision::Decisions;
 use ebb_model::finding_history::Lives;
 use ebb_model::inventory::Inventory;
 use ebb_model::inventory::instance::{Instance, InstanceState, Market};
+use ebb_model::pages_url::PagesUrl;
 use ebb_model::policy::Policy;
 use ebb_model::report::Report;
 use ebb_notify::cloud_event::{event, events};
 use ebb_notify::diff::{Changes, since};
 use ebb_notify::email_digest::email;
+use ebb_notify::message_form::{Buttons, MessageForm};
 use ebb_notify::slack_digest::slack;
 use ebb_notify::welcome::Hello;
 use ebb_report::csv::csv;
@@ -115,13 +117,20 @@ pub fn render_all(report: &Report, before: &Before) {
 }
 
 fn check_messages(report: &Report, changes: &Changes) {
-    let mail = email(report, changes);
+    let pages: PagesUrl = "https://ebb.example".parse().expect("a valid address");
+    let links = Some(&pages);
+    let form = MessageForm {
+        links,
+        buttons: Buttons::Shown,
+        elsewhere: 0,
+    };
+    let mail = email(report, changes, links);
     check_plain(&mail.text);
     check_markup(&mail.html);
     assert!(!mail.subject.contains(['\r', '\n']), "{:?}", mail.subject);
-    check_value(&slack(report, changes));
-    check_plain(&event(report, changes, "fuzz"));
-    for event in events(report, changes, &BTreeMap::new()) {
+    check_value(&slack(report, changes, &form));
+    check_plain(&event(report, changes, "fuzz", links));
+    for event in events(report, changes, &BTreeMap::new(), links) {
         check_plain(&event.id);
         check_plain(&event.body);
     }

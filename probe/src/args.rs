@@ -41,6 +41,9 @@ pub enum Command {
         /// Write to a folder or object store, without a cloud and configuration
         #[arg(long, value_name = "DIR|URL")]
         sink: Option<String>,
+        /// Show running tasks to `ebb top` at this socket
+        #[arg(long, value_name = "PATH")]
+        watch_socket: Option<PathBuf>,
         /// Use intervals of this length, instead of the configured one
         #[arg(long, value_name = "SECONDS")]
         interval: Option<u64>,

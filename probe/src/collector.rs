@@ -5,9 +5,12 @@ mod cpu_idle;
 mod source;
 
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use ebb_telemetry::step::StepUsage;
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::watch::WatchTotals;
 use thiserror::Error;
 
 use self::cpu_idle::{CpuIdleTracker, CpuUse};
@@ -28,6 +31,7 @@ use crate::memory;
 use crate::network::NetworkCounter;
 use crate::node;
 use crate::pressure::PressureSampler;
+use crate::watch::{WatchFacts, read_totals};
 
 /// Why collection did not start.
 #[derive(Debug, Error)]
@@ -313,17 +317,44 @@ impl Collector {
         self.aggregator.take_all_ended()
     }
 
+    /// Lists open sockets, so that traffic of tasks is current. A failure keeps the last counts.
+    pub fn list_sockets(&mut self) {
+        match self.source.sockets() {
+            Ok(Some(open)) => self.aggregator.sockets(&open),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "failed to list open sockets"),
+        }
+    }
+
+    /// The running tasks of users for which `is_shown` is true, at the scan at `at`, and totals of
+    /// the node.
+    pub fn watch(&self, at: BootClock, is_shown: impl Fn(Option<u32>) -> bool) -> WatchFacts {
+        let network = self.network.totals();
+        let gpus = self.gpus.as_ref().map(Gpus::newest).unwrap_or_default();
+        WatchFacts {
+            at,
+            running: self.aggregator.running_of(at, is_shown),
+            totals: WatchTotals {
+                memory_used_bytes: self.pressure.memory_used(),
+                network_received_bytes: network.map(|[received, _]| received),
+                network_sent_bytes: network.map(|[_, sent]| sent),
+                gpus: gpus.to_vec(),
+                ..read_totals(Path::new("/"))
+            },
+            sampled_because: match &self.source {
+                Source::Procfs { because, .. } => Some(because.clone()),
+                Source::Kernel(_) => None,
+            },
+        }
+    }
+
     /// Closes the interval after a scan. Returns the interval and the number of events lost since
     /// the start. Open sockets are listed only now: a list takes as long as a scan, and traffic is
     /// reported once in an interval.
     ///
     /// If a counter cannot be read, it keeps its last value, so that the interval always ends.
     pub fn close(&mut self) -> (Interval, u64) {
-        match self.source.sockets() {
-            Ok(Some(open)) => self.aggregator.sockets(&open),
-            Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "failed to list open sockets"),
-        }
+        self.list_sockets();
         match self.source.events_lost() {
             Ok(lost) => self.lost = lost,
             Err(error) => tracing::warn!(%error, "failed to count lost events"),

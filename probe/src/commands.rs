@@ -68,6 +68,7 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run {
             config,
             sink,
+            watch_socket,
             interval,
         } => {
             let mut config = match &sink {
@@ -77,6 +78,7 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
             if let Some(seconds) = interval {
                 config = config.with_interval(seconds)?;
             }
+            config.watch_socket = watch_socket.or(config.watch_socket);
             let connected = connect::connect(&config, Fallback::KnownSender).await?;
             // Signals are handled only from here on, because earlier there is no data to lose.
             let stop = stop_signal()?;

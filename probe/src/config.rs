@@ -5,6 +5,7 @@
 mod tests;
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,16 @@ pub const DEFAULT_PATH: &str = "/etc/ebb/probe.toml";
 
 /// The prefix of the environment variables; the key follows in capitals.
 const VARIABLE: &str = "EBB_PROBE_";
+
+/// The variable with the folders of `RuntimeDirectory=`, separated by colons.
+///
+/// Source: `systemd.exec(5)`.
+const RUNTIME_FOLDER: &str = "RUNTIME_DIRECTORY";
+
+fn usual_watch_socket(folders: Option<&OsStr>) -> Option<PathBuf> {
+    let first = folders?.to_str()?.split(':').next()?;
+    (!first.is_empty()).then(|| Path::new(first).join("watch.sock"))
+}
 
 /// Why a configuration was refused.
 #[derive(Debug, Error)]
@@ -107,6 +118,9 @@ pub struct Config {
     /// The socket to which schedulers send labels for tasks, such as `/run/ebb/label.sock`; none by
     /// default.
     pub label_socket: Option<PathBuf>,
+    /// The socket at which `ebb top` reads running tasks. By default `watch.sock` in the folder that
+    /// systemd creates for the unit; none without such a folder, and none if it is empty.
+    pub watch_socket: Option<PathBuf>,
     /// The socket of Docker, such as `/run/docker.sock`, to read names, images and some labels of
     /// containers; none by default.
     pub docker_socket: Option<PathBuf>,
@@ -133,6 +147,7 @@ impl Default for Config {
             steps_seconds: 900,
             rules: None,
             label_socket: None,
+            watch_socket: None,
             docker_socket: None,
             task_headers: false,
             export_args: false,
@@ -179,7 +194,11 @@ impl Config {
                 source,
             })?,
         };
-        Self::parse(&text, path, variables)
+        let mut config = Self::parse(&text, path, variables)?;
+        let folder = env::var_os(RUNTIME_FOLDER);
+        config.watch_socket =
+            (config.watch_socket).or_else(|| usual_watch_socket(folder.as_deref()));
+        Ok(config)
     }
 
     fn parse(

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use ebb_telemetry::step::StepBatch;
+use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::Bytes;
 use tokio::sync::{Notify, mpsc};
 
@@ -35,6 +36,7 @@ use crate::probe_run::ProbeRun;
 use crate::push::{self, Outbox, Urgency};
 use crate::spool::Spool;
 use crate::systemd::Manager;
+use crate::watch::{self, WatchRequest, WatchSocket};
 
 /// Maximum number of label requests in the queue; the socket has fewer connections.
 const MAX_REQUESTS: usize = 32;
@@ -66,7 +68,9 @@ pub async fn run(
     let mut rules = RulesKeeper::new(rules, Some(&folders.state));
     let first_rules = rules.first().await;
     let labels = label::LabelSocket::open(config.label_socket.as_deref());
+    let watch = WatchSocket::open(config.watch_socket.as_deref());
     let (ask, label_requests) = mpsc::channel(MAX_REQUESTS);
+    let (ask_watch, watch_requests) = mpsc::channel(1);
     let newest_rules = RefCell::new(None);
     let (scans, period) = config.scans();
     let mut observer = Observer {
@@ -83,13 +87,11 @@ pub async fn run(
         label_requests,
         waiting_requests: Vec::new(),
         requests_since_scan: 0,
+        watch: &watch,
+        watch_requests,
+        last_scan: None,
     };
-    tracing::info!(
-        node = %run.node,
-        interval_seconds = config.interval_seconds,
-        scan_seconds = period.as_secs_f64(),
-        "the probe is running"
-    );
+    log_start(&run, config, period);
     let send = async {
         push::run(&outbox, &changed, sink.as_ref(), || node::sent(&run.boot)).await;
         Ok(())
@@ -104,12 +106,21 @@ pub async fn run(
         done = async { tokio::try_join!(observer.run(scans, period, stop), send) } => done.map(|_| ()),
         () = watch_rules(&mut rules, first_rules, &newest_rules) => Ok(()),
         () = keep_alive(&manager) => Ok(()),
-        () = labels.serve(ask) => Ok(()),
+        _ = async { tokio::join!(labels.serve(ask), watch.serve(ask_watch)) } => Ok(()),
     };
     if done.is_ok() {
         last_run.stopped();
     }
     done
+}
+
+fn log_start(run: &ProbeRun, config: &Config, period: Duration) {
+    tracing::info!(
+        node = %run.node,
+        interval_seconds = config.interval_seconds,
+        scan_seconds = period.as_secs_f64(),
+        "the probe is running"
+    );
 }
 
 fn start_collector(
@@ -259,6 +270,9 @@ struct Observer<'a> {
     waiting_requests: Vec<(label::Request, u8)>,
     /// Requests handled since the last scan.
     requests_since_scan: u32,
+    watch: &'a WatchSocket,
+    watch_requests: mpsc::Receiver<WatchRequest>,
+    last_scan: Option<BootClock>,
 }
 
 /// The event that ends a wait for the next scan.
@@ -266,6 +280,7 @@ enum WakeReason {
     Stopped,
     Ticked(io::Result<()>),
     LabelRequest(label::Request),
+    WatchRequest(WatchRequest),
 }
 
 impl Observer<'_> {
@@ -285,12 +300,14 @@ impl Observer<'_> {
                             () = &mut stop => WakeReason::Stopped,
                             ticked = ticks.next() => WakeReason::Ticked(ticked),
                             Some(request) = self.label_requests.recv() => WakeReason::LabelRequest(request),
+                            Some(request) = self.watch_requests.recv() => WakeReason::WatchRequest(request),
                         }
                     };
                     match self.collector.drain_until(woken).await? {
                         WakeReason::Stopped => break 'watching,
                         WakeReason::Ticked(ticked) => break ticked?,
                         WakeReason::LabelRequest(request) => self.label(request, 0),
+                        WakeReason::WatchRequest(request) => self.show(request),
                     }
                 }
                 // An interval ends with a scan that is never skipped.
@@ -327,6 +344,7 @@ impl Observer<'_> {
             self.label(request, scans);
         }
         let now = node::clock();
+        self.last_scan = Some(now);
         let took = match unless_idle && self.waiting_requests.is_empty() {
             true => self.collector.scan_unless_idle(),
             false => self.collector.scan(),
@@ -344,6 +362,27 @@ impl Observer<'_> {
             self.keep_batch(&batch);
         }
         self.waiting_steps.keep(&self.report);
+    }
+
+    /// Answers a client of the watch socket, after a scan unless there was one just before.
+    fn show(&mut self, request: WatchRequest) {
+        let age = |last: BootClock| node::clock().since(last);
+        let is_new = (self.last_scan.and_then(age)).is_some_and(|age| age < watch::MIN_SCAN_GAP);
+        if !is_new {
+            self.scan(false);
+            self.collector.list_sockets();
+        }
+        let user = request.user;
+        let scope = watch::scope_of(user, rustix::process::geteuid().as_raw());
+        let at = self.last_scan.unwrap_or_else(node::clock);
+        let facts = (self.collector).watch(at, |of_task| watch::may_see(scope, user, of_task));
+        let hardware = self.sampler.hardware();
+        let node = self.report.node().clone();
+        let snapshot = watch::snapshot(node, scope, hardware, self.watch.clients(), facts);
+        match watch::line(snapshot) {
+            Ok(line) => request.answer(line),
+            Err(error) => tracing::warn!(%error, "failed to write a snapshot for `ebb top`"),
+        }
     }
 
     /// Answers a request, or keeps it until a scan finds the process.

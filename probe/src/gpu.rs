@@ -13,6 +13,7 @@ use ebb_telemetry::heartbeat::GpuUse;
 use ebb_telemetry::safe_text;
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::Share;
+use ebb_telemetry::watch::WatchGpu;
 use ebb_wire::MAX_GPUS;
 
 use self::amd::Amd;
@@ -50,6 +51,7 @@ pub struct Gpus {
     answers: u64,
     last_answer: Option<BootClock>,
     sums: BTreeMap<u32, GpuTotals>,
+    newest: Vec<WatchGpu>,
 }
 
 #[derive(Debug)]
@@ -89,6 +91,7 @@ impl Gpus {
             answers: 0,
             last_answer: None,
             sums: BTreeMap::new(),
+            newest: Vec::new(),
         }
     }
 
@@ -101,9 +104,15 @@ impl Gpus {
             GpuSource::Amd(amd) => Some(amd.sample(at)),
         }?;
         self.answers += 1;
+        self.newest = sample.devices.iter().take(MAX_GPUS).map(watched).collect();
         let since = self.last_answer.replace(at).and_then(|last| at.since(last));
         sample.devices.iter().for_each(|device| self.add(device));
         Some((sample, since.unwrap_or_default()))
+    }
+
+    /// The devices at the last result.
+    pub fn newest(&self) -> &[WatchGpu] {
+        &self.newest
     }
 
     /// The values since the last call.
@@ -147,6 +156,16 @@ impl Gpus {
             sum.busy_ppm += u64::from(busy.ppm());
             sum.samples += 1;
         }
+    }
+}
+
+fn watched(device: &GpuDevice) -> WatchGpu {
+    WatchGpu {
+        number: device.number,
+        model: safe_text::clean(&device.model, MAX_MODEL_BYTES).into_owned(),
+        busy_ppm: device.busy,
+        memory_used_bytes: device.memory_held,
+        memory_bytes: device.memory,
     }
 }
 

@@ -31,6 +31,17 @@ impl NetworkCounter {
         self.last.iter().flatten().map(|(name, _)| name.as_str())
     }
 
+    /// Bytes received and bytes sent since the interfaces appeared; `None` if no physical interface is
+    /// visible.
+    pub fn totals(&self) -> Option<[Bytes; 2]> {
+        let counters = read(&self.root)?;
+        let sum = |n: usize| {
+            let counts = counters.values().map(|counts| counts[n]);
+            Bytes(counts.fold(0, u64::saturating_add))
+        };
+        Some([sum(0), sum(1)])
+    }
+
     /// Bytes since the last call. `None` if no physical interface is visible, an interface was
     /// removed, or a counter decreased.
     pub fn used(&mut self) -> Option<Bytes> {

@@ -120,6 +120,11 @@ impl MachineSampler {
         })
     }
 
+    /// The last known hardware.
+    pub const fn hardware(&self) -> Hardware {
+        self.hardware
+    }
+
     /// The present machine, with the probe's resource use since the last sample. If the hardware
     /// cannot be read, for example because too many files are open, the last known hardware is
     /// used.

@@ -33,6 +33,8 @@ mod restarts;
 mod sampled;
 #[path = "real/snakemake.rs"]
 mod snakemake;
+#[path = "real/watch.rs"]
+mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -316,6 +318,7 @@ fn what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not() {
     assert!(seen >= 4 * SECOND, "{states:?}");
 }
 
+#[expect(clippy::too_many_lines, reason = "a flat list of all tests")]
 fn main() -> ExitCode {
     #[cfg_attr(not(feature = "aws"), expect(unused_mut, reason = "the cloud needs it"))]
     let mut tests = tests![
@@ -369,6 +372,9 @@ fn main() -> ExitCode {
         sampled::without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so,
         snakemake::jobs_of_snakemake_have_the_names_of_their_rules_and_the_use_of_their_benchmarks,
         snakemake::jobs_that_a_scheduler_starts_are_named_by_their_arguments,
+        watch::a_user_sees_the_own_tasks_only_and_root_sees_all,
+        watch::ebb_top_shows_a_task_and_its_tools_and_restores_the_terminal,
+        watch::ebb_top_restores_the_terminal_after_a_signal,
     ];
     #[cfg(feature = "aws")]
     tests.extend(tests![

@@ -6,7 +6,7 @@ use ebb_cloud::aws::{
     self, AwsBill, AwsConfig, AwsInventory, AwsMailer, AwsMarkets, AwsMetrics, AwsObjects,
     AwsPrices, AwsQueue, AwsSecrets, AwsTopic, MemberScope,
 };
-use ebb_cloud::ports::{Chat, Events, Mailer, PriceSource, Topic};
+use ebb_cloud::ports::{Chat, Events, Hooks, Mailer, PriceSource, Topic};
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
 use ebb_lake::Lake;
@@ -16,15 +16,18 @@ use ebb_sweep::run::{self, Config, Ports, Summary};
 use ebb_telemetry::identity::Region;
 use jiff::Timestamp;
 
-use crate::secret::{SecretEvents, SecretSlack};
+use crate::secret::{SecretEvents, SecretHooks, SecretSlack};
 use crate::settings::Settings;
 
 /// One sweep over AWS.
 pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Summary> {
     let aws = AwsConfig::load(None).await;
     let objects = AwsObjects::new(&aws, settings.bucket.as_str());
+    let mut policy = run::policy(&objects, &settings.policy_key).await?;
+    let pages_url = &mut policy.links.pages_url;
+    *pages_url = pages_url.take().or_else(|| settings.pages_url.clone());
     let config = Config {
-        policy: run::policy(&objects, &settings.policy_key).await?,
+        policy,
         shard: settings.shard,
         limits: Limits::default(),
     };
@@ -35,6 +38,8 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
     });
     let events = settings.events_secret_arn.as_ref();
     let events = events.map(|arn| SecretEvents::new(AwsSecrets::new(&aws), arn));
+    let hooks = settings.webhooks_secret_arn.as_ref();
+    let hooks = hooks.map(|arn| SecretHooks::new(AwsSecrets::new(&aws), arn));
     let mailer = AwsMailer::new(&aws, settings.email_contact_list.clone());
     let topic = settings.topic_arn.as_ref();
     let topic = topic.map(|arn| AwsTopic::new(&aws, arn));
@@ -54,6 +59,7 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
                 .map(|addresses| (&mailer as &dyn Mailer, addresses)),
             topic: topic.as_ref().map(|topic| topic as &dyn Topic),
             webhook: events.as_ref().map(|events| events as &dyn Events),
+            hooks: hooks.as_ref().map(|hooks| hooks as &dyn Hooks),
         },
     };
     Ok(run::sweep(&ports, &config, deadline, &Timestamp::now).await?)

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, anyhow, ensure};
 use ebb_cloud::aws::{MemberRole, MemberScope, SPOT_ADVISOR};
+use ebb_model::pages_url::PagesUrl;
 use ebb_notify::digest::Addresses;
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::shard::Shard;
@@ -23,9 +24,12 @@ pub(crate) struct Settings {
     pub(crate) shard: Shard,
     pub(crate) slack_secret_arn: Option<String>,
     pub(crate) events_secret_arn: Option<String>,
+    pub(crate) webhooks_secret_arn: Option<String>,
     pub(crate) email: Option<Addresses>,
     pub(crate) email_contact_list: Option<String>,
     pub(crate) topic_arn: Option<String>,
+    /// Address of the pages, unless the policy has one.
+    pub(crate) pages_url: Option<PagesUrl>,
     pub(crate) spot_advisor_url: String,
 }
 
@@ -50,6 +54,8 @@ impl Settings {
             .collect::<Result<_>>()?;
         let beside = MemberScope::parse(&optional("EBB_ACCOUNTS").unwrap_or_default());
         let beside = beside.map_err(|what| anyhow!("invalid EBB_ACCOUNTS: {what}"))?;
+        let pages_url = optional("EBB_PAGES_URL").map(|url| url.parse());
+        let pages_url = pages_url.transpose();
         let shard = shard(optional("EBB_SHARD"), optional("EBB_SHARDS"))?;
         let beside = match shard.reports() {
             true => beside,
@@ -73,9 +79,11 @@ impl Settings {
             shard,
             slack_secret_arn: optional("EBB_SLACK_WEBHOOK_SECRET_ARN"),
             events_secret_arn: optional("EBB_EVENTS_SECRET_ARN"),
+            webhooks_secret_arn: optional("EBB_WEBHOOKS_SECRET_ARN"),
             email: Addresses::of(optional("EBB_EMAIL_FROM"), listed("EBB_EMAIL_TO"))?,
             email_contact_list: optional("EBB_EMAIL_CONTACT_LIST"),
             topic_arn: optional("EBB_TOPIC_ARN"),
+            pages_url: pages_url.context("invalid EBB_PAGES_URL")?,
             // A copy of the public file, where a network lets nothing out.
             spot_advisor_url: optional("EBB_SPOT_ADVISOR_URL")
                 .unwrap_or_else(|| SPOT_ADVISOR.to_owned()),
@@ -182,6 +190,7 @@ mod tests {
             &[("EBB_ACCOUNTS", "12")],
             "invalid EBB_ACCOUNTS: '12' is not an account id",
         );
+        check(&[("EBB_PAGES_URL", "ftp://x")], "invalid EBB_PAGES_URL");
         check(&[("EBB_SHARDS", "0")], "EBB_SHARDS is 0");
         check(&[("EBB_SHARDS", "100")], "EBB_SHARDS is 100");
         check(&[("EBB_SHARD", "1")], "EBB_SHARD is 1");

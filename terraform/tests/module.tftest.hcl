@@ -272,3 +272,70 @@ run "a_pattern_of_roles_is_refused" {
 
   expect_failures = [var.senders]
 }
+
+run "slack_has_no_route_without_a_secret" {
+  command = plan
+
+  assert {
+    condition     = length(aws_apigatewayv2_route.slack_actions) == 0
+    error_message = "an open route without a signing secret"
+  }
+
+  assert {
+    condition     = !contains(keys(aws_lambda_function.tune.environment[0].variables), "EBB_SLACK_SIGNING_SECRET")
+    error_message = "an unexpected secret"
+  }
+}
+
+run "only_the_route_of_slack_passes_without_a_token" {
+  command = apply
+
+  variables {
+    slack_bot_token      = "xoxb-1"
+    slack_channel_id     = "C1"
+    slack_signing_secret = "0123456789abcdef0123456789abcdef"
+    pages_url            = "https://ebb.example.org"
+    webhooks             = { ops = { url = "https://events.example.org/v2/enqueue", key = "k" } }
+  }
+
+  assert {
+    condition     = aws_apigatewayv2_route.slack_actions[0].authorization_type == "NONE"
+    error_message = "Slack cannot sign for IAM"
+  }
+
+  assert {
+    condition     = alltrue([for route in aws_apigatewayv2_route.tune : route.authorization_type == "AWS_IAM"])
+    error_message = "another route is open"
+  }
+
+  assert {
+    condition     = aws_lambda_function.tune.environment[0].variables["EBB_SLACK_SIGNING_SECRET"] == "0123456789abcdef0123456789abcdef"
+    error_message = "the function cannot check the signature"
+  }
+
+  assert {
+    condition     = aws_lambda_function.sweeper[0].environment[0].variables["EBB_PAGES_URL"] == "https://ebb.example.org"
+    error_message = "no links"
+  }
+
+  assert {
+    condition     = jsondecode(aws_secretsmanager_secret_version.slack_webhook[0].secret_string).buttons
+    error_message = "no buttons"
+  }
+
+  assert {
+    condition     = jsondecode(aws_secretsmanager_secret_version.webhooks[0].secret_string) == { ops = { url = "https://events.example.org/v2/enqueue", key = "k" } }
+    error_message = "another secret of the webhooks"
+  }
+}
+
+run "buttons_need_an_app" {
+  command = plan
+
+  variables {
+    slack_webhook_url    = "https://hooks.example.org/x"
+    slack_signing_secret = "0123456789abcdef0123456789abcdef"
+  }
+
+  expect_failures = [aws_lambda_function.sweeper]
+}

@@ -62,6 +62,9 @@ class Api(unittest.TestCase):
             config.write_text(_CONFIG)
             command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)]
             run = [*command, "run", document, "--url", self.server.url]
+            # Only Slack calls it, with a signature; this server has no secret for it. The tests of
+            # the API sign requests.
+            run += ["--exclude-path", "/v1/slack/actions"]
             fixed = ["--seed", "1", "--no-color", "--max-time", str(_SECONDS)]
             # How fast this machine makes up data says nothing of the API.
             fixed += ["--suppress-health-check", "all", "--warnings", _WARNINGS]
@@ -96,7 +99,8 @@ class Api(unittest.TestCase):
             if "get" not in operations:
                 continue
             content = operations["get"]["responses"]["200"]["content"]
-            if "text/plain" in content:
+            # The document has only the head of a whole report; the report has a schema of its own.
+            if "text/plain" in content or path == "/v1/report":
                 continue
             answer = self.server.get(re.sub(r"{\w+}", lambda found: names[found[0]], path))
             schema = self._strict(content["application/json"]["schema"])

@@ -28,6 +28,7 @@ _ROUTES = (
     "GET /v1/pipelines/{pipeline}/recommendation",
     "GET /v1/prices",
     "GET /v1/recommendations",
+    "GET /v1/report",
     "GET /v1/runs",
     "GET /v1/steps",
     "GET /v1/steps/{step}/recommendation",
@@ -35,6 +36,7 @@ _ROUTES = (
     "POST /v1/findings/{finding}/dismiss",
     "POST /v1/findings/{finding}/reopen",
     "POST /v1/findings/{finding}/snooze",
+    "POST /v1/slack/actions",
 )
 
 

@@ -5,7 +5,8 @@ answers `ok` as Slack does and writes each accepted body to
 `DIR/message-NNN.json`. Refusals follow Slack's documentation, pages "Sending
 messages using incoming webhooks" (error names), "Blocks" (50 blocks a message),
 "Section block" (3,000 characters a text, 2,000 a field, 10 fields), "Header
-block" (150) and "Context block" (10 elements). The ceiling on the whole was
+block" (150), "Context block" (10 elements) and "Actions block" (25 elements; a
+block id has at most 255 characters and is unique in a message). The ceiling on the whole was
 observed, not documented: about 12,000 characters pass and 13,200 fail.
 """
 
@@ -25,6 +26,8 @@ MAX_FIELDS = 10
 MAX_FIELD_CHARACTERS = 2000
 MAX_HEADER_CHARACTERS = 150
 MAX_CONTEXT_ELEMENTS = 10
+MAX_ACTIONS = 25
+MAX_BLOCK_ID_CHARACTERS = 255
 MAX_CHARACTERS = 12_000
 _TYPES = {"actions", "context", "divider", "header", "image", "rich_text", "section"}
 
@@ -38,6 +41,9 @@ def refusal(body: Any) -> str | None:
         return "invalid_blocks"
     if not blocks and not body.get("text"):
         return "no_text"
+    ids = [block["block_id"] for block in blocks if "block_id" in block]
+    if len(ids) != len(set(ids)) or any(not 1 <= len(one) <= MAX_BLOCK_ID_CHARACTERS for one in ids):
+        return "invalid_blocks"
     if len(blocks) > MAX_BLOCKS or any(_is_bad(block) for block in blocks):
         return "invalid_blocks"
     if _characters(blocks) + len(body.get("text", "")) > MAX_CHARACTERS:
@@ -52,6 +58,8 @@ def _is_bad(block: dict[str, Any]) -> bool:
         return not 1 <= length <= MAX_HEADER_CHARACTERS or text.get("type") != "plain_text"
     if block["type"] == "context":
         return not 1 <= len(block.get("elements", [])) <= MAX_CONTEXT_ELEMENTS
+    if block["type"] == "actions":
+        return not 1 <= len(block.get("elements", [])) <= MAX_ACTIONS
     if block["type"] != "section":
         return False
     fields = block.get("fields", [])

@@ -16,6 +16,11 @@ def section(characters: int) -> dict[str, Any]:
     return {"type": "section", "text": {"type": "mrkdwn", "text": "x" * characters}}
 
 
+def actions(block_id: str, elements: int) -> dict[str, Any]:
+    button = {"type": "button", "action_id": "a", "text": {"type": "plain_text", "text": "x"}}
+    return {"type": "actions", "block_id": block_id, "elements": [button] * elements}
+
+
 class SlackTest(unittest.TestCase):
     def test_limits_are_those_of_slack(self):
         divider = {"type": "divider"}
@@ -30,6 +35,11 @@ class SlackTest(unittest.TestCase):
             ({"blocks": [section(3000)] * 4, "text": "x"}, "msg_blocks_too_long"),
             ({"blocks": [{"type": "header", "text": {"type": "plain_text", "text": "x" * 151}}]}, "invalid_blocks"),
             ({"blocks": [{"type": "nonsense"}]}, "invalid_blocks"),
+            ({"blocks": [actions("a", 3), actions("b", 3)]}, None),
+            ({"blocks": [actions("a", 3), actions("a", 3)]}, "invalid_blocks"),
+            ({"blocks": [actions("a" * 256, 3)]}, "invalid_blocks"),
+            ({"blocks": [actions("a", 0)]}, "invalid_blocks"),
+            ({"blocks": [actions("a", 26)]}, "invalid_blocks"),
             ({}, "no_text"),
             ([], "invalid_payload"),
         ]

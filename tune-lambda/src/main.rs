@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use ebb_api::gateway;
 use ebb_api::gateway::{Event, Reply};
 use ebb_api::service::Service;
+use ebb_api::slack_signature::SigningSecret;
 use ebb_cloud::aws::{AwsConfig, AwsObjects};
 use jiff::Timestamp;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
@@ -25,7 +26,9 @@ async fn main() -> Result<()> {
     let bucket = std::env::var("EBB_BUCKET").ok().filter(|b| !b.is_empty());
     let bucket = bucket.context("EBB_BUCKET is not set: the bucket of the deployment")?;
     let objects = AwsObjects::new(&AwsConfig::load(None).await, bucket);
-    let service = Service::new(Arc::new(objects));
+    let slack = std::env::var("EBB_SLACK_SIGNING_SECRET").ok();
+    let slack = slack.as_deref().and_then(SigningSecret::new);
+    let service = Service::with_slack(Arc::new(objects), slack);
     let answered = service_fn(async |event: LambdaEvent<Event>| -> Result<Reply, Error> {
         let path = event.payload.raw_path.clone();
         let (now, at) = (Instant::now(), Timestamp::now());

@@ -233,11 +233,14 @@ async fn answer<'a>(
     })
 }
 
-fn problem(error: DecisionsError) -> Problem {
+pub(crate) fn problem(error: DecisionsError) -> Problem {
     match error {
         DecisionsError::Refused(decision::DecisionError::None(id)) => Problem::NoDecision(id),
         DecisionsError::Refused(
-            refused @ (decision::DecisionError::Ended(_) | decision::DecisionError::Full),
+            refused @ (decision::DecisionError::Ended(_)
+            | decision::DecisionError::Full
+            | decision::DecisionError::Repeated
+            | decision::DecisionError::TooMany),
         ) => Problem::Undecidable(format!("{refused}.")),
         DecisionsError::Refused(refused) => Problem::Query(format!("{refused}.")),
         DecisionsError::Contended => Problem::Contended,

@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use ebb_model::advice::step::StepAdvice;
 use ebb_model::confidence::Confidence;
 use ebb_model::cost::Cost;
+use ebb_model::decision::Assignee;
 use ebb_model::finding::{Finding, Recommendation, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::report::{Report, Totals};
@@ -74,17 +75,32 @@ impl FindingQuery {
     }
 }
 
+/// A finding with its assignee.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ListedFinding<'a> {
+    #[serde(flatten)]
+    finding: &'a Finding,
+    /// The person who takes care of it, as of the newest sweep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assignee: Option<&'a Assignee>,
+}
+
 /// Lists findings. Findings that a decision sets aside are left out, also if the decision is newer
 /// than the report.
 pub(crate) async fn findings(
     Query(query): Query<FindingQuery>,
     newest: Newest,
     SetAsideFindings(set_aside): SetAsideFindings,
-) -> Result<Answer<PageOfReport<'static, &'static Finding>>, Problem> {
+) -> Result<Answer<PageOfReport<'static, ListedFinding<'static>>>, Problem> {
     let report = &newest.report;
     let (wanted, totals) = query.select(report, &set_aside);
     let head = Head::new("ebb.findings/2", report).with_totals(totals);
-    let part = Paged::cut(&query.page, wanted, |finding| finding.id.clone())?;
+    let paged = Paged::cut(&query.page, wanted, |finding| finding.id.clone())?;
+    let assigned = &report.history.assigned;
+    let part = paged.map(|finding| ListedFinding {
+        finding,
+        assignee: assigned.get(&finding.id),
+    });
     Answer::json(
         &OfReport { head, part },
         &with_decisions(&newest.version, &set_aside),

@@ -17,7 +17,10 @@ pub mod prices;
 pub mod problem;
 pub mod runs;
 pub mod service;
+mod slack;
+pub mod slack_signature;
 pub mod steps;
 pub mod store;
 #[cfg(test)]
 mod tests;
+pub mod whole_report;

@@ -214,8 +214,19 @@ impl Operation {
     }
 
     pub(crate) fn set_body(&mut self, schema: &Value) {
-        let content = json!({"application/json": {"schema": schema}});
+        self.set_body_of("application/json", schema);
+    }
+
+    /// The body in another content type.
+    pub(crate) fn set_body_of(&mut self, content_type: &str, schema: &Value) {
+        let content = json!({content_type: {"schema": schema}});
         self.body = Some(json!({"required": true, "content": content}));
+    }
+
+    /// Adds a required header.
+    pub(crate) fn add_header(&mut self, name: &str) {
+        let text = json!({"type": "string"});
+        self.parameters.push(parameter(name, "header", true, text));
     }
 
     pub(crate) fn set_content(&mut self, content: Value) {

@@ -6,6 +6,8 @@ use http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::answer::MAX_BODY_BYTES;
+
 /// Why a request fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Problem {
@@ -27,6 +29,8 @@ pub(crate) enum Problem {
     Contended,
     /// The request is valid, but the state of the finding does not allow it.
     Undecidable(String),
+    /// The request is not signed by Slack, or not recently.
+    Signature,
     /// The content type of the body is not JSON.
     MediaType,
     /// Several entries have this name.
@@ -43,6 +47,8 @@ pub(crate) enum Problem {
     Report(String),
     /// The answer is larger than the limit of the gateway.
     TooLarge,
+    /// The whole report is larger than the limit of the gateway.
+    ReportTooLarge(u64),
 }
 
 /// The parts of a problem that are the same for all requests.
@@ -75,6 +81,7 @@ impl Problem {
             Self::NoDecision(_) => new(404, "decision", "No decision in force"),
             Self::Contended => new(409, "contended", "Concurrent decisions"),
             Self::Undecidable(_) => new(409, "undecidable", "Decision not possible"),
+            Self::Signature => new(401, "signature", "Invalid signature"),
             Self::MediaType => new(415, "media-type", "Content type is not JSON"),
             Self::Ambiguous { .. } => new(409, "ambiguous", "Ambiguous name"),
             Self::Samples { .. } => new(409, "samples", "Too few tasks"),
@@ -83,6 +90,7 @@ impl Problem {
             Self::Unreachable => new(502, "bucket", "Report not readable"),
             Self::Report(_) => new(500, "report", "Report format not supported"),
             Self::TooLarge => new(400, "size", "Answer too large"),
+            Self::ReportTooLarge(_) => new(413, "report-size", "Report too large"),
         }
     }
 
@@ -109,6 +117,11 @@ impl Problem {
             Self::Contended => {
                 "Others changed the decisions at the same time on every attempt. Try again.".into()
             }
+            Self::Signature => {
+                "The signature is missing or wrong, or the request is not from the last five \
+                 minutes."
+                    .into()
+            }
             Self::MediaType => "Send the header content-type: application/json.".into(),
             Self::Ambiguous { what, ids } => format!(
                 "'{what}' can be {}. Use the job definition, or add ?region= or ?account=.",
@@ -123,6 +136,10 @@ impl Problem {
                 "The bucket did not answer. The log of the function contains the reason.".into()
             }
             Self::TooLarge => "Request fewer entries with ?limit=.".into(),
+            Self::ReportTooLarge(bytes) => format!(
+                "The report has {bytes} bytes, and the API can answer {MAX_BODY_BYTES}. Read the \
+                 bucket: ebb --bucket NAME, or its object reports/latest/report.json."
+            ),
         }
     }
 }

@@ -16,8 +16,9 @@ use tower::ServiceExt;
 use crate::endpoints::{Endpoints, Template};
 use crate::extract::Moment;
 use crate::openapi::{Document, Operation, openapi};
+use crate::slack_signature::SigningSecret;
 use crate::store::Store;
-use crate::{decisions, findings, groups, nodes, prices, runs, steps};
+use crate::{decisions, findings, groups, nodes, prices, runs, slack, steps, whole_report};
 
 /// The API over a bucket.
 #[derive(Clone)]
@@ -30,10 +31,15 @@ pub struct Service {
 impl Service {
     /// The API over this bucket.
     pub fn new(objects: Arc<dyn Objects>) -> Self {
+        Self::with_slack(objects, None)
+    }
+
+    /// The API over this bucket, which accepts actions of Slack that are signed with the secret.
+    pub fn with_slack(objects: Arc<dyn Objects>, slack: Option<SigningSecret>) -> Self {
         let endpoints = endpoints();
         let templates = endpoints.templates().into();
         let (router, document) = endpoints.finish();
-        let store = Arc::new(Store::new(objects, Document::from(document)));
+        let store = Arc::new(Store::new(objects, Document::from(document), slack));
         Self {
             router: router.with_state(store),
             templates,
@@ -164,6 +170,15 @@ pub(crate) fn endpoints() -> Endpoints {
             runs::runs,
         )
         .get(
+            "/v1/report",
+            Operation::new(
+                "report",
+                "Show the whole newest report as the sweep stored it",
+            )
+            .errors(&[413, 500, 502, 503]),
+            whole_report::whole_report,
+        )
+        .get(
             "/v1/decisions",
             get("decisions", "List decisions about findings").errors(&[502]),
             decisions::decisions,
@@ -235,6 +250,14 @@ pub(crate) fn endpoints() -> Endpoints {
             "/v1/findings/{finding}/reopen",
             act("reopen", "Withdraw a decision about a finding"),
             decisions::reopen,
+        )
+        .post(
+            "/v1/slack/actions",
+            Operation::new("slack_actions", "Carry out the action of a button in Slack").description(
+                "Only Slack calls it. The signature is the authorization; without a signing secret \
+                 the path does not exist.",
+            ),
+            slack::actions,
         )
 }
 

@@ -25,6 +25,7 @@ use crate::detail_cache::DetailCache;
 use crate::extract::Moment;
 use crate::openapi::Document;
 use crate::problem::Problem;
+use crate::slack_signature::SigningSecret;
 
 /// 10,000 steps, nodes and findings take about 60 MB.
 const MAX_REPORT_BYTES: u64 = 96 << 20;
@@ -43,6 +44,8 @@ pub(crate) type SetAside = BTreeSet<String>;
 pub(crate) struct Store {
     pub(crate) objects: Arc<dyn Objects>,
     pub(crate) document: Document,
+    /// The secret of actions in Slack; `None` if they are not accepted.
+    pub(crate) slack: Option<SigningSecret>,
     held: Mutex<Option<Held>>,
     prices: Mutex<Option<(Arc<Catalogue>, Instant)>>,
     /// The findings that decisions set aside, and when they were read.
@@ -60,10 +63,15 @@ pub(crate) struct Held {
 }
 
 impl Store {
-    pub(crate) fn new(objects: Arc<dyn Objects>, document: Document) -> Self {
+    pub(crate) fn new(
+        objects: Arc<dyn Objects>,
+        document: Document,
+        slack: Option<SigningSecret>,
+    ) -> Self {
         Self {
             objects,
             document,
+            slack,
             held: Mutex::new(None),
             prices: Mutex::new(None),
             decided: Mutex::new(None),
@@ -252,7 +260,7 @@ fn read(bytes: &[u8]) -> Result<Report, Problem> {
     })
 }
 
-fn problem(error: CloudError) -> Problem {
+pub(crate) fn problem(error: CloudError) -> Problem {
     tracing::warn!(%error, "failed to read the report");
     match error {
         CloudError::Missing { .. } => Problem::NoReport,

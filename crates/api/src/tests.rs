@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod parts;
+mod slack;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -360,6 +361,16 @@ async fn what_is_known_is_not_sent_again() {
 }
 
 #[tokio::test]
+async fn the_whole_report_is_answered_as_it_is_stored() {
+    let (answer, _) = ask(&bucket(&report()), get("/v1/report")).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.body, ebb_report::json::json(&report()));
+    assert!(answer.headers["etag"].starts_with('"'), "{answer:?}");
+    let (answer, _) = ask(&bucket(&report()), get("/v1/report?limit=1")).await;
+    assert_eq!(answer.status, 400);
+}
+
+#[tokio::test]
 async fn what_goes_wrong_is_a_problem_with_its_status() {
     let check = async |objects: &Arc<dyn Objects>, event: Value, status: u16, kind: &str| {
         let service = Service::new(Arc::clone(objects));
@@ -414,6 +425,12 @@ async fn what_goes_wrong_is_a_problem_with_its_status() {
     let mut huge = report();
     huge.findings[0].remedy.advice = "x".repeat(MAX_BODY_BYTES);
     check(&bucket_of(&huge), findings(), 400, "size").await;
+    let whole_report = || get("/v1/report");
+    check(&bucket_of(&huge), whole_report(), 413, "report-size").await;
+    check(&down, whole_report(), 502, "bucket").await;
+    let none = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+    let none: Arc<dyn Objects> = Arc::new(none);
+    check(&none, whole_report(), 503, "no-report").await;
 }
 
 #[tokio::test]
@@ -587,7 +604,7 @@ async fn the_document_lists_every_path_and_needs_no_report() {
         assert_eq!(answer.status, 200, "{path}");
         assert!(said["get"]["responses"]["200"].is_object(), "{path}");
     }
-    assert_eq!(paths.len(), 18);
+    assert_eq!(paths.len(), 20);
 }
 
 /// The document in the documentation; `EBB_UPDATE=1` writes it.

@@ -2,10 +2,15 @@
 
 mod catalog;
 mod deployment;
+mod explain;
 mod findings;
+mod format;
 mod init;
+pub(crate) mod lake;
 pub(crate) mod names;
+mod runs;
 mod sweep;
+mod top;
 mod tune;
 
 use std::path::PathBuf;
@@ -20,11 +25,16 @@ use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::{Usd, UsdPerHour};
 
 pub(crate) use catalog::{CatalogArgs, CatalogCommand, CatalogLocation, RefreshArgs, ShowArgs};
-pub(crate) use deployment::{DeploymentArgs, Source};
+pub(crate) use deployment::{DeploymentArgs, ReportArgs, api};
+pub(crate) use explain::{ExplainFormat, ExplanationArgs};
 pub(crate) use findings::{DecideArgs, FindingsArgs, FindingsCommand};
-pub(crate) use init::{InitArgs, SetupEngine, SetupExecutor};
+pub(crate) use format::TableFormat;
+pub(crate) use init::{InitArgs, InitDeployment, SetupEngine, SetupExecutor};
+pub(crate) use lake::LakeArgs;
 pub(crate) use names::NamesArgs;
+pub(crate) use runs::RunsArgs;
 pub(crate) use sweep::SweepArgs;
+pub(crate) use top::{TopArgs, TopFormat};
 pub(crate) use tune::{Form, ImportArgs, ImportKind, ServeArgs, StepOrder, TuneArgs, TuneFormat};
 
 const EXIT_STATUS: &str = "\
@@ -57,6 +67,12 @@ pub(crate) enum Command {
     Scan(Box<ScanArgs>),
     /// List the findings of a deployment; dismiss or snooze a finding
     Findings(FindingsArgs),
+    /// List pipeline runs with their tasks and CPU time
+    Runs(RunsArgs),
+    /// Explain how one resource was evaluated, rule by rule
+    Explain(ExplanationArgs),
+    /// Show rows of the lake, and run SQL over them
+    Lake(LakeArgs),
     /// Process probe data from an object store, evaluate it, send notifications
     Sweep(SweepArgs),
     /// Recommend a request for each step, as a table or as engine configuration
@@ -65,10 +81,12 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Store names of tasks from engine records for sweeps; explain a name
     Names(NamesArgs),
-    /// Write the configuration with which an engine reports names of tasks
+    /// Store the default deployment; write the configuration of an engine
     Init(InitArgs),
     /// Serve the API of a deployment from a report, on this machine
     Serve(ServeArgs),
+    /// Show the running tasks of this machine, live, from its probe
+    Top(TopArgs),
     /// Check what a scan and the probe need, and show how to fix it
     Doctor(DoctorArgs),
     /// Check a policy file, or show the thresholds
@@ -191,6 +209,23 @@ pub(crate) struct ScanArgs {
         conflicts_with_all = NOT_OF_A_DEPLOYMENT
     )]
     pub(crate) lake: Option<String>,
+    /// Show the newest report of the API of a deployment or of `ebb serve`
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with_all = ["bucket", "lake"],
+        conflicts_with_all = NOT_OF_A_DEPLOYMENT,
+        value_parser = api
+    )]
+    pub(crate) api: Option<Endpoint>,
+    /// Show the newest report of a deployment of ~/.config/ebb/config.toml
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["bucket", "lake", "api"],
+        conflicts_with_all = NOT_OF_A_DEPLOYMENT
+    )]
+    pub(crate) deployment: Option<String>,
     /// Price of each machine per hour in USD, if the policy has none
     #[arg(long, value_name = "USD", value_parser = price, conflicts_with = "demo")]
     pub(crate) price_per_hour: Option<UsdPerHour>,
@@ -274,7 +309,7 @@ fn price(text: &str) -> Result<UsdPerHour, String> {
 /// By its form alone: a region that is younger than this program has the same.
 ///
 /// Source: AWS General Reference, "AWS service endpoints"; Compute Engine, "Regions and zones".
-fn region(text: &str) -> Result<Region, String> {
+pub(crate) fn region(text: &str) -> Result<Region, String> {
     let is_known = Catalogue::built_in()
         .regions()
         .any(|region| region.as_str() == text);

@@ -5,7 +5,7 @@ use ebb_cloud::aws::{AwsConfig, Caller, caller};
 use ebb_telemetry::identity::Region;
 
 /// Help if AWS does not accept the credentials.
-const CREDENTIALS: &str = "  run `aws configure`, or add --profile NAME
+pub(crate) const CREDENTIALS: &str = "  run `aws configure`, or add --profile NAME
   with IAM Identity Center: eval \"$(aws configure export-credentials --format env)\"";
 
 /// The account of a profile, and the caller. Calls use this region unless they name another.

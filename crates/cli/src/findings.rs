@@ -1,7 +1,6 @@
 //! `ebb findings`: the findings of a deployment, and the decisions about them.
 
 use anyhow::{Result, bail};
-use ebb_cloud::ports::Objects;
 use ebb_model::decision::{Decision, Verb};
 use ebb_model::report::Report;
 
@@ -11,7 +10,7 @@ use ebb_telemetry::safe_text::one_line;
 use jiff::Timestamp;
 
 use crate::args::{DecideArgs, FindingsArgs, FindingsCommand};
-use crate::deployment::{self, newest_report};
+use crate::deployment::{self, Deployment, StoredDeployment, newest_report};
 use crate::output::{self, Outcome};
 
 use ebb_cloud::documents::decisions;
@@ -21,27 +20,32 @@ pub(crate) fn run(args: &FindingsArgs, zone: &Zone) -> Result<Outcome> {
         FindingsCommand::List(at) | FindingsCommand::Reopen { at, .. } => at,
         FindingsCommand::Dismiss(decide) | FindingsCommand::Snooze(decide) => &decide.at,
     };
+    let target = deployment::deployment_of(at)?;
     let text = crate::runtime::runtime()?.block_on(async {
-        let at = deployment::open(at).await?;
-        let when = (Timestamp::now(), zone);
-        answer(at.objects.as_ref(), &args.command, &at.who, when).await
+        let at = deployment::open(&target).await?;
+        answer(&at, &args.command, (Timestamp::now(), zone)).await
     })?;
     output::print(&text)?;
     Ok(Outcome::Done)
 }
 
 async fn answer(
-    objects: &dyn Objects,
+    at: &Deployment,
     command: &FindingsCommand,
-    who: &str,
     (now, zone): (Timestamp, &Zone),
 ) -> Result<String> {
     match command {
-        FindingsCommand::List(_) => Ok(list(&newest_report(objects).await?, zone)),
-        FindingsCommand::Dismiss(args) => decide(objects, (Verb::Dismiss, args), who, now).await,
-        FindingsCommand::Snooze(args) => decide(objects, (Verb::Snooze, args), who, now).await,
+        FindingsCommand::List(_) => Ok(list(&at.newest_report().await?, zone)),
+        FindingsCommand::Dismiss(args) => decide(at, (Verb::Dismiss, args), now).await,
+        FindingsCommand::Snooze(args) => decide(at, (Verb::Snooze, args), now).await,
         FindingsCommand::Reopen { id, .. } => {
-            let was = decisions::change(objects, |all| all.reopen(id, now)).await?;
+            let was = match at {
+                Deployment::Api(api) => api.reopen(id).await?,
+                Deployment::Stored(stored) => {
+                    let objects = stored.objects.as_ref();
+                    decisions::change(objects, |all| all.reopen(id, now)).await?
+                }
+            };
             Ok(format!(
                 "Reopened {id}; removed the decision of {}: {}\n",
                 was.by, was.reason
@@ -50,13 +54,37 @@ async fn answer(
     }
 }
 
-/// The id must be in the newest report: a misspelt id would set nothing aside.
 async fn decide(
-    objects: &dyn Objects,
+    at: &Deployment,
     (verb, args): (Verb, &DecideArgs),
-    who: &str,
     now: Timestamp,
 ) -> Result<String> {
+    match at {
+        Deployment::Stored(stored) => store(stored, (verb, args), now).await?,
+        Deployment::Api(api) => {
+            let why = (args.reason.as_str(), args.until);
+            api.decide(&args.id, verb, why).await?;
+        }
+    }
+    let until = args.until.map(|until| format!(" until {until}"));
+    let word = match verb {
+        Verb::Dismiss => "dismissed",
+        Verb::Snooze => "snoozed",
+    };
+    Ok(format!(
+        "{} is {word}{}.\n",
+        args.id,
+        until.unwrap_or_default()
+    ))
+}
+
+/// The id must be in the newest report: a misspelt id would set nothing aside.
+async fn store(
+    stored: &StoredDeployment,
+    (verb, args): (Verb, &DecideArgs),
+    now: Timestamp,
+) -> Result<()> {
+    let objects = stored.objects.as_ref();
     let report = newest_report(objects).await?;
     let aside = report.history.set_aside.iter().map(|one| &one.finding);
     if !report
@@ -74,22 +102,13 @@ async fn decide(
     let decision = Decision {
         verb,
         reason: args.reason.clone(),
-        by: who.to_owned(),
+        by: stored.who.clone(),
         at: now,
         until: args.until,
     };
     let decide = |all: &mut ebb_model::decision::Decisions| all.decide(&args.id, decision.clone());
     decisions::change(objects, decide).await?;
-    let until = args.until.map(|until| format!(" until {until}"));
-    let word = match verb {
-        Verb::Dismiss => "dismissed",
-        Verb::Snooze => "snoozed",
-    };
-    Ok(format!(
-        "{} is {word}{}.\n",
-        args.id,
-        until.unwrap_or_default()
-    ))
+    Ok(())
 }
 
 /// One line for each finding: its stage, its saving and its id.
@@ -112,7 +131,10 @@ fn list(report: &Report, zone: &Zone) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use clap::Parser;
+    use ebb_api::service::Service;
     use ebb_catalog::catalog::Catalogue;
     use ebb_cloud::documents::report_files::LATEST_JSON;
     use ebb_cloud::fake::{FakeClock, FakeObjects};
@@ -152,7 +174,41 @@ mod tests {
             bail!("another command");
         };
         let now = "2026-11-21T12:00:00Z".parse().expect("a time");
-        answer(objects, &args.command, "ana", (now, &Zone::utc())).await
+        let at = Deployment::Stored(StoredDeployment {
+            objects: Arc::new(objects.clone()),
+            who: "ana".to_owned(),
+        });
+        answer(&at, &args.command, (now, &Zone::utc())).await
+    }
+
+    #[tokio::test]
+    async fn the_same_decisions_are_possible_over_the_api() {
+        let objects = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+        let id = swept(&objects).await.findings[0].id.clone();
+        let client = deployment::local_api(Service::new(Arc::new(objects.clone())));
+        let at = Deployment::Api(client);
+        let said = async |line: &[&str]| {
+            let words = ["ebb", "findings"].iter().chain(line);
+            let args = Args::try_parse_from(words)?;
+            let Command::Findings(args) = args.command else {
+                bail!("another command");
+            };
+            answer(&at, &args.command, (Timestamp::now(), &Zone::utc())).await
+        };
+        let listed = said(&["list"]).await.expect("listed");
+        assert!(listed.contains(&id), "{listed}");
+        let dismiss = ["dismiss", &id, "--reason", "a course"];
+        let text = said(&dismiss).await.expect("decided");
+        assert_eq!(text, format!("{id} is dismissed.\n"));
+        let held: Decisions = decisions::load(&objects).await.expect("it answers");
+        assert_eq!(held.findings[&id].reason, "a course");
+        let text = said(&["reopen", &id]).await.expect("taken back");
+        assert!(text.contains("removed the decision of"), "{text}");
+        let error = said(&["reopen", &id]).await.expect_err("there is none");
+        assert!(
+            error.to_string().contains("HTTP 404: No decision"),
+            "{error}"
+        );
     }
 
     #[tokio::test]

@@ -1,4 +1,7 @@
-//! `ebb init`: configuration with which an engine reports the names of its tasks.
+//! `ebb init`: stores a deployment in the user's file, or writes the configuration with which an
+//! engine reports the names of its tasks.
+
+mod deployment;
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -11,7 +14,14 @@ use crate::args::{InitArgs, SetupEngine, SetupExecutor};
 use crate::output::{self, Outcome};
 
 pub(crate) fn run(args: &InitArgs) -> Result<Outcome> {
-    let Some(setup) = setup(args.engine, args.executor) else {
+    let Some(engine) = args.engine else {
+        return deployment::run(&args.deployment, args.force);
+    };
+    if args.force && args.write.is_none() {
+        eprintln!("ebb: with --engine, --force needs --write FILE");
+        return Ok(Outcome::Usage);
+    }
+    let Some(setup) = setup(engine, args.executor) else {
         eprintln!("ebb: --executor is an option of --engine nextflow only");
         return Ok(Outcome::Usage);
     };
@@ -80,7 +90,9 @@ mod tests {
         };
         check(&["--engine", "nextflow"], None);
         check(&[], None);
-        check(&["--engine", "slurm", "--force"], None);
+        check(&["--engine", "slurm", "--force"], Some(Outcome::Usage));
+        check(&["--engine", "slurm", "--bucket", "b"], None);
+        check(&["--engine", "slurm", "--region", "eu-central-1"], None);
         let usage = Some(Outcome::Usage);
         check(&["--engine", "slurm", "--executor", "k8s"], usage);
         let done = Some(Outcome::Done);

@@ -22,9 +22,12 @@ mod deployment;
 mod doctor;
 #[cfg(test)]
 mod documented_commands;
+mod explain;
+mod explanation;
 mod findings;
 mod import;
 mod init;
+mod lake;
 mod manual;
 mod names;
 mod output;
@@ -33,12 +36,14 @@ mod policy;
 pub mod readers;
 #[cfg(test)]
 mod reference;
+mod runs;
 mod runtime;
 mod scan;
 mod serve;
 mod snakefile;
 mod sweep;
 mod text_file;
+mod top;
 mod tune;
 
 use std::process::ExitCode;
@@ -65,12 +70,16 @@ pub fn run() -> ExitCode {
     let done = match &args.command {
         Command::Scan(scan) => scan::run(scan, &zone),
         Command::Findings(args) => findings::run(args, &zone),
+        Command::Runs(args) => runs::run(args, &zone),
+        Command::Explain(args) => explain::run(args),
+        Command::Lake(args) => lake::run(args),
         Command::Sweep(sweep) => sweep::run(sweep),
         Command::Tune(tune) => tune::run(tune, &zone),
         Command::Import(import) => import::run(import),
         Command::Names(names) => names::run(names, &zone),
         Command::Init(init) => init::run(init),
         Command::Serve(serve) => serve::run(serve),
+        Command::Top(top) => top::run(top),
         Command::Doctor(doctor) => doctor::run(doctor),
         Command::Policy(policy) => policy::run(policy),
         Command::Catalog(catalog) => catalog::run(catalog),

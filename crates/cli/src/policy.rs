@@ -59,6 +59,10 @@ pub(crate) fn read(path: &Path) -> Result<Policy> {
         PolicyError::Price { index, .. } => {
             (place::of_entry(&text, "prices", *index), error.to_string())
         }
+        PolicyError::Webhook { index, .. } => (
+            place::of_entry(&text, "webhooks", *index),
+            error.to_string(),
+        ),
         PolicyError::Route { index, .. } => {
             (place::of_entry(&text, "route", *index), error.to_string())
         }

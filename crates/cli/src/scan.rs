@@ -3,7 +3,6 @@
 
 #[cfg(feature = "aws")]
 mod aws;
-mod explain;
 #[cfg(feature = "gcp")]
 mod gcp;
 mod metrics;
@@ -14,7 +13,7 @@ mod progress;
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use ebb_analysis::explain::Explanation;
 use ebb_model::policy::Policy;
 use ebb_model::policy::stated_price::StatedPrice;
@@ -27,10 +26,10 @@ use ebb_sweep::collect::account::Account;
 use ebb_sweep::scan::explained;
 
 use crate::args::{DeploymentArgs, Format, ScanArgs};
-use crate::deployment::{self, newest_report};
+use crate::deployment::{self, Target};
 use crate::output::{self, Outcome};
 use crate::runtime::runtime;
-use crate::{demo, sweep};
+use crate::{demo, explain, explanation};
 use ebb_report::{csv, focus, html, json, markdown, sarif, table};
 
 pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
@@ -50,10 +49,11 @@ pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
     policy
         .prices
         .extend(args.price_per_hour.map(StatedPrice::of_all));
-    let (mut report, explanation) = runtime()?.block_on(async {
-        if let Some(at) = deployment_of(args) {
-            return of_deployment(args, &at).await;
-        }
+    let place = (output, format);
+    if let Some(target) = deployment_of(args)? {
+        return of_deployment(args, &target, place, zone);
+    }
+    let (report, explanation) = runtime()?.block_on(async {
         match &args.metrics {
             Some(file) => metrics::scan(file, args.explain.as_deref(), &policy),
             None if args.demo => of_demo(args, &policy).await,
@@ -63,17 +63,36 @@ pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
             },
         }
     })?;
-    let look = match output {
+    match explanation {
+        Some(explanation) => write_explanation(&explanation, place),
+        None => write_report(report, args, place, zone),
+    }
+}
+
+/// The file of the output, if it is one, and its format.
+type OutputForm<'a> = (Option<&'a Path>, Format);
+
+fn look(output: Option<&Path>) -> Look {
+    match output {
         Some(_) => Look::PLAIN,
         None => output::look(),
-    };
-    if let Some(explanation) = explanation {
-        let text = explain::written(&explanation, format, look.columns)?;
-        output::write(&text, output)?;
-        return Ok(Outcome::Done);
     }
+}
+
+fn write_explanation(explained: &Explanation, (output, format): OutputForm<'_>) -> Result<Outcome> {
+    let text = explanation::written(explained, format, look(output).columns)?;
+    output::write(&text, output)?;
+    Ok(Outcome::Done)
+}
+
+fn write_report(
+    mut report: Report,
+    args: &ScanArgs,
+    (output, format): OutputForm<'_>,
+    zone: &Zone,
+) -> Result<Outcome> {
     args.select.selection().apply(&mut report);
-    output::write(&rendered(&report, format, &look, zone), output)?;
+    output::write(&rendered(&report, format, &look(output), zone), output)?;
     Ok(match args.exit_code && !report.findings.is_empty() {
         true => Outcome::Waste,
         false => Outcome::Done,
@@ -83,31 +102,60 @@ pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
 /// A report, and the explanation for the requested resource.
 type Scanned = (Report, Option<Explanation>);
 
-fn deployment_of(args: &ScanArgs) -> Option<DeploymentArgs> {
-    let is_named = args.bucket.is_some() || args.lake.is_some();
-    is_named.then(|| DeploymentArgs {
+/// The deployment that the arguments name. A scan without one is of the account, also if the user
+/// has a default deployment.
+fn deployment_of(args: &ScanArgs) -> Result<Option<Target>> {
+    let is_named = args.bucket.is_some()
+        || args.lake.is_some()
+        || args.api.is_some()
+        || args.deployment.is_some();
+    if !is_named {
+        return Ok(None);
+    }
+    let named = DeploymentArgs {
         bucket: args.bucket.clone(),
         lake: args.lake.clone(),
+        api: args.api.clone(),
+        deployment: args.deployment.clone(),
         region: args.account.region.first().cloned(),
         profile: args.account.profile.clone(),
-    })
+    };
+    deployment::deployment_of(&named).map(Some)
 }
 
-/// The newest report of a deployment, or an explanation from its state.
-async fn of_deployment(args: &ScanArgs, at: &DeploymentArgs) -> Result<Scanned> {
-    if args.explain.is_some() && args.lake.is_none() {
-        bail!(
-            "--explain needs --lake URL; an explanation with --bucket is not possible yet\n  \
-             without --bucket, it explains a new scan of the account, which has no probe data"
-        );
+/// Writes the newest report of a deployment, or an explanation from its data. An explanation needs
+/// no report, so it also works before the first one.
+fn of_deployment(
+    args: &ScanArgs,
+    target: &Target,
+    place: OutputForm<'_>,
+    zone: &Zone,
+) -> Result<Outcome> {
+    let runtime = runtime()?;
+    if let Some(name) = &args.explain {
+        let explained = runtime.block_on(explain::of_deployment(target, name))?;
+        return write_explanation(&explained, place);
     }
-    let place = deployment::open(at).await?;
-    let report = newest_report(place.objects.as_ref()).await?;
-    let explanation = match args.explain.as_deref().zip(args.lake.as_deref()) {
-        Some((name, lake)) => Some(sweep::explain(lake, name).await?),
-        None => None,
+    let report =
+        runtime.block_on(async { deployment::open(target).await?.newest_report().await })?;
+    write_report(report, args, place, zone)
+}
+
+/// Explains one resource of the built-in demo account.
+pub(crate) async fn explain_demo(name: &str) -> Result<Explanation> {
+    let policy = Policy::default();
+    let demo = demo::load(&policy)?;
+    let account = Account {
+        inventory: &demo.inventory,
+        metrics: Some(&demo.metrics),
+        bill: Some(&demo.bill),
+        markets: None,
+        prices: None,
+        regions: &[],
     };
-    Ok((report, explanation))
+    let when = (&policy, demo.now);
+    let (_, explained) = explained(&account, &demo.known, when, Some(name)).await;
+    explained.context("the demo account has no explanation")
 }
 
 async fn of_demo(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ebb_api::service::Service;
 use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::ports::{Objects, PutOptions};
@@ -28,8 +28,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, LocalSet};
 use tokio::time::{sleep, timeout};
 
-use crate::args::{ServeArgs, Source};
-use crate::deployment::{self, newest_report};
+use crate::args::ServeArgs;
+use crate::deployment::{self, Deployment, Source, newest_report};
 use crate::output::Outcome;
 use crate::tune;
 
@@ -58,19 +58,24 @@ const LIMITS: Limits = Limits {
 };
 
 pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
-    let source = args.of.source();
+    let source = deployment::source(&args.of)?;
     if let Source::Missing = source {
         return Ok(tune::needs_a_report("serve"));
     }
     // The demo has a runtime of its own.
     let latest = match source {
         Source::Deployment(_) => None,
-        of_one_report => tune::report(of_one_report)?,
+        ref of_one_report => tune::report(of_one_report)?,
     };
     let serve = async {
         let objects = match source {
-            Source::Deployment(args) => {
-                let at = deployment::open(args).await?;
+            Source::Deployment(target) => {
+                let Deployment::Stored(at) = deployment::open(&target).await? else {
+                    bail!(
+                        "{} is an API already\n  give --bucket NAME or --lake URL",
+                        target.place
+                    );
+                };
                 newest_report(at.objects.as_ref()).await?;
                 at.objects
             }

@@ -28,9 +28,13 @@ pub(crate) fn run(_: &SweepArgs) -> Result<Outcome> {
 
 #[cfg(not(feature = "sweep"))]
 #[expect(clippy::unused_async, reason = "the same shape as with the feature")]
-pub(crate) async fn explain(_: &str, _: &str) -> Result<ebb_analysis::explain::Explanation> {
+pub(crate) async fn explain(
+    _: &str,
+    _: &str,
+    _: Option<&std::path::Path>,
+) -> Result<ebb_analysis::explain::Explanation> {
     anyhow::bail!(
         "this program was built without the lake\n  build it with the lake, in the repository: \
-         cargo run --release -p ebb-cli --features sweep -- scan"
+         cargo run --release -p ebb-cli --features sweep -- explain"
     )
 }

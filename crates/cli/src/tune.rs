@@ -21,16 +21,16 @@ use ebb_telemetry::safe_text::counted;
 
 use serde_json::json;
 
-use crate::args::{Form, Source, TuneArgs, TuneFormat};
+use crate::args::{Form, TuneArgs, TuneFormat};
 use crate::demo;
-use crate::deployment::{self, MAX_REPORT_BYTES, newest_report};
+use crate::deployment::{self, MAX_REPORT_BYTES, Source};
 use crate::output::{self, Outcome};
 use crate::text_file;
 use ebb_report::{report_file, step_advice, step_table};
 use ebb_workflows::export;
 
 pub(crate) fn run(args: &TuneArgs, zone: &Zone) -> Result<Outcome> {
-    let Some(report) = report(args.of.source())? else {
+    let Some(report) = report(&deployment::source(&args.of)?)? else {
         return Ok(needs_a_report("tune"));
     };
     if let Some((what, name)) = args.step.as_deref().zip(args.name.as_deref()) {
@@ -55,15 +55,12 @@ pub(crate) fn run(args: &TuneArgs, zone: &Zone) -> Result<Outcome> {
 }
 
 /// The report that the arguments name; `None` if they name none.
-pub(crate) fn report(source: Source<'_>) -> Result<Option<Report>> {
+pub(crate) fn report(source: &Source<'_>) -> Result<Option<Report>> {
     match source {
         Source::File(path) => read(path).map(Some),
         Source::Demo => of_demo().map(Some),
-        Source::Deployment(args) => crate::runtime::runtime()?
-            .block_on(async {
-                let at = deployment::open(args).await?;
-                newest_report(at.objects.as_ref()).await
-            })
+        Source::Deployment(target) => crate::runtime::runtime()?
+            .block_on(async { deployment::open(target).await?.newest_report().await })
             .map(Some),
         Source::Missing => Ok(None),
     }
@@ -74,7 +71,7 @@ pub(crate) fn needs_a_report(command: &str) -> Outcome {
     eprintln!(
         "ebb: {command} needs a report\n\nfrom your account:\n  ebb scan --output report.json\n  \
          ebb {command} --report report.json\nfrom a deployment:\n  ebb {command} --bucket NAME\n  ebb \
-         {command} --lake URL\nor from the built-in demo account:\n  ebb {command} --demo"
+         {command} --lake URL\n  ebb init --bucket NAME, which makes it the default\nor from the built-in demo account:\n  ebb {command} --demo"
     );
     Outcome::Usage
 }

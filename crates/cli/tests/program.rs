@@ -31,7 +31,7 @@ fn the_status_tells_how_it_ended() {
         assert!(all.contains(said), "{line:?} should say {said}: {all}");
     };
     check(&["scan", "--demo"], 0, "in 10 findings");
-    check(&["findings", "list"], 1, "give --bucket NAME or --lake URL");
+    check(&["findings", "list"], 1, "no deployment is named");
     check(&["scan", "--demo", "--exit-code"], 3, "in 10 findings");
     check(
         &["scan", "--demo", "--exit-code", "--region", "eu-north-1"],
@@ -587,13 +587,248 @@ fn a_deployment_in_a_folder_answers_and_keeps_decisions() {
     check(&["findings", "reopen", id], 1, "no decision about");
     check(&["tune", "--demo"], 2, "cannot be used with");
     // No sweep stored a state in this folder.
-    check(&["scan", "--explain", "host7"], 1, "host7");
+    check(&["scan", "--explain", "host7"], 1, "");
+    check(&["explain", "host7"], 1, "");
     let output = run(&["findings", "list", "--lake", &format!("{lake}/missing")]);
     assert!(text(&output.stderr).contains("no folder "), "{output:?}");
     assert!(!folder.path().join("missing").exists());
     std::fs::remove_file(&report).expect("it is there");
     check(&["tune"], 1, "the first sweep writes it");
     check(&["serve"], 1, "the first sweep writes it");
+}
+
+/// A home of its own, with two places of `ebb sweep`; only `lab` has a report.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        let home = Self(tempfile::tempdir().expect("a folder"));
+        let report = home.path("lab/reports/latest/report.json");
+        for place in ["lab", "other"] {
+            fs::create_dir_all(home.path(place).join("reports/latest")).expect("a folder");
+        }
+        let report = report.display().to_string();
+        let made = run(&["scan", "--demo", "--output", &report]);
+        assert!(made.status.success(), "{made:?}");
+        home
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn place(&self, name: &str) -> String {
+        format!("file://{}", self.path(name).display())
+    }
+
+    fn check_with(&self, variables: &[(&str, &str)], line: &[&str], status: i32, said: &str) {
+        let mut command = ebb(line);
+        command.env("XDG_CONFIG_HOME", self.path("config"));
+        command.envs(variables.iter().copied());
+        let output = command.output().expect("the program starts");
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
+        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+    }
+
+    fn check(&self, line: &[&str], status: i32, said: &str) {
+        self.check_with(&[], line, status, said);
+    }
+}
+
+#[test]
+fn a_deployment_is_stored_if_it_answers_and_replaced_only_by_force() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::new();
+    let config = home.path("config/ebb/config.toml");
+    let (lab, other) = (home.place("lab"), home.place("other"));
+    let missing = format!("{lab}/missing");
+    home.check(&["init", "--lake", &missing], 1, "no folder");
+    assert!(!config.exists(), "it is not stored");
+    home.check(&["init", "--lake", &lab], 0, "newest report of");
+    let meta = fs::metadata(&config).expect("it is written");
+    assert_eq!(meta.permissions().mode() & 0o777, 0o600);
+    home.check(&["init", "--lake", &other], 1, "replace it with --force");
+    let two = ["init", "--lake", &other, "--name", "two"];
+    home.check(&two, 0, "no report yet");
+    home.check(&["tune"], 0, "variant-call");
+    home.check(&["init", "--lake", &other, "--force"], 0, "no report yet");
+    home.check(&["tune"], 1, "the first sweep writes it");
+    home.check(&["init"], 2, "--engine");
+}
+
+#[test]
+fn a_stored_deployment_is_used_and_arguments_win() {
+    let home = Home::new();
+    let config = home.path("config/ebb/config.toml");
+    let (lab, other) = (home.place("lab"), home.place("other"));
+    home.check(&["init", "--lake", &lab], 0, "");
+    home.check(&["init", "--lake", &other, "--name", "two"], 0, "");
+    let none = "the first sweep writes it";
+    let list = ["findings", "list"];
+    home.check(&list, 0, "ebb: using lake file:///");
+    home.check(&[&list[..], &["--deployment", "two"]].concat(), 1, none);
+    home.check(&[&list[..], &["--lake", &other]].concat(), 1, none);
+    let no = [&list[..], &["--deployment", "no"]].concat();
+    home.check(&no, 1, "it has default, two");
+    home.check_with(&[("EBB_DEPLOYMENT", "two")], &["tune"], 1, "[two]");
+    let scan = ["scan", "--deployment", "default"];
+    home.check(&scan, 0, "in 10 findings");
+    let both = [&scan[..], &["--lake", &lab]].concat();
+    home.check(&both, 2, "cannot be used");
+    fs::write(&config, "[default]\nlakes = \"x\"\n").expect("it is written");
+    home.check(&["tune"], 1, "config.toml:2: unknown field `lakes`");
+    home.check(&["tune", "--lake", &lab], 0, "variant-call");
+}
+
+#[test]
+fn runs_are_listed_and_results_explained() {
+    let check = |line: &[&str], status: i32, said: &str| {
+        let output = run(line);
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
+        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+    };
+    check(&["runs", "--demo"], 0, "cohort-7");
+    check(
+        &["runs", "--demo", "--pipeline", "no"],
+        0,
+        "No run was observed.",
+    );
+    check(
+        &["runs", "--demo", "--format", "json"],
+        0,
+        "\"ebb.run_list/1\"",
+    );
+    check(
+        &["runs", "--demo", "--format", "csv"],
+        0,
+        "run,pipeline,tasks",
+    );
+    check(&["runs"], 2, "ebb runs --demo");
+    check(
+        &["explain", "i-0b7d3f5a9c1e2d406", "--demo"],
+        0,
+        "\nFound: ",
+    );
+    check(
+        &[
+            "explain",
+            "i-0b7d3f5a9c1e2d406",
+            "--demo",
+            "--format",
+            "json",
+        ],
+        0,
+        "\"checks\"",
+    );
+    check(&["explain", "nothing", "--demo"], 1, "nothing not found");
+    check(&["explain", "x"], 1, "no deployment is named");
+    check(
+        &["explain", "x", "--demo", "--lake", "y"],
+        2,
+        "cannot be used",
+    );
+}
+
+/// A build without an HTTP client says how to get one.
+#[test]
+fn an_api_is_asked_if_the_program_has_a_client() {
+    use std::io::{BufRead, BufReader};
+    let mut command = ebb(&["serve", "--demo"]);
+    let mut server = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let out = server.stdout.take().expect("its output");
+    BufReader::new(out)
+        .read_line(&mut line)
+        .expect("its address");
+    let address = line.trim().trim_end_matches("/v1/openapi.json").to_owned();
+    let ask = |line: &[&str]| {
+        let output = run(&[line, &["--api", &address]].concat());
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        (output.status.code(), all)
+    };
+    let id = "idle_node/eu-central-1/i-0b7d3f5a9c1e2d406";
+    let check = |line: &[&str], status: i32, said: &str| {
+        let (code, all) = ask(line);
+        let (status, said) = match cfg!(feature = "http") {
+            true => (status, said),
+            false => (1, "built without an HTTP client"),
+        };
+        assert!(
+            code == Some(status) && all.contains(said),
+            "{line:?}: {all}"
+        );
+    };
+    check(&["scan"], 0, "in 10 findings");
+    check(&["tune"], 0, "variant-call");
+    check(&["runs"], 0, "cohort-7");
+    check(&["findings", "list"], 0, id);
+    check(
+        &["findings", "dismiss", id, "--reason", "a course"],
+        0,
+        "is dismissed",
+    );
+    check(&["findings", "reopen", id], 0, "Reopened");
+    check(&["findings", "reopen", id], 1, "HTTP 404");
+    server.kill().expect("it ends");
+    server.wait().expect("it ended");
+    let open = run(&["runs", "--api", "http://example.com"]);
+    assert!(text(&open.stderr).contains("must be https"), "{open:?}");
+}
+
+#[cfg(feature = "sweep")]
+#[test]
+fn rows_of_the_lake_are_shown_and_queried() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = format!("file://{}", folder.path().display());
+    let check = |line: &[&str], status: i32, said: &str| {
+        let output = run(&[line, &["--lake", &lake]].concat());
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
+        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+    };
+    check(&["explain", "host7"], 1, "host7 not found");
+    check(&["sweep"], 0, "\"batches\": 0");
+    check(&["lake", "tables"], 0, "steps: Finished tasks");
+    check(&["lake", "tables", "--format", "json"], 0, "\"ebb.rows/1\"");
+    let count = "SELECT COUNT(*) AS n FROM findings";
+    check(
+        &["lake", "query", count, "--format", "csv"],
+        0,
+        "n\r\n0\r\n",
+    );
+    check(&["lake", "query", "DROP TABLE steps"], 1, "must only read");
+    check(
+        &["lake", "query", "SELECT x FROM steps"],
+        1,
+        "no such column: x",
+    );
+    check(
+        &["lake", "show", "steps", "--columns", "node,cpu_ns"],
+        0,
+        "node  cpu_ns",
+    );
+    check(
+        &["lake", "show", "steps", "--where", "x=1"],
+        1,
+        "has no column x",
+    );
+    check(
+        &["lake", "show", "steps", "--where", "x"],
+        2,
+        "COLUMN=VALUE",
+    );
+    check(
+        &["lake", "show", "nothing"],
+        2,
+        "heartbeats, steps, findings",
+    );
+    check(
+        &["lake", "show", "steps", "--from", "2100-01-01"],
+        1,
+        "is later than",
+    );
 }
 
 #[test]

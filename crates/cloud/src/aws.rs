@@ -46,6 +46,8 @@ mod prices;
 mod queue;
 #[cfg(feature = "secrets")]
 mod secrets;
+#[cfg(feature = "http-api-signed")]
+mod signer;
 #[cfg(any(feature = "inventory", feature = "metrics", feature = "objects"))]
 mod time;
 #[cfg(feature = "topic")]
@@ -74,5 +76,7 @@ pub use prices::AwsPrices;
 pub use queue::AwsQueue;
 #[cfg(feature = "secrets")]
 pub use secrets::AwsSecrets;
+#[cfg(feature = "http-api-signed")]
+pub use signer::RequestSigner;
 #[cfg(feature = "topic")]
 pub use topic::AwsTopic;

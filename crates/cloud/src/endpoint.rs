@@ -53,6 +53,16 @@ impl Endpoint {
         }
     }
 
+    /// The host.
+    pub fn host(&self) -> Option<&str> {
+        self.0.host_str()
+    }
+
+    /// Whether requests stay on this machine.
+    pub fn is_this_machine(&self) -> bool {
+        self.0.host().is_some_and(|host| is_this_machine(&host))
+    }
+
     /// The full address.
     pub fn as_str(&self) -> &str {
         self.0.as_str()

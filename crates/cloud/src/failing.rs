@@ -13,8 +13,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::ports::{
-    Chat, ChatPost, ChatSearch, CloudError, CloudResult, Email, Etag, Events, Listed, Mailer,
-    Object, Objects, PutOptions, Queue, Received, Secrets, Topic,
+    Chat, ChatPost, ChatSearch, CloudError, CloudResult, Email, Etag, Events, Hooks, Listed,
+    Mailer, Object, Objects, PutOptions, Queue, Received, Secrets, Topic,
 };
 
 /// Whether the operation is done when the call fails.
@@ -228,6 +228,10 @@ impl<T: Chat> Chat for Failing<T> {
         let work = self.inner.find(search);
         self.fault.around("chat.find", work).await
     }
+
+    async fn has_buttons(&self) -> bool {
+        self.inner.has_buttons().await
+    }
 }
 
 #[async_trait]
@@ -243,6 +247,18 @@ impl<T: Events> Events for Failing<T> {
     async fn send(&self, id: &str, body: &str) -> CloudResult<()> {
         let work = self.inner.send(id, body);
         self.fault.around("events.send", work).await
+    }
+}
+
+#[async_trait]
+impl<T: Hooks> Hooks for Failing<T> {
+    async fn key(&self, name: &str) -> CloudResult<Option<String>> {
+        self.fault.around("hooks.key", self.inner.key(name)).await
+    }
+
+    async fn post(&self, name: &str, id: &str, body: &str) -> CloudResult<()> {
+        let work = self.inner.post(name, id, body);
+        self.fault.around("hooks.post", work).await
     }
 }
 

@@ -19,6 +19,6 @@ pub use clock::FakeClock;
 #[cfg(feature = "account")]
 pub use markets::{FakeMarkets, FakePrices};
 pub use objects::{FakeObjects, StoredObject};
-pub use outbox::{FakeChat, FakeEvents, FakeMailer, FakeTopic};
+pub use outbox::{FakeChat, FakeEvents, FakeHooks, FakeMailer, FakeRequest, FakeTopic};
 pub use queue::{FakeMessage, FakeQueue};
 pub use secrets::FakeSecrets;

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use aws_smithy_dns::HickoryDnsResolver;
-#[cfg(any(feature = "http-post", feature = "inventory"))]
+#[cfg(any(feature = "http-post", feature = "http-api", feature = "inventory"))]
 use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
@@ -25,7 +25,7 @@ pub(crate) fn tls() -> Provider {
     Provider::Rustls(CryptoMode::AwsLc)
 }
 
-#[cfg(any(feature = "http-post", feature = "inventory"))]
+#[cfg(any(feature = "http-post", feature = "http-api", feature = "inventory"))]
 pub(crate) fn connector() -> Connector {
     Connector::builder()
         .tls_provider(tls())

@@ -17,6 +17,8 @@ pub mod fake;
 pub mod gcp;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "http-api")]
+pub mod http_api;
 #[cfg(feature = "http-post")]
 pub mod http_post;
 pub mod permissions;

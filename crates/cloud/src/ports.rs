@@ -3,6 +3,7 @@
 
 #[cfg(feature = "account")]
 mod account;
+mod api;
 #[cfg(feature = "account")]
 pub mod metrics;
 
@@ -10,6 +11,7 @@ pub mod metrics;
 pub use account::{
     BillSource, InventorySource, MarketSource, NO_RESOURCE, PRICE_PER_BILL_REQUEST, PriceSource,
 };
+pub use api::{Api, ApiAnswer, ApiRequest};
 #[cfg(feature = "account")]
 pub use metrics::{
     METRICS_PER_FAMILY, METRICS_PER_NODE, MetricsSource, NodeMetrics, PRICE_PER_METRIC, Stream,
@@ -271,6 +273,11 @@ pub trait Chat: Send + Sync {
     /// Searches for a message, and returns the result of [`Chat::post`]; `None` if there is no such
     /// message, or the chat cannot be read.
     async fn find(&self, search: &ChatSearch) -> CloudResult<Option<String>>;
+
+    /// Whether the chat sends the actions of buttons to the API. False if that is unknown.
+    async fn has_buttons(&self) -> bool {
+        false
+    }
 }
 
 /// Publishes messages for other programs.
@@ -286,6 +293,17 @@ pub trait Events: Send + Sync {
     /// Sends one event, a CloudEvent in JSON. The `id` has at most 64 letters and digits. A
     /// repeated event has the same `id`, so the receiver can detect duplicates.
     async fn send(&self, id: &str, body: &str) -> CloudResult<()>;
+}
+
+/// Sends requests to webhooks of the policy, by their name.
+#[async_trait]
+pub trait Hooks: Send + Sync {
+    /// The key of a receiver, which its template writes into the body; `None` if it needs none.
+    async fn key(&self, name: &str) -> CloudResult<Option<String>>;
+
+    /// Sends a body of JSON. A repeated request has the same `id`. URLs and tokens are secrets and
+    /// must not appear in an error.
+    async fn post(&self, name: &str, id: &str, body: &str) -> CloudResult<()>;
 }
 
 /// Reads Ebb's own secrets, such as the URL of the webhook.

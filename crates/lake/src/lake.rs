@@ -1,7 +1,9 @@
 //! The interface of the lake: append a batch once, read new rows since a version, read some days.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
+use deltalake_core::arrow::datatypes::FieldRef;
 use ebb_cloud::store::{self, StoreError};
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::shard::Shard;
@@ -9,8 +11,11 @@ use ebb_telemetry::step::PlacedStep;
 use jiff::civil::Date;
 use thiserror::Error;
 
-use crate::rows::{Judged, Record};
-use crate::table::{Appended, Batched, Share, Since, Table, TableError, TableLog, Version, Window};
+use crate::rows::{Judged, Record, RowsError};
+use crate::table::{
+    Appended, Batched, ColumnKind, Share, Since, StoredColumn, StoredRow, StoredWindow, Table,
+    TableError, TableLog, TableSummary, Version, Window,
+};
 
 /// The most rows that one batch may have, and so one commit.
 pub const MAX_BATCH_ROWS: usize = 50_000;
@@ -150,11 +155,7 @@ impl Lake {
     /// The number of the newest batch of a shard in one table; `None` before the
     /// first.
     pub async fn last_batch(&self, table: Table, shard: Shard) -> Result<Option<u64>, LakeError> {
-        let log = match table {
-            Table::Heartbeats => &self.heartbeats,
-            Table::Steps => &self.steps,
-            Table::Findings => &self.findings,
-        };
+        let log = self.log(table);
         let last = log.last_batch(&app(shard)).await;
         last.map_err(|e| self.failed(log, e))
     }
@@ -193,6 +194,58 @@ impl Lake {
     pub async fn findings_latest(&self) -> Result<Option<Vec<Judged>>, LakeError> {
         let latest = self.findings.newest_batch().await;
         latest.map_err(|e| self.failed(&self.findings, e))
+    }
+
+    /// The columns that this program writes to a table; the partition comes first.
+    ///
+    /// # Errors
+    /// Never for the tables of this program.
+    pub fn columns(&self, table: Table) -> Result<Vec<StoredColumn>, LakeError> {
+        let fields = match table {
+            Table::Heartbeats => Placed::fields(),
+            Table::Steps => PlacedStep::fields(),
+            Table::Findings => Judged::fields(),
+        };
+        let failed =
+            |error| self.failed(self.log(table), TableError::Rows(RowsError::Shape(error)));
+        let column = |field: &FieldRef| StoredColumn {
+            name: field.name().clone(),
+            kind: ColumnKind::from(field.data_type()),
+        };
+        Ok(fields.map_err(failed)?.iter().map(column).collect())
+    }
+
+    /// The number of rows and the days of a table; zero rows if it does not exist yet.
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    pub async fn summary(&self, table: Table) -> Result<TableSummary, LakeError> {
+        let log = self.log(table);
+        log.summary().await.map_err(|e| self.failed(log, e))
+    }
+
+    /// Calls `each` for the rows of a window as they are stored, the newest file first, until it
+    /// breaks. Returns the number of rows of the window that were not read.
+    ///
+    /// # Errors
+    /// If the log or a data file cannot be read.
+    pub async fn stored_rows(
+        &self,
+        table: Table,
+        window: &StoredWindow<'_>,
+        each: &mut dyn FnMut(StoredRow) -> ControlFlow<()>,
+    ) -> Result<u64, LakeError> {
+        let log = self.log(table);
+        let left_out = log.stored_rows(window, each).await;
+        left_out.map_err(|e| self.failed(log, e))
+    }
+
+    fn log(&self, table: Table) -> &TableLog {
+        match table {
+            Table::Heartbeats => &self.heartbeats,
+            Table::Steps => &self.steps,
+            Table::Findings => &self.findings,
+        }
     }
 
     async fn append<R: Record>(

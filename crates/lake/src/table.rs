@@ -4,11 +4,13 @@
 mod append;
 mod columns;
 mod read;
+mod stored;
 
 pub use append::Appended;
 pub(crate) use append::Batched;
 pub(crate) use read::Share;
 pub use read::{Since, Window};
+pub use stored::{ColumnKind, StoredColumn, StoredRow, StoredWindow, TableSummary};
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,6 +44,9 @@ pub enum Table {
 }
 
 impl Table {
+    /// All tables.
+    pub const ALL: [Self; 3] = [Self::Heartbeats, Self::Steps, Self::Findings];
+
     /// The table's name, which is also its folder.
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,7 +56,8 @@ impl Table {
         }
     }
 
-    const fn comment(self) -> &'static str {
+    /// The content of the table.
+    pub const fn comment(self) -> &'static str {
         match self {
             Self::Heartbeats => "Activity of each node in each interval, as reported by its probe",
             Self::Steps => "Finished tasks with their total use of resources",

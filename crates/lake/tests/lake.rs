@@ -8,3 +8,5 @@ mod local;
 mod once;
 #[path = "lake/sample.rs"]
 mod sample;
+#[path = "lake/stored.rs"]
+mod stored;

@@ -1,5 +1,5 @@
-//! User decisions about findings: to dismiss a finding, or to snooze it until a day. All decisions
-//! together are one small object; the sweep decides where it is stored.
+//! User decisions about findings: to dismiss a finding, to snooze it until a day, or to assign it to
+//! a person. All decisions together are one small object; the sweep decides where it is stored.
 
 use std::collections::BTreeMap;
 
@@ -58,10 +58,23 @@ pub enum DecisionError {
          exemption by tag or kind to the policy"
     )]
     Full,
+    /// The request is a repetition of one that was carried out.
+    #[error("this action was carried out before")]
+    Repeated,
+    /// More requests than people can make.
+    #[error("too many actions in {HANDLED_MINUTES} minutes; try again later")]
+    TooMany,
     /// No decision about that finding is in effect.
     #[error("there is no decision about {0}")]
     None(String),
 }
+
+/// Minutes for which carried out requests are stored, to recognise their repetition. A request is
+/// valid for five minutes, and the clocks may differ.
+const HANDLED_MINUTES: i64 = 15;
+
+/// Maximum number of stored requests.
+const MAX_HANDLED: usize = 1_000;
 
 /// The kind of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -112,6 +125,26 @@ impl Decision {
     }
 }
 
+/// The person who takes care of a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Assignee {
+    /// The person: `slack:` and the id of a user of Slack.
+    pub who: String,
+    /// The user who assigned the finding.
+    pub by: String,
+    /// When the user assigned it.
+    pub at: Timestamp,
+}
+
+impl Assignee {
+    /// The id of the user of Slack; `None` for any other text.
+    pub fn slack_user(&self) -> Option<&str> {
+        let user = self.who.strip_prefix("slack:")?;
+        crate::slack_action::is_user_id(user).then_some(user)
+    }
+}
+
 fn said(
     what: &'static str,
     text: &str,
@@ -128,6 +161,16 @@ fn said(
         true => Err(DecisionError::Control(what)),
         false => Ok(()),
     }
+}
+
+fn check_id(finding: &str) -> Result<(), DecisionError> {
+    if finding.len() > MAX_ID_BYTES {
+        return Err(DecisionError::TooLong {
+            what: "the finding id",
+            max: "1000 bytes",
+        });
+    }
+    said("the finding id", finding, MAX_ID_BYTES, "1000 bytes")
 }
 
 /// Parses the end of a decision: a time, or a day that counts until its end in UTC.
@@ -156,6 +199,16 @@ pub struct Decisions {
     /// The newest decision about each finding.
     #[serde(deserialize_with = "finding_kind::read_by_id")]
     pub findings: BTreeMap<String, Decision>,
+    /// The assignee of each finding that has one.
+    #[serde(
+        default,
+        deserialize_with = "finding_kind::read_by_id",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub assignees: BTreeMap<String, Assignee>,
+    /// Requests that were carried out in the last minutes, by their signature.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub handled: BTreeMap<String, Timestamp>,
 }
 
 impl Default for Decisions {
@@ -163,6 +216,8 @@ impl Default for Decisions {
         Self {
             schema: Self::SCHEMA.to_owned(),
             findings: BTreeMap::new(),
+            assignees: BTreeMap::new(),
+            handled: BTreeMap::new(),
         }
     }
 }
@@ -183,19 +238,60 @@ impl Decisions {
     /// An incomplete decision, or no room for another decision. The stored decisions stay
     /// unchanged.
     pub fn decide(&mut self, finding: &str, decision: Decision) -> Result<(), DecisionError> {
-        if finding.len() > MAX_ID_BYTES {
-            return Err(DecisionError::TooLong {
-                what: "the finding id",
-                max: "1000 bytes",
-            });
-        }
-        said("the finding id", finding, MAX_ID_BYTES, "1000 bytes")?;
+        check_id(finding)?;
         decision.check()?;
         self.forget(decision.at);
         if !self.findings.contains_key(finding) && self.findings.len() >= MAX_DECISIONS {
             return Err(DecisionError::Full);
         }
         self.findings.insert(finding.to_owned(), decision);
+        Ok(())
+    }
+
+    /// Assigns a finding to a person, and replaces an earlier assignee. When there is no room, the
+    /// oldest assignment is removed.
+    ///
+    /// # Errors
+    /// An incomplete assignment. The stored ones stay unchanged.
+    pub fn assign(&mut self, finding: &str, assignee: Assignee) -> Result<(), DecisionError> {
+        check_id(finding)?;
+        said(
+            "the assignee",
+            &assignee.who,
+            MAX_BY_CHARS,
+            "200 characters",
+        )?;
+        said(
+            "the user name",
+            &assignee.by,
+            MAX_BY_CHARS,
+            "200 characters",
+        )?;
+        let is_full =
+            !self.assignees.contains_key(finding) && self.assignees.len() >= MAX_DECISIONS;
+        let oldest = self.assignees.iter().min_by_key(|(_, one)| one.at);
+        if let Some(oldest) = oldest.map(|(id, _)| id.clone()).filter(|_| is_full) {
+            self.assignees.remove(&oldest);
+        }
+        self.assignees.insert(finding.to_owned(), assignee);
+        Ok(())
+    }
+
+    /// Records that a request is carried out.
+    ///
+    /// # Errors
+    /// `Repeated` if it was recorded before; `TooMany` if there is no room for its record.
+    pub fn handle(&mut self, request: &str, now: Timestamp) -> Result<(), DecisionError> {
+        let kept = jiff::SignedDuration::from_mins(HANDLED_MINUTES);
+        let oldest = now.saturating_sub(kept).unwrap_or(Timestamp::MIN);
+        self.handled.retain(|_, at| *at >= oldest);
+        if self.handled.contains_key(request) {
+            return Err(DecisionError::Repeated);
+        }
+        if self.handled.len() >= MAX_HANDLED {
+            return Err(DecisionError::TooMany);
+        }
+        self.handled.insert(request.to_owned(), now);
         Ok(())
     }
 
@@ -313,5 +409,51 @@ mod tests {
         };
         assert_eq!(all.decide("new", later), Ok(()));
         assert_eq!(all.findings.len(), 2, "the dismissals");
+    }
+
+    #[test]
+    fn an_earlier_document_has_no_assignees() {
+        let stored = r#"{"schema": "ebb.decisions/1.0", "findings": {}}"#;
+        let mut all: Decisions = serde_json::from_str(stored).expect("it is read");
+        assert_eq!(all, Decisions::default());
+        assert_eq!(
+            serde_json::to_value(&all).expect("JSON")["assignees"],
+            serde_json::Value::Null
+        );
+        let assignee = |who: &str, day| Assignee {
+            who: who.to_owned(),
+            by: "ana".to_owned(),
+            at: at(day),
+        };
+        let one = assignee("slack:U1", "2026-11-21T12:00:00Z");
+        assert_eq!(one.slack_user(), Some("U1"));
+        assert_eq!(assignee("U1", "2026-11-21T12:00:00Z").slack_user(), None);
+        for n in 0..MAX_DECISIONS {
+            all.assignees.insert(n.to_string(), one.clone());
+        }
+        let oldest = assignee("slack:U2", "2026-11-20T12:00:00Z");
+        all.assignees.insert("7".to_owned(), oldest);
+        assert_eq!(all.assign("new", one), Ok(()));
+        assert_eq!(all.assignees.len(), MAX_DECISIONS);
+        assert!(!all.assignees.contains_key("7"), "the oldest made room");
+        let bad = assignee("a\nb", "2026-11-21T12:00:00Z");
+        assert_eq!(
+            all.assign("new", bad),
+            Err(DecisionError::Control("the assignee"))
+        );
+    }
+
+    #[test]
+    fn a_request_is_carried_out_once() {
+        let mut all = Decisions::default();
+        let (now, later) = (at("2026-11-21T12:00:00Z"), at("2026-11-21T12:15:01Z"));
+        assert_eq!(all.handle("a", now), Ok(()));
+        assert_eq!(all.handle("a", now), Err(DecisionError::Repeated));
+        for n in 0..MAX_HANDLED {
+            all.handled.insert(n.to_string(), now);
+        }
+        assert_eq!(all.handle("b", now), Err(DecisionError::TooMany));
+        assert_eq!(all.handle("b", later), Ok(()), "the others are forgotten");
+        assert_eq!(all.handled.len(), 1);
     }
 }

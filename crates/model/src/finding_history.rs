@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::cost::PriceBasis;
-use crate::decision::{Decision, Decisions, Verb};
+use crate::decision::{Assignee, Decision, Decisions, Verb};
 use crate::finding::Finding;
 use crate::finding_history::ending::Ending;
 use crate::finding_history::known_finding::{Life, Price, Resolution};
@@ -138,6 +138,12 @@ pub struct History {
     /// The stage of each finding, by its id.
     #[serde(deserialize_with = "finding_kind::read_by_id")]
     pub life: BTreeMap<String, Standing>,
+    /// The assignee of each finding that has one, by its id.
+    #[serde(
+        deserialize_with = "finding_kind::read_by_id",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub assigned: BTreeMap<String, Assignee>,
     /// Findings that decisions set aside; the list of findings and the sums do not contain them.
     pub set_aside: Vec<SetAside>,
     /// Findings that were resolved in the last 30 days, the newest first.
@@ -181,6 +187,11 @@ impl Lives {
                 finding.seen_by_sweeps_since(since);
             }
             history.life.insert(finding.id.clone(), standing);
+            if let Some(assignee) = decisions.assignees.get(&finding.id) {
+                history
+                    .assigned
+                    .insert(finding.id.clone(), assignee.clone());
+            }
             match decision {
                 None => findings.push(finding),
                 Some(decision) => history.set_aside.push(SetAside {

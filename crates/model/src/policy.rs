@@ -7,6 +7,7 @@ pub mod error;
 pub mod exemption;
 pub mod gpu_and_hours;
 pub mod idle;
+pub mod links;
 pub mod metrics;
 pub mod name_rule;
 pub mod overprovisioned;
@@ -19,6 +20,8 @@ pub mod sizing;
 pub mod stated_price;
 pub mod step;
 pub mod storage;
+pub mod webhook;
+pub mod weekly_digest;
 pub mod weekly_schedule;
 
 use ebb_telemetry::activity::ActivityPolicy;
@@ -29,6 +32,7 @@ use crate::policy::error::PolicyError;
 use crate::policy::exemption::Exemption;
 use crate::policy::gpu_and_hours::{GpuPolicy, HoursPolicy};
 use crate::policy::idle::IdlePolicy;
+use crate::policy::links::LinksPolicy;
 use crate::policy::metrics::MetricsPolicy;
 use crate::policy::name_rule::NameRule;
 use crate::policy::overprovisioned::OverprovisionedPolicy;
@@ -39,6 +43,8 @@ use crate::policy::sizing::SizingPolicy;
 use crate::policy::stated_price::StatedPrice;
 use crate::policy::step::StepPolicy;
 use crate::policy::storage::StoragePolicy;
+use crate::policy::webhook::Webhook;
+use crate::policy::weekly_digest::DigestPolicy;
 
 /// All thresholds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -49,6 +55,8 @@ pub struct Policy {
     pub exempt: Vec<Exemption>,
     /// Recipients of the findings of single owners.
     pub route: Vec<Route>,
+    /// Webhooks of other programs.
+    pub webhooks: Vec<Webhook>,
     /// Prices of machines without a list price.
     pub prices: Vec<StatedPrice>,
     /// Rules that derive run, pipeline and sample from the name of a task; none by default.
@@ -77,6 +85,10 @@ pub struct Policy {
     pub hours: HoursPolicy,
     /// Hours without notifications.
     pub quiet: QuietPolicy,
+    /// Links of notifications to pages.
+    pub links: LinksPolicy,
+    /// Weekly digest of savings and spend.
+    pub digest: DigestPolicy,
 }
 
 impl Policy {
@@ -88,7 +100,9 @@ impl Policy {
         let policy: Self = toml::from_str(text)?;
         bounds::check(&toml::from_str(text)?)?;
         policy.quiet.check()?;
+        policy.digest.check()?;
         Route::check_all(&policy.route)?;
+        Webhook::check_all(&policy.webhooks)?;
         for (index, price) in policy.prices.iter().enumerate() {
             price.check(index)?;
         }

@@ -138,6 +138,7 @@ impl Report {
             timeline: Timeline::default(),
             history: History {
                 life: self.history.life.clone(),
+                assigned: self.history.assigned.clone(),
                 ..History::default()
             },
             ledger: Vec::new(),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use ebb_model::finding::Finding;
 use ebb_model::finding_history::Stage;
+use ebb_model::pages_url::{PageOf, PagesUrl};
 use ebb_model::report::Report;
 use ebb_telemetry::safe_text::{clip, one_line};
 use jiff::Timestamp;
@@ -24,7 +25,7 @@ const MAX_BYTES: usize = 200 << 10;
 
 /// Creates the event with this identifier; it contains the number of findings and resolved findings
 /// that did not fit.
-pub fn event(report: &Report, changes: &Changes, id: &str) -> String {
+pub fn event(report: &Report, changes: &Changes, id: &str, links: Option<&PagesUrl>) -> String {
     let changed: Vec<(&Finding, &str)> = report
         .findings
         .iter()
@@ -35,11 +36,15 @@ pub fn event(report: &Report, changes: &Changes, id: &str) -> String {
         let findings: Vec<Value> = changed
             .iter()
             .take(carried)
-            .map(|(finding, change)| json!({"change": change, "finding": finding}))
+            .map(|(finding, change)| {
+                let mut entry = json!({"change": change, "finding": finding});
+                add_link(&mut entry, links, PageOf::Finding(&finding.id));
+                entry
+            })
             .collect();
         let resolved: Vec<_> = changes.resolved.iter().take(carried).collect();
         let left_out = changed.len() - findings.len() + changes.resolved.len() - resolved.len();
-        let event = json!({
+        let mut event = json!({
             "specversion": "1.0",
             "id": id,
             "source": "/ebb/sweeper",
@@ -54,11 +59,19 @@ pub fn event(report: &Report, changes: &Changes, id: &str) -> String {
                 "left_out": left_out,
             },
         });
+        add_link(&mut event["data"], links, PageOf::Overview);
         let text = event.to_string();
         if text.len() <= MAX_BYTES || carried == 0 {
             return text;
         }
         carried /= 2;
+    }
+}
+
+/// Adds the link to a page; nothing without an address of the pages.
+fn add_link(data: &mut Value, links: Option<&PagesUrl>, page: PageOf<'_>) {
+    if let Some(links) = links {
+        data["link"] = links.link(page).into();
     }
 }
 
@@ -81,6 +94,7 @@ pub fn events<'a>(
     report: &'a Report,
     changes: &'a Changes,
     sending: &'a BTreeMap<String, Timestamp>,
+    links: Option<&'a PagesUrl>,
 ) -> impl Iterator<Item = Event> + 'a {
     let since = |what: &str, id: &str| {
         let begun = sending.get(&diff::key(what, id));
@@ -93,24 +107,31 @@ pub fn events<'a>(
             Stage::Due => "due",
             _ => "grown",
         };
-        let data = json!({"finding": finding});
+        let mut data = json!({"finding": finding});
+        add_link(&mut data, links, PageOf::Finding(&finding.id));
         let begun = since(what, &finding.id);
         Some(of_change(report, (what, &finding.id), begun, data))
     });
     let resolved = changes.resolved.iter().map(move |one| {
-        let data = json!({"resolved": one});
+        let mut data = json!({"resolved": one});
+        add_link(&mut data, links, PageOf::Finding(&one.id));
         let begun = since("resolved", &one.id);
         of_change(report, ("resolved", &one.id), begun, data)
     });
     found.chain(resolved)
 }
 
+/// Identifier of a change of a finding that was first sent at `since`.
+pub(crate) fn event_id(what: &str, since: Timestamp, id: &str) -> String {
+    let named = Sha256::digest(format!("{what}\n{since}\n{id}"));
+    named.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Maximum length of `subject` in characters.
 const SUBJECT_CHARS: usize = 500;
 
 fn of_change(report: &Report, (what, id): (&str, &str), since: Timestamp, data: Value) -> Event {
-    let named = Sha256::digest(format!("{what}\n{since}\n{id}"));
-    let named: String = named.iter().map(|byte| format!("{byte:02x}")).collect();
+    let named = event_id(what, since, id);
     let mut event = json!({
         "specversion": "1.0",
         "id": named,
@@ -123,7 +144,11 @@ fn of_change(report: &Report, (what, id): (&str, &str), since: Timestamp, data: 
     });
     let mut body = event.to_string();
     if body.len() > MAX_BYTES {
+        let link = event["data"].get("link").cloned();
         event["data"] = json!({"left_out": "too large for a message; the report contains it"});
+        if let Some(link) = link {
+            event["data"]["link"] = link;
+        }
         body = event.to_string();
     }
     Event {
@@ -151,7 +176,7 @@ mod tests {
         let told = |report: &Report, begun: Option<Timestamp>| -> Vec<(String, Value)> {
             let keys = changes.keys();
             let sending = keys.filter_map(|key| Some((key, begun?))).collect();
-            let events = events(report, &changes, &sending);
+            let events = events(report, &changes, &sending, None);
             let read = |text: &str| serde_json::from_str(text).expect("it is JSON");
             events.map(|event| (event.id, read(&event.body))).collect()
         };
@@ -186,7 +211,9 @@ mod tests {
         let report = testing::many_hostile(1);
         let changes = crate::testing::all_new(&report);
         let sending = BTreeMap::new();
-        let event = events(&report, &changes, &sending).next().expect("one");
+        let event = events(&report, &changes, &sending, None)
+            .next()
+            .expect("one");
         let event: Value = serde_json::from_str(&event.body).expect("JSON");
         let subject = event["subject"].as_str().expect("text");
         assert!(subject.chars().count() <= SUBJECT_CHARS);
@@ -196,7 +223,7 @@ mod tests {
     #[test]
     fn an_event_carries_what_changed_and_counts_what_does_not_fit() {
         let check = |report: &Report, carried: usize, left_out: usize| {
-            let text = event(report, &crate::testing::all_new(report), "ab12");
+            let text = event(report, &crate::testing::all_new(report), "ab12", None);
             assert!(text.len() <= MAX_BYTES);
             let event: Value = serde_json::from_str(&text).expect("it is JSON");
             assert_eq!(event["specversion"], "1.0");
@@ -215,5 +242,26 @@ mod tests {
         }
         check(&wide, 6, 94);
         check(&testing::empty(), 0, 0);
+    }
+
+    #[test]
+    fn an_event_has_links_if_the_address_of_the_pages_is_known() {
+        let report = testing::small();
+        let changes = crate::testing::all_new(&report);
+        let links = "https://ebb.example.org".parse().expect("valid");
+        let read = |text: &str| -> Value { serde_json::from_str(text).expect("JSON") };
+        let whole = read(&event(&report, &changes, "ab12", Some(&links)));
+        assert_eq!(whole["data"]["link"], "https://ebb.example.org/");
+        let link = links.link(PageOf::Finding(&report.findings[0].id));
+        assert_eq!(whole["data"]["findings"][0]["link"], link.as_str());
+        let sending = BTreeMap::new();
+        let one = events(&report, &changes, &sending, Some(&links)).next();
+        assert_eq!(read(&one.expect("one").body)["data"]["link"], link.as_str());
+        let plain = events(&report, &changes, &sending, None).next();
+        assert!(
+            read(&plain.expect("one").body)["data"]
+                .get("link")
+                .is_none()
+        );
     }
 }

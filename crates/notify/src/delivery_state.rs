@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diff::ChannelHistory;
 use crate::retry::Failure;
+use crate::weekly::WeeklyState;
 
 const SCHEMA: &str = "ebb.findings/1\n";
 
@@ -40,6 +41,8 @@ pub struct Remembered {
     pub greeted: BTreeSet<String>,
     /// Channels that failed in the last sweep, with the reason.
     pub failed: BTreeMap<String, String>,
+    /// Weekly digests.
+    pub weekly: WeeklyState,
     /// Decisions as last read, for a sweep that cannot read them.
     pub decisions: Decisions,
 }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ebb_model::finding_history::known_finding::Price;
 use ebb_model::finding_history::{Lives, Resolved, Stage};
 use ebb_model::finding_kind::{self, FindingKind};
+use ebb_model::pages_url::{PageOf, PagesUrl};
 use ebb_model::report::Report;
 use ebb_report::page::Page;
 use ebb_report::page::history::resolved_line;
@@ -28,12 +29,15 @@ pub struct ChannelHistory {
     pub findings: BTreeMap<String, Price>,
     /// Thread of the last digest; `None` if the channel has no threads.
     pub thread: Option<String>,
+    /// Thread of each finding: the message that first reported it.
+    #[serde(deserialize_with = "finding_kind::read_by_id")]
+    pub threads: BTreeMap<String, String>,
     /// First send time of each change without a confirmed delivery, by [`Changes::keys`]. The map
     /// is stored before anything is sent, so that after a crash a change is sent again under the
     /// same identifier.
     pub sending: BTreeMap<String, Timestamp>,
-    /// Chat message without a confirmed delivery.
-    pub digest: Option<Digest>,
+    /// Chat messages without a confirmed delivery, in the order of sending.
+    pub digests: Vec<Digest>,
 }
 
 impl ChannelHistory {
@@ -50,29 +54,34 @@ impl ChannelHistory {
     pub fn arrived(&mut self, knows: BTreeMap<String, Price>) {
         self.findings = knows;
         self.sending.clear();
-        self.digest = None;
+        self.digests.clear();
     }
 
     /// Identifier of a message with all recorded changes; the same changes give the same
     /// identifier.
     pub fn message_id(&self, channel: &str) -> String {
-        let changes = self.sending.iter();
+        self.message_id_of(channel, |_| true)
+    }
+
+    /// The same for a message with some of the recorded changes.
+    pub(crate) fn message_id_of(&self, channel: &str, is_part: impl Fn(&str) -> bool) -> String {
+        let changes = self.sending.iter().filter(|(key, _)| is_part(key));
         let text: String = changes.map(|(key, at)| format!("\n{at} {key}")).collect();
         let named = Sha256::digest(format!("{channel}{text}"));
         named.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// A chat message with all changes.
+/// A chat message with the changes of some findings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest {
     /// Identifier of the message.
     pub id: String,
     /// Thread that the message continues; `None` for a new message.
     pub thread: Option<String>,
-    /// Notified prices after the delivery.
+    /// Notified price of each of its findings after the delivery; `None` for a resolved finding.
     #[serde(deserialize_with = "finding_kind::read_by_id")]
-    pub knows: BTreeMap<String, Price>,
+    pub prices: BTreeMap<String, Option<Price>>,
 }
 
 /// Changes to report, by finding id.
@@ -145,6 +154,11 @@ impl Changes {
 
     /// One line for each change, which contains the kind of the change and the finding id.
     pub fn keys(&self) -> impl Iterator<Item = String> {
+        self.each().map(|(what, id)| key(what, id))
+    }
+
+    /// Kind and finding id of each change.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let stages = [
             ("opened", &self.new),
             ("reopened", &self.reopened),
@@ -153,8 +167,11 @@ impl Changes {
         ];
         let found = stages
             .into_iter()
-            .flat_map(|(what, ids)| ids.iter().map(move |id| key(what, id)));
-        let resolved = self.resolved.iter().map(|one| key("resolved", &one.id));
+            .flat_map(|(what, ids)| ids.iter().map(move |id| (what, id.as_str())));
+        let resolved = self
+            .resolved
+            .iter()
+            .map(|one| ("resolved", one.id.as_str()));
         found.chain(resolved)
     }
 
@@ -239,12 +256,19 @@ pub fn since(
     (changes, knows)
 }
 
-/// The page for a reader of changes: news first, and each finding marked with its change.
-pub(crate) fn page_of_changes(report: &Report, changes: &Changes) -> Page {
+/// The page for a reader of changes: news first, and each finding marked with its change and, if the
+/// address of the pages is known, with its link.
+pub(crate) fn page_of_changes(
+    report: &Report,
+    changes: &Changes,
+    links: Option<&PagesUrl>,
+) -> Page {
     let mut page = Page::of(report, &Zone::utc());
     for (card, finding) in page.cards.iter_mut().zip(&report.findings) {
         card.change = changes.word(&finding.id);
+        card.link = links.map(|links| links.link(PageOf::Finding(&finding.id)));
     }
+    page.link = links.map(|links| links.link(PageOf::Overview));
     page.news.push(changes.counts());
     let resolved = changes.resolved.iter().take(RESOLVED);
     page.news

@@ -5,22 +5,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ebb_cloud::ports::{Chat, ChatPost, ChatSearch, CloudResult, Email, Events, Mailer, Topic};
+use ebb_cloud::ports::{
+    Chat, ChatPost, ChatSearch, CloudResult, Email, Events, Hooks, Mailer, Topic,
+};
 use ebb_model::finding_history::Lives;
 use ebb_model::finding_history::known_finding::Price;
+use ebb_model::pages_url::PagesUrl;
 use ebb_model::policy::quiet_hours::QuietPolicy;
 use ebb_model::policy::route::Route;
+use ebb_model::policy::webhook::Webhook;
+use ebb_model::policy::weekly_digest::DigestPolicy;
 use ebb_model::report::Report;
 use jiff::Timestamp;
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::delivery_state::Remembered;
 use crate::diff::{Changes, ChannelHistory, Digest};
 use crate::email_digest::EmailParts;
+use crate::message_form::{Buttons, MessageForm};
 use crate::retry::{Failure, attempt};
 use crate::routing::{Destination, Routing};
+use crate::webhook_template::{TemplateError, WebhookContext, WebhookTemplate};
+use crate::weekly::{WeeklyDigest, WeeklyDue, WeeklyPlace};
 use crate::welcome::Hello;
-use crate::{cloud_event, diff, email_digest, slack_digest, welcome};
+use crate::{
+    cloud_event, diff, email_digest, slack_digest, threads, webhook_template, weekly, welcome,
+};
 
 /// Name of the topic in the delivery state.
 const TOPIC: &str = "topic";
@@ -78,6 +89,8 @@ pub struct Channels<'a> {
     pub topic: Option<&'a dyn Topic>,
     /// A program of the user; each change is one event.
     pub webhook: Option<&'a dyn Events>,
+    /// Webhooks of the policy; each change is one request to each of them.
+    pub hooks: Option<&'a dyn Hooks>,
 }
 
 /// Result of the notifications.
@@ -97,6 +110,12 @@ pub struct News<'a> {
     pub routes: &'a [Route],
     /// Quiet hours without notifications.
     pub quiet: &'a QuietPolicy,
+    /// Address of the pages; `None` for messages without links.
+    pub links: Option<&'a PagesUrl>,
+    /// Webhooks of the policy.
+    pub webhooks: &'a [Webhook],
+    /// The weekly digest.
+    pub digest: &'a DigestPolicy,
     /// Due time of the first result of a probe; `None` while no probe has sent data.
     pub first_verdict: Option<Timestamp>,
     /// History of notifications; it is updated.
@@ -121,13 +140,11 @@ pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
             .await;
             let part = routing.part(news.report, place);
             is_more |= begin(news, &channel, &part, quiet);
+            let lives = &news.remembered.lives;
             let history = news.remembered.channels.entry(channel.clone()).or_default();
-            let (changes, knows) = due(history, &part, &news.remembered.lives, quiet);
-            history.digest = (!changes.is_empty()).then(|| Digest {
-                id: history.message_id(&channel),
-                thread: history.thread.clone().filter(|_| !changes.has_findings()),
-                knows,
-            });
+            let (changes, knows) = due(history, &part, lives, quiet);
+            threads::forget_unknown(history, lives);
+            history.digests = threads::messages(history, &channel, &changes, &knows);
         }
     }
     if let Some((_, addresses)) = channels.mail {
@@ -144,7 +161,50 @@ pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
     for channel in programs.into_iter().flatten() {
         is_more |= begin(news, channel, news.report, None);
     }
-    is_more
+    for webhook in news.webhooks {
+        is_more |= begin(news, &hook_channel(webhook), news.report, None);
+    }
+    plan_weekly(channels, news).await || is_more
+}
+
+/// Records the weekly digests to send; true if the record must be stored. If an earlier sweep
+/// posted one without a record of the delivery, the function searches for it in the chat.
+async fn plan_weekly(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
+    let now = (news.report.at, quiet_hours(news).is_some());
+    let state = &mut news.remembered.weekly;
+    let before = state.clone();
+    let places = WeeklyPlace::all(news.digest);
+    let names: BTreeSet<String> = places.iter().map(WeeklyPlace::channel).collect();
+    state.sent.retain(|channel, _| names.contains(channel));
+    state.begun.retain(|channel, _| names.contains(channel));
+    for place in &places {
+        let Some(time) = &news.digest.weekly else {
+            break;
+        };
+        let channel = place.channel();
+        match weekly::due(time, state.sent.get(&channel).copied(), now) {
+            WeeklyDue::FromNext(slot) => drop(state.sent.insert(channel, slot)),
+            WeeklyDue::Later => {}
+            WeeklyDue::Now(slot) => {
+                let is_begun = state.begun.insert(channel.clone(), slot) == Some(slot);
+                if let (true, Some(chat), WeeklyPlace::Slack(name)) =
+                    (is_begun, channels.chat, place)
+                {
+                    let search = ChatSearch {
+                        channel: Some(name.clone()),
+                        thread: None,
+                        id: weekly::message_id(&channel, slot),
+                        since: slot,
+                    };
+                    if let Ok(Some(_)) = chat.find(&search).await {
+                        state.begun.remove(&channel);
+                        state.sent.insert(channel, slot);
+                    }
+                }
+            }
+        }
+    }
+    *state != before
 }
 
 /// Records the changes to send to one channel.
@@ -159,6 +219,22 @@ fn begin(news: &mut News<'_>, channel: &str, part: &Report, quiet: Option<&Quiet
 /// message first.
 async fn post_once(
     chat: &dyn Chat,
+    channel: &str,
+    post: &ChatPost,
+    since: Option<Timestamp>,
+) -> Result<Option<String>, Failure> {
+    let search = post.id.clone().zip(since).map(|(id, since)| ChatSearch {
+        channel: post.channel.clone(),
+        thread: post.thread.clone(),
+        id,
+        since,
+    });
+    let tried = AtomicBool::new(false);
+    attempt(channel, || find_or_post(chat, post, &search, &tried)).await
+}
+
+async fn find_or_post(
+    chat: &dyn Chat,
     post: &ChatPost,
     search: &Option<ChatSearch>,
     tried: &AtomicBool,
@@ -172,30 +248,83 @@ async fn post_once(
     chat.post(post).await
 }
 
-/// Searches the chat for a message without a recorded delivery.
-async fn settle(chat: &dyn Chat, place: &Destination, history: &mut ChannelHistory) {
-    let (Some(digest), Some(since)) = (
-        history.digest.take(),
-        history.sending.values().min().copied(),
-    ) else {
-        return;
+/// Sends the weekly digest to one recipient.
+async fn send_weekly(
+    channels: &Channels<'_>,
+    place: &WeeklyPlace,
+    (channel, slot): (&str, Timestamp),
+    digest: &WeeklyDigest,
+) -> Result<(), Failure> {
+    let unset = |reason: &str| Failure {
+        channel: channel.to_owned(),
+        reason: reason.to_owned(),
     };
-    let sought = ChatSearch {
+    match place {
+        WeeklyPlace::Slack(name) => {
+            let chat = channels.chat.ok_or_else(|| unset("Slack is not set up"))?;
+            let post = ChatPost {
+                channel: Some(name.clone()),
+                thread: None,
+                body: digest.slack(),
+                id: Some(weekly::message_id(channel, slot)),
+            };
+            post_once(chat, channel, &post, Some(slot)).await.map(drop)
+        }
+        WeeklyPlace::Email(address) => {
+            let mail = channels.mail;
+            let (mailer, addresses) = mail.ok_or_else(|| unset("no sender of email is set"))?;
+            let parts = digest.email();
+            let email = Email {
+                from: addresses.from.clone(),
+                to: vec![address.clone()],
+                subject: parts.subject,
+                text: parts.text,
+                html: parts.html,
+            };
+            attempt(channel, || mailer.send(&email)).await
+        }
+    }
+}
+
+async fn buttons_of(chat: &dyn Chat) -> Buttons {
+    match chat.has_buttons().await {
+        true => Buttons::Shown,
+        false => Buttons::Hidden,
+    }
+}
+
+/// The post of a message. A reply about a finding that is back is also shown in the channel.
+fn chat_post(place: &Destination, digest: &Digest, mut body: Value, changes: &Changes) -> ChatPost {
+    if digest.thread.is_some() && changes.has_findings() {
+        body["reply_broadcast"] = true.into();
+    }
+    ChatPost {
         channel: place.clone(),
         thread: digest.thread.clone(),
-        id: digest.id,
-        since,
+        body,
+        id: Some(digest.id.clone()),
+    }
+}
+
+/// Searches the chat for messages without a recorded delivery.
+async fn settle(chat: &dyn Chat, place: &Destination, history: &mut ChannelHistory) {
+    let digests = std::mem::take(&mut history.digests);
+    let Some(since) = history.sending.values().min().copied() else {
+        return;
     };
-    match chat.find(&sought).await {
-        Ok(Some(at)) => {
-            if digest.thread.is_none() {
-                history.thread = Some(at);
-            }
-            history.arrived(digest.knows);
+    for digest in digests {
+        let sought = ChatSearch {
+            channel: place.clone(),
+            thread: digest.thread.clone(),
+            id: digest.id.clone(),
+            since,
+        };
+        match chat.find(&sought).await {
+            Ok(Some(at)) => threads::delivered(history, &digest, Some(at)),
+            Ok(None) => {}
+            // A repeated message is better than a lost one.
+            Err(error) => drop(Failure::of("history of the chat", &error)),
         }
-        Ok(None) => {}
-        // A repeated message is better than a lost one.
-        Err(error) => drop(Failure::of("history of the chat", &error)),
     }
 }
 
@@ -253,7 +382,41 @@ pub async fn tell(channels: &Channels<'_>, news: News<'_>) -> Word {
     if let Some(events) = channels.webhook {
         telling.webhook(events).await;
     }
+    telling.hooks(channels.hooks).await;
+    telling.weekly(channels).await;
     telling.end()
+}
+
+/// A request about one change, before it is sent.
+struct Outgoing {
+    finding: String,
+    change: String,
+    id: String,
+    body: Result<String, TemplateError>,
+}
+
+/// A program that receives requests.
+#[derive(Clone, Copy)]
+enum Receiver<'a> {
+    Events(&'a dyn Events),
+    /// A webhook of the policy, by its name.
+    Hook(Option<&'a dyn Hooks>, &'a str),
+}
+
+impl Receiver<'_> {
+    async fn send(&self, id: &str, body: &str) -> CloudResult<()> {
+        match self {
+            Self::Events(events) => events.send(id, body).await,
+            Self::Hook(Some(hooks), name) => hooks.post(name, id, body).await,
+            // Without a secret there is no request.
+            Self::Hook(None, _) => Ok(()),
+        }
+    }
+}
+
+/// The name of a webhook of the policy in the delivery state.
+fn hook_channel(webhook: &Webhook) -> String {
+    format!("{WEBHOOK}/{}", webhook.name)
 }
 
 struct Telling<'a> {
@@ -268,39 +431,74 @@ impl<'a> Telling<'a> {
         let routing = chat_routing(self.news.routes);
         for place in routing.places() {
             let channel = named("slack", place);
-            let post = |body, thread, id| ChatPost {
-                channel: place.clone(),
-                thread,
-                body,
-                id,
-            };
             if routing.is_for_the_rest(place) && self.greets(&channel) {
-                let hello = post(welcome::slack_hello(&self.hello(None)), None, None);
+                let hello = ChatPost {
+                    channel: place.clone(),
+                    thread: None,
+                    body: welcome::slack_hello(&self.hello(None)),
+                    id: None,
+                };
                 let done = attempt(&channel, || chat.post(&hello)).await;
                 self.greeted(&channel, done.map(drop));
             }
             let part = routing.part(self.news.report, place);
-            let tried = AtomicBool::new(false);
-            let say = async |changes: &Changes, history: &mut ChannelHistory| {
-                // An update goes to the thread of the original notification.
-                let thread = history.thread.clone().filter(|_| !changes.has_findings());
-                let id = history.digest.as_ref().map(|digest| digest.id.clone());
-                let since = history.sending.values().min().copied();
-                let search = id.clone().zip(since).map(|(id, since)| ChatSearch {
-                    channel: place.clone(),
-                    thread: thread.clone(),
-                    id,
-                    since,
-                });
-                let digest = post(slack_digest::slack(&part, changes), thread, id);
-                let at = attempt(&channel, || post_once(chat, &digest, &search, &tried)).await?;
-                if digest.thread.is_none() {
-                    history.thread = at;
-                }
-                Ok(())
-            };
-            self.say(&channel, &part, self.quiet(), say).await;
+            self.say_in_threads(chat, place, &channel, &part).await;
         }
+    }
+
+    /// Posts the planned messages of a channel in turn, up to the first that fails.
+    async fn say_in_threads(
+        &mut self,
+        chat: &dyn Chat,
+        place: &Destination,
+        channel: &str,
+        part: &Report,
+    ) {
+        self.known.push(channel.to_owned());
+        let (quiet, links) = (self.quiet(), self.news.links);
+        let remembered = &mut *self.news.remembered;
+        let history = remembered.channels.entry(channel.to_owned()).or_default();
+        let digests = std::mem::take(&mut history.digests);
+        let mut buttons = None;
+        for digest in &digests {
+            let (all, _) = due(history, part, &remembered.lives, quiet);
+            let whole = all.each().count();
+            let changes = threads::part_of(all, digest);
+            if changes.is_empty() {
+                continue;
+            }
+            let buttons = match buttons {
+                Some(known) => known,
+                None => *buttons.insert(buttons_of(chat).await),
+            };
+            let form = MessageForm {
+                links,
+                buttons,
+                elsewhere: whole - changes.each().count(),
+            };
+            let body = slack_digest::slack(part, &changes, &form);
+            let post = chat_post(place, digest, body, &changes);
+            let since = history.sending.values().min().copied();
+            match post_once(chat, channel, &post, since).await {
+                Ok(at) => threads::delivered(history, digest, at),
+                Err(failure) => {
+                    threads::forget_lost(history, &digest.thread, &failure.reason);
+                    let reason = failure.reason.clone();
+                    remembered.failed.insert(channel.to_owned(), reason);
+                    self.word.failures.push(failure);
+                    return;
+                }
+            }
+            if self.word.channels.last().is_none_or(|last| last != channel) {
+                self.word.channels.push(channel.to_owned());
+            }
+        }
+        let (changes, knows) = due(history, part, &remembered.lives, quiet);
+        // Messages beyond the maximum wait for the next sweep.
+        if changes.is_empty() {
+            history.arrived(knows);
+        }
+        remembered.failed.remove(channel);
     }
 
     async fn mail(&mut self, mailer: &dyn Mailer, addresses: &Addresses) {
@@ -324,8 +522,9 @@ impl<'a> Telling<'a> {
                 self.greeted(&channel, done);
             }
             let part = routing.part(self.news.report, place);
+            let links = self.news.links;
             let say = async |changes: &Changes, _: &mut ChannelHistory| {
-                send(email_digest::email(&part, changes)).await
+                send(email_digest::email(&part, changes, links)).await
             };
             self.say(&channel, &part, self.quiet(), say).await;
         }
@@ -333,34 +532,117 @@ impl<'a> Telling<'a> {
 
     async fn topic(&mut self, topic: &dyn Topic) {
         let channel = TOPIC;
-        let report = self.news.report;
+        let (report, links) = (self.news.report, self.news.links);
         let say = async |changes: &Changes, history: &mut ChannelHistory| {
             let subject = format!("Ebb: {}", changes.counts());
-            let event = cloud_event::event(report, changes, &history.message_id(channel));
+            let event = cloud_event::event(report, changes, &history.message_id(channel), links);
             attempt(channel, || topic.publish(&subject, &event)).await
         };
         self.say(channel, report, None, say).await;
     }
 
-    /// The next sweep sends the events that a slow receiver does not accept in time, and all events
-    /// after a refused one.
+    /// Sends an event for each change.
     async fn webhook(&mut self, events: &dyn Events) {
-        let channel = WEBHOOK;
-        self.known.push(channel.to_owned());
-        let (remembered, report) = (&mut *self.news.remembered, self.news.report);
-        let history = remembered.channels.entry(channel.to_owned()).or_default();
-        let (changes, knows) = diff::since(&history.findings, report, &remembered.lives);
-        let (mut taken, mut refused) = (BTreeSet::new(), None);
+        let (report, links) = (self.news.report, self.news.links);
+        let history = self.news.remembered.channels.get(WEBHOOK);
+        let sending = history.map(|history| history.sending.clone());
+        let (changes, sending) = (self.changes_of(WEBHOOK), sending.unwrap_or_default());
+        let all = cloud_event::events(report, &changes, &sending, links).map(|event| Outgoing {
+            finding: event.finding,
+            change: event.change,
+            id: event.id,
+            body: Ok(event.body),
+        });
         let begun = tokio::time::Instant::now();
-        let sending = history.sending.clone();
-        for event in cloud_event::events(report, &changes, &sending) {
+        let receiver = Receiver::Events(events);
+        self.send_each(WEBHOOK, (all, None), begun, receiver).await;
+    }
+
+    /// Sends a request for each change that a webhook of the policy wants.
+    async fn hooks(&mut self, hooks: Option<&dyn Hooks>) {
+        // All webhooks share the time.
+        let begun = tokio::time::Instant::now();
+        for webhook in self.news.webhooks {
+            let channel = hook_channel(webhook);
+            let changes = self.changes_of(&channel);
+            let key = match (hooks, changes.is_empty()) {
+                (_, true) => Ok(None),
+                (Some(hooks), false) => attempt(&channel, || hooks.key(&webhook.name)).await,
+                (None, false) => Err(Failure {
+                    channel: channel.clone(),
+                    reason: "the secret of the webhooks is not set up".to_owned(),
+                }),
+            };
+            let template =
+                WebhookTemplate::new(webhook).map_err(|error| Failure::of(&channel, &error));
+            let (key, template) = match (key, template) {
+                (Ok(key), Ok(template)) => (key, template),
+                (Err(failure), _) | (_, Err(failure)) => {
+                    self.known.push(channel);
+                    self.refuse(failure);
+                    continue;
+                }
+            };
+            let context = WebhookContext {
+                report: self.news.report,
+                links: self.news.links,
+                key: key.as_deref(),
+            };
+            let history = self.news.remembered.channels.get(&channel);
+            let sending = history.map(|history| history.sending.clone());
+            let sending = sending.unwrap_or_default();
+            let all = webhook_template::requests(&context, webhook, &changes, &sending);
+            let wanted: BTreeSet<String> = all.iter().map(|one| one.finding.clone()).collect();
+            let all = all.into_iter().map(|request| Outgoing {
+                finding: request.finding,
+                change: request.change,
+                id: request.id,
+                body: template.render(&request.facts),
+            });
+            let receiver = Receiver::Hook(hooks, &webhook.name);
+            self.send_each(&channel, (all, Some(&wanted)), begun, receiver)
+                .await;
+        }
+    }
+
+    /// All changes since the last request to a program.
+    fn changes_of(&self, channel: &str) -> Changes {
+        let none = BTreeMap::new();
+        let remembered = &*self.news.remembered;
+        let known = remembered.channels.get(channel);
+        let known = known.map_or(&none, |history| &history.findings);
+        diff::since(known, self.news.report, &remembered.lives).0
+    }
+
+    fn refuse(&mut self, failure: Failure) {
+        let failed = &mut self.news.remembered.failed;
+        failed.insert(failure.channel.clone(), failure.reason.clone());
+        self.word.failures.push(failure);
+    }
+
+    /// Sends one request for each change. The next sweep sends those that a slow receiver does not
+    /// accept in time, and all after a refused one. Changes without a request are taken as sent.
+    async fn send_each(
+        &mut self,
+        channel: &str,
+        (all, wanted): (impl Iterator<Item = Outgoing>, Option<&BTreeSet<String>>),
+        begun: tokio::time::Instant,
+        receiver: Receiver<'_>,
+    ) {
+        self.known.push(channel.to_owned());
+        let (mut taken, mut sent, mut refused) = (BTreeSet::new(), Vec::new(), None);
+        for one in all {
             if begun.elapsed() > EVENTS_FOR {
                 break;
             }
-            match attempt(channel, || events.send(&event.id, &event.body)).await {
+            let done = match &one.body {
+                Ok(body) => attempt(channel, || receiver.send(&one.id, body)).await,
+                Err(error) => Err(Failure::of(channel, error)),
+            };
+            match done {
                 Ok(()) => {
-                    history.sending.remove(&event.change);
-                    taken.insert(event.finding);
+                    sent.push(one.change);
+                    taken.insert(one.finding);
                 }
                 Err(failure) => {
                     refused = Some(failure);
@@ -368,18 +650,50 @@ impl<'a> Telling<'a> {
                 }
             }
         }
+        let remembered = &mut *self.news.remembered;
+        let history = remembered.channels.entry(channel.to_owned()).or_default();
+        let (changes, knows) = diff::since(&history.findings, self.news.report, &remembered.lives);
         let known = (&history.findings, knows);
-        (_, history.findings) = changes.only(known, |id| taken.contains(id));
+        let is_unwanted = |id: &str| wanted.is_some_and(|wanted| !wanted.contains(id));
+        (_, history.findings) = changes.only(known, |id| taken.contains(id) || is_unwanted(id));
+        for change in sent {
+            history.sending.remove(&change);
+        }
         if !taken.is_empty() {
             self.word.channels.push(channel.to_owned());
         }
         match refused {
-            Some(failure) => {
-                let reason = failure.reason.clone();
-                remembered.failed.insert(channel.to_owned(), reason);
-                self.word.failures.push(failure);
-            }
+            Some(failure) => self.refuse(failure),
             None => drop(remembered.failed.remove(channel)),
+        }
+    }
+
+    /// Sends the planned weekly digests. Each channel is on its own.
+    async fn weekly(&mut self, channels: &Channels<'_>) {
+        let places = WeeklyPlace::all(self.news.digest);
+        self.known.extend(places.iter().map(WeeklyPlace::channel));
+        let begun = self.news.remembered.weekly.begun.clone();
+        for place in &places {
+            let channel = place.channel();
+            let Some(slot) = begun.get(&channel).copied() else {
+                continue;
+            };
+            let digest = WeeklyDigest::of(self.news.report, self.news.links);
+            let done = send_weekly(channels, place, (&channel, slot), &digest).await;
+            let remembered = &mut *self.news.remembered;
+            match done {
+                Ok(()) => {
+                    remembered.weekly.begun.remove(&channel);
+                    remembered.weekly.sent.insert(channel.clone(), slot);
+                    remembered.failed.remove(&channel);
+                    self.word.channels.push(channel);
+                }
+                Err(failure) => {
+                    let reason = failure.reason.clone();
+                    remembered.failed.insert(channel, reason);
+                    self.word.failures.push(failure);
+                }
+            }
         }
     }
 
@@ -392,7 +706,7 @@ impl<'a> Telling<'a> {
     }
 
     fn hello(&self, sandboxed: Option<bool>) -> Hello {
-        Hello::of(self.news.report, self.news.first_verdict, sandboxed)
+        Hello::of(self.news.report, self.news.first_verdict, sandboxed).with_link(self.news.links)
     }
 
     fn greeted(&mut self, channel: &str, done: Result<(), Failure>) {

@@ -1,5 +1,6 @@
 //! The report as an email: a subject with the amount, and the same text as plain text and as HTML.
 
+use ebb_model::pages_url::PagesUrl;
 use ebb_model::report::Report;
 use ebb_report::html::for_mail;
 use ebb_report::page::Page;
@@ -26,8 +27,8 @@ const FINDINGS: usize = 20;
 const COLUMNS: usize = 78;
 
 /// The changes of a report as an email.
-pub fn email(report: &Report, changes: &Changes) -> EmailParts {
-    let page = crate::diff::page_of_changes(report, changes);
+pub fn email(report: &Report, changes: &Changes, links: Option<&PagesUrl>) -> EmailParts {
+    let page = crate::diff::page_of_changes(report, changes, links);
     let tag = page.simulated.map(|simulated| format!("[{simulated}] "));
     let tag = tag.unwrap_or_default();
     let counts = changes.counts();
@@ -51,6 +52,16 @@ fn text(page: &Page) -> String {
     let mut text = page.news.join("\n");
     text.push_str("\n\n");
     text.push_str(&of_page(page, &look, FINDINGS));
+    let Some(overview) = &page.link else {
+        return text;
+    };
+    text.push_str(&format!("\nAll findings: {overview}\n"));
+    let changed = page.cards.iter().filter(|card| card.change.is_some());
+    for card in changed.take(FINDINGS) {
+        if let Some(link) = &card.link {
+            text.push_str(&format!("{}: {}\n  {link}\n", card.kind, card.title));
+        }
+    }
     text
 }
 
@@ -58,11 +69,12 @@ fn text(page: &Page) -> String {
 mod tests {
     use super::*;
     use crate::testing;
+    use ebb_model::pages_url::PageOf;
 
     #[test]
     fn the_subject_says_the_money_and_stays_one_line() {
         let check = |report: &Report, expect: &str| {
-            let parts = email(report, &testing::all_new(report));
+            let parts = email(report, &testing::all_new(report), None);
             assert_eq!(parts.subject, expect);
             assert!(parts.text.contains("SIMULATED") && parts.html.contains("SIMULATED"));
         };
@@ -83,10 +95,36 @@ mod tests {
     #[test]
     fn a_long_report_is_cut_and_says_so() {
         let report = ebb_report::testing::many(1_000);
-        let parts = email(&report, &testing::all_new(&report));
+        let parts = email(&report, &testing::all_new(&report), None);
         assert!(parts.text.contains("… and 500 more"));
         assert!(parts.html.contains("… and 980 more"));
         assert!(parts.text.contains("in 1,000 findings"), "{}", parts.text);
         assert!(parts.html.len() < 100_000);
+    }
+
+    #[test]
+    fn both_parts_link_to_each_finding() {
+        let links = "https://ebb.example.org".parse().expect("valid");
+        for report in [
+            ebb_report::testing::small(),
+            ebb_report::testing::many_hostile(3),
+        ] {
+            let parts = email(&report, &testing::all_new(&report), Some(&links));
+            assert!(
+                parts
+                    .text
+                    .contains("All findings: https://ebb.example.org/\n")
+            );
+            for finding in &report.findings {
+                let link = links.link(PageOf::Finding(&finding.id));
+                assert!(
+                    parts.text.contains(&format!("\n  {link}\n")),
+                    "{}",
+                    parts.text
+                );
+                let html = minijinja::HtmlEscape(&link).to_string();
+                assert!(parts.html.contains(&format!("<a href=\"{html}\">")));
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@ use jiff::ToSpan;
 use jiff::civil::Date;
 
 use crate::email_digest::email;
+use crate::message_form::MessageForm;
 use crate::slack_digest::slack;
 use crate::testing;
 use crate::welcome::{Hello, email_hello, slack_hello};
@@ -45,8 +46,11 @@ fn whatever_a_report_holds_each_form_stays_within_what_its_reader_takes() {
         let page = html(report, &Zone::utc());
         assert!(page.len() < page_kb << 10, "{name}: {} bytes", page.len());
         let hello = Hello::of(report, None, Some(true));
-        let chats = [slack(report, &news), slack_hello(&hello)];
-        let mails = [email(report, &news), email_hello(&hello)];
+        let chats = [
+            slack(report, &news, &MessageForm::default()),
+            slack_hello(&hello),
+        ];
+        let mails = [email(report, &news, None), email_hello(&hello)];
         for chat in &chats {
             let blocks = chat["blocks"].as_array().expect("blocks");
             let whole = chat.to_string().chars().count();
@@ -217,7 +221,7 @@ fn every_form_says_the_same_total_and_its_parts_add_up_to_it() {
     );
     let line = format!("{known} a month, and at most {at_most} more, in 12 findings");
     let news = testing::all_new(&report);
-    let mail = email(&report, &news);
+    let mail = email(&report, &news, None);
     let forms = [
         ebb_report::table::table(
             &report,
@@ -225,7 +229,7 @@ fn every_form_says_the_same_total_and_its_parts_add_up_to_it() {
             &Zone::utc(),
         ),
         ebb_report::markdown::markdown(&report, &Zone::utc()),
-        slack(&report, &news).to_string(),
+        slack(&report, &news, &MessageForm::default()).to_string(),
         mail.subject,
         mail.text,
     ];

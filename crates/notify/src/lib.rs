@@ -8,11 +8,16 @@ pub mod digest;
 pub mod email_digest;
 #[cfg(test)]
 mod form_snapshots;
+pub mod hook_secrets;
+pub mod message_form;
 pub mod retry;
 pub mod routing;
 pub mod slack;
 pub mod slack_digest;
 #[cfg(test)]
 mod testing;
+mod threads;
 pub mod webhook;
+pub mod webhook_template;
+pub mod weekly;
 pub mod welcome;

@@ -42,6 +42,8 @@ struct SlackSecret {
     bot_token: Option<String>,
     channel: Option<String>,
     channels: BTreeMap<String, String>,
+    /// Whether the app sends the actions of buttons to Ebb's API.
+    buttons: bool,
     api: Option<String>,
 }
 
@@ -55,6 +57,7 @@ pub struct SlackChat {
 struct Bot {
     token: String,
     api: String,
+    has_buttons: bool,
 }
 
 impl fmt::Debug for SlackChat {
@@ -84,7 +87,15 @@ impl SlackChat {
             (None, Some(token)) => {
                 let api = secret.api.unwrap_or_else(|| API.to_owned());
                 let channel = secret.channel.ok_or(BadSlackSecret::NoChannel)?;
-                (channel, Some(Bot { token, api }))
+                let has_buttons = secret.buttons;
+                (
+                    channel,
+                    Some(Bot {
+                        token,
+                        api,
+                        has_buttons,
+                    }),
+                )
             }
             _ => return Err(BadSlackSecret::Form),
         };
@@ -226,6 +237,12 @@ impl Chat for SlackChat {
             .flatten()
             .find(is_it);
         Ok(found.and_then(|message| message["ts"].as_str().map(str::to_owned)))
+    }
+
+    /// An incoming webhook also posts for an app, but only the bot's secret says that Ebb's API
+    /// receives the actions.
+    async fn has_buttons(&self) -> bool {
+        self.bot.as_ref().is_some_and(|bot| bot.has_buttons)
     }
 }
 

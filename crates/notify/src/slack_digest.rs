@@ -6,12 +6,15 @@
 //! 12,000.
 
 use ebb_model::report::Report;
+use ebb_model::slack_action::{SNOOZE_DAYS, SlackAction, block_id};
 use ebb_report::page::Page;
 use ebb_report::page::alike::Alike;
+use ebb_report::page::card::Card;
 use ebb_telemetry::safe_text::clip;
 use serde_json::{Value, json};
 
 use crate::diff::Changes;
+use crate::message_form::{Buttons, MessageForm};
 
 const MAX_CHARACTERS: usize = 12_000;
 
@@ -32,8 +35,8 @@ const DETAILS: usize = 5;
 
 /// The changes of a report as the body of a post: totals, new and grown findings by cost, then
 /// resolved findings.
-pub fn slack(report: &Report, changes: &Changes) -> Value {
-    let page = crate::diff::page_of_changes(report, changes);
+pub fn slack(report: &Report, changes: &Changes, form: &MessageForm<'_>) -> Value {
+    let page = crate::diff::page_of_changes(report, changes, form.links);
     let headline = headline(&page);
     let mut digest = DigestBlocks::new(&headline);
     let title = json!({"type": "plain_text", "text": clip(&headline, MAX_HEADER)});
@@ -45,18 +48,25 @@ pub fn slack(report: &Report, changes: &Changes) -> Value {
     if let Some(owners) = by_owner(&page) {
         digest.add(context(&owners));
     }
+    if let Some(link) = &page.link {
+        digest.add(context(&linked(link, "All findings")));
+    }
     let changed = page.cards.iter().filter(|card| card.change.is_some());
     let rows = Alike::of(changed);
     let changed: usize = rows.iter().map(Alike::count).sum();
     let mut shown = 0;
     for row in rows.iter().take(TOP) {
-        if digest.add(finding(row)) == Fit::Left {
+        let mut blocks = vec![finding(row)];
+        if form.buttons == Buttons::Shown && row.count() == 1 {
+            blocks.push(buttons(row.first()));
+        }
+        if digest.add_all(blocks) == Fit::Left {
             break;
         }
         shown += row.count();
     }
     let more = changed - shown;
-    let same = page.cards.len() - changed;
+    let same = page.cards.len().saturating_sub(changed + form.elsewhere);
     let rest = [(more, "more"), (same, "unchanged")];
     let rest: Vec<String> = rest
         .iter()
@@ -100,6 +110,19 @@ impl DigestBlocks {
 
     fn add(&mut self, block: Value) -> Fit {
         self.add_within(block, MAX_CHARACTERS - RESERVE, MAX_BLOCKS - 1)
+    }
+
+    /// Adds blocks that belong together.
+    fn add_all(&mut self, blocks: Vec<Value>) -> Fit {
+        let before = (self.blocks.len(), self.characters);
+        for block in blocks {
+            if self.add(block) == Fit::Left {
+                self.blocks.truncate(before.0);
+                self.characters = before.1;
+                return Fit::Left;
+            }
+        }
+        Fit::Taken
     }
 
     /// Adds the last line, for which space is reserved.
@@ -193,13 +216,47 @@ fn finding(row: &Alike<'_>) -> Value {
         let names = outside(&row.names(NAMED), 220);
         text.push_str(&format!("\n{names}; the first:"));
     }
+    if let Some(user) = &card.slack_user {
+        text.push_str(&format!("\nAssigned to <@{user}>"));
+    } else if let Some(name) = &card.assignee {
+        text.push_str(&format!("\nAssigned to {}", outside(name, 60)));
+    }
     text.push_str(&format!("\n{}", outside(&card.evidence, 220)));
     let advice = match &card.instead {
         Some(advice) => advice.line(),
         None => card.advice.clone(),
     };
     text.push_str(&format!("\n_{}:_ {}", card.action, outside(&advice, 160)));
+    if let Some(link) = &card.link {
+        text.push_str(&format!("\n{}", linked(link, "Details")));
+    }
     section(&text)
+}
+
+/// The buttons of a finding.
+///
+/// Source: Slack, "Block Kit" reference: "Actions block", "Button element", "User select menu".
+fn buttons(card: &Card) -> Value {
+    let text = |text: &str| json!({"type": "plain_text", "text": text});
+    let button = |action: SlackAction, label: &str| json!({"type": "button", "action_id": action.id(), "text": text(label)});
+    json!({
+        "type": "actions",
+        "block_id": block_id(&card.whole_id),
+        "elements": [
+            button(SlackAction::Dismiss, "Dismiss"),
+            button(SlackAction::Snooze, &format!("Snooze {SNOOZE_DAYS} days")),
+            {
+                "type": "users_select",
+                "action_id": SlackAction::Assign.id(),
+                "placeholder": text("Assign"),
+            },
+        ],
+    })
+}
+
+/// A link. The address is percent-encoded, so only `&` would need an escape, and it has none.
+pub(crate) fn linked(link: &str, text: &str) -> String {
+    format!("<{link}|{text}>")
 }
 
 fn details(page: &Page) -> Option<String> {
@@ -224,7 +281,7 @@ pub(crate) fn section(text: &str) -> Value {
     json!({"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": true}})
 }
 
-fn context(text: &str) -> Value {
+pub(crate) fn context(text: &str) -> Value {
     json!({"type": "context", "elements": [{"type": "mrkdwn", "text": text, "verbatim": true}]})
 }
 
@@ -264,6 +321,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_model::decision::Assignee;
     use ebb_report::testing;
 
     #[test]
@@ -279,7 +337,11 @@ mod tests {
             one.reason = format!("{}{}", one.resource, ">".repeat(5_000));
         }
         for report in [testing::empty(), testing::small(), testing::hostile(), wide] {
-            let message = slack(&report, &crate::testing::all_new(&report));
+            let message = slack(
+                &report,
+                &crate::testing::all_new(&report),
+                &MessageForm::default(),
+            );
             let blocks = message["blocks"].as_array().expect("blocks");
             assert!(blocks.len() <= 50);
             assert!(message.to_string().chars().count() <= MAX_CHARACTERS);
@@ -291,7 +353,9 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_counted() {
-        let told = |report: &Report, changes: &Changes| slack(report, changes).to_string();
+        let told = |report: &Report, changes: &Changes| {
+            slack(report, changes, &MessageForm::default()).to_string()
+        };
         let many = testing::many(1_000);
         let mut changes = crate::testing::all_new(&many);
         let text = told(&many, &changes);
@@ -317,7 +381,12 @@ mod tests {
         check("_i_ a_b __c__", "ˍi_ a_b ˍˍc__");
         assert_eq!(quoted("`*`<a_>`", 60), "`'*'&lt;a_&gt;'`");
         let report = testing::hostile();
-        let text = slack(&report, &crate::testing::all_new(&report)).to_string();
+        let text = slack(
+            &report,
+            &crate::testing::all_new(&report),
+            &MessageForm::default(),
+        )
+        .to_string();
         assert!(!text.contains("<script"));
         let outside_of_code = text.split('`').step_by(2);
         assert!(outside_of_code.clone().all(|part| !part.contains("*bold*")));
@@ -325,10 +394,92 @@ mod tests {
     }
 
     #[test]
+    fn each_finding_has_its_link_and_its_buttons() {
+        let links = "https://ebb.example.org".parse().expect("valid");
+        let form = MessageForm {
+            links: Some(&links),
+            buttons: Buttons::Shown,
+            elsewhere: 0,
+        };
+        for mut report in [
+            testing::small(),
+            testing::hostile(),
+            testing::many_hostile(40),
+        ] {
+            let first = report.findings[0].id.clone();
+            let assignee = Assignee {
+                who: "slack:U0123".to_owned(),
+                by: "ana".to_owned(),
+                at: report.at,
+            };
+            report.history.assigned.insert(first.clone(), assignee);
+            let message = slack(&report, &crate::testing::all_new(&report), &form);
+            assert!(message.to_string().chars().count() <= MAX_CHARACTERS);
+            let blocks = message["blocks"].as_array().expect("blocks");
+            assert!(blocks.len() <= MAX_BLOCKS);
+            let overview = "<https://ebb.example.org/|All findings>";
+            let texts = blocks.iter().filter_map(|b| b["text"]["text"].as_str());
+            let whole: Vec<&str> = texts.collect();
+            assert!(message.to_string().contains(overview));
+            for text in &whole {
+                let mut links = text.split("<http").skip(1);
+                let is_link = |rest: &str| {
+                    rest.split_once('>').is_some_and(|(link, _)| {
+                        link.matches('|').count() == 1 && link.ends_with("|Details")
+                    })
+                };
+                assert!(links.all(is_link), "{text}");
+            }
+            let actions: Vec<&Value> = blocks.iter().filter(|b| b["type"] == "actions").collect();
+            let mut ids: Vec<&str> = actions
+                .iter()
+                .filter_map(|b| b["block_id"].as_str())
+                .collect();
+            ids.sort_unstable();
+            ids.dedup();
+            assert_eq!(
+                ids.len(),
+                actions.len(),
+                "a block id is unique in a message"
+            );
+            if ids.contains(&block_id(&first).as_str()) {
+                assert!(
+                    whole
+                        .iter()
+                        .any(|text| text.contains("\nAssigned to <@U0123>"))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_buttons_of_a_finding_are_stable() {
+        let links = "https://ebb.example.org".parse().expect("valid");
+        let form = MessageForm {
+            links: Some(&links),
+            buttons: Buttons::Shown,
+            elsewhere: 0,
+        };
+        let report = testing::small();
+        let message = slack(&report, &crate::testing::all_new(&report), &form);
+        let actions = message["blocks"].as_array().expect("blocks").iter();
+        let actions: Vec<&Value> = actions.filter(|b| b["type"] == "actions").collect();
+        assert_eq!(actions.len(), 3);
+        insta::assert_snapshot!(actions[0], @r#"{"block_id":"ebb-7919b00931a915a858398c7f1e4c2b937b2af6a52821a468f4e982e3160b86a5","elements":[{"action_id":"ebb_dismiss","text":{"text":"Dismiss","type":"plain_text"},"type":"button"},{"action_id":"ebb_snooze","text":{"text":"Snooze 7 days","type":"plain_text"},"type":"button"},{"action_id":"ebb_assign","placeholder":{"text":"Assign","type":"plain_text"},"type":"users_select"}],"type":"actions"}"#);
+        let text = message["blocks"][5]["text"]["text"].as_str().expect("text");
+        let link = "\n<https://ebb.example.org/findings/idle_node%2Feu-central-1%2Fi-0aaa|Details>";
+        assert!(text.ends_with(link), "{text}");
+    }
+
+    #[test]
     #[expect(clippy::too_many_lines, reason = "a snapshot")]
     fn a_digest_is_stable() {
         let report = testing::small();
-        let message = slack(&report, &crate::testing::all_new(&report));
+        let message = slack(
+            &report,
+            &crate::testing::all_new(&report),
+            &MessageForm::default(),
+        );
         let text = serde_json::to_string_pretty(&message).expect("it is JSON");
         insta::assert_snapshot!(text, @r#"
         {

@@ -1,6 +1,7 @@
 //! The welcome message after the first sweep. It shows what Ebb observes, what is missing with the
 //! fix, and when the first result is due.
 
+use ebb_model::pages_url::{PageOf, PagesUrl};
 use ebb_model::report::Report;
 use ebb_report::page::wording::SIMULATED;
 use ebb_report::remediation;
@@ -10,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::email_digest::EmailParts;
-use crate::slack_digest::{outside, quoted, section};
+use crate::slack_digest::{linked, outside, quoted, section};
 
 /// Limit on named missing items; the report contains all of them.
 const MISSING: usize = 12;
@@ -22,6 +23,7 @@ pub struct Hello {
     verdict: String,
     missing: Vec<MissingPart>,
     left_out: usize,
+    link: Option<String>,
 }
 
 /// A part of the setup that is missing.
@@ -72,7 +74,15 @@ impl Hello {
             verdict,
             missing,
             left_out,
+            link: None,
         }
+    }
+
+    /// Adds the link to the overview.
+    #[must_use]
+    pub fn with_link(self, links: Option<&PagesUrl>) -> Self {
+        let link = links.map(|links| links.link(PageOf::Overview));
+        Self { link, ..self }
     }
 
     fn intro(&self) -> &'static str {
@@ -133,6 +143,9 @@ pub fn slack_hello(hello: &Hello) -> Value {
     if let Some(rest) = hello.rest() {
         blocks.push(section(&rest));
     }
+    if let Some(link) = &hello.link {
+        blocks.push(section(&linked(link, "All findings")));
+    }
     json!({"text": title, "blocks": blocks})
 }
 
@@ -162,6 +175,13 @@ pub fn email_hello(hello: &Hello) -> EmailParts {
     if let Some(rest) = hello.rest() {
         text.push_str(&format!("\n{rest}\n"));
         html.push_str(&format!("<p>{rest}</p>"));
+    }
+    if let Some(link) = &hello.link {
+        text.push_str(&format!("\nAll findings: {link}\n"));
+        html.push_str(&format!(
+            "<p><a href=\"{}\">All findings</a></p>",
+            escaped(link)
+        ));
     }
     EmailParts {
         subject: hello.title.clone(),

@@ -188,7 +188,7 @@ pub(crate) fn maybe(cell: Option<&str>) -> String {
 /// starts with an apostrophe instead.
 ///
 /// Source: OWASP, "CSV Injection": cells that start with `=`, `+`, `-` or `@`.
-pub(crate) fn text(cell: &str) -> String {
+pub fn text(cell: &str) -> String {
     let mut line = one_line(cell);
     if line.trim_start().starts_with(['=', '+', '-', '@']) {
         line.insert(0, '\'');

@@ -12,6 +12,7 @@ pub mod plain_table;
 pub mod reason_codes;
 pub mod remediation;
 pub mod report_file;
+pub mod run_table;
 pub mod sarif;
 pub mod step_advice;
 pub mod step_summary;

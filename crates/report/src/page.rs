@@ -71,6 +71,8 @@ pub struct Page {
     pub beside: Vec<Beside>,
     /// Data that could not be read.
     pub gaps: Vec<Gap>,
+    /// The page with all findings; `None` if no address of the pages is known.
+    pub link: Option<String>,
     /// Changes since the last notification of the reader.
     pub news: Vec<String>,
     /// Resolved findings and their saving.
@@ -164,6 +166,7 @@ impl Page {
                     reason: one_line(&clip(&gap.reason, LINE_CHARS)),
                 })
                 .collect(),
+            link: None,
             news: Vec::new(),
             resolved: history::resolved(report, zone),
             saved: (report.history.saved_so_far > Usd::ZERO)

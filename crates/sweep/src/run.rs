@@ -242,6 +242,9 @@ pub async fn sweep(
         report: &report,
         routes: &config.policy.route,
         quiet: &config.policy.quiet,
+        webhooks: &config.policy.webhooks,
+        digest: &config.policy.digest,
+        links: config.policy.links.pages_url.as_ref(),
         first_verdict: first_verdict(others.fleet(&work), &config.policy),
         remembered: &mut remembered,
     };

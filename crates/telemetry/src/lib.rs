@@ -18,3 +18,4 @@ pub mod tags;
 pub mod testing;
 pub mod time;
 pub mod units;
+pub mod watch;

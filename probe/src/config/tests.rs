@@ -13,6 +13,18 @@ fn with(text: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
 }
 
 #[test]
+fn the_watch_socket_is_in_the_folder_that_systemd_creates() {
+    let check = |folders: Option<&str>, expect: Option<&str>| {
+        let socket = usual_watch_socket(folders.map(OsStr::new));
+        assert_eq!(socket, expect.map(PathBuf::from), "{folders:?}");
+    };
+    check(Some("/run/ebb"), Some("/run/ebb/watch.sock"));
+    check(Some("/run/ebb:/run/x"), Some("/run/ebb/watch.sock"));
+    check(Some(""), None);
+    check(None, None);
+}
+
+#[test]
 fn the_environment_goes_over_the_file() {
     let file = "bucket = \"b\"\ninterval_seconds = 30\n";
     let set = [

@@ -7,6 +7,7 @@ use ebb_telemetry::activity;
 use ebb_telemetry::activity::Activity;
 use ebb_telemetry::activity::ActivityPolicy;
 use ebb_telemetry::heartbeat::Heartbeat;
+use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::{StepBatch, StepUsage};
 use ebb_telemetry::time::BootClock;
@@ -53,6 +54,11 @@ impl Report {
             steps_wait,
             left_out: 0,
         }
+    }
+
+    /// The node of this run.
+    pub const fn node(&self) -> &NodeId {
+        &self.run.node
     }
 
     /// Converts an interval to a heartbeat. The first heartbeat of a run is urgent, and so is the
@@ -168,7 +174,7 @@ impl Report {
 
 #[cfg(test)]
 pub(super) mod testing {
-    use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
+    use ebb_telemetry::identity::{BootId, ProbeStart};
     use ebb_telemetry::step::{Requested, StepDetail, StepEnd, StepId, StepKind};
     use ebb_telemetry::units::CpuTime;
 

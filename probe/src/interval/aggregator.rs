@@ -242,6 +242,15 @@ impl IntervalAggregator {
         ended
     }
 
+    /// The running tasks of users for which `is_shown` is true, with their busiest tools.
+    pub fn running_of(
+        &self,
+        at: BootClock,
+        is_shown: impl Fn(Option<u32>) -> bool,
+    ) -> Vec<StepUsage> {
+        self.steps.running_of(at, TOOLS_WHILE_RUNNING, is_shown)
+    }
+
     /// Closes the interval after a scan, and starts the next one. `lost` is the number of kernel
     /// events lost since the start; `network` is the number of bytes over the node's network in
     /// this interval.

@@ -101,8 +101,20 @@ impl Steps {
     }
 
     pub(crate) fn running(&self, at: BootClock, tools: usize) -> Vec<StepUsage> {
-        let live = self.by_number.values().filter(|step| step.living > 0);
-        live.map(|step| step.usage(at, StepEnd::Running, tools))
+        self.running_of(at, tools, |_| true)
+    }
+
+    /// The running tasks of users for which `is_shown` is true.
+    pub(crate) fn running_of(
+        &self,
+        at: BootClock,
+        tools: usize,
+        is_shown: impl Fn(Option<u32>) -> bool,
+    ) -> Vec<StepUsage> {
+        let all = self.by_number.values();
+        let shown = all.filter(|step| step.living > 0 && is_shown(step.detail.user));
+        shown
+            .map(|step| step.usage(at, StepEnd::Running, tools))
             .collect()
     }
 

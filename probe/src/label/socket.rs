@@ -1,9 +1,7 @@
 //! The socket for label requests. Each connection has one request, and gets the answer `ok`, or
 //! `refused:` with the reason.
 
-use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::{MAX_REQUEST_BYTES, Refusal, Requester, TaskLabels, parse};
+use crate::local_socket::{listen, write};
 
 /// Maximum number of simultaneous connections.
 const MAX_CONNECTIONS: usize = 16;
@@ -52,6 +51,7 @@ impl LabelSocket {
     /// Listens at `path`. Labels are optional: if this fails, the probe runs without them.
     pub fn open(path: Option<&Path>) -> Self {
         let listener = path.and_then(|path| {
+            // Every user may connect, because a process can label only its own task.
             let opened = listen(path);
             let warn = |error: &io::Error| {
                 tracing::warn!(%error, path = %path.display(), "failed to open the socket for labels; create its folder, \
@@ -106,17 +106,6 @@ impl LabelSocket {
     }
 }
 
-/// Every user may connect, because a process can label only its own task.
-fn listen(path: &Path) -> io::Result<UnixListener> {
-    // Removes the socket of an earlier run; any other file is kept.
-    if fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket()) {
-        fs::remove_file(path)?;
-    }
-    let listener = UnixListener::bind(path)?;
-    fs::set_permissions(path, Permissions::from_mode(0o666))?;
-    Ok(listener)
-}
-
 async fn serve_request(stream: &UnixStream, to: &mpsc::Sender<Request>) -> Result<(), Refusal> {
     // Before the request is read: the process can end meanwhile, and its PID can be reused.
     let requester = Requester::of_peer(stream).ok_or(Refusal::Unknown)?;
@@ -156,20 +145,9 @@ async fn read(stream: &UnixStream) -> io::Result<Vec<u8>> {
     }
 }
 
-async fn write(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        stream.writable().await?;
-        match stream.try_write(bytes) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream as Plain;
 

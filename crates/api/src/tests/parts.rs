@@ -289,7 +289,7 @@ async fn a_decision_is_about_a_finding_and_said_to_be_json() {
     check(get, 405, "method").await;
 }
 
-fn post(finding: &str, act: &str, body: Value) -> Value {
+pub(super) fn post(finding: &str, act: &str, body: Value) -> Value {
     json!({
         "rawPath": format!("/v1/findings/{finding}/{act}"),
         "headers": {"content-type": "application/json"},

@@ -3,38 +3,99 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use ebb_cloud::endpoint::Endpoint;
+use ebb_telemetry::identity::Region;
 
 const MORE: &str = "\
 Examples:
+  ebb init --bucket ebb-123456789012-eu-central-1 --region eu-central-1
+  ebb init --lake file:///srv/ebb --name lab
+  ebb init --api https://a1b2c3.execute-api.eu-central-1.amazonaws.com --name prod
   ebb init --engine nextflow --executor awsbatch
   ebb init --engine nextflow --executor slurm --write ebb.config
   ebb init --engine snakemake
   ebb init --engine slurm
 
-The lines hand the names of tasks over to Ebb. Nextflow reads a file of them by
+With --bucket, --lake or --api, the command checks that the deployment answers. Then it stores the
+deployment in ~/.config/ebb/config.toml ($XDG_CONFIG_HOME, or the file in $EBB_CONFIG). Commands use
+the entry `default` if they are given no deployment, and another one by `--deployment NAME`:
+  [default]
+  bucket = \"ebb-123456789012-eu-central-1\"    # or lake, or api
+  region = \"eu-central-1\"
+  aws_profile = \"research\"
+  policy = \"policy.toml\"                       # for `ebb explain` with a lake
+The file contains no secrets. EBB_API_TOKEN is the token of an API with JWT authorization.
+
+With --engine, the lines hand the names of tasks over to Ebb. Nextflow reads a file of them by
 `includeConfig 'ebb.config'` in nextflow.config, or by `nextflow run -c ebb.config`.
 Settings of a process or of a later file replace these lines; comments in them say which.
 
 Exit status:
   0  success
-  1  the file exists or could not be written
+  1  the file or entry exists or could not be written, or the deployment does not answer
   2  invalid command line";
 
+/// A deployment or an engine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
+#[command(group = clap::ArgGroup::new("subject").required(true).args(["engine", "bucket", "lake", "api"]))]
 pub(crate) struct InitArgs {
     /// Engine or scheduler to configure
     #[arg(long, value_enum)]
-    pub(crate) engine: SetupEngine,
+    pub(crate) engine: Option<SetupEngine>,
     /// Executor of Nextflow
-    #[arg(long, value_enum, required_if_eq("engine", "nextflow"))]
+    #[arg(
+        long,
+        value_enum,
+        required_if_eq("engine", "nextflow"),
+        conflicts_with_all = ["bucket", "lake", "api"]
+    )]
     pub(crate) executor: Option<SetupExecutor>,
     /// Write to a new file [default: standard output]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["bucket", "lake", "api"])]
     pub(crate) write: Option<PathBuf>,
-    /// Replace the file if it exists
-    #[arg(long, requires = "write")]
+    /// Replace the file or the deployment if it exists
+    #[arg(long)]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) deployment: InitDeployment,
+}
+
+/// The deployment to store.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Deployment")]
+pub(crate) struct InitDeployment {
+    /// Bucket of the deployment (Terraform output `bucket`)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) bucket: Option<String>,
+    /// Place of `ebb sweep`: file:///PATH, s3://BUCKET/PATH or gs://BUCKET/PATH
+    #[arg(long, value_name = "URL")]
+    pub(crate) lake: Option<String>,
+    /// API of the deployment (Terraform output `api_url`) or of `ebb serve`
+    #[arg(long, value_name = "URL", value_parser = super::api)]
+    pub(crate) api: Option<Endpoint>,
+    /// Name of the deployment, for `--deployment NAME`
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "default",
+        conflicts_with = "engine"
+    )]
+    pub(crate) name: String,
+    /// Region of the bucket or API
+    #[arg(
+        long,
+        value_name = "REGION",
+        conflicts_with_all = ["lake", "engine"],
+        value_parser = super::region
+    )]
+    pub(crate) region: Option<Region>,
+    /// Profile of the AWS configuration file
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["lake", "engine"])]
+    pub(crate) profile: Option<String>,
+    /// Policy file for `ebb explain` [default: config/policy.toml of --lake]
+    #[arg(long, value_name = "FILE", requires = "lake")]
+    pub(crate) policy: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

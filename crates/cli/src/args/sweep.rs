@@ -21,6 +21,8 @@ For Google Cloud, --billing or EBB_BILLING names a file of the billing export (s
 The sweep sends notifications about new, grown and resolved findings to these channels:
   EBB_SLACK_WEBHOOK_URL          incoming webhook of Slack
   EBB_EVENTS_WEBHOOK             signed CloudEvents: {\"url\": \"https://…\", \"key\": \"whsec_…\"}
+  EBB_WEBHOOKS                   webhooks of the policy: {\"NAME\": {\"url\": \"https://…\"}}
+  EBB_PAGES_URL                  address of the pages, for links in notifications
   EBB_EMAIL_FROM, EBB_EMAIL_TO   email through Amazon SES, with the credentials of AWS
 
 infra/ebb-sweep.timer runs the command every five minutes. It prints a summary as JSON.

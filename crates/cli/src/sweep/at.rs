@@ -6,10 +6,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ebb_analysis::explain::Explanation;
 use ebb_cloud::aws::{AwsConfig, AwsMailer};
-use ebb_cloud::ports::{BillSource, Chat, Events, Mailer};
+use ebb_cloud::ports::{BillSource, Chat, Events, Hooks, Mailer};
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
+use ebb_model::pages_url::PagesUrl;
 use ebb_notify::digest::{Addresses, Channels};
+use ebb_notify::hook_secrets::HookSecrets;
 use ebb_notify::slack::SlackChat;
 use ebb_notify::webhook::SignedWebhook;
 use ebb_sweep::run::{self, Config};
@@ -40,8 +42,12 @@ pub(crate) async fn open(lake: &str, policy: Option<&Path>) -> Result<(Site, Con
 }
 
 /// Explains the evaluation of one resource from the data of a place. Gaps are on standard error.
-pub(crate) async fn explain(lake: &str, resource: &str) -> Result<Explanation> {
-    let (site, config) = open(lake, None).await?;
+pub(crate) async fn explain(
+    lake: &str,
+    resource: &str,
+    policy: Option<&Path>,
+) -> Result<Explanation> {
+    let (site, config) = open(lake, policy).await?;
     let ports = site.ports(account_without_cloud(None), Channels::default());
     let now = Timestamp::now();
     let (explanation, gaps) = run::explain_resource(&ports, &config, resource, now).await?;
@@ -52,8 +58,10 @@ pub(crate) async fn explain(lake: &str, resource: &str) -> Result<Explanation> {
 }
 
 pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
-    let (site, config) = open(&args.lake, args.policy.as_deref()).await?;
+    let (site, mut config) = open(&args.lake, args.policy.as_deref()).await?;
     let told = SweepSettings::read(|name| std::env::var(name).ok())?;
+    let pages_url = &mut config.policy.links.pages_url;
+    *pages_url = pages_url.take().or(told.pages_url);
     let chat = match &told.slack {
         Some(secret) => {
             Some(SlackChat::from_secret(secret).context("invalid EBB_SLACK_WEBHOOK_URL")?)
@@ -64,6 +72,10 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
         Some(secret) => {
             Some(SignedWebhook::from_secret(secret).context("invalid EBB_EVENTS_WEBHOOK")?)
         }
+        None => None,
+    };
+    let hooks = match &told.hooks {
+        Some(secret) => Some(HookSecrets::from_secret(secret).context("invalid EBB_WEBHOOKS")?),
         None => None,
     };
     let mailer = match &told.email {
@@ -80,6 +92,7 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
         mail: mailer.zip(told.email.as_ref()),
         topic: None,
         webhook: events.as_ref().map(|events| events as &dyn Events),
+        hooks: hooks.as_ref().map(|hooks| hooks as &dyn Hooks),
     };
     let start = Timestamp::now();
     let deadline = Deadline::within(start, start.checked_add(LONGEST)?);
@@ -93,8 +106,11 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
 struct SweepSettings {
     slack: Option<String>,
     events: Option<String>,
+    hooks: Option<String>,
     email: Option<Addresses>,
     billing: Option<PathBuf>,
+    /// Address of the pages, unless the policy has one.
+    pages_url: Option<PagesUrl>,
 }
 
 impl SweepSettings {
@@ -103,9 +119,12 @@ impl SweepSettings {
         let to = set("EBB_EMAIL_TO").unwrap_or_default();
         let to = to.split(',').map(|part| part.trim().to_owned());
         let to = to.filter(|part| !part.is_empty()).collect();
+        let pages_url = set("EBB_PAGES_URL").map(|url| url.parse()).transpose();
         Ok(Self {
+            pages_url: pages_url.context("invalid EBB_PAGES_URL")?,
             slack: set("EBB_SLACK_WEBHOOK_URL"),
             events: set("EBB_EVENTS_WEBHOOK"),
+            hooks: set("EBB_WEBHOOKS"),
             email: Addresses::of(set("EBB_EMAIL_FROM"), to)?,
             billing: set("EBB_BILLING").map(PathBuf::from),
         })

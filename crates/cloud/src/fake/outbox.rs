@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::shared::Shared;
-use crate::ports::{Chat, ChatPost, ChatSearch, CloudResult, Email, Events, Mailer, Topic};
+use crate::ports::{Chat, ChatPost, ChatSearch, CloudResult, Email, Events, Hooks, Mailer, Topic};
 
 /// Stores every email.
 #[derive(Debug, Clone, Default)]
@@ -38,12 +38,17 @@ impl Mailer for FakeMailer {
 
 /// Stores every message, and numbers the threads from 1.
 #[derive(Debug, Clone, Default)]
-pub struct FakeChat(Shared<Vec<ChatPost>>);
+pub struct FakeChat(Shared<Vec<ChatPost>>, Shared<bool>);
 
 impl FakeChat {
     /// The messages, in order.
     pub fn posted(&self) -> Vec<ChatPost> {
         self.0.lock().clone()
+    }
+
+    /// Shows or hides buttons.
+    pub fn show_buttons(&self, has_buttons: bool) {
+        *self.1.lock() = has_buttons;
     }
 }
 
@@ -61,6 +66,10 @@ impl Chat for FakeChat {
             post.channel == search.channel && post.id.as_ref() == Some(&search.id)
         };
         Ok(posted.iter().position(is_it).map(|at| (at + 1).to_string()))
+    }
+
+    async fn has_buttons(&self) -> bool {
+        *self.1.lock()
     }
 }
 
@@ -99,6 +108,41 @@ impl FakeEvents {
 impl Events for FakeEvents {
     async fn send(&self, id: &str, body: &str) -> CloudResult<()> {
         self.0.lock().push((id.to_owned(), body.to_owned()));
+        Ok(())
+    }
+}
+
+/// A request to a webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FakeRequest {
+    /// Name of the webhook.
+    pub name: String,
+    /// Id of the request.
+    pub id: String,
+    /// Body of the request.
+    pub body: String,
+}
+
+/// Stores every request. Each receiver has the key `key`.
+#[derive(Debug, Clone, Default)]
+pub struct FakeHooks(Shared<Vec<FakeRequest>>);
+
+impl FakeHooks {
+    /// The requests, in order.
+    pub fn sent(&self) -> Vec<FakeRequest> {
+        self.0.lock().clone()
+    }
+}
+
+#[async_trait]
+impl Hooks for FakeHooks {
+    async fn key(&self, _: &str) -> CloudResult<Option<String>> {
+        Ok(Some("key".to_owned()))
+    }
+
+    async fn post(&self, name: &str, id: &str, body: &str) -> CloudResult<()> {
+        let [name, id, body] = [name, id, body].map(str::to_owned);
+        self.0.lock().push(FakeRequest { name, id, body });
         Ok(())
     }
 }

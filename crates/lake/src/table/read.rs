@@ -1,10 +1,12 @@
 //! Reads rows by commit, to fold new data, or by day. The files of a commit are read whole; their
 //! size is limited like that of batches.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
+use deltalake_core::arrow::array::RecordBatch;
 use deltalake_core::kernel::{Action, Add, LogicalFileView};
 use deltalake_core::logstore::{LogStore, get_actions};
+use deltalake_core::parquet::arrow::ProjectionMask;
 use deltalake_core::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStoreExt;
@@ -113,21 +115,7 @@ impl TableLog {
         (from, to): (&str, &str),
         share: &mut Share<'_, R>,
     ) -> Result<Window<R>, TableError> {
-        let doing = "list data files";
-        let mut files = Vec::new();
-        if let Some(table) = self.load().await? {
-            let snapshot = table.snapshot().map_err(TableError::delta(doing))?;
-            let mut views = snapshot.snapshot().file_views(self.log.as_ref(), None);
-            while let Some(view) = views.try_next().await.map_err(TableError::delta(doing))? {
-                files.push(DataFile::seen(&view));
-            }
-        }
-        files.retain(|f| {
-            f.day
-                .as_deref()
-                .is_some_and(|day| (from..=to).contains(&day))
-        });
-        files.sort_by(|a, b| (&b.day, b.written_ms).cmp(&(&a.day, a.written_ms)));
+        let files = self.files_of_days((from, to)).await?;
         let all = files.iter().map(|f| f.rows).sum::<u64>();
         let mut to_read = 0;
         let files = files.into_iter().take_while(|file| {
@@ -147,6 +135,35 @@ impl TableLog {
             left_out: all.saturating_sub(rows.len() as u64),
             rows,
         })
+    }
+
+    /// All data files of the newest version.
+    pub(super) async fn all_files(&self) -> Result<Vec<DataFile>, TableError> {
+        let doing = "list data files";
+        let mut files = Vec::new();
+        if let Some(table) = self.load().await? {
+            let snapshot = table.snapshot().map_err(TableError::delta(doing))?;
+            let mut views = snapshot.snapshot().file_views(self.log.as_ref(), None);
+            while let Some(view) = views.try_next().await.map_err(TableError::delta(doing))? {
+                files.push(DataFile::seen(&view));
+            }
+        }
+        Ok(files)
+    }
+
+    /// The data files of these days, the newest first.
+    pub(super) async fn files_of_days(
+        &self,
+        (from, to): (&str, &str),
+    ) -> Result<Vec<DataFile>, TableError> {
+        let mut files = self.all_files().await?;
+        files.retain(|f| {
+            f.day
+                .as_deref()
+                .is_some_and(|day| (from..=to).contains(&day))
+        });
+        files.sort_by(|a, b| (&b.day, b.written_ms).cmp(&(&a.day, a.written_ms)));
+        Ok(files)
     }
 
     async fn newest(&self, at_least: Option<Version>) -> Result<Option<Version>, TableError> {
@@ -189,6 +206,24 @@ impl TableLog {
 
     async fn read_file<R: Record>(&self, file: DataFile) -> Result<Vec<R>, TableError> {
         let path = file.path.to_string();
+        let mut rows = Vec::new();
+        for batch in self.batches(file, None).await? {
+            let unpacked = R::unpack(&batch);
+            rows.extend(unpacked.map_err(|source| TableError::File {
+                path: path.clone(),
+                source,
+            })?);
+        }
+        Ok(rows)
+    }
+
+    /// The columns of a data file; `None` for all of them.
+    pub(super) async fn batches(
+        &self,
+        file: DataFile,
+        columns: Option<&BTreeSet<String>>,
+    ) -> Result<Vec<RecordBatch>, TableError> {
+        let path = file.path.to_string();
         let fetched = |source| TableError::Fetch {
             path: path.clone(),
             source,
@@ -199,22 +234,22 @@ impl TableLog {
             path: path.clone(),
             source,
         };
-        let batches = ParquetRecordBatchReaderBuilder::try_new(bytes)
-            .and_then(ParquetRecordBatchReaderBuilder::build)
-            .map_err(parquet)?;
-        let mut rows = Vec::new();
-        for batch in batches {
-            let batch = batch.map_err(|source| TableError::Decode {
-                path: path.clone(),
-                source,
-            })?;
-            let unpacked = R::unpack(&batch);
-            rows.extend(unpacked.map_err(|source| TableError::File {
-                path: path.clone(),
-                source,
-            })?);
+        let mut builder = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(parquet)?;
+        if let Some(columns) = columns {
+            let fields = builder.schema().fields().iter().enumerate();
+            let wanted = fields.filter(|(_, field)| columns.contains(field.name()));
+            let wanted: Vec<usize> = wanted.map(|(at, _)| at).collect();
+            let mask = ProjectionMask::roots(builder.parquet_schema(), wanted);
+            builder = builder.with_projection(mask);
         }
-        Ok(rows)
+        let batches = builder.build().map_err(parquet)?;
+        let decoded = batches.map(|batch| {
+            batch.map_err(|source| TableError::Decode {
+                path: path.clone(),
+                source,
+            })
+        });
+        decoded.collect()
     }
 }
 
@@ -254,12 +289,12 @@ pub(super) struct Commit {
 }
 
 /// A data file, as the log describes it.
-struct DataFile {
-    path: Path,
+pub(super) struct DataFile {
+    pub(super) path: Path,
     /// Its number of rows. A file without a number in the log is not from this program and counts
     /// as full.
-    rows: u64,
-    day: Option<String>,
+    pub(super) rows: u64,
+    pub(super) day: Option<String>,
     written_ms: i64,
 }
 

@@ -28,7 +28,17 @@ pub enum PolicyError {
         /// Problem.
         problem: &'static str,
     },
-    /// Invalid quiet hours.
+    /// Invalid webhook.
+    #[error("the webhook {name}: {problem}")]
+    Webhook {
+        /// Position of the entry, from 0.
+        index: usize,
+        /// Name of the webhook.
+        name: String,
+        /// Problem.
+        problem: &'static str,
+    },
+    /// Invalid quiet hours or digest.
     #[error("{key}: {problem}")]
     Quiet {
         /// The key with its table.

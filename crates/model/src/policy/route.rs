@@ -23,6 +23,14 @@ pub struct Route {
     pub email: Vec<String>,
 }
 
+/// Whether a text is one plain email address.
+pub(crate) fn is_address(text: &str) -> bool {
+    let parts = text.split_once('@');
+    let plain = |c: char| !c.is_whitespace() && !c.is_control() && !",;<>".contains(c);
+    parts.is_some_and(|(name, host)| !name.is_empty() && !host.is_empty())
+        && text.chars().all(plain)
+}
+
 impl Route {
     pub(crate) fn check_all(routes: &[Self]) -> Result<(), PolicyError> {
         if routes.len() > MAX_ROUTES {
@@ -44,12 +52,6 @@ impl Route {
                 problem,
             })
         };
-        let is_address = |text: &String| {
-            let parts = text.split_once('@');
-            let plain = |c: char| !c.is_whitespace() && !c.is_control() && !",;<>".contains(c);
-            parts.is_some_and(|(name, host)| !name.is_empty() && !host.is_empty())
-                && text.chars().all(plain)
-        };
         if self.owner.trim().is_empty() {
             return refused("the owner is empty");
         }
@@ -63,7 +65,7 @@ impl Route {
         {
             return refused("the channel is empty");
         }
-        match self.email.iter().all(is_address) {
+        match self.email.iter().all(|text| is_address(text)) {
             true => Ok(()),
             false => refused("email must contain addresses only, such as team@example.org"),
         }

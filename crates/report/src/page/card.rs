@@ -1,6 +1,7 @@
 //! One finding as text.
 
 use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::decision::Assignee;
 use ebb_model::finding::{Finding, Recommendation, Resource, StepLink};
 use ebb_model::finding_history::Stage;
 use ebb_model::finding_kind::FindingKind;
@@ -23,10 +24,20 @@ use crate::zone::Zone;
 pub struct Card {
     /// Id of the finding.
     pub finding: String,
+    /// The same id, neither shortened nor on one line.
+    #[serde(skip)]
+    pub whole_id: String,
     /// Change of the finding; `None` if there is none.
     pub change: Option<&'static str>,
     /// Time of the first sweep with this finding; `None` if no earlier sweep is known.
     pub first_seen: Option<String>,
+    /// The page of the finding; `None` if no address of the pages is known.
+    pub link: Option<String>,
+    /// The person who takes care of the finding.
+    pub assignee: Option<String>,
+    /// The same person as a user of Slack.
+    #[serde(skip)]
+    pub slack_user: Option<String>,
     /// Name of the resource, or its id if it has no name.
     pub title: String,
     /// Id of the resource; `None` if the title is the id.
@@ -105,11 +116,16 @@ impl Card {
         let id = name(&resource.id);
         let name_of_it = resource.name.as_deref().map(name);
         let standing = report.history.life.get(&finding.id);
+        let assignee = report.history.assigned.get(&finding.id);
         Self {
             finding: line(&finding.id),
+            whole_id: finding.id.clone(),
             change: standing
                 .filter(|standing| standing.stage != Stage::Ongoing)
                 .map(|standing| standing.stage.word()),
+            link: None,
+            assignee: assignee.map(assignee_name),
+            slack_user: assignee.and_then(|one| Some(one.slack_user()?.to_owned())),
             first_seen: standing.map(|standing| zone.minute(standing.first_seen)),
             id: name_of_it
                 .as_ref()
@@ -221,6 +237,13 @@ fn line(text: &str) -> String {
 
 fn command(text: &str) -> Option<String> {
     (text.chars().count() <= COMMAND_CHARS).then(|| one_line(text))
+}
+
+fn assignee_name(assignee: &Assignee) -> String {
+    match assignee.slack_user() {
+        Some(user) => format!("Slack user {user}"),
+        None => name(&assignee.who),
+    }
 }
 
 /// Whether a command is a page of the AWS console without any external text in its host.

@@ -10,6 +10,7 @@ use ebb_model::decision::{Decision, Verb};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::policy::quiet_hours::QuietPolicy;
 use ebb_model::policy::route::Route;
+use ebb_model::policy::weekly_digest::DigestPolicy;
 use ebb_model::policy::weekly_schedule::Day;
 
 use ebb_cloud::documents::report_files::LATEST_JSON;
@@ -310,4 +311,141 @@ async fn after_a_crash_each_channel_gets_the_same_identifiers_and_the_chat_nothi
         2,
         "the chat shows that it has it"
     );
+}
+
+#[tokio::test]
+async fn links_and_buttons_lead_from_a_message_to_the_finding() {
+    let mut world = greeted().await;
+    world.policy.links.pages_url = "https://ebb.example.org".parse().ok();
+    world.chat.show_buttons(true);
+    swept(&world).await;
+    let id = format!("idle_node%2Feu-central-1%2F{}", sample::node(1));
+    let link = format!("https://ebb.example.org/findings/{id}");
+    let slack = world.chat.posted()[1].body.to_string();
+    assert!(slack.contains(&format!("<{link}|Details>")), "{slack}");
+    assert!(slack.contains("ebb_snooze"), "{slack}");
+    assert!(world.mailer.sent()[1].text.contains(&link));
+    assert!(world.topic.published()[0].1.contains(&link));
+    assert!(world.events.sent()[0].1.contains(&link));
+}
+
+/// The digests so far, by post and by email.
+fn digests(world: &World) -> (usize, usize) {
+    let posts = world.chat.posted();
+    let posts = posts
+        .iter()
+        .filter(|post| post.channel.as_deref() == Some("finance"));
+    let emails = world.mailer.sent();
+    let emails = emails
+        .iter()
+        .filter(|email| email.to == ["cfo@example.com"]);
+    (posts.count(), emails.count())
+}
+
+/// A world in which the first weekly digest is due.
+async fn a_week_later() -> World {
+    let mut world = greeted().await;
+    let today = world.clock.now().to_zoned(jiff::tz::TimeZone::UTC);
+    let yesterday = today.yesterday().expect("a day").weekday();
+    world.policy.digest = DigestPolicy {
+        weekly: format!("{} 08:00 UTC", Day::from(yesterday)).parse().ok(),
+        slack: Some("finance".to_owned()),
+        email: vec!["cfo@example.com".to_owned()],
+    };
+    swept(&world).await;
+    assert_eq!(digests(&world), (0, 0), "an earlier time does not count");
+    world.clock.advance(Duration::from_secs(7 * 24 * 3600));
+    world
+}
+
+#[tokio::test]
+async fn the_weekly_digest_is_sent_once_a_week_and_not_in_quiet_hours() {
+    let mut world = a_week_later().await;
+    world.policy.quiet.days = all_days();
+    swept(&world).await;
+    assert_eq!(digests(&world), (0, 0), "quiet hours");
+    world.policy.quiet.days.clear();
+    let summary = swept(&world).await;
+    assert_eq!(digests(&world), (1, 1));
+    let told = ["weekly/slack/finance", "weekly/email/cfo@example.com"];
+    assert!(
+        told.iter()
+            .all(|name| summary.told.iter().any(|one| one == name))
+    );
+    world.clock.advance(Duration::from_secs(3600));
+    swept(&world).await;
+    assert_eq!(digests(&world), (1, 1), "once a week");
+    world.clock.advance(Duration::from_secs(7 * 24 * 3600));
+    swept(&world).await;
+    assert_eq!(digests(&world), (2, 2));
+}
+
+#[tokio::test]
+async fn after_a_crash_the_chat_gets_no_second_weekly_digest() {
+    let (rehearsal, whole) = (a_week_later().await, Fault::never());
+    rehearsal.sweep(&whole).await.expect("nothing fails it");
+    let calls = whole.calls();
+    let last = calls.iter().rposition(|call| *call == "mailer.send");
+    // Both are sent, and the sweep ends before it stores that.
+    let crash = Fault::at(last.expect("an email"), Moment::After, Then::StaysDead);
+    let world = a_week_later().await;
+    let _ = world.sweep(&crash).await;
+    assert_eq!(digests(&world), (1, 1));
+    swept(&world).await;
+    assert_eq!(digests(&world), (1, 2), "an email has no identifier");
+    swept(&world).await;
+    assert_eq!(digests(&world), (1, 2));
+}
+
+#[tokio::test]
+async fn a_channel_of_the_weekly_digest_that_fails_is_tried_again() {
+    let world = a_week_later().await;
+    let summary = world.sweep(&Fault::always("mailer.send")).await;
+    let failures = summary.expect("a channel fails no sweep").failures;
+    let failed: Vec<_> = failures.iter().map(|one| one.channel.as_str()).collect();
+    assert!(
+        failed.contains(&"weekly/email/cfo@example.com"),
+        "{failed:?}"
+    );
+    assert_eq!(digests(&world), (1, 0));
+    swept(&world).await;
+    assert_eq!(digests(&world), (1, 1));
+}
+
+#[tokio::test]
+async fn a_webhook_of_the_policy_gets_each_change_that_it_wants_once() {
+    let mut world = greeted().await;
+    let file = "[[webhooks]]\nname = \"ops\"\ntemplate = \"pagerduty\"\n\
+        [[webhooks]]\nname = \"ends\"\ntemplate = \"generic\"\non = [\"resolved\"]\n\
+        [[webhooks]]\nname = \"bad\"\nbody = \"{{ nothing }}\"\n";
+    let policy = ebb_model::policy::Policy::parse(file).expect("a policy");
+    world.policy.webhooks = policy.webhooks;
+    let sent = |name: &str| -> Vec<(String, serde_json::Value)> {
+        let all = world
+            .hooks
+            .sent()
+            .into_iter()
+            .filter(|one| one.name == name);
+        let read = |text: &str| serde_json::from_str(text).expect("JSON");
+        all.map(|one| (one.id, read(&one.body))).collect()
+    };
+    let down = world.sweep(&Fault::always("hooks.post")).await;
+    let failures = down.expect("a channel fails no sweep").failures;
+    let failed: Vec<_> = failures.iter().map(|one| one.channel.as_str()).collect();
+    assert_eq!(failed, ["webhook/ops", "webhook/bad"]);
+    let reason = &failures[1].reason;
+    let expect = "the template of the webhook bad, line 1: undefined value";
+    assert!(reason.starts_with(expect), "{reason}");
+    swept(&world).await;
+    swept(&world).await;
+    assert_eq!((sent("ops").len(), sent("ends").len()), (1, 0), "once");
+    busy(&world).await;
+    swept(&world).await;
+    let (ops, ends) = (sent("ops"), sent("ends"));
+    assert_eq!((ops.len(), ends.len()), (2, 1));
+    assert_ne!(ops[0].0, ops[1].0, "another change has another id");
+    let actions: Vec<_> = ops.iter().map(|(_, body)| &body["event_action"]).collect();
+    assert_eq!(actions, ["trigger", "resolve"]);
+    assert_eq!(ops[0].1["dedup_key"], ops[1].1["dedup_key"]);
+    assert_eq!(ends[0].1["change"], "resolved");
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ebb_cloud::failing::{Failing, Fault};
 use ebb_cloud::fake::{
-    FakeChat, FakeClock, FakeEvents, FakeInventory, FakeMailer, FakeMarkets, FakeMetrics,
-    FakeObjects, FakePrices, FakeQueue, FakeTopic,
+    FakeChat, FakeClock, FakeEvents, FakeHooks, FakeInventory, FakeMailer, FakeMarkets,
+    FakeMetrics, FakeObjects, FakePrices, FakeQueue, FakeTopic,
 };
 use ebb_cloud::ports::{MarketSource, PriceSource};
 use ebb_ingest::deadline::Deadline;
@@ -37,6 +37,7 @@ pub(crate) struct World {
     pub(crate) chat: FakeChat,
     pub(crate) topic: FakeTopic,
     pub(crate) events: FakeEvents,
+    pub(crate) hooks: FakeHooks,
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
     pub(crate) mailer: FakeMailer,
@@ -60,6 +61,7 @@ impl World {
             chat: FakeChat::default(),
             topic: FakeTopic::default(),
             events: FakeEvents::default(),
+            hooks: FakeHooks::default(),
             policy: policy(),
             // Small batches, so that a sweep takes several.
             limits: Limits {
@@ -122,6 +124,7 @@ impl World {
         let mailer = Failing::new(self.mailer.clone(), fault);
         let topic = Failing::new(self.topic.clone(), fault);
         let events = Failing::new(self.events.clone(), fault);
+        let hooks = Failing::new(self.hooks.clone(), fault);
         let addresses = Addresses {
             from: "ebb@example.com".to_owned(),
             to: vec!["team@example.com".to_owned()],
@@ -144,6 +147,7 @@ impl World {
                 mail: Some((&mailer, &addresses)),
                 topic: Some(&topic),
                 webhook: Some(&events),
+                hooks: Some(&hooks),
             },
         };
         let now = || self.clock.now();

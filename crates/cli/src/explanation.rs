@@ -8,7 +8,7 @@ use ebb_telemetry::safe_text;
 use crate::args::Format;
 
 /// Lines for people have at most `columns` characters.
-pub(super) fn written(
+pub(crate) fn written(
     explanation: &Explanation,
     format: Format,
     columns: Option<usize>,

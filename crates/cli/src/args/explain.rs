@@ -1,0 +1,45 @@
+//! Arguments of `explain`.
+
+use super::deployment::DeploymentArgs;
+
+const MORE: &str = "\
+Examples:
+  ebb explain i-0b7d3f5a9c1e2d406 --demo         the built-in demo account
+  ebb explain host7 --lake file:///srv/ebb       the place of `ebb sweep`
+  ebb explain host7 --deployment lab             an entry that `ebb init` stored
+
+NAME is an id or name of a machine, job, step or other resource, or the id of a finding. The
+output has each question that led to the result, with the value and the limit. A deployment on AWS
+stores no explanations: explain a new scan of the account with `ebb scan --explain NAME`.
+
+Exit status:
+  0  success
+  1  failure, or nothing has this name
+  2  invalid command line";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = MORE)]
+pub(crate) struct ExplanationArgs {
+    /// Id or name of a resource, or id of a finding
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Use the built-in demo account: offline, simulated, always the same
+    #[arg(
+        long,
+        conflicts_with_all = ["bucket", "lake", "api", "deployment", "region", "profile"]
+    )]
+    pub(crate) demo: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: ExplainFormat,
+    #[command(flatten)]
+    pub(crate) deployment: DeploymentArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ExplainFormat {
+    /// For a terminal
+    Table,
+    /// Every value
+    Json,
+}

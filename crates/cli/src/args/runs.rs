@@ -1,0 +1,32 @@
+//! Arguments of `runs`.
+
+use super::deployment::ReportArgs;
+use super::format::TableFormat;
+
+const MORE: &str = "\
+Examples:
+  ebb runs --demo                                the built-in demo account
+  ebb runs --lake file:///srv/ebb                the place of `ebb sweep`
+  ebb runs --bucket NAME --format csv > runs.csv
+  ebb runs --api https://a1b2c3.execute-api.eu-central-1.amazonaws.com --pipeline rnaseq
+  ebb runs                                       the default deployment, see `ebb init`
+
+The newest runs come first. `unassigned` is the run of tasks without a known run.
+
+Exit status:
+  0  success
+  1  failure
+  2  invalid command line";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = MORE)]
+pub(crate) struct RunsArgs {
+    /// Show runs of this pipeline only
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pipeline: Option<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: TableFormat,
+    #[command(flatten)]
+    pub(crate) of: ReportArgs,
+}

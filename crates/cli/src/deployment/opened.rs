@@ -1,0 +1,194 @@
+//! An open deployment, and its newest report.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use ebb_cloud::documents::report_files::LATEST_JSON;
+use ebb_cloud::endpoint::Endpoint;
+use ebb_cloud::ports::Objects;
+use ebb_cloud::store::StoreObjects;
+use ebb_model::report::Report;
+use ebb_report::report_file;
+use jiff::Timestamp;
+
+use super::{ApiClient, Place, Target};
+
+/// 10,000 findings take about 30 MB.
+pub(crate) const MAX_REPORT_BYTES: u64 = 256 << 20;
+
+/// An open deployment.
+pub(crate) enum Deployment {
+    /// Its objects can be read.
+    Stored(StoredDeployment),
+    /// Its API answers.
+    Api(ApiClient),
+}
+
+/// The objects of a deployment.
+pub(crate) struct StoredDeployment {
+    pub(crate) objects: Arc<dyn Objects>,
+    /// The caller, for decisions: an ARN, or the name of the user on this machine.
+    pub(crate) who: String,
+}
+
+impl Deployment {
+    /// The newest report.
+    pub(crate) async fn newest_report(&self) -> Result<Report> {
+        match self {
+            Self::Stored(stored) => newest_report(stored.objects.as_ref()).await,
+            Self::Api(api) => api.newest_report().await,
+        }
+    }
+
+    /// When the newest report was written; `None` before the first. An error means that the
+    /// deployment does not answer.
+    pub(crate) async fn report_time(&self) -> Result<Option<Timestamp>> {
+        match self {
+            Self::Stored(stored) => {
+                let listed = stored.objects.list(LATEST_JSON, None, 1).await;
+                let listed = listed.context(
+                    "the deployment does not answer\n  check the name and the region, and the \
+                     rights s3:ListBucket on it and s3:GetObject on reports/*",
+                )?;
+                let newest = listed.iter().find(|object| object.key == LATEST_JSON);
+                Ok(newest.map(|object| object.modified_at))
+            }
+            Self::Api(api) => api.report_time().await,
+        }
+    }
+}
+
+/// Opens a deployment. Must be called on a Tokio runtime that outlives it.
+pub(crate) async fn open(target: &Target) -> Result<Deployment> {
+    let opened = match &target.place.value {
+        Place::Lake(url) => lake(url).map(Deployment::Stored),
+        Place::Bucket(bucket) => bucket_of_aws(target, bucket).await.map(Deployment::Stored),
+        Place::Api(address) => api(target, address).await.map(Deployment::Api),
+    };
+    opened.with_context(|| format!("failed to open {}", target.place))
+}
+
+/// Refuses a place on this machine that does not exist. A store creates a missing folder, but these
+/// commands only read.
+pub(crate) fn check_folder(url: &str) -> Result<()> {
+    let folder = url.strip_prefix("file://").unwrap_or(url);
+    if !folder.contains("://") && !Path::new(folder).is_dir() {
+        bail!("no folder {folder}\n  --lake is the place of `ebb sweep`");
+    }
+    Ok(())
+}
+
+fn lake(url: &str) -> Result<StoredDeployment> {
+    check_folder(url)?;
+    Ok(StoredDeployment {
+        objects: Arc::new(StoreObjects::open(url)?),
+        who: user(),
+    })
+}
+
+/// The name of the user from the variable `USER`, or else the user's number.
+fn user() -> String {
+    let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
+    user.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+}
+
+#[cfg(feature = "aws")]
+async fn bucket_of_aws(target: &Target, bucket: &str) -> Result<StoredDeployment> {
+    let region = target.region.as_ref().map(|region| &region.value);
+    let profile = target.profile.as_ref().map(|name| name.value.as_str());
+    let (config, who) = crate::aws_credentials::connect(region, profile).await?;
+    Ok(StoredDeployment {
+        objects: Arc::new(ebb_cloud::aws::AwsObjects::new(&config, bucket)),
+        who: who.arn.unwrap_or(who.user_id),
+    })
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "the same shape as with the feature")]
+async fn bucket_of_aws(_: &Target, _: &str) -> Result<StoredDeployment> {
+    bail!(
+        "this program was built without AWS and cannot read a bucket\n  build it with AWS, in the \
+         repository: {} -- COMMAND",
+        crate::BUILD_WITH_AWS
+    )
+}
+
+#[cfg(feature = "http")]
+async fn api(target: &Target, address: &Endpoint) -> Result<ApiClient> {
+    use super::api_client::Access;
+    use ebb_cloud::http_api::{Authorization, HttpApi};
+
+    let token = std::env::var("EBB_API_TOKEN").ok();
+    let token = token.map(|token| token.trim().to_owned());
+    let (authorization, access) = match token.filter(|token| !token.is_empty()) {
+        Some(token) => (Authorization::Bearer(token), Access::Token),
+        None if address.is_this_machine() => (Authorization::Unsigned, Access::Local),
+        None => signed(target, address).await?,
+    };
+    let api = HttpApi::new(address.clone(), authorization);
+    Ok(ApiClient::new(Box::new(api), access))
+}
+
+#[cfg(feature = "aws")]
+async fn signed(
+    target: &Target,
+    address: &Endpoint,
+) -> Result<(
+    ebb_cloud::http_api::Authorization,
+    super::api_client::Access,
+)> {
+    use super::api_client::{Access, region_of_gateway};
+    use ebb_cloud::aws::{AwsConfig, RequestSigner};
+
+    let profile = target.profile.as_ref().map(|name| name.value.as_str());
+    let named = target.region.as_ref().map(|region| region.value.clone());
+    let region = named.or_else(|| region_of_gateway(address.host()));
+    let config = AwsConfig::load_as(region.as_ref(), profile).await;
+    let region = region.or_else(|| config.region());
+    let region = region.context("the region of the API is unknown\n  add --region REGION")?;
+    let signer = RequestSigner::load(&config, region).await;
+    let signer = signer.map_err(|error| {
+        let help = crate::aws_credentials::CREDENTIALS;
+        anyhow!("{error}\n{help}\n  an API with JWT authorization needs a token in EBB_API_TOKEN")
+    })?;
+    let authorization = ebb_cloud::http_api::Authorization::Signed(signer);
+    Ok((authorization, Access::Signed))
+}
+
+#[cfg(all(feature = "http", not(feature = "aws")))]
+#[expect(clippy::unused_async, reason = "the same shape as with the feature")]
+async fn signed(
+    _: &Target,
+    _: &Endpoint,
+) -> Result<(
+    ebb_cloud::http_api::Authorization,
+    super::api_client::Access,
+)> {
+    use super::api_client::Access;
+
+    let authorization = ebb_cloud::http_api::Authorization::Unsigned;
+    Ok((authorization, Access::Unsigned))
+}
+
+#[cfg(not(feature = "http"))]
+#[expect(clippy::unused_async, reason = "the same shape as with the feature")]
+async fn api(_: &Target, _: &Endpoint) -> Result<ApiClient> {
+    bail!(
+        "this program was built without an HTTP client and cannot ask an API\n  build it with AWS, \
+         in the repository: {} -- COMMAND",
+        crate::BUILD_WITH_AWS
+    )
+}
+
+/// The newest report of a deployment.
+pub(crate) async fn newest_report(objects: &dyn Objects) -> Result<Report> {
+    let object = objects.get(LATEST_JSON, MAX_REPORT_BYTES).await;
+    let object = object.map_err(|error| {
+        anyhow!(
+            "failed to read the newest report of the deployment: {error}\n  the first sweep writes \
+             it; check the bucket or URL, and the right to read reports/* there"
+        )
+    })?;
+    report_file::read(&object.bytes).context("failed to read the newest report")
+}

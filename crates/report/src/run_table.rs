@@ -1,0 +1,288 @@
+//! Pipeline runs, and the tasks of one run, as tables for a terminal and as CSV.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use ebb_model::report::task_detail::{TaskDetail, TaskList};
+use ebb_model::report::workflow_runs::{RunSeen, Runs};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::safe_text::{counted, one_line};
+use ebb_telemetry::units::{Bytes, HumanDuration};
+use jiff::Timestamp;
+
+use crate::csv::{maybe, text};
+use crate::plain_table;
+use crate::step_table::end_of;
+use crate::zone::Zone;
+
+const SIMULATED: &str = "SIMULATED: at least a part of this input was generated, not measured.\n\n";
+
+/// Maximum width of a name in a table.
+const NAME: usize = 40;
+
+const RUN_HEAD: [&str; 8] = [
+    "RUN", "PIPELINE", "TASKS", "RUNNING", "FAILED", "CPU TIME", "FROM", "TO",
+];
+
+const TASK_HEAD: [&str; 9] = [
+    "STEP", "TASK", "SAMPLE", "NODE", "START", "DURATION", "STATE", "CORES", "MEMORY",
+];
+
+/// Runs as a table, in the order of the report: the newest first.
+pub fn runs(runs: &Runs, zone: &Zone) -> String {
+    if runs.runs.is_empty() {
+        return "No run was observed.\n".to_owned();
+    }
+    let is_simulated = runs.runs.iter().any(|run| run.origin == Origin::Simulated);
+    let rows = runs.runs.iter().map(|run| run_row(run, zone));
+    let mut out = table(&RUN_HEAD, rows, &[2, 3, 4, 5], is_simulated);
+    if runs.left_out > 0 {
+        let more = counted(runs.left_out, "more run", "more runs");
+        out.push_str(&format!("… and {more}\n"));
+    }
+    out
+}
+
+fn run_row(run: &RunSeen, zone: &Zone) -> [String; 8] {
+    [
+        name(&run.run),
+        run.pipeline.as_deref().map_or_else(unknown, name),
+        run.steps.to_string(),
+        run.running.to_string(),
+        run.failed.to_string(),
+        run.cpu.to_string(),
+        zone.minute(run.from),
+        zone.minute(run.to),
+    ]
+}
+
+/// Runs as CSV. An empty field is unknown.
+pub fn runs_csv(runs: &Runs) -> String {
+    let head = "run,pipeline,tasks,running,failed,cpu_seconds,from,to,origin";
+    csv(head, &runs.runs, |run| {
+        vec![
+            text(&run.run),
+            maybe(run.pipeline.as_deref()),
+            run.steps.to_string(),
+            run.running.to_string(),
+            run.failed.to_string(),
+            run.cpu.as_secs_f64().to_string(),
+            run.from.to_string(),
+            run.to.to_string(),
+            crate::csv::slug(&run.origin),
+        ]
+    })
+}
+
+/// The tasks of a run as a table, by their start.
+pub fn tasks(list: &TaskList, zone: &Zone) -> String {
+    if list.tasks.is_empty() {
+        return "No task was observed.\n".to_owned();
+    }
+    let rows = list.tasks.iter().map(|task| task_row(task, zone));
+    let is_simulated = list.origin == Origin::Simulated;
+    let mut out = table(&TASK_HEAD, rows, &[5], is_simulated);
+    out.push_str("\nCORES and MEMORY: peak, and the request behind the slash.\n");
+    if list.left_out > 0 {
+        let more = counted(list.left_out, "earlier task", "earlier tasks");
+        out.push_str(&format!("… and {more}\n"));
+    }
+    out
+}
+
+fn task_row(task: &TaskDetail, zone: &Zone) -> [String; 9] {
+    let bytes = |bytes: Option<u64>| bytes.map(Bytes);
+    let cores = |cores: Option<f64>| cores.map(|cores| format!("{cores:.1}"));
+    [
+        name(&task.step),
+        name(&task.name),
+        task.sample.as_deref().map_or_else(unknown, name),
+        name(task.node.as_str()),
+        zone.minute(task.started_at),
+        duration(task).map_or_else(unknown, |time| HumanDuration(time).to_string()),
+        one_line(&task.end.to_string()),
+        of(cores(task.peak_cores), cores(task.requested_cores)),
+        of(
+            bytes(task.peak_memory_bytes),
+            bytes(task.requested_memory_bytes),
+        ),
+    ]
+}
+
+/// The tasks of a run as CSV. An empty field is unknown.
+pub fn tasks_csv(list: &TaskList) -> String {
+    let head = "task,step,name,sample,node,job,attempt,started_at,duration_seconds,state,failed,\
+        peak_cores,requested_cores,cpu_seconds,peak_memory_bytes,requested_memory_bytes";
+    csv(head, &list.tasks, |task| {
+        vec![
+            text(&task.id),
+            text(&task.step),
+            text(&task.name),
+            maybe(task.sample.as_deref()),
+            text(task.node.as_str()),
+            maybe(task.job.as_deref()),
+            number(task.attempt),
+            task.started_at.to_string(),
+            number(duration(task).map(|time| time.as_secs_f64())),
+            text(&task.end.to_string()),
+            task.end.is_bad().to_string(),
+            number(task.peak_cores),
+            number(task.requested_cores),
+            task.cpu_seconds.to_string(),
+            number(task.peak_memory_bytes),
+            number(task.requested_memory_bytes),
+        ]
+    })
+}
+
+/// From the start to the end, or to the last observation; `None` if the times are contradictory.
+fn duration(task: &TaskDetail) -> Option<Duration> {
+    let seconds = |at: Timestamp| at.as_second();
+    let time = seconds(task.observed_at) - seconds(task.started_at);
+    u64::try_from(time).ok().map(Duration::from_secs)
+}
+
+fn table<const N: usize>(
+    head: &[&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+    right: &[usize],
+    is_simulated: bool,
+) -> String {
+    let mut out = String::new();
+    if is_simulated {
+        out.push_str(SIMULATED);
+    }
+    for line in plain_table::lines(head, rows, right) {
+        out.push_str(&line);
+        out.push('\n');
+    }
+    out
+}
+
+fn csv<T>(head: &str, rows: &[T], cells: impl Fn(&T) -> Vec<String>) -> String {
+    let mut out = format!("{head}\r\n");
+    for row in rows {
+        out.push_str(&cells(row).join(","));
+        out.push_str("\r\n");
+    }
+    out
+}
+
+/// The end of a name, which distinguishes the processes of a pipeline.
+fn name(text: &str) -> String {
+    end_of(&one_line(text), NAME)
+}
+
+fn of<T: Display>(used: Option<T>, requested: Option<T>) -> String {
+    let shown = |value: Option<T>| value.map_or_else(unknown, |value| value.to_string());
+    format!("{} / {}", shown(used), shown(requested))
+}
+
+fn number<T: Display>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+fn unknown() -> String {
+    "?".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ebb_model::report::workflow_runs::{JoinedBy, TaskRuntime};
+    use ebb_telemetry::identity::NodeId;
+    use ebb_telemetry::step::{StepEnd, StepKind};
+    use ebb_telemetry::units::CpuTime;
+
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_790_000_000 + seconds).expect("a time")
+    }
+
+    fn run(pipeline: Option<&str>) -> RunSeen {
+        RunSeen {
+            run: "angry_euler\u{1b}[31m".to_owned(),
+            by: Some(JoinedBy::Tag),
+            pipeline: pipeline.map(str::to_owned),
+            steps: 12,
+            running: 1,
+            failed: 2,
+            cpu: CpuTime(7_200_000_000_000),
+            from: at(0),
+            to: at(3600),
+            samples: Vec::new(),
+            samples_left_out: 0,
+            origin: Origin::Measured,
+        }
+    }
+
+    fn task(step: &str, requested_cores: Option<f64>) -> TaskDetail {
+        TaskDetail {
+            id: "n1/abcdef01/7".to_owned(),
+            step: step.to_owned(),
+            name: "=cmd()".to_owned(),
+            kind: StepKind::SlurmJob,
+            runtime: TaskRuntime::Slurm,
+            run: Some("angry_euler".to_owned()),
+            pipeline: None,
+            sample: None,
+            node: NodeId::new("n1").expect("a name"),
+            job: None,
+            attempt: Some(1),
+            user_id: None,
+            queued_at: None,
+            started_at: at(0),
+            observed_at: at(90),
+            last_progress_at: at(90),
+            end: StepEnd::OutOfMemory,
+            typical_seconds: None,
+            requested_cores,
+            requested_memory_bytes: Some(4 << 30),
+            peak_cores: Some(1.25),
+            peak_memory_bytes: None,
+            cpu_seconds: 80.5,
+            disk_read_bytes: None,
+            disk_written_bytes: None,
+            network_received_bytes: None,
+            network_sent_bytes: None,
+            gpu_busy_seconds: None,
+            states: BTreeMap::new(),
+            tools: Vec::new(),
+            points: Vec::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    fn list(left_out: usize) -> TaskList {
+        TaskList {
+            schema: TaskList::SCHEMA.to_owned(),
+            at: at(100),
+            origin: Origin::Simulated,
+            tasks: vec![task("ALIGN", Some(4.0)), task("SORT", None)],
+            left_out,
+        }
+    }
+
+    #[test]
+    fn runs_are_a_table_with_what_is_unknown_and_left_out() {
+        let all = Runs {
+            runs: vec![run(Some("rna")), run(None)],
+            left_out: 3,
+            ..Runs::default()
+        };
+        insta::assert_snapshot!(runs(&all, &Zone::utc()));
+        assert_eq!(
+            runs(&Runs::default(), &Zone::utc()),
+            "No run was observed.\n"
+        );
+        insta::assert_snapshot!(runs_csv(&all));
+    }
+
+    #[test]
+    fn tasks_are_a_table_with_peaks_and_requests() {
+        insta::assert_snapshot!(tasks(&list(1), &Zone::utc()));
+        insta::assert_snapshot!(tasks_csv(&list(0)));
+    }
+}
