@@ -7,6 +7,7 @@ pub mod exemptions;
 pub mod fargate_jobs;
 pub mod node_summaries;
 pub mod price_ages;
+pub mod probe_summaries;
 pub mod shared_costs;
 
 use std::cell::OnceCell;
@@ -101,6 +102,7 @@ fn report(
         || timeline::of(facts, &all.findings),
         || cost_allocation::divide(facts, profiles, &all.findings),
     );
+    let (probes, probes_left_out) = probe_summaries::probes(facts);
     spot::take_scores(&mut all.findings, &targets.environments);
     let second_opinions = beside(facts, &all.findings);
     Report {
@@ -126,6 +128,8 @@ fn report(
         second_opinions,
         price_ages: price_ages::of_prices(facts),
         runs: crate::workflow_runs::find_workflow_runs(facts, profiles),
+        probes,
+        probes_left_out,
         fargate: fargate_jobs::jobs(facts),
     }
 }

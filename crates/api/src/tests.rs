@@ -146,6 +146,8 @@ fn report() -> Report {
         second_opinions: Vec::new(),
         price_ages: Vec::new(),
         runs: Default::default(),
+        probes: Vec::new(),
+        probes_left_out: 0,
         fargate: Default::default(),
         selected: None,
         shared_costs: Vec::new(),
