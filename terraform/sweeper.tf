@@ -40,7 +40,7 @@ resource "aws_lambda_function" "sweeper" {
         EBB_ACCOUNT_EXTERNAL_ID   = var.member_external_id == null ? "" : var.member_external_id
         EBB_SHARD                 = tostring(count.index)
         EBB_SHARDS                = tostring(var.shards)
-        EBB_PAGES_URL             = var.pages_url == null ? aws_apigatewayv2_api.tune.api_endpoint : var.pages_url
+        EBB_PAGES_URL             = var.pages_url
       },
       { for secret in aws_secretsmanager_secret.slack_webhook : "EBB_SLACK_WEBHOOK_SECRET_ARN" => secret.arn },
       { for secret in aws_secretsmanager_secret.events_webhook : "EBB_EVENTS_SECRET_ARN" => secret.arn },

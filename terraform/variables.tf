@@ -443,12 +443,13 @@ variable "webhooks" {
 }
 
 variable "pages_url" {
-  description = "Public address of the pages, for links in notifications. Null for the address of the API, empty for no links."
+  description = "Address of web pages of findings, to which notifications link. By default, notifications have no links."
   type        = string
-  default     = null
+  default     = ""
+  nullable    = false
 
   validation {
-    condition     = var.pages_url == null || can(regex("^(https?://[A-Za-z0-9.:/_~%\\[\\]-]+)?$", var.pages_url))
+    condition     = can(regex("^(https?://[A-Za-z0-9.:/_~%\\[\\]-]+)?$", var.pages_url))
     error_message = "pages_url must be an http or https URL without user name, query and fragment, or empty."
   }
 }
