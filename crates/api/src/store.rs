@@ -19,6 +19,7 @@ use ebb_report::report_file;
 use ebb_report::report_file::ReportFileError;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
 use crate::detail_cache::DetailCache;
@@ -163,7 +164,7 @@ impl Store {
         &self,
         resource: &str,
         now: Instant,
-    ) -> Result<Option<Arc<serde_json::Value>>, Problem> {
+    ) -> Result<Option<Arc<Map<String, Value>>>, Problem> {
         self.shared(Folder::Explanations, resource, now).await
     }
 
