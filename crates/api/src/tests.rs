@@ -1,6 +1,8 @@
 //! The routes over a bucket in memory.
 
 #[cfg(test)]
+mod details;
+#[cfg(test)]
 mod parts;
 mod slack;
 
