@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use ebb_model::report::Report;
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use ebb_model::report::workflow_runs::RunSeen;
+use ebb_report::step_advice;
 use ebb_telemetry::step::StepEnd;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -160,8 +160,11 @@ pub(crate) async fn step(
     newest: Newest,
 ) -> Result<Answer<OfReport<'static, StepTasks<'static>>>, Problem> {
     let list = store.step_tasks(&step, moment.now).await?;
-    let is_known = |report: &Report| report.steps.iter().any(|one| one.step == step);
-    if list.is_none() && !is_known(&newest.report) {
+    let is_listed = || {
+        let steps = step_advice::steps(&newest.report);
+        steps.iter().any(|one| one.step == step)
+    };
+    if list.is_none() && !is_listed() {
         return Err(missing("step", &step, "steps"));
     }
     let part = StepTasks {

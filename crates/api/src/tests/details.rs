@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::*;
 
-const RUN: &str = "nextflow i-1/0123abcd/7";
+pub(crate) const RUN: &str = "nextflow i-1/0123abcd/7";
 
 fn task(n: usize, end: Value) -> TaskDetail {
     let at = |n: usize| format!("2026-01-01T00:{n:02}:00Z");
@@ -61,7 +61,7 @@ async fn put_shared(bucket: &FakeObjects, folder: Folder, entries: Value) {
 }
 
 /// The documents of one run, node, step and explanation.
-async fn detailed(report: &Report) -> FakeObjects {
+pub(crate) async fn detailed(report: &Report) -> FakeObjects {
     let bucket = bucket(report);
     put(&bucket, run_key(RUN), &list()).await;
     put_shared(&bucket, Folder::Nodes, json!({"i-1": list()})).await;
