@@ -39,7 +39,7 @@ use crate::step_history::by_step::Profiles;
 use crate::task_details::group_tasks;
 use crate::{cost_allocation, hourly_price, metric_sizing, step_history, timeline};
 
-/// What pages show besides the report.
+/// The details that pages show besides the report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Details {
     /// The single tasks.

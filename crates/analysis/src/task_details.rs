@@ -164,7 +164,7 @@ fn typical_seconds(profiled: &Profiled<'_>) -> Option<f64> {
     (walls.len() >= MIN_TYPICAL_TASKS).then(|| (lower + upper).as_secs_f64() / 2.0)
 }
 
-/// What one task alone shows; the context of its step and run is empty.
+/// The details of one task alone; those of its step and run are empty.
 fn detail(step: &str, seen: &SeenRun<'_>) -> TaskDetail {
     let (placed, usage) = (seen.step, &seen.step.usage);
     let requested = seen.requested();

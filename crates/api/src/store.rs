@@ -168,7 +168,7 @@ impl Store {
         self.shared(Folder::Explanations, resource, now).await
     }
 
-    /// What the last sweep wrote; `None` if none wrote single tasks.
+    /// The index of the last sweep; `None` if none wrote single tasks.
     pub(crate) async fn detail_index(
         &self,
         now: Instant,

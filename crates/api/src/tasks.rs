@@ -15,7 +15,7 @@ use crate::answer::{Answer, Head, OfReport, Paged};
 use crate::extract::{Moment, Name, Newest, Page, Query, Shared, passes};
 use crate::problem::Problem;
 
-/// What a task does.
+/// The progress of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TaskProgress {

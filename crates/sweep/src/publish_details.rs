@@ -158,7 +158,7 @@ async fn write_runs(
     (entries, errors)
 }
 
-/// What distinguishes the present document of a run from an earlier one; `None` without tasks.
+/// The values by which a changed run is recognized; `None` without tasks.
 fn entry(groups: &TaskGroups, group: &TaskGroup) -> Option<RunEntry> {
     let newest = groups.tasks_of(group).map(|task| task.observed_at).max()?;
     Some(RunEntry {

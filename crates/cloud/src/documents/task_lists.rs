@@ -57,7 +57,7 @@ pub enum DetailError {
     },
 }
 
-/// What the last sweep wrote.
+/// The documents of the last sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DetailIndex {
     /// [`DetailIndex::SCHEMA`].
