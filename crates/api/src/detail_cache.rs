@@ -6,10 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ebb_cloud::documents::task_lists::{DetailError, MAX_DOCUMENT_BYTES, SizedDocument};
-use ebb_cloud::error_chain::reason;
 use tokio::sync::Mutex;
-
-use crate::problem::Problem;
 
 /// Maximum number of documents in memory.
 const MAX_DOCUMENTS: usize = 8;
@@ -39,7 +36,7 @@ impl DetailCache {
         key: &str,
         (now, trusted): (Instant, Duration),
         read: impl Future<Output = Result<Option<SizedDocument<T>>, DetailError>>,
-    ) -> Result<Arc<Option<T>>, Problem> {
+    ) -> Result<Arc<Option<T>>, DetailError> {
         let mut entries = self.entries.lock().await;
         if let Some(at) = entries.iter().position(|entry| entry.key == key) {
             let entry = entries.remove(at);
@@ -50,7 +47,7 @@ impl DetailCache {
                 return Ok(content);
             }
         }
-        let (content, bytes) = match read.await.map_err(problem)? {
+        let (content, bytes) = match read.await? {
             Some(SizedDocument { content, bytes }) => (Some(content), bytes),
             None => (None, 0),
         };
@@ -74,13 +71,5 @@ fn make_room(entries: &mut Vec<Entry>) {
     };
     while is_too_much(entries) {
         entries.remove(0);
-    }
-}
-
-fn problem(error: DetailError) -> Problem {
-    tracing::warn!(error = reason(&error), "failed to read a document of tasks");
-    match error {
-        DetailError::Cloud { .. } => Problem::Unreachable,
-        DetailError::Document { .. } => Problem::Report(error.to_string()),
     }
 }

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 
 /// The id of a resource or finding
 #[derive(Deserialize, JsonSchema)]
-pub(crate) struct Explained(#[schemars(length(min = 1))] String);
+pub(crate) struct ExplainParameter(#[schemars(length(min = 1))] String);
 
 /// The explanation of one resource.
 #[derive(Serialize, JsonSchema)]
@@ -26,7 +26,7 @@ pub(crate) struct StoredExplanation<'a> {
 
 /// The explanation of a resource, or of the resource of a finding.
 pub(crate) async fn explain(
-    Name(Explained(asked)): Name<Explained>,
+    Name(ExplainParameter(asked)): Name<ExplainParameter>,
     Query(NoParameters {}): Query<NoParameters>,
     State(store): Shared,
     moment: Moment,

@@ -135,7 +135,7 @@ pub(crate) async fn recommendations(
 
 /// The id of a finding
 #[derive(Deserialize, JsonSchema)]
-pub(crate) struct FindingId(#[schemars(length(min = 1))] String);
+pub(crate) struct FindingParameter(#[schemars(length(min = 1))] String);
 
 /// One finding with its history.
 #[derive(Serialize, JsonSchema)]
@@ -159,7 +159,7 @@ pub(crate) struct FindingHistory<'a> {
 
 /// One finding of the report, or one that was set aside or resolved in the last 30 days.
 pub(crate) async fn finding(
-    Name(FindingId(asked)): Name<FindingId>,
+    Name(FindingParameter(asked)): Name<FindingParameter>,
     Query(NoParameters {}): Query<NoParameters>,
     newest: Newest,
     SetAsideFindings(set_aside): SetAsideFindings,

@@ -9,7 +9,7 @@ use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::documents::prices::BestKnown;
 use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::documents::task_lists::{
-    DetailIndex, Folder, INDEX, read_index, read_run, read_shared, run_key,
+    DetailError, DetailFolder, DetailIndex, INDEX, read_index, read_run, read_shared, run_key,
 };
 use ebb_cloud::error_chain::reason;
 use ebb_cloud::ports::{CloudError, Objects};
@@ -138,7 +138,7 @@ impl Store {
         };
         let key = run_key(run);
         let held = self.details.document(&key, (now, TRUSTED), read);
-        Ok(held.await?.as_ref().clone())
+        Ok(held.await.map_err(of_details)?.as_ref().clone())
     }
 
     /// The tasks of a node; `None` if no sweep wrote them.
@@ -147,7 +147,7 @@ impl Store {
         node: &str,
         now: Instant,
     ) -> Result<Option<Arc<TaskList>>, Problem> {
-        self.shared(Folder::Nodes, node, now).await
+        self.shared(DetailFolder::Nodes, node, now).await
     }
 
     /// The tasks of a step, in all regions and accounts; `None` if no sweep wrote them.
@@ -156,7 +156,7 @@ impl Store {
         step: &str,
         now: Instant,
     ) -> Result<Option<Arc<TaskList>>, Problem> {
-        self.shared(Folder::Steps, step, now).await
+        self.shared(DetailFolder::Steps, step, now).await
     }
 
     /// The explanation of a resource; `None` if no sweep wrote one.
@@ -165,7 +165,7 @@ impl Store {
         resource: &str,
         now: Instant,
     ) -> Result<Option<Arc<Map<String, Value>>>, Problem> {
-        self.shared(Folder::Explanations, resource, now).await
+        self.shared(DetailFolder::Explanations, resource, now).await
     }
 
     /// The index of the last sweep; `None` if none wrote single tasks.
@@ -178,13 +178,13 @@ impl Store {
             Ok(index.map(|index| index.map(Arc::new)))
         };
         let held = self.details.document(INDEX, (now, TRUSTED), read);
-        Ok(held.await?.as_ref().clone())
+        Ok(held.await.map_err(of_details)?.as_ref().clone())
     }
 
     /// The entry of a name in the shared documents of a folder.
     async fn shared<T: DeserializeOwned + Send + Sync + 'static>(
         &self,
-        folder: Folder,
+        folder: DetailFolder,
         name: &str,
         now: Instant,
     ) -> Result<Option<Arc<T>>, Problem> {
@@ -197,7 +197,8 @@ impl Store {
             let document = read_shared::<T>(&*self.objects, (folder, number)).await?;
             Ok(document.map(|document| document.map(in_arcs)))
         };
-        let held = self.details.document(&key, (now, TRUSTED), read).await?;
+        let held = self.details.document(&key, (now, TRUSTED), read);
+        let held = held.await.map_err(of_details)?;
         Ok((held.as_ref().as_ref()).and_then(|entries| entries.get(name).cloned()))
     }
 
@@ -266,5 +267,13 @@ pub(crate) fn problem(error: CloudError) -> Problem {
     match error {
         CloudError::Missing { .. } => Problem::NoReport,
         _ => Problem::Unreachable,
+    }
+}
+
+fn of_details(error: DetailError) -> Problem {
+    tracing::warn!(error = reason(&error), "failed to read a document of tasks");
+    match error {
+        DetailError::Cloud { .. } => Problem::Unreachable,
+        DetailError::Document { .. } => Problem::Report(error.to_string()),
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct TaskQuery {
 /// A page of single tasks, as the last sweep with news of them wrote them.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
-pub(crate) struct TaskPage<'a> {
+pub(crate) struct TaskListPage<'a> {
     /// When they were written; `None` if no sweep wrote them, so that they are unknown.
     tasks_at: Option<Timestamp>,
     /// Number of older tasks that a limit left out.
@@ -61,7 +61,7 @@ pub(crate) struct TaskPage<'a> {
     page: Paged<&'a TaskDetail>,
 }
 
-impl<'a> TaskPage<'a> {
+impl<'a> TaskListPage<'a> {
     fn cut(query: &TaskQuery, list: Option<&'a TaskList>) -> Result<Self, Problem> {
         let tasks = list.map_or(&[][..], |list| &list.tasks);
         let wanted = tasks.iter().filter(|task| {
@@ -100,7 +100,7 @@ fn missing(what: &'static str, name: &str, plural: &str) -> Problem {
 
 /// The name of a run
 #[derive(Deserialize, JsonSchema)]
-pub(crate) struct RunName(#[schemars(length(min = 1))] String);
+pub(crate) struct RunParameter(#[schemars(length(min = 1))] String);
 
 /// One run with its tasks.
 #[derive(Serialize, JsonSchema)]
@@ -111,12 +111,12 @@ pub(crate) struct RunTasks<'a> {
     /// Sums over its tasks; `None` if the report lists only newer runs.
     summary: Option<&'a RunSeen>,
     #[serde(flatten)]
-    tasks: TaskPage<'a>,
+    tasks: TaskListPage<'a>,
 }
 
 /// One run with a page of its tasks, by start.
 pub(crate) async fn run(
-    Name(RunName(run)): Name<RunName>,
+    Name(RunParameter(run)): Name<RunParameter>,
     Query(query): Query<TaskQuery>,
     State(store): Shared,
     moment: Moment,
@@ -132,14 +132,14 @@ pub(crate) async fn run(
     let part = RunTasks {
         run: &run,
         summary,
-        tasks: TaskPage::cut(&query, list.as_deref())?,
+        tasks: TaskListPage::cut(&query, list.as_deref())?,
     };
     answer("ebb.run/1", (&newest, list.as_ref()), part)
 }
 
 /// The name of a step
 #[derive(Deserialize, JsonSchema)]
-pub(crate) struct StepName(#[schemars(length(min = 1))] String);
+pub(crate) struct StepParameter(#[schemars(length(min = 1))] String);
 
 /// The tasks of one step.
 #[derive(Serialize, JsonSchema)]
@@ -148,12 +148,12 @@ pub(crate) struct StepTasks<'a> {
     /// The name of the step.
     step: &'a str,
     #[serde(flatten)]
-    tasks: TaskPage<'a>,
+    tasks: TaskListPage<'a>,
 }
 
 /// A page of the tasks of a step in all regions and accounts, by start.
 pub(crate) async fn step(
-    Name(StepName(step)): Name<StepName>,
+    Name(StepParameter(step)): Name<StepParameter>,
     Query(query): Query<TaskQuery>,
     State(store): Shared,
     moment: Moment,
@@ -169,14 +169,14 @@ pub(crate) async fn step(
     }
     let part = StepTasks {
         step: &step,
-        tasks: TaskPage::cut(&query, list.as_deref())?,
+        tasks: TaskListPage::cut(&query, list.as_deref())?,
     };
     answer("ebb.step_runs/1", (&newest, list.as_ref()), part)
 }
 
 /// The id of a node
 #[derive(Deserialize, JsonSchema)]
-pub(crate) struct NodeId(#[schemars(length(min = 1))] String);
+pub(crate) struct NodeParameter(#[schemars(length(min = 1))] String);
 
 /// The activity of one node.
 #[derive(Serialize, JsonSchema)]
@@ -190,12 +190,12 @@ pub(crate) struct NodeActivity<'a> {
     /// if the report has no hours of the node.
     hours: Option<&'a [Option<u8>]>,
     #[serde(flatten)]
-    tasks: TaskPage<'a>,
+    tasks: TaskListPage<'a>,
 }
 
 /// The hours of a node with a page of its tasks, by start.
 pub(crate) async fn node(
-    Name(NodeId(node)): Name<NodeId>,
+    Name(NodeParameter(node)): Name<NodeParameter>,
     Query(query): Query<TaskQuery>,
     State(store): Shared,
     moment: Moment,
@@ -213,7 +213,7 @@ pub(crate) async fn node(
         node: &node,
         hours_from: report.timeline.from.filter(|_| hours.is_some()),
         hours: hours.map(|hours| &*hours.hours),
-        tasks: TaskPage::cut(&query, list.as_deref())?,
+        tasks: TaskListPage::cut(&query, list.as_deref())?,
     };
     answer("ebb.node_activity/1", (&newest, list.as_ref()), part)
 }

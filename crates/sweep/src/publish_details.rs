@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use ebb_analysis::evaluate::Details;
 use ebb_analysis::task_details::usage_points::{continue_points, thin_out};
 use ebb_cloud::documents::task_lists::{
-    DetailError, DetailIndex, Folder, RunEntry, SHARED_SCHEMA, ShardCount, SharedDocument, encode,
-    read_index, read_run, run_key, write_index, write_packed,
+    DetailError, DetailFolder, DetailIndex, RunEntry, SHARED_SCHEMA, ShardCount, SharedDocument,
+    encode, read_index, read_run, run_key, write_index, write_packed,
 };
 use ebb_cloud::ports::Objects;
 use ebb_model::report::task_detail::TaskList;
@@ -95,8 +95,8 @@ pub async fn write(objects: &dyn Objects, details: &Details) -> Result<(), Publi
         runs_left_out: groups.runs.len().saturating_sub(runs.len()),
         runs,
     };
-    errors.extend(write_groups(objects, groups, (Folder::Nodes, index.nodes)).await);
-    errors.extend(write_groups(objects, groups, (Folder::Steps, index.steps)).await);
+    errors.extend(write_groups(objects, groups, (DetailFolder::Nodes, index.nodes)).await);
+    errors.extend(write_groups(objects, groups, (DetailFolder::Steps, index.steps)).await);
     let (left_out, failed) = write_explanations(objects, details, index.explanations).await;
     index.explanations_left_out += left_out;
     errors.extend(failed);
@@ -200,11 +200,11 @@ async fn write_run(
 async fn write_groups(
     objects: &dyn Objects,
     groups: &TaskGroups,
-    (folder, count): (Folder, ShardCount),
+    (folder, count): (DetailFolder, ShardCount),
 ) -> Vec<DocumentError> {
     let of_folder = match folder {
-        Folder::Nodes => &groups.nodes,
-        Folder::Steps | Folder::Explanations => &groups.steps,
+        DetailFolder::Nodes => &groups.nodes,
+        DetailFolder::Steps | DetailFolder::Explanations => &groups.steps,
     };
     let mut by_number: BTreeMap<u32, Vec<(&String, &TaskGroup)>> = BTreeMap::new();
     for (name, group) in of_folder {
@@ -259,7 +259,7 @@ async fn write_explanations(
         let mut of_number: BTreeMap<&String, _> = all
             .filter(|(resource, _)| count.number_of(resource) == number)
             .collect();
-        let key = Folder::Explanations.key(number);
+        let key = DetailFolder::Explanations.key(number);
         let packed = loop {
             match packed(&key, &shared(&details.tasks, &of_number)) {
                 Ok(None) if !of_number.is_empty() => {

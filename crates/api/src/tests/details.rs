@@ -1,8 +1,8 @@
 //! Single tasks and explanations, from documents as a sweep writes them.
 
 use ebb_cloud::documents::task_lists::{
-    DetailIndex, Folder, INDEX, MAX_DOCUMENT_BYTES, SHARED_SCHEMA, ShardCount, SharedDocument,
-    encode, run_key, write_index, write_packed,
+    DetailFolder, DetailIndex, INDEX, MAX_DOCUMENT_BYTES, SHARED_SCHEMA, ShardCount,
+    SharedDocument, encode, run_key, write_index, write_packed,
 };
 use ebb_model::finding_history::{Resolved, SetAside, Stage, Standing};
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
@@ -51,7 +51,7 @@ async fn put(bucket: &FakeObjects, key: String, value: &impl Serialize) {
     write_packed(bucket, key, packed).await.expect("written");
 }
 
-async fn put_shared(bucket: &FakeObjects, folder: Folder, entries: Value) {
+async fn put_shared(bucket: &FakeObjects, folder: DetailFolder, entries: Value) {
     let document = SharedDocument {
         schema: SHARED_SCHEMA.to_owned(),
         at: Timestamp::UNIX_EPOCH,
@@ -64,10 +64,20 @@ async fn put_shared(bucket: &FakeObjects, folder: Folder, entries: Value) {
 pub(crate) async fn detailed(report: &Report) -> FakeObjects {
     let bucket = bucket(report);
     put(&bucket, run_key(RUN), &list()).await;
-    put_shared(&bucket, Folder::Nodes, json!({"i-1": list()})).await;
-    put_shared(&bucket, Folder::Steps, json!({"salmon/quant 100%": list()})).await;
+    put_shared(&bucket, DetailFolder::Nodes, json!({"i-1": list()})).await;
+    put_shared(
+        &bucket,
+        DetailFolder::Steps,
+        json!({"salmon/quant 100%": list()}),
+    )
+    .await;
     let explanation = json!({"resource": "i-1", "checks": []});
-    put_shared(&bucket, Folder::Explanations, json!({"i-1": explanation})).await;
+    put_shared(
+        &bucket,
+        DetailFolder::Explanations,
+        json!({"i-1": explanation}),
+    )
+    .await;
     let one = ShardCount::of(1, 1);
     let index = DetailIndex {
         schema: DetailIndex::SCHEMA.to_owned(),
@@ -181,7 +191,12 @@ async fn documents_that_no_sweep_wrote_are_a_problem() {
     let text = serde_json::to_vec(&of_another).expect("JSON");
     check(&run_key(RUN), &packed(&text), run).await;
     let size = usize::try_from(MAX_DOCUMENT_BYTES).expect("a size") + 1;
-    check(&Folder::Nodes.key(0), &packed(&vec![b' '; size]), node).await;
+    check(
+        &DetailFolder::Nodes.key(0),
+        &packed(&vec![b' '; size]),
+        node,
+    )
+    .await;
     check(INDEX, b"{\"nodes\": 0}", node).await;
     let fault = Fault::at(1, Moment::Before, Then::StaysDead);
     let (answer, _) = ask(&Failing::new(good, &fault), get(run)).await;

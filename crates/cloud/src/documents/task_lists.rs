@@ -143,7 +143,7 @@ pub struct RunEntry {
 
 /// A kind of shared documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Folder {
+pub enum DetailFolder {
     /// Tasks by node.
     Nodes,
     /// Tasks by step.
@@ -152,7 +152,7 @@ pub enum Folder {
     Explanations,
 }
 
-impl Folder {
+impl DetailFolder {
     /// The key of one of its documents.
     pub fn key(self, number: u32) -> String {
         let folder = match self {
@@ -265,7 +265,7 @@ pub async fn read_run(
 /// If the bucket fails, or the document is not valid.
 pub async fn read_shared<T: DeserializeOwned>(
     objects: &dyn Objects,
-    (folder, number): (Folder, u32),
+    (folder, number): (DetailFolder, u32),
 ) -> Result<Option<SizedDocument<BTreeMap<String, T>>>, DetailError> {
     let key = folder.key(number);
     let Some(text) = read_packed(objects, &key).await? else {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use ebb_cloud::documents::report_files::LATEST_JSON;
-use ebb_cloud::documents::task_lists::{Folder, INDEX, read_index, read_run, read_shared, run_key};
+use ebb_cloud::documents::task_lists::{
+    DetailFolder, INDEX, read_index, read_run, read_shared, run_key,
+};
 use ebb_cloud::failing::Fault;
 use ebb_model::report::Report;
 use ebb_model::report::task_detail::TaskList;
@@ -60,8 +62,8 @@ async fn nodes_steps_and_explanations_are_found_by_the_index() {
     let tasks = unassigned(&world).await.tasks;
     let task = tasks.first().expect("a task");
     for (folder, name) in [
-        (Folder::Nodes, task.node.as_str()),
-        (Folder::Steps, task.step.as_str()),
+        (DetailFolder::Nodes, task.node.as_str()),
+        (DetailFolder::Steps, task.step.as_str()),
     ] {
         let number = folder.count(&index).number_of(name);
         let lists = read_shared::<TaskList>(&world.objects, (folder, number)).await;
@@ -75,7 +77,7 @@ async fn nodes_steps_and_explanations_are_found_by_the_index() {
     let refused = report.not_judged.iter().map(|reason| &reason.resource);
     let mut explained = 0;
     for resource in of_findings.chain(refused) {
-        let folder = Folder::Explanations;
+        let folder = DetailFolder::Explanations;
         let number = folder.count(&index).number_of(resource);
         let all = read_shared::<Value>(&world.objects, (folder, number)).await;
         let all = all.expect("it reads").expect("explanations").content;
