@@ -133,7 +133,8 @@ impl<'k, 'a> ExplainInput<'k, 'a> {
     /// An explanation takes time in proportion to the number of machines, jobs and tasks.
     fn max_resources(&self) -> usize {
         let inventory = &self.facts.inventory;
-        let known = inventory.instances.len() + inventory.batch.jobs.len() + self.kept.len();
+        let tasks = self.kept.len() + self.facts.finished.len();
+        let known = inventory.instances.len() + inventory.batch.jobs.len() + tasks;
         (MAX_COMPARISONS / known.max(1)).clamp(1, MAX_RESOURCES)
     }
 
@@ -578,5 +579,22 @@ mod tests {
         world.inventory.batch.tasks.insert(arn.into(), task);
         check(&world, &container, what, ("0", Speaks::Unknown));
         check(&world, arn, "tasks on Fargate", ("no", Speaks::Unknown));
+    }
+
+    #[test]
+    fn every_resource_of_a_report_is_explained_as_if_asked_alone() {
+        let mut world = World::with([instance(1), instance(2)]);
+        world.watch(1, 0, 600, |_, _| ());
+        let facts = world.facts();
+        let (report, details) = crate::evaluate::judge_in_detail(&facts);
+        let all = details.explanations.by_resource;
+        assert!(!report.findings.is_empty() && !report.not_judged.is_empty());
+        for finding in &report.findings {
+            assert_eq!(all[&finding.resource.id], explain(&facts, &finding.id));
+        }
+        for reason in &report.not_judged {
+            assert_eq!(all[&reason.resource], explain(&facts, &reason.resource));
+        }
+        assert_eq!(details.explanations.left_out, 0);
     }
 }
