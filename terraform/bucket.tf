@@ -1,6 +1,6 @@
-# One bucket for objects of nodes (ingest/), the lake (lake/), its cache (state/), reports, refused
-# objects (dead-letter/), names of tasks (names/), decisions (decisions/) and configuration
-# (config/). Versioning protects the last two. S3 has no versioning for a folder, so old versions of
+# One bucket for objects of nodes (ingest/), the lake (lake/), its cache (state/), reports, single
+# tasks (details/), refused objects (dead-letter/), names of tasks (names/), decisions (decisions/)
+# and configuration (config/). Versioning protects the last two. S3 has no versioning for a folder, so old versions of
 # other folders are deleted after a day. The lake has its own history, and the state can be rebuilt.
 
 resource "aws_s3_bucket" "ebb" {
@@ -51,6 +51,7 @@ locals {
     config      = var.version_retention_days
     dead-letter = 1
     decisions   = var.version_retention_days
+    details     = 1
     ingest      = 1
     lake        = 1
     names       = 1
@@ -60,10 +61,12 @@ locals {
 
   # Reports are stored in folders named after a UTC time, so the prefix
   # reports/2 matches dated reports and not reports/latest/. The sweep deletes processed objects
-  # of ingest/; the rule deletes objects that no sweep processed. A sweep uses names of 14 days.
+  # of ingest/; the rule deletes objects that no sweep processed. A sweep uses names and tasks of 14
+  # days; the documents of later ones are written again.
   expirations = {
     expire-dead-letter   = { prefix = "dead-letter/", days = var.ingest_retention_days }
     expire-dated-reports = { prefix = "reports/2", days = var.report_retention_days }
+    expire-details       = { prefix = "details/", days = 30 }
     expire-ingest        = { prefix = "ingest/", days = var.ingest_retention_days }
     expire-names         = { prefix = "names/", days = 30 }
   }

@@ -134,7 +134,7 @@ data "aws_iam_policy_document" "sweeper" {
     actions = ["s3:AbortMultipartUpload", "s3:PutObject"]
 
     resources = [
-      for folder in ["dead-letter", "lake", "reports", "state"] :
+      for folder in ["dead-letter", "details", "lake", "reports", "state"] :
       "${local.bucket_arn}/${folder}/*"
     ]
 
@@ -268,9 +268,13 @@ data "aws_iam_policy_document" "tune" {
   }
 
   statement {
-    sid       = "ReadLakeAndReports"
-    actions   = ["s3:GetObject"]
-    resources = ["${local.bucket_arn}/lake/*", "${local.bucket_arn}/reports/*"]
+    sid     = "ReadLakeAndReports"
+    actions = ["s3:GetObject"]
+
+    resources = [
+      for folder in ["details", "lake", "reports"] :
+      "${local.bucket_arn}/${folder}/*"
+    ]
 
     condition {
       test     = "StringEquals"

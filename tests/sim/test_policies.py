@@ -383,6 +383,8 @@ class Senders(unittest.TestCase):
         check("sweeper", "s3:PutObject", opening, True)
         check("sweeper", "s3:DeleteObject", opening, True)
         check("sweeper", "s3:PutObject", "dead-letter/x", True)
+        check("sweeper", "s3:PutObject", "details/index.json", True)
+        check("sweeper", "s3:DeleteObject", "details/index.json", False)
         check("sweeper", "s3:DeleteObject", "ingest/v1/AROA1:i-0abc/b/p/1.steps.zst", True)
         check("sweeper", "s3:DeleteObject", "state/v1/0", False)
         check("sweeper", "s3:PutObject", "decisions/v1/findings.json", False)
@@ -390,6 +392,8 @@ class Senders(unittest.TestCase):
         check("tune", "s3:PutObject", "decisions/v1/findings.json", True)
         check("tune", "s3:DeleteObject", "decisions/v1/findings.json", False)
         check("tune", "s3:PutObject", "config/policy.toml", False)
+        check("tune", "s3:GetObject", "details/index.json", True)
+        check("tune", "s3:PutObject", "details/index.json", False)
 
 
 class Settings(unittest.TestCase):
@@ -420,7 +424,7 @@ class Settings(unittest.TestCase):
             if rule["noncurrent_version_expiration"]
         }
         kept = {"config/": 90, "decisions/": 90}
-        brief = ("dead-letter/", "ingest/", "lake/", "names/", "reports/", "state/")
+        brief = ("dead-letter/", "details/", "ingest/", "lake/", "names/", "reports/", "state/")
         self.assertEqual(ends, kept | dict.fromkeys(brief, 1))
         markers = {
             rule["filter"][0]["prefix"]

@@ -7,6 +7,7 @@ pub mod exemptions;
 pub mod fargate_jobs;
 pub mod node_summaries;
 pub mod price_ages;
+pub mod probe_summaries;
 pub mod shared_costs;
 
 use std::cell::OnceCell;
@@ -17,6 +18,7 @@ use ebb_model::finding::Finding;
 use ebb_model::finding_history::History;
 use ebb_model::inventory::instance::InstanceState;
 use ebb_model::inventory::second_opinion::SecondOpinion;
+use ebb_model::report::task_groups::TaskGroups;
 use ebb_model::report::{NotJudged, Report, Totals};
 use ebb_model::savings;
 use ebb_model::visibility_gap::Gap;
@@ -24,6 +26,7 @@ use ebb_telemetry::origin::{Origin, labelled};
 use ebb_telemetry::step::PlacedStep;
 
 use crate::evaluate::shared_costs::Costs;
+use crate::explain::{ExplainInput, Explanations};
 use crate::facts::Facts;
 use crate::rules::node::idle::last_steps;
 use crate::rules::node::{undersized, underutilized};
@@ -33,39 +36,73 @@ use crate::rules::step::oversized;
 use crate::rules::verdict::Verdict;
 use crate::rules::{RULES, step};
 use crate::step_history::by_step::Profiles;
+use crate::task_details::group_tasks;
 use crate::{cost_allocation, hourly_price, metric_sizing, step_history, timeline};
+
+/// The details that pages show besides the report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Details {
+    /// The single tasks.
+    pub tasks: TaskGroups,
+    /// Explanations of resources with a finding and of resources that were not evaluated.
+    pub explanations: Explanations,
+}
 
 /// Evaluates all rules. The same facts give the same report.
 pub fn judge(facts: &Facts<'_>) -> Report {
+    evaluate(facts, |_| ()).0
+}
+
+/// The same, with the details for pages.
+pub fn judge_in_detail(facts: &Facts<'_>) -> (Report, Details) {
+    evaluate(facts, |known| Details {
+        tasks: group_tasks(facts, known.profiles, &known.report.findings),
+        explanations: known.explain_all(),
+    })
+}
+
+/// Evaluates all rules, and calls `look` on the report and its intermediate results.
+pub(crate) fn evaluate<T>(
+    facts: &Facts<'_>,
+    look: impl FnOnce(&ExplainInput<'_, '_>) -> T,
+) -> (Report, T) {
     let kept = OnceCell::new();
     let (by_facts, profiles) = both(
         || -> Vec<Verdict> { RULES.iter().flat_map(|rule| rule(facts)).collect() },
         || step_history::profiles(facts, kept.get_or_init(|| facts.state.steps())),
     );
+    let kept = kept.get_or_init(|| facts.state.steps());
+    let report = report(facts, by_facts, &profiles, kept);
+    let looked = look(&ExplainInput::new(facts, &report, kept, &profiles));
+    (report, looked)
+}
+
+/// The report, from the results of the rules about nodes and Batch.
+fn report(
+    facts: &Facts<'_>,
+    by_facts: Vec<Verdict>,
+    profiles: &Profiles<'_>,
+    kept: &[PlacedStep],
+) -> Report {
     let by_steps = || -> Vec<Verdict> {
         by_facts
             .into_iter()
-            .chain(oversized::judge(facts, &profiles))
-            .chain(step::judge(facts, &profiles))
-            .chain(spot::judge(facts, &profiles))
+            .chain(oversized::judge(facts, profiles))
+            .chain(step::judge(facts, profiles))
+            .chain(spot::judge(facts, profiles))
             .collect()
     };
-    let (targets, verdicts) = both(|| crate::advice::advise_targets(facts, &profiles), by_steps);
-    let mut all = found(
-        facts,
-        verdicts,
-        &profiles,
-        &targets,
-        kept.get_or_init(|| facts.state.steps()),
-    );
+    let (targets, verdicts) = both(|| crate::advice::advise_targets(facts, profiles), by_steps);
+    let mut all = found(facts, verdicts, profiles, &targets, kept);
     let ((nodes, nodes_left_out), (steps, steps_left_out)) = both(
         || node_summaries::nodes(facts, &all.findings),
-        || crate::advice::step::steps(facts, &profiles, &all.findings),
+        || crate::advice::step::steps(facts, profiles, &all.findings),
     );
     let (timeline, ledger) = both(
         || timeline::of(facts, &all.findings),
-        || cost_allocation::divide(facts, &profiles, &all.findings),
+        || cost_allocation::divide(facts, profiles, &all.findings),
     );
+    let (probes, probes_left_out) = probe_summaries::probes(facts);
     spot::take_scores(&mut all.findings, &targets.environments);
     let second_opinions = beside(facts, &all.findings);
     Report {
@@ -78,7 +115,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         findings: all.findings,
         exempt: all.exempt,
         not_judged: all.not_judged,
-        gaps: gaps(facts, &profiles),
+        gaps: gaps(facts, profiles),
         steps,
         steps_left_out,
         targets,
@@ -90,7 +127,9 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         billed: billed_resources::of(facts),
         second_opinions,
         price_ages: price_ages::of_prices(facts),
-        runs: crate::workflow_runs::find_workflow_runs(facts, &profiles),
+        runs: crate::workflow_runs::find_workflow_runs(facts, profiles),
+        probes,
+        probes_left_out,
         fargate: fargate_jobs::jobs(facts),
     }
 }

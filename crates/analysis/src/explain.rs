@@ -2,6 +2,9 @@
 
 pub mod names;
 
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+
 use ebb_model::finding::Finding;
 use ebb_model::finding_kind::current_id;
 use ebb_model::inventory::batch::job::{Job, JobId, JobStatus};
@@ -12,8 +15,9 @@ use ebb_telemetry::identity::{AccountId, NodeId};
 use ebb_telemetry::step::PlacedStep;
 use serde::Serialize;
 
-use crate::evaluate::judge;
+use crate::evaluate::evaluate;
 use crate::facts::Facts;
+use crate::metric_sizing;
 use crate::rules::batch::long_queued;
 use crate::rules::node::{gpu_idle, old_generation, oversized, undersized, underutilized};
 use crate::rules::node::{idle, off_hours};
@@ -25,10 +29,16 @@ use crate::rules::storage::{
 use crate::rules::trace::{Check, Speaks};
 use crate::rules::{batch, step};
 use crate::step_history::by_step::Profiles;
-use crate::{metric_sizing, step_history};
+use crate::step_history::observed_task::SeenRun;
 
 /// Limit on explained resources of one name; the others are counted.
 const MAX_EXPLAINED: usize = 20;
+
+/// Limit on the resources that a sweep explains.
+const MAX_RESOURCES: usize = 2_000;
+
+/// Limit on the machines, jobs and tasks that all explanations of a sweep look at; a few seconds.
+const MAX_COMPARISONS: usize = 100_000_000;
 
 /// The questions about a resource and the final result.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -51,44 +61,113 @@ pub struct Explanation {
     pub others_left_out: usize,
 }
 
+/// Explanations of many resources.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Explanations {
+    /// By the id of the resource.
+    pub by_resource: BTreeMap<String, Explanation>,
+    /// Number of resources that a limit left out.
+    pub left_out: usize,
+}
+
 /// Explains the result for the resource with this id or name, or for the resource of the finding
 /// with this id.
 pub fn explain(facts: &Facts<'_>, asked: &str) -> Explanation {
-    let asked = &*current_id(asked);
-    let report = judge(facts);
-    let kept = facts.state.steps();
-    let profiles = step_history::profiles(facts, &kept);
-    let known = ExplainInput {
-        facts,
-        report: &report,
-        kept: &kept,
-        profiles: &profiles,
-    };
-    let finding = report.findings.iter().find(|finding| finding.id == asked);
-    let account = finding.and_then(|finding| finding.resource.account.clone());
-    let mut ids = match finding {
-        // The explanation of a finding is that of its resource.
-        Some(finding) => vec![finding.resource.id.clone()],
-        None => names::ids(facts, &report, &profiles, asked),
-    };
-    let left_out = ids.len().saturating_sub(MAX_EXPLAINED);
-    ids.truncate(MAX_EXPLAINED);
-    let mut all = ids.iter().map(|id| known.explain(id, account.as_ref()));
-    let first = all.next();
-    let first = first.unwrap_or_else(|| known.explain(asked, None));
-    Explanation {
-        others: all.collect(),
-        others_left_out: left_out,
-        ..first
-    }
+    evaluate(facts, |known| known.explain_named(&current_id(asked))).1
 }
 
 /// Data for explanations.
-struct ExplainInput<'k, 'a> {
-    facts: &'k Facts<'a>,
-    report: &'k Report,
-    kept: &'k [PlacedStep],
-    profiles: &'k Profiles<'a>,
+pub(crate) struct ExplainInput<'k, 'a> {
+    pub(crate) facts: &'k Facts<'a>,
+    pub(crate) report: &'k Report,
+    pub(crate) kept: &'k [PlacedStep],
+    pub(crate) profiles: &'k Profiles<'a>,
+    /// Names of steps and ids of tasks. The rules about steps look at all of them, so they are not
+    /// asked about other names.
+    step_ids: OnceCell<BTreeSet<String>>,
+}
+
+impl<'k, 'a> ExplainInput<'k, 'a> {
+    pub(crate) fn new(
+        facts: &'k Facts<'a>,
+        report: &'k Report,
+        kept: &'k [PlacedStep],
+        profiles: &'k Profiles<'a>,
+    ) -> Self {
+        Self {
+            facts,
+            report,
+            kept,
+            profiles,
+            step_ids: OnceCell::new(),
+        }
+    }
+
+    /// Explanations of the resources with findings, the greatest saving first, and of the resources
+    /// that were not evaluated.
+    pub(crate) fn explain_all(&self) -> Explanations {
+        let findings = self.report.findings.iter();
+        let findings = findings.map(|finding| {
+            let resource = &finding.resource;
+            (resource.id.as_str(), resource.account.as_ref())
+        });
+        let not_judged = self.report.not_judged.iter();
+        let not_judged = not_judged.map(|reason| (reason.resource.as_str(), None));
+        let (limit, mut all) = (self.max_resources(), Explanations::default());
+        let mut left_out = BTreeSet::new();
+        for (id, account) in findings.chain(not_judged) {
+            if all.by_resource.contains_key(id) {
+                continue;
+            }
+            if all.by_resource.len() >= limit {
+                left_out.insert(id);
+                continue;
+            }
+            let explanation = self.explain(id, account);
+            all.by_resource.insert(id.to_owned(), explanation);
+        }
+        all.left_out = left_out.len();
+        all
+    }
+
+    /// An explanation takes time in proportion to the number of machines, jobs and tasks.
+    fn max_resources(&self) -> usize {
+        let inventory = &self.facts.inventory;
+        let tasks = self.kept.len() + self.facts.finished.len();
+        let known = inventory.instances.len() + inventory.batch.jobs.len() + tasks;
+        (MAX_COMPARISONS / known.max(1)).clamp(1, MAX_RESOURCES)
+    }
+
+    fn explain_named(&self, asked: &str) -> Explanation {
+        let findings = &self.report.findings;
+        let finding = findings.iter().find(|finding| finding.id == asked);
+        let account = finding.and_then(|finding| finding.resource.account.clone());
+        let mut ids = match finding {
+            // The explanation of a finding is that of its resource.
+            Some(finding) => vec![finding.resource.id.clone()],
+            None => names::ids(self.facts, self.report, self.profiles, asked),
+        };
+        let left_out = ids.len().saturating_sub(MAX_EXPLAINED);
+        ids.truncate(MAX_EXPLAINED);
+        let mut all = ids.iter().map(|id| self.explain(id, account.as_ref()));
+        let first = all.next();
+        let first = first.unwrap_or_else(|| self.explain(asked, None));
+        Explanation {
+            others: all.collect(),
+            others_left_out: left_out,
+            ..first
+        }
+    }
+
+    fn step_ids(&self) -> &BTreeSet<String> {
+        self.step_ids.get_or_init(|| {
+            let names = self.profiles.by_step.keys().map(|key| key.name.clone());
+            let all = self.profiles.by_step.values();
+            names
+                .chain(all.flat_map(|step| step.runs.iter().map(SeenRun::id)))
+                .collect()
+        })
+    }
 }
 
 impl ExplainInput<'_, '_> {
@@ -185,6 +264,9 @@ impl ExplainInput<'_, '_> {
     }
 
     fn of_step(&self, name: &str) -> Vec<Check> {
+        if !self.step_ids().contains(name) {
+            return Vec::new();
+        }
         let mut of_step = crate::rules::step::oversized::explain(self.facts, self.profiles, name);
         of_step.extend(step::explain(self.facts, self.profiles, name));
         of_step
@@ -497,5 +579,22 @@ mod tests {
         world.inventory.batch.tasks.insert(arn.into(), task);
         check(&world, &container, what, ("0", Speaks::Unknown));
         check(&world, arn, "tasks on Fargate", ("no", Speaks::Unknown));
+    }
+
+    #[test]
+    fn every_resource_of_a_report_is_explained_as_if_asked_alone() {
+        let mut world = World::with([instance(1), instance(2)]);
+        world.watch(1, 0, 600, |_, _| ());
+        let facts = world.facts();
+        let (report, details) = crate::evaluate::judge_in_detail(&facts);
+        let all = details.explanations.by_resource;
+        assert!(!report.findings.is_empty() && !report.not_judged.is_empty());
+        for finding in &report.findings {
+            assert_eq!(all[&finding.resource.id], explain(&facts, &finding.id));
+        }
+        for reason in &report.not_judged {
+            assert_eq!(all[&reason.resource], explain(&facts, &reason.resource));
+        }
+        assert_eq!(details.explanations.left_out, 0);
     }
 }

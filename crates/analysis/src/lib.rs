@@ -15,6 +15,7 @@ pub mod rules;
 pub mod shell;
 pub mod step_history;
 pub mod sweep_memory;
+pub mod task_details;
 #[cfg(test)]
 mod testing;
 pub mod timeline;

@@ -1,5 +1,6 @@
 //! Registers handlers, and writes their operations into the OpenAPI document.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -77,14 +78,17 @@ impl Endpoints {
         self
     }
 
-    /// The paths with a parameter.
+    /// The paths with a parameter. Those with the longest end come first, because a parameter at the
+    /// end of a path would include it.
     pub(crate) fn templates(&self) -> Vec<Template> {
         let parts = |path: &&'static str| {
             let (head, rest) = path.split_once('{')?;
             let (_, tail) = rest.split_once('}')?;
             Some(Template { head, tail })
         };
-        self.paths.keys().filter_map(parts).collect()
+        let mut templates: Vec<Template> = self.paths.keys().filter_map(parts).collect();
+        templates.sort_by_key(|template| Reverse(template.tail.len()));
+        templates
     }
 
     /// The router and the document.

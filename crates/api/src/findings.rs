@@ -7,9 +7,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use ebb_model::advice::step::StepAdvice;
 use ebb_model::confidence::Confidence;
 use ebb_model::cost::Cost;
-use ebb_model::decision::Assignee;
+use ebb_model::decision::{Assignee, Decision};
 use ebb_model::finding::{Finding, Recommendation, Resource};
-use ebb_model::finding_kind::FindingKind;
+use ebb_model::finding_history::{Resolved, Stage};
+use ebb_model::finding_kind::{FindingKind, current_id};
 use ebb_model::report::{Report, Totals};
 use ebb_report::optimization_hub::Hub;
 use ebb_report::reason_codes::Reasons;
@@ -20,7 +21,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Head, OfReport, PageOfReport, Paged};
-use crate::extract::{Newest, Page, Query, SetAsideFindings, passes};
+use crate::extract::{Name, Newest, Page, Query, SetAsideFindings, passes};
+use crate::openapi::NoParameters;
 use crate::problem::Problem;
 use crate::store::SetAside;
 
@@ -125,6 +127,64 @@ pub(crate) async fn recommendations(
         let step = by_finding.get(finding.id.as_str()).copied();
         Advice::new(finding, report.at, step)
     });
+    Answer::json(
+        &OfReport { head, part },
+        &with_decisions(&newest.version, &set_aside),
+    )
+}
+
+/// The id of a finding
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct FindingParameter(#[schemars(length(min = 1))] String);
+
+/// One finding with its history.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct FindingHistory<'a> {
+    /// The finding as of the newest sweep; `None` if it is resolved.
+    finding: Option<&'a Finding>,
+    /// Its stage, such as new or grown; `None` without earlier sweeps, and if it is resolved.
+    stage: Option<Stage>,
+    /// When a sweep first found it; `None` without earlier sweeps.
+    first_seen: Option<Timestamp>,
+    /// The person who takes care of it.
+    assignee: Option<&'a Assignee>,
+    /// The decision that sets it aside, as of the newest sweep.
+    decision: Option<&'a Decision>,
+    /// Whether a decision sets it aside now, also if that is newer than the report.
+    is_set_aside: bool,
+    /// How it was resolved; `None` if it still exists.
+    resolved: Option<&'a Resolved>,
+}
+
+/// One finding of the report, or one that was set aside or resolved in the last 30 days.
+pub(crate) async fn finding(
+    Name(FindingParameter(asked)): Name<FindingParameter>,
+    Query(NoParameters {}): Query<NoParameters>,
+    newest: Newest,
+    SetAsideFindings(set_aside): SetAsideFindings,
+) -> Result<Answer<OfReport<'static, FindingHistory<'static>>>, Problem> {
+    let (report, id) = (&newest.report, current_id(&asked));
+    let history = &report.history;
+    let reported = report.findings.iter().find(|finding| finding.id == id);
+    let aside = history.set_aside.iter().find(|one| one.finding.id == id);
+    let resolved = history.resolved.iter().find(|one| one.id == id);
+    let finding = reported.or(aside.map(|one| &one.finding));
+    if finding.is_none() && resolved.is_none() {
+        return Err(Problem::Finding(asked));
+    }
+    let standing = history.life.get(&*id).filter(|_| finding.is_some());
+    let part = FindingHistory {
+        finding,
+        stage: standing.map(|standing| standing.stage),
+        first_seen: (standing.map(|standing| standing.first_seen))
+            .or(resolved.map(|one| one.first_seen)),
+        assignee: history.assigned.get(&*id),
+        decision: aside.map(|one| &one.decision),
+        is_set_aside: set_aside.contains(&*id),
+        resolved: resolved.filter(|_| finding.is_none()),
+    };
+    let head = Head::new("ebb.finding/1", report);
     Answer::json(
         &OfReport { head, part },
         &with_decisions(&newest.version, &set_aside),

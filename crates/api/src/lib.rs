@@ -5,7 +5,9 @@
 
 pub mod answer;
 pub mod decisions;
+pub mod detail_cache;
 pub mod endpoints;
+pub mod explanations;
 pub mod extract;
 pub mod findings;
 pub mod gateway;
@@ -13,6 +15,7 @@ pub mod groups;
 pub mod nodes;
 pub mod openapi;
 pub mod prices;
+pub mod probes;
 pub mod problem;
 pub mod runs;
 pub mod service;
@@ -20,6 +23,7 @@ mod slack;
 pub mod slack_signature;
 pub mod steps;
 pub mod store;
+pub mod tasks;
 #[cfg(test)]
 mod tests;
 pub mod whole_report;

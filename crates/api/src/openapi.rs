@@ -363,6 +363,7 @@ describe!(A);
 describe!(A, B);
 describe!(A, B, C);
 describe!(A, B, C, D);
+describe!(A, B, C, D, E);
 
 #[cfg(test)]
 mod tests {

@@ -18,7 +18,10 @@ use crate::extract::Moment;
 use crate::openapi::{Document, Operation, openapi};
 use crate::slack_signature::SigningSecret;
 use crate::store::Store;
-use crate::{decisions, findings, groups, nodes, prices, runs, slack, steps, whole_report};
+use crate::{
+    decisions, explanations, findings, groups, nodes, prices, probes, runs, slack, steps, tasks,
+    whole_report,
+};
 
 /// The API over a bucket.
 #[derive(Clone)]
@@ -177,6 +180,42 @@ pub(crate) fn endpoints() -> Endpoints {
             )
             .errors(&[413, 500, 502, 503]),
             whole_report::whole_report,
+        )
+        .get(
+            "/v1/runs/{run}",
+            get("run", "Show one pipeline run with its tasks"),
+            tasks::run,
+        )
+        .get(
+            "/v1/steps/{step}/runs",
+            get("step_runs", "List the tasks of one step, at most the 200 newest"),
+            tasks::step,
+        )
+        .get(
+            "/v1/nodes/{node}/activity",
+            get(
+                "node_activity",
+                "Show the active hours of a node and its tasks, at most the 500 newest",
+            ),
+            tasks::node,
+        )
+        .get(
+            "/v1/probes",
+            get("probes", "List the condition of all probes"),
+            probes::probes,
+        )
+        .get(
+            "/v1/findings/{finding}",
+            get("finding", "Show one finding with its history"),
+            findings::finding,
+        )
+        .get(
+            "/v1/explain/{resource}",
+            get(
+                "explanation",
+                "Explain why a resource has a finding, or why it was not evaluated",
+            ),
+            explanations::explain,
         )
         .get(
             "/v1/decisions",

@@ -1,21 +1,28 @@
 //! State that requests share: the report, the prices and the decisions. Reading a
 //! report takes longer than any answer. Only this module and `decisions` do I/O.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::documents::prices::BestKnown;
 use ebb_cloud::documents::report_files::LATEST_JSON;
+use ebb_cloud::documents::task_lists::{
+    DetailError, DetailFolder, DetailIndex, INDEX, read_index, read_run, read_shared, run_key,
+};
 use ebb_cloud::error_chain::reason;
 use ebb_cloud::ports::{CloudError, Objects};
 use ebb_model::report::Report;
+use ebb_model::report::task_detail::TaskList;
 use ebb_report::report_file;
 use ebb_report::report_file::ReportFileError;
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
+use crate::detail_cache::DetailCache;
 use crate::extract::Moment;
 use crate::openapi::Document;
 use crate::problem::Problem;
@@ -44,6 +51,7 @@ pub(crate) struct Store {
     prices: Mutex<Option<(Arc<Catalogue>, Instant)>>,
     /// The findings that decisions set aside, and when they were read.
     decided: Mutex<Option<(Arc<SetAside>, Instant)>>,
+    details: DetailCache,
 }
 
 /// The newest report as of the last check.
@@ -68,6 +76,7 @@ impl Store {
             held: Mutex::new(None),
             prices: Mutex::new(None),
             decided: Mutex::new(None),
+            details: DetailCache::default(),
         }
     }
 
@@ -117,6 +126,82 @@ impl Store {
         catalogue
     }
 
+    /// The tasks of a run; `None` if no sweep wrote them.
+    pub(crate) async fn run_tasks(
+        &self,
+        run: &str,
+        now: Instant,
+    ) -> Result<Option<Arc<TaskList>>, Problem> {
+        let read = async {
+            let list = read_run(&*self.objects, run).await?;
+            Ok(list.map(|list| list.map(Arc::new)))
+        };
+        let key = run_key(run);
+        let held = self.details.document(&key, (now, TRUSTED), read);
+        Ok(held.await.map_err(of_details)?.as_ref().clone())
+    }
+
+    /// The tasks of a node; `None` if no sweep wrote them.
+    pub(crate) async fn node_tasks(
+        &self,
+        node: &str,
+        now: Instant,
+    ) -> Result<Option<Arc<TaskList>>, Problem> {
+        self.shared(DetailFolder::Nodes, node, now).await
+    }
+
+    /// The tasks of a step, in all regions and accounts; `None` if no sweep wrote them.
+    pub(crate) async fn step_tasks(
+        &self,
+        step: &str,
+        now: Instant,
+    ) -> Result<Option<Arc<TaskList>>, Problem> {
+        self.shared(DetailFolder::Steps, step, now).await
+    }
+
+    /// The explanation of a resource; `None` if no sweep wrote one.
+    pub(crate) async fn explanation(
+        &self,
+        resource: &str,
+        now: Instant,
+    ) -> Result<Option<Arc<Map<String, Value>>>, Problem> {
+        self.shared(DetailFolder::Explanations, resource, now).await
+    }
+
+    /// The index of the last sweep; `None` if none wrote single tasks.
+    pub(crate) async fn detail_index(
+        &self,
+        now: Instant,
+    ) -> Result<Option<Arc<DetailIndex>>, Problem> {
+        let read = async {
+            let index = read_index(&*self.objects).await?;
+            Ok(index.map(|index| index.map(Arc::new)))
+        };
+        let held = self.details.document(INDEX, (now, TRUSTED), read);
+        Ok(held.await.map_err(of_details)?.as_ref().clone())
+    }
+
+    /// The entry of a name in the shared documents of a folder.
+    async fn shared<T: DeserializeOwned + Send + Sync + 'static>(
+        &self,
+        folder: DetailFolder,
+        name: &str,
+        now: Instant,
+    ) -> Result<Option<Arc<T>>, Problem> {
+        let Some(index) = self.detail_index(now).await? else {
+            return Ok(None);
+        };
+        let number = folder.count(&index).number_of(name);
+        let key = folder.key(number);
+        let read = async {
+            let document = read_shared::<T>(&*self.objects, (folder, number)).await?;
+            Ok(document.map(|document| document.map(in_arcs)))
+        };
+        let held = self.details.document(&key, (now, TRUSTED), read);
+        let held = held.await.map_err(of_details)?;
+        Ok((held.as_ref().as_ref()).and_then(|entries| entries.get(name).cloned()))
+    }
+
     /// The newest report.
     pub(crate) async fn newest(&self, now: Instant) -> Result<Held, Problem> {
         let mut held = self.held.lock().await;
@@ -158,6 +243,14 @@ impl Store {
     }
 }
 
+/// The entries of a document, so that each can be held alone.
+fn in_arcs<T>(entries: BTreeMap<String, T>) -> BTreeMap<String, Arc<T>> {
+    let entries = entries.into_iter();
+    entries
+        .map(|(name, entry)| (name, Arc::new(entry)))
+        .collect()
+}
+
 fn read(bytes: &[u8]) -> Result<Report, Problem> {
     report_file::read(bytes).map_err(|error| {
         let said = reason(&error);
@@ -174,5 +267,13 @@ pub(crate) fn problem(error: CloudError) -> Problem {
     match error {
         CloudError::Missing { .. } => Problem::NoReport,
         _ => Problem::Unreachable,
+    }
+}
+
+fn of_details(error: DetailError) -> Problem {
+    tracing::warn!(error = reason(&error), "failed to read a document of tasks");
+    match error {
+        DetailError::Cloud { .. } => Problem::Unreachable,
+        DetailError::Document { .. } => Problem::Report(error.to_string()),
     }
 }

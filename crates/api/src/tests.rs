@@ -1,6 +1,8 @@
 //! The routes over a bucket in memory.
 
 #[cfg(test)]
+mod details;
+#[cfg(test)]
 mod parts;
 mod slack;
 
@@ -146,6 +148,8 @@ fn report() -> Report {
         second_opinions: Vec::new(),
         price_ages: Vec::new(),
         runs: Default::default(),
+        probes: Vec::new(),
+        probes_left_out: 0,
         fargate: Default::default(),
         selected: None,
         shared_costs: Vec::new(),
@@ -596,15 +600,17 @@ async fn the_document_lists_every_path_and_needs_no_report() {
         let named = [("{step}", "bwa"), ("{form}", "batch"), ("{node}", "i-1")];
         let named = named
             .into_iter()
-            .chain([("{pipeline}", "rna"), ("{environment}", "rna")]);
+            .chain([("{pipeline}", "rna"), ("{environment}", "rna")])
+            .chain([("{run}", details::RUN), ("{resource}", "i-1")])
+            .chain([("{finding}", "idle_node/us-east-1/i-1")]);
         let url = named.fold(path.clone(), |url, (name, value)| url.replace(name, value));
         let mut report = report();
         report.targets = parts::targets();
-        let (answer, _) = ask(&bucket(&report), get(&url)).await;
+        let (answer, _) = ask(&details::detailed(&report).await, get(&url)).await;
         assert_eq!(answer.status, 200, "{path}");
         assert!(said["get"]["responses"]["200"].is_object(), "{path}");
     }
-    assert_eq!(paths.len(), 20);
+    assert_eq!(paths.len(), 26);
 }
 
 /// The document in the documentation; `EBB_UPDATE=1` writes it.

@@ -11,11 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use ebb_analysis::evaluate::Details;
 use ebb_api::service::Service;
 use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::ports::{Objects, PutOptions};
 use ebb_cloud::store::StoreObjects;
 use ebb_model::report::Report;
+use ebb_sweep::publish_details;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, TRANSFER_ENCODING};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
@@ -63,9 +65,13 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
         return Ok(tune::needs_a_report("serve"));
     }
     // The demo has a runtime of its own.
-    let latest = match source {
-        Source::Deployment(_) => None,
-        ref of_one_report => tune::report(of_one_report)?,
+    let (latest, details) = match &source {
+        Source::Deployment(_) => (None, None),
+        Source::Demo => {
+            let (report, details) = tune::of_demo()?;
+            (Some(report), Some(details))
+        }
+        of_one_report => (tune::report(of_one_report)?, None),
     };
     let serve = async {
         let objects = match source {
@@ -79,7 +85,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
                 newest_report(at.objects.as_ref()).await?;
                 at.objects
             }
-            _ => in_memory(latest).await?,
+            _ => in_memory(latest, details).await?,
         };
         let api = Service::new(objects);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
@@ -95,13 +101,16 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
     crate::runtime::runtime()?.block_on(LocalSet::new().run_until(serve))
 }
 
-/// A bucket that contains only this report.
-async fn in_memory(report: Option<Report>) -> Result<Arc<dyn Objects>> {
+/// A bucket that contains only this report and these details.
+async fn in_memory(report: Option<Report>, details: Option<Details>) -> Result<Arc<dyn Objects>> {
     let bucket = StoreObjects::in_memory();
     let latest = serde_json::to_vec(&report)?;
     bucket
         .put(LATEST_JSON, latest, PutOptions::default())
         .await?;
+    if let Some(details) = details {
+        publish_details::write(&bucket, &details).await?;
+    }
     Ok(Arc::new(bucket))
 }
 

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use ebb_analysis::evaluate::Details;
 use ebb_model::advice::spot_wish::SPOT_TYPES;
 use ebb_model::advice::step::StepAdvice;
 use ebb_model::policy::Policy;
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &TuneArgs, zone: &Zone) -> Result<Outcome> {
 pub(crate) fn report(source: &Source<'_>) -> Result<Option<Report>> {
     match source {
         Source::File(path) => read(path).map(Some),
-        Source::Demo => of_demo().map(Some),
+        Source::Demo => of_demo().map(|(report, _)| Some(report)),
         Source::Deployment(target) => crate::runtime::runtime()?
             .block_on(async { deployment::open(target).await?.newest_report().await })
             .map(Some),
@@ -154,7 +155,8 @@ fn read(path: &Path) -> Result<Report> {
     report_file::read(text.as_bytes()).with_context(|| format!("failed to read {}", path.display()))
 }
 
-fn of_demo() -> Result<Report> {
+/// The report of the demo account, with the details for pages.
+pub(crate) fn of_demo() -> Result<(Report, Details)> {
     let policy = Policy::default();
     let demo = demo::load(&policy)?;
     let account = Account {
@@ -165,6 +167,6 @@ fn of_demo() -> Result<Report> {
         prices: None,
         regions: &[],
     };
-    let scan = ebb_sweep::scan::scan(&account, &demo.known, &policy, demo.now);
+    let scan = ebb_sweep::scan::detailed(&account, &demo.known, (&policy, demo.now));
     Ok(crate::runtime::runtime()?.block_on(scan))
 }

@@ -8,4 +8,6 @@ pub mod prices;
 #[cfg(feature = "account")]
 pub mod report_files;
 #[cfg(feature = "account")]
+pub mod task_lists;
+#[cfg(feature = "account")]
 pub mod task_records;

@@ -38,6 +38,7 @@ const MAX_RESOLVED: usize = 500;
 
 /// The stage of a finding in its history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Found for the first time.
@@ -91,6 +92,7 @@ pub struct SetAside {
 
 /// A finding that no longer exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resolved {
     /// The id of the finding.
     #[serde(deserialize_with = "finding_kind::read_id")]
@@ -119,6 +121,7 @@ pub struct Resolved {
 
 /// The saving of a resolved finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Saved {
     /// The saving in a month, as of the last sweep that found it.
     #[serde(rename = "a_month_usd", alias = "a_month")]

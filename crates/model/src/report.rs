@@ -6,8 +6,10 @@ pub mod billed_resources;
 pub mod fargate_jobs;
 pub mod node_summary;
 pub mod price_age;
+pub mod probe_summary;
 pub mod selection;
 pub mod task_detail;
+pub mod task_groups;
 pub mod timeline;
 pub mod workflow_runs;
 
@@ -29,6 +31,7 @@ use crate::report::billed_resources::Billed;
 use crate::report::fargate_jobs::FargateJobs;
 use crate::report::node_summary::NodeSummary;
 use crate::report::price_age::PriceAge;
+use crate::report::probe_summary::ProbeSummary;
 use crate::report::selection::Selected;
 use crate::report::timeline::Timeline;
 use crate::report::workflow_runs::Runs;
@@ -96,6 +99,13 @@ pub struct Report {
     /// Pipeline runs with their tasks, and the number of unassigned tasks.
     #[serde(default)]
     pub runs: Runs,
+    /// The condition of all probes, those with the most lost data first, at most
+    /// `ebb_analysis::evaluate::probe_summaries::MAX_PROBES`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<ProbeSummary>,
+    /// Number of probes beyond those.
+    #[serde(default)]
+    pub probes_left_out: usize,
     /// Batch jobs on Fargate, which cannot run a probe.
     #[serde(default)]
     pub fargate: FargateJobs,
@@ -145,6 +155,8 @@ impl Report {
             second_opinions: Vec::new(),
             price_ages: Vec::new(),
             runs: Runs::default(),
+            probes: Vec::new(),
+            probes_left_out: 0,
             fargate: FargateJobs::default(),
             selected: None,
             shared_costs: Vec::new(),

@@ -100,6 +100,41 @@ pub struct Latest {
     pub disk_waited: Option<Share>,
     /// The observed GPUs.
     pub gpus: Box<[GpuUse]>,
+    /// The condition of the probe.
+    pub probe: ProbeHealth,
+}
+
+/// The condition of a probe. Counters begin with its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeHealth {
+    /// CPU time of the probe in the interval.
+    pub cpu: CpuTime,
+    /// Its resident memory; `None` if it could not be read.
+    pub resident: Option<Bytes>,
+    /// Kernel events lost because the ring buffer was full.
+    pub events_lost: u64,
+    /// Records that it lost before it could send them.
+    pub records_dropped: u64,
+    /// Bytes in the spool.
+    pub spool: Bytes,
+    /// By how much the clock of the node is ahead; negative if it is behind. 0 for a node that is
+    /// behind by less than the longest delivery time.
+    pub clock_ahead_seconds: i64,
+}
+
+impl ProbeHealth {
+    fn of(placed: &Placed) -> Self {
+        let probe = &placed.heartbeat.probe;
+        let ahead = placed.heartbeat.wall_at_end.duration_since(placed.end);
+        Self {
+            cpu: probe.cpu,
+            resident: probe.resident,
+            events_lost: probe.events_lost,
+            records_dropped: probe.records_dropped,
+            spool: probe.spool_depth,
+            clock_ahead_seconds: ahead.as_secs(),
+        }
+    }
 }
 
 fn millis(time: Duration) -> u64 {
@@ -121,6 +156,7 @@ impl Latest {
             disk_waited: (h.detail.pressure)
                 .and_then(|pressure| Share::of(millis(pressure.disk_some), millis(length))),
             gpus: h.detail.gpus.as_slice().into(),
+            probe: ProbeHealth::of(placed),
         }
     }
 

@@ -209,6 +209,8 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         second_opinions: Vec::new(),
         price_ages: Vec::new(),
         runs: Default::default(),
+        probes: Vec::new(),
+        probes_left_out: 0,
         fargate: Default::default(),
         selected: None,
         shared_costs: Vec::new(),

@@ -5,6 +5,7 @@
 pub mod collect;
 #[cfg(feature = "lake")]
 pub mod publish;
+pub mod publish_details;
 #[cfg(feature = "lake")]
 pub mod run;
 pub mod scan;

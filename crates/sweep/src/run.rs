@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_analysis::evaluate::judge;
+use ebb_analysis::evaluate::{Details, judge_in_detail};
 use ebb_analysis::explain::{Explanation, explain};
 use ebb_analysis::facts::Facts;
 use ebb_analysis::step_history::name_explanation::{NameExplanation, explain_names};
@@ -32,6 +32,7 @@ use crate::collect::account::Account;
 use crate::collect::cache;
 use crate::collect::price_list::Renew;
 use crate::publish;
+use crate::publish_details;
 use crate::scan::{self, Before};
 use ebb_cloud::documents::prices::BestKnown;
 use ebb_cloud::documents::task_records;
@@ -227,7 +228,7 @@ pub async fn sweep(
     let (mut remembered, condition) = loaded.map_err(SweepError::Remembered)?;
     let when = (Renew::old(deadline.for_lists()), at);
     let intake_gaps = folding.gaps();
-    let (report, memory) = look(
+    let (report, memory, details) = look(
         ports,
         config,
         (&work, &others, intake_gaps),
@@ -250,6 +251,9 @@ pub async fn sweep(
     let word = notify(ports, news, condition).await;
     failures.extend(word.failures);
     folder.remember(&mut work, memory).await?;
+    // The last step, so that nothing else lacks time.
+    let detailed = publish_details::write(ports.objects, &details).await;
+    failures.extend(detailed.err().map(|error| Failure::of("details", &error)));
     let history = &report.history;
     Ok(Summary {
         at,
@@ -426,15 +430,15 @@ fn first_verdict(fleet: &FleetState, policy: &Policy) -> Option<Timestamp> {
     first.checked_add(policy.idle.after()).ok()
 }
 
-/// Collects and evaluates. Returns the report and what the next sweep needs to know of the
-/// findings.
+/// Collects and evaluates. Returns the report, what the next sweep needs to know of the findings,
+/// and the details for pages.
 async fn look(
     ports: &Ports<'_>,
     config: &Config,
     (work, others, intake_gaps): (&Work, &Others, Vec<Gap>),
     remembered: &mut Remembered,
     (renew, now): (Renew, Timestamp),
-) -> Result<(Report, Memory), SweepError> {
+) -> Result<(Report, Memory, Details), SweepError> {
     let (finished, gap) = finished(ports.truth, now).await?;
     let names = task_records::load(ports.objects, now).await;
     let undecided = remembered.decide(ports.objects).await;
@@ -466,11 +470,12 @@ async fn look(
         ..
     } = remembered;
     let decide = |facts: &Facts<'_>| {
-        let mut report = judge(facts);
+        let (mut report, mut details) = judge_in_detail(facts);
         lives.advance(&mut report, (facts.inventory, facts.catalogue), decisions);
         trend.take(&report);
         report.history.trend.clone_from(&trend.0);
-        report
+        details.tasks.retain_findings(&report);
+        (report, details)
     };
     let mut kept = cache::load(ports.objects).await;
     let seen = scan::see(
@@ -481,10 +486,11 @@ async fn look(
         decide,
     );
     let seen = seen.await;
-    kept.sold.want(&seen.decided);
+    let (report, details) = seen.decided;
+    kept.sold.want(&report);
     cache::save(ports.objects, &kept).await;
     best.keep(ports.objects, seen.told).await;
-    Ok((seen.decided, seen.memory))
+    Ok((report, seen.memory, details))
 }
 
 /// A gap for the nodes that did not fit into the state.

@@ -2,7 +2,7 @@
 //! needs neither a deployment nor a lake. Without a probe the evidence is weaker, and the report
 //! shows that.
 
-use ebb_analysis::evaluate::judge;
+use ebb_analysis::evaluate::{Details, judge, judge_in_detail};
 use ebb_analysis::explain::Explanation;
 use ebb_analysis::explain::explain;
 use ebb_analysis::facts::Facts;
@@ -49,9 +49,31 @@ pub async fn scan(account: &Account<'_>, known: &Known, policy: &Policy, now: Ti
 pub async fn explained(
     account: &Account<'_>,
     known: &Known,
-    (policy, now): (&Policy, Timestamp),
+    when: (&Policy, Timestamp),
     resource: Option<&str>,
 ) -> (Report, Option<Explanation>) {
+    let decide = |facts: &Facts<'_>| {
+        let explanation = resource.map(|resource| explain(facts, resource));
+        (judge(facts), explanation)
+    };
+    scan_known(account, known, when, decide).await
+}
+
+/// The same, with the details for pages.
+pub async fn detailed(
+    account: &Account<'_>,
+    known: &Known,
+    when: (&Policy, Timestamp),
+) -> (Report, Details) {
+    scan_known(account, known, when, judge_in_detail).await
+}
+
+async fn scan_known<T>(
+    account: &Account<'_>,
+    known: &Known,
+    when: (&Policy, Timestamp),
+    decide: impl FnOnce(&Facts<'_>) -> T,
+) -> T {
     let catalogue = Catalogue::built_in().with(&known.prices);
     let before = Before {
         state: &known.state,
@@ -63,14 +85,9 @@ pub async fn explained(
         catalogue: &catalogue,
         renew: Renew::MISSING,
     };
-    let decide = |facts: &Facts<'_>| {
-        let explanation = resource.map(|resource| explain(facts, resource));
-        (judge(facts), explanation)
-    };
     let mut kept = AnswerCache::default();
-    see(account, before, &mut kept, (policy, now), decide)
-        .await
-        .decided
+    let seen = see(account, before, &mut kept, when, decide);
+    seen.await.decided
 }
 
 /// Data that is known before the account is asked.

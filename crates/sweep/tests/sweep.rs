@@ -5,6 +5,8 @@
 mod again;
 #[path = "sweep/crash.rs"]
 mod crash;
+#[path = "sweep/details.rs"]
+mod details;
 #[path = "sweep/every_kind.rs"]
 mod every_kind;
 #[path = "sweep/forget.rs"]

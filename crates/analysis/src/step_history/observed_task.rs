@@ -48,6 +48,14 @@ impl<'a> SeenRun<'a> {
         &self.name.text
     }
 
+    /// The id of its job; without a job, the node and the id of the task.
+    pub(crate) fn id(&self) -> String {
+        match self.job {
+            Some(job) => job.id.as_str().to_owned(),
+            None => format!("{}/{}", self.step.node, self.step.usage.id),
+        }
+    }
+
     /// Link for a finding about the step `name`.
     pub(crate) fn link(&self, name: &str) -> StepLink {
         StepLink::of(self.step, name, self.job)

@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::state_store::roles::Roles;
 
 /// Schema of the state; this program does not read any other schema.
-pub(crate) const SCHEMA: &str = "ebb.state/13";
+pub(crate) const SCHEMA: &str = "ebb.state/14";
 
 /// Folder of states and hourly activity.
 pub(crate) const FOLDER: &str = "state/v1/";
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     /// The schema, and the digest of the stored form of a state with all its fields.
-    const STORED_FORM: (&str, u64) = ("ebb.state/13", 0xbd11_9b89_a039_895d);
+    const STORED_FORM: (&str, u64) = ("ebb.state/14", 0x6901_68ca_43fe_d930);
 
     #[test]
     fn a_changed_stored_form_has_a_new_schema() {

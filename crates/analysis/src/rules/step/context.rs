@@ -111,10 +111,7 @@ impl<'a> Step<'a> {
 impl UnderWay<'_> {
     /// Id of the Batch job; without a job, the node and the id of the task.
     pub(crate) fn id(&self) -> String {
-        match self.run.job {
-            Some(job) => job.id.as_str().to_owned(),
-            None => format!("{}/{}", self.run.step.node, self.run.step.usage.id),
-        }
+        self.run.id()
     }
 
     /// Whether the task should end. Sessions and services run for as long as they are needed, and

@@ -1,0 +1,229 @@
+//! Single tasks of a run, a step or a node.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use ebb_model::report::task_detail::{TaskDetail, TaskList};
+use ebb_model::report::workflow_runs::RunSeen;
+use ebb_report::step_advice;
+use ebb_telemetry::step::StepEnd;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::answer::{Answer, Head, OfReport, Paged};
+use crate::extract::{Moment, Name, Newest, Page, Query, Shared, passes};
+use crate::problem::Problem;
+
+/// The progress of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TaskProgress {
+    /// It runs.
+    Running,
+    /// It failed.
+    Failed,
+    /// It ended without a known failure.
+    Done,
+}
+
+impl TaskProgress {
+    fn of(end: StepEnd) -> Self {
+        match end {
+            StepEnd::Running => Self::Running,
+            end if end.is_bad() => Self::Failed,
+            _ => Self::Done,
+        }
+    }
+}
+
+/// Filters of tasks.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TaskQuery {
+    #[serde(flatten)]
+    page: Page,
+    /// Only of this step
+    step: Option<String>,
+    /// Only tasks that run, failed, or ended without a known failure
+    state: Option<TaskProgress>,
+}
+
+/// A page of single tasks, as the last sweep with news of them wrote them.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct TaskListPage<'a> {
+    /// When they were written; `None` if no sweep wrote them, so that they are unknown.
+    tasks_at: Option<Timestamp>,
+    /// Number of older tasks that a limit left out.
+    tasks_left_out: usize,
+    #[serde(flatten)]
+    page: Paged<&'a TaskDetail>,
+}
+
+impl<'a> TaskListPage<'a> {
+    fn cut(query: &TaskQuery, list: Option<&'a TaskList>) -> Result<Self, Problem> {
+        let tasks = list.map_or(&[][..], |list| &list.tasks);
+        let wanted = tasks.iter().filter(|task| {
+            passes(query.step.as_ref(), Some(&task.step))
+                && query
+                    .state
+                    .is_none_or(|state| state == TaskProgress::of(task.end))
+        });
+        // Slurm runs a requeued job again under its id.
+        let id = |task: &&TaskDetail| format!("{} {}", task.id, task.started_at);
+        Ok(Self {
+            tasks_at: list.map(|list| list.at),
+            tasks_left_out: list.map_or(0, |list| list.left_out),
+            page: Paged::cut(&query.page, wanted.collect(), id)?,
+        })
+    }
+}
+
+/// The version of an answer from the report and a list of tasks.
+fn version(newest: &Newest, list: Option<&TaskList>) -> String {
+    let of_report = newest.version.trim_matches('"');
+    match list {
+        Some(list) => format!("{of_report}-{}", list.at.as_second()),
+        None => of_report.to_owned(),
+    }
+}
+
+fn missing(what: &'static str, name: &str, plural: &str) -> Problem {
+    Problem::Target {
+        what,
+        detail: format!(
+            "The newest report and its tasks have no {what} '{name}'. /v1/{plural} lists all {plural}."
+        ),
+    }
+}
+
+/// The name of a run
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct RunParameter(#[schemars(length(min = 1))] String);
+
+/// One run with its tasks.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct RunTasks<'a> {
+    /// The name of the run.
+    run: &'a str,
+    /// Sums over its tasks; `None` if the report lists only newer runs.
+    summary: Option<&'a RunSeen>,
+    #[serde(flatten)]
+    tasks: TaskListPage<'a>,
+}
+
+/// One run with a page of its tasks, by start.
+pub(crate) async fn run(
+    Name(RunParameter(run)): Name<RunParameter>,
+    Query(query): Query<TaskQuery>,
+    State(store): Shared,
+    moment: Moment,
+    newest: Newest,
+) -> Result<Answer<OfReport<'static, RunTasks<'static>>>, Problem> {
+    let report = &newest.report;
+    let mut runs = report.runs.runs.iter();
+    let summary = runs.find(|one| one.run == run);
+    let list = store.run_tasks(&run, moment.now).await?;
+    if summary.is_none() && list.is_none() {
+        return Err(missing("run", &run, "runs"));
+    }
+    let part = RunTasks {
+        run: &run,
+        summary,
+        tasks: TaskListPage::cut(&query, list.as_deref())?,
+    };
+    answer("ebb.run/1", (&newest, list.as_ref()), part)
+}
+
+/// The name of a step
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct StepParameter(#[schemars(length(min = 1))] String);
+
+/// The tasks of one step.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct StepTasks<'a> {
+    /// The name of the step.
+    step: &'a str,
+    #[serde(flatten)]
+    tasks: TaskListPage<'a>,
+}
+
+/// A page of the tasks of a step in all regions and accounts, by start.
+pub(crate) async fn step(
+    Name(StepParameter(step)): Name<StepParameter>,
+    Query(query): Query<TaskQuery>,
+    State(store): Shared,
+    moment: Moment,
+    newest: Newest,
+) -> Result<Answer<OfReport<'static, StepTasks<'static>>>, Problem> {
+    let list = store.step_tasks(&step, moment.now).await?;
+    let is_listed = || {
+        let steps = step_advice::steps(&newest.report);
+        steps.iter().any(|one| one.step == step)
+    };
+    if list.is_none() && !is_listed() {
+        return Err(missing("step", &step, "steps"));
+    }
+    let part = StepTasks {
+        step: &step,
+        tasks: TaskListPage::cut(&query, list.as_deref())?,
+    };
+    answer("ebb.step_runs/1", (&newest, list.as_ref()), part)
+}
+
+/// The id of a node
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct NodeParameter(#[schemars(length(min = 1))] String);
+
+/// The activity of one node.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct NodeActivity<'a> {
+    /// The id of the node.
+    node: &'a str,
+    /// The begin of the first hour; `None` without hours.
+    hours_from: Option<Timestamp>,
+    /// The active share of each hour in percent, with `None` for an hour without observation. `None`
+    /// if the report has no hours of the node.
+    hours: Option<&'a [Option<u8>]>,
+    #[serde(flatten)]
+    tasks: TaskListPage<'a>,
+}
+
+/// The hours of a node with a page of its tasks, by start.
+pub(crate) async fn node(
+    Name(NodeParameter(node)): Name<NodeParameter>,
+    Query(query): Query<TaskQuery>,
+    State(store): Shared,
+    moment: Moment,
+    newest: Newest,
+) -> Result<Answer<OfReport<'static, NodeActivity<'static>>>, Problem> {
+    let report = &newest.report;
+    let mut all_hours = report.timeline.nodes.iter();
+    let hours = all_hours.find(|hours| hours.node.as_str() == node);
+    let list = store.node_tasks(&node, moment.now).await?;
+    let is_listed = || report.nodes.iter().any(|one| one.id == node);
+    if list.is_none() && hours.is_none() && !is_listed() {
+        return Err(missing("node", &node, "nodes"));
+    }
+    let part = NodeActivity {
+        node: &node,
+        hours_from: report.timeline.from.filter(|_| hours.is_some()),
+        hours: hours.map(|hours| &*hours.hours),
+        tasks: TaskListPage::cut(&query, list.as_deref())?,
+    };
+    answer("ebb.node_activity/1", (&newest, list.as_ref()), part)
+}
+
+fn answer<'a, T: Serialize>(
+    schema: &'static str,
+    (newest, list): (&'a Newest, Option<&Arc<TaskList>>),
+    part: T,
+) -> Result<Answer<OfReport<'a, T>>, Problem> {
+    let head = Head::new(schema, &newest.report);
+    let version = version(newest, list.map(Arc::as_ref));
+    Answer::json(&OfReport { head, part }, &version)
+}
