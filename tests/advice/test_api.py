@@ -95,6 +95,8 @@ class Api(unittest.TestCase):
         self._decide(finding["finding"], "dismiss", {"reason": "a course"})
         names = {"{step}": finding["resourceId"], "{node}": "i-0a3c5e7f9b1d2e468"}
         names |= {"{pipeline}": "assembly", "{environment}": "align"}
+        names |= {"{resource}": names["{node}"], "{finding}": urllib.parse.quote(finding["finding"], safe="")}
+        names |= {"{run}": self.server.get("/v1/runs")["items"][0]["run"]}
         for path, operations in self.document["paths"].items():
             if "get" not in operations:
                 continue

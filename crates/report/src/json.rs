@@ -1,13 +1,15 @@
 //! The report as JSON, with exact values in the order of the fields.
 
 use ebb_model::report::Report;
+use ebb_telemetry::safe_text;
 
-/// Formatted JSON with a newline at its end; the same report gives the same bytes.
+/// Formatted JSON with a newline at its end; the same report gives the same bytes. Control
+/// characters of names are escaped, because people also read the document in a terminal.
 pub fn json(report: &Report) -> String {
     let mut text = serde_json::to_string_pretty(report)
         .expect("a report holds only values that JSON can express");
     text.push('\n');
-    text
+    safe_text::json(&text).into_owned()
 }
 
 #[cfg(test)]
@@ -25,6 +27,16 @@ mod tests {
             assert_eq!(back, report);
             assert_eq!(json(&back), text);
         }
+    }
+
+    #[test]
+    fn characters_that_control_a_terminal_are_escaped() {
+        let mut report = testing::small();
+        report.gaps[0].reason = "a\u{9b}2J\u{202e}b\u{7f}".to_owned();
+        let text = json(&report);
+        assert!(text.contains(r"a\u009b2J\u202eb\u007f"), "{text}");
+        let back: Report = serde_json::from_str(&text).expect("it is a report");
+        assert_eq!(back, report);
     }
 
     #[test]
