@@ -1,5 +1,6 @@
-//! The routes of the API, and the way of a request through them.
+//! The routes of the API and the pages, and the way of a request through them.
 
+use std::cmp::Reverse;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,8 +20,8 @@ use crate::openapi::{Document, Operation, openapi};
 use crate::slack_signature::SigningSecret;
 use crate::store::Store;
 use crate::{
-    decisions, explanations, findings, groups, nodes, prices, probes, runs, slack, steps, tasks,
-    whole_report,
+    decisions, explanations, findings, groups, nodes, pages, prices, probes, runs, slack, steps,
+    tasks, whole_report,
 };
 
 /// The API over a bucket.
@@ -40,12 +41,16 @@ impl Service {
     /// The API over this bucket, which accepts actions of Slack that are signed with the secret.
     pub fn with_slack(objects: Arc<dyn Objects>, slack: Option<SigningSecret>) -> Self {
         let endpoints = endpoints();
-        let templates = endpoints.templates().into();
+        let mut templates = endpoints.templates();
+        templates.extend(pages::routes::templates());
+        // `/runs/{run}/timeline.json` is no run of that name.
+        templates.sort_by_key(|template| Reverse(template.tail.len()));
         let (router, document) = endpoints.finish();
+        let router = router.merge(pages::routes::router());
         let store = Arc::new(Store::new(objects, Document::from(document), slack));
         Self {
             router: router.with_state(store),
-            templates,
+            templates: templates.into(),
         }
     }
 
@@ -60,11 +65,15 @@ impl Service {
             *request.uri_mut() = uri;
         }
         request.extensions_mut().insert(Moment { now, at });
+        let is_page = !request.uri().path().starts_with("/v1/");
         let known = request.headers().get(IF_NONE_MATCH).cloned();
         let known = known.as_ref().and_then(|known| known.to_str().ok());
         let answered: Result<_, Infallible> =
             self.router.clone().oneshot(request.map(Body::from)).await;
-        let Ok(answered) = answered;
+        let Ok(mut answered) = answered;
+        if is_page {
+            answered = pages::answer::finish(answered).await;
+        }
         let (mut parts, body) = answered.into_parts();
         // The server or the gateway adds it.
         parts.headers.remove(CONTENT_LENGTH);

@@ -1,0 +1,223 @@
+//! Every page over a bucket in memory.
+
+use ebb_model::report::task_detail::{TaskDetail, TaskList, UsagePoint};
+use ebb_model::report::workflow_runs::TaskRuntime;
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::{StepEnd, StepKind};
+use ebb_telemetry::units::Bytes;
+use jiff::{SignedDuration, Timestamp};
+
+fn at(clock: &str) -> Timestamp {
+    format!("2026-03-04T{clock}Z").parse().expect("a time")
+}
+
+fn task(step: &str, node: &str, (from, to): (&str, &str), end: StepEnd) -> TaskDetail {
+    TaskDetail {
+        id: format!("{node}/0b00b007/{step}-{from}"),
+        step: step.to_owned(),
+        name: step.to_owned(),
+        kind: StepKind::EcsTask,
+        runtime: TaskRuntime::Batch,
+        run: Some("r".to_owned()),
+        pipeline: None,
+        sample: None,
+        node: NodeId::new(node).expect("a node id"),
+        job: None,
+        attempt: None,
+        user_id: None,
+        queued_at: None,
+        started_at: at(from),
+        observed_at: at(to),
+        last_progress_at: at(to),
+        end,
+        typical_seconds: None,
+        requested_cores: None,
+        requested_memory_bytes: None,
+        peak_cores: None,
+        peak_memory_bytes: None,
+        cpu_seconds: 0.0,
+        disk_read_bytes: None,
+        disk_written_bytes: None,
+        network_received_bytes: None,
+        network_sent_bytes: None,
+        gpu_busy_seconds: None,
+        states: Default::default(),
+        tools: Vec::new(),
+        points: Vec::new(),
+        findings: Vec::new(),
+    }
+}
+
+fn point(clock: &str, cpu_seconds: f64, disk_bytes: u64) -> UsagePoint {
+    UsagePoint {
+        at: at(clock),
+        cpu_seconds,
+        memory_bytes: Some(1_000),
+        disk_bytes: Some(disk_bytes),
+        network_bytes: None,
+        gpu_busy_seconds: None,
+    }
+}
+
+/// A run with a task that was OOM-killed and retried, and a task without progress.
+pub(crate) fn task_list() -> TaskList {
+    let mut killed = task(
+        "align",
+        "i-0aaa",
+        ("08:01:00", "08:40:00"),
+        StepEnd::OutOfMemory,
+    );
+    killed.sample = Some("S1".to_owned());
+    killed.attempt = Some(1);
+    killed.queued_at = Some(at("08:00:00"));
+    killed.requested_memory_bytes = Some(Bytes::gib(16).0);
+    killed.peak_memory_bytes = Some(17_072_495_001);
+    killed.points = vec![
+        point("08:10:00", 0.0, 0),
+        point("08:20:00", 1_200.0, 60_000),
+        point("08:30:00", 3_600.0, 0),
+    ];
+    let mut again = task(
+        "align",
+        "i-0aaa",
+        ("08:41:00", "09:20:00"),
+        StepEnd::Exited(0),
+    );
+    again.sample = Some("S1".to_owned());
+    again.attempt = Some(2);
+    again.typical_seconds = Some(1_800.0);
+    let mut stalled = task("sort", "i-0bbb", ("09:00:00", "09:30:00"), StepEnd::Running);
+    stalled.last_progress_at = at("09:10:00");
+    stalled.findings = vec!["stalled_step/us-east-1/sort".to_owned()];
+    TaskList {
+        schema: TaskList::SCHEMA.to_owned(),
+        at: at("09:30:00"),
+        origin: Origin::Measured,
+        tasks: vec![killed, again, stalled],
+        left_out: 0,
+    }
+}
+
+/// Tasks of one step; every second one begins a second later, and every hundredth failed.
+pub(crate) fn many_tasks(n: usize) -> Vec<TaskDetail> {
+    let tasks = (0..n).map(|n| {
+        let mut task = task(
+            "count",
+            "i-0aaa",
+            ("08:00:00", "08:01:00"),
+            StepEnd::Exited(u8::from(n % 100 == 0)),
+        );
+        let after = SignedDuration::from_secs(i64::try_from(n / 2).expect("small"));
+        task.id = format!("i-0aaa/0b00b007/{n}");
+        task.started_at += after;
+        task.observed_at += after;
+        task
+    });
+    tasks.collect()
+}
+
+mod walk {
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use axum::body::Bytes;
+    use ebb_cloud::documents::report_files::LATEST_JSON;
+    use ebb_cloud::fake::clock::FakeClock;
+    use ebb_cloud::fake::objects::FakeObjects;
+    use ebb_model::report::Report;
+    use ebb_report::testing;
+    use http::Request;
+    use jiff::Timestamp;
+
+    use crate::pages::view::segment;
+    use crate::service::Service;
+
+    /// The status, content type and text of a page; `None` is a bucket without a report.
+    async fn get(report: Option<&Report>, path: &str) -> (u16, String, String) {
+        let bucket = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+        if let Some(report) = report {
+            bucket.insert(LATEST_JSON, ebb_report::json::json(report));
+        }
+        let service = Service::new(Arc::new(bucket));
+        let request = Request::get(path).body(Bytes::new()).expect("a request");
+        let answer = service
+            .answer(request, Instant::now(), Timestamp::UNIX_EPOCH)
+            .await;
+        let header = |name: &str| {
+            let value = answer.headers().get(name);
+            value
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        assert!(header("content-security-policy").contains("script-src 'self'"));
+        let text = String::from_utf8(answer.body().to_vec()).expect("UTF-8");
+        (answer.status().as_u16(), header("content-type"), text)
+    }
+
+    const LISTS: [&str; 7] = [
+        "/",
+        "/findings",
+        "/nodes",
+        "/steps",
+        "/runs",
+        "/costs",
+        "/search?q=a",
+    ];
+
+    #[tokio::test]
+    async fn every_list_is_a_page_of_bounded_size_and_hostile_names_are_text() {
+        for report in [
+            testing::empty(),
+            testing::told(),
+            testing::hostile(),
+            testing::many(10_000),
+        ] {
+            for path in LISTS {
+                let (status, kind, text) = get(Some(&report), path).await;
+                assert_eq!(
+                    (status, &*kind),
+                    (200, "text/html; charset=utf-8"),
+                    "{path}"
+                );
+                assert!(
+                    !text.contains("<script>") && !text.contains("style=\""),
+                    "{path}"
+                );
+                assert!(text.len() < 300_000, "{path}: {} bytes", text.len());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_finding_has_a_page_also_with_a_hostile_id() {
+        for report in [testing::told(), testing::hostile()] {
+            for finding in &report.findings {
+                let path = format!("/findings/{}", segment(&finding.id));
+                let (status, _, text) = get(Some(&report), &path).await;
+                assert_eq!(status, 200, "{path}");
+                assert!(!text.contains("<script>"), "{path}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_problem_is_a_page_with_its_status() {
+        let report = testing::told();
+        let check = async |report: Option<&Report>, path: &str, status: u16| {
+            let (found, kind, text) = get(report, path).await;
+            assert_eq!(
+                (found, &*kind),
+                (status, "text/html; charset=utf-8"),
+                "{path}"
+            );
+            assert!(text.contains("<h1>"), "{path}");
+        };
+        check(Some(&report), "/nothing", 404).await;
+        check(Some(&report), "/findings/nothing", 404).await;
+        check(Some(&report), "/nodes/%3Cscript%3E", 404).await;
+        check(Some(&report), "/findings?kind=waste", 400).await;
+        check(None, "/", 503).await;
+    }
+}
