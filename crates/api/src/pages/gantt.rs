@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use ebb_model::report::task_detail::TaskDetail;
+use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ pub(crate) struct Gantt {
     begin: Timestamp,
     /// The length of the run.
     seconds: u32,
-    states: [&'static str; 5],
+    states: [&'static str; 6],
     steps: Vec<String>,
     /// Number of lanes of each step.
     lanes: Vec<u32>,
@@ -102,11 +102,7 @@ pub(crate) async fn timeline(
     view: View,
 ) -> Result<Response, Problem> {
     let (_, list) = known((&store, &view), &run, moment).await?;
-    let (tasks, left_out) = match &list {
-        Some(list) => (&list.tasks[..], list.left_out),
-        None => (&[][..], 0),
-    };
-    let gantt = Gantt::of(tasks, (part.from, part.to), left_out);
+    let gantt = Gantt::of(list.as_deref(), view.report.at, (part.from, part.to));
     let version = format!(
         "{}-{:?}-{:?}",
         view.version.trim_matches('"'),
@@ -121,9 +117,11 @@ pub(crate) async fn timeline(
 }
 
 impl Gantt {
-    fn of(tasks: &[TaskDetail], (from, to): (Option<u32>, Option<u32>), left_out: usize) -> Self {
+    /// Without a list, there is no bar.
+    fn of(list: Option<&TaskList>, at: Timestamp, (from, to): (Option<u32>, Option<u32>)) -> Self {
+        let tasks = list.map_or(&[][..], |list| &list.tasks);
         let start = tasks.iter().map(begin).min().unwrap_or_default();
-        let all = Self::bars(tasks, start);
+        let all = Self::bars(tasks, (start, at));
         let seconds = all.bars.iter().map(|bar| bar.end).max().unwrap_or_default();
         let (from, to) = (from.unwrap_or(0), to.unwrap_or(seconds));
         let is_visible = |bar: &Bar| bar.end >= from && bar.queued.unwrap_or(bar.start) <= to;
@@ -143,14 +141,14 @@ impl Gantt {
             lanes: all.lanes,
             nodes: all.nodes,
             tasks,
-            left_out,
+            left_out: list.map_or(0, |list| list.left_out),
             merged,
             bars: bars.into_iter().collect(),
         }
     }
 
     /// A bar for each task. Tasks of a step that overlap have different lanes while there are some.
-    fn bars(tasks: &[TaskDetail], start: Timestamp) -> Layout {
+    fn bars(tasks: &[TaskDetail], (start, at): (Timestamp, Timestamp)) -> Layout {
         let mut numbers: HashMap<&str, u32> = HashMap::new();
         let mut layout = Layout::default();
         let mut nodes: BTreeMap<&str, u32> = BTreeMap::new();
@@ -178,7 +176,7 @@ impl Gantt {
             let lanes = &mut free[step as usize];
             let lane = lane_for(lanes, (begins, ends), most);
             let expected = task.typical_seconds.filter(|typical| *typical >= 0.0);
-            let progress = Progress::of(task);
+            let progress = Progress::of(task, at);
             let state = Progress::ALL.iter().position(|one| *one == progress);
             layout.bars.push(Bar {
                 queued: task.queued_at.map(|_| begins),
@@ -289,7 +287,7 @@ mod tests {
     #[test]
     fn each_task_is_a_bar_and_overlapping_tasks_have_lanes() {
         let list = task_list();
-        let gantt = Gantt::of(&list.tasks, (None, None), list.left_out);
+        let gantt = Gantt::of(Some(&list), list.at, (None, None));
         assert_eq!((gantt.tasks, gantt.merged), (list.tasks.len(), false));
         assert_eq!(gantt.steps, ["align", "sort"]);
         assert_eq!(gantt.bars.queued[0], Some(0));
@@ -297,14 +295,14 @@ mod tests {
         let failed = gantt.states[usize::from(gantt.bars.state[0])];
         assert_eq!(failed, "failed");
         let two = many_tasks(2);
-        let gantt = Gantt::of(&two, (None, None), 0);
+        let gantt = Gantt::of(Some(&two), two.at, (None, None));
         assert_eq!(gantt.bars.lane, [0, 1]);
     }
 
     #[test]
     fn many_tasks_are_few_bars_and_none_is_lost() {
-        let tasks = many_tasks(100_000);
-        let gantt = Gantt::of(&tasks, (None, None), 0);
+        let list = many_tasks(100_000);
+        let gantt = Gantt::of(Some(&list), list.at, (None, None));
         let count: u32 = gantt.bars.count.iter().sum();
         assert!(gantt.merged && gantt.bars.start.len() <= MAX_BARS);
         assert_eq!((gantt.tasks, count), (100_000, 100_000));
@@ -312,9 +310,9 @@ mod tests {
         assert!(gantt.bars.state.contains(&failed));
         let size = serde_json::to_string(&gantt).expect("JSON").len();
         assert!(size < 1_500_000, "{size} bytes");
-        let part = Gantt::of(&tasks, (Some(0), Some(30)), 0);
+        let part = Gantt::of(Some(&list), list.at, (Some(0), Some(30)));
         assert!(part.tasks < 100_000 && !part.bars.start.is_empty());
-        let none = Gantt::of(&[], (None, None), 3);
-        assert_eq!((none.tasks, none.left_out), (0, 3));
+        let none = Gantt::of(None, list.at, (None, None));
+        assert_eq!((none.tasks, none.left_out), (0, 0));
     }
 }

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::extract::{Moment, Name, Query, Shared};
+use crate::pages::csv_table;
 use crate::pages::findings::FindingRow;
 use crate::pages::nodes::NodeRow;
 use crate::pages::pager::Link;
@@ -35,6 +36,7 @@ pub(crate) struct NodePath(String);
 #[serde(deny_unknown_fields)]
 pub(crate) struct TaskPage {
     page: Option<usize>,
+    format: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -91,21 +93,20 @@ pub(crate) async fn node(
             detail: format!("The newest report has no node '{id}'. /nodes lists all nodes."),
         });
     }
+    if csv_table::is_wanted(part.format.as_ref())? {
+        return tasks::csv(list.as_deref(), report.at);
+    }
     let link = Link::new(format!("/nodes/{}", segment(&id)));
     let title = summary.and_then(|node| node.name.as_deref()).unwrap_or(&id);
     let title = format!("Node {}", name(title));
-    let tasks = TaskTable::of(list.as_deref(), part.page, &link);
+    let tasks = TaskTable::of(list.as_deref(), report.at, (part.page, &link));
     let content = NodePage::of(&id, summary, of_node, (&view, tasks));
-    let json = Link::new("/v1/nodes");
     Ok(view.render(Sheet {
         template: "node.html",
         title,
         section: "nodes",
-        json: Some(match &content.advice {
-            Some(_) => format!("/v1/nodes/{}/recommendation", segment(&id)),
-            None => json.to_string(),
-        }),
-        csv: None,
+        json: Some(format!("/v1{link}/activity")),
+        csv: Some(link.with("format", Some("csv")).to_string()),
         content,
     }))
 }

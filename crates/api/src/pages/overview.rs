@@ -15,11 +15,13 @@ use ebb_report::page::money;
 use ebb_report::zone::Zone;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::safe_text::{counted, one_line};
+use jiff::SignedDuration;
 use serde::Serialize;
 
 use crate::extract::Query;
 use crate::openapi::NoParameters;
 use crate::pages::findings::FindingRow;
+use crate::pages::probes::ProbeCounts;
 use crate::pages::runs::RunRow;
 use crate::pages::view::{Sheet, View};
 use crate::pages::words::When;
@@ -72,6 +74,8 @@ struct Health {
     running: usize,
     with_probe: usize,
     on_metrics: usize,
+    /// `None` if the report lists no probe.
+    probes: Option<ProbeCounts>,
     /// `None` if no probe was heard.
     heard_at: Option<When>,
     not_evaluated: usize,
@@ -137,12 +141,15 @@ fn rows<'a>(findings: impl Iterator<Item = &'a Finding>, report: &Report) -> Vec
         .collect()
 }
 
-/// The greatest findings that are not ongoing.
+/// The greatest findings that are new since a day ago, or that the last sweep found changed.
 fn changed<'a>(findings: &'a [Finding], report: &'a Report) -> impl Iterator<Item = &'a Finding> {
     let life = &report.history.life;
+    let day = SignedDuration::from_hours(24);
     let is_changed = move |finding: &&Finding| {
         let standing = life.get(&finding.id);
-        standing.is_some_and(|standing| standing.stage != Stage::Ongoing)
+        standing.is_some_and(|standing| {
+            standing.stage != Stage::Ongoing || report.at.duration_since(standing.first_seen) <= day
+        })
     };
     findings.iter().filter(is_changed).take(SHORT)
 }
@@ -202,6 +209,7 @@ impl Health {
             running: totals.running_instances,
             with_probe: totals.with_probe,
             on_metrics: totals.on_metrics,
+            probes: (!report.probes.is_empty()).then(|| ProbeCounts::of(&report.probes)),
             heard_at: heard.map(When::from),
             not_evaluated: report.not_judged.len(),
             left_out: report.steps_left_out

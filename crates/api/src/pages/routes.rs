@@ -7,15 +7,15 @@ use axum::routing::{MethodRouter, get};
 
 use crate::endpoints::{Template, with_only};
 use crate::pages::{
-    assets, costs, finding, findings, gantt, live, node, nodes, overview, run, runs, search, step,
-    steps, usage,
+    assets, costs, finding, findings, gantt, live, node, nodes, overview, probes, run, runs,
+    search, step, steps, usage,
 };
 use crate::store::Store;
 
 type Route = (&'static str, MethodRouter<Arc<Store>>);
 
 /// The pages. The gateway has the same list, in `terraform/api.tf`.
-fn routes() -> [Route; 15] {
+fn routes() -> [Route; 16] {
     [
         ("/", get(overview::overview)),
         ("/assets/{asset}", get(assets::asset)),
@@ -25,6 +25,7 @@ fn routes() -> [Route; 15] {
         ("/live", get(live::live)),
         ("/nodes", get(nodes::nodes)),
         ("/nodes/{node}", get(node::node)),
+        ("/probes", get(probes::probes)),
         ("/runs", get(runs::runs)),
         ("/runs/{run}", get(run::run)),
         ("/runs/{run}/timeline.json", get(gantt::timeline)),

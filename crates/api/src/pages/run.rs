@@ -13,8 +13,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::extract::{Moment, Name, Query, Shared};
+use crate::pages::csv_table;
 use crate::pages::findings::FindingRow;
 use crate::pages::pager::Link;
+use crate::pages::run_cost::RunCost;
 use crate::pages::run_log::{LogPart, RunLog};
 use crate::pages::runs::RunRow;
 use crate::pages::steps::StepRow;
@@ -45,6 +47,7 @@ pub(crate) struct RunPart {
     log: Option<usize>,
     /// `problems` leaves out starts and successful ends.
     show: Option<String>,
+    format: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -52,6 +55,8 @@ struct RunPage {
     run: String,
     name: String,
     summary: Option<RunRow>,
+    /// `None` without a list of tasks.
+    cost: Option<RunCost>,
     /// Whether there is a timeline.
     has_timeline: bool,
     timeline: String,
@@ -118,32 +123,37 @@ pub(crate) async fn run(
 ) -> Result<Response, Problem> {
     let show = LogPart::of(part.show.as_deref())?;
     let (summary, list) = known((&store, &view), &run, moment).await?;
-    let link = Link::new(format!("/runs/{}", segment(&run)))
-        .with("task", part.task.as_deref())
-        .with("show", part.show.as_deref());
     let list = list.as_deref();
+    if csv_table::is_wanted(part.format.as_ref())? {
+        return tasks::csv(list, view.report.at);
+    }
+    let own = Link::new(format!("/runs/{}", segment(&run)));
+    let link = (own.clone().with("task", part.task.as_deref())).with("show", part.show.as_deref());
     let tasks = list.map_or(&[][..], |list| &list.tasks);
     let task = part.task.as_deref();
     let selected = task.and_then(|task| select(tasks, task));
+    let report = &view.report;
+    let catalogue = store.catalogue(moment.now).await;
     let content = RunPage {
         name: name(&run),
+        cost: list.map(|list| RunCost::of(&list.tasks, &report.nodes, &catalogue)),
         summary: summary.as_ref().map(RunRow::from),
         has_timeline: !tasks.is_empty(),
         timeline: format!("/runs/{}/timeline.json", segment(&run)),
         is_task_unknown: task.is_some() && selected.is_none(),
         task: selected.map(|task| TaskPage::of(&run, task, &view)),
-        log: list.map(|list| RunLog::of(list, show, (part.log, &link))),
+        log: list.map(|list| RunLog::of(list, (show, report), (part.log, &link))),
         show,
         steps: steps(tasks, &view),
-        tasks: TaskTable::of(list, part.page, &link),
+        tasks: TaskTable::of(list, report.at, (part.page, &link)),
         run,
     };
     Ok(view.render(Sheet {
         template: "run.html",
         title: format!("Run {}", content.name),
         section: "runs",
-        json: Some(content.timeline.clone()),
-        csv: None,
+        json: Some(format!("/v1{own}")),
+        csv: Some(own.with("format", Some("csv")).to_string()),
         content,
     }))
 }
@@ -179,7 +189,7 @@ impl TaskPage {
         let usage = Link::new(format!("/runs/{}/usage.json", segment(run)));
         Self {
             id: task.id.clone(),
-            row: TaskRow::of(task),
+            row: TaskRow::of(task, view.report.at),
             usage: usage.with("task", Some(&task.id)).to_string(),
             has_points: task.points.len() > 1,
             facts: facts(task),

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use ebb_model::report::Report;
+use ebb_model::report::node_summary::NodeSummary;
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use ebb_telemetry::step::StepEnd;
 use jiff::Timestamp;
@@ -17,7 +19,7 @@ use crate::problem::Problem;
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LogPart {
     All,
-    /// Failures, tasks without progress, and unusually long tasks.
+    /// Failures, tasks without progress, and tasks without news.
     Problems,
 }
 
@@ -54,11 +56,15 @@ struct LogLine {
 struct Event<'a> {
     at: Timestamp,
     task: &'a TaskDetail,
+    progress: Progress,
     is_start: bool,
 }
 
 /// The attempts of one piece of work: by job, or by step, sample and name without a job.
 type Work<'a> = (&'a str, Option<&'a str>, &'a str);
+
+/// Tasks by work and attempt.
+type Attempts<'a> = HashMap<(Work<'a>, u32), &'a TaskDetail>;
 
 fn work(task: &TaskDetail) -> Work<'_> {
     match &task.job {
@@ -71,15 +77,16 @@ impl RunLog {
     /// The page `number` of the account of these tasks.
     pub(crate) fn of(
         list: &TaskList,
-        part: LogPart,
+        (part, report): (LogPart, &Report),
         (number, link): (Option<usize>, &Link),
     ) -> Self {
+        let of_task = |task| of_task(task, report.at);
         let mut events: Vec<Event<'_>> = list.tasks.iter().flat_map(of_task).collect();
         if part == LogPart::Problems {
             events.retain(|event| !event.is_start && event.is_problem());
         }
         events.sort_by_key(|event| event.at);
-        let attempts: HashMap<(Work<'_>, u32), &TaskDetail> = list
+        let attempts: Attempts<'_> = list
             .tasks
             .iter()
             .filter_map(|task| Some(((work(task), task.attempt?), task)))
@@ -89,7 +96,7 @@ impl RunLog {
         let line = |event: Event<'_>| LogLine {
             at: clock(event.at, first),
             class: event.class(),
-            text: event.text(&attempts, first),
+            text: event.text((&attempts, &report.nodes), first),
             task: event.task.id.clone(),
         };
         Self {
@@ -99,16 +106,20 @@ impl RunLog {
     }
 }
 
-fn of_task(task: &TaskDetail) -> impl Iterator<Item = Event<'_>> {
+fn of_task(task: &TaskDetail, at: Timestamp) -> impl Iterator<Item = Event<'_>> {
+    let progress = Progress::of(task, at);
     let start = Event {
         at: task.started_at,
         task,
+        progress,
         is_start: true,
     };
-    let end = match Progress::of(task) {
+    let end = match progress {
         Progress::Running => None,
         Progress::Stalled => Some(task.last_progress_at),
-        Progress::Done | Progress::Ended | Progress::Failed => Some(task.observed_at),
+        Progress::Done | Progress::Ended | Progress::Lost | Progress::Failed => {
+            Some(task.observed_at)
+        }
     };
     let end = end.map(|at| Event {
         at,
@@ -120,18 +131,20 @@ fn of_task(task: &TaskDetail) -> impl Iterator<Item = Event<'_>> {
 
 impl Event<'_> {
     fn is_problem(&self) -> bool {
-        let progress = Progress::of(self.task);
-        matches!(progress, Progress::Failed | Progress::Stalled)
+        matches!(
+            self.progress,
+            Progress::Failed | Progress::Stalled | Progress::Lost
+        )
     }
 
     fn class(&self) -> &'static str {
         match self.is_start {
             true => "started",
-            false => Progress::of(self.task).word(),
+            false => self.progress.word(),
         }
     }
 
-    fn text(&self, attempts: &HashMap<(Work<'_>, u32), &TaskDetail>, first: Timestamp) -> String {
+    fn text(&self, (attempts, nodes): (&Attempts<'_>, &[NodeSummary]), first: Timestamp) -> String {
         let task = self.task;
         let mut who = name(&task.step);
         if let Some(sample) = &task.sample {
@@ -147,7 +160,8 @@ impl Event<'_> {
             return format!("{who} started on node {node}{}", queued.unwrap_or_default());
         }
         let took = seconds(took_seconds(task));
-        let mut text = match Progress::of(task) {
+        let mut text = match self.progress {
+            Progress::Lost => return format!("{who} was last observed; {}", why_lost(task, nodes)),
             Progress::Stalled => return format!("{who} makes no progress since this time"),
             Progress::Failed => format!("{who} failed after {took}: {}", cause(task)),
             Progress::Ended => format!("{who} ended after {took}; its exit status is unknown"),
@@ -163,6 +177,18 @@ impl Event<'_> {
             text.push_str(&format!("; attempt {attempt} started {at}"));
         }
         text
+    }
+}
+
+/// What is known of the node of a task without news.
+fn why_lost(task: &TaskDetail, nodes: &[NodeSummary]) -> String {
+    let id = task.node.as_str();
+    let node = nodes.iter().find(|node| node.id == id);
+    let shown = name(id);
+    match node.and_then(|node| Some((node.market, node.state?))) {
+        Some((Some(market), state)) => format!("node {shown} ({market}) is {state}"),
+        Some((None, state)) => format!("node {shown} is {state}"),
+        None => format!("the state of node {shown} is not known"),
     }
 }
 
@@ -186,11 +212,20 @@ fn cause(task: &TaskDetail) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ebb_model::inventory::instance::{InstanceState, Market};
+    use ebb_report::testing;
+    use jiff::SignedDuration;
+
     use super::*;
-    use crate::pages::tests::task_list;
+    use crate::pages::tasks::NO_NEWS;
+    use crate::pages::tests::{node_summary, task_list};
 
     fn lines(list: &TaskList, part: LogPart) -> Vec<String> {
-        let log = RunLog::of(list, part, (None, &Link::new("/runs/r")));
+        let report = Report {
+            at: list.at,
+            ..testing::empty()
+        };
+        let log = RunLog::of(list, (part, &report), (None, &Link::new("/runs/r")));
         let lines = log.lines.iter();
         lines
             .map(|line| format!("{} {}", line.at, line.text))
@@ -213,5 +248,26 @@ mod tests {
         ];
         assert_eq!(lines(&list, LogPart::All), all);
         assert_eq!(lines(&list, LogPart::Problems), [killed, stalled]);
+    }
+
+    #[test]
+    fn a_task_without_news_is_reported_with_the_state_of_its_node() {
+        let list = task_list();
+        let mut report = testing::empty();
+        report.at = list.at + NO_NEWS + SignedDuration::from_secs(1);
+        let last = |report: &Report| {
+            let log = RunLog::of(&list, (LogPart::Problems, report), (None, &Link::new("/")));
+            let line = log.lines.last().expect("a line");
+            (line.class, format!("{} {}", line.at, line.text))
+        };
+        let text = "09:30:00 sort was last observed; the state of node i-0bbb is not known";
+        assert_eq!(last(&report), ("lost", text.to_owned()));
+        report.nodes = vec![NodeSummary {
+            market: Some(Market::Spot),
+            state: Some(InstanceState::Terminated),
+            ..node_summary("i-0bbb")
+        }];
+        let text = "09:30:00 sort was last observed; node i-0bbb (spot) is terminated";
+        assert_eq!(last(&report), ("lost", text.to_owned()));
     }
 }

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::extract::{Moment, Name, Query, Shared};
+use crate::pages::csv_table;
 use crate::pages::findings::FindingRow;
 use crate::pages::pager::{Link, given};
 use crate::pages::steps::{StepRow, link_to};
@@ -36,6 +37,7 @@ pub(crate) struct StepPart {
     region: Option<String>,
     account: Option<String>,
     page: Option<usize>,
+    format: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -108,6 +110,9 @@ pub(crate) async fn step(
     if wanted.is_empty() && list.is_none() {
         return Err(Problem::Step(step));
     }
+    if csv_table::is_wanted(part.format.as_ref())? {
+        return tasks::csv(list.as_deref(), view.report.at);
+    }
     let link = match wanted[..] {
         [one] => link_to(one),
         _ => Link::new(format!("/steps/{}", segment(&step))),
@@ -123,17 +128,21 @@ pub(crate) async fn step(
             _ => None,
         },
         several,
-        tasks: TaskTable::of(list.as_deref(), part.page, &link),
+        tasks: TaskTable::of(list.as_deref(), view.report.at, (part.page, &link)),
     };
-    let json = Link::new(format!("/v1/steps/{}/recommendation", segment(&step)))
-        .with("region", region.map(String::as_str))
-        .with("account", account.map(String::as_str));
+    let own = format!("/steps/{}", segment(&step));
+    let json = match content.advice {
+        Some(_) => Link::new(format!("/v1{own}/recommendation"))
+            .with("region", region.map(String::as_str))
+            .with("account", account.map(String::as_str)),
+        None => Link::new(format!("/v1{own}/runs")),
+    };
     Ok(view.render(Sheet {
         template: "step.html",
         title: format!("Step {}", name(&step)),
         section: "steps",
         json: Some(json.to_string()),
-        csv: None,
+        csv: Some(Link::new(own).with("format", Some("csv")).to_string()),
         content,
     }))
 }

@@ -2,18 +2,23 @@
 
 use std::sync::Arc;
 
+use axum::response::Response;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use ebb_model::report::workflow_runs::UNASSIGNED;
 use ebb_telemetry::step::StepEnd;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::extract::Moment;
+use crate::pages::csv_table;
 use crate::pages::pager::{Link, Pager};
 use crate::pages::words::{bytes, cores, name, seconds, seconds_between};
 use crate::problem::Problem;
 use crate::store::Store;
+
+/// A probe sends each minute, so a running task of a working node is never this long without news.
+pub(crate) const NO_NEWS: SignedDuration = SignedDuration::from_hours(1);
 
 type Tasks = Result<Option<Arc<TaskList>>, Problem>;
 
@@ -41,6 +46,8 @@ pub(crate) enum Progress {
     Ended,
     /// It runs.
     Running,
+    /// It ran when it was last observed, and there was no news for an hour: its node or probe is gone.
+    Lost,
     /// It runs, and a finding reports that it makes no progress.
     Stalled,
     /// It failed.
@@ -49,17 +56,20 @@ pub(crate) enum Progress {
 
 impl Progress {
     /// All of them, in the order of their numbers in a timeline.
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Done,
         Self::Ended,
         Self::Running,
+        Self::Lost,
         Self::Stalled,
         Self::Failed,
     ];
 
-    pub(crate) fn of(task: &TaskDetail) -> Self {
+    /// The state of a task at the time of a report.
+    pub(crate) fn of(task: &TaskDetail, at: Timestamp) -> Self {
         let stalled = format!("{}/", FindingKind::StalledStep.slug());
         match task.end {
+            StepEnd::Running if at.duration_since(task.observed_at) > NO_NEWS => Self::Lost,
             StepEnd::Running if task.findings.iter().any(|id| id.starts_with(&stalled)) => {
                 Self::Stalled
             }
@@ -76,6 +86,7 @@ impl Progress {
             Self::Done => "done",
             Self::Ended => "ended",
             Self::Running => "running",
+            Self::Lost => "lost",
             Self::Stalled => "stalled",
             Self::Failed => "failed",
         }
@@ -104,7 +115,8 @@ pub(crate) struct TaskRow {
 }
 
 impl TaskRow {
-    pub(crate) fn of(task: &TaskDetail) -> Self {
+    /// A task at the time of a report.
+    pub(crate) fn of(task: &TaskDetail, at: Timestamp) -> Self {
         let of_request = |used: Option<String>, request: Option<String>| {
             let used = used.unwrap_or_else(|| "–".to_owned());
             match request {
@@ -125,7 +137,7 @@ impl TaskRow {
             attempt: task.attempt,
             run: task.run.clone().unwrap_or_else(|| UNASSIGNED.to_owned()),
             node: task.node.to_string(),
-            state: Progress::of(task).word(),
+            state: Progress::of(task, at).word(),
             end,
             started: task.started_at.strftime("%-d %b %H:%M:%S").to_string(),
             queued: queued_seconds(task).map(seconds),
@@ -162,19 +174,75 @@ pub(crate) struct TaskTable {
 
 impl TaskTable {
     /// The newest tasks first.
-    pub(crate) fn of(list: Option<&TaskList>, page: Option<usize>, link: &Link) -> Self {
+    pub(crate) fn of(
+        list: Option<&TaskList>,
+        at: Timestamp,
+        (page, link): (Option<usize>, &Link),
+    ) -> Self {
         let Some(list) = list else {
             return Self::default();
         };
         let newest = list.tasks.iter().rev().collect();
         let (rows, pager) = Pager::cut(newest, ("page", page), link);
         Self {
-            rows: rows.into_iter().map(TaskRow::of).collect(),
+            rows: (rows.into_iter())
+                .map(|task| TaskRow::of(task, at))
+                .collect(),
             pager: Some(pager),
             left_out: list.left_out,
             is_known: true,
         }
     }
+}
+
+/// The tasks at the time of a report as CSV, the newest first.
+pub(crate) fn csv(list: Option<&TaskList>, at: Timestamp) -> Result<Response, Problem> {
+    let columns = [
+        "task",
+        "step",
+        "name",
+        "sample",
+        "attempt",
+        "run",
+        "node",
+        "job",
+        "state",
+        "end",
+        "queued_at",
+        "started_at",
+        "observed_at",
+        "typical_seconds",
+        "requested_cores",
+        "peak_cores",
+        "requested_memory_bytes",
+        "peak_memory_bytes",
+        "cpu_seconds",
+    ];
+    let tasks = list.map_or(&[][..], |list| &list.tasks);
+    let rows = tasks.iter().rev().map(|task| {
+        [
+            Some(task.id.clone()),
+            Some(task.step.clone()),
+            Some(task.name.clone()),
+            task.sample.clone(),
+            task.attempt.map(|attempt| attempt.to_string()),
+            task.run.clone(),
+            Some(task.node.to_string()),
+            task.job.clone(),
+            Some(Progress::of(task, at).word().to_owned()),
+            Some(task.end.to_string()),
+            task.queued_at.map(|at| at.to_string()),
+            Some(task.started_at.to_string()),
+            Some(task.observed_at.to_string()),
+            task.typical_seconds.map(|seconds| seconds.to_string()),
+            task.requested_cores.map(|cores| cores.to_string()),
+            task.peak_cores.map(|cores| cores.to_string()),
+            task.requested_memory_bytes.map(|bytes| bytes.to_string()),
+            task.peak_memory_bytes.map(|bytes| bytes.to_string()),
+            Some(task.cpu_seconds.to_string()),
+        ]
+    });
+    csv_table::table(columns, rows)
 }
 
 /// The time of a task that is drawn: from its submission, or from its start without one.

@@ -1,5 +1,6 @@
 //! Every page over a bucket in memory.
 
+use ebb_model::report::node_summary::NodeSummary;
 use ebb_model::report::task_detail::{TaskDetail, TaskList, UsagePoint};
 use ebb_model::report::workflow_runs::TaskRuntime;
 use ebb_telemetry::identity::NodeId;
@@ -7,6 +8,7 @@ use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::{StepEnd, StepKind};
 use ebb_telemetry::units::Bytes;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 
 fn at(clock: &str) -> Timestamp {
     format!("2026-03-04T{clock}Z").parse().expect("a time")
@@ -99,8 +101,18 @@ pub(crate) fn task_list() -> TaskList {
     }
 }
 
+/// A node of which nothing else is known.
+pub(crate) fn node_summary(id: &str) -> NodeSummary {
+    let unknown = json!({
+        "id": id, "name": null, "region": null, "instance_type": null, "market": null,
+        "state": null, "owner": null, "controller": null, "origin": "measured",
+        "heard_at": null, "per_hour_usd": null, "basis": null, "findings": [],
+    });
+    serde_json::from_value(unknown).expect("a node")
+}
+
 /// Tasks of one step; every second one begins a second later, and every hundredth failed.
-pub(crate) fn many_tasks(n: usize) -> Vec<TaskDetail> {
+pub(crate) fn many_tasks(n: usize) -> TaskList {
     let tasks = (0..n).map(|n| {
         let mut task = task(
             "count",
@@ -114,7 +126,10 @@ pub(crate) fn many_tasks(n: usize) -> Vec<TaskDetail> {
         task.observed_at += after;
         task
     });
-    tasks.collect()
+    TaskList {
+        tasks: tasks.collect(),
+        ..task_list()
+    }
 }
 
 mod walk {

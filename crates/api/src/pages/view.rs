@@ -161,7 +161,7 @@ fn html(template: &str, frame: &impl Serialize) -> Response {
     (headers, Html(text)).into_response()
 }
 
-const TEMPLATES: [(&str, &str); 15] = [
+const TEMPLATES: [(&str, &str); 16] = [
     ("costs.html", include_str!("templates/costs.html")),
     ("finding.html", include_str!("templates/finding.html")),
     ("findings.html", include_str!("templates/findings.html")),
@@ -170,6 +170,7 @@ const TEMPLATES: [(&str, &str); 15] = [
     ("nodes.html", include_str!("templates/nodes.html")),
     ("overview.html", include_str!("templates/overview.html")),
     ("parts.html", include_str!("templates/parts.html")),
+    ("probes.html", include_str!("templates/probes.html")),
     ("problem.html", include_str!("templates/problem.html")),
     ("run.html", include_str!("templates/run.html")),
     ("runs.html", include_str!("templates/runs.html")),

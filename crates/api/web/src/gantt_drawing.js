@@ -2,7 +2,7 @@
 
 import { marks } from "./time_axis.js";
 
-const COLOURS = ["ink", "soft", "line", "sheet", "hover", "tide", "queued", "done", "ended", "running", "stalled", "failed"];
+const COLOURS = ["ink", "soft", "line", "sheet", "hover", "tide", "queued", "done", "ended", "running", "stalled", "lost", "failed"];
 const AXIS = 24;
 const GAP = 6;
 const FONT = "12px system-ui, sans-serif";
