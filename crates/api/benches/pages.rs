@@ -91,8 +91,21 @@ fn task(n: u64) -> Value {
         "requested_memory_bytes": null, "peak_cores": 2.5, "peak_memory_bytes": null,
         "cpu_seconds": 60.0, "disk_read_bytes": null, "disk_written_bytes": null,
         "network_received_bytes": null, "network_sent_bytes": null, "gpu_busy_seconds": null,
-        "states": {}, "tools": [], "points": [], "findings": [],
+        "states": {}, "tools": [], "points": points(n, start), "findings": [],
     })
+}
+
+/// One task in a thousand was observed by 20 sweeps.
+fn points(n: u64, start: u64) -> Vec<Value> {
+    let count = if n.is_multiple_of(1_000) { 20 } else { 0 };
+    let point = |at: u64| {
+        json!({
+            "at": time(start + at * 60), "cpu_seconds": (at * 60 * 2 + noise(at, n, 60)) as f64,
+            "memory_bytes": (at + noise(at, n, 3)) << 28, "disk_bytes": at * (200 << 20),
+            "network_bytes": (at != 9).then_some(at * (30 << 20)), "gpu_busy_seconds": null,
+        })
+    };
+    (0..count).map(point).collect()
 }
 
 fn report() -> Value {

@@ -2,6 +2,7 @@
 // buttons of decisions. It sends requests only to the server of the page.
 
 import { showAges } from "./ages.js";
+import { focusBoxes } from "./boxes.js";
 import { drawCharts } from "./charts.js";
 import { copyOnClick } from "./copy.js";
 import { decideOnSubmit } from "./decide.js";
@@ -13,6 +14,7 @@ import { sortTables } from "./sort.js";
 function enhance(part) {
   showAges(part);
   sortTables(part);
+  focusBoxes(part);
   drawTimelines(part);
   drawCharts(part);
 }

@@ -47,13 +47,13 @@ export function sentence({ title, text, limit, lines }, at) {
   return `${title} over ${length(at.at(-1) - at[0])}. ${parts.join("; ")}.${requested}`;
 }
 
-export async function drawCharts(part) {
+export function drawCharts(part) {
   for (const box of part.querySelectorAll(".charts[data-usage]")) {
-    if (box.dataset.isDrawn) continue;
-    box.dataset.isDrawn = "yes";
+    if (box.dataset.drawn) continue;
+    box.dataset.drawn = "no";
     drawUsage(box).catch((error) => {
       box.textContent = `Failed to load the use of the task: ${error.message}.`;
-    });
+    }).finally(() => { box.dataset.drawn = "yes"; });
   }
 }
 

@@ -6,6 +6,10 @@ import { Layout, colours, draw, heightOfAxis, xOf } from "./gantt_drawing.js";
 import { visit } from "./live.js";
 import { clock, day, length } from "./time_axis.js";
 
+const HELP = matchMedia("(pointer: coarse)").matches
+  ? "Drag to move, or use two fingers to zoom. Touch a task to open it."
+  : "Drag to move, hold Ctrl and turn the wheel to zoom. A click opens a task.";
+
 const timelines = new WeakMap();
 
 export const timelineOf = (part) => (part.matches?.(".gantt") ? part : part.querySelector(".gantt"));
@@ -21,6 +25,12 @@ export function updateTimeline(box, next, isNewReport) {
   if (next.dataset.task) box.dataset.task = next.dataset.task;
   else delete box.dataset.task;
   if (isNewReport) timelines.get(box)?.loadWhole();
+}
+
+// The end of the time that is drawn: with expected ends, but at most twice as long as the run.
+function lastSecond({ seconds, bars }) {
+  const expected = bars.expected.reduce((latest, one) => Math.max(latest, one ?? 0), 0);
+  return Math.max(seconds, Math.min(expected, seconds * 2));
 }
 
 class Gantt {
@@ -44,13 +54,14 @@ class Gantt {
     if (!data) return;
     this.whole = new Bars(data);
     this.part = null;
-    const { seconds } = data;
-    this.limits = { from: -Math.max(seconds, 10) * 0.01, to: Math.max(seconds, 10) * 1.01 };
+    const length = Math.max(lastSecond(data), 10);
+    this.limits = { from: -length * 0.01, to: length * 1.01 };
     this.begin = Date.parse(data.begin) / 1000;
     this.use(this.whole);
     if (this.view) this.move(this.view.from, this.view.to, this.view.top);
     else this.move(this.limits.from, this.limits.to, 0);
     this.say();
+    this.box.dataset.drawn = "yes";
   }
 
   // Loads the bars of the visible time, with as much before and after it.
@@ -195,9 +206,7 @@ class Gantt {
 
   say() {
     const bar = this.hovered ?? this.chosen;
-    this.hint.textContent = bar === null
-      ? "Drag to move, hold Ctrl and turn the wheel to zoom. A click opens a task."
-      : this.words(bar);
+    this.hint.textContent = bar === null ? HELP : this.words(bar);
   }
 
   sayMerged() {

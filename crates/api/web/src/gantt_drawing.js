@@ -3,6 +3,8 @@
 import { marks } from "./time_axis.js";
 
 const COLOURS = ["ink", "soft", "line", "sheet", "hover", "tide", "queued", "done", "ended", "running", "stalled", "lost", "failed"];
+// The expected end of a task that has ended means nothing.
+const UNFINISHED = new Set(["running", "stalled", "lost"]);
 const AXIS = 24;
 const GAP = 6;
 const FONT = "12px system-ui, sans-serif";
@@ -180,7 +182,7 @@ function collect(scene, row, shapes) {
     }
     // A gap of half a pixel keeps bars that touch apart.
     shapes.states[state[bar]].push([x, y, to - x > 3 ? to - x - 0.5 : to - x]);
-    if (expected[bar] !== null) {
+    if (expected[bar] !== null && UNFINISHED.has(bars.data.states[state[bar]])) {
       const tick = xOf(scene, expected[bar]);
       if (tick >= left && tick <= right) shapes.expected.push([tick, y]);
     }
