@@ -36,8 +36,8 @@ class Server:
     def __init__(self) -> None:
         self._child = subprocess.Popen([PROGRAM, "serve", "--demo", "--port", "0"], stdout=subprocess.PIPE, text=True)
         assert self._child.stdout is not None
-        self.document_url = self._child.stdout.readline().strip()
-        self.url = self.document_url.removesuffix("/v1/openapi.json")
+        self.url = self._child.stdout.readline().split()[0].removesuffix("/")
+        self.document_url = self._child.stdout.readline().split()[0]
 
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(f"{self.url}{path}", timeout=10) as answer:

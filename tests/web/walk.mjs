@@ -30,7 +30,7 @@ async function crawl() {
     const path = waiting.shift();
     const answer = await fetch(base + path);
     // The API refuses a recommendation that needs more tasks.
-    const isRefused = path.startsWith("/v1/") && answer.status === 409;
+    const isRefused = /^\/(v1|data)\//.test(path) && answer.status === 409;
     check(answer.status === 200 || isRefused, `${path}: status ${answer.status}`);
     const text = await answer.text();
     if (!answer.headers.get("content-type")?.startsWith("text/html")) continue;

@@ -83,7 +83,7 @@ pub(crate) enum Command {
     Names(NamesArgs),
     /// Store the default deployment; write the configuration of an engine
     Init(InitArgs),
-    /// Serve the API of a deployment from a report, on this machine
+    /// Serve the pages and the API of a deployment, on this machine
     Serve(ServeArgs),
     /// Show the running tasks of this machine, live, from its probe
     Top(TopArgs),

@@ -1,10 +1,10 @@
-//! `ebb serve`: the API on loopback, for a deployment or one report. It uses the router of the Lambda
+//! `ebb serve`: the pages and the API on loopback, for a deployment or one report. It uses the router of the Lambda
 //! function. One report is in a bucket in memory, so that decisions last until the program ends. This
 //! module contains only the limits of the server; hyper speaks HTTP.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,11 +94,16 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
         let address = listener
             .local_addr()
             .context("failed to get the local address")?;
-        println!("http://{address}/v1/openapi.json");
+        println!("{}", addresses(address));
         accept(&listener, api, LIMITS).await;
         Ok(Outcome::Done)
     };
     crate::runtime::runtime()?.block_on(LocalSet::new().run_until(serve))
+}
+
+/// Where a person finds the pages, and a program the API. Each line begins with an address.
+fn addresses(at: SocketAddr) -> String {
+    format!("http://{at}/  pages, for a browser\nhttp://{at}/v1/openapi.json  API")
 }
 
 /// A bucket that contains only this report and these details.
@@ -241,7 +246,7 @@ fn refusal(status: StatusCode) -> Response<Bytes> {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{SocketAddr, TcpStream};
+    use std::net::TcpStream;
     use std::thread;
 
     use super::*;

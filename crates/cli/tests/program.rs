@@ -505,7 +505,8 @@ fn the_api_is_served_on_loopback_from_a_report() {
     BufReader::new(out)
         .read_line(&mut line)
         .expect("its address");
-    let address = line.trim_start_matches("http://").split('/').next();
+    let address = line.trim_end().strip_suffix("/  pages, for a browser");
+    let address = address.and_then(|line| line.strip_prefix("http://"));
     let address = address.expect("an address").to_owned();
     let ask = |request: &str| {
         let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
@@ -532,6 +533,11 @@ fn the_api_is_served_on_loopback_from_a_report() {
         &format!("GET /v1/openapi.json HTTP/1.1\r\n{host}"),
         "200",
         "\"3.1.0\"",
+    );
+    check(
+        &format!("GET / HTTP/1.1\r\n{host}"),
+        "200",
+        "<title>Overview · Ebb</title>",
     );
     check(
         &format!("POST /v1/steps HTTP/1.1\r\n{host}"),
@@ -742,7 +748,7 @@ fn an_api_is_asked_if_the_program_has_a_client() {
     BufReader::new(out)
         .read_line(&mut line)
         .expect("its address");
-    let address = line.trim().trim_end_matches("/v1/openapi.json").to_owned();
+    let address = line.split("/  ").next().expect("an address").to_owned();
     let ask = |line: &[&str]| {
         let output = run(&[line, &["--api", &address]].concat());
         let all = [text(&output.stdout), text(&output.stderr)].concat();

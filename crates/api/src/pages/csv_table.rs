@@ -27,11 +27,19 @@ pub(crate) fn table<const N: usize>(
     let mut out = columns.join(",");
     out.push_str("\r\n");
     for row in rows {
-        let cells = row.map(|cell| cell.map_or_else(String::new, |cell| text(&cell)));
+        let cells = row.map(|one| one.map_or_else(String::new, cell));
         out.push_str(&cells.join(","));
         out.push_str("\r\n");
     }
     file(out)
+}
+
+/// Text that could be a formula is quoted. A negative number is none.
+fn cell(value: String) -> String {
+    match value.parse::<f64>() {
+        Ok(number) if number.is_finite() => value,
+        _ => text(&value),
+    }
 }
 
 /// Text of CSV as a file to download.
@@ -46,4 +54,20 @@ pub(crate) fn file(text: String) -> Result<Response, Problem> {
         (CONTENT_DISPOSITION, "attachment; filename=\"ebb.csv\""),
     ];
     Ok((headers, text).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_stays_and_a_formula_is_text() {
+        let check = |value: &str, expect: &str| assert_eq!(cell(value.to_owned()), expect);
+        check("-180", "-180");
+        check("0.001", "0.001");
+        check("-inf", "'-inf");
+        check("-1+cmd()", "'-1+cmd()");
+        check("=1", "'=1");
+        check("a,b", "\"a,b\"");
+    }
 }

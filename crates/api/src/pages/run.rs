@@ -71,7 +71,8 @@ struct RunPage {
 /// The selected task.
 #[derive(Serialize)]
 struct TaskPage {
-    id: String,
+    /// Its number in the list of the run, as in the timeline.
+    number: usize,
     row: TaskRow,
     usage: String,
     has_points: bool,
@@ -131,7 +132,7 @@ pub(crate) async fn run(
     let link = (own.clone().with("task", part.task.as_deref())).with("show", part.show.as_deref());
     let tasks = list.map_or(&[][..], |list| &list.tasks);
     let task = part.task.as_deref();
-    let selected = task.and_then(|task| select(tasks, task));
+    let selected = task.and_then(|task| position(tasks, task));
     let report = &view.report;
     let catalogue = store.catalogue(moment.now).await;
     let content = RunPage {
@@ -141,7 +142,7 @@ pub(crate) async fn run(
         has_timeline: !tasks.is_empty(),
         timeline: format!("/runs/{}/timeline.json", segment(&run)),
         is_task_unknown: task.is_some() && selected.is_none(),
-        task: selected.map(|task| TaskPage::of(&run, task, &view)),
+        task: selected.map(|number| TaskPage::of(&run, (number, &tasks[number]), &view)),
         log: list.map(|list| RunLog::of(list, (show, report), (part.log, &link))),
         show,
         steps: steps(tasks, &view),
@@ -160,8 +161,12 @@ pub(crate) async fn run(
 
 /// A task by its id, or by its number in the list.
 pub(crate) fn select<'a>(tasks: &'a [TaskDetail], wanted: &str) -> Option<&'a TaskDetail> {
-    let by_id = tasks.iter().find(|task| task.id == wanted);
-    by_id.or_else(|| tasks.get(wanted.parse::<usize>().ok()?))
+    position(tasks, wanted).map(|number| &tasks[number])
+}
+
+fn position(tasks: &[TaskDetail], wanted: &str) -> Option<usize> {
+    let by_id = tasks.iter().position(|task| task.id == wanted);
+    by_id.or_else(|| wanted.parse().ok().filter(|number| *number < tasks.len()))
 }
 
 /// The steps of these tasks with advice, the most frequent first.
@@ -181,14 +186,14 @@ fn steps(tasks: &[TaskDetail], view: &View) -> Vec<StepRow> {
 }
 
 impl TaskPage {
-    fn of(run: &str, task: &TaskDetail, view: &View) -> Self {
+    fn of(run: &str, (number, task): (usize, &TaskDetail), view: &View) -> Self {
         let by_id = view.findings_by_id();
         let findings = task.findings.iter();
         let findings = findings.filter_map(|id| by_id.get(id.as_str()));
         let tools = task.tools.iter().take(MAX_TOOLS);
         let usage = Link::new(format!("/runs/{}/usage.json", segment(run)));
         Self {
-            id: task.id.clone(),
+            number,
             row: TaskRow::of(task, view.report.at),
             usage: usage.with("task", Some(&task.id)).to_string(),
             has_points: task.points.len() > 1,

@@ -20,6 +20,9 @@ use crate::store::Store;
 /// A probe sends each minute, so a running task of a working node is never this long without news.
 pub(crate) const NO_NEWS: SignedDuration = SignedDuration::from_hours(1);
 
+/// A task of a stuck job that was without progress for this long is stalled.
+const NO_PROGRESS: SignedDuration = SignedDuration::from_mins(10);
+
 type Tasks = Result<Option<Arc<TaskList>>, Problem>;
 
 /// The tasks of a run; `None` if the sweep wrote no list.
@@ -67,12 +70,9 @@ impl Progress {
 
     /// The state of a task at the time of a report.
     pub(crate) fn of(task: &TaskDetail, at: Timestamp) -> Self {
-        let stalled = format!("{}/", FindingKind::StalledStep.slug());
         match task.end {
             StepEnd::Running if at.duration_since(task.observed_at) > NO_NEWS => Self::Lost,
-            StepEnd::Running if task.findings.iter().any(|id| id.starts_with(&stalled)) => {
-                Self::Stalled
-            }
+            StepEnd::Running if is_stalled(task) => Self::Stalled,
             StepEnd::Running => Self::Running,
             StepEnd::Unknown => Self::Ended,
             end if end.is_bad() => Self::Failed,
@@ -91,6 +91,17 @@ impl Progress {
             Self::Failed => "failed",
         }
     }
+}
+
+/// Whether a finding reports that a running task makes no progress. A stuck job may also be one that
+/// lost its agent, while its task makes progress.
+fn is_stalled(task: &TaskDetail) -> bool {
+    let is_any = |kind: FindingKind| {
+        let begin = format!("{}/", kind.slug());
+        task.findings.iter().any(|id| id.starts_with(&begin))
+    };
+    let quiet = task.observed_at.duration_since(task.last_progress_at);
+    is_any(FindingKind::StalledStep) || (is_any(FindingKind::StuckBatchJob) && quiet >= NO_PROGRESS)
 }
 
 /// One task as a row.
@@ -131,7 +142,7 @@ impl TaskRow {
         let end = task.end.to_string();
         Self {
             id: task.id.clone(),
-            step: task.step.clone(),
+            step: name(&task.step),
             name: name(&task.name),
             sample: task.sample.as_deref().map(name),
             attempt: task.attempt,

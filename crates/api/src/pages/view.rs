@@ -12,10 +12,11 @@ use ebb_model::report::{Report, Totals};
 use ebb_report::html::code;
 use ebb_report::page::SIMULATED_MEANS;
 use ebb_telemetry::origin::Origin;
+use ebb_telemetry::safe_text;
 use http::header::{CACHE_CONTROL, ETAG};
 use http::request::Parts;
-use minijinja::Environment;
 use minijinja::value::Serde;
+use minijinja::{Environment, Value, escape_formatter};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 
@@ -184,6 +185,7 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::new();
     environment.add_filter("code", code);
     environment.add_filter("segment", segment);
+    environment.set_formatter(|out, state, value| escape_formatter(out, state, &harmless(value)));
     for (name, source) in TEMPLATES {
         environment
             .add_template(name, source)
@@ -191,6 +193,16 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     }
     environment
 });
+
+/// The same value without characters that control a terminal or change the writing direction: a page
+/// may be copied into one, and names come from tags that anyone may have written.
+fn harmless(value: &Value) -> Cow<'_, Value> {
+    match value.as_str().map(safe_text::lines) {
+        None | Some(Cow::Borrowed(_)) => Cow::Borrowed(value),
+        Some(Cow::Owned(text)) if value.is_safe() => Cow::Owned(Value::from_safe_string(text)),
+        Some(Cow::Owned(text)) => Cow::Owned(Value::from(text)),
+    }
+}
 
 fn fill(template: &str, frame: &impl Serialize) -> String {
     ENVIRONMENT

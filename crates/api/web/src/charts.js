@@ -88,7 +88,7 @@ function figure(chart, at) {
   const make = () => {
     const width = drawing.clientWidth;
     if (!width || plot?.width === width) return;
-    if (plot) plot.setSize({ width, height: 150 });
+    if (plot) plot.setSize({ width, height: 140 });
     else plot = new uPlot(options(chart, width), columns(chart, at), drawing);
   };
   new ResizeObserver(make).observe(drawing);
@@ -111,14 +111,14 @@ function options({ lines, limit, text, isBinary }, width) {
   }));
   if (limit !== null) series.push({ label: "requested", stroke: colour("soft"), width: 1.5, dash: [5, 4], value, points: { show: false } });
   return {
-    width, height: 150,
+    width, height: 140,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     cursor: { y: false, drag: { x: false, y: false } },
     legend: { live: true },
     scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.08 : 1] } },
     axes: [
-      { ...axis, space: 70, values: (_, splits) => splits.map((at) => clock(at, splits.length > 1 && splits[1] - splits[0] < 60)) },
-      { ...axis, size: 64, space: 34, values: (_, splits) => splits.map(text), ...(isBinary ? { incrs: BINARY } : {}) },
+      { ...axis, size: 28, space: 70, values: (_, splits) => splits.map((at) => clock(at, splits.length > 1 && splits[1] - splits[0] < 60)) },
+      { ...axis, size: 64, space: 28, values: (_, splits) => splits.map(text), ...(isBinary ? { incrs: BINARY } : {}) },
     ],
     series: [{ label: "at", value: (_, at) => (at === null || at === undefined ? "–" : `${day(at)} ${clock(at, true)}`) }, ...series],
   };

@@ -25,6 +25,7 @@ export function updateTimeline(box, next, isNewReport) {
   if (next.dataset.task) box.dataset.task = next.dataset.task;
   else delete box.dataset.task;
   if (isNewReport) timelines.get(box)?.loadWhole();
+  else timelines.get(box)?.chooseTask();
 }
 
 // The end of the time that is drawn: with expected ends, but at most twice as long as the run.
@@ -60,8 +61,16 @@ class Gantt {
     this.use(this.whole);
     if (this.view) this.move(this.view.from, this.view.to, this.view.top);
     else this.move(this.limits.from, this.limits.to, 0);
-    this.say();
+    this.chooseTask();
     this.box.dataset.drawn = "yes";
+  }
+
+  // Selects the task that the page shows. It has no bar of its own while several tasks are one bar.
+  chooseTask() {
+    const { task } = this.box.dataset;
+    const bar = task === undefined ? null : this.bars?.ofTask(Number(task)) ?? null;
+    if (bar !== null && this.bars.data.bars.count[bar] === 1) this.select(bar);
+    else this.say();
   }
 
   // Loads the bars of the visible time, with as much before and after it.
