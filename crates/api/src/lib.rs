@@ -15,6 +15,8 @@ pub mod gateway;
 pub mod groups;
 pub mod nodes;
 pub mod openapi;
+pub mod page_access;
+mod page_link;
 pub mod pages;
 pub mod prices;
 pub mod probes;

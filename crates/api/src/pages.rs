@@ -12,6 +12,7 @@ mod gantt;
 mod live;
 mod node;
 mod nodes;
+mod open;
 mod overview;
 mod pager;
 mod probes;

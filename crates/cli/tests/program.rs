@@ -579,6 +579,7 @@ fn a_deployment_in_a_folder_answers_and_keeps_decisions() {
             "{line:?}: {all}"
         );
     };
+    check(&["pages"], 1, "`ebb serve` needs no link");
     check(&["findings", "list"], 0, id);
     check(&["tune"], 0, "variant-call");
     check(&["scan", "--owner", "ben"], 0, "9 findings are not shown");

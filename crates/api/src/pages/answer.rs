@@ -11,7 +11,7 @@ use http::header::{
 use serde::Deserialize;
 
 use crate::pages::view;
-use crate::service::collect;
+use crate::service::{Form, collect};
 
 /// Nothing from other hosts, no inline script or style, no frame and no form to elsewhere.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -40,11 +40,11 @@ struct Shown {
     title: String,
 }
 
-/// Adds the headers. A problem becomes a page with the same status.
-pub(crate) async fn finish(response: Response) -> Response {
+/// Adds the headers. A problem of a page becomes a page with the same status.
+pub(crate) async fn finish(response: Response, form: Form) -> Response {
     let kind = response.headers().get(CONTENT_TYPE);
     let is_problem = kind.is_some_and(|kind| kind == "application/problem+json");
-    let mut response = match is_problem {
+    let mut response = match is_problem && form == Form::Page {
         true => problem_page(response).await,
         false => response,
     };

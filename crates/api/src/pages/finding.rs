@@ -85,7 +85,10 @@ pub(crate) async fn finding(
     let aside = report.history.set_aside.iter().map(|aside| &aside.finding);
     let mut known = report.findings.iter().chain(aside);
     let finding = known.find(|known| known.id == id);
-    let finding = finding.ok_or_else(|| Problem::Finding(id.clone()))?;
+    let finding = finding.ok_or_else(|| Problem::Target {
+        what: "finding",
+        detail: format!("The newest report has no finding '{id}'. /findings lists all findings."),
+    })?;
     let decisions = decisions::load(&*store.objects).await;
     if let Err(error) = &decisions {
         tracing::warn!(%error, "failed to read the decisions");
@@ -100,7 +103,7 @@ pub(crate) async fn finding(
         template: "finding.html",
         title,
         section: "findings",
-        json: Some(format!("/v1/findings?kind={}", finding.kind.slug())),
+        json: Some(format!("/v1/findings/{}", segment(&finding.id))),
         csv: None,
         content,
     }))
@@ -130,7 +133,7 @@ impl FindingPage {
         };
         Self {
             id: finding.id.clone(),
-            action: format!("/v1/findings/{}", segment(&finding.id)),
+            action: format!("/findings/{}", segment(&finding.id)),
             card: Card::of(finding, report, greatest.unwrap_or_default(), &Zone::utc()),
             first_seen: standing.map(|standing| standing.first_seen.into()),
             window: [finding.window.from.into(), finding.window.to.into()],

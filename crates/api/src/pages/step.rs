@@ -108,7 +108,10 @@ pub(crate) async fn step(
     let wanted: Vec<&StepAdvice> = steps.iter().filter(is_wanted).collect();
     let list = tasks::of_step(&store, &step, moment).await?;
     if wanted.is_empty() && list.is_none() {
-        return Err(Problem::Step(step));
+        return Err(Problem::Target {
+            what: "step",
+            detail: format!("The newest report has no step '{step}'. /steps lists all steps."),
+        });
     }
     if csv_table::is_wanted(part.format.as_ref())? {
         return tasks::csv(list.as_deref(), view.report.at);

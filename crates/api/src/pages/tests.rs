@@ -1,5 +1,6 @@
 //! Every page over a bucket in memory.
 
+mod access;
 mod details;
 mod walk;
 

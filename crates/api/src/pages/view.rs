@@ -115,7 +115,7 @@ impl View {
                 section: sheet.section,
                 script,
                 style,
-                json: sheet.json,
+                json: sheet.json.map(|path| for_browsers(&path)),
                 csv: sheet.csv,
                 version: Some(&self.version),
                 at: Some(When::from(self.report.at)),
@@ -123,6 +123,14 @@ impl View {
                 page: sheet.content,
             },
         )
+    }
+}
+
+/// The path of the same answer that a browser with a cookie may read.
+fn for_browsers(path: &str) -> String {
+    match path.strip_prefix("/v1/") {
+        Some(rest) => format!("/data/{rest}"),
+        None => path.to_owned(),
     }
 }
 

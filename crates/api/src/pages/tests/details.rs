@@ -87,7 +87,7 @@ async fn a_run_a_node_and_a_step_show_their_tasks() {
             "state stalled",
             "sort makes no progress since this time",
             "no task has a known price and request",
-            "href=\"/v1/runs/r\"",
+            "href=\"/data/runs/r\"",
             "href=\"/runs/r?format=csv\"",
         ],
     )
@@ -99,13 +99,13 @@ async fn a_run_a_node_and_a_step_show_their_tasks() {
         "/nodes/i-0aaa",
         &[
             "15.9 GiB of 16.0 GiB",
-            "href=\"/v1/nodes/i%2D0aaa/activity\"",
+            "href=\"/data/nodes/i%2D0aaa/activity\"",
         ],
     )
     .await;
     check(
         "/steps/align",
-        &["state failed", "href=\"/v1/steps/align/runs\""],
+        &["state failed", "href=\"/data/steps/align/runs\""],
     )
     .await;
     check(
@@ -137,7 +137,7 @@ async fn what_no_sweep_wrote_is_a_page_that_names_the_list() {
     };
     check("/runs/q", 404, "runs lists all runs").await;
     check("/nodes/q", 404, "nodes lists all nodes").await;
-    check("/steps/q", 404, "steps lists all steps").await;
+    check("/steps/q", 404, "/steps lists all steps").await;
     check("/runs/q/timeline.json", 404, "runs lists all runs").await;
     check("/runs/r/usage.json?task=q", 404, "has no task").await;
     check("/runs/r/usage.json", 400, "missing field").await;
