@@ -3,6 +3,7 @@
 //   node walk.mjs http://127.0.0.1:PORT
 
 import { DESKTOP, PHONE, launch, open, settle, violations } from "./browser.mjs";
+import { charts } from "./charts.mjs";
 import { figures } from "./figures.mjs";
 import { keyboard } from "./keyboard.mjs";
 import { live } from "./live.mjs";
@@ -21,27 +22,31 @@ export function check(isRight, what) {
   if (!isRight) problems.push(what);
 }
 
+// The links of a page; none of a file.
+async function linksOf(path) {
+  const answer = await fetch(base + path);
+  // The API refuses a recommendation that needs more tasks.
+  const isRefused = /^\/(v1|data)\//.test(path) && answer.status === 409;
+  check(answer.status === 200 || isRefused, `${path}: status ${answer.status}`);
+  const text = await answer.text();
+  if (!answer.headers.get("content-type")?.startsWith("text/html")) return null;
+  const hrefs = [...text.matchAll(/\shref="([^"]+)"/g)].map(([, href]) => href.replaceAll("&amp;", "&").replaceAll("&#x2f;", "/"));
+  const urls = hrefs.map((href) => new URL(href, base + path)).filter(({ origin }) => origin === base);
+  return urls.map(({ pathname, search }) => pathname + search);
+}
+
 // Follows every link of every page, without a browser. Returns the addresses of all pages.
 async function crawl() {
   const pages = [];
+  const known = new Set(["/"]);
   const waiting = ["/"];
-  const known = new Set(waiting);
   while (waiting.length && known.size < MAX_LINKS) {
-    const path = waiting.shift();
-    const answer = await fetch(base + path);
-    // The API refuses a recommendation that needs more tasks.
-    const isRefused = /^\/(v1|data)\//.test(path) && answer.status === 409;
-    check(answer.status === 200 || isRefused, `${path}: status ${answer.status}`);
-    const text = await answer.text();
-    if (!answer.headers.get("content-type")?.startsWith("text/html")) continue;
-    pages.push(path);
-    for (const [, href] of text.matchAll(/\shref="([^"]+)"/g)) {
-      const url = new URL(href.replaceAll("&amp;", "&").replaceAll("&#x2f;", "/"), base + path);
-      if (url.origin !== base) continue;
-      const next = url.pathname + url.search;
-      if (known.has(next)) continue;
+    const paths = waiting.splice(0, 8);
+    const links = await Promise.all(paths.map(linksOf));
+    pages.push(...paths.filter((_, n) => links[n]));
+    for (const next of links.flatMap((some) => some ?? [])) {
+      if (!known.has(next)) waiting.push(next);
       known.add(next);
-      waiting.push(next);
     }
   }
   check(known.size < MAX_LINKS, `more than ${MAX_LINKS} links`);
@@ -55,7 +60,7 @@ function kindOf(path) {
   return `/${folder}${name ? "/{}" : ""}?${[...url.searchParams.keys()].sort().join("&")}`;
 }
 
-// One page of each kind. A run with a selected task and a timeline is better than one without.
+// One page of each kind.
 function examples(pages) {
   const byKind = new Map();
   for (const path of pages) {
@@ -64,24 +69,23 @@ function examples(pages) {
   return [...byKind.values()];
 }
 
-async function checkKinds(browser, paths) {
-  for (const [viewport, colorScheme] of [[DESKTOP, "light"], [DESKTOP, "dark"], [PHONE, "light"], [PHONE, "dark"]]) {
-    const page = await open(browser, base, problems, { viewport, colorScheme });
-    for (const path of paths) {
-      await page.goto(base + path);
-      await settle(page);
-      const where = `${path} (${viewport.width} pixels, ${colorScheme})`;
-      for (const one of await violations(page)) check(false, `${where}: ${one}`);
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      check(wide <= 0, `${where}: ${wide} pixels wider than the window`);
-      const isDrawn = await page.evaluate(() => [...document.querySelectorAll(".gantt canvas, .chart canvas")].every((canvas) => {
-        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-        return data.some((value) => value !== 0);
-      }));
-      check(isDrawn, `${where}: an empty drawing`);
-    }
-    await page.context().close();
+// Opens each kind of page at one size and colour scheme.
+async function checkKinds(browser, paths, [viewport, colorScheme]) {
+  const page = await open(browser, base, problems, { viewport, colorScheme });
+  for (const path of paths) {
+    await page.goto(base + path);
+    await settle(page);
+    const where = `${path} (${viewport.width} pixels, ${colorScheme})`;
+    for (const one of await violations(page)) check(false, `${where}: ${one}`);
+    const wide = await page.evaluate((width) => document.documentElement.scrollWidth - width, viewport.width);
+    check(wide <= 0, `${where}: ${wide} pixels wider than the window`);
+    const isDrawn = await page.evaluate(() => [...document.querySelectorAll(".gantt canvas")].every((canvas) => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      return data.some((value) => value !== 0);
+    }));
+    check(isDrawn, `${where}: an empty drawing`);
   }
+  await page.context().close();
 }
 
 // The size and the time in milliseconds of the first view of a browser that has nothing of it yet.
@@ -128,7 +132,9 @@ async function main() {
     await checkProblemPage(page);
     await figures(page, base, pages, check);
     const first = await checkFirstView(browser, kinds);
-    await checkKinds(browser, kinds);
+    const modes = [[DESKTOP, "light"], [DESKTOP, "dark"], [PHONE, "light"], [PHONE, "dark"]];
+    await Promise.all(modes.map((mode) => checkKinds(browser, kinds, mode)));
+    if (run) await charts(browser, base, run, problems, check);
     await keyboard(page, base, check);
     await live(await open(browser, base, problems), base, check);
     for (const problem of problems) console.error(`pages: ${problem}`);

@@ -18,7 +18,7 @@ export function showAges(part) {
     if (Number.isNaN(at)) continue;
     time.dataset.text ??= time.textContent;
     const text = age(at, now);
-    if (time.closest(".age, table")) {
+    if (time.closest(".age, td")) {
       time.textContent = text;
       time.title = time.dataset.text;
     } else {

@@ -2,7 +2,7 @@
 // on the same page has the same data as text.
 
 import { Bars } from "./bars.js";
-import { Layout, colours, draw, heightOfAxis, xOf } from "./gantt_drawing.js";
+import { Layout, UNFINISHED, colours, draw, heightOfAxis } from "./gantt_drawing.js";
 import { visit } from "./live.js";
 import { clock, day, length } from "./time_axis.js";
 
@@ -237,7 +237,8 @@ class Gantt {
       return `${bars.count[bar].toLocaleString("en")} tasks of ${steps[bars.step[bar]]}, ${times}; at least one is ${state}`;
     }
     const queued = bars.queued[bar] === null ? "" : `, queued for ${length(bars.start[bar] - bars.queued[bar])}`;
-    const expected = bars.expected[bar] === null ? "" : `, expected to end at ${time(this.begin + bars.expected[bar])}`;
+    const hasEnd = bars.expected[bar] === null || !UNFINISHED.has(state);
+    const expected = hasEnd ? "" : `, expected to end at ${time(this.begin + bars.expected[bar])}`;
     return `${steps[bars.step[bar]]} on ${nodes[bars.node[bar]]}: ${state}, ${times}${queued}${expected}`;
   }
 

@@ -4,7 +4,7 @@ import { marks } from "./time_axis.js";
 
 const COLOURS = ["ink", "soft", "line", "sheet", "hover", "tide", "queued", "done", "ended", "running", "stalled", "lost", "failed"];
 // The expected end of a task that has ended means nothing.
-const UNFINISHED = new Set(["running", "stalled", "lost"]);
+export const UNFINISHED = new Set(["running", "stalled", "lost"]);
 const AXIS = 24;
 const GAP = 6;
 const FONT = "12px system-ui, sans-serif";
@@ -73,7 +73,7 @@ const yOf = ({ view }, y) => AXIS + y - view.top;
 
 export const heightOfAxis = AXIS;
 
-export function xOf({ layout, view }, time) {
+function xOf({ layout, view }, time) {
   return layout.gutter + ((time - view.from) / (view.to - view.from)) * (layout.width - layout.gutter);
 }
 

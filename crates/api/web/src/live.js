@@ -32,6 +32,10 @@ async function poll(seconds) {
   if (!document.hidden) {
     try {
       const answer = await fetch("/live", { cache: "no-store" });
+      if (answer.status === 403) {
+        announce("The page is no longer updated, because the cookie has expired.");
+        return;
+      }
       if (!answer.ok) throw new Error(answer.statusText);
       const { version } = await answer.json();
       if (version !== document.documentElement.dataset.version && !isBusy() && await refresh()) {
