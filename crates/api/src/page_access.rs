@@ -31,7 +31,7 @@ const MIN_SECRET_CHARS: usize = 32;
 /// Limit on a token; the name of a role session has at most 2 KB.
 const MAX_TOKEN_BYTES: usize = 4_096;
 
-/// Who may see the pages.
+/// The people that may see the pages.
 #[derive(Debug, Clone)]
 pub enum PageAccess {
     /// Everybody who can send a request: the server listens on loopback.
@@ -52,7 +52,7 @@ impl fmt::Debug for PagesSecret {
     }
 }
 
-/// What a token is for. A token of one sort is not valid as the other.
+/// The purpose of a token. A token of one sort is not valid as the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenUse {
     Link,

@@ -579,7 +579,7 @@ fn a_deployment_in_a_folder_answers_and_keeps_decisions() {
             "{line:?}: {all}"
         );
     };
-    check(&["pages"], 1, "`ebb serve` needs no link");
+    check(&["pages"], 1, "has no address for a browser");
     check(&["findings", "list"], 0, id);
     check(&["tune"], 0, "variant-call");
     check(&["scan", "--owner", "ben"], 0, "9 findings are not shown");
@@ -770,6 +770,7 @@ fn an_api_is_asked_if_the_program_has_a_client() {
     check(&["scan"], 0, "in 10 findings");
     check(&["tune"], 0, "variant-call");
     check(&["runs"], 0, "cohort-7");
+    check(&["pages"], 1, "`ebb serve` needs no link");
     check(&["findings", "list"], 0, id);
     check(
         &["findings", "dismiss", id, "--reason", "a course"],

@@ -180,7 +180,7 @@ impl Event<'_> {
     }
 }
 
-/// What is known of the node of a task without news.
+/// The known state of the node of a task without news.
 fn why_lost(task: &TaskDetail, nodes: &[NodeSummary]) -> String {
     let id = task.node.as_str();
     let node = nodes.iter().find(|node| node.id == id);

@@ -40,7 +40,7 @@ pub(crate) async fn of_step(store: &Store, step: &str, moment: Moment) -> Tasks 
     store.step_tasks(step, moment.now).await
 }
 
-/// What a task does, or how it ended.
+/// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Progress {
     /// It ended without an error.

@@ -137,7 +137,7 @@ async fn what_no_sweep_wrote_is_a_page_that_names_the_list() {
     };
     check("/runs/q", 404, "runs lists all runs").await;
     check("/nodes/q", 404, "nodes lists all nodes").await;
-    check("/steps/q", 404, "/steps lists all steps").await;
+    check("/steps/q", 404, "steps lists all steps").await;
     check("/runs/q/timeline.json", 404, "runs lists all runs").await;
     check("/runs/r/usage.json?task=q", 404, "has no task").await;
     check("/runs/r/usage.json", 400, "missing field").await;
