@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test prove check build lint deny terraform units security simulators advice fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts docs reference links pictures picture hooks release prose
+.PHONY: help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release prose
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -30,7 +30,7 @@ demo: ## Run the main job in a simulated account; SEED=n, SHARDS=n, KEEP=1 keeps
 test: ## Run every test
 	scripts/setup test
 	cargo fmt --all --check
-	@$(MAKE) --no-print-directory terraform units security links deny simulators build lint advice
+	@$(MAKE) --no-print-directory terraform units security links deny simulators build lint advice pages
 	$(CARGO) test $(EVERYTHING) --no-fail-fast
 	@$(MAKE) --no-print-directory fuzz-short
 
@@ -65,6 +65,10 @@ reference: ## Write generated pages, code of the wire and fields in SECURITY.md 
 links:
 	scripts/check-links
 
+web: ## Build script and styles of the pages into crates/api/src/pages/assets; needs node
+	scripts/setup web
+	scripts/build-pages
+
 pictures: ## Take the pictures in docs/src/pictures from the demo account; needs chromium
 	@scripts/pictures
 
@@ -90,7 +94,7 @@ prose: ## List text that is hard to understand, by the words in scripts/prose-wo
 deny: ## Check licences, sources and advisories of the dependencies
 	scripts/check-dependencies
 
-bench: bench-probe bench-sweep bench-tune bench-inventory bench-verdicts ## Run every benchmark
+bench: bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages ## Run every benchmark
 
 kernels: ## Run the tests of the probe on emulated kernels; writes probe/KERNELS.md (1 hour)
 	@scripts/kernels
@@ -107,6 +111,13 @@ bench-tune: ## Measure the ranking, the API and its program (the first build tak
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) build --release -p ebb-tune-lambda
 	EBB_TUNE=$$(ls $(EBB_CACHE)/bench-target/*/release/ebb-tune) \
 	  CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-api --bench tune
+
+bench-pages: ## Measure the pages of 10,000 nodes and a run of 100,000 tasks in chromium
+	scripts/setup pictures
+	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) build --release -p ebb-cli
+	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) build --release -p ebb-api --bench pages
+	scripts/bench-pages $$(ls $(EBB_CACHE)/bench-target/*/release/ebb) \
+	  $$(ls -t $(EBB_CACHE)/bench-target/*/release/deps/pages-* | grep -v '\.d$$' | head -n1)
 
 DATA ?= eval/histories
 bench-verdicts: ## Compare idle results on labelled histories with published rules; DATA=DIR
@@ -126,3 +137,6 @@ advice:
 
 simulators:
 	scripts/check-simulators
+
+pages:
+	scripts/check-pages $(BUILT)/ebb

@@ -1,7 +1,8 @@
 # The recommendation API: its routes and one function. There are no other routes. Every route
 # requires a signature or a token unless the variable is NONE. The function trusts the gateway,
-# which decides about write access. Only the actions of Slack pass without a token, because the
-# function checks the signature of Slack.
+# which decides about write access. Two kinds of routes pass without a token: the actions of Slack,
+# because the function checks the signature of Slack, and the pages for browsers, because the function
+# checks a signed cookie. Both do not exist without a secret.
 
 locals {
   routes = [
@@ -30,7 +31,35 @@ locals {
     "POST /v1/findings/{finding}/dismiss",
     "POST /v1/findings/{finding}/reopen",
     "POST /v1/findings/{finding}/snooze",
+    "POST /v1/pages/link",
   ]
+
+  # The paths are listed, because a route for all other paths would let unknown paths of the API pass.
+  pages = [
+    "GET /",
+    "GET /assets/{asset}",
+    "GET /costs",
+    "GET /data/{path+}",
+    "GET /findings",
+    "GET /findings/{finding}",
+    "GET /live",
+    "GET /nodes",
+    "GET /nodes/{node}",
+    "GET /open",
+    "GET /probes",
+    "GET /runs",
+    "GET /runs/{run}",
+    "GET /runs/{run}/timeline.json",
+    "GET /runs/{run}/usage.json",
+    "GET /search",
+    "GET /steps",
+    "GET /steps/{step}",
+    "POST /findings/{finding}/dismiss",
+    "POST /findings/{finding}/reopen",
+    "POST /findings/{finding}/snooze",
+  ]
+
+  has_pages = nonsensitive(var.pages_secret != null)
 
   is_jwt = var.api_authorization == "JWT"
 
@@ -72,6 +101,15 @@ resource "aws_apigatewayv2_route" "slack_actions" {
 
   api_id             = aws_apigatewayv2_api.tune.id
   route_key          = "POST /v1/slack/actions"
+  authorization_type = "NONE"
+  target             = "integrations/${aws_apigatewayv2_integration.tune.id}"
+}
+
+resource "aws_apigatewayv2_route" "pages" {
+  for_each = local.has_pages ? toset(local.pages) : toset([])
+
+  api_id             = aws_apigatewayv2_api.tune.id
+  route_key          = each.value
   authorization_type = "NONE"
   target             = "integrations/${aws_apigatewayv2_integration.tune.id}"
 }

@@ -23,6 +23,7 @@ resource "aws_lambda_function" "tune" {
     variables = merge(
       { EBB_BUCKET = aws_s3_bucket.ebb.id },
       local.has_slack_actions ? { EBB_SLACK_SIGNING_SECRET = var.slack_signing_secret } : {},
+      local.has_pages ? { EBB_PAGES_SECRET = var.pages_secret } : {},
       var.extra_environment,
     )
   }

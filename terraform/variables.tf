@@ -442,6 +442,18 @@ variable "webhooks" {
   }
 }
 
+variable "pages_secret" {
+  description = "Secret that signs access of browsers to the web pages: 32 or more letters and digits, such as of `openssl rand -hex 32`. With it, `ebb pages` makes links for callers of the API. Null for no pages."
+  type        = string
+  default     = null
+  sensitive   = true
+
+  validation {
+    condition     = var.pages_secret == null || can(regex("^[A-Za-z0-9]{32,256}$", var.pages_secret))
+    error_message = "pages_secret must be 32 to 256 letters and digits."
+  }
+}
+
 variable "pages_url" {
   description = "Address of web pages of findings, to which notifications link. By default, notifications have no links."
   type        = string

@@ -329,6 +329,53 @@ run "only_the_route_of_slack_passes_without_a_token" {
   }
 }
 
+run "pages_have_no_route_without_a_secret" {
+  command = plan
+
+  assert {
+    condition     = length(aws_apigatewayv2_route.pages) == 0
+    error_message = "an open route without a secret"
+  }
+
+  assert {
+    condition     = !contains(keys(aws_lambda_function.tune.environment[0].variables), "EBB_PAGES_SECRET")
+    error_message = "an unexpected secret"
+  }
+}
+
+run "only_listed_pages_pass_without_a_token" {
+  command = apply
+
+  variables {
+    pages_secret = "0123456789abcdef0123456789abcdef"
+  }
+
+  assert {
+    condition     = alltrue([for route in aws_apigatewayv2_route.pages : route.authorization_type == "NONE" && !strcontains(route.route_key, "/v1/")])
+    error_message = "a browser cannot sign for IAM, and the API must not be open"
+  }
+
+  assert {
+    condition     = alltrue([for route in aws_apigatewayv2_route.tune : route.authorization_type == "AWS_IAM"])
+    error_message = "a route of the API is open"
+  }
+
+  assert {
+    condition     = aws_lambda_function.tune.environment[0].variables["EBB_PAGES_SECRET"] == "0123456789abcdef0123456789abcdef"
+    error_message = "the function cannot check cookies"
+  }
+}
+
+run "a_short_secret_of_the_pages_is_refused" {
+  command = plan
+
+  variables {
+    pages_secret = "0123456789abcdef"
+  }
+
+  expect_failures = [var.pages_secret]
+}
+
 run "buttons_need_an_app" {
   command = plan
 

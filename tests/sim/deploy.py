@@ -42,7 +42,33 @@ _ROUTES = (
     "POST /v1/findings/{finding}/dismiss",
     "POST /v1/findings/{finding}/reopen",
     "POST /v1/findings/{finding}/snooze",
+    "POST /v1/pages/link",
     "POST /v1/slack/actions",
+)
+
+# Only with a secret that signs cookies.
+_PAGES = (
+    "GET /",
+    "GET /assets/{asset}",
+    "GET /costs",
+    "GET /data/{path+}",
+    "GET /findings",
+    "GET /findings/{finding}",
+    "GET /live",
+    "GET /nodes",
+    "GET /nodes/{node}",
+    "GET /open",
+    "GET /probes",
+    "GET /runs",
+    "GET /runs/{run}",
+    "GET /runs/{run}/timeline.json",
+    "GET /runs/{run}/usage.json",
+    "GET /search",
+    "GET /steps",
+    "GET /steps/{step}",
+    "POST /findings/{finding}/dismiss",
+    "POST /findings/{finding}/reopen",
+    "POST /findings/{finding}/snooze",
 )
 
 
@@ -82,7 +108,8 @@ class Deployment:
             "EBB_EMAIL_TO": ",".join(self.variables["email_to"]),
         }
         self._function("ebb-sweeper", self.variables["sweeper_package"], 300, common | sweeper)
-        tune = self._function("ebb-tune", self.variables["tune_package"], 29, common)
+        pages = {"EBB_PAGES_SECRET": self.variables["pages_secret"]} if self._pages() else {}
+        tune = self._function("ebb-tune", self.variables["tune_package"], 29, common | pages)
         return {
             "bucket": self.bucket,
             "queue_url": queue,
@@ -92,6 +119,9 @@ class Deployment:
             "sweeper_function_name": "ebb-sweeper",
             "tune_function_name": "ebb-tune",
         }
+
+    def _pages(self) -> tuple[str, ...]:
+        return _PAGES if self.variables.get("pages_secret") else ()
 
     def _role(self, name: str) -> str:
         trust = json.dumps({"Version": "2012-10-17", "Statement": []})
@@ -118,7 +148,7 @@ class Deployment:
         integration = gateway.create_integration(
             ApiId=api, IntegrationType="AWS_PROXY", IntegrationUri=function, PayloadFormatVersion="2.0"
         )["IntegrationId"]
-        for route in _ROUTES:
+        for route in _ROUTES + self._pages():
             gateway.create_route(ApiId=api, RouteKey=route, Target=f"integrations/{integration}")
         gateway.create_stage(ApiId=api, StageName="$default", AutoDeploy=True)
         return api

@@ -64,6 +64,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ebb-workflows",
             "ebb-report",
             "ebb-cloud",
+            "ebb-sizing",
             "ebb-model",
             "ebb-catalog",
             "ebb-telemetry",
@@ -125,7 +126,6 @@ const FOR_TESTS: &[(&str, &str)] = &[
     ("ebb-probe", "ebb-node-state"),
     ("ebb-report", "ebb-workflows"),
     ("ebb-notify", "ebb-catalog"),
-    ("ebb-api", "ebb-sizing"),
     ("ebb-sweep", "ebb-wire"),
     ("ebb-workflows", "ebb-node-state"),
 ];

@@ -1,4 +1,4 @@
-//! The recommendation API as a Lambda behind an HTTP API. It reads the newest report from the
+//! The API and the pages as a Lambda behind an HTTP API. It reads the newest report from the
 //! bucket; `ebb-api` contains the routes and answers.
 
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use ebb_api::gateway;
 use ebb_api::gateway::{Event, Reply};
+use ebb_api::page_access::{PageAccess, PagesSecret};
 use ebb_api::service::Service;
 use ebb_api::slack_signature::SigningSecret;
 use ebb_cloud::aws::{AwsConfig, AwsObjects};
@@ -28,7 +29,13 @@ async fn main() -> Result<()> {
     let objects = AwsObjects::new(&AwsConfig::load(None).await, bucket);
     let slack = std::env::var("EBB_SLACK_SIGNING_SECRET").ok();
     let slack = slack.as_deref().and_then(SigningSecret::new);
-    let service = Service::with_slack(Arc::new(objects), slack);
+    let pages = match std::env::var("EBB_PAGES_SECRET").ok() {
+        Some(text) if !text.is_empty() => PageAccess::WithLink(
+            PagesSecret::new(&text).context("EBB_PAGES_SECRET has less than 32 characters")?,
+        ),
+        _ => PageAccess::Nobody,
+    };
+    let service = Service::with_secrets(Arc::new(objects), slack, pages);
     let answered = service_fn(async |event: LambdaEvent<Event>| -> Result<Reply, Error> {
         let path = event.payload.raw_path.clone();
         let (now, at) = (Instant::now(), Timestamp::now());

@@ -38,6 +38,15 @@ pub(crate) struct Template {
     pub(crate) tail: &'static str,
 }
 
+impl Template {
+    /// `None` for a path without a parameter.
+    pub(crate) fn of(path: &'static str) -> Option<Self> {
+        let (head, rest) = path.split_once('{')?;
+        let (_, tail) = rest.split_once('}')?;
+        Some(Self { head, tail })
+    }
+}
+
 impl Endpoints {
     /// Adds a handler that changes nothing.
     #[must_use]
@@ -81,12 +90,11 @@ impl Endpoints {
     /// The paths with a parameter. Those with the longest end come first, because a parameter at the
     /// end of a path would include it.
     pub(crate) fn templates(&self) -> Vec<Template> {
-        let parts = |path: &&'static str| {
-            let (head, rest) = path.split_once('{')?;
-            let (_, tail) = rest.split_once('}')?;
-            Some(Template { head, tail })
-        };
-        let mut templates: Vec<Template> = self.paths.keys().filter_map(parts).collect();
+        let mut templates: Vec<Template> = self
+            .paths
+            .keys()
+            .filter_map(|path| Template::of(path))
+            .collect();
         templates.sort_by_key(|template| Reverse(template.tail.len()));
         templates
     }
@@ -97,16 +105,23 @@ impl Endpoints {
         let mut paths = Map::new();
         for (path, endpoint) in self.paths {
             let allowed = endpoint.allowed.join(", ");
-            let refuse = move || {
-                let problem = Problem::Method(allowed.clone());
-                async move { problem }
-            };
-            // GET would also answer HEAD, which the gateway does not route.
-            let methods = endpoint.methods.head(refuse.clone()).fallback(refuse);
-            router = router.route(path, methods);
+            router = router.route(path, with_only(endpoint.methods, allowed));
             paths.insert(path.to_owned(), endpoint.operations.into());
         }
         let router = router.fallback(async |uri: Uri| Problem::Path(uri.path().to_owned()));
         (router, document(paths, self.schemas))
     }
+}
+
+/// The same methods; every other method is refused with the allowed ones. GET would also answer
+/// HEAD, which the gateway does not route.
+pub(crate) fn with_only(
+    methods: MethodRouter<Arc<Store>>,
+    allowed: String,
+) -> MethodRouter<Arc<Store>> {
+    let refuse = move || {
+        let problem = Problem::Method(allowed.clone());
+        async move { problem }
+    };
+    methods.head(refuse.clone()).fallback(refuse)
 }

@@ -1,5 +1,6 @@
 //! Input of handlers from a request. Every refusal is a problem.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
@@ -63,6 +64,16 @@ impl Default for Caller {
     }
 }
 
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or_default())
+    }
+}
+
+impl Input for Caller {}
+
 /// The newest report, as the newest sweep wrote it.
 pub(crate) struct Newest {
     pub(crate) report: Arc<Report>,
@@ -119,10 +130,11 @@ impl FromRequestParts<Arc<Store>> for Change {
     async fn from_request_parts(parts: &mut Parts, store: &Arc<Store>) -> Result<Self, Response> {
         let moment = Moment::from_request_parts(parts, store).await?;
         let newest = Newest::from_request_parts(parts, store).await?;
+        let Ok(caller) = Caller::from_request_parts(parts, store).await;
         Ok(Self {
             store: Arc::clone(store),
             report: newest.report,
-            caller: parts.extensions.get().cloned().unwrap_or_default(),
+            caller,
             at: moment.at,
         })
     }

@@ -192,7 +192,7 @@ pub(crate) async fn finding(
 }
 
 /// Answers about findings change with the report and with decisions.
-fn with_decisions(of_report: &str, set_aside: &SetAside) -> String {
+pub(crate) fn with_decisions(of_report: &str, set_aside: &SetAside) -> String {
     if set_aside.is_empty() {
         return of_report.to_owned();
     }

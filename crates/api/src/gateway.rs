@@ -12,7 +12,8 @@ use axum::body::Bytes;
 use axum::response::IntoResponse;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use http::Request;
+use http::header::{COOKIE, SET_COOKIE};
+use http::{HeaderValue, Request};
 use jiff::Timestamp;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
@@ -43,9 +44,13 @@ pub async fn answer(service: &Service, event: Event, now: Instant, at: Timestamp
         Ok(request) => service.answer(request, now, at).await,
         Err(problem) => collect(problem.into_response()).await,
     };
-    let (parts, body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
     let mut reply = Reply::default();
     reply.status_code = i64::from(parts.status.as_u16());
+    let cookies = parts.headers.get_all(SET_COOKIE).into_iter();
+    let cookies = cookies.filter_map(|cookie| cookie.to_str().ok().map(str::to_owned));
+    reply.cookies = cookies.collect();
+    parts.headers.remove(SET_COOKIE);
     reply.headers = parts.headers;
     reply.body = Some(encodings::Body::Text(
         String::from_utf8_lossy(&body).into_owned(),
@@ -72,6 +77,13 @@ fn request(event: Event) -> Result<Request<Bytes>, Problem> {
         .body(Bytes::from(body));
     let mut request = request.map_err(|_| Problem::Path(path))?;
     *request.headers_mut() = event.headers;
+    // The gateway takes cookies out of the headers.
+    let cookies = event.cookies.unwrap_or_default().join("; ");
+    if let Ok(cookies) = HeaderValue::from_str(&cookies)
+        && !cookies.is_empty()
+    {
+        request.headers_mut().insert(COOKIE, cookies);
+    }
     // The gateway verified the caller.
     let authorizer = event.request_context.authorizer.unwrap_or_default();
     let iam = authorizer.iam.and_then(|iam| iam.user_arn);

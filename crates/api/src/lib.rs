@@ -1,4 +1,5 @@
-//! The HTTP API of a deployment. It answers from the newest report and stored documents.
+//! The HTTP API of a deployment and its web pages. They answer from the newest report and stored
+//! documents.
 //!
 //! A new endpoint is one handler with a query type and an answer type, and one line in
 //! [`service`]. The OpenAPI document comes from the types of the handler.
@@ -14,6 +15,9 @@ pub mod gateway;
 pub mod groups;
 pub mod nodes;
 pub mod openapi;
+pub mod page_access;
+mod page_link;
+pub mod pages;
 pub mod prices;
 pub mod probes;
 pub mod problem;

@@ -31,6 +31,8 @@ pub(crate) enum Problem {
     Undecidable(String),
     /// The request is not signed by Slack, or not recently.
     Signature,
+    /// The browser has no valid cookie, or its link is not valid.
+    PageLink,
     /// The content type of the body is not JSON.
     MediaType,
     /// Several entries have this name.
@@ -82,6 +84,7 @@ impl Problem {
             Self::Contended => new(409, "contended", "Concurrent decisions"),
             Self::Undecidable(_) => new(409, "undecidable", "Decision not possible"),
             Self::Signature => new(401, "signature", "Invalid signature"),
+            Self::PageLink => new(403, "page-link", "No access"),
             Self::MediaType => new(415, "media-type", "Content type is not JSON"),
             Self::Ambiguous { .. } => new(409, "ambiguous", "Ambiguous name"),
             Self::Samples { .. } => new(409, "samples", "Too few tasks"),
@@ -120,6 +123,11 @@ impl Problem {
             Self::Signature => {
                 "The signature is missing or wrong, or the request is not from the last five \
                  minutes."
+                    .into()
+            }
+            Self::PageLink => {
+                "The pages need a link. Print one with `ebb pages --api URL`, and open it within 15 \
+                 minutes. It gives this browser access for 12 hours."
                     .into()
             }
             Self::MediaType => "Send the header content-type: application/json.".into(),

@@ -1,14 +1,16 @@
-//! The routes of the API, and the way of a request through them.
+//! The routes of the API and the pages, and the way of a request through them.
 
+use std::cmp::Reverse;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
+use axum::response::IntoResponse;
 use ebb_cloud::ports::Objects;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
-use http::{HeaderMap, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use jiff::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tower::ServiceExt;
@@ -16,11 +18,13 @@ use tower::ServiceExt;
 use crate::endpoints::{Endpoints, Template};
 use crate::extract::Moment;
 use crate::openapi::{Document, Operation, openapi};
+use crate::page_access::PageAccess;
+use crate::problem::Problem;
 use crate::slack_signature::SigningSecret;
 use crate::store::Store;
 use crate::{
-    decisions, explanations, findings, groups, nodes, prices, probes, runs, slack, steps, tasks,
-    whole_report,
+    decisions, explanations, findings, groups, nodes, page_link, pages, prices, probes, runs,
+    slack, steps, tasks, whole_report,
 };
 
 /// The API over a bucket.
@@ -29,23 +33,38 @@ pub struct Service {
     router: Router,
     /// The paths with a parameter.
     templates: Arc<[Template]>,
+    pages: PageAccess,
 }
 
+/// The API for browsers: the same answers below another path, because the gateway lets requests with
+/// a cookie pass only to the pages.
+const DATA: &str = "/data/";
+
 impl Service {
-    /// The API over this bucket.
+    /// The API and the pages over this bucket, for a server on loopback.
     pub fn new(objects: Arc<dyn Objects>) -> Self {
-        Self::with_slack(objects, None)
+        Self::with_secrets(objects, None, PageAccess::Everybody)
     }
 
     /// The API over this bucket, which accepts actions of Slack that are signed with the secret.
-    pub fn with_slack(objects: Arc<dyn Objects>, slack: Option<SigningSecret>) -> Self {
+    pub fn with_secrets(
+        objects: Arc<dyn Objects>,
+        slack: Option<SigningSecret>,
+        pages: PageAccess,
+    ) -> Self {
         let endpoints = endpoints();
-        let templates = endpoints.templates().into();
+        let mut templates = endpoints.templates();
+        templates.extend(pages::routes::templates());
+        // `/runs/{run}/timeline.json` is no run of that name.
+        templates.sort_by_key(|template| Reverse(template.tail.len()));
         let (router, document) = endpoints.finish();
-        let store = Arc::new(Store::new(objects, Document::from(document), slack));
+        let router = router.merge(pages::routes::router());
+        let secrets = (slack, pages.clone());
+        let store = Arc::new(Store::new(objects, Document::from(document), secrets));
         Self {
             router: router.with_state(store),
-            templates,
+            templates: templates.into(),
+            pages,
         }
     }
 
@@ -56,15 +75,19 @@ impl Service {
         now: Instant,
         at: Timestamp,
     ) -> Response<Bytes> {
-        if let Some(uri) = self.with_one_segment(request.uri()) {
-            *request.uri_mut() = uri;
-        }
         request.extensions_mut().insert(Moment { now, at });
+        let form = Form::of(&request);
         let known = request.headers().get(IF_NONE_MATCH).cloned();
         let known = known.as_ref().and_then(|known| known.to_str().ok());
-        let answered: Result<_, Infallible> =
-            self.router.clone().oneshot(request.map(Body::from)).await;
-        let Ok(answered) = answered;
+        let answered = match self.admitted(request, at) {
+            Ok(request) => self.router.clone().oneshot(request.map(Body::from)).await,
+            Err(problem) => Ok(problem.into_response()),
+        };
+        let answered: Result<_, Infallible> = answered;
+        let Ok(mut answered) = answered;
+        if form != Form::Api {
+            answered = pages::answer::finish(answered, form).await;
+        }
         let (mut parts, body) = answered.into_parts();
         // The server or the gateway adds it.
         parts.headers.remove(CONTENT_LENGTH);
@@ -74,6 +97,39 @@ impl Service {
             return Response::from_parts(parts, Bytes::new());
         }
         collect(Response::from_parts(parts, body)).await
+    }
+
+    /// The request to the router. The gateway verified requests to the API; those to a page need a
+    /// cookie.
+    fn admitted(
+        &self,
+        mut request: Request<Bytes>,
+        at: Timestamp,
+    ) -> Result<Request<Bytes>, Problem> {
+        let path = request.uri().path();
+        if Form::of(&request) != Form::Api {
+            match &self.pages {
+                PageAccess::Everybody => {}
+                PageAccess::Nobody => return Err(Problem::Path(path.to_owned())),
+                PageAccess::WithLink(_) if pages::routes::is_public(path) => {}
+                PageAccess::WithLink(secret) => {
+                    let caller = secret.caller_of_cookie(request.headers(), at);
+                    request
+                        .extensions_mut()
+                        .insert(caller.ok_or(Problem::PageLink)?);
+                }
+            }
+        }
+        if let Some(uri) = of_data(request.uri()) {
+            if request.method() != Method::GET {
+                return Err(Problem::Method("GET".to_owned()));
+            }
+            *request.uri_mut() = uri;
+        }
+        if let Some(uri) = self.with_one_segment(request.uri()) {
+            *request.uri_mut() = uri;
+        }
+        Ok(request)
     }
 
     /// The same path with the slashes of a name escaped: the gateway decodes escapes before it
@@ -87,12 +143,43 @@ impl Service {
         })?;
         let name = percent_decode_str(name).decode_utf8_lossy();
         let name = utf8_percent_encode(&name, NON_ALPHANUMERIC);
-        let path = format!("{}{name}{}", template.head, template.tail);
-        let path_and_query = match uri.query() {
-            Some(query) => format!("{path}?{query}"),
-            None => path,
-        };
-        path_and_query.parse().ok()
+        with_query_of(uri, format!("{}{name}{}", template.head, template.tail))
+    }
+}
+
+/// The path of the API for a path of its answers for browsers; `None` for every other path.
+fn of_data(uri: &Uri) -> Option<Uri> {
+    let rest = uri.path().strip_prefix(DATA)?;
+    with_query_of(uri, format!("/v1/{rest}"))
+}
+
+fn with_query_of(uri: &Uri, path: String) -> Option<Uri> {
+    let path_and_query = match uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path,
+    };
+    path_and_query.parse().ok()
+}
+
+/// The form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The API.
+    Api,
+    /// A page; problems are pages, too.
+    Page,
+    /// An answer for the script of a page, or for download; problems are JSON.
+    Data,
+}
+
+impl Form {
+    fn of<T>(request: &Request<T>) -> Self {
+        let path = request.uri().path();
+        match path {
+            path if path.starts_with("/v1/") => Self::Api,
+            path if path.starts_with(DATA) || request.method() != Method::GET => Self::Data,
+            _ => Self::Page,
+        }
     }
 }
 
@@ -289,6 +376,17 @@ pub(crate) fn endpoints() -> Endpoints {
             "/v1/findings/{finding}/reopen",
             act("reopen", "Withdraw a decision about a finding"),
             decisions::reopen,
+        )
+        .post(
+            "/v1/pages/link",
+            Operation::new("page_link", "Make a link to the web pages for the caller")
+                .description(
+                    "The link must be opened within 15 minutes. It gives a browser access to the \
+                     pages for 12 hours, as this caller. Without a secret for it, the path does \
+                     not exist.",
+                )
+                .errors(&[400, 404]),
+            page_link::page_link,
         )
         .post(
             "/v1/slack/actions",

@@ -204,13 +204,13 @@ pub(crate) async fn text(
     Answer::text(form.content_type(), text, &newest.version)
 }
 
-fn is_in(step: &StepAdvice, region: Option<&String>, account: Option<&String>) -> bool {
+pub(crate) fn is_in(step: &StepAdvice, region: Option<&String>, account: Option<&String>) -> bool {
     passes(region, step.region.as_ref().map(Region::as_str))
         && passes(account, step.account.as_ref().map(AccountId::as_str))
 }
 
 /// The cursor of a step in its list.
-fn id_of(step: &&StepAdvice) -> String {
+pub(crate) fn id_of(step: &&StepAdvice) -> String {
     let region = step.region.as_ref().map_or("-", Region::as_str);
     match &step.account {
         Some(account) => format!("{account}/{region}/{}", step.step),

@@ -25,6 +25,7 @@ use tokio::sync::Mutex;
 use crate::detail_cache::DetailCache;
 use crate::extract::Moment;
 use crate::openapi::Document;
+use crate::page_access::PageAccess;
 use crate::problem::Problem;
 use crate::slack_signature::SigningSecret;
 
@@ -47,6 +48,7 @@ pub(crate) struct Store {
     pub(crate) document: Document,
     /// The secret of actions in Slack; `None` if they are not accepted.
     pub(crate) slack: Option<SigningSecret>,
+    pub(crate) pages: PageAccess,
     held: Mutex<Option<Held>>,
     prices: Mutex<Option<(Arc<Catalogue>, Instant)>>,
     /// The findings that decisions set aside, and when they were read.
@@ -67,12 +69,13 @@ impl Store {
     pub(crate) fn new(
         objects: Arc<dyn Objects>,
         document: Document,
-        slack: Option<SigningSecret>,
+        (slack, pages): (Option<SigningSecret>, PageAccess),
     ) -> Self {
         Self {
             objects,
             document,
             slack,
+            pages,
             held: Mutex::new(None),
             prices: Mutex::new(None),
             decided: Mutex::new(None),

@@ -8,6 +8,7 @@ mod format;
 mod init;
 pub(crate) mod lake;
 pub(crate) mod names;
+mod pages;
 mod runs;
 mod sweep;
 mod top;
@@ -32,6 +33,7 @@ pub(crate) use format::TableFormat;
 pub(crate) use init::{InitArgs, InitDeployment, SetupEngine, SetupExecutor};
 pub(crate) use lake::LakeArgs;
 pub(crate) use names::NamesArgs;
+pub(crate) use pages::PagesArgs;
 pub(crate) use runs::RunsArgs;
 pub(crate) use sweep::SweepArgs;
 pub(crate) use top::{TopArgs, TopFormat};
@@ -83,8 +85,10 @@ pub(crate) enum Command {
     Names(NamesArgs),
     /// Store the default deployment; write the configuration of an engine
     Init(InitArgs),
-    /// Serve the API of a deployment from a report, on this machine
+    /// Serve the pages and the API of a deployment, on this machine
     Serve(ServeArgs),
+    /// Print a link that opens the pages of a deployment in a browser
+    Pages(PagesArgs),
     /// Show the running tasks of this machine, live, from its probe
     Top(TopArgs),
     /// Check what a scan and the probe need, and show how to fix it

@@ -36,6 +36,11 @@ pub(crate) struct Demo {
 
 /// Reads the account and generates the heartbeats of its probes.
 pub(crate) fn load(policy: &Policy) -> Result<Demo> {
+    load_before(policy, 0)
+}
+
+/// The same with the data of probes up to `minutes` before the fixed time.
+pub(crate) fn load_before(policy: &Policy, minutes: u64) -> Result<Demo> {
     let account: Account = toml::from_str(include_str!("demo/account.toml"))
         .context("failed to load the built-in demo account")?;
     let mut by_region: BTreeMap<Region, Inventory> = BTreeMap::new();
@@ -57,16 +62,19 @@ pub(crate) fn load(policy: &Policy) -> Result<Demo> {
         inventory.gaps.push(gap.clone());
     }
     let bill = fleet::bill(&account)?;
-    let (state, hours) = watch::folded(&account, policy)?;
+    let now = account.ago(minutes)?;
+    let mut finished = watch::finished(&account)?;
+    finished.retain(|step| step.observed_at <= now);
+    let (state, hours) = watch::folded(&account, (policy, minutes))?;
     Ok(Demo {
-        now: account.now,
+        now,
         inventory: FakeInventory::new(by_region),
         metrics: FakeMetrics::new(fleet::metrics(&account)).with_insights(insights),
         bill: FakeBill::new(Ok(bill.by_machine)).with_days(bill.days),
         known: Known {
             state,
             hours,
-            finished: watch::finished(&account)?,
+            finished,
             memory: Memory {
                 disconnected_since: disconnected(&account)?,
                 ..Memory::default()

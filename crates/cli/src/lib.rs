@@ -31,6 +31,7 @@ mod lake;
 mod manual;
 mod names;
 mod output;
+mod pages;
 mod policy;
 #[cfg(feature = "fuzzing")]
 pub mod readers;
@@ -79,6 +80,7 @@ pub fn run() -> ExitCode {
         Command::Names(names) => names::run(names, &zone),
         Command::Init(init) => init::run(init),
         Command::Serve(serve) => serve::run(serve),
+        Command::Pages(pages) => pages::run(pages),
         Command::Top(top) => top::run(top),
         Command::Doctor(doctor) => doctor::run(doctor),
         Command::Policy(policy) => policy::run(policy),

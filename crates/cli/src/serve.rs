@@ -1,10 +1,10 @@
-//! `ebb serve`: the API on loopback, for a deployment or one report. It uses the router of the Lambda
+//! `ebb serve`: the pages and the API on loopback, for a deployment or one report. It uses the router of the Lambda
 //! function. One report is in a bucket in memory, so that decisions last until the program ends. This
 //! module contains only the limits of the server; hyper speaks HTTP.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,6 +54,9 @@ struct Limits {
     answer: Duration,
 }
 
+/// Sweeps of the demo account before its last one, in minutes before it.
+const DEMO_SWEEPS: [u64; 6] = [60, 50, 40, 30, 20, 10];
+
 const LIMITS: Limits = Limits {
     request: Duration::from_secs(5),
     answer: Duration::from_secs(30),
@@ -66,12 +69,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
     }
     // The demo has a runtime of its own.
     let (latest, details) = match &source {
-        Source::Deployment(_) => (None, None),
-        Source::Demo => {
-            let (report, details) = tune::of_demo()?;
-            (Some(report), Some(details))
-        }
-        of_one_report => (tune::report(of_one_report)?, None),
+        Source::Deployment(_) => (None, Vec::new()),
+        Source::Demo => of_demo()?,
+        of_one_report => (tune::report(of_one_report)?, Vec::new()),
     };
     let serve = async {
         let objects = match source {
@@ -94,21 +94,36 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
         let address = listener
             .local_addr()
             .context("failed to get the local address")?;
-        println!("http://{address}/v1/openapi.json");
+        println!("{}", addresses(address));
         accept(&listener, api, LIMITS).await;
         Ok(Outcome::Done)
     };
     crate::runtime::runtime()?.block_on(LocalSet::new().run_until(serve))
 }
 
-/// A bucket that contains only this report and these details.
-async fn in_memory(report: Option<Report>, details: Option<Details>) -> Result<Arc<dyn Objects>> {
+/// Where a person finds the pages, and a program the API. Each line begins with an address.
+fn addresses(at: SocketAddr) -> String {
+    format!("http://{at}/  pages, for a browser\nhttp://{at}/v1/openapi.json  API")
+}
+
+/// The report of the demo account, and the details of its sweeps. Each sweep adds a point to the use of
+/// running tasks.
+fn of_demo() -> Result<(Option<Report>, Vec<Details>)> {
+    let earlier = DEMO_SWEEPS.map(|minutes| tune::of_demo(minutes).map(|(_, details)| details));
+    let mut all = earlier.into_iter().collect::<Result<Vec<Details>>>()?;
+    let (report, details) = tune::of_demo(0)?;
+    all.push(details);
+    Ok((Some(report), all))
+}
+
+/// A bucket that contains only this report and these details, the oldest first.
+async fn in_memory(report: Option<Report>, details: Vec<Details>) -> Result<Arc<dyn Objects>> {
     let bucket = StoreObjects::in_memory();
     let latest = serde_json::to_vec(&report)?;
     bucket
         .put(LATEST_JSON, latest, PutOptions::default())
         .await?;
-    if let Some(details) = details {
+    for details in details {
         publish_details::write(&bucket, &details).await?;
     }
     Ok(Arc::new(bucket))
@@ -241,7 +256,7 @@ fn refusal(status: StatusCode) -> Response<Bytes> {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{SocketAddr, TcpStream};
+    use std::net::TcpStream;
     use std::thread;
 
     use super::*;

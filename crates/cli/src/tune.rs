@@ -59,7 +59,7 @@ pub(crate) fn run(args: &TuneArgs, zone: &Zone) -> Result<Outcome> {
 pub(crate) fn report(source: &Source<'_>) -> Result<Option<Report>> {
     match source {
         Source::File(path) => read(path).map(Some),
-        Source::Demo => of_demo().map(|(report, _)| Some(report)),
+        Source::Demo => of_demo(0).map(|(report, _)| Some(report)),
         Source::Deployment(target) => crate::runtime::runtime()?
             .block_on(async { deployment::open(target).await?.newest_report().await })
             .map(Some),
@@ -155,10 +155,11 @@ fn read(path: &Path) -> Result<Report> {
     report_file::read(text.as_bytes()).with_context(|| format!("failed to read {}", path.display()))
 }
 
-/// The report of the demo account, with the details for pages.
-pub(crate) fn of_demo() -> Result<(Report, Details)> {
+/// The report of the demo account, with the details for pages, of a sweep so many minutes before its
+/// fixed time.
+pub(crate) fn of_demo(minutes: u64) -> Result<(Report, Details)> {
     let policy = Policy::default();
-    let demo = demo::load(&policy)?;
+    let demo = demo::load_before(&policy, minutes)?;
     let account = Account {
         inventory: &demo.inventory,
         metrics: Some(&demo.metrics as _),

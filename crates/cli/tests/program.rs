@@ -505,7 +505,8 @@ fn the_api_is_served_on_loopback_from_a_report() {
     BufReader::new(out)
         .read_line(&mut line)
         .expect("its address");
-    let address = line.trim_start_matches("http://").split('/').next();
+    let address = line.trim_end().strip_suffix("/  pages, for a browser");
+    let address = address.and_then(|line| line.strip_prefix("http://"));
     let address = address.expect("an address").to_owned();
     let ask = |request: &str| {
         let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
@@ -532,6 +533,11 @@ fn the_api_is_served_on_loopback_from_a_report() {
         &format!("GET /v1/openapi.json HTTP/1.1\r\n{host}"),
         "200",
         "\"3.1.0\"",
+    );
+    check(
+        &format!("GET / HTTP/1.1\r\n{host}"),
+        "200",
+        "<title>Overview · Ebb</title>",
     );
     check(
         &format!("POST /v1/steps HTTP/1.1\r\n{host}"),
@@ -573,6 +579,7 @@ fn a_deployment_in_a_folder_answers_and_keeps_decisions() {
             "{line:?}: {all}"
         );
     };
+    check(&["pages"], 1, "has no address for a browser");
     check(&["findings", "list"], 0, id);
     check(&["tune"], 0, "variant-call");
     check(&["scan", "--owner", "ben"], 0, "9 findings are not shown");
@@ -742,7 +749,7 @@ fn an_api_is_asked_if_the_program_has_a_client() {
     BufReader::new(out)
         .read_line(&mut line)
         .expect("its address");
-    let address = line.trim().trim_end_matches("/v1/openapi.json").to_owned();
+    let address = line.split("/  ").next().expect("an address").to_owned();
     let ask = |line: &[&str]| {
         let output = run(&[line, &["--api", &address]].concat());
         let all = [text(&output.stdout), text(&output.stderr)].concat();
@@ -763,6 +770,7 @@ fn an_api_is_asked_if_the_program_has_a_client() {
     check(&["scan"], 0, "in 10 findings");
     check(&["tune"], 0, "variant-call");
     check(&["runs"], 0, "cohort-7");
+    check(&["pages"], 1, "`ebb serve` needs no link");
     check(&["findings", "list"], 0, id);
     check(
         &["findings", "dismiss", id, "--reason", "a course"],

@@ -89,7 +89,7 @@ fn fill(template: &str, page: &impl Serialize) -> String {
 }
 
 /// Escapes a text. A part between two backticks, such as a command, becomes a `code` element.
-fn code(text: &str) -> Value {
+pub fn code(text: &str) -> Value {
     let mut parts = text.split('`');
     let mut html = HtmlEscape(parts.next().unwrap_or_default()).to_string();
     while let Some(part) = parts.next() {

@@ -21,11 +21,10 @@ impl Demo {
         let html = sweep::published(&stage.account, &stage.deployed, "report.html").await?;
         let page = self.places.work.join("report.html");
         fs::write(&page, html)?;
-        fs::write(
-            self.places.work.join("report.json"),
-            serde_json::to_vec(report)?,
-        )?;
+        let json = self.places.work.join("report.json");
+        fs::write(&json, serde_json::to_vec(report)?)?;
         console.say(format_args!("report: file://{}", page.display()));
+        console.say(format_args!("pages: ebb serve --report {}", json.display()));
         let slack = received::slack(&self.places.work)?;
         let emails = received::emails(&stage.account).await?;
         console.say(format_args!(

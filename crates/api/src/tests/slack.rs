@@ -8,6 +8,7 @@ use sha2::Sha256;
 
 use super::parts::post;
 use super::*;
+use crate::page_access::PageAccess;
 use crate::slack_signature::SigningSecret;
 
 const SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
@@ -66,7 +67,7 @@ impl Bench {
     fn new(secret: Option<&str>) -> Self {
         let bucket = bucket(&report());
         let secret = secret.and_then(SigningSecret::new);
-        let service = Service::with_slack(Arc::new(bucket.clone()), secret);
+        let service = Service::with_secrets(Arc::new(bucket.clone()), secret, PageAccess::Nobody);
         Self { bucket, service }
     }
 

@@ -139,9 +139,10 @@ Examples:
   ebb serve --lake file:///srv/ebb
   curl http://127.0.0.1:8080/v1/steps
 
-The server listens on 127.0.0.1 only and prints its address. Stop it with Ctrl-C. With --bucket or
---lake, decisions are stored for the sweeps of the deployment. Otherwise they last until the server
-stops. A new report of a sweep is served without a restart.";
+The server listens on 127.0.0.1 only and prints the addresses of its pages and its API. Open the
+first one in a browser. Stop it with Ctrl-C. With --bucket or --lake, decisions are stored for the
+sweeps of the deployment. Otherwise they last until the server stops. A new report of a sweep is
+served without a restart.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = SERVE_MORE)]

@@ -30,11 +30,15 @@ const SAMPLED_EACH: Duration = Duration::from_secs(10);
 /// Time from the end of an interval to its arrival.
 const ON_THE_WAY: Duration = Duration::from_secs(2);
 
-pub(super) fn folded(account: &Account, policy: &Policy) -> Result<(FleetState, FleetHours)> {
+/// The heartbeats until so many minutes before the time of the account.
+pub(super) fn folded(
+    account: &Account,
+    (policy, until): (&Policy, u64),
+) -> Result<(FleetState, FleetHours)> {
     let (mut state, mut hours) = (FleetState::default(), FleetHours::default());
     for node in &account.nodes {
         let Some(probe) = &node.probe else { continue };
-        for back in (0..probe.watched).rev() {
+        for back in (until..probe.watched).rev() {
             let missed = probe.missed_every.is_some_and(|n| back.is_multiple_of(n));
             if !missed {
                 let placed = heartbeat(account, node, probe, back)?;
@@ -145,6 +149,8 @@ fn running(step: &mut StepUsage, node: &Node, run: &RunSpec, back: u64) -> Resul
     step.cpu = CpuTime::from_millis(run.cpu_seconds * 1000 * worked / all);
     step.peak_cores = Some(milli(run.peak_cores));
     step.peak_memory = Some(peak(run.peak_mib));
+    // A task loads its reference at its start, and then keeps it.
+    step.detail.memory_now = step.peak_memory.map(|peak| peak.bytes);
     step.tools = tools(&run.tools, step);
     Ok(())
 }

@@ -88,6 +88,12 @@ struct DecisionBody {
     decision: Decision,
 }
 
+/// The answer with a link.
+#[derive(Deserialize)]
+struct PageLinkBody {
+    path: String,
+}
+
 impl ApiClient {
     #[cfg_attr(
         not(any(feature = "http", test)),
@@ -136,6 +142,31 @@ impl ApiClient {
         };
         let body = json!({"reason": reason, "until": until});
         self.change(id, verb, body.to_string()).await
+    }
+
+    /// The path of a link to the pages, for this caller.
+    pub(crate) async fn page_link(&self) -> Result<String> {
+        let request = ApiRequest {
+            path: "/v1/pages/link".to_owned(),
+            body: Some("{}".to_owned()),
+        };
+        let answer = self.ask(&request).await?;
+        match answer.status {
+            200 => {
+                let link: PageLinkBody = serde_json::from_slice(&answer.body)
+                    .context("failed to read the answer of the API")?;
+                let is_safe = |c: char| c.is_ascii_alphanumeric() || "/?=._-".contains(c);
+                match link.path.starts_with("/open?") && link.path.chars().all(is_safe) {
+                    true => Ok(link.path),
+                    false => Err(anyhow!("the API answered with a link that is not valid")),
+                }
+            }
+            404 => Err(anyhow!(
+                "the API makes no links to pages\n  set pages_secret of the Terraform module; \
+                 `ebb serve` needs no link"
+            )),
+            _ => Err(self.refusal(&answer)),
+        }
     }
 
     /// Withdraws a decision, and returns it.
@@ -215,11 +246,14 @@ pub(crate) fn region_of_gateway(host: Option<&str>) -> Option<Region> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::sync::Arc;
     use std::time::Instant;
 
     use async_trait::async_trait;
+    use ebb_api::page_access::{PageAccess, PagesSecret};
     use ebb_api::service::Service;
     use ebb_cloud::ports::CloudResult;
+    use ebb_cloud::store::StoreObjects;
     use http::Request;
 
     use super::*;
@@ -291,6 +325,33 @@ pub(super) mod tests {
         let hostile = r#"{"detail":"\u001b[31mred"}"#;
         check(500, hostile, Access::Local, "HTTP 500: ").await;
         check(200, "{}", Access::Local, "failed to read the newest report").await;
+    }
+
+    #[tokio::test]
+    async fn a_link_to_the_pages_is_a_path_of_the_api() {
+        let secret = PagesSecret::new(&"s".repeat(32)).expect("a secret");
+        let objects = Arc::new(StoreObjects::in_memory());
+        let pages = PageAccess::WithLink(secret);
+        let api = local_api(Service::with_secrets(objects.clone(), None, pages));
+        let link = api.page_link().await.expect("a link");
+        assert!(link.starts_with("/open?token="), "{link}");
+        let check = async |api: ApiClient, expect: &str| {
+            let error = api.page_link().await.expect_err(expect).to_string();
+            assert!(error.contains(expect), "{error}");
+            assert!(!error.contains('\u{1b}'), "{error:?}");
+        };
+        check(local_api(Service::new(objects)), "set pages_secret").await;
+        for path in [
+            "@evil.example/open?token=1",
+            "/open?token=\\u001b[31m",
+            "/open?a b",
+        ] {
+            let body = format!(r#"{{"path":"{path}"}}"#).leak();
+            let api = ApiClient::new(Box::new(FixedApi(200, body)), Access::Local);
+            check(api, "not valid").await;
+        }
+        let refused = ApiClient::new(Box::new(FixedApi(403, "{}")), Access::Token);
+        check(refused, "the token of EBB_API_TOKEN").await;
     }
 
     #[test]

@@ -276,7 +276,8 @@ fn machine(resource: &Resource) -> Option<String> {
     (!known.is_empty()).then(|| known.join(", "))
 }
 
-fn request(request: SizedRequest) -> String {
+/// A request as text.
+pub fn request(request: SizedRequest) -> String {
     let parts = [
         request.cores.map(|cores| format!("{cores} vCPU")),
         request.memory.map(|memory| memory.to_string()),

@@ -44,7 +44,8 @@ pub fn rows(report: &Report) -> Vec<HoursRow> {
     nodes.map(|node| row(node, from)).collect()
 }
 
-fn row(node: &NodeHours, from: Timestamp) -> HoursRow {
+/// The activity of one node; `from` is the start of the first hour.
+pub fn row(node: &NodeHours, from: Timestamp) -> HoursRow {
     let seen = node.hours.iter().flatten();
     let busy = seen.clone().filter(|percent| **percent > 0).count();
     let seen = seen.count();

@@ -1,0 +1,243 @@
+//! One run: the timeline of its tasks, one selected task, a written account and its steps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use ebb_model::report::task_detail::{TaskDetail, TaskList, ToolDetail};
+use ebb_model::report::workflow_runs::RunSeen;
+use ebb_report::step_advice;
+use ebb_telemetry::safe_text::one_line;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::extract::{Moment, Name, Query, Shared};
+use crate::pages::csv_table;
+use crate::pages::findings::FindingRow;
+use crate::pages::pager::Link;
+use crate::pages::run_cost::RunCost;
+use crate::pages::run_log::{LogPart, RunLog};
+use crate::pages::runs::RunRow;
+use crate::pages::steps::StepRow;
+use crate::pages::tasks;
+use crate::pages::tasks::{TaskRow, TaskTable};
+use crate::pages::view::{Sheet, View, segment};
+use crate::pages::words::{bytes, name, seconds};
+use crate::problem::Problem;
+use crate::store::Store;
+
+/// Most steps of a run with advice.
+const MAX_STEPS: usize = 50;
+
+/// Most executables of a task.
+const MAX_TOOLS: usize = 30;
+
+/// The name of a run.
+#[derive(Deserialize)]
+pub(crate) struct RunPath(pub(crate) String);
+
+/// The selected task, and the parts of the lists.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunPart {
+    /// The id of a task, or its number in the list.
+    task: Option<String>,
+    page: Option<usize>,
+    log: Option<usize>,
+    /// `problems` leaves out starts and successful ends.
+    show: Option<String>,
+    format: Option<String>,
+}
+
+#[derive(Serialize)]
+struct RunPage {
+    run: String,
+    name: String,
+    summary: Option<RunRow>,
+    /// `None` without a list of tasks.
+    cost: Option<RunCost>,
+    /// Whether there is a timeline.
+    has_timeline: bool,
+    timeline: String,
+    task: Option<TaskPage>,
+    is_task_unknown: bool,
+    log: Option<RunLog>,
+    show: LogPart,
+    steps: Vec<StepRow>,
+    tasks: TaskTable,
+}
+
+/// The selected task.
+#[derive(Serialize)]
+struct TaskPage {
+    /// Its number in the list of the run, as in the timeline.
+    number: usize,
+    row: TaskRow,
+    usage: String,
+    has_points: bool,
+    facts: Vec<(&'static str, String)>,
+    states: Vec<(String, String)>,
+    tools: Vec<ToolRow>,
+    findings: Vec<FindingRow>,
+}
+
+/// One executable.
+#[derive(Serialize)]
+struct ToolRow {
+    name: String,
+    processes: u64,
+    cpu: String,
+    memory: Option<String>,
+    disk: Option<String>,
+    began: Option<String>,
+    ended: Option<String>,
+    failed: u64,
+    oom_kills: u64,
+}
+
+/// The tasks of a run that the report or a list knows.
+pub(crate) async fn known(
+    (store, view): (&Store, &View),
+    run: &str,
+    moment: Moment,
+) -> Result<(Option<RunSeen>, Option<Arc<TaskList>>), Problem> {
+    let mut runs = view.report.runs.runs.iter();
+    let summary = runs.find(|one| one.run == run).cloned();
+    let list = tasks::of_run(store, run, moment).await?;
+    if summary.is_none() && list.is_none() {
+        return Err(Problem::Target {
+            what: "run",
+            detail: format!("The newest report has no run '{run}'. /runs lists all runs."),
+        });
+    }
+    Ok((summary, list))
+}
+
+/// One run.
+pub(crate) async fn run(
+    Name(RunPath(run)): Name<RunPath>,
+    Query(part): Query<RunPart>,
+    State(store): Shared,
+    moment: Moment,
+    view: View,
+) -> Result<Response, Problem> {
+    let show = LogPart::of(part.show.as_deref())?;
+    let (summary, list) = known((&store, &view), &run, moment).await?;
+    let list = list.as_deref();
+    if csv_table::is_wanted(part.format.as_ref())? {
+        return tasks::csv(list, view.report.at);
+    }
+    let own = Link::new(format!("/runs/{}", segment(&run)));
+    let link = (own.clone().with("task", part.task.as_deref())).with("show", part.show.as_deref());
+    let tasks = list.map_or(&[][..], |list| &list.tasks);
+    let task = part.task.as_deref();
+    let selected = task.and_then(|task| position(tasks, task));
+    let report = &view.report;
+    let catalogue = store.catalogue(moment.now).await;
+    let content = RunPage {
+        name: name(&run),
+        cost: list.map(|list| RunCost::of(&list.tasks, &report.nodes, &catalogue)),
+        summary: summary.as_ref().map(RunRow::from),
+        has_timeline: !tasks.is_empty(),
+        timeline: format!("/runs/{}/timeline.json", segment(&run)),
+        is_task_unknown: task.is_some() && selected.is_none(),
+        task: selected.map(|number| TaskPage::of(&run, (number, &tasks[number]), &view)),
+        log: list.map(|list| RunLog::of(list, (show, report), (part.log, &link))),
+        show,
+        steps: steps(tasks, &view),
+        tasks: TaskTable::of(list, report.at, (part.page, &link)),
+        run,
+    };
+    Ok(view.render(Sheet {
+        template: "run.html",
+        title: format!("Run {}", content.name),
+        section: "runs",
+        json: Some(format!("/v1{own}")),
+        csv: Some(own.with("format", Some("csv")).to_string()),
+        content,
+    }))
+}
+
+/// A task by its id, or by its number in the list.
+pub(crate) fn select<'a>(tasks: &'a [TaskDetail], wanted: &str) -> Option<&'a TaskDetail> {
+    position(tasks, wanted).map(|number| &tasks[number])
+}
+
+fn position(tasks: &[TaskDetail], wanted: &str) -> Option<usize> {
+    let by_id = tasks.iter().position(|task| task.id == wanted);
+    by_id.or_else(|| wanted.parse().ok().filter(|number| *number < tasks.len()))
+}
+
+/// The steps of these tasks with advice, the most frequent first.
+fn steps(tasks: &[TaskDetail], view: &View) -> Vec<StepRow> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for task in tasks {
+        *counts.entry(&task.step).or_default() += 1;
+    }
+    let advice = step_advice::steps(&view.report);
+    let mut found: Vec<_> = advice
+        .iter()
+        .filter_map(|step| Some((*counts.get(step.step.as_str())?, step)))
+        .collect();
+    found.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let found = found.into_iter().take(MAX_STEPS);
+    found.map(|(_, step)| StepRow::from(step)).collect()
+}
+
+impl TaskPage {
+    fn of(run: &str, (number, task): (usize, &TaskDetail), view: &View) -> Self {
+        let by_id = view.findings_by_id();
+        let findings = task.findings.iter();
+        let findings = findings.filter_map(|id| by_id.get(id.as_str()));
+        let tools = task.tools.iter().take(MAX_TOOLS);
+        let usage = Link::new(format!("/runs/{}/usage.json", segment(run)));
+        Self {
+            number,
+            row: TaskRow::of(task, view.report.at),
+            usage: usage.with("task", Some(&task.id)).to_string(),
+            has_points: task.points.len() > 1,
+            facts: facts(task),
+            states: (task.states.iter())
+                .map(|(state, time)| (one_line(state), seconds(*time)))
+                .collect(),
+            tools: tools.map(ToolRow::from).collect(),
+            findings: findings
+                .map(|finding| FindingRow::of(finding, &view.report))
+                .collect(),
+        }
+    }
+}
+
+/// The known facts about a task.
+fn facts(task: &TaskDetail) -> Vec<(&'static str, String)> {
+    let sum = |words, amount: Option<u64>| Some((words, bytes(amount?)));
+    let all = [
+        task.job.as_deref().map(|job| ("Batch job", name(job))),
+        Some(("Runtime", task.runtime.to_string())),
+        task.user_id.map(|user| ("User id", user.to_string())),
+        sum("Read from disks", task.disk_read_bytes),
+        sum("Written to disks", task.disk_written_bytes),
+        sum("Received", task.network_received_bytes),
+        sum("Sent", task.network_sent_bytes),
+        task.gpu_busy_seconds
+            .map(|busy| ("GPU time", seconds(busy))),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+impl From<&ToolDetail> for ToolRow {
+    fn from(tool: &ToolDetail) -> Self {
+        Self {
+            name: name(&tool.name),
+            processes: tool.processes,
+            cpu: seconds(tool.cpu_seconds),
+            memory: tool.peak_memory_bytes.map(bytes),
+            disk: tool.disk_bytes.map(bytes),
+            began: tool.started_after_seconds.map(seconds),
+            ended: tool.ended_after_seconds.map(seconds),
+            failed: tool.failed,
+            oom_kills: tool.oom_kills,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The cost of a run so far: for each task the share of its node that its request occupies, at the
+//! present price of the node.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ebb_catalog::catalog::Catalogue;
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::report::node_summary::NodeSummary;
+use ebb_model::report::task_detail::TaskDetail;
+use ebb_sizing::cheapest_type::share_of_price;
+use ebb_telemetry::money::Usd;
+use ebb_telemetry::units::{Bytes, MilliCores};
+use serde::Serialize;
+
+use crate::pages::tasks::took_seconds;
+
+/// The cost of the tasks with a known price and request.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct RunCost {
+    /// `None` if no task has a known cost.
+    cost: Option<String>,
+    /// Number of tasks in the cost.
+    priced: usize,
+    /// Number of tasks without a known price or request, or on a node with GPUs, because the number
+    /// of GPUs of a task is unknown.
+    unpriced: usize,
+}
+
+impl RunCost {
+    pub(crate) fn of(tasks: &[TaskDetail], nodes: &[NodeSummary], catalogue: &Catalogue) -> Self {
+        let nodes: HashMap<&str, &NodeSummary> =
+            nodes.iter().map(|node| (node.id.as_str(), node)).collect();
+        let costs: Vec<Usd> = tasks
+            .iter()
+            .filter_map(|task| cost(task, nodes.get(task.node.as_str())?, catalogue))
+            .collect();
+        let priced = costs.len();
+        Self {
+            cost: (priced > 0).then(|| costs.into_iter().sum::<Usd>().to_string()),
+            priced,
+            unpriced: tasks.len() - priced,
+        }
+    }
+}
+
+fn cost(task: &TaskDetail, node: &NodeSummary, catalogue: &Catalogue) -> Option<Usd> {
+    let per_hour = node.per_hour?;
+    let spec = catalogue.spec(node.instance_type.as_ref()?)?;
+    if spec.gpu_count() > 0 {
+        return None;
+    }
+    let request = SizedRequest {
+        cores: task.requested_cores.and_then(milli_cores),
+        memory: task.requested_memory_bytes.map(Bytes),
+    };
+    let share = share_of_price(spec, per_hour, request, 0)?;
+    let time = Duration::try_from_secs_f64(took_seconds(task)).ok()?;
+    Some(share.over(time))
+}
+
+fn milli_cores(cores: f64) -> Option<MilliCores> {
+    // `as` saturates.
+    (cores > 0.0).then(|| MilliCores((cores * 1000.0).round() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_telemetry::identity::InstanceType;
+    use ebb_telemetry::money::UsdPerHour;
+
+    use super::*;
+    use crate::pages::tests::{node_summary, task_list};
+
+    fn node(id: &str, instance_type: Option<&str>, micros: Option<i64>) -> NodeSummary {
+        let mut node = node_summary(id);
+        node.instance_type =
+            instance_type.map(|text| InstanceType::new(text).expect("a machine type"));
+        node.per_hour = micros.map(UsdPerHour::from_micros);
+        node
+    }
+
+    #[test]
+    fn a_run_costs_its_shares_of_nodes_and_unknown_costs_are_counted() {
+        let mut tasks = task_list().tasks;
+        // 39 minutes with half of the cores of a machine.
+        tasks[0].requested_cores = Some(2.0);
+        tasks[0].requested_memory_bytes = None;
+        let check = |nodes: &[NodeSummary], cost: Option<&str>, priced: usize| {
+            let found = RunCost::of(&tasks, nodes, Catalogue::built_in());
+            let expect = RunCost {
+                cost: cost.map(str::to_owned),
+                priced,
+                unpriced: 3 - priced,
+            };
+            assert_eq!(found, expect);
+        };
+        check(&[], None, 0);
+        check(&[node("i-0aaa", Some("m5.xlarge"), None)], None, 0);
+        check(&[node("i-0aaa", None, Some(2_000_000))], None, 0);
+        check(
+            &[node("i-0aaa", Some("p3.2xlarge"), Some(2_000_000))],
+            None,
+            0,
+        );
+        let known = node("i-0aaa", Some("m5.xlarge"), Some(2_000_000));
+        check(&[known], Some("$0.65"), 1);
+    }
+}

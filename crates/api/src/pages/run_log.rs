@@ -1,0 +1,273 @@
+//! The written account of a run: starts, ends, failures and retries in order of time.
+
+use std::collections::HashMap;
+
+use ebb_model::report::Report;
+use ebb_model::report::node_summary::NodeSummary;
+use ebb_model::report::task_detail::{TaskDetail, TaskList};
+use ebb_telemetry::step::StepEnd;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::pages::pager::{Link, Pager};
+use crate::pages::tasks::{Progress, queued_seconds, took_seconds};
+use crate::pages::words::{bytes, clock, name, seconds};
+use crate::problem::Problem;
+
+/// Which lines are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LogPart {
+    All,
+    /// Failures, tasks without progress, and tasks without news.
+    Problems,
+}
+
+impl LogPart {
+    /// # Errors
+    /// If there is no such part.
+    pub(crate) fn of(show: Option<&str>) -> Result<Self, Problem> {
+        match show {
+            None | Some("") => Ok(Self::All),
+            Some("problems") => Ok(Self::Problems),
+            Some(_) => Err(Problem::Query("show is problems.".to_owned())),
+        }
+    }
+}
+
+/// A page of the account.
+#[derive(Debug, Serialize)]
+pub(crate) struct RunLog {
+    lines: Vec<LogLine>,
+    pager: Pager,
+}
+
+/// One line.
+#[derive(Debug, PartialEq, Serialize)]
+struct LogLine {
+    at: String,
+    class: &'static str,
+    text: String,
+    task: String,
+}
+
+/// One event of one task, before it is text.
+#[derive(Debug, Clone, Copy)]
+struct Event<'a> {
+    at: Timestamp,
+    task: &'a TaskDetail,
+    progress: Progress,
+    is_start: bool,
+}
+
+/// The attempts of one piece of work: by job, or by step, sample and name without a job.
+type Work<'a> = (&'a str, Option<&'a str>, &'a str);
+
+/// Tasks by work and attempt.
+type Attempts<'a> = HashMap<(Work<'a>, u32), &'a TaskDetail>;
+
+fn work(task: &TaskDetail) -> Work<'_> {
+    match &task.job {
+        Some(job) => (job, None, ""),
+        None => (&task.step, task.sample.as_deref(), &task.name),
+    }
+}
+
+impl RunLog {
+    /// The page `number` of the account of these tasks.
+    pub(crate) fn of(
+        list: &TaskList,
+        (part, report): (LogPart, &Report),
+        (number, link): (Option<usize>, &Link),
+    ) -> Self {
+        let of_task = |task| of_task(task, report.at);
+        let mut events: Vec<Event<'_>> = list.tasks.iter().flat_map(of_task).collect();
+        if part == LogPart::Problems {
+            events.retain(|event| !event.is_start && event.is_problem());
+        }
+        events.sort_by_key(|event| event.at);
+        let attempts: Attempts<'_> = list
+            .tasks
+            .iter()
+            .filter_map(|task| Some(((work(task), task.attempt?), task)))
+            .collect();
+        let first = list.tasks.first().map_or(list.at, |task| task.started_at);
+        let (events, pager) = Pager::cut(events, ("log", number), link);
+        let line = |event: Event<'_>| LogLine {
+            at: clock(event.at, first),
+            class: event.class(),
+            text: event.text((&attempts, &report.nodes), first),
+            task: event.task.id.clone(),
+        };
+        Self {
+            lines: events.into_iter().map(line).collect(),
+            pager,
+        }
+    }
+}
+
+fn of_task(task: &TaskDetail, at: Timestamp) -> impl Iterator<Item = Event<'_>> {
+    let progress = Progress::of(task, at);
+    let start = Event {
+        at: task.started_at,
+        task,
+        progress,
+        is_start: true,
+    };
+    let end = match progress {
+        Progress::Running => None,
+        Progress::Stalled => Some(task.last_progress_at),
+        Progress::Done | Progress::Ended | Progress::Lost | Progress::Failed => {
+            Some(task.observed_at)
+        }
+    };
+    let end = end.map(|at| Event {
+        at,
+        is_start: false,
+        ..start
+    });
+    [Some(start), end].into_iter().flatten()
+}
+
+impl Event<'_> {
+    fn is_problem(&self) -> bool {
+        matches!(
+            self.progress,
+            Progress::Failed | Progress::Stalled | Progress::Lost
+        )
+    }
+
+    fn class(&self) -> &'static str {
+        match self.is_start {
+            true => "started",
+            false => self.progress.word(),
+        }
+    }
+
+    fn text(&self, (attempts, nodes): (&Attempts<'_>, &[NodeSummary]), first: Timestamp) -> String {
+        let task = self.task;
+        let mut who = name(&task.step);
+        if let Some(sample) = &task.sample {
+            who.push_str(&format!(" of sample {}", name(sample)));
+        }
+        if let Some(attempt) = task.attempt.filter(|attempt| *attempt > 1) {
+            who.push_str(&format!(", attempt {attempt},"));
+        }
+        if self.is_start {
+            let queued = queued_seconds(task).filter(|queued| *queued >= 1.0);
+            let queued = queued.map(|queued| format!(" after {} in the queue", seconds(queued)));
+            let node = name(task.node.as_str());
+            return format!("{who} started on node {node}{}", queued.unwrap_or_default());
+        }
+        let took = seconds(took_seconds(task));
+        let mut text = match self.progress {
+            Progress::Lost => return format!("{who} was last observed; {}", why_lost(task, nodes)),
+            Progress::Stalled => return format!("{who} makes no progress since this time"),
+            Progress::Failed => format!("{who} failed after {took}: {}", cause(task)),
+            Progress::Ended => format!("{who} ended after {took}; its exit status is unknown"),
+            Progress::Done | Progress::Running => format!("{who} finished after {took}"),
+        };
+        if let Some(typical) = task.typical_seconds.filter(|_| !self.is_problem()) {
+            text.push_str(&format!(" (typical: {})", seconds(typical)));
+        }
+        let next = task.attempt.and_then(|attempt| attempt.checked_add(1));
+        let next = next.and_then(|next| Some((next, attempts.get(&(work(task), next))?)));
+        if let Some((attempt, next)) = next {
+            let at = clock(next.started_at, first);
+            text.push_str(&format!("; attempt {attempt} started {at}"));
+        }
+        text
+    }
+}
+
+/// The known state of the node of a task without news.
+fn why_lost(task: &TaskDetail, nodes: &[NodeSummary]) -> String {
+    let id = task.node.as_str();
+    let node = nodes.iter().find(|node| node.id == id);
+    let shown = name(id);
+    match node.and_then(|node| Some((node.market, node.state?))) {
+        Some((Some(market), state)) => format!("node {shown} ({market}) is {state}"),
+        Some((None, state)) => format!("node {shown} is {state}"),
+        None => format!("the state of node {shown} is not known"),
+    }
+}
+
+/// Why a task failed.
+fn cause(task: &TaskDetail) -> String {
+    match task.end {
+        StepEnd::OutOfMemory => {
+            let peak = task.peak_memory_bytes.map(bytes);
+            let request = task.requested_memory_bytes.map(bytes);
+            match (peak, request) {
+                (Some(peak), Some(request)) => format!("OOM-killed at {peak} of {request}"),
+                (Some(peak), None) => format!("OOM-killed at {peak}"),
+                (None, _) => "OOM-killed".to_owned(),
+            }
+        }
+        StepEnd::Exited(status) => format!("exit status {status}"),
+        StepEnd::Signalled(signal) => format!("ended by signal {signal}"),
+        StepEnd::Running | StepEnd::Unknown => "cause unknown".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_model::inventory::instance::{InstanceState, Market};
+    use ebb_report::testing;
+    use jiff::SignedDuration;
+
+    use super::*;
+    use crate::pages::tasks::NO_NEWS;
+    use crate::pages::tests::{node_summary, task_list};
+
+    fn lines(list: &TaskList, part: LogPart) -> Vec<String> {
+        let report = Report {
+            at: list.at,
+            ..testing::empty()
+        };
+        let log = RunLog::of(list, (part, &report), (None, &Link::new("/runs/r")));
+        let lines = log.lines.iter();
+        lines
+            .map(|line| format!("{} {}", line.at, line.text))
+            .collect()
+    }
+
+    #[test]
+    fn a_run_reads_like_a_log() {
+        let list = task_list();
+        let killed = "08:40:00 align of sample S1 failed after 39 min: OOM-killed at 15.9 GiB of \
+             16.0 GiB; attempt 2 started 08:41:00";
+        let stalled = "09:10:00 sort makes no progress since this time";
+        let all = [
+            "08:01:00 align of sample S1 started on node i-0aaa after 60 s in the queue",
+            killed,
+            "08:41:00 align of sample S1, attempt 2, started on node i-0aaa",
+            "09:00:00 sort started on node i-0bbb",
+            stalled,
+            "09:20:00 align of sample S1, attempt 2, finished after 39 min (typical: 30 min)",
+        ];
+        assert_eq!(lines(&list, LogPart::All), all);
+        assert_eq!(lines(&list, LogPart::Problems), [killed, stalled]);
+    }
+
+    #[test]
+    fn a_task_without_news_is_reported_with_the_state_of_its_node() {
+        let list = task_list();
+        let mut report = testing::empty();
+        report.at = list.at + NO_NEWS + SignedDuration::from_secs(1);
+        let last = |report: &Report| {
+            let log = RunLog::of(&list, (LogPart::Problems, report), (None, &Link::new("/")));
+            let line = log.lines.last().expect("a line");
+            (line.class, format!("{} {}", line.at, line.text))
+        };
+        let text = "09:30:00 sort was last observed; the state of node i-0bbb is not known";
+        assert_eq!(last(&report), ("lost", text.to_owned()));
+        report.nodes = vec![NodeSummary {
+            market: Some(Market::Spot),
+            state: Some(InstanceState::Terminated),
+            ..node_summary("i-0bbb")
+        }];
+        let text = "09:30:00 sort was last observed; node i-0bbb (spot) is terminated";
+        assert_eq!(last(&report), ("lost", text.to_owned()));
+    }
+}

@@ -1,0 +1,263 @@
+//! Single tasks as rows.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::report::task_detail::{TaskDetail, TaskList};
+use ebb_model::report::workflow_runs::UNASSIGNED;
+use ebb_telemetry::step::StepEnd;
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use crate::extract::Moment;
+use crate::pages::csv_table;
+use crate::pages::pager::{Link, Pager};
+use crate::pages::words::{bytes, cores, name, seconds, seconds_between};
+use crate::problem::Problem;
+use crate::store::Store;
+
+/// A probe sends each minute, so a running task of a working node is never this long without news.
+pub(crate) const NO_NEWS: SignedDuration = SignedDuration::from_hours(1);
+
+/// A task of a stuck job that was without progress for this long is stalled.
+const NO_PROGRESS: SignedDuration = SignedDuration::from_mins(10);
+
+type Tasks = Result<Option<Arc<TaskList>>, Problem>;
+
+/// The tasks of a run; `None` if the sweep wrote no list.
+pub(crate) async fn of_run(store: &Store, run: &str, moment: Moment) -> Tasks {
+    store.run_tasks(run, moment.now).await
+}
+
+/// The tasks on a node; `None` if the sweep wrote no list.
+pub(crate) async fn of_node(store: &Store, node: &str, moment: Moment) -> Tasks {
+    store.node_tasks(node, moment.now).await
+}
+
+/// The tasks of a step; `None` if the sweep wrote no list.
+pub(crate) async fn of_step(store: &Store, step: &str, moment: Moment) -> Tasks {
+    store.step_tasks(step, moment.now).await
+}
+
+/// The state of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Progress {
+    /// It ended without an error.
+    Done,
+    /// It ended; the exit status was not observed.
+    Ended,
+    /// It runs.
+    Running,
+    /// It ran when it was last observed, and there was no news for an hour: its node or probe is gone.
+    Lost,
+    /// It runs, and a finding reports that it makes no progress.
+    Stalled,
+    /// It failed.
+    Failed,
+}
+
+impl Progress {
+    /// All of them, in the order of their numbers in a timeline.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Done,
+        Self::Ended,
+        Self::Running,
+        Self::Lost,
+        Self::Stalled,
+        Self::Failed,
+    ];
+
+    /// The state of a task at the time of a report.
+    pub(crate) fn of(task: &TaskDetail, at: Timestamp) -> Self {
+        match task.end {
+            StepEnd::Running if at.duration_since(task.observed_at) > NO_NEWS => Self::Lost,
+            StepEnd::Running if is_stalled(task) => Self::Stalled,
+            StepEnd::Running => Self::Running,
+            StepEnd::Unknown => Self::Ended,
+            end if end.is_bad() => Self::Failed,
+            _ => Self::Done,
+        }
+    }
+
+    /// The word on pages, which is also a class of the styles.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Ended => "ended",
+            Self::Running => "running",
+            Self::Lost => "lost",
+            Self::Stalled => "stalled",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Whether a finding reports that a running task makes no progress. A stuck job may also be one that
+/// lost its agent, while its task makes progress.
+fn is_stalled(task: &TaskDetail) -> bool {
+    let is_any = |kind: FindingKind| {
+        let begin = format!("{}/", kind.slug());
+        task.findings.iter().any(|id| id.starts_with(&begin))
+    };
+    let quiet = task.observed_at.duration_since(task.last_progress_at);
+    is_any(FindingKind::StalledStep) || (is_any(FindingKind::StuckBatchJob) && quiet >= NO_PROGRESS)
+}
+
+/// One task as a row.
+#[derive(Debug, Serialize)]
+pub(crate) struct TaskRow {
+    id: String,
+    pub(crate) step: String,
+    name: String,
+    sample: Option<String>,
+    attempt: Option<u32>,
+    run: String,
+    pub(crate) node: String,
+    state: &'static str,
+    end: String,
+    started: String,
+    queued: Option<String>,
+    took: String,
+    typical: Option<String>,
+    cores: String,
+    memory: String,
+    cpu: String,
+}
+
+impl TaskRow {
+    /// A task at the time of a report.
+    pub(crate) fn of(task: &TaskDetail, at: Timestamp) -> Self {
+        let of_request = |used: Option<String>, request: Option<String>| {
+            let used = used.unwrap_or_else(|| "–".to_owned());
+            match request {
+                Some(request) => format!("{used} of {request}"),
+                None => used,
+            }
+        };
+        let memory = of_request(
+            task.peak_memory_bytes.map(bytes),
+            task.requested_memory_bytes.map(bytes),
+        );
+        let end = task.end.to_string();
+        Self {
+            id: task.id.clone(),
+            step: name(&task.step),
+            name: name(&task.name),
+            sample: task.sample.as_deref().map(name),
+            attempt: task.attempt,
+            run: task.run.clone().unwrap_or_else(|| UNASSIGNED.to_owned()),
+            node: task.node.to_string(),
+            state: Progress::of(task, at).word(),
+            end,
+            started: task.started_at.strftime("%-d %b %H:%M:%S").to_string(),
+            queued: queued_seconds(task).map(seconds),
+            took: seconds(took_seconds(task)),
+            typical: task.typical_seconds.map(seconds),
+            cores: of_request(task.peak_cores.map(cores), task.requested_cores.map(cores)),
+            memory,
+            cpu: seconds(task.cpu_seconds),
+        }
+    }
+}
+
+/// The time in the queue; `None` for a task without a known submission.
+pub(crate) fn queued_seconds(task: &TaskDetail) -> Option<f64> {
+    let queued_at = task.queued_at?;
+    Some(seconds_between(queued_at, task.started_at))
+}
+
+/// The time from its start to its end, or to its last observation.
+pub(crate) fn took_seconds(task: &TaskDetail) -> f64 {
+    seconds_between(task.started_at, task.observed_at)
+}
+
+/// A page of tasks.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct TaskTable {
+    rows: Vec<TaskRow>,
+    pager: Option<Pager>,
+    /// Number of tasks that the list does not contain.
+    left_out: usize,
+    /// Whether the sweep wrote a list.
+    is_known: bool,
+}
+
+impl TaskTable {
+    /// The newest tasks first.
+    pub(crate) fn of(
+        list: Option<&TaskList>,
+        at: Timestamp,
+        (page, link): (Option<usize>, &Link),
+    ) -> Self {
+        let Some(list) = list else {
+            return Self::default();
+        };
+        let newest = list.tasks.iter().rev().collect();
+        let (rows, pager) = Pager::cut(newest, ("page", page), link);
+        Self {
+            rows: (rows.into_iter())
+                .map(|task| TaskRow::of(task, at))
+                .collect(),
+            pager: Some(pager),
+            left_out: list.left_out,
+            is_known: true,
+        }
+    }
+}
+
+/// The tasks at the time of a report as CSV, the newest first.
+pub(crate) fn csv(list: Option<&TaskList>, at: Timestamp) -> Result<Response, Problem> {
+    let columns = [
+        "task",
+        "step",
+        "name",
+        "sample",
+        "attempt",
+        "run",
+        "node",
+        "job",
+        "state",
+        "end",
+        "queued_at",
+        "started_at",
+        "observed_at",
+        "typical_seconds",
+        "requested_cores",
+        "peak_cores",
+        "requested_memory_bytes",
+        "peak_memory_bytes",
+        "cpu_seconds",
+    ];
+    let tasks = list.map_or(&[][..], |list| &list.tasks);
+    let rows = tasks.iter().rev().map(|task| {
+        [
+            Some(task.id.clone()),
+            Some(task.step.clone()),
+            Some(task.name.clone()),
+            task.sample.clone(),
+            task.attempt.map(|attempt| attempt.to_string()),
+            task.run.clone(),
+            Some(task.node.to_string()),
+            task.job.clone(),
+            Some(Progress::of(task, at).word().to_owned()),
+            Some(task.end.to_string()),
+            task.queued_at.map(|at| at.to_string()),
+            Some(task.started_at.to_string()),
+            Some(task.observed_at.to_string()),
+            task.typical_seconds.map(|seconds| seconds.to_string()),
+            task.requested_cores.map(|cores| cores.to_string()),
+            task.peak_cores.map(|cores| cores.to_string()),
+            task.requested_memory_bytes.map(|bytes| bytes.to_string()),
+            task.peak_memory_bytes.map(|bytes| bytes.to_string()),
+            Some(task.cpu_seconds.to_string()),
+        ]
+    });
+    csv_table::table(columns, rows)
+}
+
+/// The time of a task that is drawn: from its submission, or from its start without one.
+pub(crate) fn begin(task: &TaskDetail) -> Timestamp {
+    let queued_at = task.queued_at.unwrap_or(task.started_at);
+    queued_at.min(task.started_at)
+}

@@ -1,0 +1,273 @@
+//! Pages about single tasks, over documents as a sweep writes them.
+
+use std::collections::BTreeMap;
+
+use ebb_cloud::documents::task_lists::{
+    DetailFolder, DetailIndex, SHARED_SCHEMA, ShardCount, SharedDocument, encode, run_key,
+    write_index, write_packed,
+};
+use ebb_cloud::fake::objects::FakeObjects;
+use ebb_model::report::Report;
+use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
+use ebb_model::report::task_detail::ToolDetail;
+use ebb_report::testing;
+use ebb_telemetry::units::Share;
+
+use super::walk::{ask, bucket};
+use super::*;
+use crate::pages::view::segment;
+
+/// Text that tries to break out of an element, an attribute, a script and a terminal.
+const EVIL: &str = "<mark onload='x'>\"q\" --><script>\u{1b}[31m\u{202e}{{ 7*7 }}";
+
+async fn put(bucket: &FakeObjects, key: String, value: &impl serde::Serialize) {
+    let packed = encode(value).expect("it encodes").expect("it fits");
+    write_packed(bucket, key, packed).await.expect("written");
+}
+
+/// The documents of one run, node and step that have these tasks.
+async fn detailed(report: &Report, run: &str, list: &TaskList) -> FakeObjects {
+    let bucket = bucket(Some(report));
+    put(&bucket, run_key(run), list).await;
+    let first = list.tasks.first().expect("a task");
+    for (folder, name) in [
+        (DetailFolder::Nodes, first.node.as_str()),
+        (DetailFolder::Steps, &first.step),
+    ] {
+        let document = SharedDocument {
+            schema: SHARED_SCHEMA.to_owned(),
+            at: list.at,
+            entries: BTreeMap::from([(name, list)]),
+        };
+        put(&bucket, folder.key(0), &document).await;
+    }
+    let one = ShardCount::of(1, 1);
+    let index = DetailIndex {
+        schema: DetailIndex::SCHEMA.to_owned(),
+        at: list.at,
+        nodes: one,
+        steps: one,
+        explanations: one,
+        explanations_left_out: 0,
+        runs: BTreeMap::new(),
+        runs_left_out: 0,
+    };
+    write_index(&bucket, &index).await.expect("written");
+    bucket
+}
+
+fn report(list: &TaskList) -> Report {
+    Report {
+        at: list.at,
+        ..testing::empty()
+    }
+}
+
+#[tokio::test]
+async fn a_run_a_node_and_a_step_show_their_tasks() {
+    let list = task_list();
+    let report = report(&list);
+    let check = async |path: &str, expect: &[&str]| {
+        let (status, _, text) = ask(detailed(&report, "r", &list).await, path).await;
+        assert_eq!(status, 200, "{path}: {text}");
+        let text = text.replace("&#x2f;", "/");
+        for one in expect {
+            assert!(text.contains(one), "{path} has no {one}: {text}");
+        }
+    };
+    let task = segment(&list.tasks[0].id);
+    let killed = "align of sample S1 failed after 39 min: OOM-killed at 15.9 GiB of 16.0 GiB";
+    let run = format!("/runs/r?task={task}");
+    check(
+        &run,
+        &[
+            killed,
+            "data-timeline=\"/runs/r/timeline.json\"",
+            "data-usage=\"",
+            "state stalled",
+            "sort makes no progress since this time",
+            "no task has a known price and request",
+            "href=\"/data/runs/r\"",
+            "href=\"/runs/r?format=csv\"",
+        ],
+    )
+    .await;
+    check("/runs/r?task=1", &["attempt 2"]).await;
+    check("/runs/r?task=nothing", &["The run has no such task."]).await;
+    check("/runs/r?show=problems", &[killed, "everything"]).await;
+    check(
+        "/nodes/i-0aaa",
+        &[
+            "15.9 GiB of 16.0 GiB",
+            "href=\"/data/nodes/i%2D0aaa/activity\"",
+        ],
+    )
+    .await;
+    check(
+        "/steps/align",
+        &["state failed", "href=\"/data/steps/align/runs\""],
+    )
+    .await;
+    check(
+        &format!("/runs/r/usage.json?task={task}"),
+        &[
+            "\"cores\":[2.0,4.0]",
+            "\"disk_bytes_per_second\":[100.0,null]",
+        ],
+    )
+    .await;
+    let row = "align,align,S1,1,r,i-0aaa,,failed,";
+    for path in ["/runs/r", "/nodes/i-0aaa", "/steps/align"] {
+        check(&format!("{path}?format=csv"), &[row, ",stalled,runs,"]).await;
+    }
+}
+
+#[tokio::test]
+async fn what_no_sweep_wrote_is_a_page_that_names_the_list() {
+    let list = task_list();
+    let check = async |path: &str, status: u16, expect: &str| {
+        let bucket = detailed(&report(&list), "r", &list).await;
+        let (found, kind, text) = ask(bucket, path).await;
+        assert_eq!(
+            (found, &*kind),
+            (status, "text/html; charset=utf-8"),
+            "{path}"
+        );
+        assert!(text.contains(expect), "{path}: {text}");
+    };
+    check("/runs/q", 404, "runs lists all runs").await;
+    check("/nodes/q", 404, "nodes lists all nodes").await;
+    check("/steps/q", 404, "steps lists all steps").await;
+    check("/runs/q/timeline.json", 404, "runs lists all runs").await;
+    check("/runs/r/usage.json?task=q", 404, "has no task").await;
+    check("/runs/r/usage.json", 400, "missing field").await;
+    check("/runs/r?show=q", 400, "show is problems").await;
+    check("/runs/r?format=xml", 400, "format is csv").await;
+    check("/runs/r?page=-1", 400, "invalid digit").await;
+}
+
+#[tokio::test]
+async fn hostile_names_are_text_on_every_page() {
+    let mut list = task_list();
+    for task in &mut list.tasks {
+        EVIL.clone_into(&mut task.step);
+        EVIL.clone_into(&mut task.name);
+        task.run = Some(EVIL.to_owned());
+        task.sample = Some(EVIL.to_owned());
+        task.job = Some(EVIL.to_owned());
+        task.states = BTreeMap::from([(EVIL.to_owned(), 1.0)]);
+        task.id.push_str(EVIL);
+        task.tools = vec![ToolDetail {
+            name: EVIL.to_owned(),
+            processes: 1,
+            cpu_seconds: f64::MAX,
+            peak_memory_bytes: Some(u64::MAX),
+            disk_bytes: None,
+            started_after_seconds: Some(-1.0),
+            ended_after_seconds: None,
+            failed: 1,
+            oom_kills: 1,
+        }];
+    }
+    let report = report(&list);
+    let name = segment(EVIL);
+    let task = segment(&list.tasks[0].id);
+    for path in [
+        format!("/runs/{name}"),
+        format!("/runs/{name}?task={task}"),
+        format!("/runs/{name}?task={name}&show=problems"),
+        format!("/steps/{name}"),
+        "/nodes/i-0aaa".to_owned(),
+        format!("/runs/nothing{name}"),
+        format!("/nodes/{name}"),
+        format!("/steps/nothing{name}"),
+        format!("/search?q={name}"),
+        format!("/probes?q={name}"),
+        format!("/probes?{name}=1"),
+    ] {
+        let (_, kind, text) = ask(detailed(&report, EVIL, &list).await, &path).await;
+        assert_eq!(kind, "text/html; charset=utf-8", "{path}");
+        for raw in ["<mark", "onload='", "q\" --", "<script>"] {
+            let at = text.find(raw).map(|at| &text[at.saturating_sub(20)..]);
+            assert!(at.is_none(), "{path} has {raw}: {at:?}");
+        }
+        assert!(
+            !text.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_greatest_run_is_pages_of_bounded_size() {
+    // As many tasks as a document can contain.
+    let list = many_tasks(40_000);
+    let report = report(&list);
+    let bucket = detailed(&report, "r", &list).await;
+    let service = crate::service::Service::new(std::sync::Arc::new(bucket));
+    for (path, limit) in [
+        ("/runs/r", 300_000),
+        ("/runs/r?page=400&log=9999", 300_000),
+        ("/runs/r?show=problems", 300_000),
+        ("/runs/r/timeline.json", 1_500_000),
+        ("/runs/r/timeline.json?from=0&to=4294967295", 1_500_000),
+        ("/steps/count?page=2", 300_000),
+        ("/nodes/i-0aaa", 300_000),
+    ] {
+        let request = http::Request::get(path).body(axum::body::Bytes::new());
+        let (now, at) = (std::time::Instant::now(), list.at);
+        let answer = service.answer(request.expect("a request"), now, at).await;
+        assert_eq!(answer.status(), 200, "{path}");
+        let bytes = answer.body().len();
+        assert!(bytes < limit, "{path}: {bytes} bytes");
+    }
+}
+
+#[tokio::test]
+async fn probes_show_losses_and_what_they_cannot_observe() {
+    let probe = |node: &str, mode, events_lost| ProbeSummary {
+        node: NodeId::new(node).expect("a node id"),
+        origin: Origin::Measured,
+        mode,
+        heard_at: at("09:29:00"),
+        events_lost,
+        records_dropped: 0,
+        spool_bytes: Bytes::gib(1),
+        resident_bytes: None,
+        cpu_share: Share::of(1, 1_000),
+        clock_ahead_seconds: -180,
+    };
+    let mut report = report(&task_list());
+    report.probes = vec![
+        probe("i-0bad", ProbeMode::Procfs, 4_321),
+        probe("i-0good", ProbeMode::Ebpf, 0),
+    ];
+    let check = async |path: &str, expect: &[&str], missing: &str| {
+        let (status, _, text) = ask(bucket(Some(&report)), path).await;
+        assert_eq!(status, 200, "{path}");
+        for one in expect {
+            assert!(text.contains(one), "{path} has no {one}: {text}");
+        }
+        assert!(!text.contains(missing), "{path}: {text}");
+    };
+    let row = [
+        "2 probes",
+        "4321",
+        "limited",
+        "1.0 GiB",
+        "0.10 %",
+        "3 min behind",
+    ];
+    check("/probes", &row, "simulated").await;
+    check("/probes?mode=ebpf", &["1 probe,", "i-0good"], "i-0bad").await;
+    check("/probes?q=BAD", &["1 probe,", "i-0bad"], "i-0good").await;
+    check(
+        "/probes?q=nothing",
+        &["No probe matches the filter."],
+        "i-0bad",
+    )
+    .await;
+    let csv = "i-0bad,procfs,2026-03-04T09:29:00Z,4321,0,1073741824,,0.001,-180\r\n";
+    check("/probes?format=csv", &[csv], "<").await;
+    check("/", &["1 lost data", "1 without eBPF"], "none lost data").await;
+}

@@ -1,0 +1,116 @@
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Bytes;
+use ebb_cloud::documents::report_files::LATEST_JSON;
+use ebb_cloud::fake::clock::FakeClock;
+use ebb_cloud::fake::objects::FakeObjects;
+use ebb_model::report::Report;
+use ebb_report::testing;
+use http::Request;
+use jiff::Timestamp;
+
+use crate::pages::view::segment;
+use crate::service::Service;
+
+/// The status, content type and text of a page.
+pub(super) async fn ask(bucket: FakeObjects, path: &str) -> (u16, String, String) {
+    let service = Service::new(Arc::new(bucket));
+    let request = Request::get(path).body(Bytes::new()).expect("a request");
+    let answer = service
+        .answer(request, Instant::now(), Timestamp::UNIX_EPOCH)
+        .await;
+    let header = |name: &str| {
+        let value = answer.headers().get(name);
+        value
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert!(header("content-security-policy").contains("script-src 'self'"));
+    let text = String::from_utf8(answer.body().to_vec()).expect("UTF-8");
+    (answer.status().as_u16(), header("content-type"), text)
+}
+
+/// A page over a report; `None` is a bucket without a report.
+async fn get(report: Option<&Report>, path: &str) -> (u16, String, String) {
+    ask(bucket(report), path).await
+}
+
+/// A bucket that contains only this report.
+pub(super) fn bucket(report: Option<&Report>) -> FakeObjects {
+    let bucket = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+    if let Some(report) = report {
+        bucket.insert(LATEST_JSON, ebb_report::json::json(report));
+    }
+    bucket
+}
+
+const LISTS: [&str; 8] = [
+    "/",
+    "/findings",
+    "/nodes",
+    "/steps",
+    "/runs",
+    "/costs",
+    "/probes",
+    "/search?q=a",
+];
+
+#[tokio::test]
+async fn every_list_is_a_page_of_bounded_size_and_hostile_names_are_text() {
+    for report in [
+        testing::empty(),
+        testing::told(),
+        testing::hostile(),
+        testing::many(10_000),
+    ] {
+        for path in LISTS {
+            let (status, kind, text) = get(Some(&report), path).await;
+            assert_eq!(
+                (status, &*kind),
+                (200, "text/html; charset=utf-8"),
+                "{path}"
+            );
+            assert!(
+                !text.contains("<script>") && !text.contains("style=\""),
+                "{path}"
+            );
+            assert!(text.len() < 300_000, "{path}: {} bytes", text.len());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_finding_has_a_page_also_with_a_hostile_id() {
+    for report in [testing::told(), testing::hostile()] {
+        for finding in &report.findings {
+            let path = format!("/findings/{}", segment(&finding.id));
+            let (status, _, text) = get(Some(&report), &path).await;
+            assert_eq!(status, 200, "{path}");
+            assert!(!text.contains("<script>"), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_problem_is_a_page_with_its_status() {
+    let report = testing::told();
+    let check = async |report: Option<&Report>, path: &str, status: u16| {
+        let (found, kind, text) = get(report, path).await;
+        assert_eq!(
+            (found, &*kind),
+            (status, "text/html; charset=utf-8"),
+            "{path}"
+        );
+        assert!(text.contains("<h1>"), "{path}");
+    };
+    check(Some(&report), "/nothing", 404).await;
+    check(Some(&report), "/findings/nothing", 404).await;
+    check(Some(&report), "/nodes/%3Cscript%3E", 404).await;
+    check(Some(&report), "/findings?kind=waste", 400).await;
+    check(Some(&report), "/probes?mode=x", 400).await;
+    for path in LISTS {
+        check(None, path, 503).await;
+    }
+}
