@@ -67,3 +67,23 @@ output "sweeper_role_arn" {
   description = "Role of the sweeper, which the roles of member accounts trust."
   value       = aws_iam_role.sweeper.arn
 }
+
+output "alarm_topic_arn" {
+  description = "SNS topic that receives alarms and messages of the budget; null without both."
+  value       = module.observability.topic_arn
+
+  precondition {
+    condition     = var.alarm_topic_arn == null || length(var.alarm_emails) == 0
+    error_message = "Addresses subscribe only to the topic of the module: set either alarm_emails or alarm_topic_arn."
+  }
+}
+
+output "alarm_names" {
+  description = "Names of the alarms about Ebb itself."
+  value       = module.observability.alarm_names
+}
+
+output "dashboard_name" {
+  description = "Name of the CloudWatch dashboard; null without it."
+  value       = module.observability.dashboard_name
+}

@@ -207,7 +207,7 @@ variable "regions" {
 }
 
 variable "member_accounts" {
-  description = "Other accounts to scan: their ids, or \"organization\" for all accounts. Each needs the role of terraform/member."
+  description = "Other accounts to scan: their ids, or \"organization\" for all accounts. Each needs the role of terraform/modules/member."
   type        = list(string)
   default     = []
 
@@ -517,8 +517,53 @@ variable "email_to" {
   }
 }
 
+variable "alarms" {
+  description = "Whether to create alarms about Ebb itself: 2 and 4 for each shard, 0.10 USD a month each."
+  type        = bool
+  default     = true
+}
+
+variable "alarm_topic_arn" {
+  description = "SNS topic that receives alarms and messages of the budget; null creates the topic NAME-alarms."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.alarm_topic_arn == null || can(regex("^arn:[^:]+:sns:[^:]+:[0-9]{12}:[A-Za-z0-9_-]+$", var.alarm_topic_arn))
+    error_message = "alarm_topic_arn must be the ARN of a standard SNS topic."
+  }
+}
+
+variable "alarm_emails" {
+  description = "Addresses that subscribe to the topic NAME-alarms. Each receives a link that confirms the subscription."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for address in var.alarm_emails : can(regex("^[^@,\\s]+@[^@,\\s]+$", address))])
+    error_message = "alarm_emails must contain plain addresses, such as team@example.org."
+  }
+}
+
+variable "dashboard" {
+  description = "Whether to create a CloudWatch dashboard; it costs 3 USD a month if the account has three others."
+  type        = bool
+  default     = false
+}
+
+variable "monthly_budget_usd" {
+  description = "Budget for Ebb itself in USD a month, by the tag application; null for none. Activate the tag as a cost allocation tag."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.monthly_budget_usd == null || try(var.monthly_budget_usd > 0, false)
+    error_message = "monthly_budget_usd must be more than 0."
+  }
+}
+
 variable "extra_environment" {
-  description = "Additional environment variables of both functions, such as AWS_ENDPOINT_URL_<SERVICE>, EBB_SPOT_ADVISOR_URL or the log level."
+  description = "Additional environment variables of both functions, such as `AWS_ENDPOINT_URL_<SERVICE>`, `EBB_SPOT_ADVISOR_URL` or the log level."
   type        = map(string)
   default     = {}
 }

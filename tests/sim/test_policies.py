@@ -115,7 +115,7 @@ def _write(folder: Path, variables: dict[str, Any]) -> None:
         "topic_arn": f"arn:aws:sns:us-east-1:{ACCOUNT_ID}:events",
         "slack_webhook_url": "https://hooks.example.org/ebb",
     }
-    member = {"source": "./ebb/member", "sweeper_role_arn": _role("ebb-sweeper")}
+    member = {"source": "./ebb/modules/member", "sweeper_role_arn": _role("ebb-sweeper")}
     member |= {"external_id": "ebb", "organization_id": "o-a1b2c3d4e5"}
     root = {"provider": {"aws": provider}, "module": {"ebb": ebb | variables, "member": member}}
     (folder / "main.tf.json").write_text(json.dumps(root))

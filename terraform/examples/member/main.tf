@@ -22,7 +22,7 @@ variable "sweeper_role_arn" {
 }
 
 module "ebb_member" {
-  source = "../../member"
+  source = "../../modules/member"
 
   sweeper_role_arn = var.sweeper_role_arn
 }
