@@ -87,3 +87,8 @@ output "dashboard_name" {
   description = "Name of the CloudWatch dashboard; null without it."
   value       = module.observability.dashboard_name
 }
+
+output "member_template" {
+  description = "CloudFormation template of the role in member accounts, for a StackSet. It equals terraform/modules/member."
+  value       = file("${path.module}/modules/member/template.json")
+}

@@ -244,7 +244,8 @@ variable "senders" {
   description = "Credentials that may send data of a node, by kind: ec2, eks_pod_identity, irsa, roles_anywhere. See \"Who can speak for a node\"."
   type = object({
     ec2 = optional(object({
-      role_arns = optional(list(string), [])
+      role_arns       = optional(list(string), [])
+      organization_id = optional(string)
     }))
     eks_pod_identity = optional(object({
       role_arns    = list(string)
@@ -277,8 +278,13 @@ variable "senders" {
   }
 
   validation {
+    condition     = try(var.senders.ec2.organization_id, null) == null || can(regex("^o-[a-z0-9]{10,32}$", var.senders.ec2.organization_id))
+    error_message = "organization_id of senders.ec2 must be the id of an organization, such as o-a1b2c3d4e5."
+  }
+
+  validation {
     condition = alltrue([
-      for kind, sender in var.senders : kind == "ec2" || alltrue([for values in values(sender) : length(values) > 0]) if sender != null
+      for kind, sender in var.senders : alltrue([for values in values(sender) : length(values) > 0]) if kind != "ec2" && sender != null
     ])
     error_message = "Every kind of senders other than ec2 needs role_arns and its proof."
   }

@@ -430,3 +430,28 @@ run "a_budget_of_nothing_is_refused" {
 
   expect_failures = [var.monthly_budget_usd]
 }
+
+run "a_name_is_no_organization" {
+  command = plan
+
+  variables {
+    senders = { ec2 = { organization_id = "research" } }
+  }
+
+  expect_failures = [var.senders]
+}
+
+run "more_conditions_than_a_policy_of_a_queue_may_have_are_refused" {
+  command = plan
+
+  variables {
+    senders = {
+      ec2              = { organization_id = "o-a1b2c3d4e5" }
+      eks_pod_identity = { role_arns = ["arn:aws:iam::210987654321:role/pod"], cluster_arns = ["arn:aws:eks:eu-central-1:210987654321:cluster/c"] }
+      irsa             = { role_arns = ["arn:aws:iam::210987654321:role/irsa"], oidc_provider_arns = ["arn:aws:iam::210987654321:oidc-provider/oidc.example.org"] }
+      roles_anywhere   = { role_arns = ["arn:aws:iam::210987654321:role/rack"], common_names = ["*.example.org"] }
+    }
+  }
+
+  expect_failures = [aws_sqs_queue.heartbeats]
+}

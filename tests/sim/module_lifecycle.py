@@ -34,6 +34,9 @@ _HOLDERS = (
     "aws_sqs_queue",
 )
 
+# Actions of a plan that delete a resource, in the words of Terraform's JSON.
+_LOSSES = ("delete", "replace", "remove")
+
 # Changes in a second plan that MiniStack causes, by resource type, with their reasons.
 _CAUSED_BY_SIMULATOR: dict[str, str] = {}
 
@@ -95,20 +98,18 @@ class Deployment:
     def run(self, *arguments: str) -> str:
         """Runs terraform; an error is a failure of the test."""
         command = [str(_ROOT / "scripts/terraform"), f"-chdir={self.folder}", *arguments]
-        if arguments[0] != "show":
-            command.append("-no-color")
+        command.append("-no-color")
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("TF_", "AWS_"))}
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_TERRAFORM_S, env=environment)
         if ended.returncode != 0:
             raise AssertionError(f"{' '.join(arguments)}: {ended.stdout[-3000:]}{ended.stderr}")
         return ended.stdout
 
-    def changes(self) -> dict[str, list[str]]:
-        """The planned actions of each resource that a plan would change."""
-        self.run("plan", "-input=false", "-out=plan")
-        shown = json.loads(self.run("show", "-json", "plan"))
-        actions = {change["address"]: change["change"]["actions"] for change in shown["resource_changes"]}
-        return {address: found for address, found in actions.items() if found not in (["no-op"], ["read"])}
+    def changes(self) -> dict[str, str]:
+        """The planned action of each resource that a plan would change."""
+        lines = self.run("plan", "-input=false", "-out=plan", "-json").splitlines()
+        planned = [entry["change"] for line in lines if (entry := json.loads(line))["type"] == "planned_change"]
+        return {change["resource"]["addr"]: change["action"] for change in planned}
 
     def client(self, service: str) -> Any:
         """A client of MiniStack."""
@@ -183,13 +184,13 @@ class Lifecycle(unittest.TestCase):
         every = {"dashboard": True, "monthly_budget_usd": 50, "alarm_emails": ["ops@example.org"]}
         deployment.use(_ROOT / "terraform", **every)
         planned = deployment.changes()
-        lost = {a for a, actions in planned.items() if "delete" in actions and _type_of(a) in _HOLDERS}
+        lost = {a for a, action in planned.items() if action in _LOSSES and _type_of(a) in _HOLDERS}
         self.assertEqual(lost, set(), "the upgrade deletes what holds data")
         deployment.run("apply", "-input=false", "plan")
 
         self.assertEqual(len(deployment.remains()["alarms"]), 6)
         second = deployment.changes()
-        unexpected = {a: actions for a, actions in second.items() if _type_of(a) not in _CAUSED_BY_SIMULATOR}
+        unexpected = {a: action for a, action in second.items() if _type_of(a) not in _CAUSED_BY_SIMULATOR}
         self.assertEqual(unexpected, {}, "a second plan has changes")
         self.assertEqual({_type_of(a) for a in second}, set(_CAUSED_BY_SIMULATOR), "an exception is out of date")
 
@@ -197,7 +198,7 @@ class Lifecycle(unittest.TestCase):
         [bucket] = deployment.remains()["buckets"]
         deployment.client("s3").put_object(Bucket=bucket, Key="lake/row", Body=b"1")
         with self.assertRaisesRegex(AssertionError, "BucketNotEmpty"):
-            deployment.run("destroy", "-auto-approve", "-input=false")
+            deployment.run("destroy", "-auto-approve", "-input=false", "-refresh=false")
         self.assertEqual(deployment.remains(), {"buckets": [bucket]})
 
 

@@ -17,12 +17,12 @@ provider "aws" {
 }
 
 variable "sweeper_package" {
-  description = "Zip of the sweeper: scripts/package target/.../sweeper-lambda sweeper.zip"
+  description = "Zip of the sweeper: scripts/package target/.../ebb-sweeper sweeper.zip"
   type        = string
 }
 
 variable "tune_package" {
-  description = "Zip of the tune API: scripts/package target/.../tune-lambda tune.zip"
+  description = "Zip of the tune API: scripts/package target/.../ebb-tune tune.zip"
   type        = string
 }
 
