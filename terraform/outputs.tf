@@ -50,7 +50,12 @@ output "node_instance_profile" {
 
 output "node_user_data" {
   description = "User data that installs the probe, for instances and launch templates, also of AWS Batch; null without probe_package."
-  value       = local.node_user_data
+  value       = one(module.probe[*].user_data)
+}
+
+output "probe" {
+  description = "Package of the probe and where it sends: input package of modules/probe in this account and in others; null without probe_package."
+  value       = local.probe
 }
 
 output "sweeper_function_name" {

@@ -58,11 +58,12 @@ async def _serve(port: int) -> None:
     from hypercorn.config import Config
     from ministack.app import app
 
-    from extensions import ministack_alarms, ministack_s3_ingest, ministack_sqs_sender
+    from extensions import ministack_alarms, ministack_s3_ingest, ministack_sqs_sender, ministack_ssm
     from extensions.ministack_caller import remember_caller
 
     ministack_alarms.install()
     ministack_sqs_sender.install()
+    ministack_ssm.install()
     config = Config()
     config.bind = [f"{HOST}:{port}"]
     config.keep_alive_timeout = 75

@@ -18,12 +18,22 @@ from typing import Any
 
 import boto3
 
+from install_script import rendered
 from simulators import HERE, Simulators
 
 _ROOT = HERE.parent.parent
 _TERRAFORM_S = 240
 _NAME = "life"
 _REGION = "us-east-1"
+
+# A package of the probe in another deployment.
+_PACKAGE = {
+    "bucket": "ebb-b",
+    "key": "config/ebb-probe.tar.gz",
+    "queue_url": f"https://sqs.{_REGION}.amazonaws.com/123456789012/ebb-heartbeats",
+    "region": _REGION,
+    "sha256": "0" * 64,
+}
 
 # These hold data, or their names are known to probes and clients. An upgrade must not replace them.
 _HOLDERS = (
@@ -91,7 +101,12 @@ class Deployment:
             "slack_webhook_url": "https://hooks.example.org/ebb",
             "policy_toml": "",
         }
-        root = {"provider": {"aws": provider}, "module": {"ebb": ebb | variables}}
+        modules: dict[str, Any] = {"ebb": ebb | variables}
+        # Nodes that exist already; earlier versions have no such module.
+        if (module / "modules/probe").exists():
+            modules["probe"] = {"source": "./ebb/modules/probe", "name": _NAME, "package": _PACKAGE}
+            modules["probe"]["targets"] = {"tag:team": ["research"], "InstanceIds": ["*"]}
+        root = {"provider": {"aws": provider}, "module": modules}
         (self.folder / "main.tf.json").write_text(json.dumps(root))
         self.run("init", "-backend=false", "-input=false")
 
@@ -124,6 +139,7 @@ class Deployment:
             "apis": [api["Name"] for api in self.client("apigatewayv2").get_apis()["Items"]],
             "buckets": [bucket["Name"] for bucket in self.client("s3").list_buckets()["Buckets"]],
             "dashboards": [entry["DashboardName"] for entry in alarms.list_dashboards()["DashboardEntries"]],
+            "documents": [entry["Name"] for entry in self.client("ssm").list_documents()["DocumentIdentifiers"]],
             "functions": [entry["FunctionName"] for entry in self.client("lambda").list_functions()["Functions"]],
             "groups": [group["logGroupName"] for group in logs.describe_log_groups()["logGroups"]],
             "policies": [policy["PolicyName"] for policy in iam.list_policies(Scope="Local")["Policies"]],
@@ -189,6 +205,7 @@ class Lifecycle(unittest.TestCase):
         deployment.run("apply", "-input=false", "plan")
 
         self.assertEqual(len(deployment.remains()["alarms"]), 6)
+        self.check_install(deployment)
         second = deployment.changes()
         unexpected = {a: action for a, action in second.items() if _type_of(a) not in _CAUSED_BY_SIMULATOR}
         self.assertEqual(unexpected, {}, "a second plan has changes")
@@ -200,6 +217,16 @@ class Lifecycle(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "BucketNotEmpty"):
             deployment.run("destroy", "-auto-approve", "-input=false", "-refresh=false")
         self.assertEqual(deployment.remains(), {"buckets": [bucket]})
+
+    def check_install(self, deployment: Deployment) -> None:
+        """The document runs the script of test_install_script.py, and the association names its version."""
+        ssm = deployment.client("ssm")
+        document = ssm.get_document(Name=f"{_NAME}-install-probe")
+        [step] = json.loads(document["Content"])["mainSteps"]
+        self.assertEqual(step["action"], "aws:runShellScript")
+        self.assertEqual(step["precondition"], {"StringEquals": ["platformType", "Linux"]})
+        self.assertEqual("\n".join(step["inputs"]["runCommand"]), rendered(_PACKAGE).strip())
+        self.assertEqual(set(json.loads(document["Content"])), {"schemaVersion", "description", "mainSteps"})
 
 
 def _type_of(address: str) -> str:

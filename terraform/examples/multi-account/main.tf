@@ -80,9 +80,9 @@ resource "aws_cloudformation_stack_set" "members" {
 
 # A role is global, so one region is enough.
 resource "aws_cloudformation_stack_set_instance" "members" {
-  stack_set_name            = aws_cloudformation_stack_set.members.name
-  stack_set_instance_region = "eu-central-1"
-  call_as                   = var.call_as
+  stack_set_name = aws_cloudformation_stack_set.members.name
+  region         = "eu-central-1"
+  call_as        = var.call_as
 
   deployment_targets {
     organizational_unit_ids = var.organizational_unit_ids
