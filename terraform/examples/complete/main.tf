@@ -50,6 +50,9 @@ module "ebb" {
   email_from        = "ebb@example.org"
   email_to          = ["research-computing@example.org"]
 
+  alarm_emails       = ["operations@example.org"]
+  monthly_budget_usd = 50
+
   tags = { owner = "research-computing" }
 }
 
