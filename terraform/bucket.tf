@@ -4,6 +4,10 @@
 # other folders are deleted after a day. The lake has its own history, and the state can be rebuilt.
 
 resource "aws_s3_bucket" "ebb" {
+  #checkov:skip=CKV_AWS_18:Access logs of every object cost more than the lake. CloudTrail data events are the choice of the account.
+  #checkov:skip=CKV_AWS_144:The lake can be lost with its region. Decisions and configuration are versioned.
+  #checkov:skip=CKV_AWS_145:SSE-S3 encrypts each object. A key of its own would charge each object that a node puts.
+  #checkov:skip=CKV2_AWS_62:The sweep lists the objects of nodes; no event starts anything.
   bucket        = local.bucket_name
   force_destroy = var.bucket_force_destroy
   tags          = local.tags
@@ -239,27 +243,40 @@ data "aws_iam_policy_document" "bucket" {
     }
   }
 
-  # Only the listed roles of these accounts; the statements above require the proof.
+  # The statements above require the proof for writing.
   dynamic "statement" {
-    for_each = length(local.foreign_role_arns) > 0 ? {
-      AllowPutOfOtherAccounts  = { action = "s3:PutObject", resource = local.own_objects_arn }
-      AllowReadOfOtherAccounts = { action = "s3:GetObject", resource = "${local.bucket_arn}/config/*" }
-    } : {}
+    for_each = merge([
+      for who, sender in local.foreign_senders : {
+        "AllowPutOf${who}"  = merge(sender, { action = "s3:PutObject", resources = [local.own_objects_arn] })
+        "AllowReadOf${who}" = merge(sender, { action = "s3:GetObject", resources = local.node_objects })
+      }
+    ]...)
 
     content {
       sid       = statement.key
       actions   = [statement.value.action]
-      resources = [statement.value.resource]
+      resources = statement.value.resources
 
       principals {
         type        = "AWS"
-        identifiers = [for account in local.foreign_accounts : "arn:${local.partition}:iam::${account}:root"]
+        identifiers = statement.value.principals
       }
 
       condition {
-        test     = "ArnEquals"
-        variable = "aws:PrincipalArn"
-        values   = local.foreign_role_arns
+        test     = statement.value.test
+        variable = statement.value.key
+        values   = statement.value.values
+      }
+
+      # An organization may have many roles, so only its instances may read.
+      dynamic "condition" {
+        for_each = statement.value.key == "aws:PrincipalOrgID" ? [local.own_instance] : []
+
+        content {
+          test     = "ArnLike"
+          variable = "ec2:SourceInstanceARN"
+          values   = [condition.value]
+        }
       }
     }
   }
@@ -278,11 +295,15 @@ resource "aws_s3_object" "rules" {
   count = var.rules_toml == null ? 0 : 1
 
   bucket       = aws_s3_bucket.ebb.id
-  key          = "config/rules.toml"
+  key          = local.rules_key
   content      = var.rules_toml
   content_type = "application/toml"
 }
 
 locals {
   policy_key = "config/policy.toml"
+  rules_key  = "config/rules.toml"
+
+  # What a probe reads: its rules, and its own package.
+  node_objects = ["${local.bucket_arn}/${local.rules_key}", "${local.bucket_arn}/config/ebb-probe*"]
 }

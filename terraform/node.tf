@@ -66,24 +66,21 @@ locals {
   # With several queues, a node uses the one for the hash of its name.
   queue_url = join(",", aws_sqs_queue.heartbeats[*].url)
 
-  cloud_init = var.probe_package == null ? null : templatefile("${path.module}/cloud-init.yaml", {
+  # Where the package is, and where the probe sends: the input of modules/probe.
+  probe = var.probe_package == null ? null : {
     bucket    = aws_s3_bucket.ebb.id
     key       = aws_s3_object.probe[0].key
     queue_url = local.queue_url
     region    = local.region
     sha256    = filesha256(var.probe_package)
-  })
+  }
+}
 
-  # Launch templates of AWS Batch require user data in MIME parts.
-  node_user_data = local.cloud_init == null ? null : join("\n", [
-    "MIME-Version: 1.0",
-    "Content-Type: multipart/mixed; boundary=\"ebb\"",
-    "",
-    "--ebb",
-    "Content-Type: text/cloud-config; charset=\"us-ascii\"",
-    "",
-    local.cloud_init,
-    "--ebb--",
-    "",
-  ])
+module "probe" {
+  source = "./modules/probe"
+  count  = var.probe_package == null ? 0 : 1
+
+  name    = var.name
+  package = local.probe
+  tags    = local.tags
 }

@@ -50,7 +50,12 @@ output "node_instance_profile" {
 
 output "node_user_data" {
   description = "User data that installs the probe, for instances and launch templates, also of AWS Batch; null without probe_package."
-  value       = local.node_user_data
+  value       = one(module.probe[*].user_data)
+}
+
+output "probe" {
+  description = "Package of the probe and where it sends: input package of modules/probe in this account and in others; null without probe_package."
+  value       = local.probe
 }
 
 output "sweeper_function_name" {
@@ -66,4 +71,29 @@ output "tune_function_name" {
 output "sweeper_role_arn" {
   description = "Role of the sweeper, which the roles of member accounts trust."
   value       = aws_iam_role.sweeper.arn
+}
+
+output "alarm_topic_arn" {
+  description = "SNS topic that receives alarms and messages of the budget; null without both."
+  value       = module.observability.topic_arn
+
+  precondition {
+    condition     = var.alarm_topic_arn == null || length(var.alarm_emails) == 0
+    error_message = "Addresses subscribe only to the topic of the module: set either alarm_emails or alarm_topic_arn."
+  }
+}
+
+output "alarm_names" {
+  description = "Names of the alarms about Ebb itself."
+  value       = module.observability.alarm_names
+}
+
+output "dashboard_name" {
+  description = "Name of the CloudWatch dashboard; null without it."
+  value       = module.observability.dashboard_name
+}
+
+output "member_template" {
+  description = "CloudFormation template of the role in member accounts, for a StackSet. It equals terraform/modules/member."
+  value       = file("${path.module}/modules/member/template.json")
 }

@@ -26,6 +26,13 @@ resource "aws_sqs_queue" "heartbeats" {
 
   # Messages stay hidden until the sweep that received them has ended.
   visibility_timeout_seconds = var.sweeper_timeout_seconds + 30
+
+  lifecycle {
+    precondition {
+      condition     = local.queue_conditions <= 10
+      error_message = "SQS accepts 10 conditions in a policy. Use organization_id without role_arns of other accounts, or fewer kinds of senders."
+    }
+  }
 }
 
 resource "aws_sqs_queue" "dead_letters" {
@@ -83,24 +90,24 @@ data "aws_iam_policy_document" "queue" {
     }
   }
 
-  # Only the listed roles of these accounts; the statements above require the proof.
+  # The statements above require the proof.
   dynamic "statement" {
-    for_each = length(local.foreign_role_arns) > 0 ? [true] : []
+    for_each = local.foreign_senders
 
     content {
-      sid       = "AllowRolesOfOtherAccounts"
+      sid       = "Allow${statement.key}"
       actions   = ["sqs:SendMessage"]
       resources = [local.queue_arns[count.index]]
 
       principals {
         type        = "AWS"
-        identifiers = [for account in local.foreign_accounts : "arn:${local.partition}:iam::${account}:root"]
+        identifiers = statement.value.principals
       }
 
       condition {
-        test     = "ArnEquals"
-        variable = "aws:PrincipalArn"
-        values   = local.foreign_role_arns
+        test     = statement.value.test
+        variable = statement.value.key
+        values   = statement.value.values
       }
     }
   }

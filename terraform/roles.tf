@@ -59,7 +59,7 @@ data "aws_iam_policy_document" "sweeper" {
     }
   }
 
-  # terraform/member creates the role in each of these accounts.
+  # terraform/modules/member creates the role in each of these accounts.
   dynamic "statement" {
     for_each = length(local.named_members) > 0 ? [true] : []
 

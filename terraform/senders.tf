@@ -10,6 +10,11 @@ locals {
     for role in try(local.role_arns.ec2, []) : split(":", role)[4]
   ]))
 
+  # With an organization, an instance of the account of its role. AWS inserts the account of the caller,
+  # and the policies of queues and bucket let in other accounts of the organization only.
+  organization_id = try(var.senders.ec2.organization_id, null)
+  own_instance    = "arn:${local.partition}:ec2:*:$${aws:PrincipalAccount}:instance/*"
+
   # A key that is missing from a request does not match the first operator, and
   # matches the second. So the first is for Allow and the second for Deny.
   #
@@ -22,7 +27,9 @@ locals {
         matches = "ArnLike"
         differs = "ArnNotLike"
         key     = "ec2:SourceInstanceARN"
-        values  = [for account in local.ec2_accounts : "arn:${local.partition}:ec2:*:${account}:instance/*"]
+        values = local.organization_id != null ? [local.own_instance] : [
+          for account in local.ec2_accounts : "arn:${local.partition}:ec2:*:${account}:instance/*"
+        ]
       }
       eks_pod_identity = {
         matches = "StringEquals"
@@ -56,8 +63,30 @@ locals {
   foreign_role_arns = [for role in local.listed_role_arns : role if split(":", role)[4] != local.account]
   foreign_accounts  = distinct([for role in local.foreign_role_arns : split(":", role)[4]])
 
-  # Conditions of one Deny statement each; all of them must match. SQS accepts 10 conditions in a
-  # policy. All kinds together, with roles of other accounts, need 10.
+  # Who of other accounts may send: listed roles, and instances of the organization.
+  foreign_senders = merge(
+    length(local.foreign_role_arns) == 0 ? {} : {
+      RolesOfOtherAccounts = {
+        principals = [for account in local.foreign_accounts : "arn:${local.partition}:iam::${account}:root"]
+        test       = "ArnEquals"
+        key        = "aws:PrincipalArn"
+        values     = local.foreign_role_arns
+      }
+    },
+    local.organization_id == null ? {} : {
+      InstancesOfOrganization = {
+        principals = ["*"]
+        test       = "StringEquals"
+        key        = "aws:PrincipalOrgID"
+        values     = [local.organization_id]
+      }
+    },
+  )
+
+  # SQS accepts 10 conditions in a policy: TLS, the refusals below, and one for each entry above.
+  queue_conditions = 1 + length(flatten(values(local.refusals))) + length(local.foreign_senders)
+
+  # Conditions of one Deny statement each; all of them must match.
   refusals = merge(
     {
       DenyUnattested = [
@@ -121,7 +150,7 @@ data "aws_iam_policy_document" "sender" {
   statement {
     sid       = "ReadRules"
     actions   = ["s3:GetObject"]
-    resources = ["${local.bucket_arn}/config/*"]
+    resources = local.node_objects
 
     condition {
       test     = "StringEquals"

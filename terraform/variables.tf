@@ -97,7 +97,7 @@ variable "tune_package" {
 }
 
 variable "probe_package" {
-  description = "Path of the probe's archive from scripts/package-probe, for the installation on nodes; null if you install the probe yourself."
+  description = "Path of the probe's archive from scripts/package-probe, for nodes of the same processor; null if you install the probe yourself."
   type        = string
   default     = null
 
@@ -108,7 +108,7 @@ variable "probe_package" {
 }
 
 variable "architecture" {
-  description = "Architecture of the programs in both packages: x86_64 or arm64."
+  description = "Architecture of the programs in both packages, as scripts/package prints it: x86_64 or arm64. Lambda costs a fifth less with arm64."
   type        = string
   default     = "x86_64"
 
@@ -207,7 +207,7 @@ variable "regions" {
 }
 
 variable "member_accounts" {
-  description = "Other accounts to scan: their ids, or \"organization\" for all accounts. Each needs the role of terraform/member."
+  description = "Other accounts to scan: their ids, or \"organization\" for all accounts. Each needs the role of terraform/modules/member."
   type        = list(string)
   default     = []
 
@@ -244,7 +244,8 @@ variable "senders" {
   description = "Credentials that may send data of a node, by kind: ec2, eks_pod_identity, irsa, roles_anywhere. See \"Who can speak for a node\"."
   type = object({
     ec2 = optional(object({
-      role_arns = optional(list(string), [])
+      role_arns       = optional(list(string), [])
+      organization_id = optional(string)
     }))
     eks_pod_identity = optional(object({
       role_arns    = list(string)
@@ -277,8 +278,13 @@ variable "senders" {
   }
 
   validation {
+    condition     = try(var.senders.ec2.organization_id, null) == null || can(regex("^o-[a-z0-9]{10,32}$", var.senders.ec2.organization_id))
+    error_message = "organization_id of senders.ec2 must be the id of an organization, such as o-a1b2c3d4e5."
+  }
+
+  validation {
     condition = alltrue([
-      for kind, sender in var.senders : kind == "ec2" || alltrue([for values in values(sender) : length(values) > 0]) if sender != null
+      for kind, sender in var.senders : alltrue([for values in values(sender) : length(values) > 0]) if kind != "ec2" && sender != null
     ])
     error_message = "Every kind of senders other than ec2 needs role_arns and its proof."
   }
@@ -529,8 +535,53 @@ variable "email_to" {
   }
 }
 
+variable "alarms" {
+  description = "Whether to create alarms about Ebb itself: 2 and 4 for each shard, 0.10 USD a month each."
+  type        = bool
+  default     = true
+}
+
+variable "alarm_topic_arn" {
+  description = "SNS topic that receives alarms and messages of the budget; null creates the topic NAME-alarms."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.alarm_topic_arn == null || can(regex("^arn:[^:]+:sns:[^:]+:[0-9]{12}:[A-Za-z0-9_-]+$", var.alarm_topic_arn))
+    error_message = "alarm_topic_arn must be the ARN of a standard SNS topic."
+  }
+}
+
+variable "alarm_emails" {
+  description = "Addresses that subscribe to the topic NAME-alarms. Each receives a link that confirms the subscription."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for address in var.alarm_emails : can(regex("^[^@,\\s]+@[^@,\\s]+$", address))])
+    error_message = "alarm_emails must contain plain addresses, such as team@example.org."
+  }
+}
+
+variable "dashboard" {
+  description = "Whether to create a CloudWatch dashboard; it costs 3 USD a month if the account has three others."
+  type        = bool
+  default     = false
+}
+
+variable "monthly_budget_usd" {
+  description = "Budget for Ebb itself in USD a month, by the tag application; null for none. Activate the tag as a cost allocation tag."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.monthly_budget_usd == null || try(var.monthly_budget_usd > 0, false)
+    error_message = "monthly_budget_usd must be more than 0."
+  }
+}
+
 variable "extra_environment" {
-  description = "Additional environment variables of both functions, such as AWS_ENDPOINT_URL_<SERVICE>, EBB_SPOT_ADVISOR_URL or the log level."
+  description = "Additional environment variables of both functions, such as `AWS_ENDPOINT_URL_<SERVICE>`, `EBB_SPOT_ADVISOR_URL` or the log level."
   type        = map(string)
   default     = {}
 }

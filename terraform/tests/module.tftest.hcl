@@ -35,6 +35,10 @@ mock_provider "aws" {
     defaults = { arn = "arn:aws:sqs:eu-central-1:123456789012:ebb" }
   }
 
+  mock_resource "aws_sns_topic" {
+    defaults = { arn = "arn:aws:sns:eu-central-1:123456789012:ebb-alarms" }
+  }
+
   mock_resource "aws_cloudwatch_log_group" {
     defaults = { arn = "arn:aws:logs:eu-central-1:123456789012:log-group:ebb" }
   }
@@ -385,4 +389,116 @@ run "buttons_need_an_app" {
   }
 
   expect_failures = [aws_lambda_function.sweeper]
+}
+
+run "six_alarms_by_default_and_nothing_that_costs_more" {
+  command = apply
+
+  assert {
+    condition = output.alarm_names == tolist([
+      "ebb-api-errors", "ebb-dead-letters", "ebb-failed-sweeps", "ebb-no-sweep", "ebb-queue-age", "ebb-slow-sweeps",
+    ])
+    error_message = "other alarms"
+  }
+
+  assert {
+    condition     = output.alarm_topic_arn == "arn:aws:sns:eu-central-1:123456789012:ebb-alarms"
+    error_message = "alarms have no topic"
+  }
+
+  assert {
+    condition     = output.dashboard_name == null
+    error_message = "a dashboard that nobody wants"
+  }
+}
+
+run "each_shard_has_alarms_about_its_sweep_and_queue" {
+  command = apply
+
+  variables {
+    shards          = 2
+    alarm_topic_arn = "arn:aws:sns:eu-central-1:123456789012:operations"
+  }
+
+  assert {
+    condition     = length(output.alarm_names) == 10 && contains(output.alarm_names, "ebb-no-sweep-1")
+    error_message = "a shard without alarms"
+  }
+
+  assert {
+    condition     = output.alarm_topic_arn == "arn:aws:sns:eu-central-1:123456789012:operations"
+    error_message = "another topic"
+  }
+}
+
+run "sweeps_without_a_schedule_cannot_be_missing" {
+  command = apply
+
+  variables {
+    schedule_state = "DISABLED"
+  }
+
+  assert {
+    condition     = length(output.alarm_names) == 5 && !contains(output.alarm_names, "ebb-no-sweep")
+    error_message = "an alarm that never ends"
+  }
+}
+
+run "without_alarms_there_is_no_topic" {
+  command = apply
+
+  variables {
+    alarms = false
+  }
+
+  assert {
+    condition     = length(output.alarm_names) == 0 && output.alarm_topic_arn == null
+    error_message = "a topic or an alarm"
+  }
+}
+
+run "addresses_need_the_topic_of_the_module" {
+  command = plan
+
+  variables {
+    alarm_emails    = ["ops@example.org"]
+    alarm_topic_arn = "arn:aws:sns:eu-central-1:123456789012:operations"
+  }
+
+  expect_failures = [output.alarm_topic_arn]
+}
+
+run "a_budget_of_nothing_is_refused" {
+  command = plan
+
+  variables {
+    monthly_budget_usd = 0
+  }
+
+  expect_failures = [var.monthly_budget_usd]
+}
+
+run "a_name_is_no_organization" {
+  command = plan
+
+  variables {
+    senders = { ec2 = { organization_id = "research" } }
+  }
+
+  expect_failures = [var.senders]
+}
+
+run "more_conditions_than_a_policy_of_a_queue_may_have_are_refused" {
+  command = plan
+
+  variables {
+    senders = {
+      ec2              = { organization_id = "o-a1b2c3d4e5" }
+      eks_pod_identity = { role_arns = ["arn:aws:iam::210987654321:role/pod"], cluster_arns = ["arn:aws:eks:eu-central-1:210987654321:cluster/c"] }
+      irsa             = { role_arns = ["arn:aws:iam::210987654321:role/irsa"], oidc_provider_arns = ["arn:aws:iam::210987654321:oidc-provider/oidc.example.org"] }
+      roles_anywhere   = { role_arns = ["arn:aws:iam::210987654321:role/rack"], common_names = ["*.example.org"] }
+    }
+  }
+
+  expect_failures = [aws_sqs_queue.heartbeats]
 }

@@ -1,7 +1,8 @@
 """Runs MiniStack with the additions in `extensions/`, on loopback only.
 
 `python ministack_server.py --port P [--moto URL]` serves S3, SQS, Lambda, API
-Gateway, Scheduler, IAM, STS, Secrets Manager and SES until SIGTERM or SIGINT.
+Gateway, Scheduler, IAM, STS, Secrets Manager, SES, SNS, Budgets, Systems Manager and alarms until
+SIGTERM or SIGINT.
 
 A Lambda function in AWS knows its endpoints without being told. Functions that
 MiniStack runs inherit this process's environment, so it holds nothing but what
@@ -57,10 +58,12 @@ async def _serve(port: int) -> None:
     from hypercorn.config import Config
     from ministack.app import app
 
-    from extensions import ministack_s3_ingest, ministack_sqs_sender
+    from extensions import ministack_alarms, ministack_s3_ingest, ministack_sqs_sender, ministack_ssm
     from extensions.ministack_caller import remember_caller
 
+    ministack_alarms.install()
     ministack_sqs_sender.install()
+    ministack_ssm.install()
     config = Config()
     config.bind = [f"{HOST}:{port}"]
     config.keep_alive_timeout = 75

@@ -107,12 +107,12 @@ def _names(statement: dict[str, Any], request: Request) -> bool:
     if principal == "*":
         return True
     named = listed(principal.get("AWS", []))
-    return request.role in named or any(name.endswith(f"::{request.account}:root") for name in named)
+    return "*" in named or request.role in named or any(name.endswith(f"::{request.account}:root") for name in named)
 
 
 def _effects(policy: Policy, request: Request) -> set[str]:
     context = {key.lower(): value for key, value in request.context.items()}
-    context["aws:principalarn"] = request.role
+    context |= {"aws:principalaccount": request.account, "aws:principalarn": request.role}
     return {
         statement["Effect"]
         for statement in statements(policy)

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import unittest
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from simulators import HERE
 
 _ROOT = HERE.parent.parent
 _OTHER = "210987654321"
+_ORGANIZATION = "o-a1b2c3d4e5"
 _CLUSTER = f"arn:aws:eks:us-east-1:{ACCOUNT_ID}:cluster/c"
 _PROVIDER = f"arn:aws:iam::{ACCOUNT_ID}:oidc-provider/oidc.eks.example.org/id/C"
 _BUCKET = f"arn:aws:s3:::ebb-{ACCOUNT_ID}-us-east-1"
@@ -33,6 +35,7 @@ _HOLDERS = {
     "aws_iam_role": "assume_role_policy",
     "aws_iam_role_policy": "policy",
     "aws_s3_bucket_policy": "policy",
+    "aws_sns_topic_policy": "policy",
     "aws_sqs_queue": "policy",
 }
 
@@ -115,8 +118,8 @@ def _write(folder: Path, variables: dict[str, Any]) -> None:
         "topic_arn": f"arn:aws:sns:us-east-1:{ACCOUNT_ID}:events",
         "slack_webhook_url": "https://hooks.example.org/ebb",
     }
-    member = {"source": "./ebb/member", "sweeper_role_arn": _role("ebb-sweeper")}
-    member |= {"external_id": "ebb", "organization_id": "o-a1b2c3d4e5"}
+    member = {"source": "./ebb/modules/member", "sweeper_role_arn": _role("ebb-sweeper")}
+    member |= {"external_id": "ebb", "organization_id": _ORGANIZATION}
     root = {"provider": {"aws": provider}, "module": {"ebb": ebb | variables, "member": member}}
     (folder / "main.tf.json").write_text(json.dumps(root))
 
@@ -128,8 +131,14 @@ def plan(variables: str) -> Plan:
     _write(folder, json.loads(variables))
     _terraform(folder, "plan", "-input=false", "-no-color", "-out=plan")
     shown = json.loads(_terraform(folder, "show", "-json", "plan"))
-    modules = shown["planned_values"]["root_module"]["child_modules"]
-    return Plan({resource["address"]: resource for module in modules for resource in module["resources"]})
+    return Plan({resource["address"]: resource for resource in _resources(shown["planned_values"]["root_module"])})
+
+
+def _resources(module: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The resources of a module and of the modules in it."""
+    yield from module.get("resources", [])
+    for child in module.get("child_modules", []):
+        yield from _resources(child)
 
 
 @cache
@@ -138,6 +147,7 @@ def plans() -> dict[str, Plan]:
     return {
         "default": plan("{}"),
         "every kind": plan(json.dumps({"senders": _ALL_KINDS, "shards": 2})),
+        "organization": plan(json.dumps({"senders": {"ec2": {"organization_id": _ORGANIZATION}}})),
         "on premises": plan(json.dumps({"senders": {"roles_anywhere": _ALL_KINDS["roles_anywhere"]}})),
     }
 
@@ -191,9 +201,11 @@ class Policies(unittest.TestCase):
         programs = {f"aws_iam_role{part}.{name}" for name in ("schedule", "sweeper", "tune") for part in ("", "_policy")}
         common = programs | {"aws_iam_role.node", "aws_s3_bucket_policy.ebb"}
         common |= {"aws_sqs_queue.dead_letters", "aws_sqs_queue.heartbeats[0]"}
+        common |= {"module.observability.aws_sns_topic_policy.alarms[0]"}
         others = {f'aws_iam_policy.sender["{kind}"]' for kind in _ALL_KINDS if kind != "ec2"}
         expected = {
             "default": common | {"aws_iam_policy.node[0]"},
+            "organization": common | {"aws_iam_policy.node[0]"},
             "every kind": common | others | {"aws_iam_policy.node[0]", "aws_sqs_queue.heartbeats[1]"},
             "on premises": common | {'aws_iam_policy.sender["roles_anywhere"]'},
         }
@@ -231,7 +243,8 @@ class Policies(unittest.TestCase):
             self.assertIsInstance(principal, dict, where)
             keys = {key for _, key, _ in conditions(statement)}
             for name in listed(principal.get("AWS", [])):
-                self.assertTrue(name == _role("ebb-sweeper") or "aws:PrincipalArn" in keys, where)
+                self.assertTrue(name == _role("ebb-sweeper") or keys & {"aws:PrincipalArn", "aws:PrincipalOrgID"}, where)
+                self.assertTrue(name != "*" or "aws:PrincipalOrgID" in keys, where)
             for name in listed(principal.get("Service", [])):
                 self.assertTrue(name in _WITHOUT_SOURCE or {"aws:SourceAccount", "aws:SourceArn"} <= keys, where)
 
@@ -249,7 +262,7 @@ class Policies(unittest.TestCase):
         policy = plans()["default"].policies()["module.member.aws_iam_role.member"]
         [statement] = statements(policy)
         self.assertEqual(statement["Principal"], {"AWS": _role("ebb-sweeper")})
-        expected = {("aws:PrincipalOrgID", "o-a1b2c3d4e5"), ("sts:ExternalId", "ebb")}
+        expected = {("aws:PrincipalOrgID", _ORGANIZATION), ("sts:ExternalId", "ebb")}
         self.assertEqual({(key, *values) for _, key, values in conditions(statement)}, expected)
 
     def test_only_tls_is_accepted(self):
@@ -278,6 +291,51 @@ class Policies(unittest.TestCase):
                 self.assertLessEqual(len(every), 20)
                 self.assertLessEqual(sum(len(conditions(s)) for s in every), 10, address)
                 self.assertLessEqual(max(len(listed(s["Action"])) for s in every), 7)
+
+
+class MemberTemplate(unittest.TestCase):
+    """The template for StackSets creates the same role as the module."""
+
+    def role(self, **parameters: str) -> tuple[Policy, Policy]:
+        """Trust and permissions of the role that a stack of the template has created."""
+        stacks = filled().client("cloudformation")
+        name = f"member-{len(parameters)}"
+        stacks.create_stack(
+            StackName=name,
+            TemplateBody=(_ROOT / "terraform/modules/member/template.json").read_text(),
+            Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
+            Capabilities=["CAPABILITY_NAMED_IAM"],
+        )
+        stacks.get_waiter("stack_create_complete").wait(StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 20})
+        [stack] = stacks.describe_stacks(StackName=name)["Stacks"]
+        [output] = stack["Outputs"]
+        iam, created = filled().client("iam"), output["OutputValue"].split("/")[-1]
+        trust = iam.get_role(RoleName=created)["Role"]["AssumeRolePolicyDocument"]
+        read = iam.get_role_policy(RoleName=created, PolicyName="read")["PolicyDocument"]
+        stacks.delete_stack(StackName=name)
+        return trust, read
+
+    def test_it_equals_the_module(self):
+        planned = plans()["default"].policies()
+        trust, read = self.role(SweeperRoleArn=_role("ebb-sweeper"), ExternalId="ebb", OrganizationId=_ORGANIZATION)
+        self.assertEqual(_plain(trust), _plain(planned["module.member.aws_iam_role.member"]))
+        self.assertEqual(_plain(read), _plain(planned["module.member.aws_iam_role_policy.read"]))
+
+    def test_without_ids_it_has_no_condition(self):
+        trust, _ = self.role(SweeperRoleArn=_role("ebb-sweeper"))
+        [statement] = statements(trust)
+        self.assertNotIn("Condition", statement)
+        self.assertEqual(statement["Principal"], {"AWS": _role("ebb-sweeper")})
+
+
+def _plain(policy: Policy) -> list[dict[str, Any]]:
+    """The statements with lists in one form and order; Terraform writes a list of one as its value."""
+    return [
+        statement
+        | {key: sorted(listed(statement[key])) for key in ("Action", "Resource") if key in statement}
+        | {"Condition": sorted(conditions(statement))}
+        for statement in statements(policy)
+    ]
 
 
 class Senders(unittest.TestCase):
@@ -343,6 +401,42 @@ class Senders(unittest.TestCase):
         self.check("every kind", "ec2", _role("batch", _OTHER), "i-0abc", self.foreign, True)
         self.check("every kind", "ec2", _role("another", _OTHER), "i-0abc", self.foreign, False)
         self.check("every kind", None, _role("batch", _OTHER), "i-0abc", {}, False)
+
+    def test_instances_of_the_organization_send(self):
+        ours, member = {"aws:PrincipalOrgID": _ORGANIZATION}, _role("batch", _OTHER)
+        self.check("organization", "ec2", member, "i-0abc", self.foreign | ours, True)
+        self.check("organization", "ec2", _role("ebb-node"), "i-0abc", self.instance | ours, True)
+        self.check("organization", None, member, "i-0abc", self.foreign, False)
+        self.check("organization", None, member, "i-0abc", self.foreign | {"aws:PrincipalOrgID": "o-zzzzzzzzzz"}, False)
+        self.check("organization", None, member, "i-0abc", ours, False)
+        self.check("organization", None, member, "ana", ours, False)
+        self.check("organization", None, member, "i-0abc", self.instance | ours, False)
+        self.check("organization", None, _role("admin"), "i-0abc", ours, False)
+
+    def test_instances_of_the_organization_read_rules_and_nothing_else(self):
+        policy = plans()["organization"].policies()["module.ebb.aws_s3_bucket_policy.ebb"]
+
+        def check(action: str, key: str, proof: dict[str, str], expect: bool) -> None:
+            context = self.secure | {"aws:userid": "AROA1:i-0abc", "aws:PrincipalOrgID": _ORGANIZATION} | proof
+            request = Request(_role("batch", _OTHER), action, f"{_BUCKET}/{key}", context)
+            self.assertEqual(is_allowed(request, self.wide, policy, ACCOUNT_ID), expect, (action, key, proof))
+
+        for key, expect in (("config/rules.toml", True), ("config/ebb-probe.tar.gz", True), ("config/policy.toml", False)):
+            check("s3:GetObject", key, self.foreign, expect)
+            check("s3:GetObject", key, {}, False)
+            check("s3:GetObject", key, self.instance, False)
+        for key in ("lake/x", "reports/latest/a", "decisions/v1/findings.json", "ingest/v1/AROA1:i-0abc/b/p/1.steps.zst"):
+            check("s3:GetObject", key, self.foreign, False)
+        for key in ("config/rules.toml", "ingest/v1/AROA2:i-0abd/b/p/1.steps.zst", "lake/x"):
+            check("s3:PutObject", key, self.foreign, False)
+            check("s3:DeleteObject", key, self.foreign, False)
+
+    def test_a_node_reads_its_rules_and_its_package(self):
+        identity = self.identity(plans()["default"], "ec2")
+        policy = plans()["default"].policies()["module.ebb.aws_s3_bucket_policy.ebb"]
+        for key, expect in (("rules.toml", True), ("ebb-probe.tar.gz", True), ("policy.toml", False)):
+            request = Request(_role("ebb-node"), "s3:GetObject", f"{_BUCKET}/config/{key}", self.secure | self.instance)
+            self.assertEqual(is_allowed(request, identity, policy, ACCOUNT_ID), expect, key)
 
     def test_a_kind_that_is_off_does_not_send(self):
         self.check("on premises", "roles_anywhere", _role("rack"), "0a1b2c", self.certificate, True)

@@ -17,12 +17,12 @@ provider "aws" {
 }
 
 variable "sweeper_package" {
-  description = "Zip of the sweeper: scripts/package target/.../sweeper-lambda sweeper.zip"
+  description = "Zip of the sweeper: scripts/package target/.../ebb-sweeper sweeper.zip"
   type        = string
 }
 
 variable "tune_package" {
-  description = "Zip of the tune API: scripts/package target/.../tune-lambda tune.zip"
+  description = "Zip of the tune API: scripts/package target/.../ebb-tune tune.zip"
   type        = string
 }
 
@@ -49,6 +49,9 @@ module "ebb" {
   slack_webhook_url = var.slack_webhook_url
   email_from        = "ebb@example.org"
   email_to          = ["research-computing@example.org"]
+
+  alarm_emails       = ["operations@example.org"]
+  monthly_budget_usd = 50
 
   tags = { owner = "research-computing" }
 }

@@ -1,5 +1,5 @@
-# Another account that lets itself be looked at; apply it there, or in every account of
-# the organization by a StackSet of what it makes.
+# One other account that the sweeper may read. Apply this in that account. The example multi-account
+# creates the role in all accounts of an organization.
 
 terraform {
   required_version = ">= 1.5"
@@ -22,7 +22,7 @@ variable "sweeper_role_arn" {
 }
 
 module "ebb_member" {
-  source = "../../member"
+  source = "../../modules/member"
 
   sweeper_role_arn = var.sweeper_role_arn
 }

@@ -25,6 +25,8 @@ provider "aws" {
 
   endpoints {
     apigatewayv2   = var.platform_endpoint
+    budgets        = var.platform_endpoint
+    cloudwatch     = var.platform_endpoint
     iam            = var.platform_endpoint
     lambda         = var.platform_endpoint
     logs           = var.platform_endpoint
@@ -32,6 +34,7 @@ provider "aws" {
     scheduler      = var.platform_endpoint
     secretsmanager = var.platform_endpoint
     sesv2          = var.platform_endpoint
+    sns            = var.platform_endpoint
     sqs            = var.platform_endpoint
     sts            = var.platform_endpoint
   }

@@ -1,18 +1,7 @@
-# The role by which an account lets Ebb look at it. It reads and nothing else.
-
-terraform {
-  required_version = ">= 1.5"
-
-  required_providers {
-    aws = {
-      source  = "hashicorp/aws"
-      version = "~> 5.100"
-    }
-  }
-}
+# The role that the sweeper assumes in another account. It permits reading only.
 
 locals {
-  permissions = jsondecode(file("${path.module}/../permissions.json"))
+  permissions = jsondecode(file("${path.module}/../../permissions.json"))
 }
 
 data "aws_iam_policy_document" "assume" {

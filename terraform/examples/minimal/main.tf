@@ -1,0 +1,38 @@
+# The smallest deployment: one account, findings by the API and in the bucket.
+
+terraform {
+  required_version = ">= 1.5"
+
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = "~> 5.100"
+    }
+  }
+}
+
+provider "aws" {
+  region = "eu-central-1"
+}
+
+variable "sweeper_package" {
+  description = "Zip of the sweeper: scripts/package target/.../ebb-sweeper sweeper.zip"
+  type        = string
+}
+
+variable "tune_package" {
+  description = "Zip of the tune API: scripts/package target/.../ebb-tune tune.zip"
+  type        = string
+}
+
+module "ebb" {
+  source = "../.."
+
+  sweeper_package = var.sweeper_package
+  tune_package    = var.tune_package
+}
+
+output "api_url" {
+  description = "URL of the tune API."
+  value       = module.ebb.api_url
+}

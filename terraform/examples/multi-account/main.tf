@@ -1,0 +1,95 @@
+# All accounts of an organization. Apply this in the management account, or in an account that is a
+# delegated administrator for StackSets. One deployment scans every account, and the instances of every
+# account may send.
+
+terraform {
+  required_version = ">= 1.5"
+
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = "~> 5.100"
+    }
+  }
+}
+
+provider "aws" {
+  region = "eu-central-1"
+}
+
+variable "sweeper_package" {
+  description = "Zip of the sweeper: scripts/package target/.../ebb-sweeper sweeper.zip"
+  type        = string
+}
+
+variable "tune_package" {
+  description = "Zip of the tune API: scripts/package target/.../ebb-tune tune.zip"
+  type        = string
+}
+
+variable "organization_id" {
+  description = "The organization, such as o-a1b2c3d4e5."
+  type        = string
+}
+
+variable "organizational_unit_ids" {
+  description = "Units whose accounts get the role: the root, such as r-a1b2, for all accounts."
+  type        = list(string)
+}
+
+variable "call_as" {
+  description = "Account that manages the StackSet: SELF in the management account, otherwise DELEGATED_ADMIN."
+  type        = string
+  default     = "SELF"
+}
+
+module "ebb" {
+  source = "../.."
+
+  sweeper_package = var.sweeper_package
+  tune_package    = var.tune_package
+  member_accounts = ["organization"]
+  senders         = { ec2 = { organization_id = var.organization_id } }
+}
+
+# The role that the sweeper assumes, in each account that is or will be in the units. StackSets create
+# nothing in the management account; apply modules/member there if it has machines.
+resource "aws_cloudformation_stack_set" "members" {
+  name             = "ebb-member"
+  description      = "Ebb: read-only access to this account."
+  permission_model = "SERVICE_MANAGED"
+  call_as          = var.call_as
+  capabilities     = ["CAPABILITY_NAMED_IAM"]
+  template_body    = module.ebb.member_template
+
+  parameters = {
+    SweeperRoleArn = module.ebb.sweeper_role_arn
+    OrganizationId = var.organization_id
+  }
+
+  auto_deployment {
+    enabled                          = true
+    retain_stacks_on_account_removal = false
+  }
+
+  lifecycle {
+    # AWS sets this role only for StackSets that manage their own permissions.
+    ignore_changes = [administration_role_arn]
+  }
+}
+
+# A role is global, so one region is enough.
+resource "aws_cloudformation_stack_set_instance" "members" {
+  stack_set_name = aws_cloudformation_stack_set.members.name
+  region         = "eu-central-1"
+  call_as        = var.call_as
+
+  deployment_targets {
+    organizational_unit_ids = var.organizational_unit_ids
+  }
+}
+
+output "ebb" {
+  description = "Values for probes and users. Nodes of other accounts need sender_policies."
+  value       = module.ebb
+}

@@ -1,0 +1,144 @@
+"""The script that installs the probe on a node, run below a folder with stand-ins for `aws`, `curl`
+and `systemctl`.
+"""
+
+import hashlib
+import io
+import os
+import platform
+import subprocess
+import tarfile
+import tempfile
+import unittest
+from pathlib import Path
+
+from install_script import rendered
+from simulators import HERE
+
+_INFRA = HERE.parent.parent / "infra"
+_MACHINES = {"x86_64": 0x3E, "aarch64": 0xB7}
+_QUEUE = "https://sqs.us-east-1.amazonaws.com/123456789012/ebb-heartbeats"
+
+
+def _archive(machine: int) -> bytes:
+    """An archive as of scripts/package-probe, with the head of an ELF file as the probe."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        files = {name: (_INFRA / name).read_bytes() for name in ("install", "ebb-probe.service")}
+        files["ebb-probe"] = b"\x7fELF".ljust(18, b"\0") + bytes([machine, 0]).ljust(46, b"\0")
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o755
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+class InstallScript(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        (self.folder / "bin").mkdir()
+        (self.folder / "root").mkdir()
+        self.program("systemctl", "exit 0")
+
+    def program(self, name: str, script: str) -> None:
+        """A stand-in for a program of the node."""
+        path = self.folder / "bin" / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def run_script(
+        self, archive: bytes, sha256: str | None = None, path: str = ":/usr/bin:/bin"
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the script for a package with this checksum."""
+        (self.folder / "archive").write_bytes(archive)
+        package = {"bucket": "ebb-b", "key": "config/ebb-probe.tar.gz", "queue_url": _QUEUE, "region": "us-east-1"}
+        package["sha256"] = sha256 or hashlib.sha256(archive).hexdigest()
+        environment = {
+            "PATH": f"{self.folder / 'bin'}{path}",
+            "DESTDIR": str(self.folder / "root"),
+            "EBB_WAITS": "0",
+            "ARCHIVE": str(self.folder / "archive"),
+            "CALLS": str(self.folder / "calls"),
+        }
+        script = self.folder / "install.sh"
+        script.write_text(rendered(package))
+        return subprocess.run(["/bin/sh", str(script)], capture_output=True, text=True, timeout=60, env=environment)
+
+    def installed(self) -> Path:
+        """Where the probe would be."""
+        return self.folder / "root/usr/local/bin/ebb-probe"
+
+    def calls(self) -> str:
+        """What the stand-ins were asked for."""
+        path = self.folder / "calls"
+        return path.read_text() if path.exists() else ""
+
+    def test_it_installs_once(self):
+        self.program("aws", 'echo "$*" >>"$CALLS"; cp "$ARCHIVE" probe.tar.gz')
+        archive = _archive(_MACHINES[platform.machine()])
+        first = self.run_script(archive)
+        self.assertEqual(first.returncode, 0, first.stderr)
+        self.assertTrue(self.installed().exists())
+        self.assertIn(_QUEUE, (self.folder / "root/etc/ebb/probe.toml").read_text())
+        self.assertEqual(self.calls(), "s3 cp --region us-east-1 s3://ebb-b/config/ebb-probe.tar.gz probe.tar.gz\n")
+        second = self.run_script(archive)
+        self.assertEqual((second.returncode, second.stdout), (0, "the probe is current\n"))
+        self.assertEqual(self.calls().count("\n"), 1)
+
+    def test_a_probe_that_does_not_run_is_installed_again(self):
+        self.program("aws", 'echo "$*" >>"$CALLS"; cp "$ARCHIVE" probe.tar.gz')
+        self.program("systemctl", '[ "$1" != is-active ]')
+        archive = _archive(_MACHINES[platform.machine()])
+        for count in (1, 2):
+            self.assertEqual(self.run_script(archive).returncode, 0)
+            self.assertEqual(self.calls().count("\n"), count)
+
+    def test_another_archive_is_refused(self):
+        self.program("aws", 'cp "$ARCHIVE" probe.tar.gz')
+        ended = self.run_script(_archive(_MACHINES[platform.machine()]), sha256="0" * 64)
+        self.assertNotEqual(ended.returncode, 0)
+        self.assertIn("FAILED", ended.stdout)
+        self.assertFalse(self.installed().exists())
+
+    def test_no_download_is_an_error(self):
+        self.program("aws", "exit 1")
+        self.assertNotEqual(self.run_script(b"").returncode, 0)
+        self.assertFalse(self.installed().exists())
+
+    def test_a_probe_for_another_processor_is_refused(self):
+        self.program("aws", 'cp "$ARCHIVE" probe.tar.gz')
+        [other] = set(_MACHINES.values()) - {_MACHINES[platform.machine()]}
+        ended = self.run_script(_archive(other))
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("for another processor", ended.stderr)
+        self.assertFalse(self.installed().exists())
+
+    def test_without_the_cli_curl_signs_and_no_process_list_shows_the_key(self):
+        self.program(
+            "curl",
+            'echo "$*" >>"$CALLS"\n'
+            'case "$*" in\n'
+            "  *--config*) cat >>\"$CALLS\"; cp \"$ARCHIVE\" probe.tar.gz ;;\n"
+            "  *api/token*) echo TOKEN ;;\n"
+            "  *security-credentials/) echo role ;;\n"
+            "  *security-credentials/role) printf '%s\\n' '{' '  \"AccessKeyId\" : \"AKID\",' '  \"SecretAccessKey\" : \"SECRET\",' '  \"Token\" : \"SESSION\"' '}' ;;\n"
+            "esac",
+        )
+        # A PATH without `aws`, whatever this machine has.
+        for name in ("cat", "cp", "dirname", "env", "gzip", "id", "install", "mkdir", "mktemp", "mv", "od", "rm", "sed",
+                     "sh", "sha256sum", "sleep", "tar", "tr", "uname"):
+            (self.folder / "bin" / name).symlink_to(next(p for p in (f"/usr/bin/{name}", f"/bin/{name}") if os.path.exists(p)))
+        archive = _archive(_MACHINES[platform.machine()])
+        ended = self.run_script(archive, path="")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertTrue(self.installed().exists())
+        self.assertIn('user = "AKID:SECRET"', self.calls())
+        self.assertIn('header = "x-amz-security-token: SESSION"', self.calls())
+        arguments = [line for line in self.calls().splitlines() if line.startswith("-")]
+        self.assertFalse([line for line in arguments if "SECRET" in line or "SESSION" in line])
+
+
+if __name__ == "__main__":
+    unittest.main()
