@@ -19,7 +19,7 @@ class Missing(Exception):
 
 
 def say(text):
-    print(f"kernels: {text}", file=sys.stderr, flush=True)
+    print(f"{Path(sys.argv[0]).stem}: {text}", file=sys.stderr, flush=True)
 
 
 def run(*command, **options):

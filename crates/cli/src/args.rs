@@ -429,12 +429,15 @@ pub(crate) enum Format {
 const DOCTOR_MORE: &str = "\
 Examples:
   ebb doctor
+  ebb doctor deployment --bucket NAME            from the bucket to the messages
+  ebb doctor --deployment production             that, and the account and this machine
   ebb doctor account --region eu-central-1 --profile research
   ebb doctor machine --format json
 
 The command makes the read calls of a scan, and reads a few files of this machine. Cost
 Explorer charges $0.01 a page, CloudWatch less than $0.0001 a region. With `limited`, the
-probe runs and observes less. `ebb-probe check` also loads the probe and tries the queue.
+probe runs and observes less. `ebb-probe check` also loads the probe and tries the queue. Of a deployment
+it reads the newest report and the state of its messages; the first `missing` is the part to fix.
 
 Exit status:
   0  nothing is missing
@@ -444,18 +447,46 @@ Exit status:
 #[derive(Debug, clap::Args)]
 #[command(after_help = DOCTOR_MORE)]
 pub(crate) struct DoctorArgs {
-    /// Part to check [default: both]
+    /// Part to check [default: account and machine]
     #[arg(value_enum)]
     pub(crate) about: Option<About>,
     #[command(flatten)]
     pub(crate) account: AccountArgs,
+    /// Bucket of a deployment to check (Terraform output `bucket`)
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["lake", "api", "deployment"])]
+    pub(crate) bucket: Option<String>,
+    /// Place of `ebb sweep` to check: file:///PATH, s3://BUCKET/PATH or gs://BUCKET/PATH
+    #[arg(long, value_name = "URL", conflicts_with_all = ["api", "deployment"])]
+    pub(crate) lake: Option<String>,
+    /// API of a deployment to check (Terraform output `api_url`)
+    #[arg(long, value_name = "URL", conflicts_with = "deployment", value_parser = api)]
+    pub(crate) api: Option<Endpoint>,
+    /// Entry of ~/.config/ebb/config.toml to check
+    #[arg(long, value_name = "NAME")]
+    pub(crate) deployment: Option<String>,
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: DoctorFormat,
 }
 
+impl DoctorArgs {
+    /// The deployment, with the region and the profile of the account.
+    pub(crate) fn place(&self) -> DeploymentArgs {
+        DeploymentArgs {
+            bucket: self.bucket.clone(),
+            lake: self.lake.clone(),
+            api: self.api.clone(),
+            deployment: self.deployment.clone(),
+            region: self.account.region.first().cloned(),
+            profile: self.account.profile.clone(),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum About {
+    /// A deployment: its place, sweeps, probes and messages
+    Deployment,
     /// The AWS account, for a scan
     Account,
     /// This machine, for the probe

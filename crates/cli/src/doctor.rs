@@ -4,23 +4,34 @@
 #[cfg(feature = "aws")]
 mod account;
 mod check;
+mod deployment;
 
 use anyhow::{Context, Result};
 use ebb_telemetry::machine_check::{MachineFacts, check_machine};
 
 use crate::args::{About, DoctorArgs, DoctorFormat};
+use crate::deployment::deployment_of;
 use crate::output::{self, Outcome};
 use check::{Check, Section, State};
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
     let mut sections = Vec::new();
-    if args.about != Some(About::Machine) {
+    let is_asked = |about| args.about.is_none_or(|asked| asked == about);
+    let place = args.place();
+    if args.about == Some(About::Deployment) || place.is_named() {
+        let target = deployment_of(&place)?;
+        sections.push(Section {
+            title: "Deployment",
+            checks: crate::runtime::runtime()?.block_on(deployment::checks(&target)),
+        });
+    }
+    if is_asked(About::Account) {
         sections.push(Section {
             title: "AWS account (for scans)",
             checks: account_checks(args)?,
         });
     }
-    if args.about != Some(About::Account) {
+    if is_asked(About::Machine) {
         sections.push(Section {
             title: "This machine (for the probe)",
             checks: machine_checks(),

@@ -29,6 +29,16 @@ pub(crate) struct DeploymentArgs {
     pub(crate) profile: Option<String>,
 }
 
+impl DeploymentArgs {
+    /// Whether the command line names a deployment.
+    pub(crate) fn is_named(&self) -> bool {
+        self.bucket.is_some()
+            || self.lake.is_some()
+            || self.api.is_some()
+            || self.deployment.is_some()
+    }
+}
+
 /// The report that a command reads.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportArgs {

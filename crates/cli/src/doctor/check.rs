@@ -10,7 +10,7 @@ use serde::Serialize;
 pub(super) enum State {
     /// The requirement is met.
     Ok,
-    /// The probe runs without it and observes less.
+    /// It works without it, with less.
     Limited,
     /// The requirement is not met.
     Missing,
@@ -32,12 +32,14 @@ pub(super) struct Check {
 }
 
 impl Check {
-    #[cfg(feature = "aws")]
     pub(super) fn ok(name: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(name, State::Ok, detail)
     }
 
-    #[cfg(feature = "aws")]
+    pub(super) fn limited(name: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(name, State::Limited, detail)
+    }
+
     pub(super) fn missing(name: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(name, State::Missing, detail)
     }

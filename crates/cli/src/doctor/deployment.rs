@@ -1,0 +1,513 @@
+//! `ebb doctor deployment`: follows a deployment from the access to its place to the messages, and names the first part that
+//! does not work. Reading is separate from the evaluation.
+
+use ebb_model::report::Report;
+use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
+use ebb_report::remediation::of_gap;
+use ebb_telemetry::safe_text::{counted, one_line};
+use jiff::{SignedDuration, Timestamp};
+
+use super::check::Check;
+use crate::deployment::{self, Deployment, Place, Target};
+
+/// A sweep is late after this time. The module's default is a sweep every 10 minutes.
+const SWEEP_LATE: SignedDuration = SignedDuration::from_mins(30);
+
+/// After this time no interval explains a missing sweep.
+const SWEEP_MISSING: SignedDuration = SignedDuration::from_hours(25);
+
+/// A node sends a heartbeat each minute, and a sweep reads it within its interval.
+const HEARTBEAT_LATE: SignedDuration = SignedDuration::from_mins(15);
+
+/// A spool of this size is an hour of heartbeats that were not sent.
+const SPOOL_GROWS: u64 = 1 << 20;
+
+/// Clocks that differ by more make times of tasks wrong.
+const CLOCK_SECONDS: i64 = 60;
+
+/// Nodes that one line names at most.
+const NAMED: usize = 3;
+
+/// What was read of a deployment.
+pub(super) struct DeploymentFacts {
+    /// Its place, as the user names it.
+    place: Place,
+    /// The caller if the deployment answered, or the reason.
+    access: Result<String, String>,
+    /// The newest report; `None` before the first sweep.
+    report: Result<Option<Report>, String>,
+    /// Why the last message of a channel failed, by channel, and the channels that got a message.
+    channels: Option<Result<ChannelFacts, String>>,
+}
+
+/// The channels of a deployment.
+#[derive(Default)]
+pub(super) struct ChannelFacts {
+    failed: Vec<(String, String)>,
+    reached: Vec<String>,
+}
+
+pub(super) async fn checks(target: &Target) -> Vec<Check> {
+    evaluate(&read(target).await, Timestamp::now())
+}
+
+async fn read(target: &Target) -> DeploymentFacts {
+    let place = target.place.value.clone();
+    let refused = |error: anyhow::Error| {
+        let text = format!("{error:#}");
+        one_line(text.lines().next().unwrap_or_default())
+    };
+    let deployment = match deployment::open(target).await {
+        Ok(deployment) => deployment,
+        Err(error) => return DeploymentFacts::without_access(place, refused(error)),
+    };
+    let report = match deployment.report_time().await {
+        Ok(None) => Ok(None),
+        Ok(Some(_)) => deployment.newest_report().await.map(Some).map_err(refused),
+        Err(error) => return DeploymentFacts::without_access(place, refused(error)),
+    };
+    let access = match &deployment {
+        Deployment::Stored(stored) => format!("{place}, as {}", stored.who),
+        Deployment::Api(_) => place.to_string(),
+    };
+    DeploymentFacts {
+        place,
+        access: Ok(access),
+        report,
+        channels: channels(&deployment).await,
+    }
+}
+
+#[cfg(feature = "sweep")]
+async fn channels(deployment: &Deployment) -> Option<Result<ChannelFacts, String>> {
+    use ebb_cloud::error_chain::reason;
+
+    let Deployment::Stored(stored) = deployment else {
+        return None;
+    };
+    let loaded = ebb_notify::delivery_state::load(stored.objects.as_ref(), 0).await;
+    Some(match loaded {
+        Ok((state, _)) => Ok(ChannelFacts {
+            failed: state.failed.into_iter().collect(),
+            reached: state.channels.into_keys().collect(),
+        }),
+        Err(error) => Err(reason(&error)),
+    })
+}
+
+#[cfg(not(feature = "sweep"))]
+#[expect(clippy::unused_async, reason = "the same shape as with the feature")]
+async fn channels(_: &Deployment) -> Option<Result<ChannelFacts, String>> {
+    None
+}
+
+impl DeploymentFacts {
+    fn without_access(place: Place, why: String) -> Self {
+        Self {
+            place,
+            access: Err(why),
+            report: Ok(None),
+            channels: None,
+        }
+    }
+}
+
+/// The parts in their order. What depends on a broken part is not checked.
+fn evaluate(facts: &DeploymentFacts, now: Timestamp) -> Vec<Check> {
+    let mut checks = vec![access(facts)];
+    if facts.access.is_err() {
+        checks.extend(depend(&["sweep", "probes", "messages"], "access"));
+        return checks;
+    }
+    let (check, report) = sweep(facts, now);
+    checks.push(check);
+    match report {
+        Some(report) => {
+            checks.extend(rights(report));
+            checks.push(coverage(report));
+            checks.extend(heartbeats(report));
+            checks.extend(health(report));
+        }
+        None => checks.extend(depend(&["probes"], "sweep")),
+    }
+    checks.push(messages(facts));
+    checks
+}
+
+fn depend<'a>(names: &'a [&str], on: &'a str) -> impl Iterator<Item = Check> + 'a {
+    let detail = format!("depends on: {on}");
+    names
+        .iter()
+        .map(move |name| Check::not_checked(*name, detail.clone()))
+}
+
+fn access(facts: &DeploymentFacts) -> Check {
+    match &facts.access {
+        Ok(detail) => Check::ok("access", detail),
+        Err(why) => Check::missing("access", why).with_remedy(match &facts.place {
+            Place::Bucket(name) => format!("aws s3 ls s3://{name}/reports/latest/"),
+            Place::Lake(url) => format!("check the address {url} and your right to read it"),
+            Place::Api(url) => format!("curl -i {}/v1/openapi.json", url.as_str()),
+        }),
+    }
+}
+
+/// The newest report, and whether a sweep wrote it in time.
+fn sweep(facts: &DeploymentFacts, now: Timestamp) -> (Check, Option<&Report>) {
+    let look = match &facts.place {
+        Place::Bucket(_) | Place::Api(_) => {
+            "aws logs tail /aws/lambda/ebb-sweeper --since 1h   (ebb is the variable `name` of the module)".to_owned()
+        }
+        Place::Lake(url) => format!("systemctl status ebb-sweep.timer ebb-sweep   or: ebb sweep --lake {url}"),
+    };
+    let report = match &facts.report {
+        Ok(Some(report)) => report,
+        Ok(None) => {
+            let check = Check::missing("sweep", "no sweep has written a report");
+            return (check.with_remedy(look), None);
+        }
+        Err(why) => return (Check::missing("sweep", why).with_remedy(look), None),
+    };
+    let age = now.duration_since(report.at);
+    let minutes = age.as_mins().max(0);
+    let detail = match minutes {
+        0..=119 => format!("the last one was {minutes} min ago"),
+        120..=2_880 => format!("the last one was {} h ago", minutes / 60),
+        _ => format!("the last one was {} days ago", minutes / 1_440),
+    };
+    let check = if age > SWEEP_MISSING {
+        Check::missing("sweep", detail).with_remedy(look)
+    } else if age > SWEEP_LATE {
+        let detail = format!("{detail}; by default there is one every 10 minutes");
+        Check::limited("sweep", detail).with_remedy(look)
+    } else {
+        Check::ok("sweep", detail)
+    };
+    (check, Some(report))
+}
+
+/// Calls that AWS refused to the last sweep.
+fn rights(report: &Report) -> Vec<Check> {
+    let mut seen = std::collections::BTreeSet::new();
+    let denied = report.gaps.iter().filter(|gap| gap.denied.is_some());
+    let denied = denied.filter(|gap| seen.insert(gap.denied.clone()));
+    let checks = denied.map(|gap| {
+        let check = Check::limited(
+            "rights of the sweep",
+            format!("{}: {}", gap.scope, gap.reason),
+        );
+        match of_gap(gap) {
+            Some(remedy) => check.with_remedy(remedy),
+            None => check,
+        }
+    });
+    let mut checks: Vec<Check> = checks.collect();
+    if checks.is_empty() {
+        let others = report.gaps.len();
+        let detail = match others {
+            0 => "nothing was refused, nothing is missing".to_owned(),
+            _ => format!(
+                "nothing was refused; {} for another reason",
+                counted(others, "gap", "gaps")
+            ),
+        };
+        checks.push(Check::ok("rights of the sweep", detail));
+    }
+    checks
+}
+
+const INSTALL: &str = "./install of the probe's archive, see docs/src/install.md";
+
+fn coverage(report: &Report) -> Check {
+    let (all, with) = (report.totals.running_instances, report.totals.with_probe);
+    let name = "instances with a probe";
+    let detail = format!("{with} of {all} running instances");
+    match report.probes.len() {
+        0 if with == 0 => {
+            Check::missing(name, "no probe has sent a heartbeat").with_remedy(INSTALL)
+        }
+        _ if all == 0 => {
+            let nodes = counted(
+                report.probes.len() + report.probes_left_out,
+                "node",
+                "nodes",
+            );
+            Check::ok(name, format!("{nodes}, outside of EC2"))
+        }
+        _ if with < all => Check::limited(name, detail).with_remedy(INSTALL),
+        _ => Check::ok(name, detail),
+    }
+}
+
+/// Whether the queue or folder brings heartbeats: at least one of the nodes must be new.
+fn heartbeats(report: &Report) -> Option<Check> {
+    let newest = report.probes.iter().max_by_key(|probe| probe.heard_at)?;
+    let age = report.at.duration_since(newest.heard_at);
+    let name = "heartbeats";
+    let detail = format!("the newest is of {}, from {}", newest.heard_at, newest.node);
+    Some(match age > HEARTBEAT_LATE {
+        true => Check::missing(name, detail)
+            .with_remedy("on that node: ebb-probe check; journalctl -u ebb-probe"),
+        false => Check::ok(name, detail),
+    })
+}
+
+/// One line for each kind of trouble, with the nodes that have it.
+fn health(report: &Report) -> Vec<Check> {
+    type Trouble = (&'static str, &'static str, fn(&ProbeSummary) -> bool);
+    const TROUBLES: [Trouble; 4] = [
+        (
+            "without eBPF, short processes are missed",
+            "on the node: ebb-probe check",
+            |probe| probe.mode == ProbeMode::Procfs,
+        ),
+        (
+            "lost kernel events or records since the start of the probe",
+            "on the node: ebb-probe check; journalctl -u ebb-probe",
+            |probe| probe.events_lost > 0 || probe.records_dropped > 0,
+        ),
+        (
+            "records wait on disk to be sent",
+            "on the node: ebb-probe check   (it tries the queue and the bucket)",
+            |probe| probe.spool_bytes.0 > SPOOL_GROWS,
+        ),
+        (
+            "the clock is wrong by more than a minute",
+            "on the node: timedatectl set-ntp true",
+            |probe| probe.clock_ahead_seconds.abs() > CLOCK_SECONDS,
+        ),
+    ];
+    let checks = TROUBLES
+        .into_iter()
+        .filter_map(|(what, remedy, is_troubled)| {
+            let nodes: Vec<&str> = (report.probes.iter())
+                .filter(|probe| is_troubled(probe))
+                .map(|probe| probe.node.as_str())
+                .collect();
+            let first = nodes
+                .iter()
+                .take(NAMED)
+                .copied()
+                .collect::<Vec<_>>()
+                .join(", ");
+            let more = match nodes.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let detail = format!("{what}: {first}{more}");
+            (!nodes.is_empty()).then(|| Check::limited("probes", detail).with_remedy(remedy))
+        });
+    let mut checks: Vec<Check> = checks.collect();
+    if checks.is_empty() && !report.probes.is_empty() {
+        let all = counted(report.probes.len(), "probe", "probes");
+        checks.push(Check::ok(
+            "probes",
+            format!("{all} without a loss, with right clocks"),
+        ));
+    }
+    checks
+}
+
+fn messages(facts: &DeploymentFacts) -> Check {
+    let name = "messages";
+    match &facts.channels {
+        None => Check::not_checked(
+            name,
+            "only with --bucket or --lake, and a program with the feature `sweep`",
+        ),
+        Some(Err(why)) => Check::not_checked(name, why),
+        Some(Ok(channels)) => match channels.failed.first() {
+            Some((channel, why)) => Check::missing(name, format!("{channel}: {why}")).with_remedy(
+                "check the address or secret of this channel; the next sweep sends again",
+            ),
+            None if channels.reached.is_empty() => {
+                Check::limited(name, "no channel has received a message; reports only").with_remedy(
+                    "set slack_webhook, email_to or a webhook, see docs/src/notifications.md",
+                )
+            }
+            None => Check::ok(
+                name,
+                format!("the last ones arrived: {}", channels.reached.join(", ")),
+            ),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_model::report::Totals;
+    use ebb_model::visibility_gap::Gap;
+    use ebb_report::report_file;
+    use ebb_telemetry::identity::NodeId;
+    use ebb_telemetry::origin::Origin;
+    use ebb_telemetry::units::Bytes;
+
+    use super::super::check::State;
+    use super::*;
+
+    fn probe(node: &str, at: Timestamp) -> ProbeSummary {
+        ProbeSummary {
+            node: NodeId::new(node).expect("a node"),
+            origin: Origin::Measured,
+            mode: ProbeMode::Ebpf,
+            heard_at: at,
+            events_lost: 0,
+            records_dropped: 0,
+            spool_bytes: Bytes(0),
+            resident_bytes: None,
+            cpu_share: None,
+            clock_ahead_seconds: 0,
+        }
+    }
+
+    /// A deployment where everything works.
+    fn facts() -> (DeploymentFacts, Timestamp) {
+        let empty = serde_json::json!({
+            "schema": Report::SCHEMA, "at": "2026-11-22T12:00:00Z", "origin": "measured",
+            "findings": [], "not_judged": [], "gaps": [], "totals": Totals::default(),
+        });
+        let mut report = report_file::read(empty.to_string().as_bytes()).expect("a report");
+        report.totals.running_instances = 2;
+        report.totals.with_probe = 2;
+        report.probes = vec![probe("i-0aaa", report.at), probe("i-0bbb", report.at)];
+        let now = report.at;
+        let channels = ChannelFacts {
+            failed: Vec::new(),
+            reached: vec!["slack".to_owned()],
+        };
+        let facts = DeploymentFacts {
+            place: Place::Bucket("ebb-data".to_owned()),
+            access: Ok("bucket ebb-data, as ana".to_owned()),
+            report: Ok(Some(report)),
+            channels: Some(Ok(channels)),
+        };
+        (facts, now)
+    }
+
+    fn report_of(facts: &mut DeploymentFacts) -> &mut Report {
+        let report = facts.report.as_mut().expect("it was read");
+        report.as_mut().expect("there is one")
+    }
+
+    /// The first check that is not ok.
+    fn first(checks: &[Check]) -> Option<(&str, State, &str)> {
+        let broken = checks.iter().find(|check| check.state != State::Ok)?;
+        Some((&broken.name, broken.state, &broken.detail))
+    }
+
+    #[test]
+    fn a_deployment_that_works_has_only_good_lines() {
+        let (facts, now) = facts();
+        let checks = evaluate(&facts, now);
+        assert_eq!(first(&checks), None, "{checks:#?}");
+        assert!(checks.iter().all(|check| check.remedy.is_none()));
+    }
+
+    #[test]
+    fn the_first_broken_part_is_named_and_what_depends_on_it_is_not_checked() {
+        let check = |change: &dyn Fn(&mut DeploymentFacts), name: &str, state, words: &str| {
+            let (mut facts, now) = facts();
+            change(&mut facts);
+            let checks = evaluate(&facts, now);
+            let (found, found_state, detail) = first(&checks).expect("it is broken");
+            assert_eq!((found, found_state), (name, state), "{checks:#?}");
+            assert!(detail.contains(words), "{detail} should say: {words}");
+            let broken = checks.iter().find(|check| check.state != State::Ok);
+            assert!(
+                broken.is_some_and(|check| check.remedy.is_some()),
+                "{checks:#?}"
+            );
+        };
+        use State::{Limited, Missing};
+        check(
+            &|f| f.access = Err("no such bucket".into()),
+            "access",
+            Missing,
+            "no such bucket",
+        );
+        check(&|f| f.report = Ok(None), "sweep", Missing, "no sweep");
+        check(
+            &|f| f.report = Err("damaged".into()),
+            "sweep",
+            Missing,
+            "damaged",
+        );
+        let denied = |f: &mut DeploymentFacts| {
+            let mut gap = Gap::new("eu-central-1: batch:DescribeJobs", "AccessDenied");
+            gap.denied = Some("batch:DescribeJobs".to_owned());
+            report_of(f).gaps.push(gap);
+        };
+        check(
+            &denied,
+            "rights of the sweep",
+            Limited,
+            "batch:DescribeJobs",
+        );
+        let without = |f: &mut DeploymentFacts| report_of(f).totals.with_probe = 1;
+        check(&without, "instances with a probe", Limited, "1 of 2");
+        let none = |f: &mut DeploymentFacts| {
+            report_of(f).totals.with_probe = 0;
+            report_of(f).probes.clear();
+        };
+        check(&none, "instances with a probe", Missing, "no probe");
+        let silent = |f: &mut DeploymentFacts| {
+            let old = report_of(f).at - SignedDuration::from_hours(2);
+            report_of(f)
+                .probes
+                .iter_mut()
+                .for_each(|probe| probe.heard_at = old);
+        };
+        check(&silent, "heartbeats", Missing, "i-0bbb");
+        let lost = |f: &mut DeploymentFacts| report_of(f).probes[1].events_lost = 7;
+        check(
+            &lost,
+            "probes",
+            Limited,
+            "lost kernel events or records since the start of the probe: i-0bbb",
+        );
+        let slow = |f: &mut DeploymentFacts| report_of(f).probes[0].clock_ahead_seconds = -90;
+        check(&slow, "probes", Limited, "clock");
+        let failed = |f: &mut DeploymentFacts| {
+            let failed = vec![("slack".to_owned(), "HTTP 404".to_owned())];
+            f.channels = Some(Ok(ChannelFacts {
+                failed,
+                reached: Vec::new(),
+            }));
+        };
+        check(&failed, "messages", Missing, "slack: HTTP 404");
+        let silent = |f: &mut DeploymentFacts| f.channels = Some(Ok(ChannelFacts::default()));
+        check(&silent, "messages", Limited, "reports only");
+    }
+
+    #[test]
+    fn a_late_sweep_is_limited_and_one_of_yesterday_is_missing() {
+        let (facts, at) = facts();
+        let state = |minutes: i64| {
+            let checks = evaluate(&facts, at + SignedDuration::from_mins(minutes));
+            (checks[1].state, checks[1].detail.clone())
+        };
+        assert_eq!(
+            state(20),
+            (State::Ok, "the last one was 20 min ago".to_owned())
+        );
+        let late = "the last one was 3 h ago; by default there is one every 10 minutes";
+        assert_eq!(state(180), (State::Limited, late.to_owned()));
+        assert_eq!(
+            state(26 * 60),
+            (State::Missing, "the last one was 26 h ago".to_owned())
+        );
+    }
+
+    #[test]
+    fn without_access_nothing_else_is_checked() {
+        let place = Place::Lake("file:///srv/ebb".to_owned());
+        let facts = DeploymentFacts::without_access(place, "no folder".to_owned());
+        let checks = evaluate(&facts, Timestamp::UNIX_EPOCH);
+        let rest = checks.iter().skip(1);
+        assert!(
+            rest.clone().all(|check| check.state == State::NotChecked),
+            "{checks:#?}"
+        );
+        assert_eq!(rest.count(), 3);
+    }
+}

@@ -1,0 +1,187 @@
+#!/bin/sh
+# Installs `ebb`, or the probe of Ebb, from a release. It prints each step before it does it.
+#
+#   curl -fsSL URL/install.sh | sh -s -- --from URL              ebb into ~/.local/bin, without root
+#   sh install.sh --from FOLDER                                  offline
+#   sh install.sh --from s3://BUCKET/PATH probe --queue-url URL --bucket NAME --region REGION
+#   sh install.sh --from URL probe --place file:///srv/ebb       as root
+#   sh install.sh --uninstall [probe]
+#
+# --from names the folder of a release (dist/ of `make release`) as URL, local folder or S3 address. It is not
+# needed if EBB_RELEASE is set. --to DIR is the folder of `ebb`; default: ~/.local/bin, for root
+# /usr/local/bin. Downloads use the variables https_proxy and no_proxy.
+set -eu
+
+# The key of minisign that signed the release. `make release` writes it here; empty: the release is not signed.
+public_key=''
+
+say() { printf 'install: %s\n' "$1"; }
+fail() {
+  printf 'install: %s\n' "$1" >&2
+  exit 1
+}
+usage() {
+  sed -n '2,13s/^# \{0,1\}//p' "$0" 2>/dev/null >&2 || true
+  fail 'unknown arguments; see the head of install.sh'
+}
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# Everything is in functions: a download that ends early runs nothing.
+main() {
+  from=${EBB_RELEASE:-} to='' program=ebb uninstall=no
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --from | --to)
+        [ $# -ge 2 ] || usage
+        case $1 in --from) from=$2 ;; *) to=$2 ;; esac
+        shift 2
+        ;;
+      --uninstall) uninstall=yes && shift ;;
+      probe)
+        program=ebb-probe
+        shift
+        break
+        ;;
+      *) usage ;;
+    esac
+  done
+  if [ -z "$to" ]; then
+    if [ "$(id -u)" = 0 ]; then to=/usr/local/bin; else to=$HOME/.local/bin; fi
+  fi
+  if [ $uninstall = yes ]; then
+    remove
+    exit
+  fi
+  [ -n "$from" ] || fail 'name the release: --from URL, --from FOLDER or --from s3://BUCKET/PATH'
+  from=${from%/}
+  [ "$(uname -s)" = Linux ] || fail "Ebb runs on Linux; this is $(uname -s)"
+  case $(uname -m) in
+    x86_64 | aarch64) arch=$(uname -m) ;;
+    *) fail "there is no program for $(uname -m); only x86_64 and aarch64" ;;
+  esac
+  [ $program = ebb ] || check_probe
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  fetch_release
+  if [ $program = ebb ]; then install_ebb; else install_probe "$@"; fi
+}
+
+# One file of the release.
+fetch() {
+  case $from in
+    s3://*)
+      has aws || fail "failed to read $from: the AWS CLI is not installed"
+      aws s3 cp --only-show-errors "$from/$1" "$folder/$1"
+      ;;
+    https://* | http://127.0.0.1* | http://localhost*)
+      if has curl; then
+        curl --fail --silent --show-error --location --output "$folder/$1" "$from/$1"
+      elif has wget; then
+        wget --quiet --output-document="$folder/$1" "$from/$1"
+      else
+        fail 'neither curl nor wget is installed'
+      fi
+      ;;
+    http://*) fail "failed to use $from: http is not safe; use https" ;;
+    *) cp "$from/$1" "$folder/$1" ;;
+  esac || fail "failed to fetch $1 from $from"
+}
+
+fetch_release() {
+  say "fetches the checksums of the release from $from"
+  fetch SHA256SUMS
+  check_signature
+  file=$(sed -n "s/^[0-9a-f]\{64\}  \($program-[0-9][A-Za-z0-9.+-]*-linux-$arch\.tar\.gz\)\$/\1/p" "$folder/SHA256SUMS" | head -n1)
+  [ -n "$file" ] || fail "the release has no $program for $arch"
+  say "fetches $file"
+  fetch "$file"
+  wanted=$(sed -n "s/^\([0-9a-f]\{64\}\)  $file\$/\1/p" "$folder/SHA256SUMS" | head -n1)
+  found=$(sha256sum "$folder/$file" | cut -d' ' -f1)
+  [ "$wanted" = "$found" ] || fail "$file is not what the release contains (its checksum differs); nothing was installed"
+  mkdir "$folder/unpacked"
+  tar -xzf "$folder/$file" -C "$folder/unpacked"
+}
+
+check_signature() {
+  if [ -z "$public_key" ]; then
+    say 'this release is not signed; only checksums are verified'
+    return
+  fi
+  fetch SHA256SUMS.minisig
+  if has minisign; then
+    minisign -Vqm "$folder/SHA256SUMS" -P "$public_key" || fail 'the signature of the release is not valid; nothing was installed'
+  elif openssl pkeyutl -help 2>&1 | grep -q rawin; then
+    check_with_openssl || fail 'the signature of the release is not valid; nothing was installed'
+  else
+    fail 'failed to verify the signature: install minisign, or openssl 3'
+  fi
+  say 'the signature is valid'
+}
+
+# A key of minisign is 2 bytes of algorithm, 8 of an id and 32 of Ed25519; a signature has 64 at its end. With
+# the algorithm `Ed`, the file itself is signed, and not its BLAKE2b hash, which openssl cannot verify.
+check_with_openssl() {
+  printf '\060\052\060\005\006\003\053\145\160\003\041\000' >"$folder/key"
+  printf '%s' "$public_key" | base64 -d | tail -c 32 >>"$folder/key"
+  sed -n 2p "$folder/SHA256SUMS.minisig" | base64 -d >"$folder/signature"
+  [ "$(head -c 2 "$folder/signature")" = Ed ] || return 1
+  tail -c 64 "$folder/signature" >"$folder/signed"
+  openssl pkeyutl -verify -pubin -keyform DER -inkey "$folder/key" -rawin -in "$folder/SHA256SUMS" -sigfile "$folder/signed" >/dev/null 2>&1
+}
+
+install_ebb() {
+  say "installs ebb into $to"
+  mkdir -p "$to"
+  # Renamed, because a running program cannot be overwritten.
+  cp "$folder"/unpacked/ebb-*/ebb "$to/.ebb.new"
+  chmod 0755 "$to/.ebb.new"
+  "$to/.ebb.new" --version >/dev/null || fail 'the program does not run on this machine'
+  mv "$to/.ebb.new" "$to/ebb"
+  "$to/ebb" --version
+  case :$PATH: in
+    *":$to:"*) ;;
+    *) say "add $to to your PATH" ;;
+  esac
+  say 'try it: ebb scan --demo'
+}
+
+check_probe() {
+  [ "$(id -u)" = 0 ] || fail 'the probe is a system service; run this as root'
+  has systemctl || fail 'the probe runs under systemd, which is not here; docs/src/kubernetes.md shows other ways'
+  release=$(uname -r)
+  major=${release%%.*} minor=${release#*.}
+  minor=${minor%%[!0-9]*}
+  if [ "$major" -lt 5 ] || { [ "$major" -eq 5 ] && [ "$minor" -lt 10 ]; }; then
+    say "Linux $release is older than 5.10: the probe will sample /proc, and miss short processes"
+  elif [ ! -e /sys/kernel/btf/vmlinux ]; then
+    say 'this kernel has no type information (/sys/kernel/btf/vmlinux): the probe will sample /proc, and miss short processes'
+  fi
+}
+
+install_probe() {
+  say 'installs /usr/local/bin/ebb-probe and its service, and starts it'
+  (cd "$folder/unpacked" && ./install "$@")
+}
+
+remove() {
+  if [ $program = ebb ]; then
+    [ -e "$to/ebb" ] || fail "there is no $to/ebb; name its folder with --to"
+    say "removes $to/ebb"
+    rm -f "$to/ebb"
+    return
+  fi
+  [ "$(id -u)" = 0 ] || fail 'run this as root'
+  say 'stops the probe and removes its program, service and records that wait to be sent; /etc/ebb stays'
+  if has systemctl; then
+    systemctl disable --now ebb-probe.service >/dev/null 2>&1 || true
+  fi
+  rm -rf /etc/systemd/system/ebb-probe.service /etc/systemd/system/ebb-probe.service.d \
+    /usr/local/bin/ebb-probe /usr/local/bin/ebb-gpu /var/lib/private/ebb
+  rm -f /usr/local/share/man/man1/ebb-probe*.1
+  [ ! -L /var/lib/ebb ] || rm -f /var/lib/ebb
+  if has systemctl; then
+    systemctl daemon-reload || true
+  fi
+}
+
+main "$@"
