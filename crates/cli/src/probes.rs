@@ -5,7 +5,7 @@ use ebb_model::report::Report;
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
 use ebb_report::probe_table::{self, ProbeList};
 use ebb_report::zone::Zone;
-use ebb_telemetry::safe_text;
+use ebb_telemetry::safe_text::{self, counted};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
@@ -88,7 +88,13 @@ fn written(
             };
             probe_table::table(list, zone, output::look().columns)
         }
-        TableFormat::Csv => probe_table::csv(&all.probes),
+        TableFormat::Csv => {
+            if all.left_out > 0 {
+                let more = counted(all.left_out, "probe", "probes");
+                eprintln!("ebb: a limit left out {more}");
+            }
+            probe_table::csv(&all.probes)
+        }
         TableFormat::Json => {
             let value = json!({
                 "schema": "ebb.probe_list/1",

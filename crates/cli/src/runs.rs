@@ -5,7 +5,7 @@ use ebb_model::report::Report;
 use ebb_model::report::task_detail::TaskList;
 use ebb_report::run_table;
 use ebb_report::zone::Zone;
-use ebb_telemetry::safe_text::{self, one_line};
+use ebb_telemetry::safe_text::{self, counted, one_line};
 use serde_json::{Value, json};
 
 use crate::args::{RunsArgs, TableFormat};
@@ -44,7 +44,10 @@ fn runs_text(report: Report, pipeline: Option<&str>, (format, zone, columns): Fo
     }
     match format {
         TableFormat::Table => run_table::runs(&runs, (at, zone), columns),
-        TableFormat::Csv => run_table::runs_csv(&runs),
+        TableFormat::Csv => {
+            note_left_out(runs.left_out, ("run", "runs"));
+            run_table::runs_csv(&runs)
+        }
         TableFormat::Json => json_text(&json!({
             "schema": "ebb.run_list/1",
             "runs": runs.runs,
@@ -90,7 +93,10 @@ fn tasks_of(source: &Source<'_>, run: &str) -> Result<Option<TaskList>> {
 fn tasks_text(run: &str, list: &TaskList, (format, zone, columns): Form<'_>) -> String {
     match format {
         TableFormat::Table => run_table::tasks(list, zone, columns),
-        TableFormat::Csv => run_table::tasks_csv(list),
+        TableFormat::Csv => {
+            note_left_out(list.left_out, ("older task", "older tasks"));
+            run_table::tasks_csv(list)
+        }
         TableFormat::Json => json_text(&json!({
             "schema": "ebb.run_tasks/1",
             "run": run,
@@ -99,6 +105,13 @@ fn tasks_text(run: &str, list: &TaskList, (format, zone, columns): Form<'_>) -> 
             "tasks": list.tasks,
             "left_out": list.left_out,
         })),
+    }
+}
+
+/// CSV has no place for a number of rows that a limit left out.
+fn note_left_out(left_out: usize, (one, many): (&str, &str)) {
+    if left_out > 0 {
+        eprintln!("ebb: a limit left out {}", counted(left_out, one, many));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Tables that fit the width of a terminal: names become shorter, then columns are left out.
 
+use ebb_telemetry::safe_text::wrap;
+
 use crate::plain_table;
 use crate::step_table::end_of;
 
@@ -71,13 +73,34 @@ impl Column {
     }
 }
 
-/// The lines of a table, and a sentence about the columns that did not fit; `terminal` is the number
+/// A table with its notes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FittedTable {
+    /// The lines of the table, each with its end.
+    pub(crate) lines: String,
+    /// A sentence about the columns that did not fit; empty if all did.
+    pub(crate) left_out: String,
+}
+
+/// The notes below a table, as lines for the terminal.
+pub(crate) fn notes(sentences: &[&str], terminal: Option<usize>) -> String {
+    const PIPE: usize = 120;
+    let sentences: Vec<&str> = sentences
+        .iter()
+        .copied()
+        .filter(|one| !one.is_empty())
+        .collect();
+    let lines = wrap(&sentences.join(" "), terminal.unwrap_or(PIPE));
+    format!("\n{}\n", lines.join("\n"))
+}
+
+/// A table that fits the terminal, as far as possible; `terminal` is the number
 /// of columns of the terminal. Optional names of which none is known are left out silently.
 pub(crate) fn table<const N: usize>(
     columns: &[Column; N],
     rows: &[[String; N]],
     terminal: Option<usize>,
-) -> String {
+) -> FittedTable {
     let is_known = |n: &usize| {
         let column = &columns[*n];
         let may_be_silent = column.rank > 0 && column.min_name.is_some() && !rows.is_empty();
@@ -101,7 +124,7 @@ pub(crate) fn table<const N: usize>(
                     break minimum(columns, &natural);
                 };
                 shown.retain(|n| *n != last);
-                left_out.push(columns[last].head);
+                left_out.push(last);
             }
         }
     };
@@ -116,16 +139,17 @@ pub(crate) fn table<const N: usize>(
         };
         shown.iter().map(cell).collect::<Vec<String>>()
     });
-    let mut out = plain_table::lines(&head, cells, &right).join("\n");
-    out.push('\n');
-    if !left_out.is_empty() {
-        left_out.reverse();
-        out.push_str(&format!(
-            "\nLeft out, because the terminal is narrow: {}.\n",
+    let lines = plain_table::lines(&head, cells, &right).join("\n") + "\n";
+    left_out.sort_unstable();
+    let left_out: Vec<&str> = left_out.into_iter().map(|n| columns[n].head).collect();
+    let left_out = match left_out.is_empty() {
+        true => String::new(),
+        false => format!(
+            "Left out, because the terminal is narrow: {}.",
             left_out.join(", ")
-        ));
-    }
-    out
+        ),
+    };
+    FittedTable { lines, left_out }
 }
 
 fn minimum<const N: usize>(columns: &[Column; N], natural: &[usize]) -> Vec<usize> {
@@ -178,7 +202,8 @@ mod tests {
     fn names_become_shorter_and_then_columns_are_left_out() {
         let check = |terminal: Option<usize>, expect: &str| {
             let rows = [row("nf-core:rnaseq:ALIGN", "i-0123456789")];
-            assert_eq!(table(&COLUMNS, &rows, terminal), expect, "{terminal:?}");
+            let FittedTable { lines, left_out } = table(&COLUMNS, &rows, terminal);
+            assert_eq!(format!("{lines}{left_out}"), expect, "{terminal:?}");
         };
         let whole = "NAME                  PLACE         COUNT  NOTE\n\
                      nf-core:rnaseq:ALIGN  i-0123456789     17  a note\n";
@@ -186,29 +211,29 @@ mod tests {
         check(Some(49), whole);
         check(
             Some(40),
-            "NAME         PLACE        COUNT  NOTE\n\
-             …aseq:ALIGN  …0123456789     17  a note\n",
+            "NAME          PLACE        COUNT  NOTE\n\
+             …naseq:ALIGN  …0123456789     17  a note\n",
         );
         check(
             Some(20),
-            "NAME          COUNT\n\
-             …naseq:ALIGN     17\n\n\
-             Left out, because the terminal is narrow: PLACE, NOTE.\n",
+            "NAME           COUNT\n\
+             …rnaseq:ALIGN     17\n\
+             Left out, because the terminal is narrow: PLACE, NOTE.",
         );
         check(
             Some(1),
             "NAME    COUNT\n\
-             …ALIGN     17\n\n\
-             Left out, because the terminal is narrow: NOTE, PLACE.\n",
+             …ALIGN     17\n\
+             Left out, because the terminal is narrow: PLACE, NOTE.",
         );
     }
 
     #[test]
     fn optional_names_without_a_known_one_are_left_out() {
         let rows = [row("a", UNKNOWN), row(UNKNOWN, UNKNOWN)];
-        let text = table(&COLUMNS, &rows, None);
+        let text = table(&COLUMNS, &rows, None).lines;
         assert!(text.starts_with("NAME  COUNT  NOTE\n"), "{text}");
-        let text = table(&COLUMNS, &[], None);
+        let text = table(&COLUMNS, &[], None).lines;
         assert_eq!(text, "NAME  PLACE  COUNT  NOTE\n");
     }
 }

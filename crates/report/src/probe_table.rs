@@ -2,7 +2,8 @@
 
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
 use ebb_telemetry::origin::Origin;
-use ebb_telemetry::safe_text::{counted, one_line, wrap};
+use ebb_telemetry::safe_text::{counted, one_line};
+use ebb_telemetry::units::Share;
 use jiff::Timestamp;
 
 use crate::csv::{slug, text};
@@ -46,20 +47,23 @@ pub fn table(list: ProbeList<'_>, zone: &Zone, terminal: Option<usize>) -> Strin
         out.push_str("SIMULATED: at least a part of this input was generated, not measured.\n\n");
     }
     let rows: Vec<_> = list.probes.iter().map(|probe| row(probe, zone)).collect();
-    out.push_str(&fitted_table::table(&COLUMNS, &rows, terminal));
+    let table = fitted_table::table(&COLUMNS, &rows, terminal);
+    out.push_str(&table.lines);
     if list.left_out > 0 {
         let more = counted(list.left_out, "more probe", "more probes");
         out.push_str(&format!("… and {more}, with no more lost data\n"));
     }
-    let notes = format!("{NOTES} As of {}.", zone.minute(list.at));
-    let lines = wrap(&notes, terminal.unwrap_or(usize::MAX));
-    out.push_str(&format!("\n{}\n", lines.join("\n")));
+    let time = format!("As of {}.", zone.minute(list.at));
+    out.push_str(&fitted_table::notes(
+        &[NOTES, &time, &table.left_out],
+        terminal,
+    ));
     out
 }
 
 fn row(probe: &ProbeSummary, zone: &Zone) -> [String; 9] {
     let unknown = || UNKNOWN.to_owned();
-    let cpu = |share: ebb_telemetry::units::Share| format!("{:.1} %", share.as_f64() * 100.0);
+    let cpu = |share: Share| format!("{:.1} %", share.as_f64() * 100.0);
     [
         one_line(probe.node.as_str()),
         mode(probe.mode).to_owned(),
@@ -111,7 +115,7 @@ pub fn csv(probes: &[ProbeSummary]) -> String {
 #[cfg(test)]
 mod tests {
     use ebb_telemetry::identity::NodeId;
-    use ebb_telemetry::units::{Bytes, Share};
+    use ebb_telemetry::units::Bytes;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use ebb_model::report::workflow_runs::{RunSeen, Runs};
 use ebb_telemetry::origin::Origin;
-use ebb_telemetry::safe_text::{counted, one_line, wrap};
+use ebb_telemetry::safe_text::{counted, one_line};
 use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::units::{Bytes, HumanDuration};
 use jiff::Timestamp;
@@ -49,12 +49,14 @@ pub fn runs(runs: &Runs, (at, zone): (Timestamp, &Zone), terminal: Option<usize>
     let is_simulated = runs.runs.iter().any(|run| run.origin == Origin::Simulated);
     let rows: Vec<_> = runs.runs.iter().map(|run| run_row(run, zone)).collect();
     let mut out = simulated(is_simulated);
-    out.push_str(&fitted_table::table(&RUN_COLUMNS, &rows, terminal));
+    let table = fitted_table::table(&RUN_COLUMNS, &rows, terminal);
+    out.push_str(&table.lines);
     if runs.left_out > 0 {
         let more = counted(runs.left_out, "more run", "more runs");
         out.push_str(&format!("… and {more}\n"));
     }
-    out.push_str(&format!("\nAs of {}.\n", zone.minute(at)));
+    let time = format!("As of {}.", zone.minute(at));
+    out.push_str(&fitted_table::notes(&[&time, &table.left_out], terminal));
     out
 }
 
@@ -101,13 +103,14 @@ pub fn tasks(list: &TaskList, zone: &Zone, terminal: Option<usize>) -> String {
         let more = counted(list.left_out, "older task", "older tasks");
         out.push_str(&format!("A limit left out {more}.\n\n"));
     }
-    out.push_str(&fitted_table::table(&TASK_COLUMNS, &rows, terminal));
-    let notes = format!(
-        "CORES and MEMORY: peak/request; ? is unknown. As of {}.",
-        zone.minute(list.at)
-    );
-    let lines = wrap(&notes, terminal.unwrap_or(usize::MAX));
-    out.push_str(&format!("\n{}\n", lines.join("\n")));
+    let table = fitted_table::table(&TASK_COLUMNS, &rows, terminal);
+    out.push_str(&table.lines);
+    let legend = "CORES and MEMORY: peak/request; ? is unknown.";
+    let time = format!("As of {}.", zone.minute(list.at));
+    out.push_str(&fitted_table::notes(
+        &[legend, &time, &table.left_out],
+        terminal,
+    ));
     out
 }
 
