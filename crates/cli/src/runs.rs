@@ -99,7 +99,7 @@ fn tasks_text(run: &str, list: &TaskList, (format, zone, columns): Form<'_>) -> 
         }
         TableFormat::Json => json_text(&json!({
             "schema": "ebb.run_tasks/1",
-            "run": run,
+            "run": run_table::run_of(list).unwrap_or(run),
             "at": list.at,
             "origin": list.origin,
             "tasks": list.tasks,

@@ -15,11 +15,19 @@ const MAX_CHARS: usize = 256;
 /// `None` if no name is known.
 pub(crate) fn hint<'a>(asked: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let known: Vec<&str> = known.into_iter().collect();
-    let similar = similar(asked, &known);
-    let (what, names) = match similar.is_empty() {
-        true => ("known", &known),
-        false => ("similar", &similar),
-    };
+    similar_hint(asked, known.iter().copied()).or_else(|| list("known", &known))
+}
+
+/// The same, but `None` if no name is similar.
+pub(crate) fn similar_hint<'a>(
+    asked: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let known: Vec<&str> = known.into_iter().collect();
+    list("similar", &similar(asked, &known))
+}
+
+fn list(what: &str, names: &[&str]) -> Option<String> {
     let shown: Vec<String> = names.iter().take(MAX_NAMES).map(|n| one_line(n)).collect();
     let more = match names.len().saturating_sub(MAX_NAMES) {
         0 => String::new(),

@@ -718,23 +718,6 @@ fn runs_are_listed_and_results_explained() {
         "run,pipeline,tasks",
     );
     check(&["runs"], 2, "ebb runs --demo");
-    check(&["runs", "cohort-7"], 2, "ebb runs --demo");
-    check(&["runs", "cohort-7", "--demo"], 0, "align-sample-17");
-    check(&["runs", "/run-0", "--demo"], 0, "CORES");
-    let csv = ["runs", "cohort-7", "--demo", "--format", "csv"];
-    check(&csv, 0, "task,step,name");
-    let json = ["runs", "cohort-7", "--demo", "--format", "json"];
-    check(&json, 0, "\"ebb.run_tasks/1\"");
-    check(
-        &["runs", "cohort-8", "--demo"],
-        1,
-        "no run 'cohort-8'\n  similar: cohort-7\n",
-    );
-    check(
-        &["runs", "cohort-7", "--pipeline", "align", "--demo"],
-        2,
-        "cannot be used with",
-    );
     check(
         &["explain", "i-0b7d3f5a9c1e2d406", "--demo"],
         0,
@@ -757,6 +740,34 @@ fn runs_are_listed_and_results_explained() {
         &["explain", "x", "--demo", "--lake", "y"],
         2,
         "cannot be used",
+    );
+}
+
+#[test]
+fn the_tasks_of_a_run_are_listed_in_three_forms() {
+    let check = |line: &[&str], status: i32, said: &str| {
+        let output = run(line);
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
+        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+    };
+    check(&["runs", "cohort-7"], 2, "ebb runs --demo");
+    check(&["runs", "cohort-7", "--demo"], 0, "align-sample-17");
+    let name = "Run nextflow i-0a3c5e7f9b1d2e468/0a3c5e7f/run-0: 25 tasks\n";
+    check(&["runs", "/run-0", "--demo"], 0, name);
+    let csv = ["runs", "cohort-7", "--demo", "--format", "csv"];
+    check(&csv, 0, "task,step,name");
+    let json = ["runs", "cohort-7", "--demo", "--format", "json"];
+    check(&json, 0, "\"ebb.run_tasks/1\"");
+    check(
+        &["runs", "cohort-8", "--demo"],
+        1,
+        "no run 'cohort-8'\n  similar: cohort-7\n",
+    );
+    check(
+        &["runs", "cohort-7", "--pipeline", "align", "--demo"],
+        2,
+        "cannot be used with",
     );
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
-use ebb_model::report::workflow_runs::{RunSeen, Runs};
+use ebb_model::report::workflow_runs::{RunSeen, Runs, UNASSIGNED};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line};
 use ebb_telemetry::step::StepEnd;
@@ -91,14 +91,22 @@ pub fn runs_csv(runs: &Runs) -> String {
     })
 }
 
+/// The name of the run of a list; `None` for a list without tasks.
+pub fn run_of(list: &TaskList) -> Option<&str> {
+    let first = list.tasks.first()?;
+    Some(first.run.as_deref().unwrap_or(UNASSIGNED))
+}
+
 /// The tasks of a run as a table, by their start. `terminal` is the number of columns of the
 /// terminal.
 pub fn tasks(list: &TaskList, zone: &Zone, terminal: Option<usize>) -> String {
-    if list.tasks.is_empty() {
+    let Some(run) = run_of(list) else {
         return "No task was observed.\n".to_owned();
-    }
+    };
     let rows: Vec<_> = list.tasks.iter().map(|task| task_row(task, zone)).collect();
     let mut out = simulated(list.origin == Origin::Simulated);
+    let tasks = counted(list.tasks.len(), "task", "tasks");
+    out.push_str(&format!("Run {}: {tasks}\n\n", one_line(run)));
     if list.left_out > 0 {
         let more = counted(list.left_out, "older task", "older tasks");
         out.push_str(&format!("A limit left out {more}.\n\n"));

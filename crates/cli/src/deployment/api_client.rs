@@ -89,7 +89,7 @@ fn problem(answer: &ApiAnswer) -> Option<ProblemBody> {
 
 /// Why the API does not answer a request. The values are errors in words.
 pub(crate) enum ApiProblem {
-    /// The API has no such path, because it is of an earlier version.
+    /// The API has no such path; most likely it is of an earlier version.
     Path(anyhow::Error),
     /// Nothing has the name in the path.
     Name(anyhow::Error),
@@ -105,7 +105,10 @@ impl From<ApiProblem> for anyhow::Error {
     fn from(problem: ApiProblem) -> Self {
         match problem {
             ApiProblem::Path(error) => {
-                anyhow!("{error}\n  the API is of an earlier version; deploy the present one")
+                anyhow!(
+                    "{error}\n  the API is of an earlier version, or the address is not that of an \
+                     API of Ebb"
+                )
             }
             ApiProblem::Name(error)
             | ApiProblem::Cursor(error)

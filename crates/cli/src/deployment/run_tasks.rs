@@ -16,7 +16,7 @@ use crate::similar_names;
 /// The right on AWS that the documents need.
 pub(super) const DETAILS_NEED: &str = "the command needs s3:GetObject on details/* of the bucket";
 
-/// What is known of the documents of a deployment.
+/// Whether sweeps of a deployment wrote single tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StoredDetails {
     /// No sweep wrote any.
@@ -43,19 +43,25 @@ async fn of_objects(objects: &dyn Objects, run: &str) -> Result<TaskList> {
         return Ok(list.content);
     }
     let report = newest_report(objects).await?;
-    let reported: Vec<&str> = report.runs.runs.iter().map(|run| &*run.run).collect();
-    let Some(name) = full_name(run, &reported) else {
-        return Err(missing_run(run, &reported, StoredDetails::Unknown));
-    };
-    if let Some(list) = read_run(objects, name).await.context(DETAILS_NEED)? {
-        return Ok(list.content);
-    }
     let index = read_index(objects).await.context(DETAILS_NEED)?;
+    let stored = index.iter().flat_map(|index| index.content.runs.keys());
+    let mut known: Vec<&str> = report.runs.runs.iter().map(|run| &*run.run).collect();
+    // The report lists only the newest runs.
+    for name in stored {
+        if !known.contains(&&**name) {
+            known.push(name);
+        }
+    }
     let details = match index {
         None => StoredDetails::Missing,
         Some(_) => StoredDetails::Present,
     };
-    Err(missing_run(name, &reported, details))
+    let Some(name) = full_name(run, &known) else {
+        return Err(missing_run(run, &known, details));
+    };
+    let list = read_run(objects, name).await.context(DETAILS_NEED)?;
+    let missing = || missing_run(name, &known, details);
+    list.map(|list| list.content).ok_or_else(missing)
 }
 
 /// The part of the answer that all pages have.
@@ -111,10 +117,10 @@ async fn list_of_api(api: &ApiClient, run: &str) -> Result<Option<TaskList>, Api
 
 /// The run with this name, or else the only one whose name ends with it. A table shows only the end
 /// of a long name.
-pub(crate) fn full_name<'a>(run: &str, reported: &[&'a str]) -> Option<&'a str> {
-    let exact = reported.iter().copied().find(|name| *name == run);
+pub(crate) fn full_name<'a>(run: &str, known: &[&'a str]) -> Option<&'a str> {
+    let exact = known.iter().copied().find(|name| *name == run);
     let end = run.strip_prefix('…').unwrap_or(run);
-    let mut matching = reported.iter().copied().filter(|name| name.ends_with(end));
+    let mut matching = known.iter().copied().filter(|name| name.ends_with(end));
     let only = matching
         .next()
         .filter(|_| !end.is_empty() && matching.next().is_none());
@@ -122,10 +128,10 @@ pub(crate) fn full_name<'a>(run: &str, reported: &[&'a str]) -> Option<&'a str> 
 }
 
 /// Why a run has no tasks: nothing has its name, or no sweep stored its tasks.
-pub(crate) fn missing_run(run: &str, reported: &[&str], details: StoredDetails) -> Error {
+pub(crate) fn missing_run(run: &str, known: &[&str], details: StoredDetails) -> Error {
     let name = one_line(run);
-    if !reported.contains(&run) {
-        let hint = similar_names::hint(run, reported.iter().copied());
+    if !known.contains(&run) {
+        let hint = similar_names::hint(run, known.iter().copied());
         let hint = hint.map_or_else(
             || "no run was observed".to_owned(),
             |hint| format!("{hint}\n  `ebb runs` lists all runs"),

@@ -180,10 +180,11 @@ fn known_names(report: &Report) -> impl Iterator<Item = &str> {
 }
 
 fn unknown_name(report: &Report, name: &str) -> Error {
-    let hint = similar_names::hint(name, known_names(report));
+    let hint = similar_names::similar_hint(name, known_names(report));
     let hint = hint.map_or_else(String::new, |hint| format!("\n  {hint}"));
     anyhow!(
-        "no explanation of '{}': the last sweep reported nothing with this id or name{hint}",
+        "no explanation of '{}': the last sweep reported nothing with this id or name{hint}\n  \
+         `ebb findings list` shows all findings",
         one_line(name)
     )
 }
