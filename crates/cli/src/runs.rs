@@ -34,9 +34,13 @@ pub(crate) fn run(args: &RunsArgs, zone: &Zone) -> Result<Outcome> {
 }
 
 /// The format, the time zone, and the columns of the terminal.
-type Form<'a> = (TableFormat, &'a Zone, Option<usize>);
+type RunForm<'a> = (TableFormat, &'a Zone, Option<usize>);
 
-fn runs_text(report: Report, pipeline: Option<&str>, (format, zone, columns): Form<'_>) -> String {
+fn runs_text(
+    report: Report,
+    pipeline: Option<&str>,
+    (format, zone, columns): RunForm<'_>,
+) -> String {
     let (at, mut runs) = (report.at, report.runs);
     if let Some(pipeline) = pipeline {
         runs.runs
@@ -90,7 +94,7 @@ fn tasks_of(source: &Source<'_>, run: &str) -> Result<Option<TaskList>> {
     }
 }
 
-fn tasks_text(run: &str, list: &TaskList, (format, zone, columns): Form<'_>) -> String {
+fn tasks_text(run: &str, list: &TaskList, (format, zone, columns): RunForm<'_>) -> String {
     match format {
         TableFormat::Table => run_table::tasks(list, zone, columns),
         TableFormat::Csv => {

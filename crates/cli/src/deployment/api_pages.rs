@@ -4,8 +4,7 @@ use anyhow::{Context, anyhow};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::ApiClient;
-use super::api_client::{ApiProblem, segment};
+use super::api_client::{ApiClient, ApiProblem, segment};
 
 /// Entries of the first page; an answer that is too large is requested again with fewer.
 const PAGE_ENTRIES: usize = 250;

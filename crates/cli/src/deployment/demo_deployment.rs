@@ -9,7 +9,8 @@ use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_model::report::Report;
 use ebb_sweep::publish_details;
 
-use super::{Deployment, StoredDeployment, local_api};
+use super::api_client::tests::local_api;
+use super::opened::{Deployment, StoredDeployment};
 
 /// The bucket, and what was written to it.
 pub(crate) struct DemoDeployment {

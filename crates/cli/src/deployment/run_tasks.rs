@@ -9,8 +9,8 @@ use ebb_telemetry::safe_text::one_line;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::api_client::segment;
-use super::{ApiClient, ApiProblem, Deployment, newest_report};
+use super::api_client::{ApiClient, ApiProblem, segment};
+use super::opened::{Deployment, newest_report};
 use crate::similar_names;
 
 /// The right on AWS that the documents need.
@@ -160,7 +160,7 @@ mod tests {
     use ebb_cloud::documents::task_lists::run_key;
 
     use super::*;
-    use crate::deployment::DemoDeployment;
+    use crate::deployment::demo_deployment::DemoDeployment;
 
     #[test]
     fn the_unique_end_of_a_name_is_enough() {

@@ -10,9 +10,9 @@ use ebb_telemetry::safe_text::{counted, one_line};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::api_client::segment;
+use super::api_client::{ApiClient, ApiProblem, segment};
+use super::opened::{Deployment, newest_report};
 use super::run_tasks::DETAILS_NEED;
-use super::{ApiClient, ApiProblem, Deployment, newest_report};
 use crate::similar_names;
 
 /// An explanation with its time.
@@ -220,7 +220,7 @@ fn missing(report: &Report, index: &DetailIndex, name: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deployment::DemoDeployment;
+    use crate::deployment::demo_deployment::DemoDeployment;
 
     #[tokio::test]
     async fn an_id_or_name_or_finding_leads_to_what_the_sweep_found() {
