@@ -12,9 +12,9 @@ mod source;
 mod stored_explanation;
 mod target;
 
+pub(crate) use api_client::ApiClient;
 #[cfg(test)]
 pub(crate) use api_client::tests::local_api;
-pub(crate) use api_client::{ApiClient, ApiProblem};
 pub(crate) use config_file::{ConfigFile, config_path, with_entry};
 #[cfg(test)]
 pub(crate) use demo_deployment::DemoDeployment;
@@ -24,4 +24,4 @@ pub(crate) use opened::{Deployment, MAX_REPORT_BYTES, StoredDeployment, newest_r
 pub(crate) use run_tasks::{StoredDetails, full_name, missing_run, run_tasks};
 pub(crate) use source::{Source, deployment_of, source};
 pub(crate) use stored_explanation::{DatedExplanation, stored_explanation};
-pub(crate) use target::{Place, Setting, Target, ValueSource, choose};
+pub(crate) use target::{Place, Target};

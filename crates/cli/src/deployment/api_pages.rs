@@ -105,7 +105,7 @@ impl ApiClient {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
     use async_trait::async_trait;
     use ebb_cloud::ports::{Api, ApiAnswer, ApiRequest, CloudResult};
@@ -115,17 +115,33 @@ mod tests {
     use crate::deployment::api_client::Access;
 
     /// Answers with these in turn, and records the paths.
-    struct ScriptedApi(Mutex<(Vec<(u16, Value)>, Vec<String>)>);
+    #[derive(Clone)]
+    struct ScriptedApi {
+        answers: Arc<Mutex<Vec<(u16, Value)>>>,
+        paths: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl ScriptedApi {
+        fn new(answers: &[(u16, Value)]) -> Self {
+            Self {
+                answers: Arc::new(Mutex::new(answers.to_vec())),
+                paths: Arc::default(),
+            }
+        }
+    }
 
     #[async_trait]
     impl Api for ScriptedApi {
         async fn send(&self, request: &ApiRequest, _: usize) -> CloudResult<ApiAnswer> {
-            let mut held = self.0.lock().expect("no panic");
-            held.1.push(request.path.clone());
-            let (status, body) = match held.0.len() {
-                // The last answer repeats.
-                1 => held.0[0].clone(),
-                _ => held.0.remove(0),
+            self.paths
+                .lock()
+                .expect("no panic")
+                .push(request.path.clone());
+            let mut answers = self.answers.lock().expect("no panic");
+            // The last answer repeats.
+            let (status, body) = match answers.len() {
+                1 => answers[0].clone(),
+                _ => answers.remove(0),
             };
             let body = body.to_string().into_bytes();
             Ok(ApiAnswer { status, body })
@@ -149,8 +165,8 @@ mod tests {
     #[tokio::test]
     async fn all_pages_are_read_and_a_list_that_changes_is_read_again() {
         let check = async |answers: &[(u16, Value)], expect: Result<&[u32], &str>| {
-            let api = ScriptedApi(Mutex::new((answers.to_vec(), Vec::new())));
-            let client = ApiClient::new(Box::new(api), Access::Local);
+            let api = Box::new(ScriptedApi::new(answers));
+            let client = ApiClient::new(api, Access::Local);
             let list = client.list::<u32, Head>("/v1/x").await;
             match (list, expect) {
                 (Ok((list, _)), Ok(expect)) => assert_eq!(list, expect),
@@ -192,23 +208,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_cursor_is_escaped_and_a_page_shrinks() {
-        let answers = vec![
+        let api = ScriptedApi::new(&[
             refusal(400, "size"),
             page(1, &[1], Some("a/b&c")),
             page(1, &[2], None),
-        ];
-        let api = std::sync::Arc::new(ScriptedApi(Mutex::new((answers, Vec::new()))));
-        struct Shared(std::sync::Arc<ScriptedApi>);
-        #[async_trait]
-        impl Api for Shared {
-            async fn send(&self, request: &ApiRequest, most: usize) -> CloudResult<ApiAnswer> {
-                self.0.send(request, most).await
-            }
-        }
-        let client = ApiClient::new(Box::new(Shared(api.clone())), Access::Local);
+        ]);
+        let client = ApiClient::new(Box::new(api.clone()), Access::Local);
         let list = client.list::<u32, Head>("/v1/x").await;
         assert!(list.is_ok_and(|(list, _)| list == [1, 2]));
-        let paths = api.0.lock().expect("no panic").1.clone();
+        let paths = api.paths.lock().expect("no panic").clone();
         assert_eq!(
             paths,
             [
