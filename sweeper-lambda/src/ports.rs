@@ -23,14 +23,13 @@ use crate::settings::Settings;
 pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Summary> {
     let aws = AwsConfig::load(None).await;
     let objects = AwsObjects::new(&aws, settings.bucket.as_str());
-    let mut policy = run::policy(&objects, &settings.policy_key).await?;
-    let pages_url = &mut policy.links.pages_url;
-    *pages_url = pages_url.take().or_else(|| settings.pages_url.clone());
-    let config = Config {
-        policy,
+    let mut config = Config {
+        policy: run::policy(&objects, &settings.policy_key).await?,
         shard: settings.shard,
         limits: Limits::default(),
+        gaps: Vec::new(),
     };
+    config.set_pages_url(settings.pages_url.as_deref());
     let lake = Lake::open(&format!("s3://{}/lake", settings.bucket)).await;
     let chat = settings.slack_secret_arn.as_ref().map(|arn| SecretSlack {
         secrets: AwsSecrets::new(&aws),

@@ -3,7 +3,6 @@
 
 use anyhow::{Context, Result, anyhow, ensure};
 use ebb_cloud::aws::{MemberRole, MemberScope, SPOT_ADVISOR};
-use ebb_model::pages_url::PagesUrl;
 use ebb_notify::digest::Addresses;
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::shard::Shard;
@@ -28,8 +27,8 @@ pub(crate) struct Settings {
     pub(crate) email: Option<Addresses>,
     pub(crate) email_contact_list: Option<String>,
     pub(crate) topic_arn: Option<String>,
-    /// Address of the pages, unless the policy has one.
-    pub(crate) pages_url: Option<PagesUrl>,
+    /// Address of the pages, unless the policy has one. The sweep checks it.
+    pub(crate) pages_url: Option<String>,
     pub(crate) spot_advisor_url: String,
 }
 
@@ -54,8 +53,6 @@ impl Settings {
             .collect::<Result<_>>()?;
         let beside = MemberScope::parse(&optional("EBB_ACCOUNTS").unwrap_or_default());
         let beside = beside.map_err(|what| anyhow!("invalid EBB_ACCOUNTS: {what}"))?;
-        let pages_url = optional("EBB_PAGES_URL").map(|url| url.parse());
-        let pages_url = pages_url.transpose();
         let shard = shard(optional("EBB_SHARD"), optional("EBB_SHARDS"))?;
         let beside = match shard.reports() {
             true => beside,
@@ -83,7 +80,7 @@ impl Settings {
             email: Addresses::of(optional("EBB_EMAIL_FROM"), listed("EBB_EMAIL_TO"))?,
             email_contact_list: optional("EBB_EMAIL_CONTACT_LIST"),
             topic_arn: optional("EBB_TOPIC_ARN"),
-            pages_url: pages_url.context("invalid EBB_PAGES_URL")?,
+            pages_url: optional("EBB_PAGES_URL"),
             // A copy of the public file, where a network lets nothing out.
             spot_advisor_url: optional("EBB_SPOT_ADVISOR_URL")
                 .unwrap_or_else(|| SPOT_ADVISOR.to_owned()),
@@ -150,6 +147,9 @@ mod tests {
         assert_eq!(settings.email.map(|email| email.to.len()), Some(2));
         assert_eq!(settings.beside, MemberScope::Organization);
         assert_eq!(settings.member_role.name, "ebb-member");
+        // Without links, everything else of a sweep is possible.
+        let pages = read(&[("EBB_PAGES_URL", "ftp://x")]).expect("whole");
+        assert_eq!(pages.pages_url.as_deref(), Some("ftp://x"));
         let bare = read(&[]).expect("whole");
         assert_eq!((bare.regions.len(), bare.email), (0, None));
         assert_eq!(bare.shard, Shard::ONLY);
@@ -190,7 +190,6 @@ mod tests {
             &[("EBB_ACCOUNTS", "12")],
             "invalid EBB_ACCOUNTS: '12' is not an account id",
         );
-        check(&[("EBB_PAGES_URL", "ftp://x")], "invalid EBB_PAGES_URL");
         check(&[("EBB_SHARDS", "0")], "EBB_SHARDS is 0");
         check(&[("EBB_SHARDS", "100")], "EBB_SHARDS is 100");
         check(&[("EBB_SHARD", "1")], "EBB_SHARD is 1");

@@ -13,7 +13,7 @@ use ebb_model::inventory::instance::{Instance, InstanceState};
 use ebb_model::report::{NotJudged, Report};
 use ebb_telemetry::identity::{AccountId, NodeId};
 use ebb_telemetry::step::PlacedStep;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::evaluate::evaluate;
 use crate::facts::Facts;
@@ -32,7 +32,7 @@ use crate::step_history::by_step::Profiles;
 use crate::step_history::observed_task::SeenRun;
 
 /// Limit on explained resources of one name; the others are counted.
-const MAX_EXPLAINED: usize = 20;
+pub const MAX_EXPLAINED: usize = 20;
 
 /// Limit on the resources that a sweep explains.
 const MAX_RESOURCES: usize = 2_000;
@@ -41,7 +41,7 @@ const MAX_RESOURCES: usize = 2_000;
 const MAX_COMPARISONS: usize = 100_000_000;
 
 /// The questions about a resource and the final result.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Explanation {
     /// Resource ID.
     pub resource: String,
@@ -431,7 +431,7 @@ mod tests {
             let of_rule = |check: &&Check| check.rule == expect.0;
             let last = explained.checks.iter().rfind(of_rule);
             let last = last.expect("the rule was asked");
-            assert_eq!((last.question, last.speaks), (expect.1, expect.2), "{id}");
+            assert_eq!((&*last.question, last.speaks), (expect.1, expect.2), "{id}");
             let found = explained.findings.iter().find(|f| f.kind == expect.0);
             assert_eq!(found.is_some(), expect.2 == Speaks::ForWaste, "{id}");
             if let Some(found) = found {
@@ -518,16 +518,16 @@ mod tests {
         assert_eq!((value.as_str(), speaks), ("0 points", Speaks::Unknown));
         let first = |world: &World| {
             let asked = explain(&world.facts(), node(1).as_str()).checks;
-            (asked[0].question, asked[0].speaks)
+            (asked[0].question.clone(), asked[0].speaks)
         };
         assert_eq!(
             first(&world),
-            ("Is its ECS agent disconnected?", Speaks::Against)
+            ("Is its ECS agent disconnected?".into(), Speaks::Against)
         );
         world.memory.disconnected_since.insert(node(1), world.now);
         assert_eq!(
             first(&world),
-            ("Is its ECS agent disconnected?", Speaks::ForWaste)
+            ("Is its ECS agent disconnected?".into(), Speaks::ForWaste)
         );
         assert_eq!(explain(&world.facts(), "i-other").what, None);
     }

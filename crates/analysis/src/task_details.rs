@@ -221,8 +221,8 @@ fn tool(tool: &ToolUsage) -> ToolDetail {
         disk_bytes: tool.disk.map(|bytes| bytes.0),
         started_after_seconds: events.map(|events| events.started_after.as_secs_f64()),
         ended_after_seconds: events.and_then(|events| Some(events.ended_after?.as_secs_f64())),
-        failed: events.map_or(0, |events| events.failed),
-        oom_kills: events.map_or(0, |events| events.oom_kills),
+        failed: events.map(|events| events.failed),
+        oom_kills: events.map(|events| events.oom_kills),
     }
 }
 

@@ -9,6 +9,7 @@ mod init;
 pub(crate) mod lake;
 pub(crate) mod names;
 mod pages;
+mod probes;
 mod runs;
 mod sweep;
 mod top;
@@ -34,6 +35,7 @@ pub(crate) use init::{InitArgs, InitDeployment, SetupEngine, SetupExecutor};
 pub(crate) use lake::LakeArgs;
 pub(crate) use names::NamesArgs;
 pub(crate) use pages::PagesArgs;
+pub(crate) use probes::ProbesArgs;
 pub(crate) use runs::RunsArgs;
 pub(crate) use sweep::SweepArgs;
 pub(crate) use top::{TopArgs, TopFormat};
@@ -69,8 +71,10 @@ pub(crate) enum Command {
     Scan(Box<ScanArgs>),
     /// List the findings of a deployment; dismiss or snooze a finding
     Findings(FindingsArgs),
-    /// List pipeline runs with their tasks and CPU time
+    /// List pipeline runs, or the tasks of one run
     Runs(RunsArgs),
+    /// List probes with their mode, losses and last heartbeat
+    Probes(ProbesArgs),
     /// Explain how one resource was evaluated, rule by rule
     Explain(ExplanationArgs),
     /// Show rows of the lake, and run SQL over them

@@ -3,20 +3,20 @@
 use anyhow::{Context, Result, bail};
 use ebb_analysis::explain::Explanation;
 use ebb_analysis::rules::trace::Speaks;
+use ebb_report::zone::Zone;
 use ebb_telemetry::safe_text;
 
 use crate::args::Format;
+use crate::deployment::DatedExplanation;
 
 /// Lines for people have at most `columns` characters.
 pub(crate) fn written(
-    explanation: &Explanation,
-    format: Format,
+    dated: &DatedExplanation,
+    (format, zone): (Format, &Zone),
     columns: Option<usize>,
 ) -> Result<String> {
-    let is_known = explanation.what.is_some()
-        || !explanation.findings.is_empty()
-        || !explanation.not_judged.is_empty();
-    if !is_known {
+    let explanation = &dated.explanation;
+    if !is_known(explanation) {
         bail!(
             "{} not found: expected an id or name of a resource in the scanned regions, or the id \
              of a finding",
@@ -24,12 +24,16 @@ pub(crate) fn written(
         );
     }
     if format == Format::Json {
-        let text = serde_json::to_string_pretty(explanation);
+        let text = serde_json::to_string_pretty(dated);
         return text
             .map(|text| safe_text::json(&text).into_owned() + "\n")
             .context("failed to write JSON");
     }
-    let mut out = lines(explanation);
+    let mut out = match dated.at {
+        Some(at) => format!("As of the sweep of {}\n\n", zone.minute(at)),
+        None => String::new(),
+    };
+    out.push_str(&lines(explanation));
     for other in &explanation.others {
         out.push_str("\n\n");
         out.push_str(&lines(other));
@@ -43,6 +47,13 @@ pub(crate) fn written(
         Some(columns) => wrap_lines(&out, columns),
         None => out,
     })
+}
+
+/// Whether a sweep or scan knows the resource.
+pub(crate) fn is_known(explanation: &Explanation) -> bool {
+    explanation.what.is_some()
+        || !explanation.findings.is_empty()
+        || !explanation.not_judged.is_empty()
 }
 
 /// The same lines; the parts of a line that is too long are indented by two more characters.
@@ -88,7 +99,8 @@ fn lines(explanation: &Explanation) -> String {
             Speaks::Unknown => "?",
         };
         let value = plain(&check.value);
-        out.push_str(&format!("  {mark} {} {value}{bound}\n", check.question));
+        let question = plain(&check.question);
+        out.push_str(&format!("  {mark} {question} {value}{bound}\n"));
     }
     out.push('\n');
     for finding in &explanation.findings {
@@ -103,7 +115,7 @@ fn lines(explanation: &Explanation) -> String {
     for not in &explanation.not_judged {
         out.push_str(&format!(
             "Not evaluated ({}): {}\n",
-            not.rule,
+            plain(&not.rule),
             plain(&not.reason)
         ));
     }
@@ -146,7 +158,8 @@ mod tests {
 
         async fn explain(&self, id: &str) -> Result<String> {
             let (_, explanation) = self.scan(Some(id)).await;
-            written(&explanation.expect("it was asked for"), Format::Table, None)
+            let explanation = explanation.expect("it was asked for").into();
+            written(&explanation, (Format::Table, &Zone::utc()), None)
         }
 
         async fn scan(&self, asked: Option<&str>) -> (Report, Option<Explanation>) {
@@ -181,6 +194,31 @@ mod tests {
             let text = scanned.explain(&not.resource).await.expect("it is known");
             assert!(text.contains(&not.reason), "no {} in\n{text}", not.reason);
         }
+    }
+
+    #[test]
+    fn a_stored_explanation_shows_its_time_and_no_control_characters() {
+        let text = r#"{"resource": "i-1\u001b[31m", "what": "m5.large", "checks": [{
+            "rule": "idle_node", "question": "Is it\u001b[2J idle?", "value": "yes", "bound": "",
+            "speaks": "for_waste"}], "findings": [], "not_judged": [{"resource": "i-1",
+            "name": null, "rule": "x\u0007", "reason": "no data"}], "not_evaluated": null,
+            "others": [], "others_left_out": 0}"#;
+        let explanation = serde_json::from_str(text).expect("an explanation");
+        let dated = DatedExplanation {
+            at: "2026-03-04T12:00:00Z".parse().ok(),
+            explanation,
+        };
+        let shown = |format| written(&dated, (format, &Zone::utc()), None).expect("it is known");
+        let table = shown(Format::Table);
+        assert!(
+            table.starts_with("As of the sweep of 2026-03-04 12:00 UTC\n\ni-1"),
+            "{table}"
+        );
+        let is_bad = |c: char| c.is_control() && c != '\n';
+        assert!(!table.contains(is_bad), "{table:?}");
+        let json = shown(Format::Json);
+        assert!(json.contains("\"at\": \"2026-03-04T12:00:00Z\""), "{json}");
+        assert!(!json.contains(is_bad), "{json:?}");
     }
 
     #[tokio::test]

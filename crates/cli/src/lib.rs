@@ -33,6 +33,7 @@ mod names;
 mod output;
 mod pages;
 mod policy;
+mod probes;
 #[cfg(feature = "fuzzing")]
 pub mod readers;
 #[cfg(test)]
@@ -41,6 +42,7 @@ mod runs;
 mod runtime;
 mod scan;
 mod serve;
+mod similar_names;
 mod snakefile;
 mod sweep;
 mod text_file;
@@ -72,7 +74,8 @@ pub fn run() -> ExitCode {
         Command::Scan(scan) => scan::run(scan, &zone),
         Command::Findings(args) => findings::run(args, &zone),
         Command::Runs(args) => runs::run(args, &zone),
-        Command::Explain(args) => explain::run(args),
+        Command::Probes(args) => probes::run(args, &zone),
+        Command::Explain(args) => explain::run(args, &zone),
         Command::Lake(args) => lake::run(args),
         Command::Sweep(sweep) => sweep::run(sweep),
         Command::Tune(tune) => tune::run(tune, &zone),

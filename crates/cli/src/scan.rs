@@ -26,7 +26,7 @@ use ebb_sweep::collect::account::Account;
 use ebb_sweep::scan::explained;
 
 use crate::args::{DeploymentArgs, Format, ScanArgs};
-use crate::deployment::{self, Target};
+use crate::deployment::{self, DatedExplanation, Target};
 use crate::output::{self, Outcome};
 use crate::runtime::runtime;
 use crate::{demo, explain, explanation};
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
         }
     })?;
     match explanation {
-        Some(explanation) => write_explanation(&explanation, place),
+        Some(explanation) => write_explanation(explanation.into(), place, zone),
         None => write_report(report, args, place, zone),
     }
 }
@@ -79,8 +79,12 @@ fn look(output: Option<&Path>) -> Look {
     }
 }
 
-fn write_explanation(explained: &Explanation, (output, format): OutputForm<'_>) -> Result<Outcome> {
-    let text = explanation::written(explained, format, look(output).columns)?;
+fn write_explanation(
+    explained: DatedExplanation,
+    (output, format): OutputForm<'_>,
+    zone: &Zone,
+) -> Result<Outcome> {
+    let text = explanation::written(&explained, (format, zone), look(output).columns)?;
     output::write(&text, output)?;
     Ok(Outcome::Done)
 }
@@ -134,7 +138,7 @@ fn of_deployment(
     let runtime = runtime()?;
     if let Some(name) = &args.explain {
         let explained = runtime.block_on(explain::of_deployment(target, name))?;
-        return write_explanation(&explained, place);
+        return write_explanation(explained, place, zone);
     }
     let report =
         runtime.block_on(async { deployment::open(target).await?.newest_report().await })?;

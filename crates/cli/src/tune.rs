@@ -72,7 +72,7 @@ pub(crate) fn needs_a_report(command: &str) -> Outcome {
     eprintln!(
         "ebb: {command} needs a report\n\nfrom your account:\n  ebb scan --output report.json\n  \
          ebb {command} --report report.json\nfrom a deployment:\n  ebb {command} --bucket NAME\n  ebb \
-         {command} --lake URL\n  ebb init --bucket NAME, which makes it the default\nor from the built-in demo account:\n  ebb {command} --demo"
+         {command} --lake URL\n  ebb {command} --api URL\n  ebb init --bucket NAME, which makes it the default\nor from the built-in demo account:\n  ebb {command} --demo"
     );
     Outcome::Usage
 }

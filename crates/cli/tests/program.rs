@@ -593,6 +593,18 @@ fn a_deployment_in_a_folder_answers_and_keeps_decisions() {
     );
     check(&["findings", "reopen", id], 1, "no decision about");
     check(&["tune", "--demo"], 2, "cannot be used with");
+    check(&["runs"], 0, "cohort-7");
+    // The report is of a scan, which stores no single tasks.
+    check(
+        &["runs", "cohort-7"],
+        1,
+        "the tasks of run 'cohort-7' are not stored",
+    );
+    check(&["runs", "cohort-8"], 1, "similar: cohort-7");
+    check(&["probes"], 0, "i-0b7d3f5a9c1e2d406  eBPF");
+    let of_file = run(&["runs", "cohort-7", "--report", &report]);
+    let said = text(&of_file.stderr);
+    assert!(said.contains("a report contains no single tasks"), "{said}");
     // No sweep stored a state in this folder.
     check(&["scan", "--explain", "host7"], 1, "");
     check(&["explain", "host7"], 1, "");
@@ -738,6 +750,50 @@ fn runs_are_listed_and_results_explained() {
     );
 }
 
+#[test]
+fn the_tasks_of_a_run_are_listed_in_three_forms() {
+    let check = |line: &[&str], status: i32, said: &str| {
+        let output = run(line);
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
+        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+    };
+    check(&["runs", "cohort-7"], 2, "ebb runs --demo");
+    check(&["runs", "cohort-7", "--demo"], 0, "align-sample-17");
+    let name = "Run nextflow i-0a3c5e7f9b1d2e468/0a3c5e7f/run-0: 25 tasks\n";
+    check(&["runs", "/run-0", "--demo"], 0, name);
+    let csv = ["runs", "cohort-7", "--demo", "--format", "csv"];
+    check(&csv, 0, "task,step,name");
+    let json = ["runs", "cohort-7", "--demo", "--format", "json"];
+    check(&json, 0, "\"ebb.run_tasks/1\"");
+    check(
+        &["runs", "cohort-8", "--demo"],
+        1,
+        "no run 'cohort-8'\n  similar: cohort-7\n",
+    );
+    check(
+        &["runs", "cohort-7", "--pipeline", "align", "--demo"],
+        2,
+        "cannot be used with",
+    );
+}
+
+#[test]
+fn probes_are_listed_in_three_forms() {
+    let check = |line: &[&str], status: i32, said: &str| {
+        let output = run(&[&["probes"], line].concat());
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
+        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+    };
+    check(&["--demo"], 0, "i-0b7d3f5a9c1e2d406  eBPF");
+    check(&["--demo", "--mode", "procfs"], 0, "No probe was observed.");
+    check(&["--demo", "--format", "csv"], 0, "node,mode,heard_at");
+    check(&["--demo", "--format", "json"], 0, "\"ebb.probe_list/1\"");
+    check(&["--demo", "--mode", "perf"], 2, "ebpf, procfs");
+    check(&[], 2, "ebb probes --demo");
+}
+
 /// A build without an HTTP client says how to get one.
 #[test]
 fn an_api_is_asked_if_the_program_has_a_client() {
@@ -771,6 +827,24 @@ fn an_api_is_asked_if_the_program_has_a_client() {
     check(&["tune"], 0, "variant-call");
     check(&["runs"], 0, "cohort-7");
     check(&["pages"], 1, "`ebb serve` needs no link");
+    check(&["runs", "cohort-7"], 0, "align-sample-17");
+    check(&["runs", "cohort-8"], 1, "similar: cohort-7");
+    check(&["probes"], 0, "i-0b7d3f5a9c1e2d406  eBPF");
+    check(
+        &["explain", "i-0b7d3f5a9c1e2d406"],
+        0,
+        "As of the sweep of 2026-03-04",
+    );
+    check(
+        &["explain", "align-sample-17"],
+        0,
+        "\nFound: Stuck Batch job",
+    );
+    check(
+        &["explain", "i-0b7d3f5a9c1e2d407"],
+        1,
+        "similar: i-0b7d3f5a9c1e2d406",
+    );
     check(&["findings", "list"], 0, id);
     check(
         &["findings", "dismiss", id, "--reason", "a course"],

@@ -537,7 +537,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*price not known* · new · Stuck Batch job · `align-sample-17` `job-17`\nno owner · eu-central-1\nRUNNING without CPU usage, I/O or a new process for 42 min (since its start: 1.25 s of CPU, 3 processes)\n_Investigate:_ Look at what it waits for.",
+                "text": "*price not known* · new · Stuck Batch job · `align-sample-17` `job-17`\nno owner · eu-central-1\nRUNNING without CPU usage, I/O or a new process for 42 min; since its start, 3 processes used 1.25 s of CPU\n_Investigate:_ Look at what it waits for.",
                 "type": "mrkdwn",
                 "verbatim": true
               },

@@ -1,6 +1,7 @@
 //! Forms of a report for people and programs. Pure functions, no I/O.
 
 pub mod csv;
+mod fitted_table;
 pub mod focus;
 pub mod group_text;
 pub mod html;
@@ -9,6 +10,7 @@ pub mod markdown;
 pub mod optimization_hub;
 pub mod page;
 pub mod plain_table;
+pub mod probe_table;
 pub mod reason_codes;
 pub mod remediation;
 pub mod report_file;

@@ -4,55 +4,72 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
-use ebb_model::report::workflow_runs::{RunSeen, Runs};
+use ebb_model::report::workflow_runs::{RunSeen, Runs, UNASSIGNED};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line};
+use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::units::{Bytes, HumanDuration};
 use jiff::Timestamp;
 
 use crate::csv::{maybe, text};
-use crate::plain_table;
-use crate::step_table::end_of;
+use crate::fitted_table::{self, Column, UNKNOWN};
 use crate::zone::Zone;
 
 const SIMULATED: &str = "SIMULATED: at least a part of this input was generated, not measured.\n\n";
 
-/// Maximum width of a name in a table.
-const NAME: usize = 40;
-
-const RUN_HEAD: [&str; 8] = [
-    "RUN", "PIPELINE", "TASKS", "RUNNING", "FAILED", "CPU TIME", "FROM", "TO",
+const RUN_COLUMNS: [Column; 8] = [
+    Column::name("RUN", 12),
+    Column::name("PIPELINE", 10).optional(1),
+    Column::new("TASKS").right(),
+    Column::new("RUNNING").right(),
+    Column::new("FAILED").right(),
+    Column::new("CPU TIME").right(),
+    Column::new("FROM").optional(2),
+    Column::new("TO"),
 ];
 
-const TASK_HEAD: [&str; 9] = [
-    "STEP", "TASK", "SAMPLE", "NODE", "START", "DURATION", "STATE", "CORES", "MEMORY",
+const TASK_COLUMNS: [Column; 9] = [
+    Column::name("STEP", 12),
+    Column::name("TASK", 16).optional(2),
+    Column::name("SAMPLE", 10).optional(3),
+    Column::name("NODE", 12).optional(1),
+    Column::new("START"),
+    Column::new("DURATION").right(),
+    Column::new("STATE"),
+    Column::new("CORES").right(),
+    Column::new("MEMORY").right(),
 ];
 
-/// Runs as a table, in the order of the report: the newest first.
-pub fn runs(runs: &Runs, zone: &Zone) -> String {
+/// Runs of a report as a table, in the order of the report: the newest first. `terminal` is the
+/// number of columns of the terminal.
+pub fn runs(runs: &Runs, (at, zone): (Timestamp, &Zone), terminal: Option<usize>) -> String {
     if runs.runs.is_empty() {
         return "No run was observed.\n".to_owned();
     }
     let is_simulated = runs.runs.iter().any(|run| run.origin == Origin::Simulated);
-    let rows = runs.runs.iter().map(|run| run_row(run, zone));
-    let mut out = table(&RUN_HEAD, rows, &[2, 3, 4, 5], is_simulated);
+    let rows: Vec<_> = runs.runs.iter().map(|run| run_row(run, zone)).collect();
+    let mut out = simulated(is_simulated);
+    let table = fitted_table::table(&RUN_COLUMNS, &rows, terminal);
+    out.push_str(&table.lines);
     if runs.left_out > 0 {
         let more = counted(runs.left_out, "more run", "more runs");
         out.push_str(&format!("… and {more}\n"));
     }
+    let time = format!("As of {}.", zone.minute(at));
+    out.push_str(&fitted_table::notes(&[&time, &table.left_out], terminal));
     out
 }
 
 fn run_row(run: &RunSeen, zone: &Zone) -> [String; 8] {
     [
-        name(&run.run),
-        run.pipeline.as_deref().map_or_else(unknown, name),
+        one_line(&run.run),
+        run.pipeline.as_deref().map_or_else(unknown, one_line),
         run.steps.to_string(),
         run.running.to_string(),
         run.failed.to_string(),
         run.cpu.to_string(),
-        zone.minute(run.from),
-        zone.minute(run.to),
+        zone.short_minute(run.from),
+        zone.short_minute(run.to),
     ]
 }
 
@@ -74,19 +91,34 @@ pub fn runs_csv(runs: &Runs) -> String {
     })
 }
 
-/// The tasks of a run as a table, by their start.
-pub fn tasks(list: &TaskList, zone: &Zone) -> String {
-    if list.tasks.is_empty() {
+/// The name of the run of a list; `None` for a list without tasks.
+pub fn run_of(list: &TaskList) -> Option<&str> {
+    let first = list.tasks.first()?;
+    Some(first.run.as_deref().unwrap_or(UNASSIGNED))
+}
+
+/// The tasks of a run as a table, by their start. `terminal` is the number of columns of the
+/// terminal.
+pub fn tasks(list: &TaskList, zone: &Zone, terminal: Option<usize>) -> String {
+    let Some(run) = run_of(list) else {
         return "No task was observed.\n".to_owned();
-    }
-    let rows = list.tasks.iter().map(|task| task_row(task, zone));
-    let is_simulated = list.origin == Origin::Simulated;
-    let mut out = table(&TASK_HEAD, rows, &[5], is_simulated);
-    out.push_str("\nCORES and MEMORY: peak, and the request behind the slash.\n");
+    };
+    let rows: Vec<_> = list.tasks.iter().map(|task| task_row(task, zone)).collect();
+    let mut out = simulated(list.origin == Origin::Simulated);
+    let tasks = counted(list.tasks.len(), "task", "tasks");
+    out.push_str(&format!("Run {}: {tasks}\n\n", one_line(run)));
     if list.left_out > 0 {
-        let more = counted(list.left_out, "earlier task", "earlier tasks");
-        out.push_str(&format!("… and {more}\n"));
+        let more = counted(list.left_out, "older task", "older tasks");
+        out.push_str(&format!("A limit left out {more}.\n\n"));
     }
+    let table = fitted_table::table(&TASK_COLUMNS, &rows, terminal);
+    out.push_str(&table.lines);
+    let legend = "CORES and MEMORY: peak/request; ? is unknown.";
+    let time = format!("As of {}.", zone.minute(list.at));
+    out.push_str(&fitted_table::notes(
+        &[legend, &time, &table.left_out],
+        terminal,
+    ));
     out
 }
 
@@ -94,19 +126,31 @@ fn task_row(task: &TaskDetail, zone: &Zone) -> [String; 9] {
     let bytes = |bytes: Option<u64>| bytes.map(Bytes);
     let cores = |cores: Option<f64>| cores.map(|cores| format!("{cores:.1}"));
     [
-        name(&task.step),
-        name(&task.name),
-        task.sample.as_deref().map_or_else(unknown, name),
-        name(task.node.as_str()),
-        zone.minute(task.started_at),
+        one_line(&task.step),
+        one_line(&task.name),
+        task.sample.as_deref().map_or_else(unknown, one_line),
+        one_line(task.node.as_str()),
+        zone.short_minute(task.started_at),
         duration(task).map_or_else(unknown, |time| HumanDuration(time).to_string()),
-        one_line(&task.end.to_string()),
+        state(task.end),
         of(cores(task.peak_cores), cores(task.requested_cores)),
         of(
             bytes(task.peak_memory_bytes),
             bytes(task.requested_memory_bytes),
         ),
     ]
+}
+
+/// The end of a task in one or two words.
+fn state(end: StepEnd) -> String {
+    match end {
+        StepEnd::Running => "running".to_owned(),
+        StepEnd::Exited(0) => "done".to_owned(),
+        StepEnd::Exited(status) => format!("status {status}"),
+        StepEnd::Signalled(signal) => format!("signal {signal}"),
+        StepEnd::OutOfMemory => "OOM-killed".to_owned(),
+        StepEnd::Unknown => "ended".to_owned(),
+    }
 }
 
 /// The tasks of a run as CSV. An empty field is unknown.
@@ -142,21 +186,11 @@ fn duration(task: &TaskDetail) -> Option<Duration> {
     u64::try_from(time).ok().map(Duration::from_secs)
 }
 
-fn table<const N: usize>(
-    head: &[&str; N],
-    rows: impl Iterator<Item = [String; N]>,
-    right: &[usize],
-    is_simulated: bool,
-) -> String {
-    let mut out = String::new();
-    if is_simulated {
-        out.push_str(SIMULATED);
+fn simulated(is_simulated: bool) -> String {
+    match is_simulated {
+        true => SIMULATED.to_owned(),
+        false => String::new(),
     }
-    for line in plain_table::lines(head, rows, right) {
-        out.push_str(&line);
-        out.push('\n');
-    }
-    out
 }
 
 fn csv<T>(head: &str, rows: &[T], cells: impl Fn(&T) -> Vec<String>) -> String {
@@ -168,14 +202,9 @@ fn csv<T>(head: &str, rows: &[T], cells: impl Fn(&T) -> Vec<String>) -> String {
     out
 }
 
-/// The end of a name, which distinguishes the processes of a pipeline.
-fn name(text: &str) -> String {
-    end_of(&one_line(text), NAME)
-}
-
 fn of<T: Display>(used: Option<T>, requested: Option<T>) -> String {
     let shown = |value: Option<T>| value.map_or_else(unknown, |value| value.to_string());
-    format!("{} / {}", shown(used), shown(requested))
+    format!("{}/{}", shown(used), shown(requested))
 }
 
 fn number<T: Display>(value: Option<T>) -> String {
@@ -183,7 +212,7 @@ fn number<T: Display>(value: Option<T>) -> String {
 }
 
 fn unknown() -> String {
-    "?".to_owned()
+    UNKNOWN.to_owned()
 }
 
 #[cfg(test)]
@@ -192,7 +221,7 @@ mod tests {
 
     use ebb_model::report::workflow_runs::{JoinedBy, TaskRuntime};
     use ebb_telemetry::identity::NodeId;
-    use ebb_telemetry::step::{StepEnd, StepKind};
+    use ebb_telemetry::step::StepKind;
     use ebb_telemetry::units::CpuTime;
 
     use super::*;
@@ -272,17 +301,18 @@ mod tests {
             left_out: 3,
             ..Runs::default()
         };
-        insta::assert_snapshot!(runs(&all, &Zone::utc()));
-        assert_eq!(
-            runs(&Runs::default(), &Zone::utc()),
-            "No run was observed.\n"
-        );
+        let utc = (at(0), &Zone::utc());
+        insta::assert_snapshot!(runs(&all, utc, None));
+        insta::assert_snapshot!(runs(&all, utc, Some(80)));
+        let none = runs(&Runs::default(), utc, None);
+        assert_eq!(none, "No run was observed.\n");
         insta::assert_snapshot!(runs_csv(&all));
     }
 
     #[test]
     fn tasks_are_a_table_with_peaks_and_requests() {
-        insta::assert_snapshot!(tasks(&list(1), &Zone::utc()));
+        insta::assert_snapshot!(tasks(&list(1), &Zone::utc(), None));
+        insta::assert_snapshot!(tasks(&list(1), &Zone::utc(), Some(80)));
         insta::assert_snapshot!(tasks_csv(&list(0)));
     }
 }

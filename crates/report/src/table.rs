@@ -292,8 +292,8 @@ mod tests {
                       $0.1940/h, list price of 2026-02-01
                       Waste: at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less.
              unknown  unknown  align-sample-17 (job-17)  -      eu-central-1
-                      Stuck Batch job: RUNNING without CPU usage, I/O or a new process for 42 min (since its start: 1.25 s of
-                      CPU, 3 processes)
+                      Stuck Batch job: RUNNING without CPU usage, I/O or a new process for 42 min; since its start, 3 processes
+                      used 1.25 s of CPU
                       Investigate: Look at what it waits for.
         ≤: at most, because spot costs less than the on-demand price used; not in the totals
 

@@ -31,6 +31,11 @@ impl Zone {
         self.format("%Y-%m-%d %H:%M %Z", at)
     }
 
+    /// To the minute without the year, with the zone: `4 Mar 13:00 CET`.
+    pub(crate) fn short_minute(&self, at: Timestamp) -> String {
+        self.format("%-d %b %H:%M %Z", at)
+    }
+
     /// The date.
     pub(crate) fn day(&self, at: Timestamp) -> String {
         self.format("%Y-%m-%d", at)
@@ -46,7 +51,7 @@ impl Zone {
     pub(crate) fn short_span(&self, from: Timestamp, to: Timestamp) -> String {
         let short = "%-d %b %H:%M";
         let from = self.format(short, from);
-        format!("{from} to {}", self.format("%-d %b %H:%M %Z", to))
+        format!("{from} to {}", self.short_minute(to))
     }
 
     fn format(&self, format: &str, at: Timestamp) -> String {

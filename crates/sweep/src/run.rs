@@ -12,6 +12,7 @@ use ebb_cloud::ports::{CloudError, Objects, PutIf, Queue};
 use ebb_lake::{Batch, Judged};
 use ebb_model::finding_history::Stage;
 use ebb_model::inventory::Inventory;
+use ebb_model::pages_url::InvalidPagesUrl;
 use ebb_model::policy::Policy;
 use ebb_model::policy::error::PolicyError;
 use ebb_model::report::{Report, Totals};
@@ -127,6 +128,28 @@ pub struct Config {
     pub shard: Shard,
     /// Limits of one batch.
     pub limits: Limits,
+    /// Settings that are not valid and have no effect. The report lists them.
+    pub gaps: Vec<Gap>,
+}
+
+impl Config {
+    /// Uses this address of the pages, unless the policy has one. An address that is not valid leaves
+    /// out the links of notifications, and nothing else.
+    pub fn set_pages_url(&mut self, address: Option<&str>) {
+        let links = &mut self.policy.links;
+        let Some(address) = address.filter(|_| links.pages_url.is_none()) else {
+            return;
+        };
+        match address.parse() {
+            Ok(address) => links.pages_url = Some(address),
+            Err(InvalidPagesUrl) => self.gaps.push(Gap::new(
+                "EBB_PAGES_URL",
+                format!(
+                    "the address of the pages is not valid: {InvalidPagesUrl}; links are left out"
+                ),
+            )),
+        }
+    }
 }
 
 /// The result of a sweep.
@@ -447,6 +470,7 @@ async fn look(
         .chain(undecided)
         .chain(names.gaps)
         .chain(intake_gaps)
+        .chain(config.gaps.iter().cloned())
         .chain(no_room(work.left_out() + others.left_out));
     let mut best = BestKnown::read(ports.objects).await;
     let unread = best.unread.take();

@@ -1,19 +1,21 @@
 //! The checks of a rule, for `ebb scan --explain`.
 
+use std::borrow::Cow;
+
 use ebb_model::cost::Cost;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::Instance;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::facts::Facts;
 
 /// One question of a rule about a machine or job, up to the question that decides.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// The rule that asks.
     pub rule: FindingKind,
     /// Text of the question.
-    pub question: &'static str,
+    pub question: Cow<'static, str>,
     /// Observed value.
     pub value: String,
     /// Limit for the value; empty if there is none.
@@ -23,7 +25,7 @@ pub struct Check {
 }
 
 /// Result that an answer supports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Speaks {
     /// Possibly waste; the next question decides.
@@ -137,7 +139,7 @@ impl RuleTrace {
         {
             self.asked.push(Check {
                 rule: self.rule,
-                question,
+                question: question.into(),
                 value: value.to_string(),
                 bound: bound.to_string(),
                 speaks,

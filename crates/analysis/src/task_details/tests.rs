@@ -3,9 +3,9 @@
 use ebb_model::inventory::batch::job::{Attempt, Job, JobId, JobStatus};
 use ebb_model::report::task_detail::TaskList;
 use ebb_telemetry::step::resource_usage::RunName;
-use ebb_telemetry::step::{PlacedStep, StepKind};
+use ebb_telemetry::step::{PlacedStep, StepKind, ToolEvents};
 use ebb_telemetry::testing::{at, clock, placed_step};
-use ebb_telemetry::units::Bytes;
+use ebb_telemetry::units::{Bytes, CpuTime};
 
 use crate::evaluate::judge_in_detail;
 use crate::task_details::usage_points::continue_points;
@@ -83,6 +83,30 @@ fn a_task_has_its_step_run_job_and_attempt() {
         (Some(1_000), StepEnd::Exited(1))
     );
     assert_eq!(first.points[0].disk_bytes, None, "one part is unknown");
+}
+
+#[test]
+fn failures_of_an_executable_are_unknown_without_its_events() {
+    let check = |events: Option<ToolEvents>, expect: (Option<u64>, Option<u64>)| {
+        let usage = ToolUsage {
+            name: "bwa".to_owned(),
+            processes: 3,
+            cpu: CpuTime(0),
+            peak_memory: None,
+            disk: None,
+            events,
+        };
+        let detail = tool(&usage);
+        assert_eq!((detail.failed, detail.oom_kills), expect);
+    };
+    let events = ToolEvents {
+        started_after: Duration::ZERO,
+        ended_after: None,
+        failed: 0,
+        oom_kills: 1,
+    };
+    check(Some(events), (Some(0), Some(1)));
+    check(None, (None, None));
 }
 
 #[test]

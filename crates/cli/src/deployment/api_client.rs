@@ -73,13 +73,49 @@ struct ProblemBody {
 
 impl ProblemBody {
     fn is_no_report(&self) -> bool {
-        self.r#type.as_deref() == Some("urn:ebb:problem:no-report")
+        self.slug() == Some("no-report")
+    }
+
+    /// The kind of the problem; `None` if Ebb did not write the answer.
+    fn slug(&self) -> Option<&str> {
+        self.r#type.as_deref()?.strip_prefix("urn:ebb:problem:")
     }
 }
 
 /// `None` if the body is none, such as that of a proxy.
 fn problem(answer: &ApiAnswer) -> Option<ProblemBody> {
     serde_json::from_slice(&answer.body).ok()
+}
+
+/// Why the API does not answer a request. The values are errors in words.
+pub(crate) enum ApiProblem {
+    /// The API has no such path; most likely it is of an earlier version.
+    Path(anyhow::Error),
+    /// Nothing has the name in the path.
+    Name(anyhow::Error),
+    /// The entry before the page is gone.
+    Cursor(anyhow::Error),
+    /// The answer is larger than the limit of the gateway.
+    TooLarge(anyhow::Error),
+    /// Another reason.
+    Other(anyhow::Error),
+}
+
+impl From<ApiProblem> for anyhow::Error {
+    fn from(problem: ApiProblem) -> Self {
+        match problem {
+            ApiProblem::Path(error) => {
+                anyhow!(
+                    "{error}\n  the API is of an earlier version, or the address is not that of an \
+                     API of Ebb"
+                )
+            }
+            ApiProblem::Name(error)
+            | ApiProblem::Cursor(error)
+            | ApiProblem::TooLarge(error)
+            | ApiProblem::Other(error) => error,
+        }
+    }
 }
 
 /// The answer to a decision.
@@ -189,6 +225,26 @@ impl ApiClient {
     pub(crate) async fn get(&self, path: &str) -> Result<Vec<u8>> {
         let path = path.to_owned();
         self.send(&ApiRequest { path, body: None }).await
+    }
+
+    /// The body of a successful answer, or the kind of the refusal.
+    pub(crate) async fn try_get(&self, path: &str) -> Result<Vec<u8>, ApiProblem> {
+        let path = path.to_owned();
+        let answer = self.ask(&ApiRequest { path, body: None }).await;
+        let answer = answer.map_err(ApiProblem::Other)?;
+        if answer.status == 200 {
+            return Ok(answer.body);
+        }
+        let error = self.refusal(&answer);
+        let problem = problem(&answer);
+        let slug = problem.as_ref().and_then(ProblemBody::slug);
+        Err(match (answer.status, slug) {
+            (404, None | Some("path")) => ApiProblem::Path(error),
+            (404, Some("cursor")) => ApiProblem::Cursor(error),
+            (404, Some(_)) => ApiProblem::Name(error),
+            (_, Some("size")) => ApiProblem::TooLarge(error),
+            _ => ApiProblem::Other(error),
+        })
     }
 
     async fn send(&self, request: &ApiRequest) -> Result<Vec<u8>> {

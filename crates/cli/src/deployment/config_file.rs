@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Place, Setting, Target, ValueSource};
+use super::target::{Place, Setting, Target, ValueSource};
 use crate::{args, text_file};
 
 /// The most bytes of the file.

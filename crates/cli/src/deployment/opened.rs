@@ -12,7 +12,8 @@ use ebb_model::report::Report;
 use ebb_report::report_file;
 use jiff::Timestamp;
 
-use super::{ApiClient, Place, Target};
+use super::api_client::ApiClient;
+use super::target::{Place, Target};
 
 /// 10,000 findings take about 30 MB.
 pub(crate) const MAX_REPORT_BYTES: u64 = 256 << 20;

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use super::{ConfigFile, Target, ValueSource, choose, config_path};
+use super::config_file::{ConfigFile, config_path};
+use super::target::{Target, ValueSource, choose};
 use crate::args::{DeploymentArgs, ReportArgs};
 
 /// Where a report comes from.

@@ -7,7 +7,7 @@ use anyhow::Result;
 use ebb_cloud::endpoint::Endpoint;
 use ebb_telemetry::identity::Region;
 
-use super::ConfigFile;
+use super::config_file::ConfigFile;
 use crate::args::DeploymentArgs;
 
 /// The name of the entry that is used without a name.

@@ -9,7 +9,6 @@ use ebb_cloud::aws::{AwsConfig, AwsMailer};
 use ebb_cloud::ports::{BillSource, Chat, Events, Hooks, Mailer};
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
-use ebb_model::pages_url::PagesUrl;
 use ebb_notify::digest::{Addresses, Channels};
 use ebb_notify::hook_secrets::HookSecrets;
 use ebb_notify::slack::SlackChat;
@@ -37,6 +36,7 @@ pub(crate) async fn open(lake: &str, policy: Option<&Path>) -> Result<(Site, Con
         },
         shard: Shard::ONLY,
         limits: Limits::default(),
+        gaps: Vec::new(),
     };
     Ok((site, config))
 }
@@ -60,8 +60,7 @@ pub(crate) async fn explain(
 pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
     let (site, mut config) = open(&args.lake, args.policy.as_deref()).await?;
     let told = SweepSettings::read(|name| std::env::var(name).ok())?;
-    let pages_url = &mut config.policy.links.pages_url;
-    *pages_url = pages_url.take().or(told.pages_url);
+    config.set_pages_url(told.pages_url.as_deref());
     let chat = match &told.slack {
         Some(secret) => {
             Some(SlackChat::from_secret(secret).context("invalid EBB_SLACK_WEBHOOK_URL")?)
@@ -110,7 +109,7 @@ struct SweepSettings {
     email: Option<Addresses>,
     billing: Option<PathBuf>,
     /// Address of the pages, unless the policy has one.
-    pages_url: Option<PagesUrl>,
+    pages_url: Option<String>,
 }
 
 impl SweepSettings {
@@ -119,9 +118,8 @@ impl SweepSettings {
         let to = set("EBB_EMAIL_TO").unwrap_or_default();
         let to = to.split(',').map(|part| part.trim().to_owned());
         let to = to.filter(|part| !part.is_empty()).collect();
-        let pages_url = set("EBB_PAGES_URL").map(|url| url.parse()).transpose();
         Ok(Self {
-            pages_url: pages_url.context("invalid EBB_PAGES_URL")?,
+            pages_url: set("EBB_PAGES_URL"),
             slack: set("EBB_SLACK_WEBHOOK_URL"),
             events: set("EBB_EVENTS_WEBHOOK"),
             hooks: set("EBB_WEBHOOKS"),

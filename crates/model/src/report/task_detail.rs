@@ -121,12 +121,11 @@ pub struct ToolDetail {
     pub started_after_seconds: Option<f64>,
     /// From the start of the task to the latest end of a process.
     pub ended_after_seconds: Option<f64>,
-    /// Number of processes that failed; 0 without [`Self::started_after_seconds`], because then
-    /// starts and ends are unknown.
-    pub failed: u64,
-    /// Number of processes that the kernel killed because of an out-of-memory condition; 0 as for
-    /// `failed`.
-    pub oom_kills: u64,
+    /// Number of processes that failed; `None` if starts and ends are unknown.
+    pub failed: Option<u64>,
+    /// Number of processes that the kernel killed because of an out-of-memory condition; `None`
+    /// as for `failed`.
+    pub oom_kills: Option<u64>,
 }
 
 /// Totals of a task from its start to one time.

@@ -329,6 +329,28 @@ async fn links_and_buttons_lead_from_a_message_to_the_finding() {
     assert!(world.events.sent()[0].1.contains(&link));
 }
 
+#[tokio::test]
+async fn an_address_of_pages_that_is_not_valid_is_a_gap_and_the_sweep_goes_on() {
+    let check = async |address: &'static str, in_policy: Option<&str>, gap: Option<&str>| {
+        let mut world = greeted().await;
+        world.pages_url = Some(address);
+        world.policy.links.pages_url = in_policy.and_then(|address| address.parse().ok());
+        let summary = world.sweep(&Fault::never()).await.expect("it goes on");
+        let named = summary.gaps.iter().find(|gap| gap.scope == "EBB_PAGES_URL");
+        assert_eq!(named.map(|gap| &*gap.reason), gap, "{address}");
+        assert_eq!(summary.findings, 1, "{address}");
+        let slack = world.chat.posted()[1].body.to_string();
+        assert_eq!(slack.contains("|Details>"), gap.is_none(), "{slack}");
+    };
+    let gap = "the address of the pages is not valid: the address must be an http or https URL \
+               without user name, query and fragment, such as https://ebb.example.org, with at most \
+               300 characters; links are left out";
+    check("ftp://x", None, Some(gap)).await;
+    check("https://user@x/", None, Some(gap)).await;
+    check("https://ebb.example.org", None, None).await;
+    check("ftp://x", Some("https://ebb.example.org"), None).await;
+}
+
 /// The digests so far, by post and by email.
 fn digests(world: &World) -> (usize, usize) {
     let posts = world.chat.posted();

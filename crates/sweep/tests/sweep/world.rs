@@ -39,6 +39,8 @@ pub(crate) struct World {
     pub(crate) events: FakeEvents,
     pub(crate) hooks: FakeHooks,
     pub(crate) policy: Policy,
+    /// The variable `EBB_PAGES_URL`.
+    pub(crate) pages_url: Option<&'static str>,
     pub(crate) limits: Limits,
     pub(crate) mailer: FakeMailer,
     /// `None` if no price source is configured.
@@ -63,6 +65,7 @@ impl World {
             events: FakeEvents::default(),
             hooks: FakeHooks::default(),
             policy: policy(),
+            pages_url: None,
             // Small batches, so that a sweep takes several.
             limits: Limits {
                 messages: 3,
@@ -155,11 +158,13 @@ impl World {
             .saturating_add(Duration::from_secs(300))
             .expect("a time");
         let deadline = Deadline::within(now(), end);
-        let config = Config {
+        let mut config = Config {
             policy: self.policy.clone(),
             shard,
             limits: self.limits,
+            gaps: Vec::new(),
         };
+        config.set_pages_url(self.pages_url);
         run::sweep(&ports, &config, &deadline, &now).await
     }
 

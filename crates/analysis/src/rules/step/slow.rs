@@ -139,7 +139,7 @@ mod tests {
         };
         let slow = "running for 100 min, 2.5 times the median of 40 min (5 earlier tasks, the \
                     longest 50 min): 50 min waiting for disk (300 samples) and 11 min \
-                    running (300 samples) (most CPU in an earlier task: bwa with 20 min of CPU)";
+                    running (300 samples); most CPU in an earlier task: bwa with 20 min of CPU";
         check(100, &[30, 40, 40, 35, 50], Some(slow));
         check(70, &[30, 40, 40, 35, 50], None);
         // One earlier task took as long.

@@ -181,8 +181,8 @@ mod tests {
             );
         };
         let one = "1 of 6 tasks took far longer than usual; one took 100 min, 2.5 times the median \
-                   of 40 min (5 earlier tasks, the longest 50 min): 61 min running (600 samples) \
-                   (most CPU: bwa with 20 min of CPU)";
+                   of 40 min (5 earlier tasks, the longest 50 min): 61 min running (600 samples); \
+                   most CPU: bwa with 20 min of CPU";
         let minutes = [30, 40, 40, 35, 50, 100];
         check(StepKind::SlurmJob, &minutes, 0, Some(one));
         check(StepKind::Container, &minutes, 0, Some(one));

@@ -103,7 +103,7 @@ mod tests {
             &[6, 6, 6, 6, 6],
             Some(
                 "waiting for 67 % of its time, compared with 10 % in earlier tasks: 40 min waiting \
-                 for network (240 samples) (most CPU in an earlier task: bwa with 20 min of CPU)",
+                 for network (240 samples); most CPU in an earlier task: bwa with 20 min of CPU",
             ),
         );
         check(50, &[48, 48, 48, 48, 48], None);
@@ -111,7 +111,7 @@ mod tests {
             50,
             &[6, 6, 6, 6],
             Some(&format!(
-                "{waits} (most CPU in an earlier task: bwa with 20 min of CPU)"
+                "{waits}; most CPU in an earlier task: bwa with 20 min of CPU"
             )),
         );
     }
@@ -139,7 +139,7 @@ mod tests {
                 )
             );
         };
-        check(TaskState::Network, " (aws in 290 of 300 samples)");
+        check(TaskState::Network, "; aws in 290 of 300 samples");
         check(TaskState::Disk, "");
     }
 
@@ -175,9 +175,9 @@ mod tests {
         };
         check(
             TaskState::Network,
-            "(aws in 290 of 300 samples; connections: 2 to port 443 (HTTPS) at public addresses, \
-             1 from clients of port 5432 (PostgreSQL) at private addresses)",
+            "; aws in 290 of 300 samples; connections: 2 to port 443 (HTTPS) at public addresses, \
+             1 from clients of port 5432 (PostgreSQL) at private addresses",
         );
-        check(TaskState::Disk, "(aws in 290 of 300 samples)");
+        check(TaskState::Disk, "; aws in 290 of 300 samples");
     }
 }

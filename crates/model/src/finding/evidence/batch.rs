@@ -157,15 +157,12 @@ impl fmt::Display for StuckJob {
                     _ => "processes",
                 };
                 let causes = optional(": ", causes.as_ref());
-                let tool = match (waiter, tool) {
-                    (Some(waiter), _) => format!(" ({waiter})"),
-                    (None, Some(tool)) => format!(" (most CPU: {tool})"),
-                    (None, None) => String::new(),
-                };
+                let waiter = optional("; ", waiter.as_ref());
+                let tool = optional(", most of it in ", tool.as_ref());
                 write!(
                     f,
-                    "RUNNING without CPU usage, I/O or a new process for {time} (since its start: \
-                     {cpu} of CPU, {processes} {noun}){causes}{tool}"
+                    "RUNNING without CPU usage, I/O or a new process for {time}{causes}{waiter}; \
+                     since its start, {processes} {noun} used {cpu} of CPU{tool}"
                 )
             }
             Stuck::Blocked { reason } => {

@@ -224,11 +224,17 @@ impl fmt::Display for StepTrouble {
         };
         let causes = optional(lead, self.causes.as_ref());
         let tool = match (&self.waiter, &self.tools) {
-            (Some(waiter), _) => format!(" ({waiter})"),
-            (None, Some(tools)) => format!(" ({tools})"),
+            (Some(waiter), _) => waiter.to_string(),
+            (None, Some(tools)) => tools.to_string(),
             (None, None) => String::new(),
         };
-        write!(f, "{}{causes}{tool}", self.trouble)?;
+        write!(f, "{}{causes}", self.trouble)?;
+        match (tool.as_str(), self.causes) {
+            ("", _) => {}
+            // Causes end with a number of samples in brackets.
+            (tool, Some(_)) => write!(f, "; {tool}")?,
+            (tool, None) => write!(f, " ({tool})")?,
+        }
         for deviation in &self.deviations {
             write!(f, "; {deviation}")?;
         }

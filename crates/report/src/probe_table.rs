@@ -1,0 +1,161 @@
+//! The condition of probes as a table for a terminal and as CSV.
+
+use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::safe_text::{counted, one_line};
+use ebb_telemetry::units::Share;
+use jiff::Timestamp;
+
+use crate::csv::{slug, text};
+use crate::fitted_table::{self, Column, UNKNOWN};
+use crate::zone::Zone;
+
+const COLUMNS: [Column; 9] = [
+    Column::name("NODE", 12),
+    Column::new("MODE"),
+    Column::new("HEARD"),
+    Column::new("LOST").right(),
+    Column::new("DROPPED").right(),
+    Column::new("SPOOL").right(),
+    Column::new("MEMORY").right().optional(2),
+    Column::new("CPU").right().optional(3),
+    Column::new("CLOCK").right().optional(1),
+];
+
+const NOTES: &str = "LOST: kernel events lost since the start of the probe. DROPPED: records that \
+    the probe could not send. SPOOL: data that waits to be sent. MEMORY and CPU: use of the probe \
+    itself. CLOCK: by how much the clock of the node is ahead.";
+
+/// Probes of a report.
+#[derive(Debug, Clone, Copy)]
+pub struct ProbeList<'a> {
+    /// The time of the report.
+    pub at: Timestamp,
+    /// The probes, in the order of the report: those with the most lost data first.
+    pub probes: &'a [ProbeSummary],
+    /// Number of probes that did not fit into the report.
+    pub left_out: usize,
+}
+
+/// Probes as a table. `terminal` is the number of columns of the terminal.
+pub fn table(list: ProbeList<'_>, zone: &Zone, terminal: Option<usize>) -> String {
+    if list.probes.is_empty() {
+        return "No probe was observed.\n".to_owned();
+    }
+    let mut out = String::new();
+    if list.probes.iter().any(|p| p.origin == Origin::Simulated) {
+        out.push_str("SIMULATED: at least a part of this input was generated, not measured.\n\n");
+    }
+    let rows: Vec<_> = list.probes.iter().map(|probe| row(probe, zone)).collect();
+    let table = fitted_table::table(&COLUMNS, &rows, terminal);
+    out.push_str(&table.lines);
+    if list.left_out > 0 {
+        let more = counted(list.left_out, "more probe", "more probes");
+        out.push_str(&format!("… and {more}, with no more lost data\n"));
+    }
+    let time = format!("As of {}.", zone.minute(list.at));
+    out.push_str(&fitted_table::notes(
+        &[NOTES, &time, &table.left_out],
+        terminal,
+    ));
+    out
+}
+
+fn row(probe: &ProbeSummary, zone: &Zone) -> [String; 9] {
+    let unknown = || UNKNOWN.to_owned();
+    let cpu = |share: Share| format!("{:.1} %", share.as_f64() * 100.0);
+    [
+        one_line(probe.node.as_str()),
+        mode(probe.mode).to_owned(),
+        zone.short_minute(probe.heard_at),
+        probe.events_lost.to_string(),
+        probe.records_dropped.to_string(),
+        probe.spool_bytes.to_string(),
+        probe
+            .resident_bytes
+            .map_or_else(unknown, |bytes| bytes.to_string()),
+        probe.cpu_share.map_or_else(unknown, cpu),
+        format!("{} s", probe.clock_ahead_seconds),
+    ]
+}
+
+fn mode(mode: ProbeMode) -> &'static str {
+    match mode {
+        ProbeMode::Ebpf => "eBPF",
+        ProbeMode::Procfs => "procfs",
+    }
+}
+
+/// Probes as CSV. An empty field is unknown.
+pub fn csv(probes: &[ProbeSummary]) -> String {
+    let mut out = "node,mode,heard_at,events_lost,records_dropped,spool_bytes,resident_bytes,\
+        cpu_share,clock_ahead_seconds,origin\r\n"
+        .to_owned();
+    for probe in probes {
+        let resident = probe.resident_bytes.map(|bytes| bytes.0.to_string());
+        let cpu = probe.cpu_share.map(|share| share.as_f64().to_string());
+        let cells = [
+            text(probe.node.as_str()),
+            slug(&probe.mode),
+            probe.heard_at.to_string(),
+            probe.events_lost.to_string(),
+            probe.records_dropped.to_string(),
+            probe.spool_bytes.0.to_string(),
+            resident.unwrap_or_default(),
+            cpu.unwrap_or_default(),
+            probe.clock_ahead_seconds.to_string(),
+            slug(&probe.origin),
+        ];
+        out.push_str(&cells.join(","));
+        out.push_str("\r\n");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_telemetry::identity::NodeId;
+    use ebb_telemetry::units::Bytes;
+
+    use super::*;
+
+    fn probe(node: &str, mode: ProbeMode) -> ProbeSummary {
+        ProbeSummary {
+            node: NodeId::new(node).expect("a name"),
+            origin: Origin::Measured,
+            mode,
+            heard_at: Timestamp::from_second(1_790_000_000).expect("a time"),
+            events_lost: 12_345,
+            records_dropped: 0,
+            spool_bytes: Bytes(3 << 20),
+            resident_bytes: Some(Bytes(21 << 20)),
+            cpu_share: Share::of(3, 1_000),
+            clock_ahead_seconds: -180,
+        }
+    }
+
+    #[test]
+    fn probes_are_a_table_with_their_losses_and_what_is_unknown() {
+        let lost = probe("i-0b7d3f5a9c1e2d406", ProbeMode::Ebpf);
+        let bare = ProbeSummary {
+            resident_bytes: None,
+            cpu_share: None,
+            clock_ahead_seconds: 0,
+            ..probe("host7", ProbeMode::Procfs)
+        };
+        let probes = [lost, bare];
+        let list = |left_out| ProbeList {
+            at: Timestamp::from_second(1_790_000_300).expect("a time"),
+            probes: &probes,
+            left_out,
+        };
+        insta::assert_snapshot!(table(list(2), &Zone::utc(), None));
+        insta::assert_snapshot!(table(list(0), &Zone::utc(), Some(70)));
+        insta::assert_snapshot!(csv(&probes));
+        let empty = ProbeList {
+            probes: &[],
+            ..list(0)
+        };
+        assert_eq!(table(empty, &Zone::utc(), None), "No probe was observed.\n");
+    }
+}
