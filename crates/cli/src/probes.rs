@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn probes_are_filtered_by_their_mode() {
         let check = |mode: Option<ProbeMode>, expect: bool| {
-            let (report, _) = tune::of_demo().expect("it is built in");
+            let (report, _) = tune::of_demo(0).expect("it is built in");
             let text = written(report.into(), mode, (TableFormat::Csv, &Zone::utc()));
             assert_eq!(text.lines().count() > 1, expect, "{text}");
         };

@@ -78,7 +78,7 @@ fn tasks_of(source: &Source<'_>, run: &str) -> Result<Option<TaskList>> {
             );
         }
         Source::Demo => {
-            let (report, details) = tune::of_demo()?;
+            let (report, details) = tune::of_demo(0)?;
             let known: Vec<&str> = report.runs.runs.iter().map(|run| &*run.run).collect();
             let group = full_name(run, &known).and_then(|run| details.tasks.runs.get(run));
             let list = group.map(|group| details.tasks.list(group));

@@ -237,8 +237,8 @@ impl From<&ToolDetail> for ToolRow {
             disk: tool.disk_bytes.map(bytes),
             began: tool.started_after_seconds.map(seconds),
             ended: tool.ended_after_seconds.map(seconds),
-            failed: tool.started_after_seconds.map(|_| tool.failed),
-            oom_kills: tool.started_after_seconds.map(|_| tool.oom_kills),
+            failed: tool.failed,
+            oom_kills: tool.oom_kills,
         }
     }
 }

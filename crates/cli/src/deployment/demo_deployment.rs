@@ -31,7 +31,7 @@ impl DemoDeployment {
     /// A deployment whose sweep stores only the report.
     pub(crate) fn of_earlier_version() -> Self {
         // The demo has a runtime of its own.
-        let demo = std::thread::spawn(|| crate::tune::of_demo().expect("it is built in"));
+        let demo = std::thread::spawn(|| crate::tune::of_demo(0).expect("it is built in"));
         let (report, details) = demo.join().expect("it ends");
         let bucket = FakeObjects::new(FakeClock::at(report.at));
         bucket.insert(LATEST_JSON, serde_json::to_vec(&report).expect("JSON"));

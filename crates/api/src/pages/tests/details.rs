@@ -165,8 +165,8 @@ async fn hostile_names_are_text_on_every_page() {
             disk_bytes: None,
             started_after_seconds: Some(-1.0),
             ended_after_seconds: None,
-            failed: 1,
-            oom_kills: 1,
+            failed: Some(1),
+            oom_kills: Some(1),
         }];
     }
     let report = report(&list);
