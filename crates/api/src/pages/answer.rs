@@ -61,7 +61,11 @@ async fn problem_page(response: Response) -> Response {
         detail: String::new(),
         title: "The request failed".to_owned(),
     });
-    let page = view::problem(&shown.title, &shown.detail);
+    let of_api = "/v1/openapi.json lists all paths.";
+    let detail = shown
+        .detail
+        .replace(of_api, "The overview links to all pages.");
+    let page = view::problem(&shown.title, &detail);
     let (of_page, body) = page.into_parts();
     if let Some(kind) = of_page.headers.get(CONTENT_TYPE) {
         parts.headers.insert(CONTENT_TYPE, kind.clone());

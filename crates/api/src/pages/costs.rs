@@ -93,7 +93,7 @@ pub(crate) async fn costs(Query(part): Query<CostPart>, view: View) -> Result<Re
         template: "costs.html",
         title: "Costs".to_owned(),
         section: "costs",
-        json: None,
+        json: Some("/v1/report".to_owned()),
         csv: Some(link.with("format", Some("csv")).to_string()),
         content,
     }))

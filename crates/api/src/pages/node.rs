@@ -48,7 +48,8 @@ struct NodePage {
     advice: Option<AdviceWords>,
     hours: Option<HoursRow>,
     idle: Vec<IdleTime>,
-    idle_hours: usize,
+    /// `None` if no hour was observed.
+    idle_hours: Option<usize>,
     idle_cost: Option<String>,
     findings: Vec<FindingRow>,
     tasks: TaskTable,
@@ -122,7 +123,8 @@ impl NodePage {
         let price = summary.and_then(|node| node.per_hour);
         let hours = of_node.map_or(&[][..], |hours| &hours.hours);
         let from = report.timeline.from.unwrap_or(report.at);
-        let idle_hours = hours.iter().filter(|hour| **hour == Some(0)).count();
+        let observed = hours.iter().any(Option::is_some);
+        let idle_hours = observed.then(|| hours.iter().filter(|hour| **hour == Some(0)).count());
         let by_id = view.findings_by_id();
         let findings = summary.map_or(&[][..], |node| &node.findings);
         let findings = findings.iter().filter_map(|id| by_id.get(id.as_str()));
@@ -137,7 +139,7 @@ impl NodePage {
             hours: of_node.map(|of_node| hours::row(of_node, from)),
             idle: idle_times(hours, from, price),
             idle_hours,
-            idle_cost: price.map(|price| cost(price, idle_hours)),
+            idle_cost: (price.zip(idle_hours)).map(|(price, hours)| cost(price, hours)),
             findings: findings
                 .map(|finding| FindingRow::of(finding, report))
                 .collect(),

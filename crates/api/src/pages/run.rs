@@ -92,8 +92,9 @@ struct ToolRow {
     disk: Option<String>,
     began: Option<String>,
     ended: Option<String>,
-    failed: u64,
-    oom_kills: u64,
+    /// `None` if ends of processes are unknown.
+    failed: Option<u64>,
+    oom_kills: Option<u64>,
 }
 
 /// The tasks of a run that the report or a list knows.
@@ -236,8 +237,8 @@ impl From<&ToolDetail> for ToolRow {
             disk: tool.disk_bytes.map(bytes),
             began: tool.started_after_seconds.map(seconds),
             ended: tool.ended_after_seconds.map(seconds),
-            failed: tool.failed,
-            oom_kills: tool.oom_kills,
+            failed: tool.started_after_seconds.map(|_| tool.failed),
+            oom_kills: tool.started_after_seconds.map(|_| tool.oom_kills),
         }
     }
 }

@@ -52,6 +52,8 @@ struct StepPage {
 #[derive(Serialize)]
 struct AdvicePage {
     row: StepRow,
+    /// Whether another request is recommended.
+    is_changed: bool,
     last_seen: When,
     samples: u32,
     bars: Vec<ResourceBars>,
@@ -164,6 +166,7 @@ impl AdvicePage {
         let others = others.map(|offer| OfferRow::of(offer, false));
         Self {
             row: step.into(),
+            is_changed: step.asks != step.should_ask,
             last_seen: step.last_seen.into(),
             samples: step.samples,
             bars: bars(step),
