@@ -118,7 +118,7 @@ function options({ lines, limit, text, isBinary }, width) {
     scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.08 : 1] } },
     axes: [
       { ...axis, size: 28, space: 70, values: (_, splits) => splits.map((at) => clock(at, splits.length > 1 && splits[1] - splits[0] < 60)) },
-      { ...axis, size: 64, space: 28, values: (_, splits) => splits.map(text), ...(isBinary ? { incrs: BINARY } : {}) },
+      { ...axis, size: 64, space: 20, values: (_, splits) => splits.map(text), ...(isBinary ? { incrs: BINARY } : {}) },
     ],
     series: [{ label: "at", value: (_, at) => (at === null || at === undefined ? "–" : `${day(at)} ${clock(at, true)}`) }, ...series],
   };
