@@ -1,5 +1,5 @@
-// Charts of the use of a task. The demo account has one sweep and therefore no curves, so this test
-// answers in place of the server.
+// The words of charts about the use of a task. This test answers in place of the server, so that the
+// use has gaps and unknown parts.
 
 import { open, settle, violations } from "./browser.mjs";
 

@@ -46,10 +46,13 @@ async function frames(page, what, wheel) {
     const canvas = document.querySelector(".gantt canvas");
     const { left, top, width } = canvas.getBoundingClientRect();
     const times = [];
+    const before = canvas.toDataURL();
+    let isMoving = false;
     const frame = (at) => {
       times.push(at);
+      if (times.length === 10) isMoving = canvas.toDataURL() !== before;
       if (at - times[0] > seconds * 1000) {
-        done(times);
+        done(isMoving ? times : []);
         return;
       }
       // There and back, so that it does not stop at a limit.
@@ -62,6 +65,7 @@ async function frames(page, what, wheel) {
     };
     requestAnimationFrame(frame);
   }), { wheel, seconds: SECONDS });
+  if (!times.length) throw new Error(`${what}: the drawing does not change`);
   const lengths = times.slice(1).map((at, n) => at - times[n]).toSorted((a, b) => a - b);
   const rate = (lengths.length / (times.at(-1) - times[0])) * 1000;
   const long = lengths[Math.floor(lengths.length * 0.95)];

@@ -9,17 +9,29 @@ const [base, folder] = process.argv.slice(2);
 const PAGE = { width: 1120 };
 const problems = [];
 
-// Takes the first `height` pixels of a page, five minutes after the sweep. `prepare` works on the page first.
-async function picture(browser, name, path, { height, colorScheme, viewport = PAGE }, prepare = async () => {}) {
+// Takes the first `height` pixels of a page, five minutes after the sweep.
+async function picture(browser, name, path, { height, colorScheme, viewport = PAGE }) {
   const page = await open(browser, base, problems, { viewport: { ...viewport, height }, colorScheme });
   const { at } = await (await fetch(`${base}/live`)).json();
   await page.clock.setFixedTime(Date.parse(at) + 5 * 60_000);
   await page.goto(base + path);
   await settle(page);
-  await prepare(page);
-  await settle(page);
   await page.screenshot({ path: `${folder}/${name}.png` });
   await page.context().close();
+}
+
+// The address of the task with the most points of use, with its run.
+async function runWithCurves(runs) {
+  let [address, most] = [null, 0];
+  for (const { run } of runs) {
+    const path = `/runs/${id(run)}`;
+    const { bars } = await (await fetch(`${base}${path}/timeline.json`)).json();
+    for (const task of bars.task) {
+      const { at } = await (await fetch(`${base}${path}/usage.json?task=${task}`)).json();
+      if (at.length > most) [address, most] = [`${path}?task=${task}`, at.length];
+    }
+  }
+  return address;
 }
 
 const id = (text) => encodeURIComponent(text);
@@ -30,19 +42,14 @@ try {
   const { items: steps } = await (await fetch(`${base}/v1/steps`)).json();
   const { items: runs } = await (await fetch(`${base}/v1/runs`)).json();
   const idle = findings.find(({ kind }) => kind === "idle_node");
-  const tasks = runs.toSorted((a, b) => b.steps - a.steps).find(({ by }) => by !== null);
+  const run = await runWithCurves(runs);
   const step = steps.find(({ finding }) => finding !== null);
   await picture(browser, "pages-overview", "/", { height: 860 });
   await picture(browser, "pages-findings", "/findings", { height: 760 });
   await picture(browser, "pages-node", `/nodes/${id(idle.resource.id)}`, { height: 820 });
   await picture(browser, "pages-step", `/steps/${id(step.step)}`, { height: 860 });
-  const choose = async (page) => {
-    await page.focus(".gantt");
-    for (const key of ["ArrowRight", "ArrowRight", "ArrowRight"]) await page.keyboard.press(key);
-    await page.mouse.move(5, 5);
-  };
-  await picture(browser, "pages-run", `/runs/${id(tasks.run)}`, { height: 860 }, choose);
-  await picture(browser, "pages-run-dark", `/runs/${id(tasks.run)}`, { height: 860, colorScheme: "dark" }, choose);
+  await picture(browser, "pages-run", run, { height: 1000 });
+  await picture(browser, "pages-run-dark", run, { height: 1000, colorScheme: "dark" });
   await picture(browser, "pages-phone", "/", { viewport: PHONE, height: 844 });
 } finally {
   await browser.close();

@@ -1,5 +1,28 @@
 // Charts of the use of one task over time.
 
+/*! uPlot:
+The MIT License (MIT)
+
+Copyright (c) 2022 Leon Sorokin
+
+Permission is hereby granted, free of charge, to any person obtaining a copy
+of this software and associated documentation files (the "Software"), to deal
+in the Software without restriction, including without limitation the rights
+to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
+copies of the Software, and to permit persons to whom the Software is
+furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in
+all copies or substantial portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN
+THE SOFTWARE.
+*/
 import uPlot from "uplot";
 import { clock, day, length } from "./time_axis.js";
 
@@ -118,7 +141,7 @@ function options({ lines, limit, text, isBinary }, width) {
     scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.08 : 1] } },
     axes: [
       { ...axis, size: 28, space: 70, values: (_, splits) => splits.map((at) => clock(at, splits.length > 1 && splits[1] - splits[0] < 60)) },
-      { ...axis, size: 64, space: 28, values: (_, splits) => splits.map(text), ...(isBinary ? { incrs: BINARY } : {}) },
+      { ...axis, size: 64, space: 20, values: (_, splits) => splits.map(text), ...(isBinary ? { incrs: BINARY } : {}) },
     ],
     series: [{ label: "at", value: (_, at) => (at === null || at === undefined ? "–" : `${day(at)} ${clock(at, true)}`) }, ...series],
   };
