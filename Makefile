@@ -77,8 +77,10 @@ picture: pictures
 hooks: ## Have git check format and links before each commit
 	git config core.hooksPath scripts/hooks
 
-release: ## Build and pack what a release contains, into target/release-files
+release: ## Build all that users install for both architectures into dist/ (an hour), and check it
+	scripts/setup release
 	scripts/release
+	scripts/check-release dist
 
 MINUTES ?= 60
 fuzz: ## Fuzz every reader of external data with coverage; MINUTES=n in total (60)
@@ -126,8 +128,9 @@ bench-verdicts: ## Compare idle results on labelled histories with published rul
 terraform: ## Check the Terraform module and its examples
 	scripts/check-terraform
 
-units: ## Check the systemd units and their restrictions
+units: ## Check the systemd units and their restrictions, and the installer of a release
 	scripts/check-units
+	cd tests/release && python3 -m unittest
 
 security: ## Check the tests and fields in SECURITY.md
 	scripts/check-security
