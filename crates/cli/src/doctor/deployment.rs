@@ -28,7 +28,7 @@ const CLOCK_SECONDS: i64 = 60;
 /// Nodes that one line names at most.
 const NAMED: usize = 3;
 
-/// What was read of a deployment.
+/// Data of a deployment before its evaluation.
 pub(super) struct DeploymentFacts {
     /// Its place, as the user names it.
     place: Place,
@@ -112,7 +112,7 @@ impl DeploymentFacts {
     }
 }
 
-/// The parts in their order. What depends on a broken part is not checked.
+/// The parts in their order. A part that depends on a broken one is not checked.
 fn evaluate(facts: &DeploymentFacts, now: Timestamp) -> Vec<Check> {
     let mut checks = vec![access(facts)];
     if facts.access.is_err() {
