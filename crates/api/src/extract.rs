@@ -17,6 +17,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::caller::Caller;
 use crate::openapi::{Input, Operation, Schemas};
 use crate::problem::Problem;
 use crate::store::{SetAside, Store};
@@ -53,16 +54,6 @@ impl<S: Sync> FromRequestParts<S> for Moment {
 }
 
 impl Input for Moment {}
-
-/// The caller, as the gateway verified it.
-#[derive(Debug, Clone)]
-pub(crate) struct Caller(pub(crate) String);
-
-impl Default for Caller {
-    fn default() -> Self {
-        Self("somebody over the API".to_owned())
-    }
-}
 
 impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Infallible;

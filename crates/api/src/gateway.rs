@@ -17,7 +17,7 @@ use http::{HeaderValue, Request};
 use jiff::Timestamp;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use crate::extract::Caller;
+use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::service::{Service, collect};
 

@@ -5,6 +5,7 @@
 //! [`service`]. The OpenAPI document comes from the types of the handler.
 
 pub mod answer;
+mod caller;
 pub mod decisions;
 pub mod detail_cache;
 pub mod endpoints;

@@ -13,7 +13,7 @@ use http::header::COOKIE;
 use jiff::{SignedDuration, Timestamp};
 use sha2::Sha256;
 
-use crate::extract::Caller;
+use crate::caller::Caller;
 
 /// A link is opened at once; an old one may be in a history or a log.
 pub(crate) const LINK_TIME: SignedDuration = SignedDuration::from_mins(15);

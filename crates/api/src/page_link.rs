@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::answer::Answer;
-use crate::extract::{Caller, Moment, Query, Shared};
+use crate::caller::Caller;
+use crate::extract::{Moment, Query, Shared};
 use crate::openapi::NoParameters;
 use crate::page_access::{LINK_TIME, PageAccess, TokenUse};
 use crate::problem::Problem;

@@ -34,7 +34,7 @@ pub(crate) struct NodePath(String);
 /// The part of a list of tasks.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TaskPage {
+pub(crate) struct ShownTasks {
     page: Option<usize>,
     format: Option<String>,
 }
@@ -78,7 +78,7 @@ struct IdleTime {
 /// One node.
 pub(crate) async fn node(
     Name(NodePath(id)): Name<NodePath>,
-    Query(part): Query<TaskPage>,
+    Query(part): Query<ShownTasks>,
     State(store): Shared,
     moment: Moment,
     view: View,

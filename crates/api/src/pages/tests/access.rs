@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::walk::bucket;
-use crate::extract::Caller;
+use crate::caller::Caller;
 use crate::gateway;
 use crate::page_access::{PageAccess, PagesSecret};
 use crate::pages::view::segment;
