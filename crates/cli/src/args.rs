@@ -440,8 +440,9 @@ Examples:
 
 The command makes the read calls of a scan, and reads a few files of this machine. Cost
 Explorer charges $0.01 a page, CloudWatch less than $0.0001 a region. With `limited`, the
-probe runs and observes less. `ebb-probe check` also loads the probe and tries the queue. For a deployment,
-it reads the newest report and the state of messages; the first `missing` is the part to fix.
+probe runs and observes less. `ebb-probe check` also loads the probe and tries the queue.
+For a deployment, the command reads the newest report and the state of messages; the first
+`missing` is the part to fix.
 
 Exit status:
   0  nothing is missing
