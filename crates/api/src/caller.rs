@@ -1,4 +1,4 @@
-//! Who sends a request.
+//! The sender of a request.
 
 /// The caller, as the gateway or a cookie names it.
 #[derive(Debug, Clone)]

@@ -403,35 +403,31 @@ mod tests {
         assert!(checks.iter().all(|check| check.remedy.is_none()));
     }
 
+    /// The first part that is not ok after a change, which must have a remedy.
+    fn broken_by(change: &dyn Fn(&mut DeploymentFacts)) -> (String, State, String) {
+        let (mut facts, now) = facts();
+        change(&mut facts);
+        let checks = evaluate(&facts, now);
+        let broken = checks.iter().find(|check| check.state != State::Ok);
+        let broken = broken.expect("it is broken");
+        assert!(broken.remedy.is_some(), "{checks:#?}");
+        (broken.name.clone(), broken.state, broken.detail.clone())
+    }
+
+    fn check(change: &dyn Fn(&mut DeploymentFacts), name: &str, state: State, words: &str) {
+        let (found, found_state, detail) = broken_by(change);
+        assert_eq!((&*found, found_state), (name, state), "{detail}");
+        assert!(detail.contains(words), "{detail} should say: {words}");
+    }
+
     #[test]
-    fn the_first_broken_part_is_named_and_what_depends_on_it_is_not_checked() {
-        let check = |change: &dyn Fn(&mut DeploymentFacts), name: &str, state, words: &str| {
-            let (mut facts, now) = facts();
-            change(&mut facts);
-            let checks = evaluate(&facts, now);
-            let (found, found_state, detail) = first(&checks).expect("it is broken");
-            assert_eq!((found, found_state), (name, state), "{checks:#?}");
-            assert!(detail.contains(words), "{detail} should say: {words}");
-            let broken = checks.iter().find(|check| check.state != State::Ok);
-            assert!(
-                broken.is_some_and(|check| check.remedy.is_some()),
-                "{checks:#?}"
-            );
-        };
+    fn the_first_broken_part_of_the_chain_is_named() {
         use State::{Limited, Missing};
-        check(
-            &|f| f.access = Err("no such bucket".into()),
-            "access",
-            Missing,
-            "no such bucket",
-        );
+        let closed = |f: &mut DeploymentFacts| f.access = Err("no such bucket".into());
+        check(&closed, "access", Missing, "no such bucket");
         check(&|f| f.report = Ok(None), "sweep", Missing, "no sweep");
-        check(
-            &|f| f.report = Err("damaged".into()),
-            "sweep",
-            Missing,
-            "damaged",
-        );
+        let damaged = |f: &mut DeploymentFacts| f.report = Err("damaged".into());
+        check(&damaged, "sweep", Missing, "damaged");
         let denied = |f: &mut DeploymentFacts| {
             let mut gap = Gap::new("eu-central-1: batch:DescribeJobs", "AccessDenied");
             gap.denied = Some("batch:DescribeJobs".to_owned());
@@ -443,6 +439,19 @@ mod tests {
             Limited,
             "batch:DescribeJobs",
         );
+        let failed = |f: &mut DeploymentFacts| {
+            let failed = vec![("slack".to_owned(), "HTTP 404".to_owned())];
+            let reached = Vec::new();
+            f.channels = Some(Ok(ChannelFacts { failed, reached }));
+        };
+        check(&failed, "messages", Missing, "slack: HTTP 404");
+        let silent = |f: &mut DeploymentFacts| f.channels = Some(Ok(ChannelFacts::default()));
+        check(&silent, "messages", Limited, "reports only");
+    }
+
+    #[test]
+    fn probes_that_are_missing_silent_or_in_trouble_are_named() {
+        use State::{Limited, Missing};
         let without = |f: &mut DeploymentFacts| report_of(f).totals.with_probe = 1;
         check(&without, "instances with a probe", Limited, "1 of 2");
         let none = |f: &mut DeploymentFacts| {
@@ -451,32 +460,16 @@ mod tests {
         };
         check(&none, "instances with a probe", Missing, "no probe");
         let silent = |f: &mut DeploymentFacts| {
-            let old = report_of(f).at - SignedDuration::from_hours(2);
-            report_of(f)
-                .probes
-                .iter_mut()
-                .for_each(|probe| probe.heard_at = old);
+            let report = report_of(f);
+            let old = report.at - SignedDuration::from_hours(2);
+            (report.probes.iter_mut()).for_each(|probe| probe.heard_at = old);
         };
         check(&silent, "heartbeats", Missing, "i-0bbb");
         let lost = |f: &mut DeploymentFacts| report_of(f).probes[1].events_lost = 7;
-        check(
-            &lost,
-            "probes",
-            Limited,
-            "lost kernel events or records since the start of the probe: i-0bbb",
-        );
+        let words = "lost kernel events or records since the start of the probe: i-0bbb";
+        check(&lost, "probes", Limited, words);
         let slow = |f: &mut DeploymentFacts| report_of(f).probes[0].clock_ahead_seconds = -90;
         check(&slow, "probes", Limited, "clock");
-        let failed = |f: &mut DeploymentFacts| {
-            let failed = vec![("slack".to_owned(), "HTTP 404".to_owned())];
-            f.channels = Some(Ok(ChannelFacts {
-                failed,
-                reached: Vec::new(),
-            }));
-        };
-        check(&failed, "messages", Missing, "slack: HTTP 404");
-        let silent = |f: &mut DeploymentFacts| f.channels = Some(Ok(ChannelFacts::default()));
-        check(&silent, "messages", Limited, "reports only");
     }
 
     #[test]
