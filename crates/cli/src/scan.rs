@@ -109,13 +109,6 @@ type Scanned = (Report, Option<Explanation>);
 /// The deployment that the arguments name. A scan without one is of the account, also if the user
 /// has a default deployment.
 fn deployment_of(args: &ScanArgs) -> Result<Option<Target>> {
-    let is_named = args.bucket.is_some()
-        || args.lake.is_some()
-        || args.api.is_some()
-        || args.deployment.is_some();
-    if !is_named {
-        return Ok(None);
-    }
     let named = DeploymentArgs {
         bucket: args.bucket.clone(),
         lake: args.lake.clone(),
@@ -124,7 +117,10 @@ fn deployment_of(args: &ScanArgs) -> Result<Option<Target>> {
         region: args.account.region.first().cloned(),
         profile: args.account.profile.clone(),
     };
-    deployment::deployment_of(&named).map(Some)
+    match named.is_named() {
+        true => deployment::deployment_of(&named).map(Some),
+        false => Ok(None),
+    }
 }
 
 /// Writes the newest report of a deployment, or an explanation from its data. An explanation needs

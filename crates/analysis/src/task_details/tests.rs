@@ -181,7 +181,7 @@ fn points_continue_while_a_task_runs_and_one_that_no_sweep_saw_has_none() {
     let mut again = list(&world);
     continue_points(&mut again, Some(&second));
     assert_eq!(again, second);
-    // Another attempt under the same id starts anew.
+    // Another attempt with the same id has no points of the earlier one.
     world.finished[0].started_at = at(60);
     let mut requeued = list(&world);
     continue_points(&mut requeued, Some(&second));

@@ -30,15 +30,15 @@ pub(crate) struct SearchText {
 struct Results {
     q: String,
     total: usize,
-    findings: Found<FindingRow>,
-    nodes: Found<NodeRow>,
-    steps: Found<StepRow>,
-    runs: Found<RunRow>,
+    findings: SearchHits<FindingRow>,
+    nodes: SearchHits<NodeRow>,
+    steps: SearchHits<StepRow>,
+    runs: SearchHits<RunRow>,
 }
 
 /// The results of one sort.
 #[derive(Serialize)]
-struct Found<T> {
+struct SearchHits<T> {
     rows: Vec<T>,
     /// Number of results, also of those that are not shown.
     total: usize,
@@ -46,7 +46,7 @@ struct Found<T> {
     link: String,
 }
 
-impl<T> Found<T> {
+impl<T> SearchHits<T> {
     fn of<I>(path: &str, text: &str, all: impl Iterator<Item = I>, row: impl Fn(I) -> T) -> Self {
         let (mut rows, mut total) = (Vec::new(), 0);
         for one in all {
@@ -75,15 +75,15 @@ pub(crate) async fn search(
     let is_step = |name: &str| findings::is_in_any(text, [name].into_iter());
     let found = view.findings();
     let found = found.filter(|one| is_text && findings::contains(one, text));
-    let found = Found::of("/findings", text, found, |one| FindingRow::of(one, report));
+    let found = SearchHits::of("/findings", text, found, |one| FindingRow::of(one, report));
     let all = report.nodes.iter();
     let all = all.filter(|one| is_text && nodes::contains(one, text));
-    let nodes = Found::of("/nodes", text, all, NodeRow::from);
+    let nodes = SearchHits::of("/nodes", text, all, NodeRow::from);
     let all = steps.iter().filter(|one| is_text && is_step(&one.step));
-    let steps = Found::of("/steps", text, all, StepRow::from);
+    let steps = SearchHits::of("/steps", text, all, StepRow::from);
     let all = report.runs.runs.iter();
     let all = all.filter(|one| is_text && runs::contains(one, text));
-    let runs = Found::of("/runs", text, all, RunRow::from);
+    let runs = SearchHits::of("/runs", text, all, RunRow::from);
     let content = Results {
         total: found.total + nodes.total + steps.total + runs.total,
         findings: found,
