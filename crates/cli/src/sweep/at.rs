@@ -18,9 +18,11 @@ use ebb_sweep::standalone::{POLICY_KEY, Site, account_without_cloud};
 use ebb_telemetry::shard::Shard;
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::time::MissedTickBehavior;
 
 use crate::args::SweepArgs;
 use crate::billing;
+use crate::output::Outcome;
 
 /// Time limit of a sweep, the interval between two sweeps. The next sweep processes the data that
 /// remains.
@@ -98,6 +100,28 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
     let ports = site.ports(account, channels);
     let summary = run::sweep(&ports, &config, &deadline, &Timestamp::now).await?;
     serde_json::to_value(summary).context("failed to write the summary as JSON")
+}
+
+/// Sweeps at each interval, or later if a sweep takes longer. The first sweep must succeed: a wrong
+/// place or policy is an error of the command line.
+pub(super) async fn watch(args: &SweepArgs, seconds: u16) -> Result<Outcome> {
+    let mut turns = tokio::time::interval(Duration::from_secs(seconds.into()));
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    turns.tick().await;
+    let mut summary = sweep(args).await.map(Some)?;
+    loop {
+        if let Some(summary) = summary {
+            crate::output::print(&format!("{summary}\n"))?;
+        }
+        turns.tick().await;
+        summary = match sweep(args).await {
+            Ok(summary) => Some(summary),
+            Err(error) => {
+                eprintln!("ebb: {}: a sweep failed: {error:#}", Timestamp::now());
+                None
+            }
+        };
+    }
 }
 
 /// Settings from the environment: the notification channels and the place of the bill.
