@@ -12,6 +12,7 @@ use ebb_ingest::fold::folder::Limits;
 use ebb_lake::Lake;
 use ebb_notify::digest::Channels;
 use ebb_sweep::collect::account::Account;
+use ebb_sweep::publish::ReportCopies;
 use ebb_sweep::run::{self, Config, Ports, Summary};
 use ebb_telemetry::identity::Region;
 use jiff::Timestamp;
@@ -27,6 +28,7 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
         policy: run::policy(&objects, &settings.policy_key).await?,
         shard: settings.shard,
         limits: Limits::default(),
+        copies: ReportCopies::DatedAndLatest,
         gaps: Vec::new(),
     };
     config.set_pages_url(settings.pages_url.as_deref());

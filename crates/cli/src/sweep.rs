@@ -17,7 +17,7 @@ pub(crate) fn run(args: &SweepArgs) -> Result<Outcome> {
     if let Some(seconds) = args.watch {
         return runtime.block_on(at::watch(args, seconds));
     }
-    let summary = runtime.block_on(at::sweep(args))?;
+    let summary = runtime.block_on(at::once(args))?;
     crate::output::print(&format!("{summary:#}\n"))?;
     Ok(Outcome::Done)
 }

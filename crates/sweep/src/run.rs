@@ -32,7 +32,7 @@ use thiserror::Error;
 use crate::collect::account::Account;
 use crate::collect::cache;
 use crate::collect::price_list::Renew;
-use crate::publish;
+use crate::publish::{self, ReportCopies};
 use crate::publish_details;
 use crate::scan::{self, Before};
 use ebb_cloud::documents::prices::BestKnown;
@@ -128,6 +128,8 @@ pub struct Config {
     pub shard: Shard,
     /// Limits of one batch.
     pub limits: Limits,
+    /// The copies of the report to write.
+    pub copies: ReportCopies,
     /// Settings that are not valid and have no effect. The report lists them.
     pub gaps: Vec<Gap>,
 }
@@ -259,7 +261,7 @@ pub async fn sweep(
         when,
     )
     .await?;
-    let (published, mut failures) = publish::report(ports.objects, &report).await;
+    let (published, mut failures) = publish::report(ports.objects, &report, config.copies).await;
     failures.extend(keep_findings(ports.truth, &report).await);
     let news = News {
         report: &report,
