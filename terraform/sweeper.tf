@@ -26,7 +26,7 @@ resource "aws_lambda_function" "sweeper" {
   source_code_hash = filebase64sha256(var.sweeper_package)
   runtime          = "provided.al2023"
   handler          = "bootstrap"
-  architectures    = [var.architecture]
+  architectures    = [local.architecture.sweeper]
   memory_size      = var.sweeper_memory_mb
   timeout          = var.sweeper_timeout_seconds
   tags             = local.tags

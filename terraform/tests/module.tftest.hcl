@@ -67,6 +67,20 @@ run "signed_requests_by_default" {
   }
 }
 
+run "packages_of_a_release_name_their_architecture" {
+  command = plan
+
+  assert {
+    condition     = alltrue([for sweeper in aws_lambda_function.sweeper : sweeper.architectures[0] == "x86_64"])
+    error_message = "a package without a known name is for x86_64"
+  }
+
+  assert {
+    condition     = aws_lambda_function.tune.architectures[0] == "arm64"
+    error_message = "a package with aarch64 in its name is for arm64"
+  }
+}
+
 run "tokens_of_one_issuer_for_one_audience" {
   command = apply
 
@@ -140,6 +154,19 @@ run "tokens_for_nobody_in_particular_are_refused" {
   }
 
   expect_failures = [aws_apigatewayv2_authorizer.tune]
+}
+
+run "a_stated_architecture_is_used" {
+  command = plan
+
+  variables {
+    architecture = "arm64"
+  }
+
+  assert {
+    condition     = alltrue([for sweeper in aws_lambda_function.sweeper : sweeper.architectures[0] == "arm64"])
+    error_message = "the architecture is not the stated one"
+  }
 }
 
 run "a_misspelt_choice_is_refused" {
