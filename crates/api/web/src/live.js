@@ -99,7 +99,7 @@ async function load(url) {
   replace(fresh, isNewReport);
   document.title = page.title;
   document.querySelector("footer").replaceWith(page.querySelector("footer"));
-  document.documentElement.dataset.version = page.documentElement.dataset.version ?? "";
+  Object.assign(document.documentElement.dataset, { version: "", ...page.documentElement.dataset });
   address = url;
   enhance(document);
   restoreScroll(scrolls);
