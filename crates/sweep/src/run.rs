@@ -157,6 +157,9 @@ impl Config {
 pub struct Summary {
     /// The time of the evaluation.
     pub at: Timestamp,
+    /// The time of the previous evaluation; `None` for the first, and for a shard that does not
+    /// report.
+    pub previous: Option<Timestamp>,
     /// Counts of received data.
     #[serde(flatten)]
     pub folding: Folding,
@@ -182,6 +185,8 @@ pub struct Summary {
     pub published: Vec<String>,
     /// Channels that sent notifications.
     pub told: Vec<String>,
+    /// How many of the failures are notifications that were not sent or not recorded.
+    pub failed_notifications: usize,
     /// Channels and writes that failed.
     pub failures: Vec<Failure>,
 }
@@ -191,6 +196,7 @@ impl Summary {
     fn of_folding(at: Timestamp, folding: Folding) -> Self {
         Self {
             at,
+            previous: None,
             folding,
             findings: 0,
             new: 0,
@@ -203,6 +209,7 @@ impl Summary {
             totals: Totals::default(),
             published: Vec::new(),
             told: Vec::new(),
+            failed_notifications: 0,
             failures: Vec::new(),
         }
     }
@@ -249,6 +256,7 @@ pub async fn sweep(
     let others = Others::read(&folder, &work).await?;
     let loaded = delivery_state::load(ports.objects, REPORTS).await;
     let (mut remembered, condition) = loaded.map_err(SweepError::Remembered)?;
+    let previous = remembered.trend.newest();
     let when = (Renew::old(deadline.for_lists()), at);
     let intake_gaps = folding.gaps();
     let (report, memory, details) = look(
@@ -272,6 +280,7 @@ pub async fn sweep(
         remembered: &mut remembered,
     };
     let word = notify(ports, news, condition).await;
+    let failed_notifications = word.failures.len();
     failures.extend(word.failures);
     folder.remember(&mut work, memory).await?;
     // The last step, so that nothing else lacks time.
@@ -280,6 +289,7 @@ pub async fn sweep(
     let history = &report.history;
     Ok(Summary {
         at,
+        previous,
         folding,
         findings: report.findings.len(),
         new: history.at_stage(Stage::New),
@@ -292,6 +302,7 @@ pub async fn sweep(
         totals: report.totals,
         published,
         told: word.channels,
+        failed_notifications,
         failures,
     })
 }
