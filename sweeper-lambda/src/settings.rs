@@ -30,6 +30,8 @@ pub(crate) struct Settings {
     /// Address of the pages, unless the policy has one. The sweep checks it.
     pub(crate) pages_url: Option<String>,
     pub(crate) spot_advisor_url: String,
+    /// Minutes between two sweeps; `None` if no schedule is enabled. The sweep checks it.
+    pub(crate) interval_minutes: Option<String>,
     /// Whether each sweep prints its metrics for CloudWatch, which cost money.
     pub(crate) metrics: bool,
 }
@@ -86,6 +88,7 @@ impl Settings {
             // A copy of the public file, where a network lets nothing out.
             spot_advisor_url: optional("EBB_SPOT_ADVISOR_URL")
                 .unwrap_or_else(|| SPOT_ADVISOR.to_owned()),
+            interval_minutes: optional("EBB_INTERVAL_MINUTES"),
             metrics: switch("EBB_METRICS", optional("EBB_METRICS"))?,
         })
     }

@@ -440,6 +440,11 @@ run "sweeps_without_a_schedule_cannot_be_missing" {
   }
 
   assert {
+    condition     = aws_lambda_function.sweeper[0].environment[0].variables["EBB_INTERVAL_MINUTES"] == ""
+    error_message = "sweeps that nobody schedules cannot be late"
+  }
+
+  assert {
     condition     = length(output.alarm_names) == 6 && !contains(output.alarm_names, "ebb-no-sweep")
     error_message = "an alarm that never ends"
   }

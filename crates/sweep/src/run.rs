@@ -32,6 +32,7 @@ use thiserror::Error;
 use crate::collect::account::Account;
 use crate::collect::cache;
 use crate::collect::price_list::Renew;
+use crate::late_sweep;
 use crate::publish;
 use crate::publish_details;
 use crate::scan::{self, Before};
@@ -128,6 +129,8 @@ pub struct Config {
     pub shard: Shard,
     /// Limits of one batch.
     pub limits: Limits,
+    /// The time from the start of one sweep to the next; `None` if no schedule is known.
+    pub interval: Option<Duration>,
     /// Settings that are not valid and have no effect. The report lists them.
     pub gaps: Vec<Gap>,
 }
@@ -147,6 +150,21 @@ impl Config {
                 format!(
                     "the address of the pages is not valid: {InvalidPagesUrl}; links are left out"
                 ),
+            )),
+        }
+    }
+
+    /// Sets the schedule from a number of minutes. If the number is not valid, late sweeps are not
+    /// reported.
+    pub fn set_interval(&mut self, minutes: Option<&str>) {
+        let Some(text) = minutes else { return };
+        match text.trim().parse::<u32>() {
+            Ok(minutes) if minutes > 0 => {
+                self.interval = Some(Duration::from_secs(60 * u64::from(minutes)));
+            }
+            _ => self.gaps.push(Gap::new(
+                "EBB_INTERVAL_MINUTES",
+                "not a number of minutes, at least 1; late sweeps are not reported",
             )),
         }
     }
@@ -482,6 +500,11 @@ async fn look(
         .chain(names.gaps)
         .chain(intake_gaps)
         .chain(config.gaps.iter().cloned())
+        .chain(late_sweep::gap(
+            remembered.trend.newest(),
+            now,
+            config.interval,
+        ))
         .chain(no_room(work.left_out() + others.left_out));
     let mut best = BestKnown::read(ports.objects).await;
     let unread = best.unread.take();

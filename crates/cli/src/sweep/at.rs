@@ -36,6 +36,7 @@ pub(crate) async fn open(lake: &str, policy: Option<&Path>) -> Result<(Site, Con
         },
         shard: Shard::ONLY,
         limits: Limits::default(),
+        interval: None,
         gaps: Vec::new(),
     };
     Ok((site, config))
@@ -61,6 +62,7 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
     let (site, mut config) = open(&args.lake, args.policy.as_deref()).await?;
     let told = SweepSettings::read(|name| std::env::var(name).ok())?;
     config.set_pages_url(told.pages_url.as_deref());
+    config.set_interval(told.interval_minutes.as_deref());
     let chat = match &told.slack {
         Some(secret) => {
             Some(SlackChat::from_secret(secret).context("invalid EBB_SLACK_WEBHOOK_URL")?)
@@ -110,6 +112,8 @@ struct SweepSettings {
     billing: Option<PathBuf>,
     /// Address of the pages, unless the policy has one.
     pages_url: Option<String>,
+    /// Minutes between two sweeps, if a timer runs them.
+    interval_minutes: Option<String>,
 }
 
 impl SweepSettings {
@@ -120,6 +124,7 @@ impl SweepSettings {
         let to = to.filter(|part| !part.is_empty()).collect();
         Ok(Self {
             pages_url: set("EBB_PAGES_URL"),
+            interval_minutes: set("EBB_INTERVAL_MINUTES"),
             slack: set("EBB_SLACK_WEBHOOK_URL"),
             events: set("EBB_EVENTS_WEBHOOK"),
             hooks: set("EBB_WEBHOOKS"),

@@ -152,6 +152,7 @@ async fn sweep(nodes: u32, file: &Path) -> Whole {
         policy: fleet::policy(),
         shard: Shard::ONLY,
         limits: Limits::default(),
+        interval: None,
         gaps: Vec::new(),
     };
     let end = at.saturating_add(Duration::from_secs(900)).expect("a time");

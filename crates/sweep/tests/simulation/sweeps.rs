@@ -68,6 +68,7 @@ async fn sweep(cloud: &Cloud, shard: Shard, control: Control) -> Result<Summary,
         policy: cloud.policy.clone(),
         shard,
         limits: cloud.limits,
+        interval: None,
         gaps: Vec::new(),
     };
     run::sweep(&ports, &config, &Deadline::within(now(), end), &now).await
