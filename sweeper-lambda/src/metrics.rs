@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use ebb_model::report::probe_problem::ProbeProblem;
 use ebb_sweep::run::Summary;
 use serde_json::{Value, json};
 
@@ -41,6 +42,10 @@ fn values(summary: &Summary, took: Duration) -> serde_json::Map<String, Value> {
         let since = summary.at.duration_since(previous);
         since.as_secs().max(0)
     });
+    let problems = |problem| {
+        let count = summary.probe_problems.get(&problem);
+        json!(count.copied().unwrap_or(0))
+    };
     let values = [
         ("Findings", json!(summary.findings)),
         ("NewFindings", json!(summary.new)),
@@ -54,6 +59,9 @@ fn values(summary: &Summary, took: Duration) -> serde_json::Map<String, Value> {
         ("SweepMilliseconds", json!(took.as_millis())),
         ("RunningNodes", json!(summary.totals.running_instances)),
         ("NodesWithProbe", json!(summary.totals.with_probe)),
+        ("ProbesSilent", problems(ProbeProblem::Silent)),
+        ("ProbesThatLostEvents", problems(ProbeProblem::EventsLost)),
+        ("ProbesThatLostRecords", problems(ProbeProblem::RecordsLost)),
         ("ResourcesNotEvaluated", json!(summary.not_judged)),
         ("MissingData", json!(summary.gaps.len())),
         ("Messages", json!(folding.messages)),
@@ -107,6 +115,7 @@ mod tests {
             not_judged: 4,
             gaps: Vec::new(),
             totals: Default::default(),
+            probe_problems: [(ProbeProblem::Silent, 5)].into(),
             published: Vec::new(),
             told: Vec::new(),
             failed_notifications: 2,
@@ -145,6 +154,8 @@ mod tests {
         check("SecondsSincePreviousSweep", 600);
         check("SweepMilliseconds", 1_500);
         check("Heartbeats", 7);
+        check("ProbesSilent", 5);
+        check("ProbesThatLostEvents", 0);
         check("RefusedArrivals", 3);
     }
 

@@ -15,6 +15,7 @@ use ebb_model::inventory::Inventory;
 use ebb_model::pages_url::InvalidPagesUrl;
 use ebb_model::policy::Policy;
 use ebb_model::policy::error::PolicyError;
+use ebb_model::report::probe_problem::ProbeProblemCounts;
 use ebb_model::report::{Report, Totals};
 use ebb_model::sweep_memory::Memory;
 use ebb_model::task_record::TaskRecord;
@@ -199,6 +200,8 @@ pub struct Summary {
     pub gaps: Vec<Gap>,
     /// Sums and counts.
     pub totals: Totals,
+    /// The number of probes with each problem.
+    pub probe_problems: ProbeProblemCounts,
     /// Keys of the report files that were written.
     pub published: Vec<String>,
     /// Channels that sent notifications.
@@ -225,6 +228,7 @@ impl Summary {
             not_judged: 0,
             gaps: Vec::new(),
             totals: Totals::default(),
+            probe_problems: ProbeProblemCounts::new(),
             published: Vec::new(),
             told: Vec::new(),
             failed_notifications: 0,
@@ -318,6 +322,7 @@ pub async fn sweep(
         not_judged: report.not_judged.len(),
         gaps: report.gaps,
         totals: report.totals,
+        probe_problems: report.probe_problems,
         published,
         told: word.channels,
         failed_notifications,
