@@ -89,7 +89,7 @@ fn mode(latest: &Latest) -> ProbeMode {
     }
 }
 
-/// What is wrong with a probe, the most urgent first. A condition that is not known is no problem.
+/// The problems of a probe, the most urgent first. A condition that is not known is no problem.
 fn problems(facts: &Facts<'_>, node: &NodeId, latest: &Latest) -> Vec<ProbeProblem> {
     let mark = facts.memory.probes.get(node);
     let is_recent = |at: &Timestamp| is_within(facts, *at, LOSS_COUNTS_FOR);

@@ -1,4 +1,4 @@
-//! What is wrong with a probe, and what to do about it.
+//! Problems of probes with their remedies.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ impl ProbeProblem {
         }
     }
 
-    /// What to do on the node.
+    /// The remedy, on the node.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Silent => "systemctl status ebb-probe; journalctl -u ebb-probe",

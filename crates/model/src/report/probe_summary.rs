@@ -39,7 +39,7 @@ pub struct ProbeSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub version: Option<ProbeVersion>,
-    /// What is wrong with it, the most urgent first.
+    /// Its problems, the most urgent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<ProbeProblem>,
 }
