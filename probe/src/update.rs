@@ -2,8 +2,8 @@
 //! has signed. It runs as root in a unit of its own and is off by default. The daemon never writes
 //! a program.
 //!
-//! A program is replaced by renaming, so each moment has a complete one. What is begun is stored
-//! first, and the next run ends it.
+//! A program is replaced by renaming, so each moment has a complete one. The updater stores that it
+//! begins; if it is interrupted, the next run ends the update.
 
 mod decision;
 mod manifest;

@@ -7,14 +7,14 @@ use sha2::{Digest, Sha256};
 
 use super::manifest::{Manifest, Program};
 
-/// What is known of this machine.
+/// Facts about this machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Situation<'a> {
     /// The version of the running program.
     pub(super) version: ProbeVersion,
     /// The name of the architecture that `uname -m` prints.
     pub(super) architecture: &'a str,
-    /// What tells this machine from others.
+    /// The identity of this machine.
     pub(super) machine: &'a str,
     /// Versions whose installation failed here.
     pub(super) failed: &'a [ProbeVersion],
@@ -22,7 +22,7 @@ pub(super) struct Situation<'a> {
     pub(super) allow_downgrade: bool,
 }
 
-/// What to do.
+/// The decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision<'a> {
     /// It is installed.

@@ -51,7 +51,7 @@ pub(super) enum ReleaseError {
     },
 }
 
-/// What machines shall run.
+/// The programs that machines shall run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {

@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// Limit on the output of a program that is read.
 const MAX_OUTPUT: u64 = 64 << 10;
 
-/// What an update needs of this machine.
+/// The operations of an update on this machine.
 pub(super) trait Service {
     /// The program that the service runs; `None` if the service does not run.
     fn program(&self) -> anyhow::Result<Option<PathBuf>>;

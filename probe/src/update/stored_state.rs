@@ -1,4 +1,4 @@
-//! What one run of the updater leaves for the next.
+//! The state that one run of the updater stores for the next.
 
 use std::path::{Path, PathBuf};
 

@@ -139,7 +139,7 @@ impl Release {
     }
 }
 
-/// What tells this machine from others. Machines of one image may have the same id.
+/// The identity of this machine. Machines of one image may have the same id, but other names.
 fn machine() -> anyhow::Result<String> {
     let id = fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let system = rustix::system::uname();
