@@ -216,7 +216,8 @@ fn open_outbox(
         open(&folders.steps),
         run.node.clone(),
         sender,
-    );
+    )
+    .with_heartbeats_per_message(config.heartbeats_per_message as usize);
     if outbox.held() > Bytes(0) {
         tracing::info!(waiting = %outbox.held(), "the spool contains records of an earlier run");
     }

@@ -12,6 +12,7 @@ use ebb_ingest::fold::folder::Limits;
 use ebb_lake::Lake;
 use ebb_notify::digest::Channels;
 use ebb_sweep::collect::account::Account;
+use ebb_sweep::publish::ReportCopies;
 use ebb_sweep::run::{self, Config, Ports, Summary};
 use ebb_telemetry::identity::Region;
 use jiff::Timestamp;
@@ -28,6 +29,7 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
         shard: settings.shard,
         limits: Limits::default(),
         interval: None,
+        copies: ReportCopies::DatedAndLatest,
         gaps: Vec::new(),
     };
     config.set_pages_url(settings.pages_url.as_deref());

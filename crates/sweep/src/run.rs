@@ -34,7 +34,7 @@ use crate::collect::account::Account;
 use crate::collect::cache;
 use crate::collect::price_list::Renew;
 use crate::late_sweep;
-use crate::publish;
+use crate::publish::{self, ReportCopies};
 use crate::publish_details;
 use crate::scan::{self, Before};
 use ebb_cloud::documents::prices::BestKnown;
@@ -132,6 +132,8 @@ pub struct Config {
     pub limits: Limits,
     /// The time from the start of one sweep to the next; `None` if no schedule is known.
     pub interval: Option<Duration>,
+    /// The copies of the report to write.
+    pub copies: ReportCopies,
     /// Settings that are not valid and have no effect. The report lists them.
     pub gaps: Vec<Gap>,
 }
@@ -289,7 +291,7 @@ pub async fn sweep(
         when,
     )
     .await?;
-    let (published, mut failures) = publish::report(ports.objects, &report).await;
+    let (published, mut failures) = publish::report(ports.objects, &report, config.copies).await;
     failures.extend(keep_findings(ports.truth, &report).await);
     let news = News {
         report: &report,

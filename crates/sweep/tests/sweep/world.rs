@@ -17,6 +17,7 @@ use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
 use ebb_notify::digest::{Addresses, Channels};
 use ebb_sweep::collect::account::Account;
+use ebb_sweep::publish::ReportCopies;
 use ebb_sweep::run::{self, Config, Ports, Summary, SweepError};
 
 use ebb_ingest::state_store::hourly_activity::Hours;
@@ -166,6 +167,7 @@ impl World {
             shard,
             limits: self.limits,
             interval: None,
+            copies: ReportCopies::DatedAndLatest,
             gaps: Vec::new(),
         };
         config.set_pages_url(self.pages_url);
