@@ -536,7 +536,7 @@ variable "email_to" {
 }
 
 variable "alarms" {
-  description = "Whether to create alarms about Ebb itself: 2 and 4 for each shard, 0.10 USD a month each."
+  description = "Whether to create alarms about Ebb itself: 3 and 4 for each shard, 0.10 USD a month each."
   type        = bool
   default     = true
 }

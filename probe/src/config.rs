@@ -135,6 +135,19 @@ pub struct Config {
     /// Number of path segments to which the paths of open files are cut in reports; 0 disables
     /// reports of open files.
     pub files_depth: u8,
+    /// Where `ebb-probe update` finds newer programs; none by default. The daemon does not use it.
+    pub update: Option<UpdateSettings>,
+}
+
+/// The settings of `ebb-probe update`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateSettings {
+    /// The address of the manifest: `s3://`, `gs://` or `file:///`. Its signature and the programs are
+    /// in the same folder.
+    pub manifest: String,
+    /// The public key of minisign that signs manifests.
+    pub public_key: String,
 }
 
 impl Default for Config {
@@ -157,6 +170,7 @@ impl Default for Config {
             task_headers: false,
             export_args: false,
             files_depth: 0,
+            update: None,
         }
     }
 }

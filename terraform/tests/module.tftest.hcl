@@ -418,12 +418,13 @@ run "buttons_need_an_app" {
   expect_failures = [aws_lambda_function.sweeper]
 }
 
-run "six_alarms_by_default_and_nothing_that_costs_more" {
+run "seven_alarms_by_default_and_nothing_that_costs_more" {
   command = apply
 
   assert {
     condition = output.alarm_names == tolist([
-      "ebb-api-errors", "ebb-dead-letters", "ebb-failed-sweeps", "ebb-no-sweep", "ebb-queue-age", "ebb-slow-sweeps",
+      "ebb-api-errors", "ebb-dead-letters", "ebb-failed-notifications", "ebb-failed-sweeps", "ebb-no-sweep",
+      "ebb-queue-age", "ebb-slow-sweeps",
     ])
     error_message = "other alarms"
   }
@@ -448,7 +449,7 @@ run "each_shard_has_alarms_about_its_sweep_and_queue" {
   }
 
   assert {
-    condition     = length(output.alarm_names) == 10 && contains(output.alarm_names, "ebb-no-sweep-1")
+    condition     = length(output.alarm_names) == 11 && contains(output.alarm_names, "ebb-no-sweep-1")
     error_message = "a shard without alarms"
   }
 
@@ -466,7 +467,12 @@ run "sweeps_without_a_schedule_cannot_be_missing" {
   }
 
   assert {
-    condition     = length(output.alarm_names) == 5 && !contains(output.alarm_names, "ebb-no-sweep")
+    condition     = aws_lambda_function.sweeper[0].environment[0].variables["EBB_INTERVAL_MINUTES"] == ""
+    error_message = "sweeps that nobody schedules cannot be late"
+  }
+
+  assert {
+    condition     = length(output.alarm_names) == 6 && !contains(output.alarm_names, "ebb-no-sweep")
     error_message = "an alarm that never ends"
   }
 }
@@ -481,6 +487,11 @@ run "without_alarms_there_is_no_topic" {
   assert {
     condition     = length(output.alarm_names) == 0 && output.alarm_topic_arn == null
     error_message = "a topic or an alarm"
+  }
+
+  assert {
+    condition     = aws_lambda_function.sweeper[0].environment[0].variables["EBB_METRICS"] == "false"
+    error_message = "metrics that nobody uses cost money"
   }
 }
 

@@ -27,6 +27,7 @@ The sweep sends notifications about new, grown and resolved findings to these ch
   EBB_PAGES_URL                  address of the pages, for links in notifications
   EBB_EMAIL_FROM, EBB_EMAIL_TO   email through Amazon SES, with the credentials of AWS
 
+With EBB_INTERVAL_MINUTES, the report says when sweeps are late.
 infra/ebb-sweep.timer runs the command every five minutes. It prints a summary as JSON; with
 --watch one line a sweep. A failed sweep is one line on standard error, and the next one continues.
 Pages show what a probe sent one interval of the probe (interval_seconds) and one sweep later.

@@ -39,6 +39,7 @@ pub(crate) async fn open(lake: &str, policy: Option<&Path>) -> Result<(Site, Con
         },
         shard: Shard::ONLY,
         limits: Limits::default(),
+        interval: None,
         copies: ReportCopies::DatedAndLatest,
         gaps: Vec::new(),
     };
@@ -71,6 +72,7 @@ async fn sweep(args: &SweepArgs, copies: ReportCopies) -> Result<Value> {
     config.copies = copies;
     let told = SweepSettings::read(|name| std::env::var(name).ok())?;
     config.set_pages_url(told.pages_url.as_deref());
+    config.set_interval(told.interval_minutes.as_deref());
     let chat = match &told.slack {
         Some(secret) => {
             Some(SlackChat::from_secret(secret).context("invalid EBB_SLACK_WEBHOOK_URL")?)
@@ -144,6 +146,8 @@ struct SweepSettings {
     billing: Option<PathBuf>,
     /// Address of the pages, unless the policy has one.
     pages_url: Option<String>,
+    /// Minutes between two sweeps, if a timer runs them.
+    interval_minutes: Option<String>,
 }
 
 impl SweepSettings {
@@ -154,6 +158,7 @@ impl SweepSettings {
         let to = to.filter(|part| !part.is_empty()).collect();
         Ok(Self {
             pages_url: set("EBB_PAGES_URL"),
+            interval_minutes: set("EBB_INTERVAL_MINUTES"),
             slack: set("EBB_SLACK_WEBHOOK_URL"),
             events: set("EBB_EVENTS_WEBHOOK"),
             hooks: set("EBB_WEBHOOKS"),

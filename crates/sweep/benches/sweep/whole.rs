@@ -153,6 +153,7 @@ async fn sweep(nodes: u32, file: &Path) -> Whole {
         policy: fleet::policy(),
         shard: Shard::ONLY,
         limits: Limits::default(),
+        interval: None,
         copies: ReportCopies::DatedAndLatest,
         gaps: Vec::new(),
     };

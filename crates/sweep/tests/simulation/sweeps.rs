@@ -69,6 +69,7 @@ async fn sweep(cloud: &Cloud, shard: Shard, control: Control) -> Result<Summary,
         policy: cloud.policy.clone(),
         shard,
         limits: cloud.limits,
+        interval: None,
         copies: ReportCopies::DatedAndLatest,
         gaps: Vec::new(),
     };

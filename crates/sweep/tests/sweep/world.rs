@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) policy: Policy,
     /// The variable `EBB_PAGES_URL`.
     pub(crate) pages_url: Option<&'static str>,
+    /// The variable `EBB_INTERVAL_MINUTES`.
+    pub(crate) interval_minutes: Option<&'static str>,
     pub(crate) limits: Limits,
     pub(crate) mailer: FakeMailer,
     /// `None` if no price source is configured.
@@ -67,6 +69,7 @@ impl World {
             hooks: FakeHooks::default(),
             policy: policy(),
             pages_url: None,
+            interval_minutes: None,
             // Small batches, so that a sweep takes several.
             limits: Limits {
                 messages: 3,
@@ -163,10 +166,12 @@ impl World {
             policy: self.policy.clone(),
             shard,
             limits: self.limits,
+            interval: None,
             copies: ReportCopies::DatedAndLatest,
             gaps: Vec::new(),
         };
         config.set_pages_url(self.pages_url);
+        config.set_interval(self.interval_minutes);
         run::sweep(&ports, &config, &deadline, &now).await
     }
 
