@@ -59,7 +59,8 @@ fn probe_marks(facts: &Facts<'_>) -> BTreeMap<NodeId, ProbeMark> {
 /// Compares the newest heartbeat with that of the previous sweep. A counter begins again with each
 /// start of the probe.
 fn probe_mark(latest: &Latest, before: Option<&ProbeMark>) -> ProbeMark {
-    let lost = [latest.probe.events_lost, latest.probe.records_dropped];
+    let probe = latest.detail().probe;
+    let lost = [probe.events_lost, probe.records_dropped];
     if let Some(same) = before.filter(|before| before.heard_at == latest.end) {
         return *same;
     }
@@ -73,7 +74,7 @@ fn probe_mark(latest: &Latest, before: Option<&ProbeMark>) -> ProbeMark {
         heard_at: latest.end,
         lost,
         lost_at: [grown(0), grown(1)],
-        spool: latest.probe.spool,
-        spool_grows: before.is_some_and(|before| latest.probe.spool > before.spool),
+        spool: probe.spool,
+        spool_grows: before.is_some_and(|before| probe.spool > before.spool),
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod fleet_state;
 pub mod hourly_activity;
+pub mod latest_detail;
 pub mod node_state;
 pub mod probe_run;
 pub mod ranges;

@@ -7,16 +7,14 @@ use std::time::Duration;
 use ebb_telemetry::activity;
 use ebb_telemetry::activity::{Activity, ActivityPolicy};
 use ebb_telemetry::arrival::{MAX_DELIVERY, PlaceError, Placed};
-use ebb_telemetry::heartbeat::node_signals::GpuUse;
 use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat};
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::origin::Origin;
-use ebb_telemetry::probe_version::ProbeVersion;
 use ebb_telemetry::step::{PlacedStep, StepEnd};
-use ebb_telemetry::units::{Bytes, CpuTime, Share};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::latest_detail::{LatestDetail, PackedDetail};
 use crate::probe_run::{Run, RunKey, Stream};
 use crate::sequences::Sequences;
 use crate::stored_step::{KeptStep, Names};
@@ -92,57 +90,8 @@ pub struct Latest {
     pub coverage: Coverage,
     /// The hardware of the machine.
     pub hardware: Hardware,
-    /// CPU time of background processes; `None` if it was not observed.
-    pub background_cpu: Option<CpuTime>,
-    /// Bytes that background processes moved from and to disks; `None` if it was not observed.
-    pub background_disk: Option<Bytes>,
-    /// The share of the interval in which some task waited for a block device; `None` if the kernel
-    /// does not report it.
-    pub disk_waited: Option<Share>,
-    /// The observed GPUs.
-    pub gpus: Box<[GpuUse]>,
-    /// The condition of the probe.
-    pub probe: ProbeHealth,
-}
-
-/// The condition of a probe. Counters begin with its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProbeHealth {
-    /// CPU time of the probe in the interval.
-    pub cpu: CpuTime,
-    /// Its resident memory; `None` if it could not be read.
-    pub resident: Option<Bytes>,
-    /// Kernel events lost because the ring buffer was full.
-    pub events_lost: u64,
-    /// Records that it lost before it could send them.
-    pub records_dropped: u64,
-    /// Bytes in the spool.
-    pub spool: Bytes,
-    /// Its version; `None` if it did not send a valid one.
-    pub version: Option<ProbeVersion>,
-    /// By how much the clock of the node is ahead; negative if it is behind. 0 for a node that is
-    /// behind by less than the longest delivery time.
-    pub clock_ahead_seconds: i64,
-}
-
-impl ProbeHealth {
-    fn of(placed: &Placed) -> Self {
-        let probe = &placed.heartbeat.probe;
-        let ahead = placed.heartbeat.wall_at_end.duration_since(placed.end);
-        Self {
-            cpu: probe.cpu,
-            resident: probe.resident,
-            events_lost: probe.events_lost,
-            records_dropped: probe.records_dropped,
-            spool: probe.spool_depth,
-            version: placed.heartbeat.detail.version,
-            clock_ahead_seconds: ahead.as_secs(),
-        }
-    }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    /// The other parts.
+    detail: PackedDetail,
 }
 
 impl Latest {
@@ -155,13 +104,13 @@ impl Latest {
             origin: h.origin,
             coverage: h.coverage,
             hardware: h.hardware,
-            background_cpu: h.background.cpu,
-            background_disk: h.background.disk,
-            disk_waited: (h.detail.pressure)
-                .and_then(|pressure| Share::of(millis(pressure.disk_some), millis(length))),
-            gpus: h.detail.gpus.as_slice().into(),
-            probe: ProbeHealth::of(placed),
+            detail: PackedDetail::new(&LatestDetail::of(placed, length)),
         }
+    }
+
+    /// The parts that few readers need, unpacked.
+    pub fn detail(&self) -> LatestDetail {
+        self.detail.unpack()
     }
 
     fn order(&self) -> (Timestamp, u64, Duration) {

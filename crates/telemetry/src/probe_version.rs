@@ -52,6 +52,40 @@ impl FromStr for ProbeVersion {
     }
 }
 
+/// An optional version as three numbers, for compact formats.
+pub mod numbers {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::ProbeVersion;
+
+    /// Writes the numbers.
+    ///
+    /// # Errors
+    /// Those of the format.
+    pub fn serialize<S: Serializer>(
+        version: &Option<ProbeVersion>,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        let numbers = version.map(|version| (version.major, version.minor, version.patch));
+        numbers.serialize(out)
+    }
+
+    /// Reads the numbers.
+    ///
+    /// # Errors
+    /// Those of the format.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<ProbeVersion>, D::Error> {
+        let numbers = Option::<(u16, u16, u16)>::deserialize(from)?;
+        Ok(numbers.map(|(major, minor, patch)| ProbeVersion {
+            major,
+            minor,
+            patch,
+        }))
+    }
+}
+
 impl TryFrom<String> for ProbeVersion {
     type Error = InvalidVersion;
 

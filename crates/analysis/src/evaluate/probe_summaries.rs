@@ -63,7 +63,7 @@ pub(crate) fn probes(facts: &Facts<'_>) -> ProbeList {
 }
 
 fn probe(facts: &Facts<'_>, node: &NodeId, latest: &Latest) -> ProbeSummary {
-    let health = &latest.probe;
+    let health = latest.detail().probe;
     let length = u64::try_from(latest.length.as_nanos()).unwrap_or(u64::MAX);
     ProbeSummary {
         node: node.clone(),
@@ -95,9 +95,9 @@ fn problems(facts: &Facts<'_>, node: &NodeId, latest: &Latest) -> Vec<ProbeProbl
     let is_recent = |at: &Timestamp| is_within(facts, *at, LOSS_COUNTS_FOR);
     let lost =
         |which: usize| mark.is_some_and(|m| m.lost_at[which].as_ref().is_some_and(is_recent));
-    let spool = latest.probe.spool;
+    let health = latest.detail().probe;
     let is_old = || {
-        let (own, of_sweep) = (latest.probe.version?, ProbeVersion::of_this_program()?);
+        let (own, of_sweep) = (health.version?, ProbeVersion::of_this_program()?);
         Some(own < of_sweep)
     };
     ProbeProblem::ALL
@@ -107,10 +107,10 @@ fn problems(facts: &Facts<'_>, node: &NodeId, latest: &Latest) -> Vec<ProbeProbl
             ProbeProblem::EventsLost => lost(0),
             ProbeProblem::RecordsLost => lost(1),
             ProbeProblem::SpoolGrows => {
-                spool > GROWN_SPOOL && mark.is_some_and(|mark| mark.spool_grows)
+                health.spool > GROWN_SPOOL && mark.is_some_and(|mark| mark.spool_grows)
             }
             ProbeProblem::WrongClock => {
-                latest.probe.clock_ahead_seconds.unsigned_abs() > WRONG_CLOCK_SECONDS
+                health.clock_ahead_seconds.unsigned_abs() > WRONG_CLOCK_SECONDS
             }
             ProbeProblem::NoEbpf => mode(latest) == ProbeMode::Procfs,
             ProbeProblem::OldVersion => is_old() == Some(true),

@@ -108,10 +108,11 @@ fn disk(facts: &Facts<'_>, job: &Job) -> Option<Disk> {
     let state = facts.state.nodes.get(node)?;
     let age = silent_for(facts, state)?;
     let latest = state.latest.as_ref()?;
-    let moved = latest.background_disk?;
+    let detail = latest.detail();
+    let moved = detail.background_disk?;
     let has_begun = step_of(facts, node, job.task_id()?).is_some();
     (age <= facts.policy.idle.after() && !has_begun).then(|| Disk {
         moved: Bytes(moved.0 / latest.length.as_secs().max(1)),
-        waited: latest.disk_waited,
+        waited: detail.disk_waited,
     })
 }

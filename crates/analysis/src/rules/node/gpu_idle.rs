@@ -58,7 +58,8 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
         runs && fresh <= policy.after(),
     ) && is_waste(facts, instance, q, (works, rests, seen));
     let (window, _) = known.filter(|_| goes_on)?;
-    let held = latest.gpus.iter().map(|gpu| Some(gpu.memory_held?.0));
+    let observed = latest.detail().gpus;
+    let held = observed.iter().map(|gpu| Some(gpu.memory_held?.0));
     let holders = node
         .running(&instance.id)
         .filter(|step| step.usage.detail.gpu.is_some())

@@ -375,7 +375,7 @@ fn evidence(
     IdleNode {
         idle_for: window.length(),
         never_active: node.active_until.is_none().then(|| window.length()),
-        background_cores: latest
+        background_cores: (latest.detail())
             .background_cpu
             .and_then(|cpu| cpu.cores_over(latest.length)),
         kept_alive_by,
