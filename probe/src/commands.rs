@@ -1,6 +1,7 @@
 //! Runs each command, from its arguments to its exit status.
 
 use std::io::{IsTerminal, stderr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -89,23 +90,7 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
             interval,
             format,
             rules,
-        } => {
-            let stop = stop_signal()?;
-            let config = Config::default().with_interval(interval)?;
-            let source = rules.map_or(RulesSource::BuiltIn, RulesSource::File);
-            let rules = match source.read().await? {
-                RulesLookup::Rules(rules, _) => rules,
-                RulesLookup::Nothing | RulesLookup::Denied => Rules::built_in(),
-            };
-            let snapshot = snapshot::take(&config, rules, stop).await?;
-            match format {
-                Format::Table => print!("{}", safe_text::lines(&snapshot::table(&snapshot))),
-                Format::Json => {
-                    let text = serde_json::to_string_pretty(&snapshot)?;
-                    println!("{}", safe_text::json(&text));
-                }
-            }
-        }
+        } => print_snapshot(interval, format, rules).await?,
         Command::Label {
             socket,
             trace_id,
@@ -138,6 +123,29 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+async fn print_snapshot(
+    interval: u64,
+    format: Format,
+    rules: Option<PathBuf>,
+) -> anyhow::Result<()> {
+    let stop = stop_signal()?;
+    let config = Config::default().with_interval(interval)?;
+    let source = rules.map_or(RulesSource::BuiltIn, RulesSource::File);
+    let rules = match source.read().await? {
+        RulesLookup::Rules(rules, _) => rules,
+        RulesLookup::Nothing | RulesLookup::Denied => Rules::built_in(),
+    };
+    let snapshot = snapshot::take(&config, rules, stop).await?;
+    match format {
+        Format::Table => print!("{}", safe_text::lines(&snapshot::table(&snapshot))),
+        Format::Json => {
+            let text = serde_json::to_string_pretty(&snapshot)?;
+            println!("{}", safe_text::json(&text));
+        }
+    }
+    Ok(())
 }
 
 /// Waits for SIGTERM, or SIGINT from a terminal.

@@ -275,6 +275,25 @@ fn advice(card: &Card) -> String {
 mod tests {
     use super::*;
     use crate::testing;
+    use ebb_model::report::probe_problem::ProbeProblem;
+
+    #[test]
+    fn urgent_problems_of_probes_are_one_line() {
+        let mut report = testing::empty();
+        let problems = [
+            (ProbeProblem::Silent, 2),
+            (ProbeProblem::WrongClock, 1),
+            (ProbeProblem::NoEbpf, 9),
+        ];
+        report.probe_problems = problems.into();
+        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        let line = "Probes: 2 silent while the machine runs; 1 with a clock wrong by more than a \
+            minute. `ebb probes` lists the nodes and";
+        assert!(text.contains(line), "{text}");
+        report.probe_problems = [(ProbeProblem::NoEbpf, 9)].into();
+        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        assert!(!text.contains("Probes"), "{text}");
+    }
 
     #[test]
     fn a_report_reads_as_dollars_evidence_and_advice() {

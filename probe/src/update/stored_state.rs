@@ -14,7 +14,7 @@ const MAX_FAILED: usize = 16;
 
 /// An update that has begun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Begun {
+pub(super) struct OngoingUpdate {
     pub(super) version: ProbeVersion,
     /// SHA-256 of the new program.
     pub(super) sha256: String,
@@ -29,7 +29,7 @@ pub(super) struct StoredState {
     /// Versions that failed, the oldest first.
     pub(super) failed: Vec<ProbeVersion>,
     /// The update that has begun and not ended.
-    pub(super) begun: Option<Begun>,
+    pub(super) ongoing: Option<OngoingUpdate>,
 }
 
 impl StoredState {

@@ -14,7 +14,7 @@ use super::manifest::{
 use super::program_files::ProgramFiles;
 use super::release_source::ReleaseSource;
 use super::service::{Service, SystemdService};
-use super::stored_state::{Begun, StoredState};
+use super::stored_state::{OngoingUpdate, StoredState};
 use super::trust;
 use crate::config::{Config, UpdateSettings};
 use crate::durable::make_own_folder;
@@ -189,7 +189,7 @@ impl Updater<'_> {
         let before = self.files.read()?;
         self.files.keep(&before)?;
         let mut state = StoredState::read(&self.folder)?;
-        state.begun = Some(Begun {
+        state.ongoing = Some(OngoingUpdate {
             version,
             sha256: sha256(bytes),
             sha256_before: sha256(&before),
@@ -201,8 +201,8 @@ impl Updater<'_> {
     /// Restarts the service with the new program, and goes back if it does not stay up.
     fn prove(&self) -> anyhow::Result<String> {
         let mut state = StoredState::read(&self.folder)?;
-        let begun = state.begun.take().context("no update has begun")?;
-        let version = begun.version;
+        let ongoing = state.ongoing.take().context("no update has begun")?;
+        let version = ongoing.version;
         if !state.failed.contains(&version) {
             match self.service.restart() {
                 Ok(()) => {
@@ -213,22 +213,22 @@ impl Updater<'_> {
                     tracing::error!(%version, error = format!("{error:#}"), "the new version fails");
                     // Stored first: a run that ends what follows must not try the version again.
                     state.fail(version);
-                    state.begun = Some(begun.clone());
+                    state.ongoing = Some(ongoing.clone());
                     state.write(&self.folder)?;
                 }
             }
         }
-        self.go_back(&begun)?;
+        self.go_back(&ongoing)?;
         self.end_failed(state, version)
     }
 
-    fn go_back(&self, begun: &Begun) -> anyhow::Result<()> {
+    fn go_back(&self, ongoing: &OngoingUpdate) -> anyhow::Result<()> {
         let previous = self.files.read_previous()?;
-        let is_it = previous.is_some_and(|bytes| sha256(&bytes) == begun.sha256_before);
+        let is_it = previous.is_some_and(|bytes| sha256(&bytes) == ongoing.sha256_before);
         ensure!(
             is_it,
             "version {} failed, and {} is not the program before it; install one by hand",
-            begun.version,
+            ongoing.version,
             self.files.previous.display()
         );
         Ok(self.files.restore()?)
@@ -237,7 +237,7 @@ impl Updater<'_> {
     /// Restarts the service with the program before, and forgets the update.
     fn end_failed(&self, mut state: StoredState, version: ProbeVersion) -> anyhow::Result<String> {
         let restarted = self.service.restart();
-        state.begun = None;
+        state.ongoing = None;
         state.write(&self.folder)?;
         match restarted {
             Ok(()) => bail!("version {version} failed; the version before it runs again"),
@@ -250,13 +250,13 @@ impl Updater<'_> {
     /// Ends an update that an earlier run began; `None` if there is none.
     fn end_interrupted(&self) -> anyhow::Result<Option<String>> {
         let mut state = StoredState::read(&self.folder)?;
-        let Some(begun) = state.begun.clone() else {
+        let Some(ongoing) = state.ongoing.clone() else {
             self.files.discard()?;
             return Ok(None);
         };
-        let version = begun.version;
+        let version = ongoing.version;
         tracing::warn!(%version, "an update was interrupted");
-        if sha256(&self.files.read()?) == begun.sha256 {
+        if sha256(&self.files.read()?) == ongoing.sha256 {
             return self.prove().map(Some);
         }
         self.files.discard()?;
@@ -264,7 +264,7 @@ impl Updater<'_> {
             // The service may still run the program that failed.
             return self.end_failed(state, version).map(Some);
         }
-        state.begun = None;
+        state.ongoing = None;
         state.write(&self.folder)?;
         Ok(None)
     }

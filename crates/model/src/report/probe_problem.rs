@@ -61,11 +61,11 @@ impl ProbeProblem {
     /// The problem in a few words.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Silent => "silent while its machine runs",
+            Self::Silent => "silent while the machine runs",
             Self::RecordsLost => "lost records in the last day",
             Self::EventsLost => "lost kernel events in the last day",
-            Self::SpoolGrows => "cannot send all of its data",
-            Self::WrongClock => "clock wrong by more than a minute",
+            Self::SpoolGrows => "unable to send all data",
+            Self::WrongClock => "with a clock wrong by more than a minute",
             Self::NoEbpf => "without eBPF, so short processes are missed",
             Self::OldVersion => "older than the sweep",
         }

@@ -158,7 +158,7 @@ fn a_version_that_does_not_stay_up_is_taken_back_and_remembered() {
         (OLD, OLD)
     );
     let state = machine.state();
-    assert_eq!((state.failed, state.begun), (vec![version()], None));
+    assert_eq!((state.failed, state.ongoing), (vec![version()], None));
 }
 
 /// The steps of an update, one after another. Each may be the last of a run.
@@ -211,7 +211,7 @@ fn after_a_run_that_ends_at_any_step_the_next_one_ends_with_a_program_that_runs(
             assert_eq!(&**service.running.borrow(), expect, "after {until}");
             assert!(!machine.files.new.exists(), "after {until}");
             let state = machine.state();
-            assert_eq!(state.begun, None, "after {until}");
+            assert_eq!(state.ongoing, None, "after {until}");
             let is_bad = swapped && expect == OLD;
             assert_eq!(state.failed.contains(&version()), is_bad, "after {until}");
             // Nothing is left to end.

@@ -263,7 +263,7 @@ async fn probes_show_losses_and_what_they_cannot_observe() {
         "1.0 GiB",
         "0.10 %",
         "3 min behind",
-        "lost kernel events in the last day; clock wrong by more than a minute",
+        "lost kernel events in the last day; with a clock wrong by more than a minute",
         "timedatectl set-ntp true",
     ];
     check("/probes", &row, "simulated").await;
