@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ebb_model::report::probe_problem::GROWN_SPOOL;
 use ebb_model::sweep_memory::{Jobless, Memory, ProbeMark};
 use ebb_node_state::node_state::Latest;
 use ebb_telemetry::identity::NodeId;
-use ebb_telemetry::units::Bytes;
 
 use crate::facts::Facts;
 use crate::rules::batch::orphan_container::jobless;
@@ -50,7 +50,8 @@ fn probe_marks(facts: &Facts<'_>) -> BTreeMap<NodeId, ProbeMark> {
     let marks = nodes.filter_map(|(node, state)| {
         let latest = state.latest.as_ref()?;
         let mark = probe_mark(latest, facts.memory.probes.get(node));
-        let is_empty = mark.lost == [0, 0] && mark.spool == Bytes(0);
+        // Almost every spool has a few records, and marks of all nodes would take room in the state.
+        let is_empty = mark.lost == [0, 0] && mark.spool <= GROWN_SPOOL;
         (!is_empty).then(|| (node.clone(), mark))
     });
     marks.collect()

@@ -22,7 +22,8 @@ pub struct Memory {
     /// The first sweep. A state that it found may be of any age. `None` before it.
     #[serde(default)]
     pub first_sweep: Option<Timestamp>,
-    /// Probes that have lost data, or store data that waits to be sent.
+    /// Probes that have lost data, or whose spool is larger than
+    /// [`GROWN_SPOOL`](crate::report::probe_problem::GROWN_SPOOL).
     #[serde(default)]
     pub probes: BTreeMap<NodeId, ProbeMark>,
 }

@@ -232,6 +232,7 @@ mod tests {
         watch(&mut world, 6..8, 0, Bytes(1 << 19));
         watch(&mut world, 8..9, 0, Bytes::mib(1));
         assert_eq!(problems_now(&mut world), [], "a small spool may grow");
+        assert!(world.memory.probes.is_empty(), "nothing to remember");
     }
 
     #[test]
