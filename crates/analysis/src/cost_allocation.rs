@@ -1,6 +1,9 @@
 //! Cost allocation of the bill of each day: tasks, findings, other work, watched idle time and
 //! unassigned costs. The parts of a day add up to its bill, to the millionth of a dollar.
 
+pub mod apportion;
+pub mod machine_split;
+pub(crate) mod task_claim;
 #[cfg(test)]
 mod tests;
 
@@ -9,19 +12,17 @@ use std::collections::BTreeMap;
 use ebb_model::bill::BilledDay;
 use ebb_model::finding::Finding;
 use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::Instance;
 use ebb_model::report::bill_day::LedgerDay;
 use ebb_telemetry::identity::NodeId;
-use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::money::Usd;
 use ebb_telemetry::time::Window;
 use jiff::Timestamp;
 
-use crate::coverage::{DAY, WHOLE, of_day, overlap, seen};
+use crate::cost_allocation::machine_split::{Claim, split_machine};
+use crate::coverage::{DAY, of_day, overlap, seen};
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
-use crate::step_history::observed_task::SeenRun;
-
-/// Window of a task and its share of the machine.
-type Used = (Window, u128);
 
 /// Divides each day of the bill. A day without a total uses the sum of its resources.
 pub(crate) fn divide(
@@ -29,10 +30,10 @@ pub(crate) fn divide(
     profiles: &Profiles<'_>,
     findings: &[Finding],
 ) -> Vec<LedgerDay> {
-    let mut runs: BTreeMap<&NodeId, Vec<Used>> = BTreeMap::new();
+    let mut claims: BTreeMap<&NodeId, Vec<Claim>> = BTreeMap::new();
     for run in profiles.by_step.values().flat_map(|step| &step.runs) {
-        let used = (of_run(run), share(facts, run));
-        runs.entry(&run.step.node).or_default().push(used);
+        let claim = task_claim::claim(facts, run);
+        claims.entry(&run.step.node).or_default().push(claim);
     }
     let mut windows: BTreeMap<&str, Vec<Window>> = BTreeMap::new();
     for finding in findings.iter().filter(|finding| takes_the_machine(finding)) {
@@ -51,9 +52,9 @@ pub(crate) fn divide(
     for (node, cost) in facts.bill {
         for (day, usd) in &cost.by_day {
             let entry = days.entry(day).or_default();
-            let runs = runs.get(node).map_or(&[][..], Vec::as_slice);
+            let claims = claims.get(node).map_or(&[][..], Vec::as_slice);
             let windows = windows.get(node.as_str()).map_or(&[][..], Vec::as_slice);
-            charge(facts, (node, day, *usd), (runs, windows), entry);
+            charge(facts, (node, day, *usd), (claims, windows), entry);
         }
     }
     days.into_iter()
@@ -74,42 +75,44 @@ fn takes_the_machine(finding: &Finding) -> bool {
 fn charge(
     facts: &Facts<'_>,
     (node, day, usd): (&NodeId, &str, Usd),
-    (runs, windows): (&[Used], &[Window]),
+    (claims, windows): (&[Claim], &[Window]),
     entry: &mut LedgerDay,
 ) {
-    let Some(instance) = facts.inventory.instances.get(node) else {
+    let instance = facts.inventory.instances.get(node);
+    let known = instance.and_then(|instance| Some((instance, life(facts, instance, day)?)));
+    let Some((instance, lived)) = known else {
         entry.elsewhere = entry.elsewhere + usd;
         return;
     };
-    let launched = instance.launched_at.unwrap_or(Timestamp::MIN);
-    let Some(lived) = of_day(day).map(|window| Window {
-        from: window.from.max(launched),
-        to: window.to.min(facts.now).max(launched),
-    }) else {
-        entry.elsewhere = entry.elsewhere + usd;
-        return;
-    };
+    let machine = task_claim::capacity(facts, instance);
+    let split = split_machine(usd, machine, lived, claims);
+    let steps: Usd = split.tasks.iter().map(|task| task.used).sum();
     let length = lived.length().as_nanos();
-    let used: u128 = runs
-        .iter()
-        .map(|(window, share)| overlap(lived, *window) * share)
-        .sum();
-    let steps = part(usd, used, length * WHOLE);
-    let wasted: u128 = windows.iter().map(|window| overlap(lived, *window)).sum();
+    let wasted = windows.iter().map(|window| overlap(lived, *window)).sum();
     let rest = usd - steps;
-    let found = part(usd, wasted, length).min(rest.max(Usd::ZERO));
+    let wasted = part(usd, wasted, length);
+    let found = wasted.min(rest.max(Usd::ZERO));
     let rest = rest - found;
-    let worked = worked(facts, node, lived, (runs, windows));
-    let other_work = part(usd, worked, length).min(rest.max(Usd::ZERO));
+    let worked = part(usd, worked(facts, node, lived, (claims, windows)), length);
+    let other_work = worked.min(rest.max(Usd::ZERO));
     let rest = rest - other_work;
-    let taken = used + (wasted + worked) * WHOLE;
-    let free = (seen(facts, node, lived) * WHOLE).saturating_sub(taken);
-    let idle = part(usd, free, length * WHOLE).min(rest.max(Usd::ZERO));
+    let free = part(usd, seen(facts, node, lived), length) - (steps + wasted + worked);
+    let idle = free.max(Usd::ZERO).min(rest.max(Usd::ZERO));
     entry.idle = entry.idle + idle;
     entry.unwatched = entry.unwatched + (rest - idle);
     entry.steps = entry.steps + steps;
     entry.findings = entry.findings + found;
     entry.other_work = entry.other_work + other_work;
+}
+
+/// The part of a day in which the machine existed; `None` for an invalid day.
+fn life(facts: &Facts<'_>, instance: &Instance, day: &str) -> Option<Window> {
+    let window = of_day(day)?;
+    let launched = instance.launched_at.unwrap_or(Timestamp::MIN);
+    Some(Window {
+        from: window.from.max(launched),
+        to: window.to.min(facts.now).max(launched),
+    })
 }
 
 /// Time in nanoseconds in which the node worked without a task or a finding. The resolution is that
@@ -118,12 +121,12 @@ fn worked(
     facts: &Facts<'_>,
     node: &NodeId,
     window: Window,
-    (runs, windows): (&[Used], &[Window]),
+    (claims, windows): (&[Claim], &[Window]),
 ) -> u128 {
     let Some(hours) = facts.hours.nodes.get(node) else {
         return 0;
     };
-    let taken = runs.iter().map(|(run, _)| run).chain(windows);
+    let taken = claims.iter().map(|claim| &claim.window).chain(windows);
     let taken: Vec<Window> = taken
         .copied()
         .filter(|taken| overlap(window, *taken) > 0)
@@ -133,21 +136,6 @@ fn worked(
         .filter(|slot| !taken.iter().any(|taken| overlap(*slot, *taken) > 0))
         .map(|slot| overlap(window, slot))
         .sum()
-}
-
-/// Share of its machine that a task occupies, in parts per million. A task without a request
-/// occupies the whole machine.
-fn share(facts: &Facts<'_>, run: &SeenRun<'_>) -> u128 {
-    let whole = UsdPerHour::from_micros(1_000_000);
-    let part = run.part_of(facts, whole, run.requested().into());
-    part.map_or(WHOLE, |part| u128::try_from(part.0.micros()).unwrap_or(0))
-}
-
-fn of_run(run: &SeenRun<'_>) -> Window {
-    Window {
-        from: run.step.started_at,
-        to: run.step.observed_at,
-    }
 }
 
 /// `used / whole` of an amount, at most all of it, rounded down so that the parts never exceed the
