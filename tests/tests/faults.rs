@@ -84,7 +84,7 @@ const FAULTS: [Fault; 6] = [
         kind: FindingKind::StalledStep,
         rule: "dead_server",
         wait: Some(TaskState::Network),
-        evidence: "(cat in ",
+        evidence: "cat in ",
     },
     Fault {
         kind: FindingKind::OutOfMemoryStep,
@@ -96,7 +96,7 @@ const FAULTS: [Fault; 6] = [
         kind: FindingKind::WaitingStep,
         rule: "slow_disk",
         wait: Some(TaskState::Disk),
-        evidence: "(dd in ",
+        evidence: "dd in ",
     },
     Fault {
         kind: FindingKind::StarvedStep,

@@ -1,5 +1,6 @@
 //! Real Slurm jobs under the real probe: a cluster of one node in a folder, `squeue`, `sacct`, a
-//! trace of Nextflow, and sweeps. Skipped without root, Slurm, munge, eBPF or cgroup v1.
+//! trace of Nextflow, and sweeps. Skipped without root, Slurm, munge or eBPF, and
+//! where the kernel lacks the version of cgroups of a test.
 
 #[path = "slurm/cluster.rs"]
 mod cluster;
@@ -20,7 +21,7 @@ use ebb_test_support::{run, tests};
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use serde_json::Value;
 
-use cluster::{Accounting, Cluster, take_turn};
+use cluster::{Accounting, Cgroups, Cluster, take_turn};
 use probe::{Probe, ebb, program, try_ebb, wait_for};
 
 /// Uses a core for two seconds.
@@ -38,9 +39,18 @@ const TASK_PROLOG: &str = include_str!("../../infra/slurm-task-prolog");
 /// The script of the timer, which pushes the names of jobs.
 const COLLECTOR: &str = include_str!("../../infra/slurm-names");
 
+/// Makes the probe observe cgroup v2, also on a machine whose memory controller is in v1.
+const ENTER_V2: &str = "\
+    if [ -e /sys/fs/cgroup/unified ]; then \
+        sed 's/^memory[[:space:]]*[0-9]*/memory\\t0/' /proc/cgroups >\"$FREE_FILE\" && \
+        mount --bind \"$FREE_FILE\" /proc/cgroups; \
+    fi; \
+    exec \"$0\" \"$@\"";
+
 fn main() -> ExitCode {
     run(tests![
         jobs_have_the_names_that_squeue_and_the_trace_contain,
+        jobs_in_cgroup_v2_are_tasks_by_step_with_their_exit_status,
         tasks_of_the_probe_agree_with_the_accounting,
         the_documents_show_the_command_of_the_collector
     ])
@@ -78,10 +88,10 @@ fn pairs(expect: &[(&str, &str)]) -> Vec<(String, String)> {
     reason = "one story from the jobs to the report"
 )]
 fn jobs_have_the_names_that_squeue_and_the_trace_contain() {
-    let _turn = take_turn(Accounting::None);
+    let _turn = take_turn(Accounting::None, Cgroups::V1);
     let (mut probe, _) = (Probe::start(), program("ebb"));
     let url = probe.url();
-    let cluster = Cluster::start(Accounting::None, "");
+    let cluster = Cluster::start(Accounting::None, Cgroups::V1, "");
 
     let began = Timestamp::now();
     let work = cluster.path().join("work").join(HASH);
@@ -146,6 +156,43 @@ fn jobs_have_the_names_that_squeue_and_the_trace_contain() {
     assert!(runs["joined"]["record"].as_u64() >= Some(5), "{runs:#}");
     let gaps = report["gaps"].to_string();
     assert!(!gaps.contains("task names"), "{gaps}");
+}
+
+fn jobs_in_cgroup_v2_are_tasks_by_step_with_their_exit_status() {
+    let _turn = take_turn(Accounting::None, Cgroups::V2);
+    let (mut probe, _) = (Probe::enter(ENTER_V2), program("ebb"));
+    let cluster = Cluster::start(Accounting::None, Cgroups::V2, "");
+    let at = cluster.path();
+    let two_steps = format!("srun -n1 {BUSY}\nsrun -n1 {BUSY}\nexit 5");
+    let two = cluster.submit("two", &[], (at, &two_steps));
+    let array = cluster.submit("many", &["--array=1-2"], (at, &format!("{BUSY}\nexit 3")));
+    wait_for("the jobs", || {
+        cluster.ask("squeue", &["-h"]).trim().is_empty()
+    });
+    stop(&mut probe);
+    ebb(&["sweep", "--lake", &probe.url()]);
+
+    let tasks = tasks(&probe.url());
+    let ends = |id: &str| -> Vec<StepEnd> {
+        let of_id = tasks.get(id).into_iter().flatten();
+        of_id.map(|task| task.usage.end).collect()
+    };
+    // `timeout` exits with 124.
+    for (id, end) in [
+        (format!("{two}.0"), 124),
+        (format!("{two}.1"), 124),
+        (format!("{two}.batch"), 5),
+        (format!("{array}.batch"), 3),
+    ] {
+        assert_eq!(ends(&id), [StepEnd::Exited(end)], "{id}: {tasks:#?}");
+    }
+    let seconds = |id: &str| tasks[id][0].usage.cpu.as_secs_f64();
+    let steps = [seconds(&format!("{two}.0")), seconds(&format!("{two}.1"))];
+    assert!(
+        steps.iter().all(|cpu| (0.5..3.0).contains(cpu)),
+        "{steps:?}"
+    );
+    assert_eq!(tasks.len(), 5, "no other tasks: {:?}", tasks.keys());
 }
 
 /// A row of a step in `sacct`.
@@ -379,10 +426,14 @@ fn check_explanation(url: &str) {
     reason = "one story from the jobs to the advice"
 )]
 fn tasks_of_the_probe_agree_with_the_accounting() {
-    let _turn = take_turn(Accounting::Slurmdbd);
+    let _turn = take_turn(Accounting::Slurmdbd, Cgroups::V1);
     let (mut probe, _) = (Probe::start(), program("ebb"));
     let url = probe.url();
-    let cluster = Cluster::start(Accounting::Slurmdbd, &write_task_prolog(&probe));
+    let cluster = Cluster::start(
+        Accounting::Slurmdbd,
+        Cgroups::V1,
+        &write_task_prolog(&probe),
+    );
     let jobs = Jobs::submit(&cluster);
     jobs.wait(&cluster);
     stop(&mut probe);

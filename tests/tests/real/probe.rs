@@ -37,6 +37,12 @@ pub(crate) struct Probe {
 
 impl Probe {
     pub(crate) fn start() -> Self {
+        Self::enter(ENTER)
+    }
+
+    /// Starts a probe by a shell script, in a mount namespace of its own. The script gets the probe
+    /// as its arguments, and a free file name as `FREE_FILE`.
+    pub(crate) fn enter(enter: &str) -> Self {
         let lake = tempfile::tempdir().expect("a folder");
         let at = lake.path();
         fs::set_permissions(at, fs::Permissions::from_mode(0o755)).expect("a folder");
@@ -56,11 +62,12 @@ impl Probe {
         let log = at.join("probe.log");
         let mut probe = Command::new("unshare");
         probe
-            .args(["--mount", "sh", "-c", ENTER])
+            .args(["--mount", "sh", "-c", enter])
             .arg(program("ebb-probe"))
             .args(["run", "--config"])
             .arg(file)
-            .env("RUST_LOG", "info");
+            .env("RUST_LOG", "info")
+            .env("FREE_FILE", at.join("free"));
         let running = Running::start(&mut probe, &log);
         wait_for("the start of the probe", || {
             fs::read_to_string(&log).is_ok_and(|log| log.contains("probe is running"))

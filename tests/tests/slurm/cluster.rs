@@ -1,5 +1,9 @@
 //! A real Slurm cluster of one node in a temporary folder, with or without its accounting: munge,
 //! slurmctld, slurmd, and for the accounting slurmdbd with MariaDB. All ports are on 127.0.0.1.
+//!
+//! Slurm refuses cgroup v2 on a machine that also has v1. There, its daemons on v2 have their own
+//! mount namespace, and a library hides the lines of v1 in `/proc/*/cgroup` from them. The tree that
+//! they make in the kernel is real, without controllers that limit.
 
 use std::fs;
 use std::net::TcpListener;
@@ -29,6 +33,19 @@ pub(crate) enum Accounting {
     Slurmdbd,
 }
 
+/// The version of cgroups in which Slurm puts its jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cgroups {
+    V1,
+    V2,
+}
+
+/// Where a machine with cgroup v1 has the tree of v2.
+const HYBRID_TREE: &str = "/sys/fs/cgroup/unified";
+
+/// Hides the lines of cgroup v1.
+const HIDE_V1: &str = include_str!("hide_cgroup_v1.c");
+
 /// Held by the test that runs: a probe observes the whole machine, and clusters share cgroups.
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -36,9 +53,29 @@ static TURN: Mutex<()> = Mutex::new(());
 static CLUSTERS: AtomicU32 = AtomicU32::new(0);
 
 /// Waits for the turn of the test. Skips it on a machine that cannot run the cluster.
-pub(crate) fn take_turn(accounting: Accounting) -> MutexGuard<'static, ()> {
+pub(crate) fn take_turn(accounting: Accounting, cgroups: Cgroups) -> MutexGuard<'static, ()> {
     check_machine(accounting);
+    check_cgroups(cgroups);
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn check_cgroups(cgroups: Cgroups) {
+    let has_v1 = Path::new("/sys/fs/cgroup/freezer").exists();
+    match cgroups {
+        Cgroups::V1 if !has_v1 => skip("no cgroup v1"),
+        Cgroups::V2 if !tree_of_v2().join("cgroup.procs").exists() => skip("no cgroup v2"),
+        Cgroups::V1 | Cgroups::V2 => {}
+    }
+}
+
+/// The tree of cgroup v2 of this machine, if it has one.
+fn tree_of_v2() -> &'static Path {
+    let hybrid = Path::new(HYBRID_TREE);
+    if hybrid.exists() {
+        hybrid
+    } else {
+        Path::new("/sys/fs/cgroup")
+    }
 }
 
 fn check_machine(accounting: Accounting) {
@@ -47,9 +84,6 @@ fn check_machine(accounting: Accounting) {
     }
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         skip("this kernel has no type information (/sys/kernel/btf/vmlinux)");
-    }
-    if !Path::new("/sys/fs/cgroup/freezer").exists() {
-        skip("no cgroup v1; with cgroup v2 Slurm needs systemd");
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path)
@@ -69,15 +103,57 @@ fn check_machine(accounting: Accounting) {
 /// A Slurm cluster of this machine. It ends with its fields: first the daemons, then the folder.
 pub(crate) struct Cluster {
     daemons: Vec<Running>,
+    _scope: Option<Scope>,
     folder: TempDir,
+}
+
+/// The part of the tree of cgroup v2 that systemd makes for Slurm. This cluster makes it itself,
+/// and removes it at the end.
+struct Scope(PathBuf);
+
+impl Scope {
+    fn new() -> Self {
+        let slice = tree_of_v2().join("system.slice");
+        if !slice.exists() {
+            fs::create_dir(&slice).expect("root may");
+        }
+        Self(slice)
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        let scopes = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        for scope in scopes.filter(|one| is_scope(&one.path())) {
+            remove_cgroups(&scope.path());
+        }
+        // It stays if it belongs to systemd, because it has more cgroups then.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+fn is_scope(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().ends_with("slurmstepd.scope")
+}
+
+/// Removes a cgroup with all below it, as far as no process is in them.
+fn remove_cgroups(folder: &Path) {
+    for child in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if child.path().is_dir() {
+            remove_cgroups(&child.path());
+        }
+    }
+    let _ = fs::remove_dir(folder);
 }
 
 impl Cluster {
     /// Starts a cluster with further lines of `slurm.conf`.
-    pub(crate) fn start(accounting: Accounting, more: &str) -> Self {
+    pub(crate) fn start(accounting: Accounting, cgroups: Cgroups, more: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut cluster = Self {
             daemons: Vec::new(),
+            _scope: (cgroups == Cgroups::V2).then(Scope::new),
             folder,
         };
         for name in ["state", "spool"] {
@@ -90,13 +166,16 @@ impl Cluster {
             Accounting::None => "JobAcctGatherType=jobacct_gather/none\n".to_owned(),
             Accounting::Slurmdbd => accounting_lines(cluster.path(), database_port),
         });
-        write_configuration(cluster.path(), &lines);
+        write_configuration(cluster.path(), cgroups, &lines);
         cluster.start_munge();
         if accounting == Accounting::Slurmdbd {
             cluster.start_accounting(database_port);
         }
-        for name in ["slurmctld", "slurmd"] {
-            cluster.start_daemon(name);
+        cluster.start_daemon("slurmctld");
+        if cgroups == Cgroups::V2 && tree_of_v2() == Path::new(HYBRID_TREE) {
+            cluster.start_slurmd_without_v1();
+        } else {
+            cluster.start_daemon("slurmd");
         }
         let end = Instant::now() + Duration::from_secs(20);
         while !cluster.ask("sinfo", &["-h", "-o", "%t"]).contains("idle") {
@@ -139,6 +218,20 @@ impl Cluster {
     fn start_daemon(&mut self, name: &str) {
         let mut command = self.command(&format!("/usr/sbin/{name}"));
         self.run(name, command.arg("-D"));
+    }
+
+    /// Starts `slurmd` where it finds cgroup v2 only.
+    fn start_slurmd_without_v1(&mut self) {
+        let (source, library) = (self.path().join("hide.c"), self.path().join("hide.so"));
+        fs::write(&source, HIDE_V1).expect("a file");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-o"]).arg(&library);
+        let compiled = compiler.arg(&source).status().expect("cc starts");
+        assert!(compiled.success(), "the library is valid C");
+        let script = "mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec env LD_PRELOAD=\"$0\" /usr/sbin/slurmd -D";
+        let mut slurmd = self.command("unshare");
+        slurmd.args(["--mount", "sh", "-c", script]).arg(library);
+        self.run("slurmd", &mut slurmd);
     }
 
     fn start_munge(&mut self) {
@@ -257,7 +350,7 @@ fn accounting_lines(at: &Path, port: u16) -> String {
     )
 }
 
-fn write_configuration(at: &Path, more: &str) {
+fn write_configuration(at: &Path, cgroups: Cgroups, more: &str) {
     let host = host_name();
     // Cgroups of another cluster of this machine have other job ids.
     let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
@@ -275,6 +368,9 @@ fn write_configuration(at: &Path, more: &str) {
     );
     text.push_str(more);
     fs::write(at.join("slurm.conf"), text).expect("a file");
-    let cgroup = "CgroupAutomount=no\nConstrainCores=yes\nConstrainRAMSpace=yes\n";
+    let cgroup = match cgroups {
+        Cgroups::V1 => "CgroupAutomount=no\nConstrainCores=yes\nConstrainRAMSpace=yes\n",
+        Cgroups::V2 => "CgroupAutomount=no\nCgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\n",
+    };
     fs::write(at.join("cgroup.conf"), cgroup).expect("a file");
 }
