@@ -28,7 +28,7 @@ pub(super) struct BilledTask {
     pub(super) reserved: Requested,
     pub(super) used: Requested,
     pub(super) machine: MachineKey,
-    /// What the engine estimated when the task ended; `None` if unknown.
+    /// The estimate of the engine when the task ended; `None` if unknown.
     pub(super) estimated_usd: Option<f64>,
     pub(super) aws: AwsCost,
 }

@@ -46,7 +46,7 @@ pub struct Capacity {
     pub gpus: u32,
 }
 
-/// What a task occupies of its machine, and when.
+/// The part of a machine that a task occupies, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
     /// From its start to its end, or to the last observation.
@@ -74,7 +74,7 @@ pub struct MachineSplit {
     pub without_tasks: Usd,
 }
 
-/// What a task with `gpus` GPUs occupies by `method`. An amount of which neither the request nor the use is known
+/// The part of a machine that a task with `gpus` GPUs occupies by `method`. An amount of which neither the request nor the use is known
 /// counts as much of the machine as the other amount. A task of which nothing is known occupies the
 /// whole machine.
 pub fn occupied(

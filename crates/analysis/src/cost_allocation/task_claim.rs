@@ -1,4 +1,4 @@
-//! What a task occupies of its machine, from its request and its observed use.
+//! The part of its machine that a task occupies, from its request and its observed use.
 
 use ebb_model::inventory::instance::Instance;
 use ebb_telemetry::step::{MemorySource, Requested};
@@ -39,7 +39,7 @@ fn known_capacity(facts: &Facts<'_>, instance: &Instance) -> Option<Capacity> {
     })
 }
 
-/// What a task occupies of its machine.
+/// The part of its machine that a task occupies.
 pub(crate) fn claim(facts: &Facts<'_>, task: &SeenRun<'_>) -> Claim {
     let window = Window {
         from: task.step.started_at,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct CostsPolicy {
-    /// What a task occupies of its machine: `greater`, the greater of the request and the use, for
+    /// The part of its machine that a task occupies: `greater`, the greater of the request and the use, for
     /// cores and for memory, as AWS does; `reserved`, the request; `used`, the use. If one of them
     /// is unknown, the other counts.
     pub method: AllocationMethod,
@@ -20,7 +20,7 @@ pub struct CostsPolicy {
     pub cost_centre_tag: Option<String>,
 }
 
-/// What a task occupies of its machine.
+/// The part of its machine that a task occupies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
