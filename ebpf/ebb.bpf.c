@@ -46,16 +46,17 @@ static __always_inline bool runs_nextflow_task(struct task_struct *task)
 	static const char traced[] = ".command.run\0nxf_trace";
 	char tail[sizeof(traced)] = {};
 	unsigned long end = task->mm->arg_end;
-	bool is_plain = 1, is_traced = 1;
+	/* Bits in which they differ. A branch a byte costs the verifier a third of a second. */
+	char from_plain = 0, from_traced = 0;
 
 	/* The strings of the arguments are on the stack, so there is memory before them. */
 	if (bpf_probe_read_user(tail, sizeof(tail), (void *)(end - sizeof(tail))))
 		return 0;
 	for (int i = 0; i < sizeof(plain); i++)
-		is_plain &= tail[sizeof(traced) - sizeof(plain) + i] == plain[i];
+		from_plain |= tail[sizeof(traced) - sizeof(plain) + i] ^ plain[i];
 	for (int i = 0; i < sizeof(traced); i++)
-		is_traced &= tail[i] == traced[i];
-	return is_plain || is_traced;
+		from_traced |= tail[i] ^ traced[i];
+	return !from_plain || !from_traced;
 }
 
 /*

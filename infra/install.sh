@@ -173,10 +173,12 @@ remove() {
   [ "$(id -u)" = 0 ] || fail 'run this as root'
   say 'stops the probe and removes its program, service and records that wait to be sent; /etc/ebb stays'
   if has systemctl; then
-    systemctl disable --now ebb-probe.service >/dev/null 2>&1 || true
+    systemctl disable --now ebb-probe-update.timer ebb-probe.service >/dev/null 2>&1 || true
   fi
   rm -rf /etc/systemd/system/ebb-probe.service /etc/systemd/system/ebb-probe.service.d \
-    /usr/local/bin/ebb-probe /usr/local/bin/ebb-gpu /var/lib/private/ebb
+    /etc/systemd/system/ebb-probe-update.service /etc/systemd/system/ebb-probe-update.timer \
+    /usr/local/bin/ebb-probe /usr/local/bin/ebb-probe.previous /usr/local/bin/ebb-gpu \
+    /var/lib/private/ebb /var/lib/ebb-update
   rm -f /usr/local/share/man/man1/ebb-probe*.1
   [ ! -L /var/lib/ebb ] || rm -f /var/lib/ebb
   if has systemctl; then

@@ -26,7 +26,7 @@ resource "aws_lambda_function" "sweeper" {
   source_code_hash = filebase64sha256(var.sweeper_package)
   runtime          = "provided.al2023"
   handler          = "bootstrap"
-  architectures    = [var.architecture]
+  architectures    = [local.architecture.sweeper]
   memory_size      = var.sweeper_memory_mb
   timeout          = var.sweeper_timeout_seconds
   tags             = local.tags
@@ -48,6 +48,8 @@ resource "aws_lambda_function" "sweeper" {
         EBB_SHARD                 = tostring(count.index)
         EBB_SHARDS                = tostring(var.shards)
         EBB_PAGES_URL             = var.pages_url
+        EBB_INTERVAL_MINUTES      = var.schedule_state == "ENABLED" ? tostring(var.sweep_interval_minutes) : ""
+        EBB_METRICS               = tostring(var.alarms || var.dashboard)
       },
       { for secret in aws_secretsmanager_secret.slack_webhook : "EBB_SLACK_WEBHOOK_SECRET_ARN" => secret.arn },
       { for secret in aws_secretsmanager_secret.events_webhook : "EBB_EVENTS_SECRET_ARN" => secret.arn },

@@ -22,7 +22,7 @@ resource "aws_lambda_function" "tune" {
   source_code_hash = filebase64sha256(var.tune_package)
   runtime          = "provided.al2023"
   handler          = "bootstrap"
-  architectures    = [var.architecture]
+  architectures    = [local.architecture.tune]
   memory_size      = var.tune_memory_mb
   timeout          = var.tune_timeout_seconds
   tags             = local.tags

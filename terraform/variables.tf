@@ -108,13 +108,13 @@ variable "probe_package" {
 }
 
 variable "architecture" {
-  description = "Architecture of the programs in both packages, as scripts/package prints it: x86_64 or arm64. Lambda costs a fifth less with arm64."
+  description = "Architecture of the programs in both packages, as scripts/package prints it: x86_64 or arm64. By default arm64 for packages of a release with aarch64 in their names, and x86_64 for others. Lambda costs a fifth less with arm64."
   type        = string
-  default     = "x86_64"
+  default     = null
 
   validation {
-    condition     = contains(["x86_64", "arm64"], var.architecture)
-    error_message = "architecture must be x86_64 or arm64."
+    condition     = var.architecture == null || contains(["x86_64", "arm64"], coalesce(var.architecture, "x86_64"))
+    error_message = "architecture must be x86_64 or arm64, or null to take it from the names of the packages."
   }
 }
 
@@ -536,7 +536,7 @@ variable "email_to" {
 }
 
 variable "alarms" {
-  description = "Whether to create alarms about Ebb itself: 2 and 4 for each shard, 0.10 USD a month each."
+  description = "Whether to create alarms about Ebb itself: 3 and 4 for each shard, 0.10 USD a month each."
   type        = bool
   default     = true
 }

@@ -85,6 +85,21 @@ pub enum Command {
         #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
         config: PathBuf,
     },
+    /// Install the program that a signed manifest names, if this machine shall have it
+    ///
+    /// Off unless the configuration has a section [update]. ebb-probe-update.timer runs it as
+    /// root. A program that does not run here is taken back and not tried again.
+    Update {
+        /// Read this configuration file
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
+        config: PathBuf,
+        /// Print the decision; change nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Install the version of the manifest also if it is older
+        #[arg(long)]
+        allow_downgrade: bool,
+    },
     /// Write manual pages to a folder, or print the one of ebb-probe
     Man {
         /// Folder for ebb-probe.1 and a page for each command, such as ebb-probe-run.1

@@ -13,7 +13,8 @@ use crate::config::{Config, ConfigError};
 use crate::connect::Fallback;
 use crate::label_rules::Rules;
 use crate::label_rules::source::{RulesLookup, RulesSource};
-use crate::{check, connect, daemon, durable, label, manual, snapshot};
+use crate::update::UpdateOptions;
+use crate::{check, connect, daemon, durable, label, manual, snapshot, update};
 
 const FAILED: u8 = 1;
 const WRONGLY_ASKED: u8 = 2;
@@ -21,7 +22,7 @@ const WRONGLY_ASKED: u8 = 2;
 /// Starts the log on standard error: progress for the daemon, and only warnings for other commands.
 pub fn start_log(command: &Command) {
     let level = match command {
-        Command::Run { .. } => "info",
+        Command::Run { .. } | Command::Update { .. } => "info",
         Command::Snapshot { .. }
         | Command::Label { .. }
         | Command::Check { .. }
@@ -110,6 +111,20 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
             trace_id,
             labels,
         } => label::send_labels(&socket, label::parse_labels(trace_id, &labels)?)?,
+        Command::Update {
+            config,
+            dry_run,
+            allow_downgrade,
+        } => {
+            let options = UpdateOptions {
+                allow_downgrade,
+                dry_run,
+            };
+            println!(
+                "{}",
+                safe_text::lines(&update::run(&config, options).await?)
+            );
+        }
         // Written by `main`, with the permissions of the caller's umask.
         Command::Man { .. } => (),
         Command::Check { config } => {

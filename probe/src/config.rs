@@ -14,6 +14,7 @@ use std::time::Duration;
 use ebb_telemetry::identity::{NodeId, Region};
 use ebb_telemetry::shard::Shard;
 use ebb_telemetry::units::Bytes;
+use ebb_wire::MAX_HEARTBEATS;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -107,6 +108,9 @@ pub struct Config {
     pub spool_max_bytes: u64,
     /// The length of an interval, which is the finest resolution of reports.
     pub interval_seconds: u64,
+    /// The number of heartbeats that make a message, unless a node or task changed. Each message is
+    /// a request to SQS: five a message cost about 0.004 USD a node and month, and one 0.021.
+    pub heartbeats_per_message: u64,
     /// The time between two scans of all processes. It sets the resolution of peaks; totals are
     /// exact for any value.
     pub sample_seconds: u64,
@@ -131,6 +135,19 @@ pub struct Config {
     /// Number of path segments to which the paths of open files are cut in reports; 0 disables
     /// reports of open files.
     pub files_depth: u8,
+    /// Where `ebb-probe update` finds newer programs; none by default. The daemon does not use it.
+    pub update: Option<UpdateSettings>,
+}
+
+/// The settings of `ebb-probe update`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateSettings {
+    /// The address of the manifest: `s3://`, `gs://` or `file:///`. Its signature and the programs are
+    /// in the same folder.
+    pub manifest: String,
+    /// The public key of minisign that signs manifests.
+    pub public_key: String,
 }
 
 impl Default for Config {
@@ -143,6 +160,7 @@ impl Default for Config {
             spool_dir: "/var/lib/ebb".into(),
             spool_max_bytes: Bytes::mib(64).0,
             interval_seconds: 60,
+            heartbeats_per_message: MAX_HEARTBEATS as u64,
             sample_seconds: 10,
             steps_seconds: 900,
             rules: None,
@@ -152,6 +170,7 @@ impl Default for Config {
             task_headers: false,
             export_args: false,
             files_depth: 0,
+            update: None,
         }
     }
 }
@@ -289,6 +308,13 @@ impl Config {
             1,
             3_600,
             "an interval has 1 to 3600 seconds",
+        )?;
+        check(
+            "heartbeats_per_message",
+            self.heartbeats_per_message,
+            1,
+            MAX_HEARTBEATS as u64,
+            "a message has 1 to 5 heartbeats",
         )?;
         check(
             "sample_seconds",

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use ebb_telemetry::probe_version::ProbeVersion;
 use ebb_telemetry::step::StepBatch;
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::Bytes;
@@ -215,7 +216,8 @@ fn open_outbox(
         open(&folders.steps),
         run.node.clone(),
         sender,
-    );
+    )
+    .with_heartbeats_per_message(config.heartbeats_per_message as usize);
     if outbox.held() > Bytes(0) {
         tracing::info!(waiting = %outbox.held(), "the spool contains records of an earlier run");
     }
@@ -402,6 +404,7 @@ impl Observer<'_> {
         interval.detail.labels_refused =
             (self.labels.refused()).saturating_add(self.collector.names_left_out());
         interval.detail.masked_because = self.masked_because.clone();
+        interval.detail.version = ProbeVersion::of_this_program();
         let mut machine = self.sampler.now();
         let probe = &mut machine.probe;
         probe.events_lost = events_lost;

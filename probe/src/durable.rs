@@ -138,7 +138,7 @@ pub(crate) fn read_file(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, 
     Ok(Some(bytes))
 }
 
-fn sync_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 

@@ -31,4 +31,5 @@ pub mod push;
 pub mod snapshot;
 pub mod spool;
 pub mod systemd;
+pub mod update;
 pub mod watch;

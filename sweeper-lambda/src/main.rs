@@ -1,15 +1,18 @@
 //! The scheduled sweep as a Lambda: environment, clients, one call of the sweep,
 //! and its summary as the answer. Nothing is decided here.
 
+mod metrics;
 mod ports;
 mod secret;
 mod settings;
 
-use anyhow::{Context, Result};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
 use ebb_cloud::error_chain::reason;
 use ebb_ingest::deadline::Deadline;
 use jiff::Timestamp;
-use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
+use lambda_runtime::{Context, Diagnostic, LambdaEvent, service_fn};
 use serde_json::Value;
 use tracing_subscriber::EnvFilter;
 
@@ -37,21 +40,27 @@ async fn main() -> Result<(), lambda_runtime::Error> {
 /// Creates all clients again for each sweep. This takes a moment every few minutes, and no state of
 /// an earlier sweep remains.
 async fn invoked(event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
-    let swept = sweep(event.context.deadline).await;
+    let swept = sweep(&event.context).await;
     swept.map_err(|error| Diagnostic {
         error_type: "SweepFailed".to_owned(),
         error_message: reason(error.as_ref()),
     })
 }
 
-async fn sweep(deadline_ms: u64) -> Result<Value> {
+async fn sweep(context: &Context) -> Result<Value> {
     let settings = Settings::read(|name| std::env::var(name).ok())?;
-    let end = i64::try_from(deadline_ms)
+    let began = Instant::now();
+    let end = i64::try_from(context.deadline)
         .ok()
         .and_then(|ms| Timestamp::from_millisecond(ms).ok())
         .context("invalid deadline of the invocation")?;
     let deadline = Deadline::within(Timestamp::now(), end);
     let summary = ports::sweep(&settings, &deadline).await?;
+    if settings.metrics && settings.shard.reports() {
+        let function = &context.env_config.function_name;
+        // CloudWatch reads metrics from lines of the log, so they need no permission and no call.
+        println!("{}", metrics::line(&summary, began.elapsed(), function));
+    }
     let summary = serde_json::to_value(summary).context("failed to write the summary as JSON")?;
     tracing::info!(%summary, "swept");
     Ok(summary)

@@ -12,6 +12,7 @@ use ebb_ingest::fold::folder::Limits;
 use ebb_lake::Lake;
 use ebb_notify::digest::Channels;
 use ebb_sweep::collect::account::Account;
+use ebb_sweep::publish::ReportCopies;
 use ebb_sweep::run::{self, Config, Ports, Summary};
 use ebb_telemetry::identity::Region;
 use jiff::Timestamp;
@@ -27,9 +28,12 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
         policy: run::policy(&objects, &settings.policy_key).await?,
         shard: settings.shard,
         limits: Limits::default(),
+        interval: None,
+        copies: ReportCopies::DatedAndLatest,
         gaps: Vec::new(),
     };
     config.set_pages_url(settings.pages_url.as_deref());
+    config.set_interval(settings.interval_minutes.as_deref());
     let lake = Lake::open(&format!("s3://{}/lake", settings.bucket)).await;
     let chat = settings.slack_secret_arn.as_ref().map(|arn| SecretSlack {
         secrets: AwsSecrets::new(&aws),

@@ -30,6 +30,10 @@ pub(crate) struct Settings {
     /// Address of the pages, unless the policy has one. The sweep checks it.
     pub(crate) pages_url: Option<String>,
     pub(crate) spot_advisor_url: String,
+    /// Minutes between two sweeps; `None` if no schedule is enabled. The sweep checks it.
+    pub(crate) interval_minutes: Option<String>,
+    /// Whether each sweep prints its metrics for CloudWatch, which cost money.
+    pub(crate) metrics: bool,
 }
 
 impl Settings {
@@ -84,7 +88,18 @@ impl Settings {
             // A copy of the public file, where a network lets nothing out.
             spot_advisor_url: optional("EBB_SPOT_ADVISOR_URL")
                 .unwrap_or_else(|| SPOT_ADVISOR.to_owned()),
+            interval_minutes: optional("EBB_INTERVAL_MINUTES"),
+            metrics: switch("EBB_METRICS", optional("EBB_METRICS"))?,
         })
+    }
+}
+
+/// Off unless the variable is `true`.
+fn switch(name: &str, value: Option<String>) -> Result<bool> {
+    match value.as_deref() {
+        Some("true") => Ok(true),
+        None | Some("false") => Ok(false),
+        Some(other) => Err(anyhow!("{name} is '{other}', expected true or false")),
     }
 }
 
@@ -150,7 +165,10 @@ mod tests {
         // Without links, everything else of a sweep is possible.
         let pages = read(&[("EBB_PAGES_URL", "ftp://x")]).expect("whole");
         assert_eq!(pages.pages_url.as_deref(), Some("ftp://x"));
+        let metrics = read(&[("EBB_METRICS", "true")]).expect("whole");
+        assert!(metrics.metrics);
         let bare = read(&[]).expect("whole");
+        assert!(!bare.metrics);
         assert_eq!((bare.regions.len(), bare.email), (0, None));
         assert_eq!(bare.shard, Shard::ONLY);
         let third = read(&[("EBB_SHARD", "2"), ("EBB_SHARDS", "4")]);
@@ -194,6 +212,7 @@ mod tests {
         check(&[("EBB_SHARDS", "100")], "EBB_SHARDS is 100");
         check(&[("EBB_SHARD", "1")], "EBB_SHARD is 1");
         check(&[("EBB_SHARD", "x")], "EBB_SHARD is 'x'");
+        check(&[("EBB_METRICS", "yes")], "EBB_METRICS is 'yes'");
         check(&[("EBB_EMAIL_FROM", "a@b")], "EBB_EMAIL_TO is not set");
         check(&[("EBB_EMAIL_TO", "a@b")], "EBB_EMAIL_FROM is not set");
     }

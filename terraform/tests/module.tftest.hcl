@@ -67,6 +67,20 @@ run "signed_requests_by_default" {
   }
 }
 
+run "packages_of_a_release_name_their_architecture" {
+  command = plan
+
+  assert {
+    condition     = alltrue([for sweeper in aws_lambda_function.sweeper : sweeper.architectures[0] == "x86_64"])
+    error_message = "a package without a known name is for x86_64"
+  }
+
+  assert {
+    condition     = aws_lambda_function.tune.architectures[0] == "arm64"
+    error_message = "a package with aarch64 in its name is for arm64"
+  }
+}
+
 run "tokens_of_one_issuer_for_one_audience" {
   command = apply
 
@@ -140,6 +154,19 @@ run "tokens_for_nobody_in_particular_are_refused" {
   }
 
   expect_failures = [aws_apigatewayv2_authorizer.tune]
+}
+
+run "a_stated_architecture_is_used" {
+  command = plan
+
+  variables {
+    architecture = "arm64"
+  }
+
+  assert {
+    condition     = alltrue([for sweeper in aws_lambda_function.sweeper : sweeper.architectures[0] == "arm64"])
+    error_message = "the architecture is not the stated one"
+  }
 }
 
 run "a_misspelt_choice_is_refused" {
@@ -391,12 +418,13 @@ run "buttons_need_an_app" {
   expect_failures = [aws_lambda_function.sweeper]
 }
 
-run "six_alarms_by_default_and_nothing_that_costs_more" {
+run "seven_alarms_by_default_and_nothing_that_costs_more" {
   command = apply
 
   assert {
     condition = output.alarm_names == tolist([
-      "ebb-api-errors", "ebb-dead-letters", "ebb-failed-sweeps", "ebb-no-sweep", "ebb-queue-age", "ebb-slow-sweeps",
+      "ebb-api-errors", "ebb-dead-letters", "ebb-failed-notifications", "ebb-failed-sweeps", "ebb-no-sweep",
+      "ebb-queue-age", "ebb-slow-sweeps",
     ])
     error_message = "other alarms"
   }
@@ -421,7 +449,7 @@ run "each_shard_has_alarms_about_its_sweep_and_queue" {
   }
 
   assert {
-    condition     = length(output.alarm_names) == 10 && contains(output.alarm_names, "ebb-no-sweep-1")
+    condition     = length(output.alarm_names) == 11 && contains(output.alarm_names, "ebb-no-sweep-1")
     error_message = "a shard without alarms"
   }
 
@@ -439,7 +467,12 @@ run "sweeps_without_a_schedule_cannot_be_missing" {
   }
 
   assert {
-    condition     = length(output.alarm_names) == 5 && !contains(output.alarm_names, "ebb-no-sweep")
+    condition     = aws_lambda_function.sweeper[0].environment[0].variables["EBB_INTERVAL_MINUTES"] == ""
+    error_message = "sweeps that nobody schedules cannot be late"
+  }
+
+  assert {
+    condition     = length(output.alarm_names) == 6 && !contains(output.alarm_names, "ebb-no-sweep")
     error_message = "an alarm that never ends"
   }
 }
@@ -454,6 +487,11 @@ run "without_alarms_there_is_no_topic" {
   assert {
     condition     = length(output.alarm_names) == 0 && output.alarm_topic_arn == null
     error_message = "a topic or an alarm"
+  }
+
+  assert {
+    condition     = aws_lambda_function.sweeper[0].environment[0].variables["EBB_METRICS"] == "false"
+    error_message = "metrics that nobody uses cost money"
   }
 }
 

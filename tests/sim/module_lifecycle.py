@@ -204,7 +204,7 @@ class Lifecycle(unittest.TestCase):
         self.assertEqual(lost, set(), "the upgrade deletes what holds data")
         deployment.run("apply", "-input=false", "plan")
 
-        self.assertEqual(len(deployment.remains()["alarms"]), 6)
+        self.assertEqual(len(deployment.remains()["alarms"]), 7)
         self.check_install(deployment)
         second = deployment.changes()
         unexpected = {a: action for a, action in second.items() if _type_of(a) not in _CAUSED_BY_SIMULATOR}

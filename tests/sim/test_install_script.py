@@ -16,6 +16,7 @@ from install_script import rendered
 from simulators import HERE
 
 _INFRA = HERE.parent.parent / "infra"
+_FILES = ("install", "ebb-probe.service", "ebb-probe-update.service", "ebb-probe-update.timer")
 _MACHINES = {"x86_64": 0x3E, "aarch64": 0xB7}
 _QUEUE = "https://sqs.us-east-1.amazonaws.com/123456789012/ebb-heartbeats"
 
@@ -24,7 +25,7 @@ def _archive(machine: int) -> bytes:
     """An archive as of scripts/package-probe, with the head of an ELF file as the probe."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        files = {name: (_INFRA / name).read_bytes() for name in ("install", "ebb-probe.service")}
+        files = {name: (_INFRA / name).read_bytes() for name in _FILES}
         files["ebb-probe"] = b"\x7fELF".ljust(18, b"\0") + bytes([machine, 0]).ljust(46, b"\0")
         for name, content in files.items():
             entry = tarfile.TarInfo(name)

@@ -15,6 +15,7 @@ mod received;
 mod show;
 mod sweep;
 
+use std::convert::Infallible;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,6 +46,9 @@ const PAST: Duration = Duration::from_secs(60);
 /// The most additional sweeps. On a busy machine a message of five heartbeats may arrive too late
 /// for a result that requires 15 s. A schedule would also sweep again.
 const MORE_SWEEPS: usize = 3;
+
+/// The interval of the sweeps of a demo that is left running.
+const KEPT_SWEEPS: Duration = Duration::from_secs(15);
 
 /// The settings of a demo.
 #[derive(Debug, Clone)]
@@ -341,6 +345,19 @@ impl Demo {
             sweep::in_words(&summary)
         ));
         Ok(())
+    }
+
+    /// Sweeps at intervals without end, so that the pages of the running demo move.
+    ///
+    /// # Errors
+    /// If a part has ended or a sweep failed.
+    pub async fn go_on(&mut self) -> Result<Infallible> {
+        let stage = self.stage.clone().context("nothing is deployed")?;
+        loop {
+            tokio::time::sleep(KEPT_SWEEPS).await;
+            self.children.check()?;
+            sweep::sweep(&stage.account, &stage.deployed).await?;
+        }
     }
 
     /// Ends all started programs.

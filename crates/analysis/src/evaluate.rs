@@ -25,6 +25,7 @@ use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::origin::{Origin, labelled};
 use ebb_telemetry::step::PlacedStep;
 
+use crate::evaluate::probe_summaries::ProbeList;
 use crate::evaluate::shared_costs::Costs;
 use crate::explain::{ExplainInput, Explanations};
 use crate::facts::Facts;
@@ -102,7 +103,11 @@ fn report(
         || timeline::of(facts, &all.findings),
         || cost_allocation::allocate(facts, (profiles, kept), &all.findings),
     );
-    let (probes, probes_left_out) = probe_summaries::probes(facts);
+    let ProbeList {
+        probes,
+        left_out: probes_left_out,
+        problems: probe_problems,
+    } = probe_summaries::probes(facts);
     spot::take_scores(&mut all.findings, &targets.environments);
     let second_opinions = beside(facts, &all.findings);
     Report {
@@ -131,6 +136,7 @@ fn report(
         runs: crate::workflow_runs::find_workflow_runs(facts, profiles),
         probes,
         probes_left_out,
+        probe_problems,
         fargate: fargate_jobs::jobs(facts),
     }
 }

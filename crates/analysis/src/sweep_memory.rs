@@ -1,6 +1,11 @@
 //! Observations that one sweep stores for the next, because neither cloud nor probe reports them.
 
-use ebb_model::sweep_memory::{Jobless, Memory};
+use std::collections::BTreeMap;
+
+use ebb_model::sweep_memory::{Jobless, Memory, ProbeMark};
+use ebb_node_state::node_state::Latest;
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::units::Bytes;
 
 use crate::facts::Facts;
 use crate::rules::batch::orphan_container::jobless;
@@ -36,5 +41,39 @@ pub fn next_memory(facts: &Facts<'_>) -> Memory {
         unassociated_since: unassociated_since.collect(),
         disconnected_since: disconnected_since.collect(),
         jobless: jobless.collect(),
+        probes: probe_marks(facts),
+    }
+}
+
+fn probe_marks(facts: &Facts<'_>) -> BTreeMap<NodeId, ProbeMark> {
+    let nodes = facts.state.nodes.iter();
+    let marks = nodes.filter_map(|(node, state)| {
+        let latest = state.latest.as_ref()?;
+        let mark = probe_mark(latest, facts.memory.probes.get(node));
+        let is_empty = mark.lost == [0, 0] && mark.spool == Bytes(0);
+        (!is_empty).then(|| (node.clone(), mark))
+    });
+    marks.collect()
+}
+
+/// Compares the newest heartbeat with that of the previous sweep. A counter begins again with each
+/// start of the probe.
+fn probe_mark(latest: &Latest, before: Option<&ProbeMark>) -> ProbeMark {
+    let lost = [latest.probe.events_lost, latest.probe.records_dropped];
+    if let Some(same) = before.filter(|before| before.heard_at == latest.end) {
+        return *same;
+    }
+    let grown = |which: usize| {
+        let earlier = before.map_or(0, |before| before.lost[which]);
+        let has_grown = lost[which] > 0 && lost[which] != earlier;
+        let known = before.and_then(|before| before.lost_at[which]);
+        has_grown.then_some(latest.end).or(known)
+    };
+    ProbeMark {
+        heard_at: latest.end,
+        lost,
+        lost_at: [grown(0), grown(1)],
+        spool: latest.probe.spool,
+        spool_grows: before.is_some_and(|before| latest.probe.spool > before.spool),
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Probes<'a> {
     page: Paged<&'a ProbeSummary>,
 }
 
-/// Lists probes, those with the most lost data first.
+/// Lists probes, those with the most urgent problem first.
 pub(crate) async fn probes(
     Query(query): Query<ProbeQuery>,
     newest: Newest,

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -21,7 +21,7 @@ use crate::openapi::{Document, Operation, openapi};
 use crate::page_access::PageAccess;
 use crate::problem::Problem;
 use crate::slack_signature::SigningSecret;
-use crate::store::Store;
+use crate::store::{REFRESH, Store};
 use crate::{
     costs, decisions, explanations, findings, groups, nodes, page_link, pages, prices, probes,
     runs, slack, steps, tasks, whole_report,
@@ -46,11 +46,25 @@ impl Service {
         Self::with_secrets(objects, None, PageAccess::Everybody)
     }
 
+    /// The same; open pages and the server look for a new report at this interval. Each look is a
+    /// request to the bucket.
+    pub fn refreshed_every(objects: Arc<dyn Objects>, interval: Duration) -> Self {
+        Self::build(objects, (None, PageAccess::Everybody), interval)
+    }
+
     /// The API over this bucket, which accepts actions of Slack that are signed with the secret.
     pub fn with_secrets(
         objects: Arc<dyn Objects>,
         slack: Option<SigningSecret>,
         pages: PageAccess,
+    ) -> Self {
+        Self::build(objects, (slack, pages), REFRESH)
+    }
+
+    fn build(
+        objects: Arc<dyn Objects>,
+        (slack, pages): (Option<SigningSecret>, PageAccess),
+        refresh: Duration,
     ) -> Self {
         let endpoints = endpoints();
         let mut templates = endpoints.templates();
@@ -60,7 +74,8 @@ impl Service {
         let (router, document) = endpoints.finish();
         let router = router.merge(pages::routes::router());
         let secrets = (slack, pages.clone());
-        let store = Arc::new(Store::new(objects, Document::from(document), secrets));
+        let document = Document::from(document);
+        let store = Arc::new(Store::new(objects, document, secrets, refresh));
         Self {
             router: router.with_state(store),
             templates: templates.into(),

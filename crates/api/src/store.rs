@@ -32,9 +32,10 @@ use crate::slack_signature::SigningSecret;
 /// 10,000 steps, nodes and findings take about 60 MB.
 const MAX_REPORT_BYTES: u64 = 96 << 20;
 
-/// How long a report or decision is used without looking for a newer one. Clients may keep an
+/// How long a report or decision is used without looking for a newer one, unless the server says
+/// otherwise. Clients may keep an
 /// answer for a minute, so nobody sees data that is out of date by more than a minute and a half.
-const TRUSTED: Duration = Duration::from_secs(30);
+pub(crate) const REFRESH: Duration = Duration::from_secs(30);
 
 /// The same for list prices, which change from week to week.
 const PRICES_TRUSTED: Duration = Duration::from_secs(3600);
@@ -45,6 +46,8 @@ pub(crate) type SetAside = BTreeSet<String>;
 /// The bucket, and what was read from it.
 pub(crate) struct Store {
     pub(crate) objects: Arc<dyn Objects>,
+    /// How long a report or decision is used without looking for a newer one.
+    pub(crate) refresh: Duration,
     pub(crate) document: Document,
     /// The secret of actions in Slack; `None` if they are not accepted.
     pub(crate) slack: Option<SigningSecret>,
@@ -70,9 +73,11 @@ impl Store {
         objects: Arc<dyn Objects>,
         document: Document,
         (slack, pages): (Option<SigningSecret>, PageAccess),
+        refresh: Duration,
     ) -> Self {
         Self {
             objects,
+            refresh,
             document,
             slack,
             pages,
@@ -87,7 +92,7 @@ impl Store {
     pub(crate) async fn set_aside(&self, moment: Moment) -> Arc<SetAside> {
         let mut held = self.decided.lock().await;
         if let Some((set_aside, looked_at)) = held.as_ref()
-            && moment.now.saturating_duration_since(*looked_at) < TRUSTED
+            && moment.now.saturating_duration_since(*looked_at) < self.refresh
         {
             return Arc::clone(set_aside);
         }
@@ -140,7 +145,7 @@ impl Store {
             Ok(list.map(|list| list.map(Arc::new)))
         };
         let key = run_key(run);
-        let held = self.details.document(&key, (now, TRUSTED), read);
+        let held = self.details.document(&key, (now, self.refresh), read);
         Ok(held.await.map_err(of_details)?.as_ref().clone())
     }
 
@@ -180,7 +185,7 @@ impl Store {
             let index = read_index(&*self.objects).await?;
             Ok(index.map(|index| index.map(Arc::new)))
         };
-        let held = self.details.document(INDEX, (now, TRUSTED), read);
+        let held = self.details.document(INDEX, (now, self.refresh), read);
         Ok(held.await.map_err(of_details)?.as_ref().clone())
     }
 
@@ -200,7 +205,7 @@ impl Store {
             let document = read_shared::<T>(&*self.objects, (folder, number)).await?;
             Ok(document.map(|document| document.map(in_arcs)))
         };
-        let held = self.details.document(&key, (now, TRUSTED), read);
+        let held = self.details.document(&key, (now, self.refresh), read);
         let held = held.await.map_err(of_details)?;
         Ok((held.as_ref().as_ref()).and_then(|entries| entries.get(name).cloned()))
     }
@@ -209,7 +214,7 @@ impl Store {
     pub(crate) async fn newest(&self, now: Instant) -> Result<Held, Problem> {
         let mut held = self.held.lock().await;
         if let Some(held) = held.as_mut() {
-            if now.saturating_duration_since(held.looked_at) < TRUSTED {
+            if now.saturating_duration_since(held.looked_at) < self.refresh {
                 return Ok(held.clone());
             }
             if self.modified_at().await? == Some(held.modified_at) {

@@ -151,6 +151,7 @@ fn report() -> Report {
         runs: Default::default(),
         probes: Vec::new(),
         probes_left_out: 0,
+        probe_problems: Default::default(),
         fargate: Default::default(),
         selected: None,
         shared_costs: Vec::new(),

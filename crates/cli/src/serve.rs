@@ -31,6 +31,7 @@ use tokio::task::{AbortHandle, LocalSet};
 use tokio::time::{sleep, timeout};
 
 use crate::args::ServeArgs;
+use crate::deployment::Place;
 use crate::deployment::{self, Deployment, Source, newest_report};
 use crate::output::Outcome;
 use crate::tune;
@@ -54,6 +55,13 @@ struct Limits {
     answer: Duration,
 }
 
+/// How often open pages look for a new report in a bucket. Each look is a request: 9 US cents a day for
+/// a page that is open all day.
+const REFRESH: Duration = Duration::from_secs(5);
+
+/// The same in a folder, where it costs nothing.
+const REFRESH_OF_A_FOLDER: Duration = Duration::from_secs(1);
+
 /// Sweeps of the demo account before its last one, in minutes before it.
 const DEMO_SWEEPS: [u64; 6] = [60, 50, 40, 30, 20, 10];
 
@@ -74,6 +82,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
         of_one_report => (tune::report(of_one_report)?, Vec::new()),
     };
     let serve = async {
+        let mut refresh = REFRESH;
         let objects = match source {
             Source::Deployment(target) => {
                 let Deployment::Stored(at) = deployment::open(&target).await? else {
@@ -83,11 +92,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
                     );
                 };
                 newest_report(at.objects.as_ref()).await?;
+                if matches!(&target.place.value, Place::Lake(url) if url.starts_with("file://")) {
+                    refresh = REFRESH_OF_A_FOLDER;
+                }
                 at.objects
             }
             _ => in_memory(latest, details).await?,
         };
-        let api = Service::new(objects);
+        let api = Service::refreshed_every(objects, refresh);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
             .await
             .with_context(|| format!("failed to listen on 127.0.0.1:{}", args.port))?;

@@ -13,7 +13,11 @@ use crate::output::Outcome;
 
 #[cfg(feature = "sweep")]
 pub(crate) fn run(args: &SweepArgs) -> Result<Outcome> {
-    let summary = crate::runtime::runtime()?.block_on(at::sweep(args))?;
+    let runtime = crate::runtime::runtime()?;
+    if let Some(seconds) = args.watch {
+        return runtime.block_on(at::watch(args, seconds));
+    }
+    let summary = runtime.block_on(at::once(args))?;
     crate::output::print(&format!("{summary:#}\n"))?;
     Ok(Outcome::Done)
 }

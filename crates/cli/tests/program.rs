@@ -1,7 +1,7 @@
 //! The program from outside: what it prints, and the status it ends with.
 
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
 
 use ebb_telemetry::money::Usd;
@@ -899,6 +899,28 @@ fn an_api_is_asked_if_the_program_has_a_client() {
     server.wait().expect("it ended");
     let open = run(&["runs", "--api", "http://example.com"]);
     assert!(text(&open.stderr).contains("must be https"), "{open:?}");
+}
+
+#[cfg(feature = "sweep")]
+#[test]
+fn a_watch_sweeps_again_and_stores_one_report_under_its_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = format!("file://{}", folder.path().display());
+    let mut watch = ebb(&["sweep", "--lake", &lake, "--watch", "2"]);
+    let mut watch = watch.stdout(Stdio::piped()).spawn().expect("it starts");
+    let output = BufReader::new(watch.stdout.take().expect("its output"));
+    let summaries: Vec<serde_json::Value> = output
+        .lines()
+        .take(2)
+        .map(|line| serde_json::from_str(&line.expect("a line")).expect("JSON"))
+        .collect();
+    watch.kill().expect("it ends");
+    watch.wait().expect("it ended");
+    let at = |summary: &serde_json::Value| summary["at"].as_str().map(str::to_owned);
+    assert!(at(&summaries[0]) < at(&summaries[1]), "{summaries:#?}");
+    let written = |summary: &serde_json::Value| summary["published"].as_array().map(Vec::len);
+    assert_eq!(written(&summaries[0]), Some(6));
+    assert_eq!(written(&summaries[1]), Some(3));
 }
 
 #[cfg(feature = "sweep")]

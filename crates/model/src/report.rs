@@ -8,6 +8,7 @@ pub mod cost_table;
 pub mod fargate_jobs;
 pub mod node_summary;
 pub mod price_age;
+pub mod probe_problem;
 pub mod probe_summary;
 pub mod selection;
 pub mod task_detail;
@@ -15,7 +16,7 @@ pub mod task_groups;
 pub mod timeline;
 pub mod workflow_runs;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_telemetry::money::{Usd, UsdPerHour};
 use ebb_telemetry::origin::Origin;
@@ -34,6 +35,7 @@ use crate::report::cost_shares::CostShares;
 use crate::report::fargate_jobs::FargateJobs;
 use crate::report::node_summary::NodeSummary;
 use crate::report::price_age::PriceAge;
+use crate::report::probe_problem::ProbeProblemCounts;
 use crate::report::probe_summary::ProbeSummary;
 use crate::report::selection::Selected;
 use crate::report::timeline::Timeline;
@@ -106,13 +108,16 @@ pub struct Report {
     /// Pipeline runs with their tasks, and the number of unassigned tasks.
     #[serde(default)]
     pub runs: Runs,
-    /// The condition of all probes, those with the most lost data first, at most
+    /// The condition of all probes, those with the most urgent problem first, at most
     /// `ebb_analysis::evaluate::probe_summaries::MAX_PROBES`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ProbeSummary>,
     /// Number of probes beyond those.
     #[serde(default)]
     pub probes_left_out: usize,
+    /// The number of probes with each problem, including those left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub probe_problems: ProbeProblemCounts,
     /// Batch jobs on Fargate, which cannot run a probe.
     #[serde(default)]
     pub fargate: FargateJobs,
@@ -165,6 +170,7 @@ impl Report {
             runs: Runs::default(),
             probes: Vec::new(),
             probes_left_out: 0,
+            probe_problems: ProbeProblemCounts::new(),
             fargate: FargateJobs::default(),
             selected: None,
             shared_costs: Vec::new(),

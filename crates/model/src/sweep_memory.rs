@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::units::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,24 @@ pub struct Memory {
     /// The first sweep. A state that it found may be of any age. `None` before it.
     #[serde(default)]
     pub first_sweep: Option<Timestamp>,
+    /// Probes that have lost data, or store data that waits to be sent.
+    #[serde(default)]
+    pub probes: BTreeMap<NodeId, ProbeMark>,
+}
+
+/// The counters of a probe in its newest heartbeat, and what changed since the previous sweep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeMark {
+    /// The end of the heartbeat.
+    pub heard_at: Timestamp,
+    /// Lost kernel events, and lost records, since the probe started.
+    pub lost: [u64; 2],
+    /// The heartbeat in which each of the two was found to have grown; `None` if it never was.
+    pub lost_at: [Option<Timestamp>; 2],
+    /// Bytes in the spool.
+    pub spool: Bytes,
+    /// Whether the spool was larger than in the heartbeat of the previous sweep.
+    pub spool_grows: bool,
 }
 
 /// A container that neither Batch nor ECS knows.

@@ -11,6 +11,7 @@ use ebb_telemetry::heartbeat::node_signals::GpuUse;
 use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat};
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::origin::Origin;
+use ebb_telemetry::probe_version::ProbeVersion;
 use ebb_telemetry::step::{PlacedStep, StepEnd};
 use ebb_telemetry::units::{Bytes, CpuTime, Share};
 use jiff::{SignedDuration, Timestamp};
@@ -117,6 +118,8 @@ pub struct ProbeHealth {
     pub records_dropped: u64,
     /// Bytes in the spool.
     pub spool: Bytes,
+    /// Its version; `None` if it did not send a valid one.
+    pub version: Option<ProbeVersion>,
     /// By how much the clock of the node is ahead; negative if it is behind. 0 for a node that is
     /// behind by less than the longest delivery time.
     pub clock_ahead_seconds: i64,
@@ -132,6 +135,7 @@ impl ProbeHealth {
             events_lost: probe.events_lost,
             records_dropped: probe.records_dropped,
             spool: probe.spool_depth,
+            version: placed.heartbeat.detail.version,
             clock_ahead_seconds: ahead.as_secs(),
         }
     }

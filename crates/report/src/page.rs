@@ -57,6 +57,8 @@ pub struct Page {
     pub selected: Option<String>,
     /// Warning that no probe sent data; `None` if a probe did.
     pub weaker: Option<&'static str>,
+    /// Probes that need attention; `None` if there are none.
+    pub probe_problems: Option<String>,
     /// Findings without a price; `None` if all have one.
     pub without_price: Option<String>,
     /// Sources of the prices, with the number of findings for each.
@@ -149,6 +151,7 @@ impl Page {
             looked_at: looked_at(report),
             selected: report.selected.as_ref().map(selected),
             weaker: (totals.running_instances > 0 && totals.with_probe == 0).then_some(WEAKER),
+            probe_problems: probe_problems(report),
             without_price: (totals.without_price > 0).then(|| {
                 let findings = counted(totals.without_price, "finding has", "findings have");
                 format!("{findings} no known price; the totals do not contain them")
@@ -178,6 +181,19 @@ impl Page {
             coverage: coverage(report),
         }
     }
+}
+
+/// The urgent problems of probes with their counts. One probe may have several.
+fn probe_problems(report: &Report) -> Option<String> {
+    let urgent = report.probe_problems.iter();
+    let urgent: Vec<String> = urgent
+        .filter(|(problem, _)| problem.is_urgent())
+        .map(|(problem, count)| format!("{count} {}", problem.words()))
+        .collect();
+    (!urgent.is_empty()).then(|| {
+        let urgent = urgent.join("; ");
+        format!("Probes: {urgent}. `ebb probes` lists the nodes and what to do.")
+    })
 }
 
 fn coverage(report: &Report) -> Vec<CoverageShare> {

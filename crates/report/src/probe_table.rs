@@ -1,5 +1,6 @@
 //! The condition of probes as a table for a terminal and as CSV.
 
+use ebb_model::report::probe_problem::ProbeProblem;
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line};
@@ -10,7 +11,7 @@ use crate::csv::{slug, text};
 use crate::fitted_table::{self, Column, UNKNOWN};
 use crate::zone::Zone;
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 10] = [
     Column::name("NODE", 12),
     Column::new("MODE"),
     Column::new("HEARD"),
@@ -20,7 +21,11 @@ const COLUMNS: [Column; 9] = [
     Column::new("MEMORY").right().optional(2),
     Column::new("CPU").right().optional(3),
     Column::new("CLOCK").right().optional(1),
+    Column::new("VERSION").optional(4),
 ];
+
+/// Nodes that one problem names at most.
+const NAMED: usize = 5;
 
 const NOTES: &str = "LOST: kernel events lost since the start of the probe. DROPPED: records that \
     the probe could not send. SPOOL: data that waits to be sent. MEMORY and CPU: use of the probe \
@@ -31,7 +36,7 @@ const NOTES: &str = "LOST: kernel events lost since the start of the probe. DROP
 pub struct ProbeList<'a> {
     /// The time of the report.
     pub at: Timestamp,
-    /// The probes, in the order of the report: those with the most lost data first.
+    /// The probes, in the order of the report: those with the most urgent problem first.
     pub probes: &'a [ProbeSummary],
     /// Number of probes that did not fit into the report.
     pub left_out: usize,
@@ -51,8 +56,9 @@ pub fn table(list: ProbeList<'_>, zone: &Zone, terminal: Option<usize>) -> Strin
     out.push_str(&table.lines);
     if list.left_out > 0 {
         let more = counted(list.left_out, "more probe", "more probes");
-        out.push_str(&format!("… and {more}, with no more lost data\n"));
+        out.push_str(&format!("… and {more}, with no more urgent problem\n"));
     }
+    out.push_str(&problems(list.probes));
     let time = format!("As of {}.", zone.minute(list.at));
     out.push_str(&fitted_table::notes(
         &[NOTES, &time, &table.left_out],
@@ -61,7 +67,27 @@ pub fn table(list: ProbeList<'_>, zone: &Zone, terminal: Option<usize>) -> Strin
     out
 }
 
-fn row(probe: &ProbeSummary, zone: &Zone) -> [String; 9] {
+/// Each problem with its nodes and what to do on them, the most urgent first.
+fn problems(probes: &[ProbeSummary]) -> String {
+    let lines = ProbeProblem::ALL.into_iter().filter_map(|problem| {
+        let have = probes.iter().filter(|p| p.problems.contains(&problem));
+        let nodes: Vec<String> = have.map(|probe| one_line(probe.node.as_str())).collect();
+        let named = nodes.get(..NAMED).unwrap_or(&nodes).join(", ");
+        let more = match nodes.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let words = problem.words();
+        (!nodes.is_empty()).then(|| format!("{words}: {named}{more}\n  -> {}\n", problem.remedy()))
+    });
+    let lines: String = lines.collect();
+    match lines.is_empty() {
+        true => lines,
+        false => format!("\n{lines}"),
+    }
+}
+
+fn row(probe: &ProbeSummary, zone: &Zone) -> [String; 10] {
     let unknown = || UNKNOWN.to_owned();
     let cpu = |share: Share| format!("{:.1} %", share.as_f64() * 100.0);
     [
@@ -76,6 +102,9 @@ fn row(probe: &ProbeSummary, zone: &Zone) -> [String; 9] {
             .map_or_else(unknown, |bytes| bytes.to_string()),
         probe.cpu_share.map_or_else(unknown, cpu),
         format!("{} s", probe.clock_ahead_seconds),
+        probe
+            .version
+            .map_or_else(unknown, |version| version.to_string()),
     ]
 }
 
@@ -89,11 +118,12 @@ fn mode(mode: ProbeMode) -> &'static str {
 /// Probes as CSV. An empty field is unknown.
 pub fn csv(probes: &[ProbeSummary]) -> String {
     let mut out = "node,mode,heard_at,events_lost,records_dropped,spool_bytes,resident_bytes,\
-        cpu_share,clock_ahead_seconds,origin\r\n"
+        cpu_share,clock_ahead_seconds,origin,version,problems\r\n"
         .to_owned();
     for probe in probes {
         let resident = probe.resident_bytes.map(|bytes| bytes.0.to_string());
         let cpu = probe.cpu_share.map(|share| share.as_f64().to_string());
+        let problems: Vec<String> = probe.problems.iter().map(slug).collect();
         let cells = [
             text(probe.node.as_str()),
             slug(&probe.mode),
@@ -105,6 +135,11 @@ pub fn csv(probes: &[ProbeSummary]) -> String {
             cpu.unwrap_or_default(),
             probe.clock_ahead_seconds.to_string(),
             slug(&probe.origin),
+            probe
+                .version
+                .map(|version| version.to_string())
+                .unwrap_or_default(),
+            problems.join(" "),
         ];
         out.push_str(&cells.join(","));
         out.push_str("\r\n");
@@ -131,6 +166,8 @@ mod tests {
             resident_bytes: Some(Bytes(21 << 20)),
             cpu_share: Share::of(3, 1_000),
             clock_ahead_seconds: -180,
+            version: "0.2.0".parse().ok(),
+            problems: vec![ProbeProblem::EventsLost, ProbeProblem::WrongClock],
         }
     }
 
@@ -141,6 +178,8 @@ mod tests {
             resident_bytes: None,
             cpu_share: None,
             clock_ahead_seconds: 0,
+            version: None,
+            problems: Vec::new(),
             ..probe("host7", ProbeMode::Procfs)
         };
         let probes = [lost, bare];

@@ -101,6 +101,9 @@ impl Sheet {
         if let Some(weaker) = page.weaker {
             self.paragraph(YELLOW, weaker, 0);
         }
+        if let Some(problems) = &page.probe_problems {
+            self.paragraph(YELLOW, problems, 0);
+        }
         if let Some(selected) = &page.selected {
             self.paragraph(YELLOW, &format!("{selected}."), 0);
         }

@@ -217,6 +217,7 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         runs: Default::default(),
         probes: Vec::new(),
         probes_left_out: 0,
+        probe_problems: Default::default(),
         fargate: Default::default(),
         selected: None,
         shared_costs: Vec::new(),

@@ -7,9 +7,22 @@ use ebb_model::report::Report;
 use ebb_notify::retry::{Failure, attempt};
 use ebb_report::{csv, html, json, zone};
 
-/// Writes the report as HTML, CSV and JSON, once under its time and once as the latest. Returns the
-/// keys that were written and the writes that failed.
-pub async fn report(objects: &dyn Objects, report: &Report) -> (Vec<String>, Vec<Failure>) {
+/// Which copies of a report are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportCopies {
+    /// One under its time, which stays, and one as the latest.
+    DatedAndLatest,
+    /// Only the latest, for sweeps that follow each other within seconds.
+    Latest,
+}
+
+/// Writes these copies of the report as HTML, CSV and JSON. Returns the keys that were written and
+/// the writes that failed.
+pub async fn report(
+    objects: &dyn Objects,
+    report: &Report,
+    copies: ReportCopies,
+) -> (Vec<String>, Vec<Failure>) {
     let forms = [
         (
             "report.html",
@@ -20,7 +33,8 @@ pub async fn report(objects: &dyn Objects, report: &Report) -> (Vec<String>, Vec
         ("report.json", "application/json", json::json(report)),
     ];
     let (mut keys, mut failures) = (Vec::new(), Vec::new());
-    for folder in [dated(report), LATEST.to_owned()] {
+    let dated = (copies == ReportCopies::DatedAndLatest).then(|| dated(report));
+    for folder in dated.into_iter().chain([LATEST.to_owned()]) {
         for (name, content_type, text) in &forms {
             let key = format!("{folder}{name}");
             let put = || {

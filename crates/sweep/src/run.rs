@@ -15,6 +15,7 @@ use ebb_model::inventory::Inventory;
 use ebb_model::pages_url::InvalidPagesUrl;
 use ebb_model::policy::Policy;
 use ebb_model::policy::error::PolicyError;
+use ebb_model::report::probe_problem::ProbeProblemCounts;
 use ebb_model::report::{Report, Totals};
 use ebb_model::sweep_memory::Memory;
 use ebb_model::task_record::TaskRecord;
@@ -32,7 +33,8 @@ use thiserror::Error;
 use crate::collect::account::Account;
 use crate::collect::cache;
 use crate::collect::price_list::Renew;
-use crate::publish;
+use crate::late_sweep;
+use crate::publish::{self, ReportCopies};
 use crate::publish_details;
 use crate::scan::{self, Before};
 use ebb_cloud::documents::prices::BestKnown;
@@ -128,6 +130,10 @@ pub struct Config {
     pub shard: Shard,
     /// Limits of one batch.
     pub limits: Limits,
+    /// The time from the start of one sweep to the next; `None` if no schedule is known.
+    pub interval: Option<Duration>,
+    /// The copies of the report to write.
+    pub copies: ReportCopies,
     /// Settings that are not valid and have no effect. The report lists them.
     pub gaps: Vec<Gap>,
 }
@@ -150,6 +156,21 @@ impl Config {
             )),
         }
     }
+
+    /// Sets the schedule from a number of minutes. If the number is not valid, late sweeps are not
+    /// reported.
+    pub fn set_interval(&mut self, minutes: Option<&str>) {
+        let Some(text) = minutes else { return };
+        match text.trim().parse::<u32>() {
+            Ok(minutes) if minutes > 0 => {
+                self.interval = Some(Duration::from_secs(60 * u64::from(minutes)));
+            }
+            _ => self.gaps.push(Gap::new(
+                "EBB_INTERVAL_MINUTES",
+                "not a number of minutes, at least 1; late sweeps are not reported",
+            )),
+        }
+    }
 }
 
 /// The result of a sweep.
@@ -157,6 +178,9 @@ impl Config {
 pub struct Summary {
     /// The time of the evaluation.
     pub at: Timestamp,
+    /// The time of the previous evaluation; `None` for the first, and for a shard that does not
+    /// report.
+    pub previous: Option<Timestamp>,
     /// Counts of received data.
     #[serde(flatten)]
     pub folding: Folding,
@@ -178,10 +202,14 @@ pub struct Summary {
     pub gaps: Vec<Gap>,
     /// Sums and counts.
     pub totals: Totals,
+    /// The number of probes with each problem.
+    pub probe_problems: ProbeProblemCounts,
     /// Keys of the report files that were written.
     pub published: Vec<String>,
     /// Channels that sent notifications.
     pub told: Vec<String>,
+    /// How many of the failures are notifications that were not sent or not recorded.
+    pub failed_notifications: usize,
     /// Channels and writes that failed.
     pub failures: Vec<Failure>,
 }
@@ -191,6 +219,7 @@ impl Summary {
     fn of_folding(at: Timestamp, folding: Folding) -> Self {
         Self {
             at,
+            previous: None,
             folding,
             findings: 0,
             new: 0,
@@ -201,8 +230,10 @@ impl Summary {
             not_judged: 0,
             gaps: Vec::new(),
             totals: Totals::default(),
+            probe_problems: ProbeProblemCounts::new(),
             published: Vec::new(),
             told: Vec::new(),
+            failed_notifications: 0,
             failures: Vec::new(),
         }
     }
@@ -249,6 +280,7 @@ pub async fn sweep(
     let others = Others::read(&folder, &work).await?;
     let loaded = delivery_state::load(ports.objects, REPORTS).await;
     let (mut remembered, condition) = loaded.map_err(SweepError::Remembered)?;
+    let previous = remembered.trend.newest();
     let when = (Renew::old(deadline.for_lists()), at);
     let intake_gaps = folding.gaps();
     let (report, memory, details) = look(
@@ -259,7 +291,7 @@ pub async fn sweep(
         when,
     )
     .await?;
-    let (published, mut failures) = publish::report(ports.objects, &report).await;
+    let (published, mut failures) = publish::report(ports.objects, &report, config.copies).await;
     failures.extend(keep_findings(ports.truth, &report).await);
     let news = News {
         report: &report,
@@ -272,6 +304,7 @@ pub async fn sweep(
         remembered: &mut remembered,
     };
     let word = notify(ports, news, condition).await;
+    let failed_notifications = word.failures.len();
     failures.extend(word.failures);
     folder.remember(&mut work, memory).await?;
     // The last step, so that nothing else lacks time.
@@ -280,6 +313,7 @@ pub async fn sweep(
     let history = &report.history;
     Ok(Summary {
         at,
+        previous,
         folding,
         findings: report.findings.len(),
         new: history.at_stage(Stage::New),
@@ -290,8 +324,10 @@ pub async fn sweep(
         not_judged: report.not_judged.len(),
         gaps: report.gaps,
         totals: report.totals,
+        probe_problems: report.probe_problems,
         published,
         told: word.channels,
+        failed_notifications,
         failures,
     })
 }
@@ -471,6 +507,11 @@ async fn look(
         .chain(names.gaps)
         .chain(intake_gaps)
         .chain(config.gaps.iter().cloned())
+        .chain(late_sweep::gap(
+            remembered.trend.newest(),
+            now,
+            config.interval,
+        ))
         .chain(no_room(work.left_out() + others.left_out));
     let mut best = BestKnown::read(ports.objects).await;
     let unread = best.unread.take();

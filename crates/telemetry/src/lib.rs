@@ -10,6 +10,7 @@ pub mod identity;
 pub mod machine_check;
 pub mod money;
 pub mod origin;
+pub mod probe_version;
 pub mod safe_text;
 pub mod shard;
 pub mod step;

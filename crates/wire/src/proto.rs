@@ -327,6 +327,9 @@ pub struct NodeDetail {
     /// Since 1.6.
     #[prost(string, optional, tag = "9")]
     pub masked_because: ::core::option::Option<::prost::alloc::string::String>,
+    /// Since 1.7: the version of the probe, such as "0.2.0".
+    #[prost(string, optional, tag = "10")]
+    pub version: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// One GPU in the interval.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

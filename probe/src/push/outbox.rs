@@ -47,6 +47,8 @@ pub struct Outbox {
     node: NodeId,
     sender: String,
     urgency: Urgency,
+    /// The number of heartbeats that make a message, unless one is urgent.
+    per_message: usize,
     closed: bool,
     left_out: OmittedSteps,
     unwritten: u64,
@@ -62,10 +64,18 @@ impl Outbox {
             node,
             sender,
             urgency: Urgency::Now,
+            per_message: MAX_HEARTBEATS,
             closed: false,
             left_out: OmittedSteps::default(),
             unwritten: 0,
         }
+    }
+
+    /// The same outbox, with this number of heartbeats in a message; at most [`MAX_HEARTBEATS`].
+    #[must_use]
+    pub fn with_heartbeats_per_message(mut self, count: usize) -> Self {
+        self.per_message = count.clamp(1, MAX_HEARTBEATS);
+        self
     }
 
     /// Stores a heartbeat until it is sent.
@@ -143,7 +153,7 @@ impl Outbox {
     pub(super) fn next_message(&mut self, sent: &Sent) -> Option<Message<String>> {
         loop {
             let due = self.closed || self.urgency == Urgency::Now;
-            let enough = if due { 1 } else { MAX_HEARTBEATS };
+            let enough = if due { 1 } else { self.per_message };
             if self.heartbeats.len() < enough {
                 self.urgency = Urgency::CanWait;
                 return None;

@@ -161,6 +161,21 @@ async fn a_message_waits_for_five_heartbeats_unless_one_is_urgent() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn a_message_has_as_many_heartbeats_as_configured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let outbox = outbox(folder.path()).into_inner();
+    let outbox = RefCell::new(outbox.with_heartbeats_per_message(1));
+    let sink = TestSink::default();
+    for n in 0..2 {
+        outbox
+            .borrow_mut()
+            .add_heartbeat(&heartbeat("i-1", n), Urgency::CanWait);
+        drain(&outbox, &sink).await;
+    }
+    assert_eq!(*sink.sequences.borrow(), [[0], [1]]);
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn what_failed_waits_and_goes_in_order_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let (outbox, sink) = (outbox(folder.path()), TestSink::default());

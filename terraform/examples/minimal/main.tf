@@ -16,12 +16,12 @@ provider "aws" {
 }
 
 variable "sweeper_package" {
-  description = "Zip of the sweeper: scripts/package target/.../ebb-sweeper sweeper.zip"
+  description = "Zip of the sweeper, from a release or scripts/package."
   type        = string
 }
 
 variable "tune_package" {
-  description = "Zip of the tune API: scripts/package target/.../ebb-tune tune.zip"
+  description = "Zip of the tune API, from a release or scripts/package."
   type        = string
 }
 

@@ -98,6 +98,19 @@ locals {
       missing     = "notBreaching"
       dimensions  = { QueueName = var.dead_letter_queue_name }
     }
+    failed-notifications = {
+      description = "Notifications failed in two of three periods. The report lists the channels and reasons under Missing data, and so does the log group of the first sweeper. The next sweep sends again."
+      namespace   = "Ebb"
+      metric      = "NotificationFailures"
+      statistic   = "Sum"
+      comparison  = "GreaterThanThreshold"
+      threshold   = 0
+      period      = local.period_seconds
+      periods     = 3
+      datapoints  = 2
+      missing     = "notBreaching"
+      dimensions  = { FunctionName = var.sweeps[0].function_name }
+    }
     api-errors = {
       description = "The tune API answered with status 500 or higher in two of three periods of 5 minutes. Its access log contains the routes."
       namespace   = "AWS/ApiGateway"

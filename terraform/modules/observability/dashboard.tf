@@ -20,6 +20,12 @@ locals {
     "Refused messages" = [
       ["AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", var.dead_letter_queue_name, { stat = "Maximum" }],
     ]
+    "Findings" = [
+      ["Ebb", "Findings", "FunctionName", var.sweeps[0].function_name, { stat = "Maximum" }],
+    ]
+    "Failed notifications and writes" = [
+      for metric in ["NotificationFailures", "WriteFailures"] : ["Ebb", metric, "FunctionName", var.sweeps[0].function_name, { stat = "Sum" }]
+    ]
     "Requests to the API" = [
       for metric in ["Count", "4xx", "5xx"] : ["AWS/ApiGateway", metric, "ApiId", var.api_id, { stat = "Sum" }]
     ]
@@ -31,8 +37,8 @@ locals {
   # The order on the page; the dashboard has 24 columns.
   titles = [
     "Sweeps", "Failed sweeps", "Longest sweep in milliseconds", "Waiting heartbeat messages",
-    "Age of the oldest message in seconds", "Refused messages", "Requests to the API",
-    "Latency of the API in milliseconds",
+    "Age of the oldest message in seconds", "Refused messages", "Findings", "Failed notifications and writes",
+    "Requests to the API", "Latency of the API in milliseconds",
   ]
 }
 

@@ -1,5 +1,6 @@
-# Observability of Ebb itself: alarms, a topic for them, a dashboard and a budget. All metrics are
-# published by AWS, so they need no permission and cost nothing.
+# Observability of Ebb itself: alarms, a topic for them, a dashboard and a budget. Metrics of the
+# namespace Ebb come from lines in the log of the first sweeper, so they need no permission; see
+# sweeper-lambda/src/metrics.rs. All others are published by AWS and cost nothing.
 
 data "aws_caller_identity" "current" {}
 

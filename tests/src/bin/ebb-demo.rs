@@ -101,9 +101,21 @@ async fn play(arguments: Arguments, console: Console) -> Result<ExitCode> {
         () = stop.asked() => None,
     };
     if arguments.keep && matches!(played, Some(Ok(_))) {
+        let pages = demo.serve_pages().await;
         println!("\n{}", demo.how_to_look());
         println!("Ctrl-C, or kill {}, takes it down.", std::process::id());
-        stop.asked().await;
+        match pages {
+            Ok(address) => println!("\nPages, with a sweep every 15 seconds: {address}"),
+            Err(error) => console.say(format_args!("the pages do not start: {error:#}")),
+        }
+        tokio::select! {
+            failed = demo.go_on() => {
+                let Err(error) = failed;
+                console.say(format_args!("no more sweeps: {error:#}"));
+                stop.asked().await;
+            }
+            () = stop.asked() => {}
+        }
     }
     console.say("taking everything down");
     demo.end().await;

@@ -3,8 +3,9 @@
 
 use std::fs;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use ebb_model::report::Report;
+use tokio::process::Command;
 
 use super::account::REGION;
 use super::{Console, Demo, Stage, Verdict, received, sweep};
@@ -57,6 +58,24 @@ impl Demo {
                 .say(format_args!("… {left} lines more in {whole}")),
         }
         Ok(())
+    }
+
+    /// Serves the pages of the bucket in the simulated account; returns their address.
+    ///
+    /// # Errors
+    /// If the program ends or does not print an address.
+    pub async fn serve_pages(&mut self) -> Result<String> {
+        let stage = self.stage.as_ref().context("nothing is deployed")?;
+        let mut serve = Command::new(self.places.program("ebb")?);
+        stage.account.surround(&mut serve);
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+            serve.env(name, "test");
+        }
+        serve.args(["serve", "--port", "0", "--bucket", &stage.deployed.bucket]);
+        self.children.start("pages", serve)?;
+        let line = self.children.says("pages", "for a browser").await?;
+        let address = line.split_whitespace().next().unwrap_or_default();
+        Ok(address.to_owned())
     }
 
     /// Commands that inspect the running demo.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::response::Response;
+use ebb_model::report::probe_problem::ProbeProblem;
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::counted;
@@ -36,6 +37,8 @@ pub(crate) struct ProbeCounts {
     pub(crate) on_procfs: usize,
     /// Those that lost events or records.
     pub(crate) with_loss: usize,
+    /// Those with a problem that a person should look at.
+    pub(crate) with_problem: usize,
 }
 
 #[derive(Serialize)]
@@ -45,6 +48,7 @@ struct ProbeList {
     /// Running nodes without a probe.
     without_probe: usize,
     rows: Vec<ProbeRow>,
+    problems: Vec<ProblemRow>,
     pager: Pager,
     modes: Vec<Choice>,
     q: String,
@@ -66,7 +70,16 @@ struct ProbeRow {
     memory: Option<String>,
     cpu: Option<String>,
     clock: String,
+    version: Option<String>,
+    problems: Vec<&'static str>,
     simulated: bool,
+}
+
+/// A problem of the shown probes, and what to do on their nodes.
+#[derive(Serialize)]
+struct ProblemRow {
+    words: &'static str,
+    remedy: &'static str,
 }
 
 fn slug(mode: ProbeMode) -> &'static str {
@@ -97,6 +110,7 @@ impl ProbeCounts {
             all: probes.len(),
             on_procfs: count(|probe| probe.mode == ProbeMode::Procfs),
             with_loss: count(is_lossy),
+            with_problem: count(|probe| probe.problems.iter().any(|p| p.is_urgent())),
         }
     }
 }
@@ -115,6 +129,12 @@ impl From<&ProbeSummary> for ProbeRow {
             memory: probe.resident_bytes.map(|bytes| bytes.to_string()),
             cpu: (probe.cpu_share).map(|share| format!("{:.2} %", share.as_f64() * 100.0)),
             clock: clock(probe.clock_ahead_seconds),
+            version: probe.version.map(|version| version.to_string()),
+            problems: probe
+                .problems
+                .iter()
+                .map(|problem| problem.words())
+                .collect(),
             simulated: probe.origin == Origin::Simulated,
         }
     }
@@ -130,7 +150,18 @@ fn clock(ahead_seconds: i64) -> String {
     }
 }
 
-/// The list of probes, those with the most lost data first.
+/// The problems that any of these probes has, the most urgent first.
+fn problems(probes: &[&ProbeSummary]) -> Vec<ProblemRow> {
+    let all = ProbeProblem::ALL.into_iter();
+    let have = all.filter(|problem| probes.iter().any(|p| p.problems.contains(problem)));
+    have.map(|problem| ProblemRow {
+        words: problem.words(),
+        remedy: problem.remedy(),
+    })
+    .collect()
+}
+
+/// The list of probes, those with the most urgent problem first.
 pub(crate) async fn probes(
     Query(filter): Query<ProbeFilter>,
     view: View,
@@ -149,6 +180,7 @@ pub(crate) async fn probes(
     let own = |path: &str| Link::new(path).with("mode", mode.map(slug));
     let link = own("/probes").with("q", filter.q.as_deref());
     let headline = counted(wanted.len(), "probe", "probes");
+    let problems = problems(&wanted);
     let (rows, pager) = Pager::cut(wanted, ("page", filter.page), &link);
     let totals = &report.totals;
     let content = ProbeList {
@@ -156,6 +188,7 @@ pub(crate) async fn probes(
         counts: ProbeCounts::of(&report.probes),
         without_probe: totals.running_instances.saturating_sub(totals.with_probe),
         rows: rows.into_iter().map(ProbeRow::from).collect(),
+        problems,
         pager,
         modes: choices(
             [ProbeMode::Ebpf, ProbeMode::Procfs].into_iter().map(slug),
@@ -194,8 +227,11 @@ fn csv(probes: &[&ProbeSummary]) -> Result<Response, Problem> {
         "resident_bytes",
         "cpu_share",
         "clock_ahead_seconds",
+        "version",
+        "problems",
     ];
     let rows = probes.iter().map(|probe| {
+        let problems: Vec<&str> = probe.problems.iter().map(|p| p.slug()).collect();
         [
             Some(probe.node.to_string()),
             Some(slug(probe.mode).to_owned()),
@@ -206,6 +242,8 @@ fn csv(probes: &[&ProbeSummary]) -> Result<Response, Problem> {
             probe.resident_bytes.map(|bytes| bytes.0.to_string()),
             probe.cpu_share.map(|share| share.as_f64().to_string()),
             Some(probe.clock_ahead_seconds.to_string()),
+            probe.version.map(|version| version.to_string()),
+            (!problems.is_empty()).then(|| problems.join(" ")),
         ]
     });
     csv_table::table(columns, rows)

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::response::{Html, IntoResponse, Response};
@@ -32,6 +33,8 @@ pub(crate) struct View {
     pub(crate) set_aside: Arc<SetAside>,
     /// Changes with the report and with decisions.
     pub(crate) version: String,
+    /// How often an open page asks for the version.
+    refresh: Duration,
 }
 
 impl FromRequestParts<Arc<Store>> for View {
@@ -45,6 +48,7 @@ impl FromRequestParts<Arc<Store>> for View {
             version: with_decisions(&newest.version, &set_aside),
             report: newest.report,
             set_aside,
+            refresh: store.refresh,
         })
     }
 }
@@ -75,6 +79,8 @@ struct Frame<'a, T> {
     csv: Option<String>,
     /// `None` for a page that does not show a report.
     version: Option<&'a str>,
+    /// How often the page asks for the version.
+    poll_seconds: Option<u64>,
     at: Option<When>,
     simulated: Option<&'static str>,
     page: T,
@@ -118,6 +124,7 @@ impl View {
                 json: sheet.json.map(|path| for_browsers(&path)),
                 csv: sheet.csv,
                 version: Some(&self.version),
+                poll_seconds: Some(self.refresh.as_secs()),
                 at: Some(When::from(self.report.at)),
                 simulated: simulated.then_some(SIMULATED_MEANS),
                 page: sheet.content,
@@ -151,6 +158,7 @@ pub(crate) fn problem(title: &str, detail: &str) -> Response {
             json: None,
             csv: None,
             version: None,
+            poll_seconds: None,
             at: None,
             simulated: None,
             page: Content { detail },

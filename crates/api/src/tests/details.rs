@@ -274,6 +274,8 @@ async fn probes_are_listed_by_mode() {
         resident_bytes: None,
         cpu_share: None,
         clock_ahead_seconds: 0,
+        version: None,
+        problems: Vec::new(),
     };
     report.probes = vec![
         probe("i-1", ProbeMode::Ebpf),

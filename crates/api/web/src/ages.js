@@ -12,7 +12,9 @@ export function age(at, now) {
 }
 
 export function showAges(part) {
-  const now = Date.now();
+  // Times of a simulated account are compared with its report, which may have a fixed time.
+  const { clock } = document.documentElement.dataset;
+  const now = clock ? Date.parse(clock) : Date.now();
   for (const time of part.querySelectorAll("time[datetime]")) {
     const at = Date.parse(time.dateTime);
     if (Number.isNaN(at)) continue;

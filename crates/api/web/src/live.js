@@ -3,7 +3,6 @@
 import { announce } from "./status.js";
 import { timelineOf, updateTimeline } from "./gantt.js";
 
-const POLL_SECONDS = 30;
 const MAX_POLL_SECONDS = 600;
 
 let main;
@@ -18,7 +17,8 @@ export function follow(element, enhanceParts) {
   sent = [...main.children].map((child) => [child, child.outerHTML]);
   enhance(main);
   addEventListener("popstate", () => { if (location.pathname + location.search !== pathOf(address)) visit(location.href, false); });
-  if (document.documentElement.dataset.version) setTimeout(poll, POLL_SECONDS * 1000, POLL_SECONDS);
+  const { version, pollSeconds } = document.documentElement.dataset;
+  if (version) setTimeout(poll, pollSeconds * 1000, Number(pollSeconds));
 }
 
 function pathOf(url) {
@@ -28,7 +28,7 @@ function pathOf(url) {
 
 // Asks whether there is a new report. After a failure the interval grows.
 async function poll(seconds) {
-  let next = POLL_SECONDS;
+  let next = Number(document.documentElement.dataset.pollSeconds);
   if (!document.hidden) {
     try {
       const answer = await fetch("/live", { cache: "no-store" });
@@ -99,7 +99,7 @@ async function load(url) {
   replace(fresh, isNewReport);
   document.title = page.title;
   document.querySelector("footer").replaceWith(page.querySelector("footer"));
-  document.documentElement.dataset.version = page.documentElement.dataset.version ?? "";
+  Object.assign(document.documentElement.dataset, { version: "", ...page.documentElement.dataset });
   address = url;
   enhance(document);
   restoreScroll(scrolls);

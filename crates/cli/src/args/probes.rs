@@ -13,9 +13,10 @@ Examples:
   ebb probes --api http://127.0.0.1:8080 --mode procfs
   ebb probes                                     the default deployment, see `ebb init`
 
-Probes with the most lost data come first. A probe in mode procfs misses short processes; `ebb
-doctor machine` on its node shows why. If a probe was last heard more than ten minutes before the
-sweep, the probe or its machine has stopped.
+Probes with the most urgent problem come first; below the table are the problems with their nodes
+and what to do. A probe in mode procfs misses short processes; `ebb doctor machine` on its node
+shows why. If a probe was last heard more than ten minutes before the sweep, the probe or its
+machine has stopped.
 
 Exit status:
   0  success

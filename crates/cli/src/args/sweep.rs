@@ -7,6 +7,8 @@ Examples:
   ebb sweep --lake file:///srv/ebb          a folder that the probes write to
   ebb sweep --lake s3://bucket/ebb          S3, or a compatible store (AWS_ENDPOINT_URL)
   ebb sweep --lake gs://bucket/ebb          Google Cloud Storage
+  ebb sweep --lake file:///srv/ebb --watch 5
+                                            a sweep every 5 seconds, for live pages of `ebb serve`
 
 Probes write there with `ebb-probe run --sink`. State, lake, policy (config/policy.toml) and
 reports (reports/latest/) are stored there too. The sweep knows only machines with a probe. The
@@ -25,7 +27,10 @@ The sweep sends notifications about new, grown and resolved findings to these ch
   EBB_PAGES_URL                  address of the pages, for links in notifications
   EBB_EMAIL_FROM, EBB_EMAIL_TO   email through Amazon SES, with the credentials of AWS
 
-infra/ebb-sweep.timer runs the command every five minutes. It prints a summary as JSON.
+With EBB_INTERVAL_MINUTES, the report says when sweeps are late.
+infra/ebb-sweep.timer runs the command every five minutes. It prints a summary as JSON; with
+--watch one line a sweep. A failed sweep is one line on standard error, and the next one continues.
+Pages show what a probe sent one interval of the probe (interval_seconds) and one sweep later.
 
 Exit status:
   0  success, with or without findings
@@ -44,4 +49,7 @@ pub(crate) struct SweepArgs {
     /// Policy file [default: config/policy.toml of --lake]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
+    /// Sweep again at this interval, until the program is stopped
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(2..=3600))]
+    pub(crate) watch: Option<u16>,
 }

@@ -2,6 +2,7 @@
 //! does not work. Reading is separate from the evaluation.
 
 use ebb_model::report::Report;
+use ebb_model::report::probe_problem::{GROWN_SPOOL, WRONG_CLOCK_SECONDS};
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
 use ebb_report::remediation::of_gap;
 use ebb_telemetry::safe_text::{counted, one_line};
@@ -18,12 +19,6 @@ const SWEEP_MISSING: SignedDuration = SignedDuration::from_hours(25);
 
 /// A node sends a heartbeat each minute, and a sweep reads it within its interval.
 const HEARTBEAT_LATE: SignedDuration = SignedDuration::from_mins(15);
-
-/// A spool of this size is an hour of heartbeats that were not sent.
-const SPOOL_GROWS: u64 = 1 << 20;
-
-/// Clocks that differ by more make times of tasks wrong.
-const CLOCK_SECONDS: i64 = 60;
 
 /// Nodes that one line names at most.
 const NAMED: usize = 3;
@@ -269,12 +264,12 @@ fn health(report: &Report) -> Vec<Check> {
         (
             "records wait on disk to be sent",
             "on the node: ebb-probe check   (it tries the queue and the bucket)",
-            |probe| probe.spool_bytes.0 > SPOOL_GROWS,
+            |probe| probe.spool_bytes > GROWN_SPOOL,
         ),
         (
             "the clock is wrong by more than a minute",
             "on the node: timedatectl set-ntp true",
-            |probe| probe.clock_ahead_seconds.abs() > CLOCK_SECONDS,
+            |probe| probe.clock_ahead_seconds.unsigned_abs() > WRONG_CLOCK_SECONDS,
         ),
     ];
     let checks = TROUBLES
@@ -357,6 +352,8 @@ mod tests {
             resident_bytes: None,
             cpu_share: None,
             clock_ahead_seconds: 0,
+            version: None,
+            problems: Vec::new(),
         }
     }
 

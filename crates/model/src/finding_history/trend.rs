@@ -36,6 +36,11 @@ pub struct Past {
 pub struct Trend(pub Vec<Past>);
 
 impl Trend {
+    /// The time of the newest report; `None` before the first.
+    pub fn newest(&self) -> Option<Timestamp> {
+        self.0.last().map(|past| past.at)
+    }
+
     /// Adds a report that is newer than all others. The report replaces an earlier one of the same
     /// hour.
     pub fn take(&mut self, report: &Report) {

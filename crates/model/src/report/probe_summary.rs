@@ -2,9 +2,12 @@
 
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::origin::Origin;
+use ebb_telemetry::probe_version::ProbeVersion;
 use ebb_telemetry::units::{Bytes, Share};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::report::probe_problem::ProbeProblem;
 
 /// The condition of one probe, from its last heartbeat. Counters begin with the start of the probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +35,13 @@ pub struct ProbeSummary {
     /// By how many seconds the clock of the node is ahead; negative if it is behind. Up to two
     /// minutes behind are not distinguished from a slow network and count as 0.
     pub clock_ahead_seconds: i64,
+    /// Its version; `None` if it did not send one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub version: Option<ProbeVersion>,
+    /// Its problems, the most urgent first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<ProbeProblem>,
 }
 
 /// How a probe observes processes.

@@ -13,6 +13,7 @@ use ebb_ingest::fold::folder::Limits;
 use ebb_lake::Lake;
 use ebb_notify::digest::Channels;
 use ebb_sweep::collect::account::Account;
+use ebb_sweep::publish::ReportCopies;
 use ebb_sweep::run::{self, Config, Ports};
 use ebb_telemetry::shard::Shard;
 use serde::{Deserialize, Serialize};
@@ -152,6 +153,8 @@ async fn sweep(nodes: u32, file: &Path) -> Whole {
         policy: fleet::policy(),
         shard: Shard::ONLY,
         limits: Limits::default(),
+        interval: None,
+        copies: ReportCopies::DatedAndLatest,
         gaps: Vec::new(),
     };
     let end = at.saturating_add(Duration::from_secs(900)).expect("a time");

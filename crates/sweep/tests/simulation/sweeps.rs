@@ -9,6 +9,7 @@ use std::time::Duration;
 use ebb_ingest::deadline::Deadline;
 use ebb_notify::digest::Channels;
 use ebb_sweep::collect::account::Account;
+use ebb_sweep::publish::ReportCopies;
 use ebb_sweep::run::{self, Config, Ports, Summary, SweepError};
 use ebb_telemetry::shard::Shard;
 use fastrand::Rng;
@@ -68,6 +69,8 @@ async fn sweep(cloud: &Cloud, shard: Shard, control: Control) -> Result<Summary,
         policy: cloud.policy.clone(),
         shard,
         limits: cloud.limits,
+        interval: None,
+        copies: ReportCopies::DatedAndLatest,
         gaps: Vec::new(),
     };
     run::sweep(&ports, &config, &Deadline::within(now(), end), &now).await

@@ -12,6 +12,7 @@ use ebb_model::policy::quiet_hours::QuietPolicy;
 use ebb_model::policy::route::Route;
 use ebb_model::policy::weekly_digest::DigestPolicy;
 use ebb_model::policy::weekly_schedule::Day;
+use ebb_model::visibility_gap::Gap;
 
 use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_sweep::run::Summary;
@@ -349,6 +350,39 @@ async fn an_address_of_pages_that_is_not_valid_is_a_gap_and_the_sweep_goes_on() 
     check("https://user@x/", None, Some(gap)).await;
     check("https://ebb.example.org", None, None).await;
     check("ftp://x", Some("https://ebb.example.org"), None).await;
+}
+
+#[tokio::test]
+async fn a_sweep_long_after_the_previous_one_is_reported_as_late() {
+    let mut world = World::new();
+    world.interval_minutes = Some("10");
+    let check = async |world: &World, minutes: u64, expect: Option<&str>| {
+        world.clock.advance(Duration::from_secs(60 * minutes));
+        let before = world.clock.now();
+        let summary = swept(world).await;
+        assert!(summary.previous.is_none_or(|previous| previous < before));
+        let scopes = ["schedule of sweeps", "EBB_INTERVAL_MINUTES"];
+        let late = |gap: &&Gap| scopes.contains(&&*gap.scope);
+        let reason = summary.gaps.iter().find(late).map(|gap| gap.reason.clone());
+        match (reason, expect) {
+            (None, None) => {}
+            (Some(reason), Some(words)) => assert!(reason.contains(words), "{reason}"),
+            other => panic!("{other:?}"),
+        }
+    };
+    check(&world, 0, None).await;
+    check(&world, 10, None).await;
+    check(
+        &world,
+        45,
+        Some("was 45 min before this one, and one is due every 10 min"),
+    )
+    .await;
+    check(&world, 10, None).await;
+    world.interval_minutes = Some("ten");
+    check(&world, 45, Some("not a number of minutes")).await;
+    world.interval_minutes = None;
+    check(&world, 45, None).await;
 }
 
 /// The digests so far, by post and by email.

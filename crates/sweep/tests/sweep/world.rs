@@ -17,6 +17,7 @@ use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
 use ebb_notify::digest::{Addresses, Channels};
 use ebb_sweep::collect::account::Account;
+use ebb_sweep::publish::ReportCopies;
 use ebb_sweep::run::{self, Config, Ports, Summary, SweepError};
 
 use ebb_ingest::state_store::hourly_activity::Hours;
@@ -41,6 +42,8 @@ pub(crate) struct World {
     pub(crate) policy: Policy,
     /// The variable `EBB_PAGES_URL`.
     pub(crate) pages_url: Option<&'static str>,
+    /// The variable `EBB_INTERVAL_MINUTES`.
+    pub(crate) interval_minutes: Option<&'static str>,
     pub(crate) limits: Limits,
     pub(crate) mailer: FakeMailer,
     /// `None` if no price source is configured.
@@ -66,6 +69,7 @@ impl World {
             hooks: FakeHooks::default(),
             policy: policy(),
             pages_url: None,
+            interval_minutes: None,
             // Small batches, so that a sweep takes several.
             limits: Limits {
                 messages: 3,
@@ -162,9 +166,12 @@ impl World {
             policy: self.policy.clone(),
             shard,
             limits: self.limits,
+            interval: None,
+            copies: ReportCopies::DatedAndLatest,
             gaps: Vec::new(),
         };
         config.set_pages_url(self.pages_url);
+        config.set_interval(self.interval_minutes);
         run::sweep(&ports, &config, &deadline, &now).await
     }
 

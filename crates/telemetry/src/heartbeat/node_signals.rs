@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::probe_version::ProbeVersion;
 use crate::units::{Bytes, Share};
 
 /// Further observations. An empty or `None` field was not observed, which differs from zero.
@@ -30,6 +31,8 @@ pub struct NodeDetail {
     /// Why all names of programs and scripts are masked: the rules that contain the mask could
     /// not be read. `None` if the rules decide which names are masked.
     pub masked_because: Option<String>,
+    /// The version of the probe; `None` if it did not send a valid one.
+    pub version: Option<ProbeVersion>,
 }
 
 /// The use of one GPU in an interval.

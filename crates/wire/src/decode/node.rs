@@ -71,7 +71,7 @@ pub(super) fn probe_cost(bytes: &[u8]) -> Result<ProbeCost, DecodeError> {
     Ok(told)
 }
 
-/// Fields of version 1.2; the last three fields are from later versions.
+/// Fields of version 1.2; the last four fields are from later versions.
 #[inline]
 pub(super) fn detail(bytes: &[u8], detail: &mut NodeDetail) -> Result<(), DecodeError> {
     let mut fields = Fields::new(bytes);
@@ -86,7 +86,9 @@ pub(super) fn detail(bytes: &[u8], detail: &mut NodeDetail) -> Result<(), Decode
     detail.labels_refused = fields.or_zero(7);
     detail.memory_used = fields.get(8).map(Bytes);
     detail.masked_because = fields.last(9, |part| text("detail.masked_because", part))?;
-    fields.end(9)
+    let version = fields.last(10, |part| text("detail.version", part))?;
+    detail.version = version.and_then(|version| version.parse().ok());
+    fields.end(10)
 }
 
 fn gpu(bytes: &[u8]) -> Result<GpuUse, DecodeError> {

@@ -21,6 +21,7 @@ pub(super) fn out(detail: &NodeDetail) -> Option<proto::NodeDetail> {
         labels_refused: number(detail.labels_refused),
         memory_used_bytes: detail.memory_used.map(|bytes| number(bytes.0)),
         masked_because: detail.masked_because.as_deref().map(name),
+        version: detail.version.map(|version| version.to_string()),
     })
 }
 

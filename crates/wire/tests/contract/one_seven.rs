@@ -52,6 +52,15 @@ fn a_heartbeat_of_version_1_7_is_read() {
 }
 
 #[test]
+fn the_version_of_a_probe_is_read_back() {
+    let mut written = heartbeat();
+    written.detail.version = Some("1.20.3".parse().expect("a version"));
+    let body = encode_heartbeats(&sent(), std::slice::from_ref(&written)).expect("it fits");
+    let read = decode_heartbeats(&body).expect("it reads");
+    assert_eq!(read.heartbeats, vec![written]);
+}
+
+#[test]
 fn lists_are_read_back_and_have_a_limit() {
     let most_tools = StepDetail::MAX_WAITING_TOOLS;
     let most_peers = StepDetail::MAX_NETWORK_PEERS;

@@ -8,6 +8,7 @@ use ebb_cloud::documents::task_lists::{
 };
 use ebb_cloud::fake::objects::FakeObjects;
 use ebb_model::report::Report;
+use ebb_model::report::probe_problem::ProbeProblem;
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
 use ebb_model::report::task_detail::ToolDetail;
 use ebb_report::testing;
@@ -236,6 +237,11 @@ async fn probes_show_losses_and_what_they_cannot_observe() {
         resident_bytes: None,
         cpu_share: Share::of(1, 1_000),
         clock_ahead_seconds: -180,
+        version: None,
+        problems: match events_lost {
+            0 => Vec::new(),
+            _ => vec![ProbeProblem::EventsLost, ProbeProblem::WrongClock],
+        },
     };
     let mut report = report(&task_list());
     report.probes = vec![
@@ -257,6 +263,8 @@ async fn probes_show_losses_and_what_they_cannot_observe() {
         "1.0 GiB",
         "0.10 %",
         "3 min behind",
+        "lost kernel events in the last day; clock wrong by more than a minute",
+        "timedatectl set-ntp true",
     ];
     check("/probes", &row, "simulated").await;
     check("/probes?mode=ebpf", &["1 probe,", "i-0good"], "i-0bad").await;
@@ -267,7 +275,8 @@ async fn probes_show_losses_and_what_they_cannot_observe() {
         "i-0bad",
     )
     .await;
-    let csv = "i-0bad,procfs,2026-03-04T09:29:00Z,4321,0,1073741824,,0.001,-180\r\n";
+    let csv = "i-0bad,procfs,2026-03-04T09:29:00Z,4321,0,1073741824,,0.001,-180,,\
+               events_lost wrong_clock\r\n";
     check("/probes?format=csv", &[csv], "<").await;
     check("/", &["1 lost data", "1 without eBPF"], "none lost data").await;
 }
