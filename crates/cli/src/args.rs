@@ -28,7 +28,7 @@ use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::{Usd, UsdPerHour};
 
 pub(crate) use catalog::{CatalogArgs, CatalogCommand, CatalogLocation, RefreshArgs, ShowArgs};
-pub(crate) use costs::CostsArgs;
+pub(crate) use costs::{CostFormat, CostsArgs};
 pub(crate) use deployment::{DeploymentArgs, ReportArgs, api};
 pub(crate) use explain::{ExplainFormat, ExplanationArgs};
 pub(crate) use findings::{DecideArgs, FindingsArgs, FindingsCommand};

@@ -7,7 +7,7 @@ use ebb_report::zone::Zone;
 use ebb_telemetry::safe_text;
 use serde_json::json;
 
-use crate::args::{CostsArgs, TableFormat};
+use crate::args::{CostFormat, CostsArgs};
 use crate::deployment;
 use crate::output::{self, Outcome};
 use crate::tune;
@@ -30,9 +30,10 @@ fn text(args: &CostsArgs, report: &Report, zone: &Zone) -> Result<String> {
         origin: report.origin,
     };
     Ok(match args.format {
-        TableFormat::Table => cost_text::table(costs, zone, output::look().columns),
-        TableFormat::Csv => cost_text::csv(&table),
-        TableFormat::Json => {
+        CostFormat::Focus => ebb_report::focus::focus_of_costs(report, args.month.as_ref()),
+        CostFormat::Table => cost_text::table(costs, zone, output::look().columns),
+        CostFormat::Csv => cost_text::csv(&table, report.origin),
+        CostFormat::Json => {
             let value = json!({
                 "schema": "ebb.costs/1",
                 "at": report.at,

@@ -778,9 +778,18 @@ fn costs_are_divided_in_three_forms_and_add_up() {
         "set `cost_centre_tag`",
     );
     check(&[], 2, "ebb costs --demo");
+    check(
+        &["--demo", "--format", "focus"],
+        0,
+        "AvailabilityZone,BilledCost",
+    );
     let json = check(&["--demo", "--format", "json"], 0, "\"ebb.costs/1\"");
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-    let csv = check(&["--demo", "--format", "csv"], 0, "day,kind,pipeline,tasks");
+    let csv = check(
+        &["--demo", "--format", "csv"],
+        0,
+        "day,kind,origin,pipeline,tasks",
+    );
     let costs = csv
         .lines()
         .skip(1)
@@ -872,11 +881,8 @@ fn an_api_is_asked_if_the_program_has_a_client() {
     check(&["runs", "cohort-7"], 0, "align-sample-17");
     check(&["runs", "cohort-8"], 1, "similar: cohort-7");
     check(&["probes"], 0, "i-0b7d3f5a9c1e2d406  eBPF");
-    check(
-        &["explain", "i-0b7d3f5a9c1e2d406"],
-        0,
-        "As of the sweep of 2026-03-04",
-    );
+    let node = "i-0b7d3f5a9c1e2d406";
+    check(&["explain", node], 0, "As of the sweep of 2026-03-04");
     check(
         &["explain", "align-sample-17"],
         0,

@@ -225,10 +225,11 @@ pub fn notes(costs: &CostTable, unused: &str, cost: &str) -> Vec<String> {
 
 /// One line for each name and day, each with CR LF at the end. The column `cost_usd` adds up to the
 /// total. An empty field is unknown.
-pub fn csv(costs: &CostTable) -> String {
+pub fn csv(costs: &CostTable, origin: Origin) -> String {
+    let origin = crate::csv::slug(&origin);
     let by: Vec<&str> = costs.by.iter().map(|one| one.slug()).collect();
     let mut out = format!(
-        "day,kind,{},tasks,tasks_without_price,used_usd,unused_usd,cost_usd\r\n",
+        "day,kind,origin,{},tasks,tasks_without_price,used_usd,unused_usd,cost_usd\r\n",
         by.join(",")
     );
     for row in &costs.rows {
@@ -244,7 +245,7 @@ pub fn csv(costs: &CostTable) -> String {
                 false => "tasks",
             };
             out.push_str(&format!(
-                "{},{kind},{},{},{},{}\r\n",
+                "{},{kind},{origin},{},{},{},{}\r\n",
                 text(day),
                 names.join(","),
                 share.tasks,
@@ -258,7 +259,7 @@ pub fn csv(costs: &CostTable) -> String {
         for (day, usd) in &rest.by_day {
             let empty = ",".repeat(costs.by.len() + 4);
             out.push_str(&format!(
-                "{},{kind}{empty},{}\r\n",
+                "{},{kind},{origin}{empty},{}\r\n",
                 text(day),
                 usd.to_decimal()
             ));
@@ -356,7 +357,7 @@ mod tests {
         let apart = costs(RestOfMachine::Apart);
         insta::assert_snapshot!(shown(&apart, None));
         insta::assert_snapshot!(shown(&apart, Some(60)));
-        insta::assert_snapshot!(csv(&apart));
+        insta::assert_snapshot!(csv(&apart, Origin::Simulated));
         let spread = shown(&costs(RestOfMachine::Spread), None);
         assert!(spread.contains("COST contains UNUSED"), "{spread}");
     }

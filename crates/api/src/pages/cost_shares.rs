@@ -98,8 +98,9 @@ fn table(costs: &CostShares, by: &CostDimensions) -> Result<CostTable, Problem> 
 ///
 /// # Errors
 /// If the report cannot be divided by these names.
-pub(crate) fn csv(costs: &CostShares, by: &CostDimensions) -> Result<Response, Problem> {
-    csv_table::file(cost_text::csv(&table(costs, by)?))
+pub(crate) fn csv(report: &Report, by: &CostDimensions) -> Result<Response, Problem> {
+    let table = table(&report.costs, by)?;
+    csv_table::file(cost_text::csv(&table, report.origin))
 }
 
 fn choices(costs: &CostShares, chosen: &str) -> Vec<Division> {

@@ -75,7 +75,7 @@ pub(crate) async fn costs(Query(part): Query<CostPart>, view: View) -> Result<Re
     let report = &view.report;
     if csv_table::is_wanted(part.format.as_ref())? {
         return match &part.by {
-            Some(by) => cost_shares::csv(&report.costs, by),
+            Some(by) => cost_shares::csv(report, by),
             None => csv(&report.ledger),
         };
     }

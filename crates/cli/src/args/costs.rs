@@ -3,7 +3,6 @@
 use ebb_model::report::cost_table::{CostDimensions, CostMonth};
 
 use super::deployment::ReportArgs;
-use super::format::TableFormat;
 
 const MORE: &str = "\
 Examples:
@@ -13,6 +12,7 @@ Examples:
   ebb costs --bucket NAME --by cost_centre --format csv > costs.csv
   ebb costs --lake file:///srv/ebb               the place of `ebb sweep`
   ebb costs --report report.json --by step --format json
+  ebb costs --month 2026-10 --format focus > focus.csv   for a FinOps tool
 
 A machine is divided among the tasks on it as AWS split cost allocation data does: each hour, by
 the greater of request and use of cores and memory. [costs] in the policy chooses another method
@@ -25,6 +25,19 @@ Exit status:
   1  failure
   2  invalid command line";
 
+/// Output formats of `costs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum CostFormat {
+    /// Aligned text
+    Table,
+    /// One row for each name and day
+    Csv,
+    /// JSON
+    Json,
+    /// FOCUS 1.2 rows of the billed days, by run, pipeline, user and cost centre
+    Focus,
+}
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
 pub(crate) struct CostsArgs {
@@ -36,7 +49,7 @@ pub(crate) struct CostsArgs {
     pub(crate) month: Option<CostMonth>,
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
-    pub(crate) format: TableFormat,
+    pub(crate) format: CostFormat,
     #[command(flatten)]
     pub(crate) of: ReportArgs,
 }

@@ -24,7 +24,8 @@ use crate::report::cost_shares::{
 pub struct CostMonth(String);
 
 impl CostMonth {
-    fn contains(&self, day: &str) -> bool {
+    /// Whether a day (`YYYY-MM-DD`) is in the month.
+    pub fn contains(&self, day: &str) -> bool {
         let rest = day.strip_prefix(self.0.as_str());
         rest.is_some_and(|rest| rest.starts_with('-'))
     }

@@ -97,7 +97,7 @@ async fn costs_link_to_the_pages_of_their_names() {
     let (_, kind, text) = get(Some(&report), "/costs?by=run&format=csv").await;
     assert_eq!(&*kind, "text/csv; charset=utf-8");
     assert!(
-        text.contains("2026-03-03,tasks,rnaseq,3,1,6.00,2.00,6.00"),
+        text.contains("2026-03-03,tasks,simulated,rnaseq,3,1,6.00,2.00,6.00"),
         "{text}"
     );
     report.costs.cost_centre_tag = None;
