@@ -1,8 +1,7 @@
 //! Costs by run, pipeline, step, user and cost centre.
 
-use ebb_model::report::cost_table::{CostDimensions, CostMonth, CostTable};
+use ebb_model::report::cost_table::{CostDimensions, CostMonth, CostQueryError, CostTable};
 use ebb_telemetry::origin::Origin;
-use ebb_telemetry::safe_text::one_line;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,6 +34,19 @@ pub(crate) struct CostAnswer {
     costs: CostTable,
 }
 
+impl From<CostQueryError> for Problem {
+    fn from(error: CostQueryError) -> Self {
+        let detail = error.in_one_line();
+        match error {
+            CostQueryError::NoCostCentres => Self::Target {
+                what: "cost-centre",
+                detail,
+            },
+            _ => Self::Query(detail),
+        }
+    }
+}
+
 /// Divides the costs.
 pub(crate) async fn costs(
     Query(query): Query<CostQuery>,
@@ -42,7 +54,7 @@ pub(crate) async fn costs(
 ) -> Result<Answer<CostAnswer>, Problem> {
     let by = query.by.unwrap_or_default();
     let table = newest.report.costs.table(&by, query.month.as_ref());
-    let costs = table.map_err(|error| Problem::Query(one_line(&error.to_string())))?;
+    let costs = table.map_err(Problem::from)?;
     let answer = CostAnswer {
         schema: "ebb.costs/1",
         at: newest.report.at,

@@ -90,8 +90,7 @@ impl CostPanel {
 }
 
 fn table(costs: &CostShares, by: &CostDimensions) -> Result<CostTable, Problem> {
-    let table = costs.table(by, None);
-    table.map_err(|error| Problem::Query(one_line(&error.to_string())))
+    costs.table(by, None).map_err(Problem::from)
 }
 
 /// The same costs by day as CSV.

@@ -19,9 +19,19 @@ use crate::report::cost_shares::{
 
 /// A month, such as `2026-10`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct CostMonth(String);
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for CostMonth {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "CostMonth".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "pattern": "^[0-9]{4}-(0[1-9]|1[0-2])$"})
+    }
+}
 
 impl CostMonth {
     /// Whether a day (`YYYY-MM-DD`) is in the month.
@@ -52,7 +62,8 @@ impl FromStr for CostMonth {
 impl<'de> Deserialize<'de> for CostMonth {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        let parsed: Result<Self, CostQueryError> = text.parse();
+        parsed.map_err(|error| serde::de::Error::custom(error.in_one_line()))
     }
 }
 
@@ -97,7 +108,8 @@ impl FromStr for CostDimensions {
 impl<'de> Deserialize<'de> for CostDimensions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        let parsed: Result<Self, CostQueryError> = text.parse();
+        parsed.map_err(|error| serde::de::Error::custom(error.in_one_line()))
     }
 }
 
@@ -108,7 +120,11 @@ impl schemars::JsonSchema for CostDimensions {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string"})
+        // Run and step cannot be combined.
+        let runs = "(run|pipeline|user|cost_centre)";
+        let steps = "(step|pipeline|user|cost_centre)";
+        let pattern = format!("^({runs}(,{runs})*|{steps}(,{steps})*)$");
+        schemars::json_schema!({"type": "string", "pattern": pattern})
     }
 }
 
@@ -129,6 +145,13 @@ pub enum CostQueryError {
         "the policy names no tag of cost centres\n  set `cost_centre_tag` in [costs] of the policy"
     )]
     NoCostCentres,
+}
+
+impl CostQueryError {
+    /// The error with its remedy on the same line.
+    pub fn in_one_line(&self) -> String {
+        self.to_string().replace("\n  ", "; ")
+    }
 }
 
 /// Costs by chosen dimensions.

@@ -102,7 +102,7 @@ async fn costs_link_to_the_pages_of_their_names() {
     );
     report.costs.cost_centre_tag = None;
     let (status, _, text) = get(Some(&report), "/costs?by=cost_centre").await;
-    assert_eq!(status, 400);
+    assert_eq!(status, 404);
     assert!(text.contains("names no tag of cost centres"), "{text}");
 }
 
