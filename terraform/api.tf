@@ -6,6 +6,7 @@
 
 locals {
   routes = [
+    "GET /v1/costs",
     "GET /v1/decisions",
     "GET /v1/environments",
     "GET /v1/environments/{environment}/recommendation",

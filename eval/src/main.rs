@@ -1,6 +1,7 @@
 //! Measures the recommendations on recorded traces with fixed protocols, and compares them with
 //! published results. Nothing here runs in an account.
 
+mod cost_allocation;
 mod fleet;
 mod idle;
 mod import;
@@ -26,6 +27,7 @@ Examples:
   cargo run --release -p eval -- memory-sizing --data TRACES/memory-sizing
   cargo run --release -p eval -- runtime-transfer --data TRACES/runtime-transfer --json
   cargo run --release -p eval -- prices --data TABLES/prices
+  cargo run --release -p eval -- cost-allocation --data RUNS
   cargo run --release -p eval -- placement --seed 7
   cargo run --release -p eval -- make-fleet --seed 1 --out FLEET
   cargo run --release -p eval -- metrics --data FLEET")]
@@ -43,6 +45,8 @@ enum Study {
     RuntimeTransfer(Input),
     /// Recommended requests from one run of a pipeline, applied to another run of it.
     Import(Input),
+    /// Cost allocation by task, compared with AWS split cost allocation data.
+    CostAllocation(Input),
     /// Idle machines by CPU alone, compared with published rules.
     Idle(Input),
     /// The built-in list prices of us-east-1 and the Spot Instance Advisor's reader, on public
@@ -125,7 +129,8 @@ struct Input {
     /// Folder of gzipped CSV files; each file is one workflow, or one workflow and machine as
     /// WORKFLOW-MACHINE.csv.gz. For idle machines: archives *.tar.gz with a folder for each day and
     /// a file for each machine of 288 percentages, one every 5 minutes. For import: Nextflow traces
-    /// PIPELINE-RUN.trace.txt.gz. For `verdicts`: see eval/histories/README.md.
+    /// PIPELINE-RUN.trace.txt.gz. For `cost-allocation`: these traces, and for each of them
+    /// NAME.machines.csv.gz and NAME.split-cost.csv.gz. For `verdicts`: see eval/histories/README.md.
     #[arg(long)]
     data: PathBuf,
     /// Prints JSON instead of tables.
@@ -146,6 +151,10 @@ fn main() -> Result<()> {
         Study::Import(input) => {
             let results = import::apply_all(&input.data)?;
             show(input.json, &results, import::tables)
+        }
+        Study::CostAllocation(input) => {
+            let results = cost_allocation::compare_all(&input.data)?;
+            show(input.json, &results, cost_allocation::tables)
         }
         Study::Idle(input) => {
             let results = idle::score_all(&input.data)?;

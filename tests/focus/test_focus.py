@@ -1,4 +1,4 @@
-"""The validator of the FinOps Foundation takes what `ebb scan --format focus` writes."""
+"""The validator of the FinOps Foundation takes what `ebb scan` and `ebb costs` write as FOCUS."""
 
 import csv
 import io
@@ -15,6 +15,11 @@ PROGRAM = os.environ["EBB_PROGRAM"]
 
 def scan(form):
     asked = [PROGRAM, "scan", "--demo", "--format", form]
+    return subprocess.run(asked, check=True, capture_output=True).stdout
+
+
+def costs(form):
+    asked = [PROGRAM, "costs", "--demo", "--format", form]
     return subprocess.run(asked, check=True, capture_output=True).stdout
 
 
@@ -66,6 +71,19 @@ class Focus(unittest.TestCase):
             if row["x_RowKind"] != "finding":
                 told[row["ChargePeriodStart"][:10]] += Decimal(row["BilledCost"])
         self.assertEqual(told, billed)
+
+    def test_every_rule_holds_for_costs_by_the_names_of_tasks(self):
+        text = costs("focus")
+        bad, looked_at = validator.failures(text)
+        self.assertEqual(set(bad), validator.ONE_OF_TWO, bad)
+        self.assertGreater(len(looked_at), 290)
+        billed = {day["day"]: Decimal(day["billed_usd"]) for day in json.loads(scan("json"))["ledger"]}
+        told = dict.fromkeys(billed, Decimal(0))
+        for row in rows(text):
+            told[row["ChargePeriodStart"][:10]] += Decimal(row["BilledCost"])
+        self.assertEqual(told, billed)
+        of_tasks = [json.loads(row["Tags"]) for row in rows(text) if row["x_RowKind"] == "tasks"]
+        self.assertIn("assembly", {tags.get("pipeline") for tags in of_tasks})
 
     def test_a_finding_is_no_charge_and_counts_as_the_report_counts_it(self):
         report = json.loads(scan("json"))

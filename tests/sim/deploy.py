@@ -17,6 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from account import ACCOUNT_ID, client
 
 _ROUTES = (
+    "GET /v1/costs",
     "GET /v1/decisions",
     "GET /v1/environments",
     "GET /v1/environments/{environment}/recommendation",

@@ -1,64 +1,88 @@
-//! Cost allocation of the bill of each day: tasks, findings, other work, watched idle time and
-//! unassigned costs. The parts of a day add up to its bill, to the millionth of a dollar.
+//! Cost allocation: each day of the bill by use, and the cost of machines by the names of tasks. The
+//! parts of a day add up to its bill, to the millionth of a dollar.
 
+pub mod apportion;
+pub(crate) mod machine;
+pub(crate) mod machine_day;
+pub mod machine_split;
+pub(crate) mod named_claim;
+pub mod share_sums;
+pub(crate) mod task_claim;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_model::bill::BilledDay;
 use ebb_model::finding::Finding;
 use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::Instance;
+use ebb_model::policy::costs::RestOfMachine;
 use ebb_model::report::bill_day::LedgerDay;
+use ebb_model::report::cost_shares::{
+    CostDay, CostDimension, CostShares, CostSource, DayShare, RestKind,
+};
 use ebb_telemetry::identity::NodeId;
-use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::money::Usd;
+use ebb_telemetry::step::PlacedStep;
 use ebb_telemetry::time::Window;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
-use crate::coverage::{DAY, WHOLE, of_day, overlap, seen};
+use crate::cost_allocation::machine_day::{ChargedMachine, MachineDay, charge};
+use crate::cost_allocation::named_claim::NamedClaims;
+use crate::cost_allocation::share_sums::ShareSums;
+use crate::coverage::{DAY, of_day, overlap};
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
-use crate::step_history::observed_task::SeenRun;
 
-/// Window of a task and its share of the machine.
-type Used = (Window, u128);
+/// Limit on the days at the prices of machines, if there is no bill. Hourly activity has as many.
+const MAX_PRICED_DAYS: i64 = 14;
 
-/// Divides each day of the bill. A day without a total uses the sum of its resources.
-pub(crate) fn divide(
+/// The bill by use, and the cost of machines by the names of tasks.
+pub(crate) struct Allocation {
+    pub(crate) ledger: Vec<LedgerDay>,
+    pub(crate) costs: CostShares,
+}
+
+/// Divides each day of the bill, and the days after it by the prices of the machines. A day of the
+/// bill without a total uses the sum of its resources.
+pub(crate) fn allocate(
     facts: &Facts<'_>,
-    profiles: &Profiles<'_>,
+    (profiles, kept): (&Profiles<'_>, &[PlacedStep]),
     findings: &[Finding],
-) -> Vec<LedgerDay> {
-    let mut runs: BTreeMap<&NodeId, Vec<Used>> = BTreeMap::new();
-    for run in profiles.by_step.values().flat_map(|step| &step.runs) {
-        let used = (of_run(run), share(facts, run));
-        runs.entry(&run.step.node).or_default().push(used);
-    }
+) -> Allocation {
+    let gone = machine::gone_machines(facts);
+    let claims = NamedClaims::collect(facts, (profiles, kept), &gone);
     let mut windows: BTreeMap<&str, Vec<Window>> = BTreeMap::new();
     for finding in findings.iter().filter(|finding| takes_the_machine(finding)) {
         let id = finding.resource.id.as_str();
         windows.entry(id).or_default().push(finding.window);
     }
-    let told: BTreeMap<&str, &BilledDay> = facts
-        .billed
-        .iter()
-        .map(|day| (day.day.as_str(), day))
-        .collect();
-    let mut days: BTreeMap<&str, LedgerDay> = BTreeMap::new();
-    for day in told.keys() {
-        days.entry(day).or_default();
+    let mut allocator = Allocator {
+        facts,
+        gone: &gone,
+        claims: &claims,
+        windows,
+        shares: ShareSums::default(),
+        charged: BTreeMap::new(),
+    };
+    let (ledger, mut days) = allocator.billed_days();
+    days.extend(allocator.priced_days(ledger.last().map(|day| day.day.as_str())));
+    for day in &mut days {
+        day.machines_without_price = allocator.count_without_price(&day.day);
     }
-    for (node, cost) in facts.bill {
-        for (day, usd) in &cost.by_day {
-            let entry = days.entry(day).or_default();
-            let runs = runs.get(node).map_or(&[][..], Vec::as_slice);
-            let windows = windows.get(node.as_str()).map_or(&[][..], Vec::as_slice);
-            charge(facts, (node, day, *usd), (runs, windows), entry);
-        }
-    }
-    days.into_iter()
-        .map(|(day, entry)| closed(facts, day, told.get(day).copied(), entry))
-        .collect()
+    let by = |first| allocator.shares.by(first, &claims.names);
+    let policy = &facts.policy.costs;
+    let costs = CostShares {
+        method: policy.method,
+        rest: policy.rest,
+        cost_centre_tag: policy.cost_centre_tag.clone(),
+        by_run: by(CostDimension::Run),
+        by_step: by(CostDimension::Step),
+        days,
+    };
+    Allocation { ledger, costs }
 }
 
 /// Whether a finding covers a whole machine. The cost of findings about jobs and steps belongs to
@@ -71,96 +95,184 @@ fn takes_the_machine(finding: &Finding) -> bool {
     about_a_node && finding.resource.node.is_none()
 }
 
-fn charge(
-    facts: &Facts<'_>,
-    (node, day, usd): (&NodeId, &str, Usd),
-    (runs, windows): (&[Used], &[Window]),
-    entry: &mut LedgerDay,
-) {
-    let Some(instance) = facts.inventory.instances.get(node) else {
-        entry.elsewhere = entry.elsewhere + usd;
-        return;
-    };
-    let launched = instance.launched_at.unwrap_or(Timestamp::MIN);
-    let Some(lived) = of_day(day).map(|window| Window {
-        from: window.from.max(launched),
-        to: window.to.min(facts.now).max(launched),
-    }) else {
-        entry.elsewhere = entry.elsewhere + usd;
-        return;
-    };
-    let length = lived.length().as_nanos();
-    let used: u128 = runs
-        .iter()
-        .map(|(window, share)| overlap(lived, *window) * share)
-        .sum();
-    let steps = part(usd, used, length * WHOLE);
-    let wasted: u128 = windows.iter().map(|window| overlap(lived, *window)).sum();
-    let rest = usd - steps;
-    let found = part(usd, wasted, length).min(rest.max(Usd::ZERO));
-    let rest = rest - found;
-    let worked = worked(facts, node, lived, (runs, windows));
-    let other_work = part(usd, worked, length).min(rest.max(Usd::ZERO));
-    let rest = rest - other_work;
-    let taken = used + (wasted + worked) * WHOLE;
-    let free = (seen(facts, node, lived) * WHOLE).saturating_sub(taken);
-    let idle = part(usd, free, length * WHOLE).min(rest.max(Usd::ZERO));
-    entry.idle = entry.idle + idle;
-    entry.unwatched = entry.unwatched + (rest - idle);
-    entry.steps = entry.steps + steps;
-    entry.findings = entry.findings + found;
-    entry.other_work = entry.other_work + other_work;
+/// Divides the costs of machines, and sums them up by the names of their tasks.
+struct Allocator<'a> {
+    facts: &'a Facts<'a>,
+    gone: &'a BTreeMap<NodeId, Instance>,
+    claims: &'a NamedClaims,
+    /// Windows of findings by machine.
+    windows: BTreeMap<&'a str, Vec<Window>>,
+    shares: ShareSums,
+    /// Machines with tasks and a cost, by day.
+    charged: BTreeMap<String, BTreeSet<NodeId>>,
 }
 
-/// Time in nanoseconds in which the node worked without a task or a finding. The resolution is that
-/// of the hourly slots.
-fn worked(
-    facts: &Facts<'_>,
-    node: &NodeId,
-    window: Window,
-    (runs, windows): (&[Used], &[Window]),
-) -> u128 {
-    let Some(hours) = facts.hours.nodes.get(node) else {
-        return 0;
-    };
-    let taken = runs.iter().map(|(run, _)| run).chain(windows);
-    let taken: Vec<Window> = taken
-        .copied()
-        .filter(|taken| overlap(window, *taken) > 0)
-        .collect();
-    hours
-        .worked(window)
-        .filter(|slot| !taken.iter().any(|taken| overlap(*slot, *taken) > 0))
-        .map(|slot| overlap(window, slot))
-        .sum()
-}
+impl Allocator<'_> {
+    fn billed_days(&mut self) -> (Vec<LedgerDay>, Vec<CostDay>) {
+        let told = self.facts.billed.iter();
+        let told: BTreeMap<&str, &BilledDay> = told.map(|day| (day.day.as_str(), day)).collect();
+        // The parts of a day for the ledger, and after the policy for the rest of machines.
+        let mut days: BTreeMap<&str, [LedgerDay; 2]> = BTreeMap::new();
+        for day in told.keys() {
+            days.entry(day).or_default();
+        }
+        for (node, cost) in self.facts.bill {
+            for (day, usd) in &cost.by_day {
+                let known = self.facts.inventory.instances.get(node);
+                let lived = match known {
+                    Some(instance) => machine::life(self.facts, instance, day),
+                    None => machine::life_of_gone(self.facts, node, day),
+                };
+                let instance = known.or_else(|| self.gone.get(node));
+                let mut parts = self.charge((node, instance, lived), day, *usd);
+                let [ledger, shown] = days.entry(day).or_default();
+                parts.add_to(ledger);
+                if self.facts.policy.costs.rest == RestOfMachine::Spread {
+                    parts.spread();
+                }
+                parts.add_to(shown);
+            }
+        }
+        let days = days.into_iter().map(|(day, [ledger, shown])| {
+            let ledger = closed(self.facts, day, told.get(day).copied(), ledger);
+            let of_bill = LedgerDay {
+                elsewhere: ledger.elsewhere,
+                rounding: ledger.rounding,
+                ..shown
+            };
+            let cost = CostDay {
+                day: day.to_owned(),
+                source: CostSource::Bill,
+                estimated: ledger.estimated,
+                total: ledger.billed,
+                rest: rest(&of_bill),
+                machines_without_price: 0,
+            };
+            (ledger, cost)
+        });
+        days.unzip()
+    }
 
-/// Share of its machine that a task occupies, in parts per million. A task without a request
-/// occupies the whole machine.
-fn share(facts: &Facts<'_>, run: &SeenRun<'_>) -> u128 {
-    let whole = UsdPerHour::from_micros(1_000_000);
-    let part = run.part_of(facts, whole, run.requested().into());
-    part.map_or(WHOLE, |part| u128::try_from(part.0.micros()).unwrap_or(0))
-}
+    /// The days after the last day of the bill, by the prices of machines.
+    fn priced_days(&mut self, billed_to: Option<&str>) -> Vec<CostDay> {
+        let mut days = Vec::new();
+        for day in days_after(billed_to, self.facts.now) {
+            let mut shown = LedgerDay::default();
+            let mut total = Usd::ZERO;
+            for (node, instance) in &self.facts.inventory.instances {
+                let lived = machine::priced_life(self.facts, instance, &day);
+                let price = self.facts.price_of(instance);
+                let Some((lived, price)) = lived.zip(price) else {
+                    continue;
+                };
+                let usd = price.per_hour.over(lived.length());
+                let mut parts = self.charge((node, Some(instance), Some(lived)), &day, usd);
+                if self.facts.policy.costs.rest == RestOfMachine::Spread {
+                    parts.spread();
+                }
+                parts.add_to(&mut shown);
+                total = total + usd;
+            }
+            days.push(CostDay {
+                day,
+                source: CostSource::Prices,
+                estimated: true,
+                total,
+                rest: rest(&shown),
+                machines_without_price: 0,
+            });
+        }
+        days
+    }
 
-fn of_run(run: &SeenRun<'_>) -> Window {
-    Window {
-        from: run.step.started_at,
-        to: run.step.observed_at,
+    fn charge(
+        &mut self,
+        (id, instance, lived): (&NodeId, Option<&Instance>, Option<Window>),
+        day: &str,
+        usd: Usd,
+    ) -> MachineDay {
+        let tasks = self.claims.by_machine.get(id);
+        let findings = self.windows.get(id.as_str());
+        let machine = ChargedMachine {
+            id,
+            instance,
+            lived,
+            claims: tasks.map_or(&[][..], |tasks| &tasks.claims),
+            findings: findings.map_or(&[][..], Vec::as_slice),
+        };
+        let parts = charge(self.facts, machine, usd);
+        if tasks.is_some() {
+            let of_day = self.charged.entry(day.to_owned()).or_default();
+            of_day.insert(id.clone());
+        }
+        for (at, task) in parts.tasks.iter().enumerate() {
+            let Some(names) = tasks.and_then(|tasks| tasks.names.get(at)) else {
+                continue;
+            };
+            let share = DayShare {
+                tasks: usize::from(is_last_day(machine.claims[at].window, day)),
+                tasks_without_price: 0,
+                used: task.used,
+                unused: task.unused,
+            };
+            self.shares.add(*names, day, share);
+        }
+        parts
+    }
+
+    /// The number of machines with tasks on a day and without a cost. It counts their tasks.
+    fn count_without_price(&mut self, day: &str) -> usize {
+        let Some(window) = of_day(day) else {
+            return 0;
+        };
+        let charged = self.charged.remove(day).unwrap_or_default();
+        let mut machines = 0;
+        for (id, tasks) in &self.claims.by_machine {
+            let ran = |window_of_task| overlap(window, window_of_task) > 0;
+            if charged.contains(id) || !tasks.claims.iter().any(|claim| ran(claim.window)) {
+                continue;
+            }
+            machines += 1;
+            for (claim, names) in tasks.claims.iter().zip(&tasks.names) {
+                let share = DayShare {
+                    tasks_without_price: usize::from(is_last_day(claim.window, day)),
+                    ..DayShare::default()
+                };
+                self.shares.add(*names, day, share);
+            }
+        }
+        machines
     }
 }
 
-/// `used / whole` of an amount, at most all of it, rounded down so that the parts never exceed the
-/// whole.
-fn part(usd: Usd, used: u128, whole: u128) -> Usd {
-    if whole == 0 {
-        return Usd::ZERO;
-    }
-    let micros = i128::from(usd.micros());
-    let used = i128::try_from(used.min(whole)).unwrap_or(i128::MAX);
-    let whole = i128::try_from(whole).unwrap_or(i128::MAX);
-    let part = micros.saturating_mul(used) / whole;
-    Usd::from_micros(i64::try_from(part).unwrap_or(usd.micros()))
+/// Whether a task ended, or was last observed, on this day.
+fn is_last_day(task: Window, day: &str) -> bool {
+    let day = of_day(day);
+    day.is_some_and(|day| day.from < task.to && task.to <= day.to)
+}
+
+/// The cost of a day that belongs to no task; without parts that are zero.
+fn rest(day: &LedgerDay) -> BTreeMap<RestKind, Usd> {
+    let parts = [
+        (RestKind::Findings, day.findings),
+        (RestKind::OtherWork, day.other_work),
+        (RestKind::Idle, day.idle),
+        (RestKind::Unwatched, day.unwatched),
+        (RestKind::Elsewhere, day.elsewhere),
+        (RestKind::Rounding, day.rounding),
+    ];
+    let parts = parts.into_iter().filter(|(_, usd)| *usd != Usd::ZERO);
+    parts.collect()
+}
+
+/// The days from the last day of the bill to today, at most [`MAX_PRICED_DAYS`].
+fn days_after(billed_to: Option<&str>, now: Timestamp) -> Vec<String> {
+    let today = now.to_zoned(TimeZone::UTC).date();
+    let days = (0..MAX_PRICED_DAYS).rev();
+    let days = days.filter_map(|back| today.checked_sub(jiff::Span::new().days(back)).ok());
+    let days = days.map(|day| day.to_string());
+    days.filter(|day| billed_to.is_none_or(|last| day.as_str() > last))
+        .collect()
 }
 
 fn closed(facts: &Facts<'_>, day: &str, told: Option<&BilledDay>, entry: LedgerDay) -> LedgerDay {

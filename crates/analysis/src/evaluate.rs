@@ -99,9 +99,9 @@ fn report(
         || node_summaries::nodes(facts, &all.findings),
         || crate::advice::step::steps(facts, profiles, &all.findings),
     );
-    let (timeline, ledger) = both(
+    let (timeline, allocation) = both(
         || timeline::of(facts, &all.findings),
-        || cost_allocation::divide(facts, profiles, &all.findings),
+        || cost_allocation::allocate(facts, (profiles, kept), &all.findings),
     );
     let ProbeList {
         probes,
@@ -128,8 +128,9 @@ fn report(
         nodes_left_out,
         timeline,
         history: History::default(),
-        ledger,
+        ledger: allocation.ledger,
         billed: billed_resources::of(facts),
+        costs: allocation.costs,
         second_opinions,
         price_ages: price_ages::of_prices(facts),
         runs: crate::workflow_runs::find_workflow_runs(facts, profiles),

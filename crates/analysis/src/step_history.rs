@@ -247,7 +247,7 @@ pub(crate) fn with_names<'a, T>(
 }
 
 /// The request of the Slurm job of a task, if the task alone did the work of the job.
-fn slurm_request(task: &NamedTask<'_>, context: &NameContext<'_, '_>) -> Requested {
+pub(crate) fn slurm_request(task: &NamedTask<'_>, context: &NameContext<'_, '_>) -> Requested {
     let is_job = task.step.usage.id.kind == StepKind::SlurmJob
         && context.slurm_steps.suffix(task.step).is_none();
     let names = task.recorded.names().filter(|_| is_job);

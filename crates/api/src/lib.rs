@@ -6,6 +6,7 @@
 
 pub mod answer;
 mod caller;
+pub mod costs;
 pub mod decisions;
 pub mod detail_cache;
 pub mod endpoints;

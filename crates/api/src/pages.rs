@@ -4,6 +4,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod assets;
+mod cost_shares;
 mod costs;
 mod csv_table;
 mod finding;

@@ -23,8 +23,8 @@ use crate::problem::Problem;
 use crate::slack_signature::SigningSecret;
 use crate::store::{REFRESH, Store};
 use crate::{
-    decisions, explanations, findings, groups, nodes, page_link, pages, prices, probes, runs,
-    slack, steps, tasks, whole_report,
+    costs, decisions, explanations, findings, groups, nodes, page_link, pages, prices, probes,
+    runs, slack, steps, tasks, whole_report,
 };
 
 /// The API over a bucket.
@@ -318,6 +318,14 @@ pub(crate) fn endpoints() -> Endpoints {
                 "Explain why a resource has a finding, or why it was not evaluated",
             ),
             explanations::explain,
+        )
+        .get(
+            "/v1/costs",
+            get(
+                "costs",
+                "Divide the bill by pipeline, run, step, user or cost centre",
+            ),
+            costs::costs,
         )
         .get(
             "/v1/decisions",

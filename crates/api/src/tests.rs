@@ -145,6 +145,7 @@ fn report() -> Report {
         history: History::default(),
         ledger: Vec::new(),
         billed: Default::default(),
+        costs: Default::default(),
         second_opinions: Vec::new(),
         price_ages: Vec::new(),
         runs: Default::default(),
@@ -611,7 +612,7 @@ async fn the_document_lists_every_path_and_needs_no_report() {
         assert_eq!(answer.status, 200, "{path}");
         assert!(said["get"]["responses"]["200"].is_object(), "{path}");
     }
-    assert_eq!(paths.len(), 27);
+    assert_eq!(paths.len(), 28);
 }
 
 /// The document in the documentation; `EBB_UPDATE=1` writes it.

@@ -1,6 +1,7 @@
 //! Arguments of the program and their help.
 
 mod catalog;
+mod costs;
 mod deployment;
 mod explain;
 mod findings;
@@ -27,6 +28,7 @@ use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::{Usd, UsdPerHour};
 
 pub(crate) use catalog::{CatalogArgs, CatalogCommand, CatalogLocation, RefreshArgs, ShowArgs};
+pub(crate) use costs::{CostFormat, CostsArgs};
 pub(crate) use deployment::{DeploymentArgs, ReportArgs, api};
 pub(crate) use explain::{ExplainFormat, ExplanationArgs};
 pub(crate) use findings::{DecideArgs, FindingsArgs, FindingsCommand};
@@ -73,6 +75,8 @@ pub(crate) enum Command {
     Findings(FindingsArgs),
     /// List pipeline runs, or the tasks of one run
     Runs(RunsArgs),
+    /// Divide the bill by pipeline, run, step, user or cost centre
+    Costs(CostsArgs),
     /// List probes with their mode, losses and last heartbeat
     Probes(ProbesArgs),
     /// Explain how one resource was evaluated, rule by rule

@@ -17,6 +17,7 @@ mod aws_credentials;
 #[cfg(any(feature = "gcp", feature = "sweep"))]
 mod billing;
 mod catalog;
+mod costs;
 mod demo;
 mod deployment;
 mod doctor;
@@ -74,6 +75,7 @@ pub fn run() -> ExitCode {
         Command::Scan(scan) => scan::run(scan, &zone),
         Command::Findings(args) => findings::run(args, &zone),
         Command::Runs(args) => runs::run(args, &zone),
+        Command::Costs(args) => costs::run(args, &zone),
         Command::Probes(args) => probes::run(args, &zone),
         Command::Explain(args) => explain::run(args, &zone),
         Command::Lake(args) => lake::run(args),

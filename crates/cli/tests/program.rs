@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
 
+use ebb_telemetry::money::Usd;
+
 /// With an environment in which there are no credentials and no home.
 fn ebb(line: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ebb"));
@@ -594,6 +596,7 @@ fn a_deployment_in_a_folder_answers_and_keeps_decisions() {
     check(&["findings", "reopen", id], 1, "no decision about");
     check(&["tune", "--demo"], 2, "cannot be used with");
     check(&["runs"], 0, "cohort-7");
+    check(&["costs"], 0, "Costs by pipeline");
     // The report is of a scan, which stores no single tasks.
     check(
         &["runs", "cohort-7"],
@@ -751,6 +754,53 @@ fn runs_are_listed_and_results_explained() {
 }
 
 #[test]
+fn costs_are_divided_in_three_forms_and_add_up() {
+    let check = |line: &[&str], status: i32, said: &str| {
+        let output = run(&[&["costs"], line].concat());
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
+        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+        text(&output.stdout).to_owned()
+    };
+    check(&["--demo"], 0, "Costs by pipeline, 2026-02-24");
+    check(&["--demo", "--by", "user,pipeline"], 0, "ana");
+    check(
+        &["--demo", "--month", "2025-01"],
+        0,
+        "No day of 2025-01 is in the report",
+    );
+    check(&["--demo", "--by", "team"], 2, "choose run, pipeline, step");
+    check(&["--demo", "--by", "run,step"], 2, "choose one of them");
+    check(&["--demo", "--month", "march"], 2, "write it as 2026-10");
+    check(
+        &["--demo", "--by", "cost_centre"],
+        1,
+        "set `cost_centre_tag`",
+    );
+    check(&[], 2, "ebb costs --demo");
+    check(
+        &["--demo", "--format", "focus"],
+        0,
+        "AvailabilityZone,BilledCost",
+    );
+    let json = check(&["--demo", "--format", "json"], 0, "\"ebb.costs/1\"");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let csv = check(
+        &["--demo", "--format", "csv"],
+        0,
+        "day,kind,origin,pipeline,tasks",
+    );
+    let costs = csv
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.rsplit(',').next());
+    let micros = |usd: &str| Usd::parse(usd).expect("an amount").micros();
+    let sum: i64 = costs.map(micros).sum();
+    let total = json["costs"]["total_usd"].as_str().expect("an amount");
+    assert_eq!(sum, micros(total));
+}
+
+#[test]
 fn the_tasks_of_a_run_are_listed_in_three_forms() {
     let check = |line: &[&str], status: i32, said: &str| {
         let output = run(line);
@@ -826,15 +876,13 @@ fn an_api_is_asked_if_the_program_has_a_client() {
     check(&["scan"], 0, "in 10 findings");
     check(&["tune"], 0, "variant-call");
     check(&["runs"], 0, "cohort-7");
+    check(&["costs", "--by", "user"], 0, "Costs by user");
     check(&["pages"], 1, "`ebb serve` needs no link");
     check(&["runs", "cohort-7"], 0, "align-sample-17");
     check(&["runs", "cohort-8"], 1, "similar: cohort-7");
     check(&["probes"], 0, "i-0b7d3f5a9c1e2d406  eBPF");
-    check(
-        &["explain", "i-0b7d3f5a9c1e2d406"],
-        0,
-        "As of the sweep of 2026-03-04",
-    );
+    let node = "i-0b7d3f5a9c1e2d406";
+    check(&["explain", node], 0, "As of the sweep of 2026-03-04");
     check(
         &["explain", "align-sample-17"],
         0,

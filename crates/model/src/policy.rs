@@ -3,6 +3,7 @@
 
 pub mod batch;
 pub mod bounds;
+pub mod costs;
 pub mod error;
 pub mod exemption;
 pub mod gpu_and_hours;
@@ -28,6 +29,7 @@ use ebb_telemetry::activity::ActivityPolicy;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::batch::BatchPolicy;
+use crate::policy::costs::CostsPolicy;
 use crate::policy::error::PolicyError;
 use crate::policy::exemption::Exemption;
 use crate::policy::gpu_and_hours::{GpuPolicy, HoursPolicy};
@@ -75,6 +77,8 @@ pub struct Policy {
     pub placement: PlacementPolicy,
     /// Evaluation of nodes without a probe by metrics of the cloud, and the cost of metrics.
     pub metrics: MetricsPolicy,
+    /// Allocation of the cost of machines to tasks.
+    pub costs: CostsPolicy,
     /// Unused volumes, addresses and snapshots.
     pub storage: StoragePolicy,
     /// Problems of steps.

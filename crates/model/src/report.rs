@@ -3,6 +3,8 @@
 
 pub mod bill_day;
 pub mod billed_resources;
+pub mod cost_shares;
+pub mod cost_table;
 pub mod fargate_jobs;
 pub mod node_summary;
 pub mod price_age;
@@ -29,6 +31,7 @@ use crate::finding_history::History;
 use crate::inventory::second_opinion::SecondOpinion;
 use crate::report::bill_day::LedgerDay;
 use crate::report::billed_resources::Billed;
+use crate::report::cost_shares::CostShares;
 use crate::report::fargate_jobs::FargateJobs;
 use crate::report::node_summary::NodeSummary;
 use crate::report::price_age::PriceAge;
@@ -90,6 +93,10 @@ pub struct Report {
     /// The bill of the same days by resource; empty without a bill.
     #[serde(default)]
     pub billed: Billed,
+    /// The cost of the same days by run, pipeline, step, user and cost centre. Days that the bill
+    /// does not contain yet have the prices of machines.
+    #[serde(default)]
+    pub costs: CostShares,
     /// Recommendations of the cloud provider for the same machines, the greatest saving first;
     /// empty if its services are disabled.
     #[serde(default)]
@@ -157,6 +164,7 @@ impl Report {
             },
             ledger: Vec::new(),
             billed: Billed::default(),
+            costs: CostShares::default(),
             second_opinions: Vec::new(),
             price_ages: Vec::new(),
             runs: Runs::default(),

@@ -20,6 +20,8 @@ use std::fmt::Write;
 
 use ebb_model::report::Report;
 use ebb_model::report::bill_day::LedgerDay;
+use ebb_model::report::cost_shares::RestKind;
+use ebb_model::report::cost_table::CostMonth;
 use ebb_telemetry::identity::AccountId;
 use ebb_telemetry::money::Usd;
 
@@ -108,20 +110,58 @@ const COLUMNS: [&str; 74] = [
 /// charges are machines by day and the remaining cost of each service by day.
 pub fn focus(report: &Report) -> String {
     let payer = payer(report);
+    let days = report.ledger.iter();
+    let lines = days.flat_map(|day| of_day(report, day, payer));
+    let findings = report.findings.iter();
+    document(lines.chain(findings.map(|finding| Line::of_finding(finding, payer))))
+}
+
+/// The bill of a month, or of all days of the report, by the names of tasks: one line for each run,
+/// pipeline, user and cost centre of a day, whose names are tags. The other lines are the cost of
+/// machines without a task, and the other services. The lines of a day add up to its bill. Days
+/// without a bill have no lines.
+pub fn focus_of_costs(report: &Report, month: Option<&CostMonth>) -> String {
+    let payer = payer(report);
+    let days = report.ledger.iter();
+    let days = days.filter(|day| month.is_none_or(|month| month.contains(&day.day)));
+    document(days.flat_map(|day| costs_of_day(report, day, payer)))
+}
+
+fn document<'a>(lines: impl Iterator<Item = Line<'a>>) -> String {
     let mut out = COLUMNS.join(",");
     out.push_str("\r\n");
-    let mut write = |line: &Line<'_>| {
+    for line in lines {
         let cells = COLUMNS.map(|column| line.cell(column).unwrap_or_default());
         // Writing to a string does not fail.
         let _ = write!(out, "{}\r\n", cells.join(","));
-    };
-    for day in &report.ledger {
-        of_day(report, day, payer).iter().for_each(&mut write);
-    }
-    for finding in &report.findings {
-        write(&Line::of_finding(finding, payer));
     }
     out
+}
+
+/// The rows of one day by the names of tasks, whose sum is the cost of the day.
+fn costs_of_day<'a>(
+    report: &'a Report,
+    day: &'a LedgerDay,
+    payer: Option<&'a AccountId>,
+) -> Vec<Line<'a>> {
+    let costs = &report.costs;
+    let tasks = costs.by_run.iter().filter_map(|share| {
+        let cost = share.by_day.get(&day.day)?.cost(costs.rest);
+        (cost != Usd::ZERO).then(|| Line::of_tasks(share, cost, day, payer))
+    });
+    let mut lines: Vec<Line<'_>> = tasks.collect();
+    let rest = costs.days.iter().filter(|one| one.day == day.day);
+    let rest = rest.flat_map(|one| &one.rest).filter(|(kind, _)| {
+        // These are in the rows of services and the last row.
+        !matches!(kind, RestKind::Elsewhere | RestKind::Rounding)
+    });
+    lines.extend(rest.map(|(kind, usd)| Line::of_untasked(*kind, *usd, day, payer)));
+    let lines = lines.into_iter().map(|line| line.of_origin(report.origin));
+    let mut lines: Vec<Line<'_>> = lines.collect();
+    let of_machines: Usd = lines.iter().map(|line| line.billed).sum();
+    lines.extend(other_services(day, of_machines, payer));
+    close(&mut lines, day, payer);
+    lines
 }
 
 /// The billed account; `None` if several accounts are known, because any of them may pay for the
@@ -148,6 +188,18 @@ fn of_day<'a>(
         .filter_map(|one| Line::of_machine(one, day, payer))
         .collect();
     let of_machines: Usd = machines.iter().map(|line| line.billed).sum();
+    let mut lines = other_services(day, of_machines, payer);
+    lines.extend(machines);
+    close(&mut lines, day, payer);
+    lines
+}
+
+/// The cost of each service without that of the machines.
+fn other_services<'a>(
+    day: &'a LedgerDay,
+    of_machines: Usd,
+    payer: Option<&'a AccountId>,
+) -> Vec<Line<'a>> {
     let home = day
         .by_service
         .keys()
@@ -159,15 +211,17 @@ fn of_day<'a>(
         };
         Line::of_service(name, elsewhere, day, payer)
     });
-    let mut lines: Vec<Line<'_>> = services.filter(|line| line.billed != Usd::ZERO).collect();
-    lines.extend(machines);
+    services.filter(|line| line.billed != Usd::ZERO).collect()
+}
+
+/// Adds the cost of the day that no line has, and completes the providers.
+fn close<'a>(lines: &mut Vec<Line<'a>>, day: &'a LedgerDay, payer: Option<&'a AccountId>) {
     let told: Usd = lines.iter().map(|line| line.billed).sum();
     if told != day.billed {
         lines.push(Line::of_rest(day.billed - told, day, payer));
     }
     let provider = lines.iter().find_map(|line| line.provider);
-    for line in &mut lines {
+    for line in lines {
         line.provider = line.provider.or(provider);
     }
-    lines
 }

@@ -1,5 +1,6 @@
 //! Forms of a report for people and programs. Pure functions, no I/O.
 
+pub mod cost_text;
 pub mod csv;
 mod fitted_table;
 pub mod focus;

@@ -18,6 +18,9 @@ use ebb_model::finding_history::{History, Resolved, Saved, SetAside, Stage, Stan
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::batch::job::JobStatus;
 use ebb_model::inventory::instance::{Controller, Market};
+use ebb_model::report::cost_shares::{
+    CostDay, CostDimension, CostName, CostShare, CostShares, CostSource, DayShare, RestKind,
+};
 use ebb_model::report::timeline::{NodeHours, Timeline};
 use ebb_model::report::{NotJudged, Report, Totals};
 use ebb_model::visibility_gap::Gap;
@@ -76,6 +79,7 @@ pub fn hostile() -> Report {
     });
     let mut report = report(vec![finding], vec![not_judged(evil, Some(evil), evil)]);
     report.gaps.push(Gap::new(evil.to_owned(), evil.to_owned()));
+    report.costs = costs(evil);
     report
 }
 
@@ -117,6 +121,7 @@ pub fn many_hostile(n: usize) -> Report {
 #[expect(clippy::too_many_lines, reason = "one value with all its fields")]
 pub fn told() -> Report {
     let mut report = small();
+    report.costs = costs("rnaseq");
     let past = |text: &str, dollars: i64, findings: usize| Past {
         at: at(text),
         findings,
@@ -206,6 +211,7 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         history: History::default(),
         ledger: Vec::new(),
         billed: Default::default(),
+        costs: Default::default(),
         second_opinions: Vec::new(),
         price_ages: Vec::new(),
         runs: Default::default(),
@@ -415,4 +421,43 @@ pub fn overlapping() -> Report {
     let findings = report.findings.clone();
     report.totals.sum_up(&findings);
     report
+}
+
+/// Costs of a day of $10: $6 of tasks with this name in each dimension, and $4 of idle time.
+pub fn costs(name: &str) -> CostShares {
+    let usd = |dollars: i64| Usd::from_micros(dollars * 1_000_000);
+    let day = "2026-03-03".to_owned();
+    let share = |first: CostDimension| {
+        let dimensions = [
+            first,
+            CostDimension::Pipeline,
+            CostDimension::User,
+            CostDimension::CostCentre,
+        ];
+        let named = dimensions.map(|one| (one, CostName::Name(name.to_owned())));
+        let share = DayShare {
+            tasks: 3,
+            tasks_without_price: 1,
+            used: usd(6),
+            unused: usd(2),
+        };
+        CostShare {
+            names: named.into(),
+            by_day: [(day.clone(), share)].into(),
+        }
+    };
+    CostShares {
+        cost_centre_tag: Some("Team".to_owned()),
+        days: vec![CostDay {
+            day: day.clone(),
+            source: CostSource::Bill,
+            estimated: false,
+            total: usd(10),
+            rest: [(RestKind::Idle, usd(4))].into(),
+            machines_without_price: 0,
+        }],
+        by_run: vec![share(CostDimension::Run)],
+        by_step: vec![share(CostDimension::Step)],
+        ..CostShares::default()
+    }
 }

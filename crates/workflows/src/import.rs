@@ -11,7 +11,7 @@ mod job_name;
 mod nextflow;
 pub mod pattern;
 mod python_literal;
-mod quantity;
+pub mod quantity;
 mod record;
 mod sacct;
 pub mod snakefile;

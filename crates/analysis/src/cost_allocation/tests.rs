@@ -4,8 +4,13 @@ use std::time::Duration;
 
 use ebb_model::bill::ResourceCost;
 use ebb_model::inventory::batch::job::JobStatus;
+use ebb_model::report::cost_table::CostRow;
+use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::testing::{at, clock, node, placed, placed_step};
-use ebb_telemetry::units::CpuTime;
+use ebb_telemetry::units::{CpuTime, MilliCores};
+
+use ebb_model::policy::costs::AllocationMethod;
+use proptest::prelude::*;
 
 use crate::step_history;
 use crate::testing::{World, asked, instance};
@@ -14,6 +19,19 @@ use super::*;
 
 /// The zero of the test clock is in the afternoon of 2026-09-21, so this day is complete.
 const DAY: &str = "2026-09-18";
+
+fn divide_bill(facts: &Facts<'_>, findings: &[Finding]) -> Vec<LedgerDay> {
+    allocated(facts, findings).ledger
+}
+
+/// The allocation, whose costs add up.
+fn allocated(facts: &Facts<'_>, findings: &[Finding]) -> Allocation {
+    let kept = facts.state.steps();
+    let profiles = step_history::profiles(facts, &kept);
+    let allocation = allocate(facts, (&profiles, &kept), findings);
+    add_up(&allocation);
+    allocation
+}
 
 fn usd(micros: i64) -> Usd {
     Usd::from_micros(micros)
@@ -68,7 +86,7 @@ fn told_of(mut world: World, hours: u64, cpu_seconds: u64) -> World {
 
 /// A task of a job that requests half of an m5.xlarge, for `hours` hours of the day.
 fn with_run(world: World, hours: i64) -> World {
-    let mut world = world.with_job(JobStatus::Running, asked(2, 4));
+    let mut world = world.with_job(JobStatus::Running, asked(2, 8));
     let from = of_day(DAY).expect("a day").from;
     let mut run = placed_step(1, 10);
     run.usage.id.key = format!("{:032x}", 1);
@@ -84,11 +102,7 @@ fn the_parts_of_a_day_are_its_bill() {
         let mut world = change(World::with([instance(1)]));
         world.billed = told.into_iter().collect();
         let facts = world.facts();
-        let days = divide(
-            &facts,
-            &step_history::profiles(&facts, &facts.state.steps()),
-            &[],
-        );
+        let days = divide_bill(&facts, &[]);
         assert_eq!(days.len(), 1);
         assert_eq!(parts(&days[0]), expect);
         let sum: i64 = parts(&days[0]).iter().sum();
@@ -150,11 +164,7 @@ fn a_finding_takes_what_no_step_had_and_never_more() {
             to: at(0),
         };
         let facts = world.facts();
-        let days = divide(
-            &facts,
-            &step_history::profiles(&facts, &facts.state.steps()),
-            std::slice::from_ref(&finding),
-        );
+        let days = divide_bill(&facts, std::slice::from_ref(&finding));
         let day = days.iter().find(|day| day.day == DAY).expect("that day");
         assert_eq!(parts(day), expect);
     };
@@ -180,15 +190,201 @@ fn an_open_day_is_estimated_until_the_cloud_closes_it() {
             .into_iter()
             .collect();
         let facts = world.facts();
-        let days = divide(
-            &facts,
-            &step_history::profiles(&facts, &facts.state.steps()),
-            &[],
-        );
+        let days = divide_bill(&facts, &[]);
         assert_eq!(days[0].estimated, expect, "{day} {told:?}");
     };
     check("2026-09-18", None, false);
     check("2026-09-21", None, true);
     check("2026-09-18", Some(true), true);
     check("2026-09-19", Some(false), false);
+}
+
+/// The tasks and the rest of each day add up to its total, by run and by step.
+fn add_up(allocation: &Allocation) {
+    let costs = &allocation.costs;
+    for day in &costs.days {
+        let rest: Usd = day.rest.values().copied().sum();
+        for table in [&costs.by_run, &costs.by_step] {
+            let shares = table.iter().filter_map(|share| share.by_day.get(&day.day));
+            let tasks: Usd = shares.map(|share| share.cost(costs.rest)).sum();
+            assert_eq!(tasks + rest, day.total, "{day:?}");
+        }
+        let billed = allocation.ledger.iter().find(|one| one.day == day.day);
+        assert_eq!(
+            billed.map(|day| day.billed),
+            match day.source {
+                CostSource::Bill => Some(day.total),
+                CostSource::Prices => None,
+            }
+        );
+    }
+}
+
+fn rows(allocation: &Allocation, by: &str) -> Vec<(String, usize, i64, i64)> {
+    let by = by.parse().expect("dimensions");
+    let table = allocation.costs.table(&by, None).expect("a table");
+    let row = |row: &CostRow| {
+        let names: Vec<String> = row.names.iter().map(|name| format!("{name:?}")).collect();
+        (
+            names.join(" "),
+            row.tasks,
+            row.used.unwrap_or_default().micros(),
+            row.unused.unwrap_or_default().micros(),
+        )
+    };
+    table.rows.iter().map(row).collect()
+}
+
+#[test]
+fn tasks_have_a_run_a_user_and_a_cost_centre_and_share_their_machine() {
+    let mut world = World::with([instance(1)]);
+    let machine = world.inventory.instances.get_mut(&node(1)).expect("it");
+    machine
+        .tags
+        .insert("Team".to_owned(), "genomics".to_owned());
+    let mut world = with_run(seen(world, 24), 12);
+    billed(&mut world, 1, 4_800_000);
+    world.billed = vec![told(5_000_000, 4_800_000)];
+    world.policy.costs.cost_centre_tag = Some("Team".to_owned());
+    world.now = of_day(DAY).expect("a day").to;
+    let apart = allocated(&world.facts(), &[]);
+    let by_user = rows(&apart, "user");
+    assert_eq!(
+        by_user,
+        [(r#"Name("ada")"#.to_owned(), 1, 1_200_000, 1_200_000)]
+    );
+    let by_team = rows(&apart, "cost_centre,run");
+    assert_eq!(by_team[0].0, r#"Name("genomics") Unknown"#);
+    let rest = |allocation: &Allocation| {
+        let rest = allocation.costs.days[0].rest.iter();
+        let rest = rest.map(|(kind, usd)| (*kind, usd.micros()));
+        rest.collect::<Vec<_>>()
+    };
+    let elsewhere = (RestKind::Elsewhere, 200_000);
+    assert_eq!(rest(&apart), [(RestKind::Idle, 3_600_000), elsewhere]);
+    world.policy.costs.rest = RestOfMachine::Spread;
+    let spread = allocated(&world.facts(), &[]);
+    assert_eq!(rest(&spread), [(RestKind::Idle, 2_400_000), elsewhere]);
+    assert_eq!(spread.ledger, apart.ledger);
+}
+
+#[test]
+fn a_machine_that_is_gone_is_divided_by_what_its_probe_saw() {
+    let mut world = with_run(seen(World::with([instance(1)]), 24), 12);
+    billed(&mut world, 1, 4_800_000);
+    world.inventory.instances.clear();
+    let allocation = allocated(&world.facts(), &[]);
+    let day = &allocation.ledger[0];
+    assert_eq!(day.elsewhere, Usd::ZERO);
+    assert!(day.steps > usd(1_000_000), "{day:?}");
+    let rows = rows(&allocation, "step");
+    assert_eq!((rows.len(), rows[0].1), (1, 1));
+}
+
+#[test]
+fn days_after_the_bill_have_the_prices_of_machines() {
+    let check = |change: &dyn Fn(&mut World), expect: (usize, usize, i64)| {
+        let mut world = with_run(seen(World::with([instance(1)]), 24), 12);
+        let machine = world.inventory.instances.get_mut(&node(1)).expect("it");
+        machine.launched_at = of_day(DAY).map(|day| day.from);
+        change(&mut world);
+        let allocation = allocated(&world.facts(), &[]);
+        let days = &allocation.costs.days;
+        let day = days.iter().find(|day| day.day == DAY).expect("that day");
+        let tasks = allocation.costs.by_step.iter();
+        let unpriced = tasks
+            .map(|share| share.by_day[DAY].tasks_without_price)
+            .sum();
+        let found = (day.machines_without_price, unpriced, day.total.micros());
+        assert_eq!(found, expect);
+        assert_eq!(day.source, CostSource::Prices);
+        assert!(allocation.ledger.is_empty());
+        let table = allocation.costs.table(&Default::default(), None);
+        assert_eq!(table.expect("a table").billed, Usd::ZERO);
+    };
+    // An m5.xlarge costs $0.192 an hour.
+    check(&|_| (), (0, 0, 4_608_000));
+    let of_no_type = |world: &mut World| {
+        let machine = world.inventory.instances.get_mut(&node(1)).expect("it");
+        machine.instance_type = InstanceType::new("q9.huge").expect("a name");
+    };
+    check(&of_no_type, (1, 1, 0));
+}
+
+/// A machine with its bill in millionths of a dollar, and whether it is gone.
+type MadeMachine = (i64, bool, Option<u64>);
+
+/// A task: its machine, start and length in minutes, cores, and use in seconds of CPU.
+type MadeTask = (u8, i64, i64, u64, u64);
+
+fn fleet(machines: &[MadeMachine], tasks: &[MadeTask]) -> World {
+    let day = of_day(DAY).expect("a day").from;
+    let mut world = World::default();
+    for (n, (micros, is_gone, watched)) in (1_u8..).zip(machines) {
+        if let Some(hours) = watched {
+            world = watch_for(world, n, *hours);
+        }
+        if !is_gone {
+            world.inventory.instances.insert(node(n), instance(n));
+        }
+        billed(&mut world, n, *micros);
+    }
+    for (n, (machine, from, length, cores, cpu)) in (1_u64..).zip(tasks) {
+        let mut task = placed_step(*machine, 10);
+        task.usage.id.key = format!("{n:032x}");
+        task.usage.requested.cores = (*cores > 0).then_some(MilliCores(*cores));
+        task.usage.cpu = CpuTime::from_millis(cpu * 1_000);
+        task.started_at = day + jiff::SignedDuration::from_mins(*from);
+        task.observed_at = task.started_at + jiff::SignedDuration::from_mins(*length);
+        world.finished.push(task);
+    }
+    world.now = day + jiff::SignedDuration::from_hours(30);
+    world
+}
+
+fn watch_for(mut world: World, n: u8, hours: u64) -> World {
+    let mut placed = placed(n, 1);
+    placed.end = of_day(DAY).expect("a day").from + Duration::from_secs(hours * 3_600);
+    (placed.heartbeat.start, placed.heartbeat.end) = (clock(0), clock(hours * 3_600));
+    placed.heartbeat.steps.clear();
+    world.take(&placed);
+    world
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// `allocated` checks that the costs of each day add up.
+    #[test]
+    fn the_costs_of_a_fleet_add_up_to_its_bill(
+        machines in prop::collection::vec(
+            (-5_000_000..90_000_000_i64, any::<bool>(), prop::option::of(1..25_u64)),
+            1..6,
+        ),
+        tasks in prop::collection::vec(
+            (1..7_u8, -300..1_500_i64, 0..900_i64, 0..9_000_u64, 0..40_000_u64),
+            0..12,
+        ),
+        other in 0..9_000_000_i64,
+        method in 0..3_usize,
+        is_spread in any::<bool>(),
+    ) {
+        let mut world = fleet(&machines, &tasks);
+        let sum: i64 = machines.iter().map(|(micros, _, _)| micros).sum();
+        world.billed = vec![told(sum + other, sum)];
+        world.policy.costs.method = [
+            AllocationMethod::Greater,
+            AllocationMethod::Reserved,
+            AllocationMethod::Used,
+        ][method];
+        world.policy.costs.rest = match is_spread {
+            true => RestOfMachine::Spread,
+            false => RestOfMachine::Apart,
+        };
+        let allocation = allocated(&world.facts(), &[]);
+        let day = &allocation.ledger[0];
+        prop_assert_eq!(day.billed.micros(), sum + other);
+        prop_assert_eq!(parts(day).iter().sum::<i64>(), sum + other);
+        prop_assert_eq!(day.rounding, Usd::ZERO);
+    }
 }

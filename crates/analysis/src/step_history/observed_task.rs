@@ -136,7 +136,7 @@ impl<'a> SeenRun<'a> {
 
     /// Number of GPUs that the task uses. Without observation it is `all`, because other tasks may
     /// have found no free GPU.
-    fn gpus(&self, facts: &Facts<'_>, all: u32) -> u32 {
+    pub(crate) fn gpus(&self, facts: &Facts<'_>, all: u32) -> u32 {
         let node = facts.state.nodes.get(&self.step.node);
         let latest = node.and_then(|node| node.latest.as_ref());
         let unseen = latest.is_none_or(|latest| latest.coverage.gpu.is_none());

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::response::Response;
 use ebb_model::report::bill_day::LedgerDay;
 use ebb_model::report::billed_resources::BilledResource;
+use ebb_model::report::cost_table::CostDimensions;
 use ebb_report::page::bill;
 use ebb_report::page::bill::Bars;
 use ebb_telemetry::money::Usd;
@@ -13,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::extract::Query;
+use crate::pages::cost_shares::{self, CostPanel};
 use crate::pages::csv_table;
 use crate::pages::pager::{Link, Pager};
 use crate::pages::view::{Sheet, View};
@@ -28,10 +30,13 @@ const MAX_SERVICES: usize = 15;
 pub(crate) struct CostPart {
     page: Option<usize>,
     format: Option<String>,
+    /// Names that divide the costs; with `format`, the CSV contains these costs.
+    by: Option<CostDimensions>,
 }
 
 #[derive(Serialize)]
 struct Costs {
+    shares: Option<CostPanel>,
     lines: Vec<String>,
     bars: Option<Bars>,
     days: Vec<DayRow>,
@@ -69,14 +74,19 @@ struct ResourceRow {
 pub(crate) async fn costs(Query(part): Query<CostPart>, view: View) -> Result<Response, Problem> {
     let report = &view.report;
     if csv_table::is_wanted(part.format.as_ref())? {
-        return csv(&report.ledger);
+        return match &part.by {
+            Some(by) => cost_shares::csv(report, by),
+            None => csv(&report.ledger),
+        };
     }
+    let shares = CostPanel::new(report, &part.by.unwrap_or_default())?;
     let billed = report.billed.resources.iter().collect();
     let link = Link::new("/costs");
     let (resources, pager) = Pager::cut(billed, ("page", part.page), &link);
     let is_node = |id: &str| report.nodes.iter().any(|node| node.id == id);
     let (services, services_left_out) = services(&report.ledger);
     let content = Costs {
+        shares,
         lines: bill::lines(&report.ledger),
         bars: bill::bars(&report.ledger),
         days: report.ledger.iter().rev().map(DayRow::from).collect(),

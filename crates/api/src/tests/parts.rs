@@ -358,6 +358,47 @@ async fn runs_are_listed_with_the_labels_of_their_steps_and_the_share_that_is_jo
     assert_eq!(none["total"], 0);
 }
 
+#[tokio::test]
+async fn costs_are_divided_by_the_wanted_names() {
+    let mut report = report();
+    report.costs = ebb_report::testing::costs("rnaseq");
+    let bucket = bucket(&report);
+    let check = async |query: &str, by: Value, names: Value, total: &str| {
+        let (answer, body) = ask(&bucket, get(&format!("/v1/costs{query}"))).await;
+        assert_eq!(answer.status, 200, "{query}: {body}");
+        let costs = &body["costs"];
+        assert_eq!(
+            (&body["schema"], &costs["by"]),
+            (&json!("ebb.costs/1"), &by)
+        );
+        assert_eq!(costs["rows"][0]["names"], names, "{query}");
+        assert_eq!(costs["total_usd"], total, "{query}");
+    };
+    let name = json!({"name": "rnaseq"});
+    check("", json!(["pipeline"]), json!([name]), "10.00").await;
+    let both = json!(["step", "user"]);
+    check(
+        "?by=step,user&month=2026-03",
+        both,
+        json!([name, name]),
+        "10.00",
+    )
+    .await;
+    let none = json!(["cost_centre"]);
+    check("?by=cost_centre&month=2026-02", none, Value::Null, "0.00").await;
+    for (query, expect) in [
+        ("by=team", "costs have no 'team'"),
+        ("by=run,step", "no costs by run and step together"),
+        ("month=march", "'march' is no month"),
+        ("year=2026", "unknown field `year`"),
+    ] {
+        let (answer, body) = ask(&bucket, get(&format!("/v1/costs?{query}"))).await;
+        assert_eq!(answer.status, 400, "{query}");
+        let detail = body["detail"].as_str().unwrap_or_default();
+        assert!(detail.contains(expect), "{detail}");
+    }
+}
+
 /// The event is the example of the developer guide, with the caller of a signed request.
 #[tokio::test]
 async fn a_whole_event_of_the_gateway_is_a_request() {

@@ -7,6 +7,7 @@ use ebb_model::finding::Finding;
 use ebb_model::inventory::instance::Market;
 use ebb_model::report::bill_day::LedgerDay;
 use ebb_model::report::billed_resources::BilledResource;
+use ebb_model::report::cost_shares::{CostDimension, CostName, CostShare, RestKind};
 use ebb_telemetry::identity::{AccountId, InstanceType, Region};
 use ebb_telemetry::money::{Usd, UsdPerHour};
 use ebb_telemetry::origin::Origin;
@@ -16,6 +17,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use serde_json::json;
 
+use crate::cost_text;
 use crate::csv::{decimal, maybe, slug, text};
 use crate::focus::service::{About, Provider, Service, UNKNOWN};
 
@@ -26,6 +28,10 @@ enum Kind {
     Machine,
     /// Remaining cost of a service on a day.
     Service,
+    /// Cost of tasks with the same names on a day.
+    Tasks,
+    /// Cost of machines on a day that belongs to no task.
+    Untasked(RestKind),
     /// Remaining cost of a day.
     Rest,
     /// Waste without a charge.
@@ -63,6 +69,7 @@ struct Subject<'a> {
     market: Option<Market>,
     owner: Option<&'a str>,
     tags: Option<&'a BTreeMap<String, String>>,
+    names: Option<&'a BTreeMap<CostDimension, CostName>>,
     list_per_hour: Option<UsdPerHour>,
     origin: Option<Origin>,
 }
@@ -97,10 +104,55 @@ impl<'a> Line<'a> {
             market: one.market,
             owner: one.owner.as_deref(),
             tags: Some(&one.tags),
+            names: None,
             list_per_hour: one.list_per_hour,
             origin: Some(one.origin),
         };
         Some(line)
+    }
+
+    /// The same row with the origin of the report.
+    pub(crate) fn of_origin(mut self, origin: Origin) -> Self {
+        self.about.origin = Some(origin);
+        self
+    }
+
+    /// The cost of tasks with the same names.
+    pub(crate) fn of_tasks(
+        share: &'a CostShare,
+        billed: Usd,
+        day: &'a LedgerDay,
+        payer: Option<&'a AccountId>,
+    ) -> Self {
+        let mut line = Self::of_machines(Kind::Tasks, billed, day, payer);
+        line.about.names = Some(&share.names);
+        line
+    }
+
+    /// The cost of machines that belongs to no task.
+    pub(crate) fn of_untasked(
+        kind: RestKind,
+        billed: Usd,
+        day: &'a LedgerDay,
+        payer: Option<&'a AccountId>,
+    ) -> Self {
+        Self::of_machines(Kind::Untasked(kind), billed, day, payer)
+    }
+
+    fn of_machines(
+        kind: Kind,
+        billed: Usd,
+        day: &'a LedgerDay,
+        payer: Option<&'a AccountId>,
+    ) -> Self {
+        let services = day.by_service.keys();
+        let provider = services
+            .into_iter()
+            .find_map(|name| Provider::of_service(name));
+        let mut line = Self::of_day(kind, billed, day, payer);
+        line.service = Service::of_machines(provider);
+        line.provider = provider;
+        line
     }
 
     pub(crate) fn of_service(
@@ -161,6 +213,7 @@ impl<'a> Line<'a> {
                 market: resource.market,
                 owner: resource.owner.as_deref(),
                 tags: Some(&resource.tags),
+                names: None,
                 list_per_hour: cost.and_then(|cost| cost.list_per_hour),
                 origin: Some(resource.origin),
             },
@@ -238,6 +291,13 @@ impl<'a> Line<'a> {
                 about.account?;
                 self.provider.map_or(UNKNOWN, Provider::account).to_owned()
             }
+            "Tags" if about.names.is_some() => {
+                let names = about.names?.iter();
+                let names = names.filter_map(|(one, name)| Some((one.slug(), name.name()?)));
+                let tags: BTreeMap<&str, &str> = names.collect();
+                let tags = Some(tags).filter(|tags| !tags.is_empty())?;
+                text(&json!(tags).to_string())
+            }
             "Tags" => {
                 let tags = about.tags.filter(|tags| !tags.is_empty())?;
                 text(&json!(tags).to_string())
@@ -253,6 +313,11 @@ impl<'a> Line<'a> {
             "x_RowKind" => match self.kind {
                 Kind::Machine => "machine",
                 Kind::Service => "service",
+                Kind::Tasks => "tasks",
+                Kind::Untasked(RestKind::Findings) => "waste_in_findings",
+                Kind::Untasked(RestKind::OtherWork) => "other_work",
+                Kind::Untasked(RestKind::Idle) => "idle",
+                Kind::Untasked(_) => "unwatched",
                 Kind::Rest => "rest",
                 Kind::Finding => "finding",
             }
@@ -273,7 +338,11 @@ impl<'a> Line<'a> {
     fn category(&self) -> &'static str {
         match self.kind {
             Kind::Service if self.service.name == "Tax" => "Tax",
-            Kind::Machine | Kind::Service if self.billed >= Usd::ZERO => "Usage",
+            Kind::Machine | Kind::Service | Kind::Tasks | Kind::Untasked(_)
+                if self.billed >= Usd::ZERO =>
+            {
+                "Usage"
+            }
             _ => "Adjustment",
         }
     }
@@ -285,6 +354,8 @@ impl<'a> Line<'a> {
                 Some(it) => format!("{it}, one day"),
                 None => "a deleted machine, one day".to_owned(),
             },
+            (Kind::Tasks, _) => self.tasks_words(),
+            (Kind::Untasked(kind), _) => format!("machines without a task, one day: {kind}"),
             (Kind::Service, _) if Service::has_machines(self.service.name) => format!(
                 "{}, cost without a machine in these rows",
                 self.service.name
@@ -292,6 +363,14 @@ impl<'a> Line<'a> {
             (Kind::Service, _) => self.service.name.to_owned(),
             _ => "other cost on the bill of this day".to_owned(),
         }
+    }
+
+    fn tasks_words(&self) -> String {
+        let names = self.about.names.into_iter().flatten();
+        let words = names
+            .map(|(dimension, one)| format!("{dimension} {}", cost_text::name(*dimension, one)));
+        let words: Vec<String> = words.collect();
+        format!("tasks of one day: {}", words.join(", "))
     }
 
     /// Billing period: a calendar month in UTC.

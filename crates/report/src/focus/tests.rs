@@ -9,7 +9,10 @@ use super::*;
 
 /// The rows by column, without null cells.
 fn rows(report: &Report) -> Vec<BTreeMap<String, String>> {
-    let text = focus(report);
+    rows_of(&focus(report))
+}
+
+fn rows_of(text: &str) -> Vec<BTreeMap<String, String>> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let header = reader.headers().expect("a header").clone();
     let records = reader.records().map(|record| {
@@ -269,4 +272,36 @@ fn a_day_that_is_not_a_date_is_an_error_of_its_rows() {
         }
     }
     assert!(!focus(&report).contains("0000-"));
+}
+
+#[test]
+fn costs_by_the_names_of_tasks_add_up_to_the_bill_of_a_day() {
+    let mut report = billed();
+    report.costs = testing::costs("=rna");
+    let day = report.ledger[0].day.clone();
+    report.costs.days[0].day.clone_from(&day);
+    for share in &mut report.costs.by_run {
+        let costs = std::mem::take(&mut share.by_day);
+        share.by_day = costs
+            .into_values()
+            .map(|cost| (day.clone(), cost))
+            .collect();
+    }
+    let rows = rows_of(&focus_of_costs(&report, None));
+    let cents = rows
+        .iter()
+        .map(|row| Usd::parse(&row["BilledCost"]).expect("an amount"));
+    assert_eq!(cents.sum::<Usd>(), report.ledger[0].billed);
+    let of = |kind: &str| {
+        rows.iter()
+            .find(|row| row["x_RowKind"] == kind)
+            .expect("a row")
+    };
+    assert_eq!(of("tasks")["BilledCost"], "6.000000");
+    assert_eq!(of("idle")["BilledCost"], "4.000000");
+    let tags = r#"{"cost_centre":"=rna","pipeline":"=rna","run":"=rna","user":"=rna"}"#;
+    assert_eq!(of("tasks")["Tags"], tags);
+    assert_eq!(of("tasks")["ChargeCategory"], "Usage");
+    let other_month = "2025-01".parse().expect("a month");
+    assert!(rows_of(&focus_of_costs(&report, Some(&other_month))).is_empty());
 }

@@ -19,12 +19,12 @@ pub(super) fn whole(text: &str) -> Option<i64> {
 }
 
 /// A percentage such as `98.5%` or `98.5`.
-pub(super) fn percent(text: &str) -> Option<f64> {
+pub fn percent(text: &str) -> Option<f64> {
     number(text.trim_end_matches('%').trim())
 }
 
 /// A number of cores such as `2` or `2.0`.
-pub(super) fn cores(text: &str) -> Option<MilliCores> {
+pub fn cores(text: &str) -> Option<MilliCores> {
     let cores = number(text)?;
     (cores > 0.0 && cores < 1e6).then(|| MilliCores((cores * 1000.0).round() as u64))
 }
@@ -61,7 +61,7 @@ fn scaled(value: f64, by: f64) -> Option<Bytes> {
 }
 
 /// A duration such as `1h 3m 2s` or `450ms`, or milliseconds as a number.
-pub(super) fn spoken(text: &str) -> Option<Duration> {
+pub fn spoken(text: &str) -> Option<Duration> {
     if let Some(ms) = number(text) {
         return seconds(ms / 1000.0);
     }
@@ -114,7 +114,7 @@ pub(super) fn busy(wall: Duration, percent: f64) -> CpuTime {
 
 /// A point in time: milliseconds since the epoch, or a date and time. UTC is assumed, because the
 /// files contain no time zone.
-pub(super) fn time(text: &str) -> Option<Timestamp> {
+pub fn time(text: &str) -> Option<Timestamp> {
     if let Ok(ms) = text.parse::<i64>() {
         return Timestamp::from_millisecond(ms).ok();
     }

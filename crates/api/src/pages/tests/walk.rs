@@ -46,13 +46,14 @@ pub(super) fn bucket(report: Option<&Report>) -> FakeObjects {
     bucket
 }
 
-const LISTS: [&str; 8] = [
+const LISTS: [&str; 9] = [
     "/",
     "/findings",
     "/nodes",
     "/steps",
     "/runs",
     "/costs",
+    "/costs?by=step,user",
     "/probes",
     "/search?q=a",
 ];
@@ -79,6 +80,30 @@ async fn every_list_is_a_page_of_bounded_size_and_hostile_names_are_text() {
             assert!(text.len() < 300_000, "{path}: {} bytes", text.len());
         }
     }
+}
+
+#[tokio::test]
+async fn costs_link_to_the_pages_of_their_names() {
+    let mut report = testing::told();
+    let (_, _, text) = get(Some(&report), "/costs").await;
+    assert!(
+        text.contains(r#"runs?pipeline=rnaseq">rnaseq</a>"#),
+        "{text}"
+    );
+    assert!(
+        text.contains("no task: idle") && text.contains("$10.00"),
+        "{text}"
+    );
+    let (_, kind, text) = get(Some(&report), "/costs?by=run&format=csv").await;
+    assert_eq!(&*kind, "text/csv; charset=utf-8");
+    assert!(
+        text.contains("2026-03-03,tasks,simulated,rnaseq,3,1,6.00,2.00,6.00"),
+        "{text}"
+    );
+    report.costs.cost_centre_tag = None;
+    let (status, _, text) = get(Some(&report), "/costs?by=cost_centre").await;
+    assert_eq!(status, 404);
+    assert!(text.contains("names no tag of cost centres"), "{text}");
 }
 
 #[tokio::test]

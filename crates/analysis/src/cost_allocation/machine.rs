@@ -1,0 +1,58 @@
+//! The machines that cost money: those of the inventory, and those that are gone but sent
+//! heartbeats. The bill of a day is complete only a day later, when many machines are gone.
+
+use std::collections::BTreeMap;
+
+use ebb_model::inventory::instance::{Instance, InstanceState};
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::time::Window;
+use jiff::Timestamp;
+
+use crate::coverage::of_day;
+use crate::facts::Facts;
+
+/// Machines of the bill that only the state of the probes still contains. Their type and region are
+/// unknown, and their size is known from their probe.
+pub(crate) fn gone_machines(facts: &Facts<'_>) -> BTreeMap<NodeId, Instance> {
+    let billed = facts.bill.keys();
+    let gone = billed.filter(|id| !facts.inventory.instances.contains_key(*id));
+    let known = gone.filter(|id| {
+        let node = facts.state.nodes.get(*id);
+        node.is_some_and(|node| node.latest.is_some())
+    });
+    let host = |id: &NodeId| (id.clone(), Instance::host(id.clone()));
+    known.map(host).collect()
+}
+
+/// The part of a day in which a machine of the inventory existed; `None` for an invalid day.
+pub(crate) fn life(facts: &Facts<'_>, instance: &Instance, day: &str) -> Option<Window> {
+    let launched = instance.launched_at.unwrap_or(Timestamp::MIN);
+    part_of_day(day, launched, facts.now)
+}
+
+/// The part of a day in which a machine that is gone sent heartbeats. It existed a little longer.
+pub(crate) fn life_of_gone(facts: &Facts<'_>, id: &NodeId, day: &str) -> Option<Window> {
+    let node = facts.state.nodes.get(id)?;
+    part_of_day(day, node.first_seen?, node.latest.as_ref()?.end)
+}
+
+/// The part of a day in which a machine of the inventory ran and so has a price. `None` if it did
+/// not run, or it is unknown whether it ran.
+pub(crate) fn priced_life(facts: &Facts<'_>, instance: &Instance, day: &str) -> Option<Window> {
+    let node = facts.state.nodes.get(&instance.id);
+    let first_seen = node.and_then(|node| node.first_seen);
+    let from = instance.launched_at.or(first_seen)?;
+    let to = match instance.state {
+        InstanceState::Running => facts.now,
+        _ => instance.state_since?,
+    };
+    part_of_day(day, from, to).filter(|lived| lived.from < lived.to)
+}
+
+fn part_of_day(day: &str, from: Timestamp, to: Timestamp) -> Option<Window> {
+    let day = of_day(day)?;
+    Some(Window {
+        from: day.from.max(from),
+        to: day.to.min(to).max(from),
+    })
+}

@@ -1,0 +1,118 @@
+//! The tasks that pay for a machine, with the names that costs are divided by.
+
+use std::collections::BTreeMap;
+
+use ebb_model::inventory::instance::Instance;
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::step::{PlacedStep, StepKind};
+
+use crate::cost_allocation::machine_split::Claim;
+use crate::cost_allocation::task_claim;
+use crate::facts::Facts;
+use crate::step_history::by_step::Profiles;
+use crate::step_history::observed_task::SeenRun;
+use crate::step_history::step_name::find_step_name;
+use crate::step_history::{slurm_request, with_names};
+use crate::workflow_runs::batch_family::Families;
+use crate::workflow_runs::{label_of, pipeline, run_of};
+
+/// The names of a task. Many tasks have the same names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TaskNames {
+    pub(crate) run: Option<String>,
+    pub(crate) pipeline: Option<String>,
+    pub(crate) step: String,
+    pub(crate) user: Option<String>,
+    pub(crate) cost_centre: Option<String>,
+}
+
+/// The tasks of one machine, with the index of their names.
+#[derive(Debug, Default)]
+pub(crate) struct MachineTasks {
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) names: Vec<usize>,
+}
+
+/// The tasks of all machines.
+#[derive(Debug, Default)]
+pub(crate) struct NamedClaims {
+    pub(crate) names: BTreeMap<TaskNames, usize>,
+    pub(crate) by_machine: BTreeMap<NodeId, MachineTasks>,
+}
+
+impl NamedClaims {
+    /// The tasks of the inventory's machines and of those that are gone.
+    pub(crate) fn collect(
+        facts: &Facts<'_>,
+        (profiles, kept): (&Profiles<'_>, &[PlacedStep]),
+        gone: &BTreeMap<NodeId, Instance>,
+    ) -> Self {
+        let families = Families::of(facts.inventory.batch.jobs.values());
+        let mut all = Self::default();
+        for task in profiles.by_step.values().flat_map(|step| &step.runs) {
+            all.add(facts, task, &families);
+        }
+        if !gone.is_empty() {
+            with_names(facts, kept, |tasks, context, _| {
+                for task in tasks {
+                    let Some(instance) = gone.get(&task.step.node) else {
+                        continue;
+                    };
+                    let task = SeenRun {
+                        name: find_step_name(task, context),
+                        step: task.step,
+                        instance,
+                        job: task.job,
+                        recorded: task.recorded,
+                        slurm_request: slurm_request(task, context),
+                    };
+                    all.add(facts, &task, &families);
+                }
+            });
+        }
+        all
+    }
+
+    fn add(&mut self, facts: &Facts<'_>, task: &SeenRun<'_>, families: &Families<'_>) {
+        let next = self.names.len();
+        let names = names(facts, task, families);
+        let names = *self.names.entry(names).or_insert(next);
+        let machine = self.by_machine.entry(task.step.node.clone()).or_default();
+        machine.claims.push(task_claim::claim(facts, task));
+        machine.names.push(names);
+    }
+}
+
+fn names(facts: &Facts<'_>, task: &SeenRun<'_>, families: &Families<'_>) -> TaskNames {
+    let policy = facts.policy;
+    TaskNames {
+        run: run_of(task, policy, families).map(|(_, run)| run),
+        pipeline: pipeline(task, policy),
+        step: task.name().to_owned(),
+        user: user(task),
+        cost_centre: policy
+            .costs
+            .cost_centre_tag
+            .as_deref()
+            .and_then(|tag| cost_centre(task, tag)),
+    }
+}
+
+/// The user id of a container says nothing about who started it.
+fn user(task: &SeenRun<'_>) -> Option<String> {
+    let label = label_of(task.step, "user").map(str::to_owned);
+    let in_container = matches!(
+        task.step.usage.id.kind,
+        StepKind::EcsTask | StepKind::Pod | StepKind::Container
+    );
+    let id = task.step.usage.detail.user.filter(|_| !in_container);
+    label
+        .or_else(|| task.owner())
+        .or_else(|| id.map(|id| format!("user id {id}")))
+}
+
+fn cost_centre(task: &SeenRun<'_>, tag: &str) -> Option<String> {
+    let of_job = task.job.and_then(|job| job.tags.get(tag));
+    let value = of_job.or_else(|| task.instance.tags.get(tag));
+    value.filter(|value| !value.is_empty()).cloned()
+}

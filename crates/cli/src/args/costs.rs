@@ -1,0 +1,55 @@
+//! Arguments of `costs`.
+
+use ebb_model::report::cost_table::{CostDimensions, CostMonth};
+
+use super::deployment::ReportArgs;
+
+const MORE: &str = "\
+Examples:
+  ebb costs --demo                               the built-in demo account
+  ebb costs --demo --by user,pipeline
+  ebb costs --by run --month 2026-10             one month of the default deployment
+  ebb costs --bucket NAME --by cost_centre --format csv > costs.csv
+  ebb costs --lake file:///srv/ebb               the place of `ebb sweep`
+  ebb costs --report report.json --by step --format json
+  ebb costs --month 2026-10 --format focus > focus.csv   for a FinOps tool
+
+A machine is divided among the tasks on it as AWS split cost allocation data does: each hour, by
+the greater of request and use of cores and memory. [costs] in the policy chooses another method
+and names the tag of cost centres. All rows add up to the bill, with the cost that belongs to no
+task. Days without a bill yet have the prices of machines. A report contains up to 14 days and the
+most expensive names; the sum of the other ones is `(others)`.
+
+Exit status:
+  0  success
+  1  failure
+  2  invalid command line";
+
+/// Output formats of `costs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum CostFormat {
+    /// Aligned text
+    Table,
+    /// One row for each name and day
+    Csv,
+    /// JSON
+    Json,
+    /// FOCUS 1.2 rows of the billed days, by run, pipeline, user and cost centre
+    Focus,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = MORE)]
+pub(crate) struct CostsArgs {
+    /// Names: run, pipeline, step, user, cost_centre [default: pipeline]
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) by: Option<CostDimensions>,
+    /// Show the days of this month only, such as 2026-10
+    #[arg(long, value_name = "MONTH")]
+    pub(crate) month: Option<CostMonth>,
+    /// Output format
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: CostFormat,
+    #[command(flatten)]
+    pub(crate) of: ReportArgs,
+}
