@@ -54,12 +54,8 @@ pub struct NodeState {
     /// The end of the latest active interval; `None` when never active.
     #[serde(with = "ebb_telemetry::time::nanos::option")]
     pub active_until: Option<Timestamp>,
-    /// The begin of the earliest interval with GPU observation; `None` without any.
-    #[serde(with = "ebb_telemetry::time::nanos::option")]
-    pub gpu_watched_from: Option<Timestamp>,
-    /// The end of the latest interval in which a GPU computed; `None` when none ever did.
-    #[serde(with = "ebb_telemetry::time::nanos::option")]
-    pub gpu_active_until: Option<Timestamp>,
+    /// Times of its GPUs; `None` on most nodes, which have no observed GPU.
+    gpu: Option<Box<GpuTimes>>,
     /// The newest heartbeat; `None` without a heartbeat.
     pub latest: Option<Latest>,
     /// Accepted sequence numbers, in order of boot, probe start and stream.
@@ -72,6 +68,17 @@ pub struct NodeState {
     pub(crate) steps: Box<[KeptStep]>,
     /// The weeks of all data in this state.
     pub(crate) weeks: Weeks,
+}
+
+/// When the GPUs of a node were observed and active.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GpuTimes {
+    /// The begin of the earliest interval with GPU observation; `None` without any.
+    #[serde(with = "ebb_telemetry::time::nanos::option")]
+    pub watched_from: Option<Timestamp>,
+    /// The end of the latest interval in which a GPU computed; `None` when none ever did.
+    #[serde(with = "ebb_telemetry::time::nanos::option")]
+    pub active_until: Option<Timestamp>,
 }
 
 /// The content of the newest heartbeat.
@@ -158,10 +165,10 @@ impl NodeState {
             self.active_until = self.active_until.max(Some(end));
         }
         self.first_seen = earliest(self.first_seen, Some(start));
-        let watched = h.coverage.gpu.map(|_| start);
-        self.gpu_watched_from = earliest(self.gpu_watched_from, watched);
-        let computed = activity::computes(h, policy).then_some(end);
-        self.gpu_active_until = self.gpu_active_until.max(computed);
+        self.absorb_gpu(GpuTimes {
+            watched_from: h.coverage.gpu.map(|_| start),
+            active_until: activity::computes(h, policy).then_some(end),
+        });
         let length = h.end.since(h.start).unwrap_or_default();
         let known = self.latest.as_ref().map(Latest::order);
         if known < Some((end, h.sequence, length)) {
@@ -212,14 +219,29 @@ impl NodeState {
         self
     }
 
+    /// Times of its GPUs.
+    pub fn gpu(&self) -> GpuTimes {
+        self.gpu.as_deref().copied().unwrap_or_default()
+    }
+
+    fn absorb_gpu(&mut self, other: GpuTimes) {
+        let own = self.gpu();
+        let both = GpuTimes {
+            watched_from: earliest(own.watched_from, other.watched_from),
+            active_until: own.active_until.max(other.active_until),
+        };
+        if both != own {
+            self.gpu = Some(Box::new(both));
+        }
+    }
+
     /// Adds the data of another state of the same node.
     pub fn absorb(&mut self, other: Self) {
         self.seen.absorb(&other.seen);
         self.active.absorb(&other.active);
         self.first_seen = earliest(self.first_seen, other.first_seen);
         self.active_until = self.active_until.max(other.active_until);
-        self.gpu_watched_from = earliest(self.gpu_watched_from, other.gpu_watched_from);
-        self.gpu_active_until = self.gpu_active_until.max(other.gpu_active_until);
+        self.absorb_gpu(other.gpu());
         let newer = |theirs: &Latest| {
             let ours = self.latest.as_ref();
             ours.is_none_or(|ours| theirs.order() > ours.order())

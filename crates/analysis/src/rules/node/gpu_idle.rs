@@ -43,9 +43,10 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
     let since = |from| Duration::try_from(latest.end.duration_since(from)).unwrap_or_default();
     let fresh = Duration::try_from(facts.now.duration_since(latest.end)).unwrap_or_default();
     let quiet = node.active_until.map(since);
-    let from = node.gpu_active_until.max(node.gpu_watched_from);
+    let gpu = node.gpu();
+    let from = gpu.active_until.max(gpu.watched_from);
     let from = from.max(instance.launched_at);
-    let from = from.filter(|_| latest.coverage.gpu.is_some() && node.gpu_watched_from.is_some());
+    let from = from.filter(|_| latest.coverage.gpu.is_some() && gpu.watched_from.is_some());
     let rests = from.map(since);
     let to = latest.end;
     let known = from.map(|from| coverage::observed(facts, &instance.id, node, Window { from, to }));
