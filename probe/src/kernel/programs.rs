@@ -36,6 +36,9 @@ const SOCKET_TRACEPOINTS: [(&str, &str); 2] = [
     ("on_socket_state", "inet_sock_set_state"),
     ("on_socket_end", "tcp_destroy_sock"),
 ];
+/// Limit on the requests for names in one scan.
+const MAX_REQUESTS: usize = 16;
+
 const SOCKET_ITERATOR: &str = "each_socket";
 const CONNECTION_ITERATOR: &str = "each_connection";
 
@@ -195,6 +198,26 @@ impl KernelHalf {
         }
     }
 
+    /// Requests the missing names of addresses. One request names as many addresses as there are
+    /// tasks, and a small machine has more addresses than tasks.
+    fn name_addresses(&mut self, tasks: &[RawTask]) {
+        let mut missing = usize::MAX;
+        for _ in 0..MAX_REQUESTS {
+            let addresses = threads::unnamed_addresses(tasks, &self.classifier);
+            if addresses.is_empty() || addresses.len() >= missing {
+                return;
+            }
+            missing = addresses.len();
+            match self.symbols.resolve(&mut self.ebpf, &addresses) {
+                Ok(names) => self.classifier.learn(&names),
+                Err(error) => {
+                    tracing::debug!(%error, "failed to resolve kernel addresses; wait reasons stay unknown");
+                    return;
+                }
+            }
+        }
+    }
+
     /// Scans every task once and sums them by process.
     pub fn sample(&mut self) -> Result<Samples, KernelError> {
         let extent = iterate(&mut self.ebpf, self.iterator, &mut self.buffer)?;
@@ -204,13 +227,7 @@ impl KernelHalf {
         self.buffer.shrink_to(USUAL_BYTES);
         let (mut changed, mut unnamed) = threads::by_process(&tasks, &self.classifier);
         if !unnamed.is_empty() && self.symbols.is_due() {
-            let addresses = threads::unnamed_addresses(&tasks, &self.classifier);
-            match self.symbols.resolve(&mut self.ebpf, &addresses) {
-                Ok(names) => self.classifier.learn(&names),
-                Err(error) => {
-                    tracing::debug!(%error, "failed to resolve kernel addresses; wait reasons stay unknown")
-                }
-            }
+            self.name_addresses(&tasks);
             (changed, unnamed) = threads::by_process(&tasks, &self.classifier);
         }
         if self.symbols.is_unavailable() {

@@ -21,7 +21,7 @@ pub(super) struct KernelSymbols {
 }
 
 impl KernelSymbols {
-    /// The first few scans request all common names; after that, one request a minute is enough.
+    /// The first few scans request all common names; after that, one scan a minute is enough.
     const AT_ONCE: u32 = 5;
     const LATER: Duration = Duration::from_secs(60);
 
