@@ -28,20 +28,7 @@ const JOB: &str = "timeout 2 sh -c 'while :; do :; done'; \
 
 /// A stand-in for runc that starts runc without resource limits and without an `oom_score_adj`. To
 /// set these needs CAP_SYS_RESOURCE, which a test in a container may lack.
-pub(crate) const RUNTIME: &str = r#"#!/usr/bin/env python3
-import json, os, shutil, sys
-arguments = sys.argv[1:]
-for option in ("--bundle", "-b"):
-    if option in arguments:
-        path = os.path.join(arguments[arguments.index(option) + 1], "config.json")
-        with open(path) as file:
-            config = json.load(file)
-        config["process"].pop("rlimits", None)
-        config["process"].pop("oomScoreAdj", None)
-        with open(path, "w") as file:
-            json.dump(config, file)
-os.execv(shutil.which("runc") or "/usr/sbin/runc", ["runc"] + arguments)
-"#;
+pub(crate) const RUNTIME: &str = include_str!("runc_without_limits.py");
 
 /// The report of a runtime about one of its containers.
 struct Record {
