@@ -304,6 +304,6 @@ locals {
   policy_key = "config/policy.toml"
   rules_key  = "config/rules.toml"
 
-  # What a probe reads: its rules, and its own package.
+  # A probe reads its rules, and the package of its own program.
   node_objects = ["${local.bucket_arn}/${local.rules_key}", "${local.bucket_arn}/config/ebb-probe*"]
 }

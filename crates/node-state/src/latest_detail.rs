@@ -7,7 +7,9 @@ use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::heartbeat::node_signals::GpuUse;
 use ebb_telemetry::probe_version::ProbeVersion;
 use ebb_telemetry::units::{Bytes, CpuTime, Share};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
+
+use crate::packed_bytes;
 
 /// The content, unpacked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -83,7 +85,11 @@ impl LatestDetail {
 /// A packed [`LatestDetail`], which is valid: it was packed here or checked when it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PackedDetail(
-    #[serde(serialize_with = "as_bytes", deserialize_with = "of_a_detail")] Box<[u8]>,
+    #[serde(
+        serialize_with = "packed_bytes::serialize",
+        deserialize_with = "packed_bytes::deserialize::<LatestDetail, _>"
+    )]
+    Box<[u8]>,
 );
 
 impl PackedDetail {
@@ -95,17 +101,6 @@ impl PackedDetail {
     pub(crate) fn unpack(&self) -> LatestDetail {
         postcard::from_bytes(&self.0).unwrap_or_default()
     }
-}
-
-fn as_bytes<S: Serializer>(packed: &[u8], out: S) -> Result<S::Ok, S::Error> {
-    out.serialize_bytes(packed)
-}
-
-fn of_a_detail<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[u8]>, D::Error> {
-    let packed = <&[u8]>::deserialize(from)?;
-    postcard::from_bytes::<LatestDetail>(packed)
-        .map(|_| packed.into())
-        .map_err(de::Error::custom)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ pub mod fleet_state;
 pub mod hourly_activity;
 pub mod latest_detail;
 pub mod node_state;
+mod packed_bytes;
 pub mod probe_run;
 pub mod ranges;
 pub mod retention;

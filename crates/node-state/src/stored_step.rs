@@ -15,7 +15,9 @@ use ebb_telemetry::step::{
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
+
+use crate::packed_bytes;
 
 /// Initial capacity in bytes. Most steps need less, and packing frees the rest.
 const EXPECTED_BYTES: usize = 512;
@@ -32,7 +34,10 @@ pub(crate) struct KeptStep {
     #[serde(with = "ebb_telemetry::time::nanos")]
     pub(crate) observed_at: Timestamp,
     /// [`Packed`], its [`StepId`] first.
-    #[serde(serialize_with = "as_bytes", deserialize_with = "of_a_step")]
+    #[serde(
+        serialize_with = "packed_bytes::serialize",
+        deserialize_with = "packed_bytes::deserialize::<Packed<StepId, String, StepDetail>, _>"
+    )]
     packed: Box<[u8]>,
 }
 
@@ -226,18 +231,6 @@ fn kept_detail(usage: &StepUsage) -> Cow<'_, StepDetail> {
         network_peers: open,
         ..detail.clone()
     })
-}
-
-fn as_bytes<S: Serializer>(packed: &[u8], out: S) -> Result<S::Ok, S::Error> {
-    out.serialize_bytes(packed)
-}
-
-/// Refuses bytes that cannot be unpacked to a step.
-fn of_a_step<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[u8]>, D::Error> {
-    let packed = <&[u8]>::deserialize(from)?;
-    postcard::from_bytes::<Packed<StepId, String, StepDetail>>(packed)
-        .map(|_| packed.into())
-        .map_err(de::Error::custom)
 }
 
 #[cfg(test)]

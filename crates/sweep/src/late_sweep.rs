@@ -52,7 +52,7 @@ mod tests {
         check(Some(8_800), Some(600), None);
         check(Some(8_799), Some(600), Some("was 20 min before"));
         check(Some(0), Some(600), Some("due every 10 min"));
-        // What is not known is not late.
+        // Without a schedule or a previous sweep, no sweep counts as late.
         check(None, Some(600), None);
         check(Some(0), None, None);
         // A clock that went backwards.

@@ -72,8 +72,9 @@ pub(super) fn decide<'a>(manifest: &'a Manifest, machine: &Situation<'_>) -> Dec
     }
 }
 
-/// The place of a machine in the rollout of a version, from 0 to 99. It is stable, so that a greater
-/// share adds machines. Each version has another order, so that no machine is always the first.
+/// The place of a machine in the rollout of a version, from 0 to 99. It is always the same, so that a
+/// greater `rollout_percent` only adds machines. The order differs by version, so that no machine is
+/// always the first.
 fn place(machine: &str, version: ProbeVersion) -> u8 {
     let hash = Sha256::digest(format!("{version}\n{machine}"));
     let mut first = [0; 8];

@@ -8,6 +8,7 @@ use ebb_model::report::probe_problem::{
     GROWN_SPOOL, ProbeProblem, ProbeProblemCounts, WRONG_CLOCK_SECONDS,
 };
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
+use ebb_node_state::latest_detail::ProbeHealth;
 use ebb_node_state::node_state::Latest;
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::probe_version::ProbeVersion;
@@ -77,7 +78,7 @@ fn probe(facts: &Facts<'_>, node: &NodeId, latest: &Latest) -> ProbeSummary {
         cpu_share: Share::of(health.cpu.0, length),
         clock_ahead_seconds: health.clock_ahead_seconds,
         version: health.version,
-        problems: problems(facts, node, latest),
+        problems: problems(facts, node, (latest, &health)),
     }
 }
 
@@ -90,12 +91,15 @@ fn mode(latest: &Latest) -> ProbeMode {
 }
 
 /// The problems of a probe, the most urgent first. A condition that is not known is no problem.
-fn problems(facts: &Facts<'_>, node: &NodeId, latest: &Latest) -> Vec<ProbeProblem> {
+fn problems(
+    facts: &Facts<'_>,
+    node: &NodeId,
+    (latest, health): (&Latest, &ProbeHealth),
+) -> Vec<ProbeProblem> {
     let mark = facts.memory.probes.get(node);
     let is_recent = |at: &Timestamp| is_within(facts, *at, LOSS_COUNTS_FOR);
     let lost =
         |which: usize| mark.is_some_and(|m| m.lost_at[which].as_ref().is_some_and(is_recent));
-    let health = latest.detail().probe;
     let is_old = || {
         let (own, of_sweep) = (health.version?, ProbeVersion::of_this_program()?);
         Some(own < of_sweep)

@@ -204,7 +204,7 @@ fn after_a_run_that_ends_at_any_step_the_next_one_ends_with_a_program_that_runs(
             // The machine boots again, so the service runs what is there.
             let _ = service.restart();
             let ended = updater.end_interrupted();
-            // Before the swap nothing has happened; the run decides anew.
+            // Before the swap, the old program is still installed, so the next run starts from the beginning.
             let swapped = until >= 2;
             let expect = if swapped { expect } else { OLD };
             assert_eq!(machine.program(), expect, "after {until}: {ended:?}");
