@@ -1,0 +1,128 @@
+//! Upkeep of a table by the sweep: rows are removed when their retention ends, files that nothing
+//! needs are deleted, and small files are merged. A step that fails or is interrupted changes no
+//! row, and the next sweep continues.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp};
+use serde::Serialize;
+
+use crate::lake::{Lake, LakeError};
+use crate::table::{Compaction, Table, TableError, TableLog};
+
+/// The most compactions of one table in one call. Each needs memory and time.
+const MAX_COMPACTIONS: usize = 20;
+
+/// What to do for a table.
+#[derive(Clone, Copy)]
+pub struct Upkeep<'a> {
+    /// The time. Commits of earlier UTC days are merged.
+    pub now: Timestamp,
+    /// The number of UTC days before today whose rows are kept; `None` to keep all.
+    pub keep_days: Option<u32>,
+    /// What to do about files that nothing needs.
+    pub unreferenced: Unreferenced,
+    /// Whether the time is over. A step that has begun is finished.
+    pub is_over: &'a (dyn Fn() -> bool + Send + Sync),
+}
+
+/// What to do about files that nothing needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreferenced {
+    /// Leave them: to find them, all files are listed.
+    Leave,
+    /// Delete those that no version has referred to for this time.
+    Delete(Duration),
+}
+
+/// Counts of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct UpkeepCounts {
+    /// Small files that were merged.
+    pub merged_files: u64,
+    /// Files that replace them.
+    pub new_files: u64,
+    /// Files of days whose retention ended.
+    pub expired_files: u64,
+    /// Files that nothing needed and that were deleted.
+    pub deleted_files: u64,
+    /// Old commits that were deleted from the log.
+    pub deleted_commits: u64,
+    /// Whether time ran out, or another program changed the table. The next sweep continues.
+    pub is_unfinished: bool,
+}
+
+impl UpkeepCounts {
+    /// Adds the counts of another table.
+    pub fn add(&mut self, other: Self) {
+        self.merged_files += other.merged_files;
+        self.new_files += other.new_files;
+        self.expired_files += other.expired_files;
+        self.deleted_files += other.deleted_files;
+        self.deleted_commits += other.deleted_commits;
+        self.is_unfinished |= other.is_unfinished;
+    }
+}
+
+impl Lake {
+    /// Keeps a table small; see [`Upkeep`].
+    ///
+    /// # Errors
+    /// If a step fails. The steps before it are done, and no row is lost.
+    pub async fn keep_up(
+        &self,
+        table: Table,
+        upkeep: &Upkeep<'_>,
+    ) -> Result<UpkeepCounts, LakeError> {
+        let log = self.log(table);
+        let counts = log.keep_up(upkeep).await;
+        counts.map_err(|error| self.failed(log, error))
+    }
+}
+
+impl TableLog {
+    async fn keep_up(&self, upkeep: &Upkeep<'_>) -> Result<UpkeepCounts, TableError> {
+        let mut counts = UpkeepCounts::default();
+        let today = upkeep.now.to_zoned(TimeZone::UTC).date();
+        if let Some(days) = upkeep.keep_days
+            && let Ok(first) = today.checked_sub(Span::new().days(days))
+        {
+            counts.expired_files = self.expire(first).await?;
+        }
+        // Before compaction, which may need all of the time.
+        if let Unreferenced::Delete(age) = upkeep.unreferenced
+            && !(upkeep.is_over)()
+        {
+            counts.deleted_files = self.delete_unreferenced(upkeep.now, age).await?;
+            counts.deleted_commits = self.delete_old_commits(upkeep.now).await?;
+        }
+        let midnight = today.to_zoned(TimeZone::UTC);
+        let midnight = midnight.map_or(upkeep.now, |at| at.timestamp());
+        self.compact_all(midnight, upkeep, &mut counts).await?;
+        Ok(counts)
+    }
+
+    async fn compact_all(
+        &self,
+        midnight: Timestamp,
+        upkeep: &Upkeep<'_>,
+        counts: &mut UpkeepCounts,
+    ) -> Result<(), TableError> {
+        for _ in 0..MAX_COMPACTIONS {
+            if (upkeep.is_over)() {
+                break;
+            }
+            match self.compact(midnight.as_millisecond()).await? {
+                Compaction::Finished => return Ok(()),
+                Compaction::Merged { files, merged } => {
+                    counts.merged_files += files;
+                    counts.new_files += merged;
+                }
+                Compaction::Overtaken => break,
+            }
+        }
+        counts.is_unfinished = true;
+        Ok(())
+    }
+}
