@@ -13,4 +13,4 @@ pub use table::{
     Appended, ColumnKind, Since, StoredColumn, StoredRow, StoredWindow, Table, TableError,
     TableSummary, Version, Window,
 };
-pub use upkeep::{Unreferenced, Upkeep, UpkeepCounts};
+pub use upkeep::{Cleanup, Upkeep, UpkeepCounts};

@@ -19,21 +19,19 @@ const MAX_COMPACTIONS: usize = 20;
 pub struct Upkeep<'a> {
     /// The time. Commits of earlier UTC days are merged.
     pub now: Timestamp,
-    /// The number of UTC days before today whose rows are kept; `None` to keep all.
-    pub keep_days: Option<u32>,
-    /// What to do about files that nothing needs.
-    pub unreferenced: Unreferenced,
+    /// What to remove; `None` to remove nothing. Removal lists all files, and is due once a day.
+    pub cleanup: Option<Cleanup>,
     /// Whether the time is over. A step that has begun is finished.
     pub is_over: &'a (dyn Fn() -> bool + Send + Sync),
 }
 
-/// What to do about files that nothing needs.
+/// What to remove from a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unreferenced {
-    /// Leave them: to find them, all files are listed.
-    Leave,
-    /// Delete those that no version has referred to for this time.
-    Delete(Duration),
+pub struct Cleanup {
+    /// The number of UTC days before today whose rows are kept; `None` to keep all.
+    pub keep_days: Option<u32>,
+    /// How long a file is kept that the table does not refer to any more.
+    pub unreferenced: Duration,
 }
 
 /// Counts of files.
@@ -85,15 +83,16 @@ impl TableLog {
     async fn keep_up(&self, upkeep: &Upkeep<'_>) -> Result<UpkeepCounts, TableError> {
         let mut counts = UpkeepCounts::default();
         let today = upkeep.now.to_zoned(TimeZone::UTC).date();
-        if let Some(days) = upkeep.keep_days
-            && let Ok(first) = today.checked_sub(Span::new().days(days))
-        {
-            counts.expired_files = self.expire(first).await?;
-        }
         // Before compaction, which may need all of the time.
-        if let Unreferenced::Delete(age) = upkeep.unreferenced
+        if let Some(cleanup) = upkeep.cleanup
             && !(upkeep.is_over)()
         {
+            if let Some(days) = cleanup.keep_days
+                && let Ok(first) = today.checked_sub(Span::new().days(days))
+            {
+                counts.expired_files = self.expire(first).await?;
+            }
+            let age = cleanup.unreferenced;
             counts.deleted_files = self.delete_unreferenced(upkeep.now, age).await?;
             counts.deleted_commits = self.delete_old_commits(upkeep.now).await?;
         }

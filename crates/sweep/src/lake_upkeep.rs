@@ -2,7 +2,7 @@
 
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::event_log::Truth;
-use ebb_lake::{Table, Unreferenced, Upkeep, UpkeepCounts};
+use ebb_lake::{Cleanup, Table, Upkeep, UpkeepCounts};
 use ebb_model::policy::lake::LakePolicy;
 use ebb_notify::retry::Failure;
 use jiff::Timestamp;
@@ -25,10 +25,7 @@ pub(crate) async fn keep_up(
     let start = now();
     let until = deadline.upkeep_until(start);
     let is_over = || now() >= until;
-    let unreferenced = match is_first_of_day(previous, start) {
-        true => Unreferenced::Delete(policy.unreferenced()),
-        false => Unreferenced::Leave,
-    };
+    let is_cleanup_due = is_first_of_day(previous, start);
     let mut result = UpkeepResult {
         counts: UpkeepCounts::default(),
         failures: Vec::new(),
@@ -36,8 +33,10 @@ pub(crate) async fn keep_up(
     for table in Table::ALL {
         let upkeep = Upkeep {
             now: start,
-            keep_days: keep_days(policy, table),
-            unreferenced,
+            cleanup: is_cleanup_due.then(|| Cleanup {
+                keep_days: keep_days(policy, table),
+                unreferenced: policy.unreferenced(),
+            }),
             is_over: &is_over,
         };
         match truth.keep_up(table, &upkeep).await {
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_listed_once_a_day() {
+    fn cleanup_is_due_once_a_day() {
         let at = |text: &str| text.parse::<Timestamp>().expect("a time");
         let check = |previous: Option<&str>, now, expect| {
             assert_eq!(is_first_of_day(previous.map(at), at(now)), expect, "{now}");

@@ -9,7 +9,7 @@ use ebb_analysis::facts::Facts;
 use ebb_analysis::step_history::name_explanation::{NameExplanation, explain_names};
 use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::ports::{CloudError, Objects, PutIf, Queue};
-use ebb_lake::{Batch, Judged, Unreferenced, Upkeep, UpkeepCounts};
+use ebb_lake::{Batch, Judged, UpkeepCounts};
 use ebb_model::finding_history::Stage;
 use ebb_model::inventory::Inventory;
 use ebb_model::pages_url::InvalidPagesUrl;

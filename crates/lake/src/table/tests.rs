@@ -8,7 +8,7 @@ mod scripted_store;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ebb_cloud::store;
@@ -17,7 +17,6 @@ use ebb_telemetry::shard::Shard;
 use futures::FutureExt;
 use jiff::Timestamp;
 use jiff::civil::date;
-use object_store::local::LocalFileSystem;
 use tempfile::TempDir;
 
 use super::*;
@@ -37,12 +36,10 @@ fn log(folder: &TempDir) -> TableLog {
 }
 
 fn scripted(folder: &TempDir, script: Script) -> TableLog {
-    let store = ScriptedStore {
-        inner: LocalFileSystem::new(),
-        script,
-        writes: AtomicUsize::new(0),
-    };
-    let store = Arc::new(store);
+    over(Arc::new(ScriptedStore::new(script)), folder)
+}
+
+fn over(store: Arc<ScriptedStore>, folder: &TempDir) -> TableLog {
     let base = place(folder).base;
     TableLog::new(Table::Heartbeats, &Place { store, base }).expect("a table")
 }
@@ -355,4 +352,84 @@ async fn files_of_others_and_files_that_are_still_read_are_not_deleted() {
     }
     assert!(!table.join(orphan).exists());
     holds(&log, 1..=3, "afterwards").await;
+}
+
+/// Commits of a day in the test of a long time.
+const COMMITS_A_DAY: u64 = 6;
+
+/// Appends the commits of one day and does the upkeep after it, with a retention of ten days.
+async fn live_a_day(log: &TableLog, day: u64) {
+    let first = date(2026, 11, 20).to_zoned(jiff::tz::TimeZone::UTC);
+    let midnight = first.expect("a time").timestamp() + (DAY * u32::try_from(day).expect("few"));
+    for number in day * COMMITS_A_DAY..(day + 1) * COMMITS_A_DAY {
+        let mut row = heartbeat(1, number);
+        row.end = midnight + Duration::from_secs(60);
+        let batch = Batched {
+            shard: Shard::ONLY,
+            number,
+            unknown_from: None,
+        };
+        log.append(&[row], &batch).await.expect("appends");
+    }
+    compact(log).await.expect("compacts");
+    let oldest = midnight - 10 * DAY;
+    let oldest = oldest.to_zoned(jiff::tz::TimeZone::UTC).date();
+    log.expire(oldest).await.expect("removes");
+    log.delete_unreferenced(later(8 * DAY), 7 * DAY)
+        .await
+        .expect("deletes");
+    log.delete_old_commits(later(31 * DAY))
+        .await
+        .expect("deletes");
+}
+
+/// The number of requests and bytes to open a table, read the newest commits and list its rows.
+async fn cost_of_reading(folder: &TempDir) -> (usize, u64) {
+    let store = Arc::new(ScriptedStore::new(Script::Nothing));
+    let log = over(store.clone(), folder);
+    let newest = log
+        .load()
+        .await
+        .expect("opens")
+        .and_then(|table| table.version());
+    let commits = Commits::after(newest.and_then(|newest| newest.checked_sub(3)));
+    log.since::<Placed>(commits, 100).await.expect("reads");
+    log.summary().await.expect("reads");
+    let reads = store.reads.load(Ordering::Relaxed);
+    (reads, store.read_bytes.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn an_old_table_is_opened_as_fast_as_a_young_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = log(&folder);
+    let fields = <Placed as crate::rows::Record>::fields().expect("columns");
+    let table = log.load_or_create(&fields).await.expect("a table");
+    // A checkpoint contains removals of the last week, which this test has in seconds.
+    let forget = "delta.deletedFileRetentionDuration".to_owned();
+    let forget = [(forget, "interval 0 seconds".to_owned())];
+    let changed = table.set_tbl_properties().with_properties(forget.into());
+    changed.await.expect("it is set");
+    let mut young = (0, 0);
+    for day in 0..40 {
+        live_a_day(&log, day).await;
+        if (10..15).contains(&day) {
+            let (reads, bytes) = cost_of_reading(&folder).await;
+            young = (young.0.max(reads), young.1.max(bytes));
+        }
+    }
+    let (reads, bytes) = cost_of_reading(&folder).await;
+    assert!(reads <= young.0 + 2, "{reads} requests, {} before", young.0);
+    assert!(
+        bytes <= young.1 * 11 / 10,
+        "{bytes} bytes, {} before",
+        young.1
+    );
+    let commits = folder.path().join("heartbeats/_delta_log");
+    let commits = std::fs::read_dir(commits).expect("a log").count();
+    assert!(commits < 60, "{commits} files in the log");
+    assert!(files(&folder).len() <= 13, "{:?}", files(&folder));
+    let rows = read_since(&log, Commits::after(None), 7).await;
+    assert_eq!(rows, read_all(&log).await);
+    assert_eq!(rows.len() as u64, 11 * COMMITS_A_DAY);
 }

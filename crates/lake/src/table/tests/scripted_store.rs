@@ -1,9 +1,9 @@
-//! A store in a folder that fails from some write on, like a program that is killed, or lets
-//! another program act before a write.
+//! A store in a folder that counts its reads. It fails from some write on, like a program that is
+//! killed, or lets another program act before a write.
 
 use std::fmt;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -22,17 +22,31 @@ pub(crate) enum Script {
     DieBefore(usize),
     /// That write is done, but it and everything after it fails.
     DieAfter(usize),
+    /// Nothing happens.
+    Nothing,
     /// Another program acts first.
     Act(usize, Mutex<Option<BoxFuture<'static, ()>>>),
 }
 
 pub(crate) struct ScriptedStore {
-    pub(crate) inner: LocalFileSystem,
-    pub(crate) script: Script,
-    pub(crate) writes: AtomicUsize,
+    inner: LocalFileSystem,
+    script: Script,
+    writes: AtomicUsize,
+    pub(crate) reads: AtomicUsize,
+    pub(crate) read_bytes: AtomicU64,
 }
 
 impl ScriptedStore {
+    pub(crate) fn new(script: Script) -> Self {
+        Self {
+            inner: LocalFileSystem::new(),
+            script,
+            writes: AtomicUsize::new(0),
+            reads: AtomicUsize::new(0),
+            read_bytes: AtomicU64::new(0),
+        }
+    }
+
     fn check(&self, is_dead: bool) -> Result<()> {
         match is_dead {
             true => Err(object_store::Error::Generic {
@@ -47,7 +61,7 @@ impl ScriptedStore {
         let writes = self.writes.load(Ordering::Relaxed);
         match self.script {
             Script::DieBefore(at) | Script::DieAfter(at) => writes > at,
-            Script::Act(..) => false,
+            Script::Nothing | Script::Act(..) => false,
         }
     }
 
@@ -55,6 +69,7 @@ impl ScriptedStore {
         self.check(self.is_dead())?;
         let this = self.writes.fetch_add(1, Ordering::Relaxed);
         match &self.script {
+            Script::Nothing => work.await,
             Script::DieBefore(at) => {
                 self.check(this == *at)?;
                 work.await
@@ -116,7 +131,11 @@ impl ObjectStore for ScriptedStore {
 
     async fn get_opts(&self, from: &Path, how: GetOptions) -> Result<GetResult> {
         self.check(self.is_dead())?;
-        self.inner.get_opts(from, how).await
+        let got = self.inner.get_opts(from, how).await?;
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let bytes = got.range.end - got.range.start;
+        self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(got)
     }
 
     fn delete_stream(
