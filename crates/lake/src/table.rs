@@ -229,7 +229,7 @@ impl TableLog {
     }
 
     /// The table at its newest version; `None` if it does not exist.
-    async fn load(&self) -> Result<Option<DeltaTable>, TableError> {
+    pub(crate) async fn load(&self) -> Result<Option<DeltaTable>, TableError> {
         let exists = self.log.is_delta_table_location().await;
         if !exists.map_err(TableError::delta("find the log"))? {
             return Ok(None);

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use deltalake_core::DeltaTable;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use serde::Serialize;
@@ -82,37 +83,50 @@ impl Lake {
 impl TableLog {
     async fn keep_up(&self, upkeep: &Upkeep<'_>) -> Result<UpkeepCounts, TableError> {
         let mut counts = UpkeepCounts::default();
+        // Each step decides by its own version of the table. A step after another one may have an
+        // old version: then it sees files that are removed meanwhile, and leaves them.
+        let Some(table) = self.load().await? else {
+            return Ok(counts);
+        };
         let today = upkeep.now.to_zoned(TimeZone::UTC).date();
         // Before compaction, which may need all of the time.
         if let Some(cleanup) = upkeep.cleanup
             && !(upkeep.is_over)()
         {
+            let age = cleanup.unreferenced;
+            counts.deleted_files = self.delete_unreferenced(&table, upkeep.now, age).await?;
+            counts.deleted_commits = self.delete_old_commits(&table, upkeep.now).await?;
             if let Some(days) = cleanup.keep_days
                 && let Ok(first) = today.checked_sub(Span::new().days(days))
             {
-                counts.expired_files = self.expire(first).await?;
+                counts.expired_files = self.expire(table.clone(), first).await?;
             }
-            let age = cleanup.unreferenced;
-            counts.deleted_files = self.delete_unreferenced(upkeep.now, age).await?;
-            counts.deleted_commits = self.delete_old_commits(upkeep.now).await?;
         }
         let midnight = today.to_zoned(TimeZone::UTC);
         let midnight = midnight.map_or(upkeep.now, |at| at.timestamp());
-        self.compact_all(midnight, upkeep, &mut counts).await?;
+        let table = Some(table).filter(|_| counts.expired_files == 0);
+        self.compact_all(table, (midnight, upkeep), &mut counts)
+            .await?;
         Ok(counts)
     }
 
+    /// Compacts as long as there is time, from this version of the table if it is the newest.
     async fn compact_all(
         &self,
-        midnight: Timestamp,
-        upkeep: &Upkeep<'_>,
+        mut newest: Option<DeltaTable>,
+        (midnight, upkeep): (Timestamp, &Upkeep<'_>),
         counts: &mut UpkeepCounts,
     ) -> Result<(), TableError> {
         for _ in 0..MAX_COMPACTIONS {
             if (upkeep.is_over)() {
                 break;
             }
-            match self.compact(midnight.as_millisecond()).await? {
+            let table = match newest.take() {
+                Some(table) => Some(table),
+                None => self.load().await?,
+            };
+            let Some(table) = table else { return Ok(()) };
+            match self.compact(table, midnight.as_millisecond()).await? {
                 Compaction::Finished => return Ok(()),
                 Compaction::Merged { files, merged } => {
                     counts.merged_files += files;

@@ -27,15 +27,13 @@ impl TableLog {
     /// not part of any version within `age`. Returns their number.
     pub(crate) async fn delete_unreferenced(
         &self,
+        table: &DeltaTable,
         now: Timestamp,
         age: Duration,
     ) -> Result<u64, TableError> {
-        let Some(table) = self.load().await? else {
-            return Ok(0);
-        };
         let before_ms = before(now, age);
-        let live = self.live_files(&table).await?;
-        let removed_ms = self.removals(&table).await?;
+        let live = self.live_files(table).await?;
+        let removed_ms = self.removals(table).await?;
         let is_stale = |meta: &ObjectMeta| {
             let path = &meta.location;
             meta.last_modified.timestamp_millis() < before_ms
@@ -60,11 +58,12 @@ impl TableLog {
 
     /// Deletes old commits that a checkpoint has replaced and whose rows are merged. Returns their
     /// number.
-    pub(crate) async fn delete_old_commits(&self, now: Timestamp) -> Result<u64, TableError> {
-        let Some(table) = self.load().await? else {
-            return Ok(0);
-        };
-        let Some(merged) = self.compacted_through(&table).await? else {
+    pub(crate) async fn delete_old_commits(
+        &self,
+        table: &DeltaTable,
+        now: Timestamp,
+    ) -> Result<u64, TableError> {
+        let Some(merged) = self.compacted_through(table).await? else {
             return Ok(0);
         };
         let log = self.log.as_ref();

@@ -95,10 +95,11 @@ impl MergeInput {
 impl TableLog {
     /// Merges the files of the oldest commits that are not merged and were made before a time in
     /// milliseconds since 1970. One call merges as much as fits into its memory.
-    pub(crate) async fn compact(&self, closed_before_ms: i64) -> Result<Compaction, TableError> {
-        let Some(table) = self.load().await? else {
-            return Ok(Compaction::Finished);
-        };
+    pub(crate) async fn compact(
+        &self,
+        table: DeltaTable,
+        closed_before_ms: i64,
+    ) -> Result<Compaction, TableError> {
         let Some(input) = self.merge_input(&table, closed_before_ms).await? else {
             return Ok(Compaction::Finished);
         };

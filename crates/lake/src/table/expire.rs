@@ -21,12 +21,9 @@ const MAX_REMOVED_FILES: usize = 10_000;
 impl TableLog {
     /// Removes the rows of all days before `day` in one commit, the oldest first. Returns the number
     /// of files, which is 0 if there are none or if other commits took every attempt.
-    pub(crate) async fn expire(&self, day: Date) -> Result<u64, TableError> {
+    pub(crate) async fn expire(&self, mut table: DeltaTable, day: Date) -> Result<u64, TableError> {
         let doing = "remove expired rows";
         let day = day.to_string();
-        let Some(mut table) = self.load().await? else {
-            return Ok(0);
-        };
         for _ in 0..ATTEMPTS {
             let live = self.live_files(&table).await?.into_values();
             let dated = live.filter_map(|view| {
