@@ -4,7 +4,8 @@
 mod append;
 mod clean;
 mod columns;
-mod compact;
+mod commit_span;
+pub(crate) mod compact;
 mod compacted;
 mod expire;
 mod read;
@@ -12,7 +13,6 @@ mod stored;
 
 pub use append::Appended;
 pub(crate) use append::Batched;
-pub(crate) use compact::Compaction;
 pub(crate) use read::Share;
 pub use read::{Since, Window};
 pub use stored::{ColumnKind, StoredColumn, StoredRow, StoredWindow, TableSummary};

@@ -10,23 +10,24 @@ use jiff::{Span, Timestamp};
 use serde::Serialize;
 
 use crate::lake::{Lake, LakeError};
-use crate::table::{Compaction, Table, TableError, TableLog};
+use crate::table::compact::Compaction;
+use crate::table::{Table, TableError, TableLog};
 
 /// The most compactions of one table in one call. Each needs memory and time.
 const MAX_COMPACTIONS: usize = 20;
 
-/// What to do for a table.
+/// The upkeep of a table.
 #[derive(Clone, Copy)]
 pub struct Upkeep<'a> {
     /// The time. Commits of earlier UTC days are merged.
     pub now: Timestamp,
-    /// What to remove; `None` to remove nothing. Removal lists all files, and is due once a day.
+    /// Removals; `None` to remove nothing. They list all files, and are due once a day.
     pub cleanup: Option<Cleanup>,
     /// Whether the time is over. A step that has begun is finished.
     pub is_over: &'a (dyn Fn() -> bool + Send + Sync),
 }
 
-/// What to remove from a table.
+/// The files and rows to remove from a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cleanup {
     /// The number of UTC days before today whose rows are kept; `None` to keep all.

@@ -2,8 +2,8 @@
 //! simulated fleet: rates, and bytes on disk before and after compaction. The other part is the log
 //! of many days of sweeps: time and memory to open a table and to read its newest rows.
 //!
-//! `NODES` is the size of the fleet (100), `DAYS` the number of days in the log (365), and `COMMITS`
-//! the number of commits a day (288). The day of the fleet stays in the folder `LAKE`, if it is set.
+//! `NODES` is the size of the fleet (100). `DAYS` is the number of days in the log (365), and
+//! `COMMITS` the number of commits a day (288). The day of the fleet stays in the folder `LAKE`, if it is set.
 
 #[expect(dead_code, reason = "shared with the benchmark of sweeps")]
 #[path = "sweep/detail.rs"]

@@ -211,7 +211,7 @@ pub struct Summary {
     pub told: Vec<String>,
     /// How many of the failures are notifications that were not sent or not recorded.
     pub failed_notifications: usize,
-    /// What the upkeep of the lake did.
+    /// Counts of the upkeep of the lake.
     pub upkeep: UpkeepCounts,
     /// Channels and writes that failed.
     pub failures: Vec<Failure>,

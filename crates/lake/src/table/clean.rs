@@ -12,7 +12,7 @@ use jiff::civil::Date;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 
-use super::compacted::CommitSpan;
+use super::commit_span::CommitSpan;
 use super::{TableError, TableLog};
 use crate::rows::PARTITION;
 

@@ -27,7 +27,7 @@ use object_store::{PutMode, PutOptions};
 use serde_json::json;
 
 use super::append::is_race;
-use super::compacted::{COMPACTION, CommitSpan};
+use super::commit_span::{COMPACTION, CommitSpan};
 use super::read::Commit;
 use super::{TableError, TableLog, Version};
 use crate::rows::{COMMIT_VERSION, PARTITION};

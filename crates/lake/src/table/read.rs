@@ -14,7 +14,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 
-use super::compacted::{COMPACTION, CommitSpan};
+use super::commit_span::{COMPACTION, CommitSpan};
 use super::{TableError, TableLog, Version};
 use crate::lake::{Commits, MAX_BATCH_ROWS, shard_of};
 use crate::rows::{PARTITION, Record};

@@ -16,7 +16,7 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
 };
 
-/// What happens at one of the writes, which are counted from 0.
+/// An event at one of the writes, which are counted from 0.
 pub(crate) enum Script {
     /// That write and everything after it fails.
     DieBefore(usize),
