@@ -112,7 +112,8 @@ async fn upkeep_on_s3(lake: &Lake) {
         );
     }
     assert!(all.merged_files >= 2, "{all:?}");
-    assert_eq!(all.deleted_files, all.merged_files, "{all:?}");
+    // Of two writers of a batch, one leaves a file without a commit.
+    assert!(all.deleted_files >= all.merged_files, "{all:?}");
     assert!(before == all_rows(lake).await, "other rows");
 }
 
