@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: daemonset help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release prose
+.PHONY: daemonset help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release packages prose
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -81,6 +81,9 @@ release: ## Build all that users install for both architectures into dist/ (an h
 	scripts/setup release
 	scripts/release
 	scripts/check-release dist
+
+packages: ## Install the Debian packages in dist/ in an emulated Debian with systemd (10 minutes)
+	scripts/check-packages
 
 MINUTES ?= 60
 fuzz: ## Fuzz every reader of external data with coverage; MINUTES=n in total (60)
