@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: daemonset help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-lake bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release prose
+.PHONY: daemonset help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-lake bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release packages prose
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -82,6 +82,9 @@ release: ## Build all that users install for both architectures into dist/ (an h
 	scripts/release
 	scripts/check-release dist
 
+packages: ## Install the Debian packages in dist/ in an emulated Debian with systemd (10 minutes)
+	scripts/check-packages
+
 MINUTES ?= 60
 fuzz: ## Fuzz every reader of external data with coverage; MINUTES=n in total (60)
 	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} scripts/fuzz $$(($(MINUTES) * 60))
@@ -105,7 +108,7 @@ bench-probe: ## Measure the cost of the probe next to other agents (root; 10 min
 	@scripts/bench-probe
 
 # A target folder of its own: another profile would make everybody build anew.
-bench-sweep: ## Measure a sweep of 1,000 to 100,000 nodes; LAKE=1 with the lake (builds 30 minutes)
+bench-sweep: ## Measure a sweep of 10 to 100,000 nodes; LAKE=1 with the lake and the running cost (builds 30 minutes)
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep \
 	  $(if $(LAKE),--features lake) --bench sweep
 
