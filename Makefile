@@ -61,6 +61,7 @@ docs: links ## Check the links and build the book into target/book
 
 reference: ## Write generated pages, code of the wire and fields in SECURITY.md again
 	EBB_UPDATE=1 $(CARGO) test $(EVERYTHING) --lib --test documents --test reference --test generated -- the_page_ the_code_
+	scripts/athena-catalog
 
 links:
 	scripts/check-links

@@ -1,5 +1,6 @@
 """The questions in `sql/` have the same rows on every engine, on a lake that `ebb sweep` made."""
 
+import json
 import math
 import os
 import re
@@ -120,6 +121,13 @@ class Questions(unittest.TestCase):
         # Without the list, the view is the same text as in DuckDB.
         self.assertEqual(_select(views[0]), _select(sqlglot.parse_one(ask.statements("duckdb")[0], read="duckdb")))
 
+    def test_glue_has_the_columns_of_the_tables(self) -> None:
+        catalog = json.loads((SQL.parent / "terraform/modules/athena/catalog.json").read_text())
+        for table in ask.TABLES:
+            schema = json.loads(DeltaTable(ask.location(self.place, table)).schema().to_json())
+            columns = [{"name": field["name"], "type": glue_type(field["type"])} for field in schema["fields"]]
+            self.assertEqual(columns, catalog["tables"][table]["columns"], table)
+
     def test_each_question_begins_with_its_columns(self) -> None:
         for path in QUESTIONS:
             with self.subTest(path.name):
@@ -171,6 +179,15 @@ def check_reserved_words(case: unittest.TestCase, tree: exp.Expression) -> None:
     reserved = sqlglot.Dialect.get_or_raise("trino").generator_class.RESERVED_KEYWORDS
     case.assertGreater(len(reserved), 10)
     case.assertEqual([name.name for name in tree.find_all(exp.Identifier) if name.name.lower() in reserved], [])
+
+
+def glue_type(delta: Any) -> str:
+    """The type in Glue of a type in the schema of a Delta table."""
+    if isinstance(delta, str):
+        return {"long": "bigint", "integer": "int"}.get(delta, delta)
+    if delta["type"] == "array":
+        return f"array<{glue_type(delta['elementType'])}>"
+    return "struct<" + ",".join(f"{field['name']}:{glue_type(field['type'])}" for field in delta["fields"]) + ">"
 
 
 class Comparison(unittest.TestCase):
