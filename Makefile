@@ -106,7 +106,7 @@ bench-probe: ## Measure the cost of the probe next to other agents (root; 10 min
 	@scripts/bench-probe
 
 # A target folder of its own: another profile would make everybody build anew.
-bench-sweep: ## Measure a sweep of 1,000 to 100,000 nodes; LAKE=1 with the lake (builds 30 minutes)
+bench-sweep: ## Measure a sweep of 10 to 100,000 nodes; LAKE=1 with the lake and the running cost (builds 30 minutes)
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep \
 	  $(if $(LAKE),--features lake) --bench sweep
 
