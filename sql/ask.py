@@ -5,7 +5,7 @@
     sql/ask.py polars s3://NAME sql/cpu_by_user.sql --from 2026-11-01 --to 2026-11-30
 
 The engines are duckdb, polars, spark and ebb. The packages are those of tests/sql/requirements.txt; ebb needs the
-program `ebb`, or its path in EBB_PROGRAM.
+program `ebb`, or its path in EBB_PROGRAM. For a bucket, polars and ebb take credentials from the environment.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def question(path: Path, first: date, last: date) -> str:
 
 
 def location(place: str, table: str) -> str:
-    """The folder of a table, as a path if it is on this machine; a URL would escape spaces, which engines do not read."""
+    """The folder of a table, as a path if it is on this machine: engines do not read escapes of a URL."""
     path = f"{place.rstrip('/')}/lake/{table}"
     return unquote(urlsplit(path).path) if path.startswith("file://") else path
 
@@ -184,6 +184,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--from", dest="first", type=date.fromisoformat, default=month_ago, help="first UTC date")
     parser.add_argument("--to", dest="last", type=date.fromisoformat, default=today, help="last UTC date")
     options = parser.parse_args(arguments)
+    is_bucket = "://" in options.place and not options.place.startswith("file://")
+    if is_bucket and options.engine in ("duckdb", "spark"):
+        parser.error(f"this script reads a bucket with polars or ebb; for {options.engine} see docs/src/lake.md")
     text = question(options.file, options.first, options.last)
     try:
         result = engine(options.engine, options.place, options.first, options.last)(text)

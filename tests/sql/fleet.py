@@ -26,7 +26,7 @@ _INTERVAL_S = 600
 _A_MESSAGE = 5
 DAYS = 3
 
-# The name of a step, its request in thousandths of a core and in GiB, its usual seconds, its memory in GiB and its user.
+# Steps: name, request in thousandths of a core and in GiB, usual seconds, memory in GiB, and user.
 _STEPS = [
     ("align", 8000, 32, 3000, 12.0, 1001),
     ("call_variants", 4000, 16, 2400, 15.0, 1001),
@@ -122,7 +122,9 @@ class Node:
         # A probe that started after the task knows no peak.
         if draw.random() < 0.95:
             step.peak_memory_bytes = min(peak, (gib or 1 << 20) * _GIB)
-            step.peak_memory_source = wire.MEMORY_SOURCE_CGROUP_PEAK
+            # A cost does not use the first one, which contains the page cache.
+            sources = (wire.MEMORY_SOURCE_CGROUP_PEAK, wire.MEMORY_SOURCE_PROCESSES_SAMPLED)
+            step.peak_memory_source = draw.choice(sources)
         if is_killed:
             step.end = wire.END_KIND_OUT_OF_MEMORY
         else:
@@ -171,23 +173,28 @@ class Node:
             origin=wire.ORIGIN_SIMULATED, coverage=coverage, workload=usage,
             hardware=wire.Hardware(milli_cores=self.cores * 1000, memory_bytes=64 * _GIB, gpus=0),
             background=wire.Usage(cpu_ns=_S, disk_bytes=0, network_bytes=0),
-            probe=wire.ProbeCost(cpu_ns=_S // 100, resident_bytes=30 << 20, events_lost=lost, records_dropped=lost // 9),
+            probe=wire.ProbeCost(cpu_ns=_S // 100, events_lost=lost, records_dropped=lost // 9),
             detail=wire.NodeDetail(version="0.2.0", memory_used_bytes=8 * _GIB),
         )  # fmt: skip
+
+    def lane(self, end_ns: int) -> list[Any]:
+        """Tasks one after another, until a time."""
+        tasks, at = [], 3600 * _S
+        while (task := self.task(at)).observed_ns <= end_ns:
+            tasks.append(task)
+            at = task.observed_ns + int(self.random.uniform(0, 3600) * _S)
+            # The first node is idle from its second day on.
+            if self.number == 0 and at > 86400 * _S:
+                break
+        return tasks
 
     def run(self, until: datetime) -> int:
         """Writes all messages until a time; returns the number of tasks."""
         end_ns = int((until - self.boot_time).total_seconds()) * _S
-        tasks, at = [], 3600 * _S
-        while True:
-            task = self.task(at)
-            if task.observed_ns > end_ns:
-                break
-            tasks.append(task)
-            # The first node is idle from its second day on.
-            at = task.observed_ns + int(self.random.uniform(0, 3600) * _S)
-            if self.number == 0 and at > 86400 * _S:
-                break
+        # Tasks overlap on three nodes, and sometimes request more than the node has.
+        lanes = 2 if self.number in (1, 2, 3) else 1
+        tasks = [task for _ in range(lanes) for task in self.lane(end_ns)]
+        tasks.sort(key=lambda task: task.observed_ns)
         for begin in range(0, len(tasks), 10):
             batch = tasks[begin : begin + 10]
             self.send_steps(batch, batch[-1].observed_ns + _S)
@@ -222,7 +229,7 @@ def write(place: Path, now: datetime, nodes: int = 8) -> int:
 
 
 def make_lake(folder: Path, program: str, now: datetime) -> tuple[str, int]:
-    """Makes a lake by two sweeps, so that its tables have several versions; returns its place and the number of tasks."""
+    """Makes a lake by two sweeps, so that its tables have versions; returns its place and the number of tasks."""
     later, place = folder / "later", folder / "lab's"
     # `ebb lake query` refuses a URL with escapes.
     url = f"file://{place}"

@@ -165,6 +165,10 @@ class Questions(unittest.TestCase):
         self.assertEqual(counts, sorted(counts))
         self.assertEqual(counts[-1], self.tasks)
         self.assertIn(True, [0 < count < self.tasks for count in counts])
+        escaped = location.replace("'", "''")
+        for version, count in enumerate(counts):
+            found = self.duckdb(f"SELECT COUNT(*) FROM delta_scan('{escaped}', version => {version})")
+            self.assertEqual(found.rows, [(count,)])
 
 
 _RAISE = sqlglot.ErrorLevel.RAISE
