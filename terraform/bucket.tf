@@ -1,6 +1,6 @@
 # One bucket for objects of nodes (ingest/), the lake (lake/), its cache (state/), reports, single
-# tasks (details/), refused objects (dead-letter/), names of tasks (names/), decisions (decisions/)
-# and configuration (config/). Versioning protects the last two. S3 has no versioning for a folder, so old versions of
+# tasks (details/), refused objects (dead-letter/), names of tasks (names/), decisions (decisions/),
+# configuration (config/) and, with Athena, results of queries (queries/). Versioning protects the last two. S3 has no versioning for a folder, so old versions of
 # other folders are deleted after a day. The lake has its own history, and the state can be rebuilt.
 
 resource "aws_s3_bucket" "ebb" {

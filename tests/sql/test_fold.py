@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import shutil
 import subprocess
 import tempfile
 import unittest
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import fleet
-from test_questions import FIRST, LAST, NOW, PROGRAM, SQL, TODAY, ask, difference, plain
+from test_questions import FIRST, LAST, NO_JAVA, NOW, PROGRAM, SQL, TODAY, ask, difference, has_java, plain
 
 import daily_fold
 
@@ -27,7 +26,7 @@ def ebb(command: str, place: str, *arguments: str) -> str:
     return subprocess.run(whole, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-@unittest.skipUnless(shutil.which("java"), "no Java for Spark (run scripts/setup test)")
+@unittest.skipUnless(has_java(), NO_JAVA)
 class Fold(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
