@@ -182,8 +182,9 @@ async fn log_of_many_days(days: u64, commits: u64) {
             let lake = open(folder.path()).await;
             for _ in 0..commits {
                 number += 1;
-                let appended = lake.append_heartbeats(&[placed(1, number)], &batch(number));
-                appended.await.expect("appends");
+                lake.append_heartbeats(&[placed(1, number)], &batch(number))
+                    .await
+                    .expect("appends");
                 if number == 1 {
                     forget_removals(folder.path());
                 }
