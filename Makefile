@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: daemonset help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release packages prose
+.PHONY: daemonset help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release packages prose lake-sql bench-lake
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -30,7 +30,7 @@ demo: ## Run the main job in a simulated account; SEED=n, SHARDS=n, KEEP=1 keeps
 test: ## Run every test
 	scripts/setup test
 	cargo fmt --all --check
-	@$(MAKE) --no-print-directory terraform units security links deny simulators build lint advice pages daemonset
+	@$(MAKE) --no-print-directory terraform units security links deny simulators build lint advice lake-sql pages daemonset
 	$(CARGO) test $(EVERYTHING) --no-fail-fast
 	@$(MAKE) --no-print-directory fuzz-short
 
@@ -61,6 +61,7 @@ docs: links ## Check the links and build the book into target/book
 
 reference: ## Write generated pages, code of the wire and fields in SECURITY.md again
 	EBB_UPDATE=1 $(CARGO) test $(EVERYTHING) --lib --test documents --test reference --test generated -- the_page_ the_code_
+	scripts/athena-catalog
 
 links:
 	scripts/check-links
@@ -112,6 +113,9 @@ bench-sweep: ## Measure a sweep of 10 to 100,000 nodes; LAKE=1 with the lake and
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep \
 	  $(if $(LAKE),--features lake) --bench sweep
 
+bench-lake: ## Measure a day and a year of the lake; NODES=n, DAYS=n (builds 30 minutes, runs longer)
+	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep --features lake --bench lake
+
 bench-tune: ## Measure the ranking, the API and its program (the first build takes 30 minutes)
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) build --release -p ebb-tune-lambda
 	EBB_TUNE=$$(ls $(EBB_CACHE)/bench-target/*/release/ebb-tune) \
@@ -146,6 +150,9 @@ simulators:
 
 pages:
 	scripts/check-pages $(BUILT)/ebb
+
+lake-sql: ## Run the questions in sql/ on every engine, and compare their rows; after `make build`
+	scripts/check-lake-sql $(BUILT)/ebb
 
 daemonset: ## Check the Kubernetes manifest, and run the probe with its rights in a container
 	scripts/check-daemonset $(BUILT)/ebb-probe
