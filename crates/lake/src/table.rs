@@ -271,4 +271,8 @@ impl TableLog {
 }
 
 #[cfg(test)]
+#[expect(dead_code, reason = "the samples of the tests of the whole lake")]
+#[path = "../tests/lake/sample.rs"]
+mod sample;
+#[cfg(test)]
 mod tests;

@@ -218,6 +218,24 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// The summary of a report, without what was written and sent.
+    fn of_report(report: Report, folding: Folding) -> Self {
+        let history = &report.history;
+        Self {
+            findings: report.findings.len(),
+            new: history.at_stage(Stage::New),
+            reopened: history.at_stage(Stage::Reopened),
+            grown: history.at_stage(Stage::Grown),
+            resolved: history.resolved_at(report.at),
+            set_aside: history.set_aside.len(),
+            not_judged: report.not_judged.len(),
+            gaps: report.gaps,
+            totals: report.totals,
+            probe_problems: report.probe_problems,
+            ..Self::of_folding(report.at, folding)
+        }
+    }
+
     /// The summary of a shard that does not report.
     fn of_folding(at: Timestamp, folding: Folding) -> Self {
         Self {
@@ -319,26 +337,14 @@ pub async fn sweep(
     let policy = &config.policy.lake;
     let upkeep = lake_upkeep::keep_up(ports.truth, policy, previous, (deadline, now)).await;
     failures.extend(upkeep.failures);
-    let history = &report.history;
     Ok(Summary {
-        at,
         previous,
-        folding,
-        findings: report.findings.len(),
-        new: history.at_stage(Stage::New),
-        reopened: history.at_stage(Stage::Reopened),
-        grown: history.at_stage(Stage::Grown),
-        resolved: history.resolved_at(at),
-        set_aside: history.set_aside.len(),
-        not_judged: report.not_judged.len(),
-        gaps: report.gaps,
-        totals: report.totals,
-        probe_problems: report.probe_problems,
         published,
         told: word.channels,
         failed_notifications,
         upkeep: upkeep.counts,
         failures,
+        ..Summary::of_report(report, folding)
     })
 }
 

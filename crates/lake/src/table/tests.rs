@@ -1,8 +1,5 @@
 //! Upkeep changes files and never rows, whenever it is killed and whatever others do meanwhile.
 
-#[expect(dead_code, reason = "the samples of the tests of the whole lake")]
-#[path = "../../tests/lake/sample.rs"]
-mod sample;
 mod scripted_store;
 
 use std::collections::BTreeSet;
@@ -22,7 +19,7 @@ use tempfile::TempDir;
 use super::compact::Compaction;
 use super::*;
 use crate::lake::Commits;
-use sample::heartbeat;
+use crate::table::sample::heartbeat;
 use scripted_store::{Script, ScriptedStore};
 
 const DAY: Duration = Duration::from_secs(86_400);

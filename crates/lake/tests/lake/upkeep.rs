@@ -53,6 +53,7 @@ async fn upkeep_merges_removes_and_deletes_within_its_time() {
     assert_eq!(over, unfinished, "nothing is begun without time");
     let merged = keep_up(&lake, Table::Heartbeats, None, true).await;
     assert_eq!((merged.merged_files, merged.new_files), (4, 2));
+    assert!(!merged.is_unfinished, "its own commit needs no other");
     // The first two rows are of the day before this one.
     let today = eight_days_later().to_zoned(TimeZone::UTC).date();
     let days = today.since(date(2026, 11, 21)).expect("a span").get_days();

@@ -1,9 +1,5 @@
 //! A table from a version that did not have a column.
 
-#[expect(dead_code, reason = "the samples of the tests of the whole lake")]
-#[path = "../../../tests/lake/sample.rs"]
-mod sample;
-
 use deltalake_core::arrow::array::RecordBatch;
 use deltalake_core::arrow::datatypes::{Field, Fields};
 use ebb_cloud::store;
@@ -16,8 +12,8 @@ use super::*;
 use crate::lake::Commits;
 use crate::rows::{ColumnError, Record, RowsError};
 
+use crate::table::sample::{heartbeat, step, step_usage};
 use crate::table::{Batched, Table};
-use sample::{heartbeat, step, step_usage};
 
 /// A task as the first version of the table stored it.
 struct Before(PlacedStep);
