@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: daemonset help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release prose
+.PHONY: daemonset help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release packages prose lake-sql bench-lake
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -30,7 +30,7 @@ demo: ## Run the main job in a simulated account; SEED=n, SHARDS=n, KEEP=1 keeps
 test: ## Run every test
 	scripts/setup test
 	cargo fmt --all --check
-	@$(MAKE) --no-print-directory terraform units security links deny simulators build lint advice pages daemonset
+	@$(MAKE) --no-print-directory terraform units security links deny simulators build lint advice lake-sql pages daemonset
 	$(CARGO) test $(EVERYTHING) --no-fail-fast
 	@$(MAKE) --no-print-directory fuzz-short
 
@@ -61,6 +61,7 @@ docs: links ## Check the links and build the book into target/book
 
 reference: ## Write generated pages, code of the wire and fields in SECURITY.md again
 	EBB_UPDATE=1 $(CARGO) test $(EVERYTHING) --lib --test documents --test reference --test generated -- the_page_ the_code_
+	scripts/athena-catalog
 
 links:
 	scripts/check-links
@@ -81,6 +82,9 @@ release: ## Build all that users install for both architectures into dist/ (an h
 	scripts/setup release
 	scripts/release
 	scripts/check-release dist
+
+packages: ## Install the Debian packages in dist/ in an emulated Debian with systemd (10 minutes)
+	scripts/check-packages
 
 MINUTES ?= 60
 fuzz: ## Fuzz every reader of external data with coverage; MINUTES=n in total (60)
@@ -105,9 +109,12 @@ bench-probe: ## Measure the cost of the probe next to other agents (root; 10 min
 	@scripts/bench-probe
 
 # A target folder of its own: another profile would make everybody build anew.
-bench-sweep: ## Measure a sweep of 1,000 to 100,000 nodes; LAKE=1 with the lake (builds 30 minutes)
+bench-sweep: ## Measure a sweep of 10 to 100,000 nodes; LAKE=1 with the lake and the running cost (builds 30 minutes)
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep \
 	  $(if $(LAKE),--features lake) --bench sweep
+
+bench-lake: ## Measure a day and a year of the lake; NODES=n, DAYS=n (builds 30 minutes, runs longer)
+	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep --features lake --bench lake
 
 bench-tune: ## Measure the ranking, the API and its program (the first build takes 30 minutes)
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) build --release -p ebb-tune-lambda
@@ -143,6 +150,9 @@ simulators:
 
 pages:
 	scripts/check-pages $(BUILT)/ebb
+
+lake-sql: ## Run the questions in sql/ on every engine, and compare their rows; after `make build`
+	scripts/check-lake-sql $(BUILT)/ebb
 
 daemonset: ## Check the Kubernetes manifest, and run the probe with its rights in a container
 	scripts/check-daemonset $(BUILT)/ebb-probe

@@ -192,25 +192,26 @@ int BPF_PROG(on_free, struct task_struct *task)
 }
 
 /*
- * The arguments of the raw tracepoint differ between backports. The record of the
- * classic tracepoint has always begun with the PID of the victim. The current task
- * is the one that requested memory, not the victim.
+ * A raw tracepoint needs neither tracefs nor perf events, which Debian allows to
+ * CAP_SYS_ADMIN only (kernel.perf_event_paranoid = 3). Its first argument is the PID
+ * of the victim, or its task in kernels from 6.10 and in those with this change;
+ * no PID is in the range of kernel addresses. The current task is the one that
+ * requested memory, not the victim.
  */
-struct mark_victim {
-	__u64 common;
-	__s32 pid;
-};
-
-SEC("tracepoint/oom/mark_victim")
-int on_oom(struct mark_victim *victim)
+SEC("raw_tp/mark_victim")
+int BPF_PROG(on_oom, __u64 victim)
 {
+	const __u64 first_address = 1ULL << 32;
 	struct ebb_head *record = reserve(EBB_OOM, sizeof(*record));
 	if (!record)
 		return 0;
 	__builtin_memset(record, 0, sizeof(*record));
 	record->kind = EBB_OOM;
 	record->at_ns = bpf_ktime_get_boot_ns();
-	record->tgid = victim->pid;
+	if (victim < first_address)
+		record->tgid = victim;
+	else
+		record->tgid = BPF_CORE_READ((struct task_struct *)victim, tgid);
 	submit(record);
 	return 0;
 }

@@ -1,6 +1,6 @@
 # One bucket for objects of nodes (ingest/), the lake (lake/), its cache (state/), reports, single
-# tasks (details/), refused objects (dead-letter/), names of tasks (names/), decisions (decisions/)
-# and configuration (config/). Versioning protects the last two. S3 has no versioning for a folder, so old versions of
+# tasks (details/), refused objects (dead-letter/), names of tasks (names/), decisions (decisions/),
+# configuration (config/) and, with Athena, results of queries (queries/). Versioning protects the last two. S3 has no versioning for a folder, so old versions of
 # other folders are deleted after a day. The lake has its own history, and the state can be rebuilt.
 
 resource "aws_s3_bucket" "ebb" {
@@ -51,7 +51,7 @@ resource "aws_s3_bucket_versioning" "ebb" {
 
 locals {
   # Days for which old versions are stored, by folder.
-  version_days = {
+  version_days = merge(var.athena ? { (local.query_results) = 1 } : {}, {
     config      = var.version_retention_days
     dead-letter = 1
     decisions   = var.version_retention_days
@@ -61,19 +61,19 @@ locals {
     names       = 1
     reports     = 1
     state       = 1
-  }
+  })
 
   # Reports are stored in folders named after a UTC time, so the prefix
   # reports/2 matches dated reports and not reports/latest/. The sweep deletes processed objects
   # of ingest/; the rule deletes objects that no sweep processed. A sweep uses names and tasks of 14
   # days; the documents of later ones are written again.
-  expirations = {
+  expirations = merge(var.athena ? { expire-query-results = { prefix = "${local.query_results}/", days = 7 } } : {}, {
     expire-dead-letter   = { prefix = "dead-letter/", days = var.ingest_retention_days }
     expire-dated-reports = { prefix = "reports/2", days = var.report_retention_days }
     expire-details       = { prefix = "details/", days = 30 }
     expire-ingest        = { prefix = "ingest/", days = var.ingest_retention_days }
     expire-names         = { prefix = "names/", days = 30 }
-  }
+  })
 }
 
 resource "aws_s3_bucket_lifecycle_configuration" "ebb" {

@@ -93,6 +93,21 @@ output "dashboard_name" {
   value       = module.observability.dashboard_name
 }
 
+output "athena_workgroup" {
+  description = "Workgroup of Athena for the lake; null without athena."
+  value       = one(module.athena[*].workgroup)
+}
+
+output "athena_database" {
+  description = "Database in Glue with the tables of the lake; null without athena."
+  value       = one(module.athena[*].database)
+}
+
+output "analyst_policy_arn" {
+  description = "Policy for people who query the lake with Athena; it only reads. Null without athena."
+  value       = one(module.athena[*].analyst_policy_arn)
+}
+
 output "member_template" {
   description = "CloudFormation template of the role in member accounts, for a StackSet. It equals terraform/modules/member."
   value       = file("${path.module}/modules/member/template.json")

@@ -580,6 +580,23 @@ variable "monthly_budget_usd" {
   }
 }
 
+variable "athena" {
+  description = "Whether to create the tables of the lake in Glue and a workgroup of Athena. Athena costs 5 USD for each TB that queries scan."
+  type        = bool
+  default     = false
+}
+
+variable "athena_scan_limit_bytes" {
+  description = "Bytes that a query in the workgroup may scan before Athena cancels it; the default of 20 GB costs 0.10 USD."
+  type        = number
+  default     = 20000000000
+
+  validation {
+    condition     = var.athena_scan_limit_bytes >= 10485760 && floor(var.athena_scan_limit_bytes) == var.athena_scan_limit_bytes
+    error_message = "athena_scan_limit_bytes must be a whole number, at least 10485760."
+  }
+}
+
 variable "extra_environment" {
   description = "Additional environment variables of both functions, such as `AWS_ENDPOINT_URL_<SERVICE>`, `EBB_SPOT_ADVISOR_URL` or the log level."
   type        = map(string)

@@ -4,9 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use ebb_telemetry::machine_check::{
-    self, CheckResult, MOUNT_TRACEFS, MachineCheck, MachineFacts, OOM_BY_CGROUP, SAMPLED,
-};
+use ebb_telemetry::machine_check::{self, CheckResult, MachineCheck, MachineFacts, SAMPLED};
 use ebb_wire::encode_heartbeats;
 
 use crate::cgroup::Hierarchy;
@@ -142,7 +140,6 @@ fn kernel_half(machine: &MachineFacts, is_ready: bool) -> Vec<CheckLine> {
                     "not loaded, because a requirement above is missing; procfs is sampled",
                 ),
             ),
-            machine_check::check_oom_tracepoint(machine).into(),
         ];
     }
     let loaded = match KernelHalf::load(hierarchy.memory_hierarchy()) {
@@ -166,8 +163,8 @@ fn kernel_half(machine: &MachineFacts, is_ready: bool) -> Vec<CheckLine> {
 fn oom_kills(events: &OomEvents) -> CheckLine {
     match events {
         OomEvents::Attached => met("memory kills", "reported with their victims"),
-        OomEvents::Missing(_) => {
-            limited("memory kills", format!("{OOM_BY_CGROUP}; {MOUNT_TRACEFS}"))
+        OomEvents::Missing(error) => {
+            limited("memory kills", format!("known by cgroup only: {error}"))
         }
     }
 }

@@ -291,7 +291,11 @@ impl Config {
         self.checked()
     }
 
-    fn checked(self) -> Result<Self, ConfigError> {
+    fn checked(mut self) -> Result<Self, ConfigError> {
+        // The default must not make a short interval an error.
+        if self.sample_seconds == Self::default().sample_seconds {
+            self.sample_seconds = self.sample_seconds.min(self.interval_seconds.max(1));
+        }
         let check = |key, value: u64, least: u64, most: u64, problem| {
             if (least..=most).contains(&value) {
                 return Ok(());
@@ -321,7 +325,7 @@ impl Config {
             self.sample_seconds,
             1,
             self.interval_seconds,
-            "there is a pass each second at most, and one each interval at least",
+            "scans are 1 second to interval_seconds apart",
         )?;
         check(
             "steps_seconds",

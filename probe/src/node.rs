@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use ebb_cloud::store::open_beneath;
 use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::heartbeat::{Hardware, ProbeCost};
 use ebb_telemetry::identity::{BootId, IdentityError, NodeId, ProbeStart};
@@ -16,6 +17,7 @@ use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime};
 use jiff::Timestamp;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use thiserror::Error;
 
@@ -288,7 +290,8 @@ pub fn task_header_of(process: &Process) -> Option<TaskHeader> {
 
 /// The first bytes of a script of a process, as the process itself finds the path. `folder` is the
 /// procfs directory of the process. The script must be a regular file of the user of the process. A
-/// symbolic link inside of the path cannot lead out of the root directory of the process.
+/// symbolic link inside of the path cannot lead out of the root directory of the process. Where
+/// systemd denies `openat2` to the probe, a path with a link is not read.
 fn first_bytes(folder: &Path, path: &str) -> Option<Vec<u8>> {
     let (base, below) = match path.strip_prefix('/') {
         Some(below) => ("root", below),
@@ -300,8 +303,11 @@ fn first_bytes(folder: &Path, path: &str) -> Option<Vec<u8>> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let file = rustix::fs::openat2(base, below, flags, Mode::empty(), resolve).ok()?;
-    let file = fs::File::from(file);
+    let file = match rustix::fs::openat2(&base, below, flags, Mode::empty(), resolve) {
+        Ok(file) => fs::File::from(file),
+        Err(Errno::NOSYS) => open_beneath(base, Path::new(below), flags).ok()?,
+        Err(_) => return None,
+    };
     let (found, process) = (file.metadata().ok()?, fs::metadata(folder).ok()?);
     if !found.is_file() || found.uid() != process.uid() {
         return None;

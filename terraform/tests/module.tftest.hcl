@@ -540,3 +540,48 @@ run "more_conditions_than_a_policy_of_a_queue_may_have_are_refused" {
 
   expect_failures = [aws_sqs_queue.heartbeats]
 }
+
+run "athena_is_off_by_default" {
+  command = plan
+
+  assert {
+    condition     = length(module.athena) == 0 && output.athena_workgroup == null && output.analyst_policy_arn == null
+    error_message = "a workgroup that nobody asked for"
+  }
+
+  assert {
+    condition     = !contains(keys(local.version_days), "queries")
+    error_message = "a folder that nobody uses"
+  }
+}
+
+run "a_query_of_athena_has_a_limit_and_its_results_expire" {
+  command = apply
+
+  variables {
+    name                    = "ebb-lab"
+    athena                  = true
+    athena_scan_limit_bytes = 10485760
+  }
+
+  assert {
+    condition     = output.athena_workgroup == "ebb-lab" && output.athena_database == "ebb_lab"
+    error_message = "names of the workgroup or the database"
+  }
+
+  assert {
+    condition     = local.expirations.expire-query-results.prefix == "queries/" && local.version_days.queries == 1
+    error_message = "results of queries stay"
+  }
+}
+
+run "a_limit_below_that_of_athena_is_refused" {
+  command = plan
+
+  variables {
+    athena                  = true
+    athena_scan_limit_bytes = 10485759
+  }
+
+  expect_failures = [var.athena_scan_limit_bytes]
+}

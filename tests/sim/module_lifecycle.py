@@ -82,7 +82,7 @@ class Deployment:
         """Takes another version of the module, and initializes it."""
         shutil.rmtree(self.folder / "ebb", ignore_errors=True)
         shutil.copytree(module, self.folder / "ebb", ignore=shutil.ignore_patterns(".terraform*"))
-        services = ("apigatewayv2", "budgets", "cloudwatch", "iam", "lambda", "logs", "s3", "scheduler")
+        services = ("apigatewayv2", "athena", "budgets", "cloudwatch", "glue", "iam", "lambda", "logs", "s3", "scheduler")
         services += ("secretsmanager", "sns", "sqs", "ssm", "sts")
         provider = {
             "region": _REGION,
@@ -138,6 +138,7 @@ class Deployment:
             "alarms": [alarm["AlarmName"] for alarm in alarms.describe_alarms()["MetricAlarms"]],
             "apis": [api["Name"] for api in self.client("apigatewayv2").get_apis()["Items"]],
             "buckets": [bucket["Name"] for bucket in self.client("s3").list_buckets()["Buckets"]],
+            "databases": [entry["Name"] for entry in self.client("glue").get_databases()["DatabaseList"]],
             "dashboards": [entry["DashboardName"] for entry in alarms.list_dashboards()["DashboardEntries"]],
             "documents": [entry["Name"] for entry in self.client("ssm").list_documents()["DocumentIdentifiers"]],
             "functions": [entry["FunctionName"] for entry in self.client("lambda").list_functions()["Functions"]],
@@ -147,6 +148,7 @@ class Deployment:
             "roles": [role["RoleName"] for role in iam.list_roles()["Roles"]],
             "schedules": [entry["Name"] for entry in self.client("scheduler").list_schedules()["Schedules"]],
             "secrets": [entry["Name"] for entry in self.client("secretsmanager").list_secrets()["SecretList"]],
+            "workgroups": [entry["Name"] for entry in self.client("athena").list_work_groups()["WorkGroups"]],
             "topics": [topic["TopicArn"] for topic in self.client("sns").list_topics()["Topics"]],
         }
         ours = {kind: [name for name in names if _NAME in name] for kind, names in found.items()}
@@ -198,6 +200,7 @@ class Lifecycle(unittest.TestCase):
             deployment.run("apply", "-auto-approve", "-input=false")
 
         every = {"dashboard": True, "monthly_budget_usd": 50, "alarm_emails": ["ops@example.org"]}
+        every |= {"athena": True}
         deployment.use(_ROOT / "terraform", **every)
         planned = deployment.changes()
         lost = {a for a, action in planned.items() if action in _LOSSES and _type_of(a) in _HOLDERS}
@@ -206,6 +209,7 @@ class Lifecycle(unittest.TestCase):
 
         self.assertEqual(len(deployment.remains()["alarms"]), 7)
         self.check_install(deployment)
+        self.check_athena(deployment)
         second = deployment.changes()
         unexpected = {a: action for a, action in second.items() if _type_of(a) not in _CAUSED_BY_SIMULATOR}
         self.assertEqual(unexpected, {}, "a second plan has changes")
@@ -227,6 +231,24 @@ class Lifecycle(unittest.TestCase):
         self.assertEqual(step["precondition"], {"StringEquals": ["platformType", "Linux"]})
         self.assertEqual("\n".join(step["inputs"]["runCommand"]), rendered(_PACKAGE).strip())
         self.assertEqual(set(json.loads(document["Content"])), {"schemaVersion", "description", "mainSteps"})
+
+
+    def check_athena(self, deployment: Deployment) -> None:
+        """The tables and the saved queries are those of the catalog, and the workgroup has its limit."""
+        catalog = json.loads((_ROOT / "terraform/modules/athena/catalog.json").read_text())
+        tables = deployment.client("glue").get_tables(DatabaseName=_NAME)["TableList"]
+        for table in tables:
+            stored = [*table["PartitionKeys"], *table["StorageDescriptor"]["Columns"]]
+            columns = [{"name": column["Name"], "type": column["Type"]} for column in stored]
+            self.assertEqual(columns, catalog["tables"][table["Name"]]["columns"])
+            self.assertEqual(table["Parameters"]["spark.sql.sources.provider"], "delta")
+        self.assertEqual({table["Name"] for table in tables}, set(catalog["tables"]))
+        athena = deployment.client("athena")
+        configuration = athena.get_work_group(WorkGroup=_NAME)["WorkGroup"]["Configuration"]
+        self.assertTrue(configuration["EnforceWorkGroupConfiguration"])
+        self.assertEqual(configuration["BytesScannedCutoffPerQuery"], 20_000_000_000)
+        ids = athena.list_named_queries(WorkGroup=_NAME)["NamedQueryIds"]
+        self.assertEqual(len(ids), len(catalog["queries"]))
 
 
 def _type_of(address: str) -> str:

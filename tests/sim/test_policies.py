@@ -149,6 +149,7 @@ def plans() -> dict[str, Plan]:
         "every kind": plan(json.dumps({"senders": _ALL_KINDS, "shards": 2})),
         "organization": plan(json.dumps({"senders": {"ec2": {"organization_id": _ORGANIZATION}}})),
         "on premises": plan(json.dumps({"senders": {"roles_anywhere": _ALL_KINDS["roles_anywhere"]}})),
+        "athena": plan(json.dumps({"athena": True})),
     }
 
 
@@ -208,6 +209,7 @@ class Policies(unittest.TestCase):
             "organization": common | {"aws_iam_policy.node[0]"},
             "every kind": common | others | {"aws_iam_policy.node[0]", "aws_sqs_queue.heartbeats[1]"},
             "on premises": common | {'aws_iam_policy.sender["roles_anywhere"]'},
+            "athena": common | {"aws_iam_policy.node[0]", "module.athena[0].aws_iam_policy.analyst"},
         }
         for name, addresses in expected.items():
             member = {f"module.member.aws_iam_role{part}" for part in (".member", "_policy.read")}
@@ -291,6 +293,51 @@ class Policies(unittest.TestCase):
                 self.assertLessEqual(len(every), 20)
                 self.assertLessEqual(sum(len(conditions(s)) for s in every), 10, address)
                 self.assertLessEqual(max(len(listed(s["Action"])) for s in every), 7)
+
+
+class Analyst(unittest.TestCase):
+    """Who queries the lake reads it, and writes results only."""
+
+    def check(self, action: str, arn: str, expect: bool, context: dict[str, str] | None = None) -> None:
+        """Whether a role with the policy may do this."""
+        found = plans()["athena"].policies()
+        identity = found["module.ebb.module.athena[0].aws_iam_policy.analyst"]
+        bucket = found["module.ebb.aws_s3_bucket_policy.ebb"] if action.startswith("s3:") else {"Statement": []}
+        secure = {"aws:SecureTransport": "true", "s3:TlsVersion": "1.3", "aws:ResourceAccount": ACCOUNT_ID}
+        request = Request(_role("analyst"), action, arn, secure | {"aws:userid": "AROA1:ana"} | (context or {}))
+        self.assertEqual(is_allowed(request, identity, bucket, ACCOUNT_ID), expect, (action, arn, context))
+
+    def test_it_reads_the_lake_and_no_other_folder(self):
+        self.check("s3:GetObject", f"{_BUCKET}/lake/steps/_delta_log/00000000000000000000.json", True)
+        self.check("s3:ListBucket", _BUCKET, True, {"s3:prefix": "lake/steps/_delta_log/"})
+        self.check("s3:ListBucket", _BUCKET, False, {"s3:prefix": "config/"})
+        self.check("s3:ListBucket", _BUCKET, False)
+        for folder in ("config", "decisions", "details", "ingest", "reports", "state"):
+            self.check("s3:GetObject", f"{_BUCKET}/{folder}/x", False)
+        self.check("s3:GetObject", f"{_BUCKET}/lake/x", False, {"aws:ResourceAccount": _OTHER})
+
+    def test_it_writes_results_of_queries_only(self):
+        self.check("s3:PutObject", f"{_BUCKET}/queries/1.csv", True)
+        self.check("s3:GetObject", f"{_BUCKET}/queries/1.csv", True)
+        self.check("s3:PutObject", f"{_BUCKET}/lake/steps/x.parquet", False)
+        self.check("s3:DeleteObject", f"{_BUCKET}/lake/steps/x.parquet", False)
+        self.check("s3:DeleteObject", f"{_BUCKET}/queries/1.csv", False)
+
+    def test_it_uses_its_workgroup_and_database_only(self):
+        here = f"us-east-1:{ACCOUNT_ID}"
+        self.check("athena:StartQueryExecution", f"arn:aws:athena:{here}:workgroup/ebb", True)
+        self.check("athena:StartQueryExecution", f"arn:aws:athena:{here}:workgroup/primary", False)
+        self.check("athena:UpdateWorkGroup", f"arn:aws:athena:{here}:workgroup/ebb", False)
+        self.check("glue:GetTable", f"arn:aws:glue:{here}:table/ebb/steps", True)
+        self.check("glue:GetTable", f"arn:aws:glue:{here}:table/payroll/salaries", False)
+        self.check("glue:UpdateTable", f"arn:aws:glue:{here}:table/ebb/steps", False)
+
+    def test_a_bucket_without_athena_has_no_folder_for_results(self):
+        bucket = plans()["default"].policies()["module.ebb.aws_s3_bucket_policy.ebb"]
+        wide = {"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
+        secure = {"aws:SecureTransport": "true", "s3:TlsVersion": "1.3", "aws:userid": "AROA1:ana"}
+        request = Request(_role("admin"), "s3:PutObject", f"{_BUCKET}/queries/1.csv", secure)
+        self.assertFalse(is_allowed(request, wide, bucket, ACCOUNT_ID))
 
 
 class MemberTemplate(unittest.TestCase):
@@ -480,6 +527,8 @@ class Senders(unittest.TestCase):
         check("sweeper", "s3:PutObject", "details/index.json", True)
         check("sweeper", "s3:DeleteObject", "details/index.json", False)
         check("sweeper", "s3:DeleteObject", "ingest/v1/AROA1:i-0abc/b/p/1.steps.zst", True)
+        check("sweeper", "s3:DeleteObject", "lake/heartbeats/dt=2026-11-20/part-1.parquet", True)
+        check("sweeper", "s3:DeleteObject", "reports/latest/report.json", False)
         check("sweeper", "s3:DeleteObject", "state/v1/0", False)
         check("sweeper", "s3:PutObject", "decisions/v1/findings.json", False)
         check("sweeper", "s3:PutObject", "ingest/v1/AROA1:i-0abc/b/p/1.steps.zst", False)

@@ -1,12 +1,14 @@
 //! Object stores by URL: a directory, S3 or a compatible store, or Google Cloud Storage. They
 //! provide the store of the tables, the port [`Objects`](crate::ports::Objects) and a queue.
 
+mod beneath;
 #[cfg(feature = "buckets")]
 mod bucket;
 mod folder;
 pub mod objects;
 pub mod queue;
 
+pub use beneath::open_beneath;
 pub use objects::StoreObjects;
 pub use queue::ObjectQueue;
 

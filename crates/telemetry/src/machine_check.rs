@@ -3,7 +3,6 @@
 //! done here.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
 /// The oldest kernel on which the probe was tested, see `probe/KERNELS.md`.
@@ -26,12 +25,6 @@ const CAP_SYS_ADMIN: u32 = 21;
 
 /// The consequence of missing eBPF programs.
 pub const SAMPLED: &str = "procfs is sampled, which misses short processes";
-
-/// The line that makes tracepoints available.
-pub const MOUNT_TRACEFS: &str = "mount -t tracefs tracefs /sys/kernel/tracing";
-
-/// The consequence of a missing tracepoint of the out-of-memory killer.
-pub const OOM_BY_CGROUP: &str = "known by cgroup only";
 
 /// The result for one requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,9 +88,6 @@ pub struct MachineFacts {
     pub capabilities: Option<u64>,
     /// The mounted cgroup interface.
     pub cgroups: Option<CgroupMemory>,
-    /// Whether the tracepoint of the out-of-memory killer exists; `None` if this user may not read
-    /// it.
-    pub has_oom_tracepoint: Option<bool>,
 }
 
 impl MachineFacts {
@@ -115,7 +105,6 @@ impl MachineFacts {
                 &text("/proc/self/mountinfo").unwrap_or_default(),
                 |mount| fs::read_to_string(Path::new(mount).join("cgroup.controllers")).ok(),
             ),
-            has_oom_tracepoint: find_tracepoint(),
         }
     }
 }
@@ -160,22 +149,6 @@ fn parse_mount(line: &str) -> Option<(&str, &str, &str)> {
     Some((point, after.next()?, after.nth(1)?))
 }
 
-fn find_tracepoint() -> Option<bool> {
-    let found =
-        ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(|root| {
-            match fs::metadata(Path::new(root).join("events/oom/mark_victim")) {
-                Ok(_) => Some(true),
-                Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
-                Err(_) => Some(false),
-            }
-        });
-    match found {
-        [Some(true), _] | [_, Some(true)] => Some(true),
-        [Some(false), Some(false)] => Some(false),
-        _ => None,
-    }
-}
-
 /// All requirements, in the order in which they are printed.
 pub fn check_machine(machine: &MachineFacts) -> Vec<MachineCheck> {
     vec![
@@ -183,7 +156,6 @@ pub fn check_machine(machine: &MachineFacts) -> Vec<MachineCheck> {
         check_capabilities(machine),
         check_types(machine),
         check_cgroups(machine),
-        check_oom_tracepoint(machine),
     ]
 }
 
@@ -287,19 +259,6 @@ pub fn check_cgroups(machine: &MachineFacts) -> MachineCheck {
     }
 }
 
-/// The tracepoint of the out-of-memory killer.
-pub fn check_oom_tracepoint(machine: &MachineFacts) -> MachineCheck {
-    let result = match machine.has_oom_tracepoint {
-        Some(true) => met("tracepoint oom/mark_victim"),
-        Some(false) => limited(OOM_BY_CGROUP, MOUNT_TRACEFS),
-        None => CheckResult::NotChecked("only root can read the tracepoints"),
-    };
-    MachineCheck {
-        name: "memory kills",
-        result,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,7 +269,6 @@ mod tests {
             btf_bytes: Some(5_000_000),
             capabilities: Some(u64::MAX),
             cgroups: Some(CgroupMemory::V2),
-            has_oom_tracepoint: Some(true),
         }
     }
 
@@ -380,22 +338,6 @@ mod tests {
                 "no cgroup hierarchy with the memory controller is mounted",
                 "mount cgroup2 on /sys/fs/cgroup",
             ),
-        );
-        check(
-            MachineFacts {
-                has_oom_tracepoint: Some(false),
-                ..able()
-            },
-            "memory kills",
-            &limited(OOM_BY_CGROUP, MOUNT_TRACEFS),
-        );
-        check(
-            MachineFacts {
-                has_oom_tracepoint: None,
-                ..able()
-            },
-            "memory kills",
-            &CheckResult::NotChecked("only root can read the tracepoints"),
         );
     }
 

@@ -44,8 +44,11 @@ impl Source {
             }
         };
         if let OomEvents::Missing(error) = kernel.oom_events() {
-            tracing::warn!(%error, "failed to attach to out-of-memory kills; victims are known by \
-                 cgroup only. Mount tracefs on /sys/kernel/tracing");
+            let because = reason(error);
+            tracing::warn!(
+                because,
+                "failed to attach to out-of-memory kills; victims are known by cgroup only"
+            );
         }
         warn_of_sockets(kernel.socket_events());
         // SAFETY: the descriptor of the ring buffer is opened once, belongs to the eBPF programs,
@@ -142,9 +145,9 @@ fn warn_of_sockets(events: &SocketEvents) {
 }
 
 /// The first line of each cause, cut to the limit of a heartbeat.
-fn reason(error: &KernelError) -> String {
+fn reason(error: &(dyn std::error::Error + 'static)) -> String {
     let mut words = String::new();
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    let mut cause = Some(error);
     while let Some(error) = cause {
         let line = error.to_string();
         let line = line.lines().next().unwrap_or_default();

@@ -59,7 +59,7 @@ fn the_environment_goes_over_the_file() {
     check(
         "EBB_PROBE_SAMPLE_SECONDS",
         "31",
-        "sample_seconds is 31: there is a pass",
+        "sample_seconds is 31: scans are 1 second to",
     );
 }
 
@@ -71,6 +71,8 @@ fn a_file_sets_what_it_names_and_leaves_the_rest() {
     assert_eq!((config.interval_seconds, config.sample_seconds), (30, 10));
     let cloud = config.cloud().expect("named");
     assert_eq!((cloud.queue_url, cloud.bucket), ("https://q", "b"));
+    let short = parse("interval_seconds = 5").expect("valid");
+    assert_eq!(short.sample_seconds, 5);
 }
 
 #[test]
@@ -104,7 +106,7 @@ fn what_cannot_work_is_refused_with_what_mends_it() {
     );
     check(
         "sample_seconds = 61",
-        "sample_seconds is 61: there is a pass",
+        "sample_seconds is 61: scans are 1 second to",
     );
     check("spool_max_bytes = 5", "spool_max_bytes is 5");
     check("region = \"a b\"", "line 1: region 'a b' holds a character");

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use aya::maps::{Array, MapData, MapError, RingBuf};
 use aya::programs::links::LinkError;
-use aya::programs::{BtfTracePoint, Iter, ProgramError, TracePoint};
+use aya::programs::{BtfTracePoint, Iter, ProgramError, RawTracePoint};
 use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use thiserror::Error;
@@ -353,18 +353,17 @@ fn attach_sockets(ebpf: &mut Ebpf, btf: &Btf) -> SocketEvents {
     }
 }
 
-/// Attaches the classic tracepoint for out-of-memory kills. It needs tracefs, which may not be
-/// mounted in a container or on a small machine; everything else works without it.
+/// Attaches the tracepoint of out-of-memory kills; everything else works without it.
 fn attach_oom(ebpf: &mut Ebpf) -> Result<OomEvents, KernelError> {
     const NAME: &str = "on_oom";
     let named = |source| KernelError::Program { name: NAME, source };
-    let program: &mut TracePoint = ebpf
+    let program: &mut RawTracePoint = ebpf
         .program_mut(NAME)
         .ok_or(KernelError::Missing(NAME))?
         .try_into()
         .map_err(named)?;
     program.load().map_err(named)?;
-    Ok(match program.attach("oom", "mark_victim") {
+    Ok(match program.attach("mark_victim") {
         Ok(_) => OomEvents::Attached,
         Err(error) => OomEvents::Missing(error),
     })

@@ -13,10 +13,6 @@ use ebb_wire::HeartbeatMessage;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-const ENTER: &str = "\
-    [ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing; \
-    exec \"$0\" \"$@\"";
-
 /// A running probe, which is killed on drop.
 pub(crate) struct Probe {
     child: Child,
@@ -32,12 +28,8 @@ impl Probe {
         } else {
             arguments
         };
-        // In its own mount namespace with tracefs, so that victims of the out-of-memory killer
-        // are reported on every machine.
-        let mut command = Command::new("unshare");
+        let mut command = Command::new(crate::program());
         command
-            .args(["--mount", "sh", "-c", ENTER])
-            .arg(crate::program())
             .args(["run", "--sink"])
             .arg(sink.folder())
             .args(arguments);

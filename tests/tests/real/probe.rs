@@ -23,12 +23,6 @@ pub(crate) fn program(name: &str) -> PathBuf {
     path
 }
 
-/// Gives the probe a mount namespace of its own with tracefs, which reports the victims of the
-/// out-of-memory killer.
-const ENTER: &str = "\
-    [ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing; \
-    exec \"$0\" \"$@\"";
-
 /// A probe that sends to a folder and listens for labels.
 pub(crate) struct Probe {
     pub(crate) running: Running,
@@ -37,7 +31,7 @@ pub(crate) struct Probe {
 
 impl Probe {
     pub(crate) fn start() -> Self {
-        Self::enter(ENTER)
+        Self::enter("exec \"$0\" \"$@\"")
     }
 
     /// Starts a probe by a shell script, in a mount namespace of its own. The script gets the probe

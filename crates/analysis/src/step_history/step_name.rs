@@ -42,6 +42,12 @@ const SHELLS: [&str; 8] = [
     "bash", "sh", "dash", "zsh", "ksh", "fish", "busybox", "tini",
 ];
 
+/// The commands of the rule "commands of batch systems", `probe/src/label_rules/default.toml`.
+const BATCH_COMMANDS: [&str; 17] = [
+    "sbatch", "srun", "salloc", "squeue", "sacct", "sinfo", "scancel", "scontrol", "sattach",
+    "sstat", "qsub", "qstat", "qdel", "qacct", "bsub", "bjobs", "bkill",
+];
+
 /// The name of a step with its relation to the name in the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StepName {
@@ -323,6 +329,11 @@ fn is_runtime(program: &str) -> bool {
     program == "exe" || program.starts_with("runc:[")
 }
 
+/// Whether a program submits jobs to a batch system or waits for them. The work is in the jobs.
+fn is_batch_command(program: &str) -> bool {
+    BATCH_COMMANDS.contains(&program)
+}
+
 /// The image of a container with the executables that did the work: `rnaseq/bwa+samtools`. One
 /// image can be used by several processes, so the image alone would combine them. If both have the
 /// same name, or if no executable is known, the image alone names the step.
@@ -343,7 +354,9 @@ fn by_image(task: &PlacedStep) -> Option<StepName> {
 /// The executables that did the work, in alphabetical order: `bwa+samtools`. `None` if none is
 /// known.
 fn by_executables(usage: &StepUsage) -> Option<StepName> {
-    let is_work = |tool: &&ToolUsage| !is_shell(&tool.name) && !is_runtime(&tool.name);
+    let is_work = |tool: &&ToolUsage| {
+        !is_shell(&tool.name) && !is_runtime(&tool.name) && !is_batch_command(&tool.name)
+    };
     let others = usage.tools.iter().filter(is_work);
     let all: u128 = others.clone().map(|tool| u128::from(tool.cpu.0)).sum();
     let mut most: Vec<_> = others
@@ -554,6 +567,24 @@ mod tests {
             ("bash".to_owned(), NameForm::Exact)
         );
     }
+
+    #[test]
+    fn the_commands_that_submit_jobs_and_wait_for_them_do_not_do_the_work() {
+        let driver = |tools| name(&task(StepKind::Tree, "bash", tools), None, &[]).0;
+        assert_eq!(driver(&[("squeue", 60), ("fastqc", 9)]), "fastqc");
+        assert_eq!(driver(&[("squeue", 60), ("sbatch", 9)]), "bash");
+
+        let rules = include_str!("../../../../probe/src/label_rules/default.toml");
+        let (_, rule) = rules
+            .split_once("name = \"commands of batch systems\"")
+            .expect("the rule");
+        let (_, list) = rule.split_once('[').expect("a list");
+        let (list, _) = list.split_once(']').expect("a list");
+        let commands = list.split(',').map(|one| one.trim().trim_matches('"'));
+        let commands: Vec<_> = commands.filter(|one| !one.is_empty()).collect();
+        assert_eq!(commands, BATCH_COMMANDS);
+    }
+
     #[test]
     fn a_container_has_the_name_that_a_person_gave_or_that_of_its_image_and_executables() {
         let check = |own: &str, image: Option<&str>, tools: &[(&str, u64)], expect: &str| {

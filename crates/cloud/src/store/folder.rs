@@ -7,9 +7,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::ports::Listed;
+use crate::store::beneath::open_beneath;
 
 /// Maximum nesting of directories; Ebb's own keys have at most eight levels.
 const MAX_DEPTH: usize = 16;
@@ -43,16 +44,14 @@ impl Folder {
     /// Also if the key leads through a symbolic link or does not lead to a regular file.
     pub(super) fn open(&self, key: &str) -> io::Result<File> {
         // Non-blocking, because a FIFO would wait for its writer.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let root = openat(
             CWD,
             &self.root,
             OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
-        let within =
-            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let file = File::from(openat2(root, key, flags, Mode::empty(), within)?);
+        let file = open_beneath(root, Path::new(key), flags)?;
         match file.metadata()?.is_file() {
             true => Ok(file),
             false => Err(io::Error::other("not a regular file")),
@@ -236,7 +235,9 @@ mod tests {
             "in/fifo",
             "in/a",
             "../x",
+            "in/../in/b",
             "in/c",
+            "",
         ] {
             assert!(shared.open(key).is_err(), "{key}");
         }

@@ -1,4 +1,4 @@
-//! Measures sweeps of 1,000, 10,000 and 100,000 nodes, from received bytes to a published report:
+//! Measures sweeps of 10 to 100,000 nodes, from received bytes to a published report:
 //! `make bench-sweep`. Each fleet is measured in its own processes, so that the peak memory belongs
 //! to one measurement. The network is left out: messages are read from a file. With the feature
 //! `lake` the whole sweep is measured too, with the bucket in memory and the lake in a local
@@ -20,7 +20,7 @@ use std::process::Command;
 
 use serde::de::DeserializeOwned;
 
-const SIZES: [u32; 3] = [1_000, 10_000, 100_000];
+const SIZES: [u32; 5] = [10, 100, 1_000, 10_000, 100_000];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -64,7 +64,10 @@ fn all() {
     let state: state::State = read(&["state"]);
     table::print(&rows, &state);
     #[cfg(feature = "lake")]
-    table::whole(&wholes);
+    {
+        table::whole(&wholes);
+        table::running(&wholes);
+    }
 }
 
 fn run(arguments: &[&str]) -> Vec<u8> {

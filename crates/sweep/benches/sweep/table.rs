@@ -109,6 +109,102 @@ fn million(nodes: u32, s: &Stages) {
     );
 }
 
+/// A month of what a deployment costs without any node.
+/// Source: aws.amazon.com/cloudwatch/pricing (alarms of standard resolution, custom metrics,
+/// dashboards, logs), /cost-management pricing (a request to Cost Explorer); August 2026.
+#[cfg(feature = "lake")]
+const FIXED: [(&str, f64); 4] = [
+    ("seven alarms", 7.0 * 0.10),
+    ("three metrics", 3.0 * 0.30),
+    ("a dashboard, if the account has three others", 3.0),
+    (
+        "the bill twice a day, three requests to Cost Explorer each",
+        2.0 * 3.0 * 30.0 * 0.01,
+    ),
+];
+
+/// Lambda gives one CPU to a function with 1,769 MB, and the sweeper has 1,024 MB.
+/// Source: AWS Lambda developer guide, "Configure Lambda function memory".
+#[cfg(feature = "lake")]
+const SECONDS_ON_LAMBDA: f64 = 1769.0 / 1024.0;
+
+/// A month of a whole deployment with the defaults of the Terraform module and everything on, in
+/// USD.
+#[cfg(feature = "lake")]
+struct Month {
+    nodes: f64,
+    heartbeats: f64,
+    sweeps: f64,
+    /// At most: tasks end in each quarter of an hour.
+    finished_tasks: f64,
+}
+
+#[cfg(feature = "lake")]
+impl Month {
+    fn of(nodes: u32, w: &Whole) -> Self {
+        let nodes = f64::from(nodes);
+        let sends = w.heartbeats.div_ceil(HEARTBEATS_A_MESSAGE) as f64;
+        // The function is billed for its memory, used or not.
+        let gigabytes = gigabytes(w).max(1.0);
+        let seconds = w.time.as_secs_f64() * SECONDS_ON_LAMBDA;
+        let one = requests_usd(w) + gigabytes * seconds * USD_PER_GB_SECOND;
+        Self {
+            nodes,
+            heartbeats: sends * USD_PER_QUEUE_REQUEST * SWEEPS_A_MONTH,
+            sweeps: one * SWEEPS_A_MONTH,
+            finished_tasks: nodes * OBJECTS_A_MONTH * USD_PER_PUT,
+        }
+    }
+
+    fn fixed() -> f64 {
+        FIXED.iter().map(|(_, usd)| usd).sum()
+    }
+
+    /// A node, if no task ends.
+    fn least(&self) -> f64 {
+        (Self::fixed() + self.heartbeats + self.sweeps) / self.nodes
+    }
+
+    fn most(&self) -> f64 {
+        self.least() + self.finished_tasks / self.nodes
+    }
+}
+
+/// Prints the cost of a whole deployment by number of nodes.
+#[cfg(feature = "lake")]
+pub(crate) fn running(rows: &[(u32, Whole)]) {
+    println!("\nA deployment with everything on, USD a month at list prices of us-east-1:\n");
+    println!(
+        "  nodes  fixed  heartbeats  sweeps  finished tasks  a node, no task ends  a node, at most"
+    );
+    for (nodes, w) in rows {
+        let month = Month::of(*nodes, w);
+        println!(
+            "{nodes:>7} {:>6.2} {:>11.2} {:>7.2} {:>15.2} {:>21.4} {:>16.4}",
+            Month::fixed(),
+            month.heartbeats,
+            month.sweeps,
+            month.finished_tasks,
+            month.least(),
+            month.most()
+        );
+    }
+    println!("\nFixed:");
+    for (what, usd) in FIXED {
+        println!("{usd:>7.2}  {what}");
+    }
+    println!(
+        "Finished tasks: a node on which tasks end writes an object every quarter of an hour.\n"
+    );
+    if let Some((_, w)) = rows.iter().find(|(nodes, _)| *nodes == 1_000) {
+        let most = Month::of(1_000, w).most();
+        goal(
+            &format!("{most:.4} USD a node and month at most, with 1,000 nodes (0.02)"),
+            most <= 0.02,
+        );
+    }
+}
+
 /// Prints the measurements of the whole sweep.
 #[cfg(feature = "lake")]
 pub(crate) fn whole(rows: &[(u32, Whole)]) {
@@ -183,12 +279,21 @@ fn goal(what: &str, is_met: bool) {
 /// The monthly cost of the sweeper's requests and compute.
 #[cfg(feature = "lake")]
 fn dollars(w: &Whole) -> f64 {
-    let gigabytes = w.peak_memory as f64 / f64::from(1 << 30);
-    let one = w.queue_requests as f64 * USD_PER_QUEUE_REQUEST
+    let compute = gigabytes(w) * w.time.as_secs_f64() * USD_PER_GB_SECOND;
+    (requests_usd(w) + compute) * SWEEPS_A_MONTH
+}
+
+/// The requests of one sweep.
+#[cfg(feature = "lake")]
+fn requests_usd(w: &Whole) -> f64 {
+    w.queue_requests as f64 * USD_PER_QUEUE_REQUEST
         + (w.puts + w.lake_files) as f64 * USD_PER_PUT
         + w.gets as f64 * USD_PER_GET
-        + gigabytes * w.time.as_secs_f64() * USD_PER_GB_SECOND;
-    one * SWEEPS_A_MONTH
+}
+
+#[cfg(feature = "lake")]
+fn gigabytes(w: &Whole) -> f64 {
+    w.peak_memory as f64 / f64::from(1 << 30)
 }
 
 fn sec(time: Duration) -> String {

@@ -35,7 +35,7 @@ use crate::collect::metered_calls::plans::Plans;
 
 /// Age after which the bill is requested again: Cost Explorer refreshes its data at least once a
 /// day.
-const BILL_AGE: Duration = Duration::from_secs(6 * 3600);
+const BILL_AGE: Duration = Duration::from_secs(12 * 3600);
 
 /// How to enable cost data by resource.
 const OPT_IN: &str = "list prices are used; for the cost of each resource, enable Resource-level data at daily granularity under Billing and Cost Management > Cost Management preferences, and allow ce:GetCostAndUsageWithResources";
