@@ -152,13 +152,10 @@ impl Paid {
         if paid && self.left(wanted.policy) < requests_for(least.max(likely)) {
             return gap(ebb_model::visibility_gap::BY_RESOURCE, spent());
         }
-        let mut asked = tags.clone();
-        let is_own_due = !paid || self.is_own_bill_due(wanted.now);
+        let others = least.max(likely);
         // The cost of Ebb itself is the first to go without.
-        let affords_own = !paid || self.left(wanted.policy) >= requests_for(least.max(likely) + 1);
-        if is_own_due && affords_own && !asked.iter().any(|tag| tag == OWN_TAG) {
-            asked.push(OWN_TAG.to_owned());
-        }
+        let affords_own = !paid || self.left(wanted.policy) >= requests_for(others + 1);
+        let asked = self.requested_tags(&tags, (paid, affords_own), wanted.now);
         let before = source.requests();
         let by_node = source.by_resource(wanted.now).await;
         let days = source.by_day(wanted.now, &asked).await;

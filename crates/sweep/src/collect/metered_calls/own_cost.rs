@@ -31,9 +31,24 @@ pub(crate) struct OwnBill {
 
 impl Paid {
     /// Whether the next request of the bill also requests the cost by the tag of Ebb.
-    pub(crate) fn is_own_bill_due(&self, now: Timestamp) -> bool {
+    fn is_own_bill_due(&self, now: Timestamp) -> bool {
         let known = self.own_bill.as_ref();
         known.is_none_or(|known| is_older(known.at, now, AGE))
+    }
+
+    /// These tags, and that of Ebb if its cost is due and the budget affords the request.
+    pub(crate) fn requested_tags(
+        &self,
+        tags: &[String],
+        (is_charged_for, affords_own): (bool, bool),
+        now: Timestamp,
+    ) -> Vec<String> {
+        let mut requested = tags.to_vec();
+        let is_due = !is_charged_for || self.is_own_bill_due(now);
+        if is_due && affords_own && !requested.iter().any(|tag| tag == OWN_TAG) {
+            requested.push(OWN_TAG.to_owned());
+        }
+        requested
     }
 
     /// Takes the cost of Ebb's resources out of a bill with the tag of Ebb. `tags` are those that

@@ -200,9 +200,9 @@ async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_
     // Costs by resource, by service, by tag and by the tag of Ebb, and Savings Plans: one cent each.
     assert_eq!(paid.spent, Usd::from_micros(50_000));
     // The bill is stored until Cost Explorer may have newer data.
-    ask(&mut paid, 5 * HOUR, told(6, false)).await;
+    ask(&mut paid, 11 * HOUR, told(6, false)).await;
     assert!(paid.days()[0].estimated);
-    ask(&mut paid, 6 * HOUR, told(6, false)).await;
+    ask(&mut paid, 12 * HOUR, told(6, false)).await;
     assert_eq!(paid.days(), told(6, false));
     assert_eq!(paid.spent, Usd::from_micros(80_000));
     // Without a bill source the stored bill no longer counts.
