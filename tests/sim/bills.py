@@ -28,6 +28,8 @@ _LOAD = {
 # What the account's other services cost a day, and what belongs to no resource.
 _OTHER_SERVICES = {"Amazon Simple Storage Service": 3.1415926535, "Amazon Elastic Block Store": 0.8, "Amazon SageMaker": 1.25}
 _NO_RESOURCE_USD = 0.07
+# A part of S3 that has the tag of Ebb's resources, as if its tag were an active cost allocation tag.
+_EBB_USD = 0.021
 
 
 def add_costs(account: Account, world: World, ids: dict[str, str], now: float) -> None:
@@ -38,6 +40,7 @@ def add_costs(account: Account, world: World, ids: dict[str, str], now: float) -
         nobody = {"date": day.isoformat(), "resourceId": "NoResourceId", "region": "us-east-1"}
         costs.append({**nobody, "usd": _NO_RESOURCE_USD})
         costs += [{**nobody, "service": name, "usd": usd} for name, usd in _OTHER_SERVICES.items()]
+        costs.append({**nobody, "service": "Amazon Simple Storage Service", "usd": _EBB_USD, "tags": {"application": "ebb"}})
     account.extend("ce/resource-costs", {"costs": costs})
 
 

@@ -29,7 +29,7 @@ export async function figures(page, base, pages, check) {
   await costs(page, base, { report, rows }, check);
 }
 
-async function overview(page, base, { totals, findings, gaps }, check) {
+async function overview(page, base, { totals, findings, gaps, own_cost: own }, check) {
   await page.goto(`${base}/`);
   const tiles = new Map(await page.$$eval(".tile", (all) => all.map((tile) => (
     [tile.querySelector("h2").textContent, [...tile.querySelectorAll("p")].map((line) => line.textContent).join(" ")]))));
@@ -43,6 +43,7 @@ async function overview(page, base, { totals, findings, gaps }, check) {
   check(Number(unpriced) === totals.without_price, `without a price: ${unpriced}`);
   const [heard, running] = numbers(tiles.get("Probes heard"));
   check(Number(heard) === totals.with_probe && Number(running) === totals.running_instances, `probes: ${heard} of ${running}`);
+  check(showsMoney(tiles.get("Ebb itself a month"), own.a_month_usd), `cost of Ebb: ${tiles.get("Ebb itself a month")}`);
   check(tiles.get("Last sweep").includes("data is missing") === (gaps.length > 0), "gaps are not reported");
 }
 
@@ -105,11 +106,31 @@ async function runs(page, base, { ask, rows, pages }, check) {
     check(count === timeline.tasks, `${path}: bars for ${count} of ${timeline.tasks} tasks`);
     const listed = items.find(({ run }) => `/runs/${run}` === decodeURIComponent(path));
     const known = timeline.tasks + timeline.left_out;
+    await cost(page, base + path, listed?.cost, check);
     check(known === 0 || !listed || known === listed.steps, `${path}: ${known} tasks, the API has ${listed?.steps}`);
   }
 }
 
+// The page of a run has the cost of the API, which is that of the page of costs, or else an estimate.
+async function cost(page, url, listed, check) {
+  await page.goto(url);
+  const tile = page.locator(".tile", { has: page.locator("#run-cost") });
+  if (await tile.count() === 0) return;
+  const [head, text] = [await tile.locator("h2").textContent(), await page.textContent("#run-cost")];
+  if (!listed) {
+    check(head === "Cost, estimate", `${url}: ${head}`);
+    return;
+  }
+  check(head === "Cost" && showsMoney(text, listed.cost_usd), `${url}: ${head} ${text}, the API has ${listed.cost_usd}`);
+}
+
 async function costs(page, base, { report, rows }, check) {
+  await page.goto(`${base}/costs?by=run`);
+  const { items } = await (await fetch(`${base}/v1/runs`)).json();
+  for (const [name, , text] of await rows("#shares")) {
+    const run = items.find((one) => one.run === name);
+    if (run) check(showsMoney(text, run.cost?.cost_usd), `cost of ${name}: ${text}, the API has ${run.cost?.cost_usd}`);
+  }
   await page.goto(`${base}/costs`);
   const days = report.ledger ?? [];
   const shown = await rows(".columns .panel:first-child");

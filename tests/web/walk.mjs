@@ -7,6 +7,7 @@ import { charts } from "./charts.mjs";
 import { figures } from "./figures.mjs";
 import { keyboard } from "./keyboard.mjs";
 import { live } from "./live.mjs";
+import { slack } from "./slack.mjs";
 
 const MAX_FIRST_VIEW_BYTES = 300_000;
 const MAX_FIRST_VIEW_MS = 1_000;
@@ -147,6 +148,7 @@ async function main() {
     if (run) await charts(browser, base, run, problems, check);
     await keyboard(page, base, check);
     await live(await open(browser, base, problems), base, check);
+    await slack(page, base, check);
     for (const problem of problems) console.error(`pages: ${problem}`);
     if (!problems.length) {
       const seconds = Math.round((Date.now() - begin) / 1000);

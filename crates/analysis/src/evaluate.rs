@@ -18,6 +18,7 @@ use ebb_model::finding::Finding;
 use ebb_model::finding_history::History;
 use ebb_model::inventory::instance::InstanceState;
 use ebb_model::inventory::second_opinion::SecondOpinion;
+use ebb_model::report::own_cost::OwnCost;
 use ebb_model::report::task_groups::TaskGroups;
 use ebb_model::report::{NotJudged, Report, Totals};
 use ebb_model::savings;
@@ -131,6 +132,8 @@ fn report(
         ledger: allocation.ledger,
         billed: billed_resources::of(facts),
         costs: allocation.costs,
+        // The sweep adds it, because it comes from no rule.
+        own_cost: OwnCost::default(),
         second_opinions,
         price_ages: price_ages::of_prices(facts),
         runs: crate::workflow_runs::find_workflow_runs(facts, profiles),

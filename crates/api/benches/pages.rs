@@ -1,12 +1,16 @@
-//! A made-up deployment for `make bench-pages`: a report with 10,000 nodes, and a run with as many of
-//! 100,000 tasks as fit into a document. `pages FOLDER` writes both for `ebb serve --lake`, and
-//! prints the number of tasks. All input is generated and labelled as simulated.
+//! A made-up deployment for `make bench-pages`: a report with 10,000 nodes, and a run with 100,000
+//! tasks. `pages FOLDER` writes both for `ebb serve --lake`, and prints the number of tasks. All input
+//! is generated and labelled as simulated.
 
 use std::path::Path;
 
 use ebb_cloud::documents::report_files::LATEST_JSON;
-use ebb_cloud::documents::task_lists::{encode, run_key};
+use ebb_cloud::documents::run_tasks::{
+    PART_TASKS, PartEntry, PartSide, RunHead, part_document, part_key, run_key,
+};
+use ebb_cloud::documents::task_lists::encode;
 use ebb_model::report::Report;
+use ebb_model::report::task_brief::BriefList;
 use ebb_model::report::task_detail::TaskList;
 use serde_json::{Value, json};
 
@@ -29,9 +33,8 @@ fn main() {
     let report: Report = serde_json::from_value(report()).expect("a report");
     let report = serde_json::to_vec(&report).expect("JSON");
     write(&folder.join(LATEST_JSON), &report);
-    let (tasks, packed) = tasks_that_fit();
-    write(&folder.join(run_key(RUN)), &packed);
-    println!("{tasks}");
+    write_run(folder);
+    println!("{TASKS}");
 }
 
 fn write(path: &Path, content: &[u8]) {
@@ -40,22 +43,31 @@ fn write(path: &Path, content: &[u8]) {
     std::fs::write(path, content).expect("a file");
 }
 
-/// A sweep halves a list until it fits, and so does this.
-fn tasks_that_fit() -> (u64, Vec<u8>) {
-    let mut count = TASKS;
-    loop {
-        let mut tasks: Vec<Value> = (0..count).map(task).collect();
-        tasks.sort_by_key(|task| task["started_at"].as_str().map(str::to_owned));
-        let list = json!({
-            "schema": TaskList::SCHEMA, "at": time(0), "origin": "simulated",
-            "tasks": tasks, "left_out": TASKS - count,
-        });
-        let list: TaskList = serde_json::from_value(list).expect("a list of tasks");
-        if let Some(packed) = encode(&list).expect("JSON") {
-            return (count, packed);
-        }
-        count /= 2;
+/// Writes the run in parts, as a sweep does.
+fn write_run(folder: &Path) {
+    let mut tasks: Vec<Value> = (0..TASKS).map(task).collect();
+    tasks.sort_by_key(|task| {
+        let text = |field: &str| task[field].as_str().map(str::to_owned);
+        (text("started_at"), text("id"))
+    });
+    let list = json!({
+        "schema": TaskList::SCHEMA, "at": time(0), "origin": "simulated",
+        "tasks": tasks, "left_out": 0,
+    });
+    let list: TaskList = serde_json::from_value(list).expect("a list of tasks");
+    let mut entries = Vec::new();
+    for (number, part) in list.tasks.chunks(PART_TASKS).enumerate() {
+        let packed = encode(&part_document(part))
+            .expect("JSON")
+            .expect("it fits");
+        let key = part_key(RUN, number, PartSide::A);
+        write(&folder.join(key), &packed);
+        entries.push(PartEntry::of((number, part.len()), &packed, None));
     }
+    let briefs = BriefList::from(&list);
+    let head = RunHead::new(RUN, &briefs, &entries);
+    let packed = encode(&head).expect("JSON").expect("it fits");
+    write(&folder.join(run_key(RUN)), &packed);
 }
 
 /// A number below `below` that looks random, and is the same each time.

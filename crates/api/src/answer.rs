@@ -205,6 +205,29 @@ impl<T> Paged<T> {
         Ok(Self { total, items, next })
     }
 
+    /// Its entries.
+    pub(crate) fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// The same page with its first `count` entries; the others begin the next page.
+    pub(crate) fn shortened(mut self, count: usize, id: impl Fn(&T) -> String) -> Self {
+        if count < self.items.len() {
+            self.items.truncate(count);
+            self.next = self.items.last().map(id);
+        }
+        self
+    }
+
+    /// The same page with other entries in place of its own.
+    pub(crate) fn with_items<U>(self, items: Vec<U>) -> Paged<U> {
+        Paged {
+            total: self.total,
+            items,
+            next: self.next,
+        }
+    }
+
     /// The same page with each entry converted.
     pub(crate) fn map<U>(self, convert: impl Fn(T) -> U) -> Paged<U> {
         Paged {

@@ -1,6 +1,7 @@
 //! Costs by run, pipeline, step, user and cost centre.
 
 use ebb_model::report::cost_table::{CostDimensions, CostMonth, CostQueryError, CostTable};
+use ebb_model::report::own_cost::OwnCost;
 use ebb_telemetry::origin::Origin;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -32,6 +33,8 @@ pub(crate) struct CostAnswer {
     /// Simulated if any input is simulated.
     origin: Origin,
     costs: CostTable,
+    /// The cost of Ebb itself, for any month.
+    own_cost: OwnCost,
 }
 
 impl From<CostQueryError> for Problem {
@@ -60,6 +63,7 @@ pub(crate) async fn costs(
         at: newest.report.at,
         origin: newest.report.origin,
         costs,
+        own_cost: newest.report.own_cost.clone(),
     };
     Answer::json(&answer, &newest.version)
 }

@@ -47,9 +47,13 @@ impl Service {
     }
 
     /// The same; open pages and the server look for a new report at this interval. Each look is a
-    /// request to the bucket.
-    pub fn refreshed_every(objects: Arc<dyn Objects>, interval: Duration) -> Self {
-        Self::build(objects, (None, PageAccess::Everybody), interval)
+    /// request to the bucket. With a secret, actions of Slack are accepted.
+    pub fn refreshed_every(
+        objects: Arc<dyn Objects>,
+        interval: Duration,
+        slack: Option<SigningSecret>,
+    ) -> Self {
+        Self::build(objects, (slack, PageAccess::Everybody), interval)
     }
 
     /// The API over this bucket, which accepts actions of Slack that are signed with the secret.

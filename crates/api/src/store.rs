@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::documents::prices::BestKnown;
 use ebb_cloud::documents::report_files::LATEST_JSON;
+use ebb_cloud::documents::run_tasks::{RunPart, RunTasks, read_part, read_run, run_key};
 use ebb_cloud::documents::task_lists::{
-    DetailError, DetailFolder, DetailIndex, INDEX, read_index, read_run, read_shared, run_key,
+    DetailError, DetailFolder, DetailIndex, INDEX, read_index, read_shared,
 };
 use ebb_cloud::error_chain::reason;
 use ebb_cloud::ports::{CloudError, Objects};
 use ebb_model::report::Report;
-use ebb_model::report::task_detail::TaskList;
+use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use ebb_report::report_file;
 use ebb_report::report_file::ReportFileError;
 use jiff::Timestamp;
@@ -134,12 +135,12 @@ impl Store {
         catalogue
     }
 
-    /// The tasks of a run; `None` if no sweep wrote them.
+    /// The tasks of a run in brief; `None` if no sweep wrote them.
     pub(crate) async fn run_tasks(
         &self,
         run: &str,
         now: Instant,
-    ) -> Result<Option<Arc<TaskList>>, Problem> {
+    ) -> Result<Option<Arc<RunTasks>>, Problem> {
         let read = async {
             let list = read_run(&*self.objects, run).await?;
             Ok(list.map(|list| list.map(Arc::new)))
@@ -147,6 +148,50 @@ impl Store {
         let key = run_key(run);
         let held = self.details.document(&key, (now, self.refresh), read);
         Ok(held.await.map_err(of_details)?.as_ref().clone())
+    }
+
+    /// The whole tasks of a run at these positions, without those at positions that do not exist. Each
+    /// part of the run that contains one of them is read.
+    pub(crate) async fn whole_tasks(
+        &self,
+        run: &RunTasks,
+        positions: &[usize],
+        now: Instant,
+    ) -> Result<Vec<TaskDetail>, Problem> {
+        if let Some(tasks) = run.whole() {
+            let tasks = positions.iter().filter_map(|at| tasks.get(*at));
+            return Ok(tasks.cloned().collect());
+        }
+        let parts: Vec<RunPart> = run.parts().collect();
+        let mut found = Vec::with_capacity(positions.len());
+        let mut held: Option<(usize, Arc<Option<Vec<TaskDetail>>>)> = None;
+        for at in positions {
+            let number = parts.partition_point(|part| part.positions.end <= *at);
+            let Some(part) = parts.get(number) else {
+                continue;
+            };
+            let of_number = match held.take() {
+                Some((other, tasks)) if other == number => tasks,
+                _ => self.part(run, part, now).await?,
+            };
+            let tasks = of_number.as_ref().as_ref();
+            found.extend(tasks.and_then(|tasks| tasks.get(at - part.positions.start).cloned()));
+            held = Some((number, of_number));
+        }
+        Ok(found)
+    }
+
+    /// A part of a run. A document with the same digest is the same.
+    async fn part(
+        &self,
+        run: &RunTasks,
+        part: &RunPart,
+        now: Instant,
+    ) -> Result<Arc<Option<Vec<TaskDetail>>>, Problem> {
+        let key = format!("{} {}", part.key, part.digest);
+        let read = async { Ok(Some(read_part(&*self.objects, (run, part)).await?)) };
+        let held = self.details.document(&key, (now, Duration::MAX), read);
+        held.await.map_err(of_details)
     }
 
     /// The tasks of a node; `None` if no sweep wrote them.
@@ -281,7 +326,7 @@ pub(crate) fn problem(error: CloudError) -> Problem {
 fn of_details(error: DetailError) -> Problem {
     tracing::warn!(error = reason(&error), "failed to read a document of tasks");
     match error {
-        DetailError::Cloud { .. } => Problem::Unreachable,
+        DetailError::Cloud { .. } | DetailError::Replaced(_) => Problem::Unreachable,
         DetailError::Document { .. } => Problem::Report(error.to_string()),
     }
 }

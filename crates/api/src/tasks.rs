@@ -1,8 +1,9 @@
 //! Single tasks of a run, a step or a node.
 
-use std::sync::Arc;
-
 use axum::extract::State;
+use ebb_cloud::documents::run_tasks::RunTasks;
+use ebb_model::report::run_costs::AllocatedCost;
+use ebb_model::report::task_brief::{BriefList, TaskBrief};
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use ebb_model::report::workflow_runs::RunSeen;
 use ebb_report::step_advice;
@@ -14,6 +15,10 @@ use serde::{Deserialize, Serialize};
 use crate::answer::{Answer, Head, OfReport, Paged};
 use crate::extract::{Moment, Name, Newest, Page, Query, Shared, passes};
 use crate::problem::Problem;
+use crate::store::Store;
+
+/// Most parts of a run that one answer reads, so that a rare state does not read all of them.
+const MAX_PARTS: usize = 10;
 
 /// The progress of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -49,42 +54,91 @@ pub(crate) struct TaskQuery {
     state: Option<TaskProgress>,
 }
 
-/// A page of single tasks, as the last sweep with news of them wrote them.
+/// A page of single tasks, as the last sweep with news of them wrote them. A page of a large run may
+/// have fewer entries than `limit` and a next page.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
-pub(crate) struct TaskListPage<'a> {
+pub(crate) struct TaskListPage {
     /// When they were written; `None` if no sweep wrote them, so that they are unknown.
     tasks_at: Option<Timestamp>,
     /// Number of older tasks that a limit left out.
     tasks_left_out: usize,
     #[serde(flatten)]
-    page: Paged<&'a TaskDetail>,
+    page: Paged<TaskDetail>,
 }
 
-impl<'a> TaskListPage<'a> {
-    fn cut(query: &TaskQuery, list: Option<&'a TaskList>) -> Result<Self, Problem> {
-        let tasks = list.map_or(&[][..], |list| &list.tasks);
-        let wanted = tasks.iter().filter(|task| {
-            passes(query.step.as_ref(), Some(&task.step))
-                && query
-                    .state
-                    .is_none_or(|state| state == TaskProgress::of(task.end))
-        });
-        // Slurm runs a requeued job again under its id.
-        let id = |task: &&TaskDetail| format!("{} {}", task.id, task.started_at);
+/// The position of a task in its list, and the task in brief.
+type Position<'a> = (usize, &'a TaskBrief);
+
+/// The tasks of a page by their positions.
+fn cut<'a>(query: &TaskQuery, tasks: &'a [TaskBrief]) -> Result<Paged<Position<'a>>, Problem> {
+    let wanted = tasks.iter().enumerate().filter(|(_, task)| {
+        passes(query.step.as_ref(), Some(&task.step))
+            && query
+                .state
+                .is_none_or(|state| state == TaskProgress::of(task.end))
+    });
+    Paged::cut(&query.page, wanted.collect(), cursor)
+}
+
+/// Slurm runs a requeued job again under its id.
+fn cursor((_, task): &Position<'_>) -> String {
+    format!("{} {}", task.id, task.started_at)
+}
+
+/// The number of the first entries that are in [`MAX_PARTS`] parts.
+fn count_in_parts(run: &RunTasks, page: &[Position<'_>]) -> usize {
+    let ends: Vec<usize> = run.parts().map(|part| part.positions.end).collect();
+    let mut parts: Vec<usize> = Vec::new();
+    let fits = |(at, _): &&Position<'_>| {
+        let number = ends.partition_point(|end| end <= at);
+        if parts.last() != Some(&number) {
+            parts.push(number);
+        }
+        parts.len() <= MAX_PARTS
+    };
+    page.iter().take_while(fits).count()
+}
+
+impl TaskListPage {
+    fn of_list(query: &TaskQuery, list: Option<&TaskList>) -> Result<Self, Problem> {
+        let briefs = list.map(BriefList::from);
+        let briefs = briefs.as_ref().map_or(&[][..], |list| &list.tasks);
+        let page = cut(query, briefs)?;
+        let whole = list.map_or(&[][..], |list| &list.tasks);
+        let tasks = page.items().iter();
+        let tasks = tasks.filter_map(|(at, _)| whole.get(*at).cloned());
+        let tasks = tasks.collect();
         Ok(Self {
             tasks_at: list.map(|list| list.at),
             tasks_left_out: list.map_or(0, |list| list.left_out),
-            page: Paged::cut(&query.page, wanted.collect(), id)?,
+            page: page.with_items(tasks),
+        })
+    }
+
+    async fn of_run(
+        (query, store): (&TaskQuery, &Store),
+        run: &RunTasks,
+        moment: Moment,
+    ) -> Result<Self, Problem> {
+        let page = cut(query, &run.list.tasks)?;
+        let count = count_in_parts(run, page.items());
+        let page = page.shortened(count, cursor);
+        let positions: Vec<usize> = page.items().iter().map(|(at, _)| *at).collect();
+        let tasks = store.whole_tasks(run, &positions, moment.now).await?;
+        Ok(Self {
+            tasks_at: Some(run.list.at),
+            tasks_left_out: run.list.left_out,
+            page: page.with_items(tasks),
         })
     }
 }
 
 /// The version of an answer from the report and a list of tasks.
-fn version(newest: &Newest, list: Option<&TaskList>) -> String {
+fn version(newest: &Newest, written_at: Option<Timestamp>) -> String {
     let of_report = newest.version.trim_matches('"');
-    match list {
-        Some(list) => format!("{of_report}-{}", list.at.as_second()),
+    match written_at {
+        Some(at) => format!("{of_report}-{}", at.as_second()),
         None => of_report.to_owned(),
     }
 }
@@ -105,13 +159,16 @@ pub(crate) struct RunParameter(#[schemars(length(min = 1))] String);
 /// One run with its tasks.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
-pub(crate) struct RunTasks<'a> {
+pub(crate) struct OneRunTasks<'a> {
     /// The name of the run.
     run: &'a str,
     /// Sums over its tasks; `None` if the report lists only newer runs.
     summary: Option<&'a RunSeen>,
+    /// The same cost as in `/v1/costs?by=run`; `None` if the report divides no costs among runs, or the
+    /// run is not among its most expensive ones.
+    cost: Option<AllocatedCost>,
     #[serde(flatten)]
-    tasks: TaskListPage<'a>,
+    tasks: TaskListPage,
 }
 
 /// One run with a page of its tasks, by start.
@@ -121,7 +178,7 @@ pub(crate) async fn run(
     State(store): Shared,
     moment: Moment,
     newest: Newest,
-) -> Result<Answer<OfReport<'static, RunTasks<'static>>>, Problem> {
+) -> Result<Answer<OfReport<'static, OneRunTasks<'static>>>, Problem> {
     let report = &newest.report;
     let mut runs = report.runs.runs.iter();
     let summary = runs.find(|one| one.run == run);
@@ -129,12 +186,17 @@ pub(crate) async fn run(
     if summary.is_none() && list.is_none() {
         return Err(missing("run", &run, "runs"));
     }
-    let part = RunTasks {
+    let tasks = match &list {
+        Some(list) => TaskListPage::of_run((&query, &store), list, moment).await?,
+        None => TaskListPage::of_list(&query, None)?,
+    };
+    let part = OneRunTasks {
         run: &run,
         summary,
-        tasks: TaskListPage::cut(&query, list.as_deref())?,
+        cost: report.costs.by_run_name().get(run.as_str()).copied(),
+        tasks,
     };
-    answer("ebb.run/1", (&newest, list.as_ref()), part)
+    answer("ebb.run/1", &newest, part, |part| part.tasks.tasks_at)
 }
 
 /// The name of a step
@@ -148,7 +210,7 @@ pub(crate) struct StepTasks<'a> {
     /// The name of the step.
     step: &'a str,
     #[serde(flatten)]
-    tasks: TaskListPage<'a>,
+    tasks: TaskListPage,
 }
 
 /// A page of the tasks of a step in all regions and accounts, by start.
@@ -169,9 +231,9 @@ pub(crate) async fn step(
     }
     let part = StepTasks {
         step: &step,
-        tasks: TaskListPage::cut(&query, list.as_deref())?,
+        tasks: TaskListPage::of_list(&query, list.as_deref())?,
     };
-    answer("ebb.step_runs/1", (&newest, list.as_ref()), part)
+    answer("ebb.step_runs/1", &newest, part, |part| part.tasks.tasks_at)
 }
 
 /// The id of a node
@@ -190,7 +252,7 @@ pub(crate) struct NodeActivity<'a> {
     /// if the report has no hours of the node.
     hours: Option<&'a [Option<u8>]>,
     #[serde(flatten)]
-    tasks: TaskListPage<'a>,
+    tasks: TaskListPage,
 }
 
 /// The hours of a node with a page of its tasks, by start.
@@ -213,17 +275,20 @@ pub(crate) async fn node(
         node: &node,
         hours_from: report.timeline.from.filter(|_| hours.is_some()),
         hours: hours.map(|hours| &*hours.hours),
-        tasks: TaskListPage::cut(&query, list.as_deref())?,
+        tasks: TaskListPage::of_list(&query, list.as_deref())?,
     };
-    answer("ebb.node_activity/1", (&newest, list.as_ref()), part)
+    answer("ebb.node_activity/1", &newest, part, |part| {
+        part.tasks.tasks_at
+    })
 }
 
 fn answer<'a, T: Serialize>(
     schema: &'static str,
-    (newest, list): (&'a Newest, Option<&Arc<TaskList>>),
+    newest: &'a Newest,
     part: T,
+    written_at: impl Fn(&T) -> Option<Timestamp>,
 ) -> Result<Answer<OfReport<'a, T>>, Problem> {
     let head = Head::new(schema, &newest.report);
-    let version = version(newest, list.map(Arc::as_ref));
+    let version = version(newest, written_at(&part));
     Answer::json(&OfReport { head, part }, &version)
 }

@@ -146,6 +146,7 @@ fn report() -> Report {
         ledger: Vec::new(),
         billed: Default::default(),
         costs: Default::default(),
+        own_cost: Default::default(),
         second_opinions: Vec::new(),
         price_ages: Vec::new(),
         runs: Default::default(),

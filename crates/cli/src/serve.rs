@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use ebb_analysis::evaluate::Details;
 use ebb_api::service::Service;
+use ebb_api::slack_signature::SigningSecret;
 use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::ports::{Objects, PutOptions};
 use ebb_cloud::store::StoreObjects;
@@ -99,7 +100,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
             }
             _ => in_memory(latest, details).await?,
         };
-        let api = Service::refreshed_every(objects, refresh);
+        let slack = std::env::var("EBB_SLACK_SIGNING_SECRET").ok();
+        let slack = slack.as_deref().and_then(SigningSecret::new);
+        let api = Service::refreshed_every(objects, refresh, slack);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
             .await
             .with_context(|| format!("failed to listen on 127.0.0.1:{}", args.port))?;

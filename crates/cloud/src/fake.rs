@@ -10,6 +10,8 @@ pub mod markets;
 pub mod objects;
 mod outbox;
 mod queue;
+#[cfg(feature = "account")]
+pub mod run_parts;
 mod secrets;
 mod shared;
 

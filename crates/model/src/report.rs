@@ -7,10 +7,13 @@ pub mod cost_shares;
 pub mod cost_table;
 pub mod fargate_jobs;
 pub mod node_summary;
+pub mod own_cost;
 pub mod price_age;
 pub mod probe_problem;
 pub mod probe_summary;
+pub mod run_costs;
 pub mod selection;
+pub mod task_brief;
 pub mod task_detail;
 pub mod task_groups;
 pub mod timeline;
@@ -34,6 +37,7 @@ use crate::report::billed_resources::Billed;
 use crate::report::cost_shares::CostShares;
 use crate::report::fargate_jobs::FargateJobs;
 use crate::report::node_summary::NodeSummary;
+use crate::report::own_cost::OwnCost;
 use crate::report::price_age::PriceAge;
 use crate::report::probe_problem::ProbeProblemCounts;
 use crate::report::probe_summary::ProbeSummary;
@@ -97,6 +101,9 @@ pub struct Report {
     /// does not contain yet have the prices of machines.
     #[serde(default)]
     pub costs: CostShares,
+    /// The cost of Ebb itself.
+    #[serde(default)]
+    pub own_cost: OwnCost,
     /// Recommendations of the cloud provider for the same machines, the greatest saving first;
     /// empty if its services are disabled.
     #[serde(default)]
@@ -165,6 +172,7 @@ impl Report {
             ledger: Vec::new(),
             billed: Billed::default(),
             costs: CostShares::default(),
+            own_cost: OwnCost::default(),
             second_opinions: Vec::new(),
             price_ages: Vec::new(),
             runs: Runs::default(),

@@ -212,6 +212,7 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         ledger: Vec::new(),
         billed: Default::default(),
         costs: Default::default(),
+        own_cost: Default::default(),
         second_opinions: Vec::new(),
         price_ages: Vec::new(),
         runs: Default::default(),

@@ -2,6 +2,7 @@
 //! [`task_lists`](ebb_cloud::documents::task_lists). A failed write never stops a sweep; the next one
 //! writes again.
 
+mod run_parts;
 #[cfg(test)]
 mod tests;
 
@@ -10,9 +11,10 @@ use std::collections::BTreeMap;
 
 use ebb_analysis::evaluate::Details;
 use ebb_analysis::task_details::usage_points::{continue_points, thin_out};
+use ebb_cloud::documents::run_tasks::{PART_TASKS, read_run, run_key};
 use ebb_cloud::documents::task_lists::{
     DetailError, DetailFolder, DetailIndex, RunEntry, SHARED_SCHEMA, ShardCount, SharedDocument,
-    encode, read_index, read_run, run_key, write_index, write_packed,
+    encode, read_index, write_index, write_packed,
 };
 use ebb_cloud::ports::Objects;
 use ebb_model::report::task_detail::TaskList;
@@ -29,7 +31,8 @@ const MAX_RUNS: usize = 2_000;
 /// others.
 const MAX_RUNS_A_SWEEP: usize = 500;
 
-/// Documents that are written at the same time. Each takes up to 100 MB of memory.
+/// Documents that are written at the same time. Each takes up to 100 MB of memory, also that of a run
+/// in parts, because the parts are written one after the other.
 const AT_ONCE: usize = 4;
 
 /// Why documents were not written.
@@ -134,7 +137,7 @@ async fn write_runs(
         .into_iter()
         .map(|(run, group, entry, is_known)| {
             let written = async move {
-                write_run(objects, (run, is_known), groups.list(group)).await?;
+                write_run(objects, (run, is_known), (groups, group)).await?;
                 Ok((run.clone(), entry))
             };
             written.boxed()
@@ -168,10 +171,11 @@ fn entry(groups: &TaskGroups, group: &TaskGroup) -> Option<RunEntry> {
     })
 }
 
+/// Writes a run as one document, or in parts if it has many tasks.
 async fn write_run(
     objects: &dyn Objects,
     (run, is_known): (&str, bool),
-    mut list: TaskList,
+    (groups, group): (&TaskGroups, &TaskGroup),
 ) -> Result<(), DocumentError> {
     let previous = match is_known {
         true => match read_run(objects, run).await {
@@ -182,8 +186,13 @@ async fn write_run(
         },
         false => None,
     };
-    continue_points(&mut list, previous.as_ref());
-    drop(previous);
+    if group.tasks.len() > PART_TASKS {
+        return run_parts::write(objects, (run, previous), (groups, group)).await;
+    }
+    let mut list = groups.list(group);
+    let earlier = run_parts::earlier_tasks(objects, previous.as_ref(), &list.tasks).await?;
+    continue_points(&mut list.tasks, &earlier);
+    drop((previous, earlier));
     let key = run_key(run);
     let packed = loop {
         match packed(&key, &list)? {

@@ -567,7 +567,8 @@ async fn look(
         decide,
     );
     let seen = seen.await;
-    let (report, details) = seen.decided;
+    let (mut report, details) = seen.decided;
+    report.own_cost = seen.own_cost;
     kept.sold.want(&report);
     cache::save(ports.objects, &kept).await;
     best.keep(ports.objects, seen.told).await;

@@ -11,6 +11,7 @@ use ebb_catalog::catalog::Catalogue;
 use ebb_catalog::refreshed_prices::Refreshed;
 use ebb_model::policy::Policy;
 use ebb_model::report::Report;
+use ebb_model::report::own_cost::OwnCost;
 use ebb_model::sweep_memory::Memory;
 use ebb_model::task_record::TaskRecord;
 use ebb_model::visibility_gap::Gap;
@@ -56,7 +57,8 @@ pub async fn explained(
         let explanation = resource.map(|resource| explain(facts, resource));
         (judge(facts), explanation)
     };
-    scan_known(account, known, when, decide).await
+    let ((report, explanation), own_cost) = scan_known(account, known, when, decide).await;
+    (Report { own_cost, ..report }, explanation)
 }
 
 /// The same, with the details for pages.
@@ -65,7 +67,8 @@ pub async fn detailed(
     known: &Known,
     when: (&Policy, Timestamp),
 ) -> (Report, Details) {
-    scan_known(account, known, when, judge_in_detail).await
+    let ((report, details), own_cost) = scan_known(account, known, when, judge_in_detail).await;
+    (Report { own_cost, ..report }, details)
 }
 
 async fn scan_known<T>(
@@ -73,7 +76,7 @@ async fn scan_known<T>(
     known: &Known,
     when: (&Policy, Timestamp),
     decide: impl FnOnce(&Facts<'_>) -> T,
-) -> T {
+) -> (T, OwnCost) {
     let catalogue = Catalogue::built_in().with(&known.prices);
     let before = Before {
         state: &known.state,
@@ -86,8 +89,8 @@ async fn scan_known<T>(
         renew: Renew::MISSING,
     };
     let mut kept = AnswerCache::default();
-    let seen = see(account, before, &mut kept, when, decide);
-    seen.await.decided
+    let seen = see(account, before, &mut kept, when, decide).await;
+    (seen.decided, seen.own_cost)
 }
 
 /// Data that is known before the account is asked.
@@ -113,6 +116,8 @@ pub(crate) struct Before<'a> {
 )]
 pub(crate) struct Seen<T> {
     pub(crate) decided: T,
+    /// The cost of Ebb itself.
+    pub(crate) own_cost: OwnCost,
     /// Data for the next sweep.
     pub(crate) memory: Memory,
     /// Prices and machine types that were requested again.
@@ -176,6 +181,7 @@ pub(crate) async fn see<T>(
     });
     Seen {
         decided,
+        own_cost: paid.own_cost(),
         memory,
         told,
     }

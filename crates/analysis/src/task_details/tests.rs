@@ -167,7 +167,7 @@ fn points_continue_while_a_task_runs_and_one_that_no_sweep_saw_has_none() {
     running.usage.detail.memory_now = Some(Bytes(5));
     world.finished = vec![running, task(2, 10)];
     let mut first = list(&world);
-    continue_points(&mut first, None);
+    continue_points(&mut first.tasks, &[]);
     let counts = |list: &TaskList| -> Vec<usize> {
         list.tasks.iter().map(|task| task.points.len()).collect()
     };
@@ -175,15 +175,15 @@ fn points_continue_while_a_task_runs_and_one_that_no_sweep_saw_has_none() {
     assert_eq!(first.tasks[0].points[0].memory_bytes, Some(5));
     world.finished[0] = task(1, 20);
     let mut second = list(&world);
-    continue_points(&mut second, Some(&first));
+    continue_points(&mut second.tasks, &first.tasks);
     assert_eq!(counts(&second), [2, 0]);
     assert_eq!(second.tasks[0].points[1].memory_bytes, None, "it ended");
     let mut again = list(&world);
-    continue_points(&mut again, Some(&second));
+    continue_points(&mut again.tasks, &second.tasks);
     assert_eq!(again, second);
     // Another attempt with the same id has no points of the earlier one.
     world.finished[0].started_at = at(60);
     let mut requeued = list(&world);
-    continue_points(&mut requeued, Some(&second));
+    continue_points(&mut requeued.tasks, &second.tasks);
     assert_eq!(counts(&requeued), [0, 0]);
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use ebb_model::report::task_detail::{TaskList, UsagePoint};
+use ebb_model::report::task_detail::{TaskDetail, UsagePoint};
 use ebb_telemetry::step::{PlacedStep, StepEnd};
 use jiff::Timestamp;
 
@@ -28,16 +28,15 @@ pub(crate) fn latest(step: &PlacedStep) -> UsagePoint {
     }
 }
 
-/// Adds the points of the previous list of the same run. A task that ended before any sweep
+/// Adds the points of the previous tasks of the same run. A task that ended before any sweep
 /// observed it gets no point, because one point shows no change.
-pub fn continue_points(list: &mut TaskList, previous: Option<&TaskList>) {
-    let previous = previous.map_or(&[][..], |list| &list.tasks);
+pub fn continue_points(tasks: &mut [TaskDetail], previous: &[TaskDetail]) {
     // Slurm runs a requeued job again under its id.
     let earlier: BTreeMap<(&str, Timestamp), &[UsagePoint]> = previous
         .iter()
         .map(|task| ((task.id.as_str(), task.started_at), &*task.points))
         .collect();
-    for task in &mut list.tasks {
+    for task in tasks {
         let known = earlier.get(&(task.id.as_str(), task.started_at));
         let known = known.copied().unwrap_or_default();
         task.points = match (known, task.end) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use ebb_model::report::task_detail::{TaskDetail, TaskList};
+use ebb_model::report::task_brief::{BriefList, TaskBrief};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,7 +102,8 @@ pub(crate) async fn timeline(
     view: View,
 ) -> Result<Response, Problem> {
     let (_, list) = known((&store, &view), &run, moment).await?;
-    let gantt = Gantt::of(list.as_deref(), view.report.at, (part.from, part.to));
+    let list = list.as_deref().map(|run| &run.list);
+    let gantt = Gantt::of(list, view.report.at, (part.from, part.to));
     let version = format!(
         "{}-{:?}-{:?}",
         view.version.trim_matches('"'),
@@ -118,7 +119,7 @@ pub(crate) async fn timeline(
 
 impl Gantt {
     /// Without a list, there is no bar.
-    fn of(list: Option<&TaskList>, at: Timestamp, (from, to): (Option<u32>, Option<u32>)) -> Self {
+    fn of(list: Option<&BriefList>, at: Timestamp, (from, to): (Option<u32>, Option<u32>)) -> Self {
         let tasks = list.map_or(&[][..], |list| &list.tasks);
         let start = tasks.iter().map(begin).min().unwrap_or_default();
         let all = Self::bars(tasks, (start, at));
@@ -148,7 +149,7 @@ impl Gantt {
     }
 
     /// A bar for each task. Tasks of a step that overlap have different lanes while there are some.
-    fn bars(tasks: &[TaskDetail], (start, at): (Timestamp, Timestamp)) -> Layout {
+    fn bars(tasks: &[TaskBrief], (start, at): (Timestamp, Timestamp)) -> Layout {
         let mut numbers: HashMap<&str, u32> = HashMap::new();
         let mut layout = Layout::default();
         let mut nodes: BTreeMap<&str, u32> = BTreeMap::new();
@@ -286,7 +287,7 @@ mod tests {
 
     #[test]
     fn each_task_is_a_bar_and_overlapping_tasks_have_lanes() {
-        let list = task_list();
+        let list = BriefList::from(&task_list());
         let gantt = Gantt::of(Some(&list), list.at, (None, None));
         assert_eq!((gantt.tasks, gantt.merged), (list.tasks.len(), false));
         assert_eq!(gantt.steps, ["align", "sort"]);
@@ -294,14 +295,14 @@ mod tests {
         assert_eq!(gantt.bars.start[0], 60);
         let failed = gantt.states[usize::from(gantt.bars.state[0])];
         assert_eq!(failed, "failed");
-        let two = many_tasks(2);
+        let two = BriefList::from(&many_tasks(2));
         let gantt = Gantt::of(Some(&two), two.at, (None, None));
         assert_eq!(gantt.bars.lane, [0, 1]);
     }
 
     #[test]
     fn many_tasks_are_few_bars_and_none_is_lost() {
-        let list = many_tasks(100_000);
+        let list = BriefList::from(&many_tasks(100_000));
         let gantt = Gantt::of(Some(&list), list.at, (None, None));
         let count: u32 = gantt.bars.count.iter().sum();
         assert!(gantt.merged && gantt.bars.start.len() <= MAX_BARS);

@@ -95,12 +95,12 @@ pub(crate) async fn node(
         });
     }
     if csv_table::is_wanted(part.format.as_ref())? {
-        return tasks::csv(list.as_deref(), report.at);
+        return tasks::csv(list.as_ref(), report.at);
     }
     let link = Link::new(format!("/nodes/{}", segment(&id)));
     let title = summary.and_then(|node| node.name.as_deref()).unwrap_or(&id);
     let title = format!("Node {}", name(title));
-    let tasks = TaskTable::of(list.as_deref(), report.at, (part.page, &link));
+    let tasks = TaskTable::of(list.as_ref(), report.at, (part.page, &link));
     let content = NodePage::of(&id, summary, of_node, (&view, tasks));
     Ok(view.render(Sheet {
         template: "node.html",

@@ -7,6 +7,7 @@ use ebb_model::finding::Finding;
 use ebb_model::finding_history::Stage;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::report::Report;
+use ebb_model::report::own_cost::OwnCost;
 use ebb_model::report::workflow_runs::UNASSIGNED;
 use ebb_report::page::card::thousandths;
 use ebb_report::page::groups::{Bar, owners};
@@ -48,7 +49,32 @@ struct Overview {
     set_aside: usize,
     trend: Option<TrendWords>,
     health: Health,
+    own_cost: OwnCostWords,
     runs: Vec<RunRow>,
+}
+
+/// The cost of Ebb itself in a month.
+#[derive(Serialize)]
+struct OwnCostWords {
+    /// `None` if a part is unknown.
+    a_month: Option<String>,
+    resources: Option<String>,
+    requests: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+}
+
+impl From<&OwnCost> for OwnCostWords {
+    fn from(cost: &OwnCost) -> Self {
+        let words = |usd: Option<Usd>| usd.map(|usd| usd.to_string());
+        Self {
+            a_month: words(cost.a_month),
+            resources: words(cost.resources_a_month),
+            requests: words(cost.requests_a_month),
+            from: cost.from.as_deref().map(one_line),
+            to: cost.to.as_deref().map(one_line),
+        }
+    }
 }
 
 /// The saving of the findings of one kind.
@@ -126,10 +152,11 @@ impl Overview {
             set_aside: report.findings.len() - findings.len() + report.history.set_aside.len(),
             trend: trend(report, &Zone::utc()),
             health: Health::of(report),
+            own_cost: OwnCostWords::from(&report.own_cost),
             runs: runs
                 .filter(|run| run.run != UNASSIGNED)
                 .take(SHORT)
-                .map(RunRow::from)
+                .map(|run| RunRow::of(run, &BTreeMap::new()))
                 .collect(),
         }
     }
@@ -221,5 +248,44 @@ impl Health {
                 .collect(),
             more_gaps: report.gaps.len().saturating_sub(SHORT),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_report::testing;
+
+    use super::*;
+    use crate::pages::tests::page;
+
+    #[tokio::test]
+    async fn what_ebb_costs_is_a_figure_or_not_known_with_what_to_do() {
+        let usd = |micros| Some(Usd::from_micros(micros));
+        let check = async |resources: Option<Usd>, requests: Option<Usd>, expect: &[&str]| {
+            let cost = OwnCost {
+                from: resources.and(Some("2026-03-01".to_owned())),
+                to: resources.and(Some("2026-03-07".to_owned())),
+                resources_a_month: resources,
+                requests_a_month: requests,
+                a_month: resources.zip(requests).map(|(a, b)| a + b),
+            };
+            let report = Report {
+                own_cost: cost,
+                ..testing::empty()
+            };
+            let text = page(&report, "/").await;
+            for one in expect {
+                assert!(text.contains(one), "no {one}: {text}");
+            }
+        };
+        let unknown = "activate the cost allocation tag <code>application</code>";
+        check(None, None, &["not known", unknown]).await;
+        let requests = "$1.20 charged requests. For resources";
+        check(None, usd(1_200_000), &["not known", requests, unknown]).await;
+        let parts = "$2.70 resources, $1.20 charged requests";
+        let known = ["$3.90", parts, "2026-03-01 to 2026-03-07 (UTC)"];
+        check(usd(2_700_000), usd(1_200_000), &known).await;
+        let alone = "$2.70 resources; no sweep makes charged requests";
+        check(usd(2_700_000), None, &["not known", alone]).await;
     }
 }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use ebb_model::report::task_detail::{TaskDetail, TaskList, ToolDetail};
+use ebb_cloud::documents::run_tasks::RunTasks;
+use ebb_model::report::task_brief::{BriefList, TaskBrief};
+use ebb_model::report::task_detail::{TaskDetail, ToolDetail};
 use ebb_model::report::workflow_runs::RunSeen;
 use ebb_report::step_advice;
 use ebb_telemetry::safe_text::one_line;
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +32,9 @@ use crate::store::Store;
 
 /// Most steps of a run with advice.
 const MAX_STEPS: usize = 50;
+
+/// Most tasks as CSV: a task takes about 250 bytes.
+const MAX_CSV_TASKS: usize = 15_000;
 
 /// Most executables of a task.
 const MAX_TOOLS: usize = 30;
@@ -102,7 +108,7 @@ pub(crate) async fn known(
     (store, view): (&Store, &View),
     run: &str,
     moment: Moment,
-) -> Result<(Option<RunSeen>, Option<Arc<TaskList>>), Problem> {
+) -> Result<(Option<RunSeen>, Option<Arc<RunTasks>>), Problem> {
     let mut runs = view.report.runs.runs.iter();
     let summary = runs.find(|one| one.run == run).cloned();
     let list = tasks::of_run(store, run, moment).await?;
@@ -125,25 +131,36 @@ pub(crate) async fn run(
 ) -> Result<Response, Problem> {
     let show = LogPart::of(part.show.as_deref())?;
     let (summary, list) = known((&store, &view), &run, moment).await?;
-    let list = list.as_deref();
+    let run_tasks = list.as_deref();
+    let list = run_tasks.map(|run| &run.list);
     if csv_table::is_wanted(part.format.as_ref())? {
-        return tasks::csv(list, view.report.at);
+        return csv(list, view.report.at);
     }
     let own = Link::new(format!("/runs/{}", segment(&run)));
     let link = (own.clone().with("task", part.task.as_deref())).with("show", part.show.as_deref());
     let tasks = list.map_or(&[][..], |list| &list.tasks);
     let task = part.task.as_deref();
     let selected = task.and_then(|task| position(tasks, task));
+    let task_page = match (run_tasks, selected) {
+        (Some(tasks), Some(at)) => {
+            let whole = store.whole_tasks(tasks, &[at], moment.now).await?;
+            let page = |whole| TaskPage::of(&run, (at, whole), &view);
+            whole.first().map(page)
+        }
+        _ => None,
+    };
     let report = &view.report;
     let catalogue = store.catalogue(moment.now).await;
     let content = RunPage {
         name: name(&run),
-        cost: list.map(|list| RunCost::of(&list.tasks, &report.nodes, &catalogue)),
-        summary: summary.as_ref().map(RunRow::from),
+        cost: list.map(|list| RunCost::of((&run, &list.tasks), report, &catalogue)),
+        summary: summary
+            .as_ref()
+            .map(|run| RunRow::of(run, &BTreeMap::new())),
         has_timeline: !tasks.is_empty(),
         timeline: format!("/runs/{}/timeline.json", segment(&run)),
         is_task_unknown: task.is_some() && selected.is_none(),
-        task: selected.map(|number| TaskPage::of(&run, (number, &tasks[number]), &view)),
+        task: task_page,
         log: list.map(|list| RunLog::of(list, (show, report), (part.log, &link))),
         show,
         steps: steps(tasks, &view),
@@ -155,23 +172,30 @@ pub(crate) async fn run(
         title: format!("Run {}", content.name),
         section: "runs",
         json: Some(format!("/v1{own}")),
-        csv: Some(own.with("format", Some("csv")).to_string()),
+        csv: (tasks.len() <= MAX_CSV_TASKS).then(|| own.with("format", Some("csv")).to_string()),
         content,
     }))
 }
 
-/// A task by its id, or by its number in the list.
-pub(crate) fn select<'a>(tasks: &'a [TaskDetail], wanted: &str) -> Option<&'a TaskDetail> {
-    position(tasks, wanted).map(|number| &tasks[number])
+/// The tasks as CSV.
+fn csv(list: Option<&BriefList>, at: Timestamp) -> Result<Response, Problem> {
+    match list {
+        Some(list) if list.tasks.len() > MAX_CSV_TASKS => Err(Problem::Query(format!(
+            "the run has more than {MAX_CSV_TASKS} tasks. `ebb runs RUN --format csv` writes all of \
+             them."
+        ))),
+        _ => tasks::csv(list, at),
+    }
 }
 
-fn position(tasks: &[TaskDetail], wanted: &str) -> Option<usize> {
+/// The position of a task by its id, or by its number in the list.
+pub(crate) fn position(tasks: &[TaskBrief], wanted: &str) -> Option<usize> {
     let by_id = tasks.iter().position(|task| task.id == wanted);
     by_id.or_else(|| wanted.parse().ok().filter(|number| *number < tasks.len()))
 }
 
 /// The steps of these tasks with advice, the most frequent first.
-fn steps(tasks: &[TaskDetail], view: &View) -> Vec<StepRow> {
+fn steps(tasks: &[TaskBrief], view: &View) -> Vec<StepRow> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for task in tasks {
         *counts.entry(&task.step).or_default() += 1;
@@ -195,7 +219,7 @@ impl TaskPage {
         let usage = Link::new(format!("/runs/{}/usage.json", segment(run)));
         Self {
             number,
-            row: TaskRow::of(task, view.report.at),
+            row: TaskRow::of(&TaskBrief::from(task), view.report.at),
             usage: usage.with("task", Some(&task.id)).to_string(),
             has_points: task.points.len() > 1,
             facts: facts(task),

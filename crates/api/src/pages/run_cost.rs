@@ -1,23 +1,71 @@
-//! The cost of a run so far: for each task the share of its node that its request occupies, at the
-//! present price of the node.
+//! The cost of a run: the cost that the report allocates to it, as on the page of costs. Without one,
+//! an estimate: for each task the share of its node that its request occupies, at the present price
+//! of the node.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use ebb_catalog::catalog::Catalogue;
 use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::report::Report;
 use ebb_model::report::node_summary::NodeSummary;
-use ebb_model::report::task_detail::TaskDetail;
+use ebb_model::report::run_costs::AllocatedCost;
+use ebb_model::report::task_brief::TaskBrief;
 use ebb_sizing::cheapest_type::share_of_price;
 use ebb_telemetry::money::Usd;
+use ebb_telemetry::safe_text::one_line;
 use ebb_telemetry::units::{Bytes, MilliCores};
 use serde::Serialize;
 
 use crate::pages::tasks::took_seconds;
 
+/// The cost of a run.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RunCost {
+    /// The same as by run on the page of costs.
+    Allocated(AllocatedRunCost),
+    /// The report allocates none to the run.
+    Estimate(CostEstimate),
+}
+
+impl RunCost {
+    /// The cost of a run with these tasks.
+    pub(crate) fn of(
+        (run, tasks): (&str, &[TaskBrief]),
+        report: &Report,
+        catalogue: &Catalogue,
+    ) -> Self {
+        match report.costs.by_run_name().get(run) {
+            Some(cost) => Self::Allocated(AllocatedRunCost::of(cost, report)),
+            None => Self::Estimate(CostEstimate::of(tasks, &report.nodes, catalogue)),
+        }
+    }
+}
+
+/// The cost that the report allocates to a run.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct AllocatedRunCost {
+    /// `None` if no machine of its tasks has a price.
+    cost: Option<String>,
+    /// The first day of the costs.
+    since: Option<String>,
+    tasks_without_price: usize,
+}
+
+impl AllocatedRunCost {
+    fn of(cost: &AllocatedCost, report: &Report) -> Self {
+        Self {
+            cost: cost.cost.map(|usd| usd.to_string()),
+            since: (report.costs.days.first()).map(|first| one_line(&first.day)),
+            tasks_without_price: cost.tasks_without_price,
+        }
+    }
+}
+
 /// The cost of the tasks with a known price and request.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct RunCost {
+pub(crate) struct CostEstimate {
     /// `None` if no task has a known cost.
     cost: Option<String>,
     /// Number of tasks in the cost.
@@ -27,8 +75,8 @@ pub(crate) struct RunCost {
     unpriced: usize,
 }
 
-impl RunCost {
-    pub(crate) fn of(tasks: &[TaskDetail], nodes: &[NodeSummary], catalogue: &Catalogue) -> Self {
+impl CostEstimate {
+    fn of(tasks: &[TaskBrief], nodes: &[NodeSummary], catalogue: &Catalogue) -> Self {
         let nodes: HashMap<&str, &NodeSummary> =
             nodes.iter().map(|node| (node.id.as_str(), node)).collect();
         let costs: Vec<Usd> = tasks
@@ -44,7 +92,7 @@ impl RunCost {
     }
 }
 
-fn cost(task: &TaskDetail, node: &NodeSummary, catalogue: &Catalogue) -> Option<Usd> {
+fn cost(task: &TaskBrief, node: &NodeSummary, catalogue: &Catalogue) -> Option<Usd> {
     let per_hour = node.per_hour?;
     let spec = catalogue.spec(node.instance_type.as_ref()?)?;
     if spec.gpu_count() > 0 {
@@ -69,6 +117,8 @@ mod tests {
     use ebb_telemetry::identity::InstanceType;
     use ebb_telemetry::money::UsdPerHour;
 
+    use ebb_model::report::task_brief::BriefList;
+
     use super::*;
     use crate::pages::tests::{node_summary, task_list};
 
@@ -82,13 +132,13 @@ mod tests {
 
     #[test]
     fn a_run_costs_its_shares_of_nodes_and_unknown_costs_are_counted() {
-        let mut tasks = task_list().tasks;
+        let mut tasks = BriefList::from(&task_list()).tasks;
         // 39 minutes with half of the cores of a machine.
         tasks[0].requested_cores = Some(2.0);
         tasks[0].requested_memory_bytes = None;
         let check = |nodes: &[NodeSummary], cost: Option<&str>, priced: usize| {
-            let found = RunCost::of(&tasks, nodes, Catalogue::built_in());
-            let expect = RunCost {
+            let found = CostEstimate::of(&tasks, nodes, Catalogue::built_in());
+            let expect = CostEstimate {
                 cost: cost.map(str::to_owned),
                 priced,
                 unpriced: 3 - priced,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ebb_model::report::Report;
 use ebb_model::report::node_summary::NodeSummary;
-use ebb_model::report::task_detail::{TaskDetail, TaskList};
+use ebb_model::report::task_brief::{BriefList, TaskBrief};
 use ebb_telemetry::step::StepEnd;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -55,7 +55,7 @@ struct LogLine {
 #[derive(Debug, Clone, Copy)]
 struct Event<'a> {
     at: Timestamp,
-    task: &'a TaskDetail,
+    task: &'a TaskBrief,
     progress: Progress,
     is_start: bool,
 }
@@ -64,9 +64,9 @@ struct Event<'a> {
 type Work<'a> = (&'a str, Option<&'a str>, &'a str);
 
 /// Tasks by work and attempt.
-type Attempts<'a> = HashMap<(Work<'a>, u32), &'a TaskDetail>;
+type Attempts<'a> = HashMap<(Work<'a>, u32), &'a TaskBrief>;
 
-fn work(task: &TaskDetail) -> Work<'_> {
+fn work(task: &TaskBrief) -> Work<'_> {
     match &task.job {
         Some(job) => (job, None, ""),
         None => (&task.step, task.sample.as_deref(), &task.name),
@@ -76,7 +76,7 @@ fn work(task: &TaskDetail) -> Work<'_> {
 impl RunLog {
     /// The page `number` of the account of these tasks.
     pub(crate) fn of(
-        list: &TaskList,
+        list: &BriefList,
         (part, report): (LogPart, &Report),
         (number, link): (Option<usize>, &Link),
     ) -> Self {
@@ -97,7 +97,7 @@ impl RunLog {
             at: clock(event.at, first),
             class: event.class(),
             text: event.text((&attempts, &report.nodes), first),
-            task: event.task.id.clone(),
+            task: event.task.id.to_string(),
         };
         Self {
             lines: events.into_iter().map(line).collect(),
@@ -106,7 +106,7 @@ impl RunLog {
     }
 }
 
-fn of_task(task: &TaskDetail, at: Timestamp) -> impl Iterator<Item = Event<'_>> {
+fn of_task(task: &TaskBrief, at: Timestamp) -> impl Iterator<Item = Event<'_>> {
     let progress = Progress::of(task, at);
     let start = Event {
         at: task.started_at,
@@ -181,7 +181,7 @@ impl Event<'_> {
 }
 
 /// The known state of the node of a task without news.
-fn why_lost(task: &TaskDetail, nodes: &[NodeSummary]) -> String {
+fn why_lost(task: &TaskBrief, nodes: &[NodeSummary]) -> String {
     let id = task.node.as_str();
     let node = nodes.iter().find(|node| node.id == id);
     let shown = name(id);
@@ -193,7 +193,7 @@ fn why_lost(task: &TaskDetail, nodes: &[NodeSummary]) -> String {
 }
 
 /// Why a task failed.
-fn cause(task: &TaskDetail) -> String {
+fn cause(task: &TaskBrief) -> String {
     match task.end {
         StepEnd::OutOfMemory => {
             let peak = task.peak_memory_bytes.map(bytes);
@@ -220,7 +220,7 @@ mod tests {
     use crate::pages::tasks::NO_NEWS;
     use crate::pages::tests::{node_summary, task_list};
 
-    fn lines(list: &TaskList, part: LogPart) -> Vec<String> {
+    fn lines(list: &BriefList, part: LogPart) -> Vec<String> {
         let report = Report {
             at: list.at,
             ..testing::empty()
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_run_reads_like_a_log() {
-        let list = task_list();
+        let list = BriefList::from(&task_list());
         let killed = "08:40:00 align of sample S1 failed after 39 min: OOM-killed at 15.9 GiB of \
              16.0 GiB; attempt 2 started 08:41:00";
         let stalled = "09:10:00 sort makes no progress since this time";
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_task_without_news_is_reported_with_the_state_of_its_node() {
-        let list = task_list();
+        let list = BriefList::from(&task_list());
         let mut report = testing::empty();
         report.at = list.at + NO_NEWS + SignedDuration::from_secs(1);
         let last = |report: &Report| {

@@ -1,6 +1,9 @@
 //! The list of runs.
 
+use std::collections::BTreeMap;
+
 use axum::response::Response;
+use ebb_model::report::run_costs::AllocatedCost;
 use ebb_model::report::workflow_runs::{RunSeen, UNASSIGNED};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::counted;
@@ -38,6 +41,8 @@ pub(crate) struct RunRow {
     failed: usize,
     ended: usize,
     cpu: String,
+    /// The cost as by run on the page of costs; `None` if the report allocates none.
+    cost: Option<String>,
     from: When,
     to: When,
     took: String,
@@ -46,8 +51,12 @@ pub(crate) struct RunRow {
     simulated: bool,
 }
 
-impl From<&RunSeen> for RunRow {
-    fn from(run: &RunSeen) -> Self {
+/// Costs by the name of the run.
+pub(crate) type RunCosts<'a> = BTreeMap<&'a str, AllocatedCost>;
+
+impl RunRow {
+    pub(crate) fn of(run: &RunSeen, costs: &RunCosts<'_>) -> Self {
+        let cost = costs.get(run.run.as_str()).and_then(|one| one.cost);
         Self {
             run: run.run.clone(),
             name: name(&run.run),
@@ -59,6 +68,7 @@ impl From<&RunSeen> for RunRow {
             failed: run.failed,
             ended: run.steps.saturating_sub(run.running + run.failed),
             cpu: run.cpu.to_string(),
+            cost: cost.map(|usd| usd.to_string()),
             from: run.from.into(),
             to: run.to.into(),
             took: seconds(seconds_between(run.from, run.to)),
@@ -95,9 +105,10 @@ pub(crate) async fn runs(Query(filter): Query<RunFilter>, view: View) -> Result<
         passes(given(filter.pipeline.as_ref()), run.pipeline.as_deref())
             && given(filter.q.as_ref()).is_none_or(|text| contains(run, text))
     };
+    let costs = view.report.costs.by_run_name();
     let wanted: Vec<&RunSeen> = runs.runs.iter().filter(is_wanted).collect();
     if csv_table::is_wanted(filter.format.as_ref())? {
-        return csv(&wanted);
+        return csv(&wanted, &costs);
     }
     let own = Link::new("/runs").with("pipeline", filter.pipeline.as_deref());
     let link = own.with("q", filter.q.as_deref());
@@ -107,7 +118,10 @@ pub(crate) async fn runs(Query(filter): Query<RunFilter>, view: View) -> Result<
     let content = RunList {
         headline,
         assigned: runs.joined_ppm().map(|ppm| format!("{} %", ppm / 10_000)),
-        rows: rows.into_iter().map(RunRow::from).collect(),
+        rows: rows
+            .into_iter()
+            .map(|run| RunRow::of(run, &costs))
+            .collect(),
         pager,
         pipelines: choices(pipelines, given(filter.pipeline.as_ref())),
         is_filtered: link.to_string() != "/runs",
@@ -125,7 +139,7 @@ pub(crate) async fn runs(Query(filter): Query<RunFilter>, view: View) -> Result<
     }))
 }
 
-fn csv(runs: &[&RunSeen]) -> Result<Response, Problem> {
+fn csv(runs: &[&RunSeen], costs: &RunCosts<'_>) -> Result<Response, Problem> {
     let columns = [
         "run",
         "pipeline",
@@ -134,9 +148,11 @@ fn csv(runs: &[&RunSeen]) -> Result<Response, Problem> {
         "running",
         "failed",
         "cpu_seconds",
+        "cost_usd",
         "from",
         "to",
     ];
+    let cost = |run: &RunSeen| costs.get(run.run.as_str())?.cost;
     let rows = runs.iter().map(|run| {
         [
             Some(run.run.clone()),
@@ -146,6 +162,7 @@ fn csv(runs: &[&RunSeen]) -> Result<Response, Problem> {
             Some(run.running.to_string()),
             Some(run.failed.to_string()),
             Some(format!("{:.3}", run.cpu.as_secs_f64())),
+            cost(run).map(|usd| usd.to_rounded(6)),
             Some(run.from.to_string()),
             Some(run.to.to_string()),
         ]

@@ -116,7 +116,7 @@ pub(crate) async fn step(
         });
     }
     if csv_table::is_wanted(part.format.as_ref())? {
-        return tasks::csv(list.as_deref(), view.report.at);
+        return tasks::csv(list.as_ref(), view.report.at);
     }
     let link = match wanted[..] {
         [one] => link_to(one),
@@ -133,7 +133,7 @@ pub(crate) async fn step(
             _ => None,
         },
         several,
-        tasks: TaskTable::of(list.as_deref(), view.report.at, (part.page, &link)),
+        tasks: TaskTable::of(list.as_ref(), view.report.at, (part.page, &link)),
     };
     let own = format!("/steps/{}", segment(&step));
     let json = match content.advice {

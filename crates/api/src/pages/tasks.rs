@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use ebb_model::finding_kind::FindingKind;
-use ebb_model::report::task_detail::{TaskDetail, TaskList};
+use ebb_cloud::documents::run_tasks::RunTasks;
+use ebb_model::report::task_brief::{BriefList, TaskBrief};
+use ebb_model::report::task_detail::TaskList;
 use ebb_model::report::workflow_runs::UNASSIGNED;
 use ebb_telemetry::step::StepEnd;
 use jiff::{SignedDuration, Timestamp};
@@ -23,21 +24,29 @@ pub(crate) const NO_NEWS: SignedDuration = SignedDuration::from_hours(1);
 /// A task of a stuck job that was without progress for this long is stalled.
 const NO_PROGRESS: SignedDuration = SignedDuration::from_mins(10);
 
-type Tasks = Result<Option<Arc<TaskList>>, Problem>;
-
 /// The tasks of a run; `None` if the sweep wrote no list.
-pub(crate) async fn of_run(store: &Store, run: &str, moment: Moment) -> Tasks {
+pub(crate) async fn of_run(
+    store: &Store,
+    run: &str,
+    moment: Moment,
+) -> Result<Option<Arc<RunTasks>>, Problem> {
     store.run_tasks(run, moment.now).await
 }
 
+type Briefs = Result<Option<BriefList>, Problem>;
+
 /// The tasks on a node; `None` if the sweep wrote no list.
-pub(crate) async fn of_node(store: &Store, node: &str, moment: Moment) -> Tasks {
-    store.node_tasks(node, moment.now).await
+pub(crate) async fn of_node(store: &Store, node: &str, moment: Moment) -> Briefs {
+    Ok(brief(store.node_tasks(node, moment.now).await?))
 }
 
 /// The tasks of a step; `None` if the sweep wrote no list.
-pub(crate) async fn of_step(store: &Store, step: &str, moment: Moment) -> Tasks {
-    store.step_tasks(step, moment.now).await
+pub(crate) async fn of_step(store: &Store, step: &str, moment: Moment) -> Briefs {
+    Ok(brief(store.step_tasks(step, moment.now).await?))
+}
+
+fn brief(list: Option<Arc<TaskList>>) -> Option<BriefList> {
+    list.map(|list| BriefList::from(&*list))
 }
 
 /// The state of a task.
@@ -69,7 +78,7 @@ impl Progress {
     ];
 
     /// The state of a task at the time of a report.
-    pub(crate) fn of(task: &TaskDetail, at: Timestamp) -> Self {
+    pub(crate) fn of(task: &TaskBrief, at: Timestamp) -> Self {
         match task.end {
             StepEnd::Running if at.duration_since(task.observed_at) > NO_NEWS => Self::Lost,
             StepEnd::Running if is_stalled(task) => Self::Stalled,
@@ -95,13 +104,9 @@ impl Progress {
 
 /// Whether a finding reports that a running task makes no progress. A stuck job may also be one that
 /// lost its agent, while its task makes progress.
-fn is_stalled(task: &TaskDetail) -> bool {
-    let is_any = |kind: FindingKind| {
-        let begin = format!("{}/", kind.slug());
-        task.findings.iter().any(|id| id.starts_with(&begin))
-    };
+fn is_stalled(task: &TaskBrief) -> bool {
     let quiet = task.observed_at.duration_since(task.last_progress_at);
-    is_any(FindingKind::StalledStep) || (is_any(FindingKind::StuckBatchJob) && quiet >= NO_PROGRESS)
+    task.has_stalled_step || (task.has_stuck_job && quiet >= NO_PROGRESS)
 }
 
 /// One task as a row.
@@ -127,7 +132,7 @@ pub(crate) struct TaskRow {
 
 impl TaskRow {
     /// A task at the time of a report.
-    pub(crate) fn of(task: &TaskDetail, at: Timestamp) -> Self {
+    pub(crate) fn of(task: &TaskBrief, at: Timestamp) -> Self {
         let of_request = |used: Option<String>, request: Option<String>| {
             let used = used.unwrap_or_else(|| "–".to_owned());
             match request {
@@ -141,12 +146,12 @@ impl TaskRow {
         );
         let end = task.end.to_string();
         Self {
-            id: task.id.clone(),
+            id: task.id.to_string(),
             step: name(&task.step),
             name: name(&task.name),
             sample: task.sample.as_deref().map(name),
             attempt: task.attempt,
-            run: task.run.clone().unwrap_or_else(|| UNASSIGNED.to_owned()),
+            run: task.run.as_deref().unwrap_or(UNASSIGNED).to_owned(),
             node: task.node.to_string(),
             state: Progress::of(task, at).word(),
             end,
@@ -162,13 +167,13 @@ impl TaskRow {
 }
 
 /// The time in the queue; `None` for a task without a known submission.
-pub(crate) fn queued_seconds(task: &TaskDetail) -> Option<f64> {
+pub(crate) fn queued_seconds(task: &TaskBrief) -> Option<f64> {
     let queued_at = task.queued_at?;
     Some(seconds_between(queued_at, task.started_at))
 }
 
 /// The time from its start to its end, or to its last observation.
-pub(crate) fn took_seconds(task: &TaskDetail) -> f64 {
+pub(crate) fn took_seconds(task: &TaskBrief) -> f64 {
     seconds_between(task.started_at, task.observed_at)
 }
 
@@ -186,7 +191,7 @@ pub(crate) struct TaskTable {
 impl TaskTable {
     /// The newest tasks first.
     pub(crate) fn of(
-        list: Option<&TaskList>,
+        list: Option<&BriefList>,
         at: Timestamp,
         (page, link): (Option<usize>, &Link),
     ) -> Self {
@@ -207,7 +212,7 @@ impl TaskTable {
 }
 
 /// The tasks at the time of a report as CSV, the newest first.
-pub(crate) fn csv(list: Option<&TaskList>, at: Timestamp) -> Result<Response, Problem> {
+pub(crate) fn csv(list: Option<&BriefList>, at: Timestamp) -> Result<Response, Problem> {
     let columns = [
         "task",
         "step",
@@ -232,14 +237,14 @@ pub(crate) fn csv(list: Option<&TaskList>, at: Timestamp) -> Result<Response, Pr
     let tasks = list.map_or(&[][..], |list| &list.tasks);
     let rows = tasks.iter().rev().map(|task| {
         [
-            Some(task.id.clone()),
-            Some(task.step.clone()),
-            Some(task.name.clone()),
-            task.sample.clone(),
+            Some(task.id.to_string()),
+            Some(task.step.to_string()),
+            Some(task.name.to_string()),
+            task.sample.as_deref().map(str::to_owned),
             task.attempt.map(|attempt| attempt.to_string()),
-            task.run.clone(),
+            task.run.as_deref().map(str::to_owned),
             Some(task.node.to_string()),
-            task.job.clone(),
+            task.job.as_deref().map(str::to_owned),
             Some(Progress::of(task, at).word().to_owned()),
             Some(task.end.to_string()),
             task.queued_at.map(|at| at.to_string()),
@@ -257,7 +262,7 @@ pub(crate) fn csv(list: Option<&TaskList>, at: Timestamp) -> Result<Response, Pr
 }
 
 /// The time of a task that is drawn: from its submission, or from its start without one.
-pub(crate) fn begin(task: &TaskDetail) -> Timestamp {
+pub(crate) fn begin(task: &TaskBrief) -> Timestamp {
     let queued_at = task.queued_at.unwrap_or(task.started_at);
     queued_at.min(task.started_at)
 }

@@ -4,6 +4,7 @@ mod access;
 mod details;
 mod walk;
 
+use ebb_model::report::Report;
 use ebb_model::report::node_summary::NodeSummary;
 use ebb_model::report::task_detail::{TaskDetail, TaskList, UsagePoint};
 use ebb_model::report::workflow_runs::TaskRuntime;
@@ -13,6 +14,13 @@ use ebb_telemetry::step::{StepEnd, StepKind};
 use ebb_telemetry::units::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+
+/// The text of a page over a report.
+pub(crate) async fn page(report: &Report, path: &str) -> String {
+    let (status, _, text) = walk::ask(walk::bucket(Some(report)), path).await;
+    assert_eq!(status, 200, "{path}: {text}");
+    text
+}
 
 fn at(clock: &str) -> Timestamp {
     format!("2026-03-04T{clock}Z").parse().expect("a time")

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
 use crate::extract::{Moment, Name, Query, Shared};
-use crate::pages::run::{RunPath, known, select};
+use crate::pages::run::{RunPath, known, position};
 use crate::pages::view::{View, segment};
 use crate::problem::Problem;
 
@@ -46,8 +46,12 @@ pub(crate) async fn usage(
     view: View,
 ) -> Result<Response, Problem> {
     let (_, list) = known((&store, &view), &run, moment).await?;
-    let tasks = list.as_ref().map_or(&[][..], |list| &list.tasks);
-    let task = select(tasks, &choice.task).ok_or_else(|| Problem::Target {
+    let tasks = list.as_ref().map_or(&[][..], |list| &list.list.tasks);
+    let whole = match (&list, position(tasks, &choice.task)) {
+        (Some(list), Some(at)) => store.whole_tasks(list, &[at], moment.now).await?,
+        _ => Vec::new(),
+    };
+    let task = whole.first().ok_or_else(|| Problem::Target {
         what: "task",
         detail: format!("The run '{run}' has no task '{}'.", choice.task),
     })?;

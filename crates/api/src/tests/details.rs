@@ -1,9 +1,11 @@
 //! Single tasks and explanations, from documents as a sweep writes them.
 
+use ebb_cloud::documents::run_tasks::{PartSide, part_key, run_key};
 use ebb_cloud::documents::task_lists::{
     DetailFolder, DetailIndex, INDEX, MAX_DOCUMENT_BYTES, SHARED_SCHEMA, ShardCount,
-    SharedDocument, encode, run_key, write_index, write_packed,
+    SharedDocument, encode, write_index, write_packed,
 };
+use ebb_cloud::fake::run_parts::insert_run;
 use ebb_model::finding_history::{Resolved, SetAside, Stage, Standing};
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
@@ -111,8 +113,8 @@ async fn tasks_come_page_by_page_with_filters() {
     };
     let body = check(run, &[0, 1, 2, 3], 4).await;
     assert_eq!(
-        (&body["run"], &body["summary"]),
-        (&json!(RUN), &Value::Null)
+        (&body["run"], &body["summary"], &body["cost"]),
+        (&json!(RUN), &Value::Null, &Value::Null)
     );
     check(&format!("{run}?state=running"), &[3], 1).await;
     check(&format!("{run}?state=failed"), &[1], 1).await;
@@ -132,6 +134,51 @@ async fn tasks_come_page_by_page_with_filters() {
         (&body["hours"], &body["hours_from"]),
         (&Value::Null, &Value::Null)
     );
+}
+
+#[tokio::test]
+async fn a_run_in_parts_is_read_page_by_page() {
+    let bucket = bucket(&report());
+    let mut list = list();
+    list.tasks = (0..60)
+        .map(|n| task(n % 59, json!({"exited": u8::from(n % 2 == 0)})))
+        .enumerate()
+        .map(|(n, mut task)| {
+            task.id = format!("i-1/boot/{n:02}");
+            task
+        })
+        .collect();
+    insert_run(&bucket, (RUN, &list), 2);
+    let ids_of = async |filter: &str| {
+        let (mut found, mut after, mut pages) = (Vec::new(), String::new(), 0);
+        loop {
+            let url = format!("/v1/runs/nextflow i-1/0123abcd/7?limit=40{filter}{after}");
+            let (answer, body) = ask(&bucket, get(&url)).await;
+            assert_eq!(answer.status, 200, "{url}: {body}");
+            assert_eq!(body["tasks_left_out"], 7);
+            found.extend(ids(&body, "id"));
+            pages += 1;
+            let Some(next) = body["next"].as_str() else {
+                return (found, pages);
+            };
+            after = format!("&after={}", next.replace(' ', "%20"));
+        }
+    };
+    let expect = |step| -> Vec<String> {
+        let numbers = (0..60).step_by(step);
+        numbers.map(|n| format!("i-1/boot/{n:02}")).collect()
+    };
+    // A page reads ten parts.
+    assert_eq!(ids_of("").await, (expect(1), 3));
+    assert_eq!(ids_of("&state=failed").await, (expect(2), 3));
+    assert_eq!(ids_of("&step=other").await, (Vec::new(), 1));
+    let gone = part_key(RUN, 1, PartSide::A);
+    bucket.delete(&[gone]).await.expect("deleted");
+    let url = "/v1/runs/nextflow i-1/0123abcd/7";
+    let (answer, _) = ask(&bucket, get(url)).await;
+    assert_eq!(answer.status, 502);
+    let (answer, _) = ask(&bucket, get(&format!("{url}?limit=2"))).await;
+    assert_eq!(answer.status, 200);
 }
 
 #[tokio::test]

@@ -142,7 +142,9 @@ Examples:
 The server listens on 127.0.0.1 only and prints the addresses of its pages and its API. Open the
 first one in a browser. Stop it with Ctrl-C. With --bucket or --lake, decisions are stored for the
 sweeps of the deployment. Otherwise they last until the server stops. A new report of a sweep is
-served without a restart.";
+served without a restart.
+
+With EBB_SLACK_SIGNING_SECRET, the server accepts the buttons of a Slack app.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = SERVE_MORE)]

@@ -69,6 +69,8 @@ pub(super) struct Node {
 pub(super) struct BillSpec {
     /// Deleted machines by id.
     pub(super) past_machines: BTreeMap<NodeId, String>,
+    /// The part of other services that Ebb's own resources cost a day.
+    pub(super) ebb_a_day: String,
     /// Other services by their names in the bill.
     pub(super) services: BTreeMap<String, String>,
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use ebb_model::bill::{BilledDay, ResourceCost};
 use ebb_model::inventory::instance::{Controller, Instance};
 use ebb_model::metric_series::{MetricPoint, MetricSeries};
+use ebb_model::report::own_cost::{OWN_TAG, OWN_VALUE};
 use ebb_telemetry::identity::{AccountId, NodeId};
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::origin::SIMULATED_TAG;
@@ -112,11 +113,15 @@ pub(super) fn bill(account: &Account) -> Result<DemoBill> {
         let services = services.map(|(name, a_day)| Ok((name.clone(), dollars(a_day)?)));
         let mut by_service: BTreeMap<String, Usd> = services.collect::<Result<_>>()?;
         by_service.insert(MACHINES.to_owned(), of_machines);
+        let total: Usd = by_service.values().copied().sum();
+        let ebb = dollars(&account.bill.ebb_a_day)?;
+        let by_value = [(OWN_VALUE.to_owned(), ebb), (String::new(), total - ebb)];
         bill.days.push(BilledDay {
             day,
-            total: by_service.values().copied().sum(),
+            total,
             of_machines: Some(of_machines),
             by_service,
+            by_tag: [(OWN_TAG.to_owned(), by_value.into())].into(),
             ..BilledDay::default()
         });
     }

@@ -1,7 +1,8 @@
 //! The single tasks of one run, from the documents of the last sweep.
 
 use anyhow::{Context, Error, Result, anyhow};
-use ebb_cloud::documents::task_lists::{read_index, read_run};
+use ebb_cloud::documents::run_tasks::read_whole_run;
+use ebb_cloud::documents::task_lists::read_index;
 use ebb_cloud::ports::Objects;
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use ebb_telemetry::origin::Origin;
@@ -39,8 +40,8 @@ pub(crate) async fn run_tasks(deployment: &Deployment, run: &str) -> Result<Task
 }
 
 async fn of_objects(objects: &dyn Objects, run: &str) -> Result<TaskList> {
-    if let Some(list) = read_run(objects, run).await.context(DETAILS_NEED)? {
-        return Ok(list.content);
+    if let Some(list) = read_whole_run(objects, run).await.context(DETAILS_NEED)? {
+        return Ok(list);
     }
     let report = newest_report(objects).await?;
     let index = read_index(objects).await.context(DETAILS_NEED)?;
@@ -59,9 +60,8 @@ async fn of_objects(objects: &dyn Objects, run: &str) -> Result<TaskList> {
     let Some(name) = full_name(run, &known) else {
         return Err(missing_run(run, &known, details));
     };
-    let list = read_run(objects, name).await.context(DETAILS_NEED)?;
-    let missing = || missing_run(name, &known, details);
-    list.map(|list| list.content).ok_or_else(missing)
+    let list = read_whole_run(objects, name).await.context(DETAILS_NEED)?;
+    list.ok_or_else(|| missing_run(name, &known, details))
 }
 
 /// The part of the answer that all pages have.
@@ -157,7 +157,7 @@ pub(crate) fn missing_run(run: &str, known: &[&str], details: StoredDetails) -> 
 
 #[cfg(test)]
 mod tests {
-    use ebb_cloud::documents::task_lists::run_key;
+    use ebb_cloud::documents::run_tasks::run_key;
 
     use super::*;
     use crate::deployment::demo_deployment::DemoDeployment;

@@ -1,14 +1,12 @@
 //! Single tasks and explanations, written by each sweep next to its report and read by the API.
-//! Each run has a document of its own, `details/runs/DIGEST.json.zst`. Nodes, steps and explanations
-//! share documents: `details/nodes/N.json.zst`, with `N` from the digest of the name. The index
-//! `details/index.json` contains the number of shared documents.
+//! Each run has documents of its own; see [`run_tasks`](crate::documents::run_tasks). Nodes, steps and
+//! explanations share documents: `details/nodes/N.json.zst`, with `N` from the digest of the name. The
+//! index `details/index.json` contains the number of shared documents.
 //!
 //! Documents are data from outside: their size, schema and name are checked.
 
 use std::collections::BTreeMap;
 
-use ebb_model::report::task_detail::TaskList;
-use ebb_model::report::workflow_runs::UNASSIGNED;
 use ebb_telemetry::safe_text::one_line;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -55,6 +53,9 @@ pub enum DetailError {
         /// The cause, on one line.
         reason: String,
     },
+    /// A newer sweep replaced a part of a run since the head was read.
+    #[error("{0} was replaced by a newer sweep")]
+    Replaced(String),
 }
 
 /// The documents of the last sweep.
@@ -103,7 +104,7 @@ impl ShardCount {
 
     /// The number of the document that contains a name.
     pub fn number_of(self, name: &str) -> u32 {
-        let [a, b, c, d, ..] = digest(name);
+        let [a, b, c, d, ..] = digest(name.as_bytes());
         u32::from_be_bytes([a, b, c, d]) % self.0
     }
 
@@ -206,15 +207,6 @@ impl<T> SizedDocument<T> {
     }
 }
 
-/// The key of the document of a run.
-pub fn run_key(run: &str) -> String {
-    let name: String = digest(run)[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("details/runs/{name}.json.zst")
-}
-
 /// Reads the index; `None` if no sweep wrote one.
 ///
 /// # Errors
@@ -234,31 +226,6 @@ pub async fn read_index(
     }))
 }
 
-/// Reads the tasks of a run; `None` if no sweep wrote them.
-///
-/// # Errors
-/// If the bucket fails, or the document is not valid.
-pub async fn read_run(
-    objects: &dyn Objects,
-    run: &str,
-) -> Result<Option<SizedDocument<TaskList>>, DetailError> {
-    let key = run_key(run);
-    let Some(text) = read_packed(objects, &key).await? else {
-        return Ok(None);
-    };
-    let list: TaskList = parse(&key, &text)?;
-    check_schema(&key, &list.schema, TaskList::SCHEMA)?;
-    let of_task = |task: Option<&str>| task.unwrap_or(UNASSIGNED) == run;
-    if !list.tasks.iter().all(|task| of_task(task.run.as_deref())) {
-        return Err(invalid(&key, "it contains tasks of another run"));
-    }
-    let bytes = text.len();
-    Ok(Some(SizedDocument {
-        content: list,
-        bytes,
-    }))
-}
-
 /// Reads a shared document; `None` if no sweep wrote it.
 ///
 /// # Errors
@@ -268,7 +235,7 @@ pub async fn read_shared<T: DeserializeOwned>(
     (folder, number): (DetailFolder, u32),
 ) -> Result<Option<SizedDocument<BTreeMap<String, T>>>, DetailError> {
     let key = folder.key(number);
-    let Some(text) = read_packed(objects, &key).await? else {
+    let Some(text) = read_packed(objects, (&key, MAX_DOCUMENT_BYTES)).await? else {
         return Ok(None);
     };
     let document: SharedDocument<BTreeMap<String, T>> = parse(&key, &text)?;
@@ -282,8 +249,19 @@ pub async fn read_shared<T: DeserializeOwned>(
 /// # Errors
 /// If the value cannot be encoded.
 pub fn encode(value: &impl Serialize) -> Result<Option<Vec<u8>>, std::io::Error> {
+    encode_within(value, MAX_DOCUMENT_BYTES)
+}
+
+/// The same with another limit on the text.
+///
+/// # Errors
+/// If the value cannot be encoded.
+pub fn encode_within(
+    value: &impl Serialize,
+    max_bytes: u64,
+) -> Result<Option<Vec<u8>>, std::io::Error> {
     let text = serde_json::to_vec(value)?;
-    if text.len() as u64 > MAX_DOCUMENT_BYTES {
+    if text.len() as u64 > max_bytes {
         return Ok(None);
     }
     let packed = zstd::bulk::compress(&text, ZSTD_LEVEL)?;
@@ -330,11 +308,15 @@ async fn put(
     })
 }
 
-async fn read_packed(objects: &dyn Objects, key: &str) -> Result<Option<Vec<u8>>, DetailError> {
+/// The text of a compressed document; `None` if no sweep wrote it.
+pub(super) async fn read_packed(
+    objects: &dyn Objects,
+    (key, max_bytes): (&str, u64),
+) -> Result<Option<Vec<u8>>, DetailError> {
     let Some(packed) = get(objects, key, MAX_PACKED_BYTES).await? else {
         return Ok(None);
     };
-    let text = inflate(&packed, MAX_DOCUMENT_BYTES).map_err(|reason| invalid(key, &reason))?;
+    let text = inflate(&packed, max_bytes).map_err(|reason| invalid(key, &reason))?;
     Ok(Some(text))
 }
 
@@ -353,11 +335,11 @@ async fn get(
     }
 }
 
-fn parse<T: DeserializeOwned>(key: &str, text: &[u8]) -> Result<T, DetailError> {
+pub(super) fn parse<T: DeserializeOwned>(key: &str, text: &[u8]) -> Result<T, DetailError> {
     serde_json::from_slice(text).map_err(|error| invalid(key, &error.to_string()))
 }
 
-fn check_schema(key: &str, schema: &str, expected: &str) -> Result<(), DetailError> {
+pub(super) fn check_schema(key: &str, schema: &str, expected: &str) -> Result<(), DetailError> {
     match schema == expected {
         true => Ok(()),
         false => {
@@ -370,20 +352,19 @@ fn check_schema(key: &str, schema: &str, expected: &str) -> Result<(), DetailErr
     }
 }
 
-fn invalid(key: &str, reason: &str) -> DetailError {
+pub(super) fn invalid(key: &str, reason: &str) -> DetailError {
     DetailError::Document {
         key: key.to_owned(),
         reason: one_line(reason),
     }
 }
 
-fn digest(name: &str) -> [u8; 32] {
-    Sha256::digest(name.as_bytes()).into()
+pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
 }
 
 #[cfg(test)]
 mod tests {
-    use ebb_telemetry::origin::Origin;
     use serde_json::json;
 
     use crate::fake::clock::FakeClock;
@@ -393,16 +374,6 @@ mod tests {
 
     fn bucket() -> FakeObjects {
         FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH))
-    }
-
-    fn list() -> TaskList {
-        TaskList {
-            schema: TaskList::SCHEMA.to_owned(),
-            at: Timestamp::UNIX_EPOCH,
-            origin: Origin::Measured,
-            tasks: Vec::new(),
-            left_out: 3,
-        }
     }
 
     #[test]
@@ -420,25 +391,12 @@ mod tests {
         check(1, 4_001, 3);
         check(10_000, 0, 64);
         check(usize::MAX, usize::MAX, 64);
-        let of_name = run_key("nextflow i-1/0123abcd/7");
-        assert_eq!(
-            of_name.len(),
-            "details/runs/0123456789abcdef.json.zst".len()
-        );
-        assert_eq!(of_name, run_key("nextflow i-1/0123abcd/7"));
     }
 
     #[tokio::test]
-    async fn what_is_written_is_read_back() {
+    async fn the_index_is_read_back() {
         let bucket = bucket();
-        assert_eq!(read_run(&bucket, "r").await.expect("no error"), None);
         assert_eq!(read_index(&bucket).await.expect("no error"), None);
-        let packed = encode(&list()).expect("it encodes").expect("it fits");
-        write_packed(&bucket, run_key("r"), packed)
-            .await
-            .expect("written");
-        let read = read_run(&bucket, "r").await.expect("no error");
-        assert_eq!(read.expect("a list").content, list());
         let index = DetailIndex {
             schema: DetailIndex::SCHEMA.to_owned(),
             at: Timestamp::UNIX_EPOCH,
@@ -455,39 +413,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_no_sweep_wrote_is_refused_with_its_key() {
-        let check = async |bytes: Vec<u8>, expect: &str| {
-            let bucket = bucket();
-            bucket.insert(run_key("r"), bytes);
-            let error = read_run(&bucket, "r").await.expect_err(expect).to_string();
-            assert!(
-                error.contains(expect) && error.contains(&run_key("r")),
-                "{error}"
-            );
-            assert!(!error.contains(char::is_control), "{error:?}");
-        };
-        let packed = |text: &[u8]| zstd::bulk::compress(text, 1).expect("it packs");
-        check(b"no zstd".to_vec(), "failed to decompress").await;
-        check(packed(b"{"), "EOF").await;
-        check(packed(b"\x1b[2J"), "expected value").await;
-        let other = TaskList {
-            schema: format!("ebb.tasks/\u{1b}{}", "9".repeat(1_000)),
-            ..list()
-        };
-        check(
-            packed(&serde_json::to_vec(&other).expect("JSON")),
-            "not ebb.tasks/1",
-        )
-        .await;
-        let bomb = vec![b' '; usize::try_from(MAX_DOCUMENT_BYTES).expect("a size") + 1];
-        assert!(
-            encode(&String::from_utf8_lossy(&bomb))
-                .expect("it encodes")
-                .is_none()
-        );
-        check(packed(&bomb), "more than").await;
-        let large = vec![0; usize::try_from(MAX_PACKED_BYTES).expect("a size") + 1];
-        check(large, "failed to read").await;
+    async fn an_index_that_no_sweep_wrote_is_refused() {
         let bucket = bucket();
         let index = json!({
             "schema": DetailIndex::SCHEMA, "at": Timestamp::UNIX_EPOCH, "nodes": 0, "steps": 1,

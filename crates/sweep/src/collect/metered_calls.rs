@@ -4,6 +4,7 @@
 pub mod budget;
 pub mod history;
 pub mod insights;
+pub mod own_cost;
 pub mod plans;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use ebb_cloud::ports::metrics::{METRICS_PER_NODE, MetricsSource, NodeMetrics, PR
 use ebb_model::bill::{BilledDay, ResourceCost};
 use ebb_model::metric_series::MetricSeries;
 use ebb_model::policy::metrics::MetricsPolicy;
+use ebb_model::report::own_cost::OWN_TAG;
 use ebb_model::visibility_gap::{Gap, Refused};
 use ebb_telemetry::identity::{NodeId, Region};
 use ebb_telemetry::money::Usd;
@@ -28,6 +30,7 @@ use crate::collect::metered_calls::budget::{
     within,
 };
 use crate::collect::metered_calls::insights::Insights;
+use crate::collect::metered_calls::own_cost::OwnBill;
 use crate::collect::metered_calls::plans::Plans;
 
 /// Age after which the bill is requested again: Cost Explorer refreshes its data at least once a
@@ -43,6 +46,8 @@ pub struct Paid {
     /// The UTC day that `spent` counts.
     day: String,
     spent: Usd,
+    /// The same for the last days, with today.
+    spent_by_day: BTreeMap<String, Usd>,
     /// When the metrics of each node were requested last.
     asked: BTreeMap<NodeId, Timestamp>,
     metrics: BTreeMap<NodeId, MetricSeries>,
@@ -52,6 +57,7 @@ pub struct Paid {
     /// Partial refusals of metrics, and when they happened: they are not requested again at once.
     refused: Vec<(Timestamp, Gap)>,
     bill: Option<Bill>,
+    own_bill: Option<OwnBill>,
     plans: Option<Plans>,
     insights: Option<Insights>,
 }
@@ -88,6 +94,10 @@ impl Paid {
         gaps.extend(self.refresh_plans(account, wanted).await);
         self.refresh_metrics(account, wanted, &mut gaps).await;
         gaps.extend(self.refresh_insights(account, wanted).await);
+        match account.bill.is_some() || account.metrics.is_some() {
+            true => self.count_requests(),
+            false => self.spent_by_day.clear(),
+        }
         gaps
     }
 
@@ -120,6 +130,7 @@ impl Paid {
         let Some(source) = account.bill else {
             // An earlier bill does not count as current.
             self.bill = None;
+            self.own_bill = None;
             return;
         };
         let paid = source.is_charged_for();
@@ -141,9 +152,13 @@ impl Paid {
         if paid && self.left(wanted.policy) < requests_for(least.max(likely)) {
             return gap(ebb_model::visibility_gap::BY_RESOURCE, spent());
         }
+        let others = least.max(likely);
+        // The cost of Ebb itself is the first to go without.
+        let affords_own = !paid || self.left(wanted.policy) >= requests_for(others + 1);
+        let asked = self.requested_tags(&tags, (paid, affords_own), wanted.now);
         let before = source.requests();
         let by_node = source.by_resource(wanted.now).await;
-        let days = source.by_day(wanted.now, &tags).await;
+        let days = source.by_day(wanted.now, &asked).await;
         let others = source.take_gaps();
         let made = source.requests().saturating_sub(before);
         self.spent = self.spent + requests_for(made);
@@ -164,7 +179,12 @@ impl Paid {
             }
         }
         match days {
-            Ok(days) => bill.days = days,
+            Ok(mut days) => {
+                if asked.iter().any(|tag| tag == OWN_TAG) {
+                    self.take_own_bill(&mut days, &tags, wanted.now);
+                }
+                bill.days = days;
+            }
             Err(error) => gap("bill by service", error.into()),
         }
         gaps.extend(source.gaps(wanted.now));

@@ -1,9 +1,11 @@
 //! Tests of documents over a bucket in memory.
 
 use ebb_analysis::explain::Explanations;
+use ebb_cloud::documents::run_tasks::{PartEntry, PartSide, part_key, read_whole_run};
 use ebb_cloud::failing::{Failing, Fault};
 use ebb_cloud::fake::clock::FakeClock;
 use ebb_cloud::fake::objects::FakeObjects;
+use ebb_model::report::task_brief::BriefList;
 use ebb_model::report::task_detail::{TaskDetail, UsagePoint};
 use ebb_model::report::workflow_runs::TaskRuntime;
 use ebb_telemetry::identity::NodeId;
@@ -166,4 +168,96 @@ fn what_is_too_large_loses_points_and_then_the_older_tasks() {
     ];
     assert_eq!(sizes, thinned);
     assert_eq!((list.left_out, list.tasks[0].id.as_str()), (4, "i-1/b/4"));
+}
+
+/// Tasks of one run. The last one runs.
+fn large_run(count: usize, sweep: usize) -> Details {
+    let mut details = details(count);
+    let last = count - 1;
+    for (n, task) in details.tasks.tasks.iter_mut().enumerate() {
+        task.run = Some("r".to_owned());
+        task.started_at = at(n);
+        task.observed_at = at(n + 1);
+        if n < last {
+            task.end = StepEnd::Exited(0);
+        }
+    }
+    details.tasks.tasks[last].observed_at = at(last + sweep);
+    details.tasks.tasks[last].points[0].at = at(last + sweep);
+    let all = details.tasks.nodes["i-1"].clone();
+    details.tasks.runs = [("r".to_owned(), all)].into();
+    details
+}
+
+async fn written_run(bucket: &FakeObjects) -> TaskList {
+    let list = read_whole_run(bucket, "r").await.expect("it reads");
+    list.expect("a run")
+}
+
+#[tokio::test]
+async fn a_large_run_is_in_parts_and_a_sweep_writes_those_that_changed() {
+    let bucket = bucket();
+    write(&bucket, &large_run(2_500, 1))
+        .await
+        .expect("it writes");
+    let part = |number, side| bucket.stored(&part_key("r", number, side));
+    let first = [part(0, PartSide::A), part(2, PartSide::A)];
+    assert!(first.iter().all(Option::is_some) && part(3, PartSide::A).is_none());
+    let list = written_run(&bucket).await;
+    assert_eq!((list.tasks.len(), list.left_out), (2_500, 0));
+    assert_eq!(list.tasks[2_499].points.len(), 1);
+    write(&bucket, &large_run(2_500, 2))
+        .await
+        .expect("it writes");
+    assert!(part(0, PartSide::B).is_none() && part(2, PartSide::B).is_some());
+    assert_eq!([part(0, PartSide::A), part(2, PartSide::A)], first);
+    let list = written_run(&bucket).await;
+    assert_eq!(
+        (list.tasks.len(), list.tasks[2_499].points.len()),
+        (2_500, 2)
+    );
+    // A part that is not valid has no earlier points, and is replaced.
+    bucket.insert(part_key("r", 2, PartSide::B), "no zstd");
+    write(&bucket, &large_run(2_500, 3))
+        .await
+        .expect("it writes");
+    assert_eq!(written_run(&bucket).await.tasks[2_499].points.len(), 1);
+}
+
+#[tokio::test]
+async fn points_stay_when_a_run_becomes_large() {
+    let bucket = bucket();
+    write(&bucket, &large_run(900, 1)).await.expect("it writes");
+    let mut grown = large_run(1_100, 1);
+    let task = &mut grown.tasks.tasks[899];
+    (task.end, task.observed_at) = (StepEnd::Running, at(2_000));
+    task.points[0].at = at(2_000);
+    write(&bucket, &grown).await.expect("it writes");
+    let list = written_run(&bucket).await;
+    assert_eq!((list.tasks.len(), list.tasks[899].points.len()), (1_100, 2));
+}
+
+#[tokio::test]
+async fn what_does_not_fit_into_a_part_is_counted() {
+    let bucket = bucket();
+    let mut details = large_run(1_500, 1);
+    for task in &mut details.tasks.tasks[..1_000] {
+        task.findings = vec!["f".repeat(10_000)];
+    }
+    write(&bucket, &details).await.expect("it writes");
+    let list = written_run(&bucket).await;
+    assert_eq!((list.tasks.len(), list.left_out), (1_000, 500));
+    assert_eq!(list.tasks[0].id, "i-1/b/500");
+}
+
+#[test]
+fn a_head_that_is_too_large_loses_its_first_parts() {
+    let details = large_run(5, 1);
+    let mut list = BriefList::from(&details.tasks.list(&details.tasks.nodes["i-1"]));
+    let entry = |number, tasks| PartEntry::of((number, tasks), b"", None);
+    let mut entries = vec![entry(0, 2), entry(1, 2), entry(2, 1)];
+    run_parts::drop_older_half(&mut list, &mut entries);
+    assert_eq!((entries.len(), entries[0].number), (2, 1));
+    assert_eq!((list.tasks.len(), list.left_out), (3, 2));
+    assert_eq!(list.tasks[0].id, "i-1/b/2");
 }

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use ebb_cloud::documents::report_files::LATEST_JSON;
-use ebb_cloud::documents::task_lists::{
-    DetailFolder, INDEX, read_index, read_run, read_shared, run_key,
-};
+use ebb_cloud::documents::run_tasks::{read_whole_run, run_key};
+use ebb_cloud::documents::task_lists::{DetailFolder, INDEX, read_index, read_shared};
 use ebb_cloud::failing::Fault;
 use ebb_model::report::Report;
 use ebb_model::report::task_detail::TaskList;
@@ -17,8 +16,8 @@ use crate::sample;
 use crate::world::World;
 
 async fn unassigned(world: &World) -> TaskList {
-    let list = read_run(&world.objects, UNASSIGNED).await;
-    list.expect("it reads").expect("a list").content
+    let list = read_whole_run(&world.objects, UNASSIGNED).await;
+    list.expect("it reads").expect("a list")
 }
 
 async fn sweep_after(world: &World, sequence: u64) {

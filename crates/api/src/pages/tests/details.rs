@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use ebb_cloud::documents::run_tasks::{PART_TASKS, run_key};
 use ebb_cloud::documents::task_lists::{
-    DetailFolder, DetailIndex, SHARED_SCHEMA, ShardCount, SharedDocument, encode, run_key,
-    write_index, write_packed,
+    DetailFolder, DetailIndex, SHARED_SCHEMA, ShardCount, SharedDocument, encode, write_index,
+    write_packed,
 };
 use ebb_cloud::fake::objects::FakeObjects;
+use ebb_cloud::fake::run_parts::insert_run;
 use ebb_model::report::Report;
+use ebb_model::report::cost_shares::{CostDimension, CostName, CostShare, DayShare};
 use ebb_model::report::probe_problem::ProbeProblem;
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
 use ebb_model::report::task_detail::ToolDetail;
 use ebb_report::testing;
+use ebb_telemetry::money::Usd;
 use ebb_telemetry::units::Share;
 
 use super::walk::{ask, bucket};
@@ -124,6 +128,35 @@ async fn a_run_a_node_and_a_step_show_their_tasks() {
 }
 
 #[tokio::test]
+async fn the_cost_of_a_run_is_the_allocated_one_or_an_estimate() {
+    let list = task_list();
+    let mut report = report(&list);
+    let names = [(CostDimension::Run, CostName::Name("r".to_owned()))].into();
+    let day = DayShare {
+        tasks: 3,
+        used: Usd::from_micros(12_340_000),
+        ..DayShare::default()
+    };
+    let share = |names| CostShare {
+        names,
+        by_day: [("2026-03-04".to_owned(), day)].into(),
+    };
+    let check = async |report: &Report, path: &str, expect: &[&str]| {
+        let (status, _, text) = ask(detailed(report, "r", &list).await, path).await;
+        assert_eq!(status, 200, "{path}: {text}");
+        for one in expect {
+            assert!(text.contains(one), "{path} has no {one}: {text}");
+        }
+    };
+    check(&report, "/runs/r", &["Cost, estimate"]).await;
+    report.costs.by_run = vec![share(names)];
+    check(&report, "/runs/r", &["<h2>Cost</h2>", "$12.34"]).await;
+    // The other runs together say nothing about one of them.
+    report.costs.by_run = vec![share([(CostDimension::Run, CostName::Others)].into())];
+    check(&report, "/runs/r", &["Cost, estimate"]).await;
+}
+
+#[tokio::test]
 async fn what_no_sweep_wrote_is_a_page_that_names_the_list() {
     let list = task_list();
     let check = async |path: &str, status: u16, expect: &str| {
@@ -201,19 +234,26 @@ async fn hostile_names_are_text_on_every_page() {
 
 #[tokio::test]
 async fn the_greatest_run_is_pages_of_bounded_size() {
-    // As many tasks as a document can contain.
-    let list = many_tasks(40_000);
+    // As many tasks as a sweep has.
+    let list = many_tasks(100_000);
     let report = report(&list);
-    let bucket = detailed(&report, "r", &list).await;
+    let newest = TaskList {
+        tasks: list.tasks[99_500..].to_vec(),
+        ..list.clone()
+    };
+    let bucket = detailed(&report, "r", &newest).await;
+    insert_run(&bucket, ("r", &list), PART_TASKS);
     let service = crate::service::Service::new(std::sync::Arc::new(bucket));
     for (path, limit) in [
         ("/runs/r", 300_000),
-        ("/runs/r?page=400&log=9999", 300_000),
+        ("/runs/r?page=1000&log=2000&task=77777", 300_000),
+        ("/runs/r/usage.json?task=99999", 300_000),
         ("/runs/r?show=problems", 300_000),
         ("/runs/r/timeline.json", 1_500_000),
         ("/runs/r/timeline.json?from=0&to=4294967295", 1_500_000),
         ("/steps/count?page=2", 300_000),
         ("/nodes/i-0aaa", 300_000),
+        ("/v1/runs/r?limit=500&state=failed", 1_500_000),
     ] {
         let request = http::Request::get(path).body(axum::body::Bytes::new());
         let (now, at) = (std::time::Instant::now(), list.at);
@@ -222,6 +262,14 @@ async fn the_greatest_run_is_pages_of_bounded_size() {
         let bytes = answer.body().len();
         assert!(bytes < limit, "{path}: {bytes} bytes");
     }
+    let request = http::Request::get("/runs/r?format=csv").body(axum::body::Bytes::new());
+    let now = std::time::Instant::now();
+    let answer = service
+        .answer(request.expect("a request"), now, list.at)
+        .await;
+    let text = String::from_utf8_lossy(answer.body());
+    assert_eq!(answer.status(), 400);
+    assert!(text.contains("ebb runs RUN --format csv"), "{text}");
 }
 
 #[tokio::test]

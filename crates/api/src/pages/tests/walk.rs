@@ -107,6 +107,40 @@ async fn costs_link_to_the_pages_of_their_names() {
 }
 
 #[tokio::test]
+async fn the_results_of_a_search_are_also_csv_and_json() {
+    let report = testing::told();
+    let first = &report.findings[0];
+    let q = segment(&first.resource.id);
+    let (_, _, text) = get(Some(&report), &format!("/search?q={q}")).await;
+    for format in ["csv", "json"] {
+        let link = format!("/search?q={q}&amp;format={format}");
+        assert!(text.replace("&#x2f;", "/").contains(&link), "{text}");
+    }
+    let (_, kind, text) = get(Some(&report), &format!("/search?q={q}&format=json")).await;
+    let body: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(
+        (&*kind, &body["schema"]),
+        ("application/json", &"ebb.search/1".into())
+    );
+    assert_eq!(body["items"][0]["id"], first.id.as_str());
+    let path = format!("/findings/{}", segment(&first.id));
+    assert_eq!(body["items"][0]["page"], path.as_str());
+    let total = body["items"].as_array().map(Vec::len);
+    assert_eq!(body["total"].as_u64(), total.map(|total| total as u64));
+    let (_, kind, text) = get(Some(&report), &format!("/search?q={q}&format=csv")).await;
+    assert!(kind.starts_with("text/csv"), "{kind}");
+    assert_eq!(text.lines().count(), 1 + total.expect("items"));
+    assert!(
+        text.starts_with("sort,id,name,region,account,page\r\nfinding,"),
+        "{text}"
+    );
+    let (status, _, text) = get(Some(&report), "/search?format=json").await;
+    assert!(status == 200 && text.contains("\"items\":[]"), "{text}");
+    let (status, ..) = get(Some(&report), "/search?q=a&format=xml").await;
+    assert_eq!(status, 400);
+}
+
+#[tokio::test]
 async fn a_finding_has_a_page_also_with_a_hostile_id() {
     for report in [testing::told(), testing::hostile()] {
         for finding in &report.findings {

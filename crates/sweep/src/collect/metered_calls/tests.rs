@@ -10,6 +10,7 @@ use ebb_model::inventory::batch::task::{Task, TaskFamily};
 use ebb_model::inventory::commitments::Commitment;
 use ebb_model::inventory::instance::{Instance, InstanceState, Market};
 use ebb_model::metric_series::MetricPoint;
+use ebb_model::report::own_cost::OwnCost;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::money::UsdPerHour;
@@ -196,14 +197,14 @@ async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_
     };
     assert!(ask(&mut paid, 0, told(5, true)).await.is_empty());
     assert!(paid.days()[0].estimated);
-    // Costs by resource, by service and by tag, and Savings Plans: one cent each.
-    assert_eq!(paid.spent, Usd::from_micros(40_000));
+    // Costs by resource, by service, by tag and by the tag of Ebb, and Savings Plans: one cent each.
+    assert_eq!(paid.spent, Usd::from_micros(50_000));
     // The bill is stored until Cost Explorer may have newer data.
-    ask(&mut paid, 5 * HOUR, told(6, false)).await;
+    ask(&mut paid, 11 * HOUR, told(6, false)).await;
     assert!(paid.days()[0].estimated);
-    ask(&mut paid, 6 * HOUR, told(6, false)).await;
+    ask(&mut paid, 12 * HOUR, told(6, false)).await;
     assert_eq!(paid.days(), told(6, false));
-    assert_eq!(paid.spent, Usd::from_micros(70_000));
+    assert_eq!(paid.spent, Usd::from_micros(80_000));
     // Without a bill source the stored bill no longer counts.
     let nobody = account(None, None);
     let wanted = Wanted {
@@ -390,4 +391,51 @@ async fn where_the_budget_ends_the_newest_metrics_come_first_and_the_rest_is_a_g
     // The next day has a budget of its own.
     let morning = refresh(&mut paid, 16 * DAY + 2 * HOUR).await;
     assert_eq!(morning, (Vec::new(), vec![14, 14]));
+}
+
+#[tokio::test]
+async fn what_ebb_costs_is_on_the_bill_once_a_day_and_every_charged_request_counts() {
+    let day = |day: &str, ebb: i64| BilledDay {
+        day: day.to_owned(),
+        by_tag: [(
+            "application".to_owned(),
+            [
+                ("ebb".to_owned(), Usd::from_micros(ebb)),
+                (String::new(), Usd::from_micros(9)),
+            ]
+            .into(),
+        )]
+        .into(),
+        ..BilledDay::default()
+    };
+    let policy = MetricsPolicy::default();
+    let mut paid = Paid::default();
+    let ask = async |paid: &mut Paid, second: i64, days: Option<Vec<BilledDay>>| {
+        let bill = days.map(|days| FakeBill::new(Ok(BTreeMap::new())).with_days(days));
+        let account = account(None, bill.as_ref());
+        let wanted = Wanted {
+            inventory: &Inventory::default(),
+            fleet: &FleetState::default(),
+            policy: &policy,
+            now: at(second),
+        };
+        paid.refresh(&account, &wanted).await;
+        let cost = paid.own_cost();
+        let micros = |usd: Option<Usd>| usd.map(Usd::micros);
+        (
+            micros(cost.resources_a_month),
+            micros(cost.requests_a_month),
+        )
+    };
+    let none = vec![BilledDay::default()];
+    assert_eq!(paid.own_cost(), OwnCost::default());
+    // Four cents on the first day.
+    assert_eq!(ask(&mut paid, 0, Some(none)).await, (None, Some(1_217_600)));
+    let days = vec![day("1970-01-01", 100_000), day("1970-01-02", 300_000)];
+    // It is asked for again only after a day.
+    assert_eq!(ask(&mut paid, 13 * HOUR, Some(days.clone())).await.0, None);
+    let found = ask(&mut paid, 30 * HOUR, Some(days.clone())).await;
+    assert_eq!(found, (Some(6_088_000), Some(1_826_400)));
+    assert!(paid.days().iter().all(|day| day.by_tag.is_empty()));
+    assert_eq!(ask(&mut paid, 31 * HOUR, None).await, (None, None));
 }

@@ -1,0 +1,115 @@
+//! The cost of each run, as a table of costs by run shows it.
+
+use std::collections::BTreeMap;
+
+use ebb_telemetry::money::Usd;
+use serde::Serialize;
+
+use crate::report::cost_shares::{CostDimension, CostName, CostShares, DayShare};
+use crate::report::workflow_runs::UNASSIGNED;
+
+/// The cost of the tasks of one run on all days of the costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AllocatedCost {
+    /// The cost that the tasks pay; `None` if no machine has a price.
+    #[serde(rename = "cost_usd")]
+    pub cost: Option<Usd>,
+    /// Number of tasks with a cost.
+    pub tasks: usize,
+    /// Number of tasks on machines without a price; the cost does not contain them.
+    pub tasks_without_price: usize,
+}
+
+impl CostShares {
+    /// The cost by the name of the run. Runs that cost less than those of the report have none.
+    pub fn by_run_name(&self) -> BTreeMap<&str, AllocatedCost> {
+        let mut sums: BTreeMap<&str, DayShare> = BTreeMap::new();
+        for share in &self.by_run {
+            let run = match share.names.get(&CostDimension::Run) {
+                Some(CostName::Name(run)) => run.as_str(),
+                Some(CostName::Unknown) | None => UNASSIGNED,
+                Some(CostName::Others) => continue,
+            };
+            let sum = sums.entry(run).or_default();
+            share.by_day.values().for_each(|day| sum.add(*day));
+        }
+        let cost = |sum: DayShare| AllocatedCost {
+            cost: (!sum.is_unknown()).then(|| sum.cost(self.rest)),
+            tasks: sum.tasks,
+            tasks_without_price: sum.tasks_without_price,
+        };
+        let sums = sums.into_iter();
+        sums.map(|(run, sum)| (run, cost(sum))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::costs::RestOfMachine;
+    use crate::report::cost_shares::CostShare;
+    use crate::report::cost_table::CostDimensions;
+
+    fn share(run: CostName, user: &str, days: &[(&str, DayShare)]) -> CostShare {
+        let user = CostName::Name(user.to_owned());
+        let days = days.iter();
+        CostShare {
+            names: [(CostDimension::Run, run), (CostDimension::User, user)].into(),
+            by_day: days.map(|(day, one)| ((*day).to_owned(), *one)).collect(),
+        }
+    }
+
+    fn day(tasks: usize, used: i64, tasks_without_price: usize) -> DayShare {
+        DayShare {
+            tasks,
+            tasks_without_price,
+            used: Usd::from_micros(used),
+            unused: Usd::from_micros(used / 2),
+        }
+    }
+
+    #[test]
+    fn the_cost_of_a_run_is_that_of_its_row_in_the_table() {
+        let run = |name: &str| CostName::Name(name.to_owned());
+        let mut costs = CostShares {
+            by_run: vec![
+                share(
+                    run("a"),
+                    "ana",
+                    &[("2026-03-01", day(1, 10, 0)), ("2026-03-02", day(2, 20, 1))],
+                ),
+                share(run("a"), "ben", &[("2026-03-02", day(3, 40, 0))]),
+                share(run("b"), "ana", &[("2026-03-01", day(0, 0, 4))]),
+                share(CostName::Unknown, "ana", &[("2026-03-01", day(5, 6, 0))]),
+                share(CostName::Others, "ana", &[("2026-03-01", day(7, 8, 0))]),
+            ],
+            ..CostShares::default()
+        };
+        for rest in [RestOfMachine::Apart, RestOfMachine::Spread] {
+            costs.rest = rest;
+            let by: CostDimensions = "run".parse().expect("a dimension");
+            let table = costs.table(&by, None).expect("a table");
+            let named = table.rows.iter().filter_map(|row| {
+                let run = match &row.names[0] {
+                    CostName::Name(run) => run.as_str(),
+                    CostName::Unknown => UNASSIGNED,
+                    CostName::Others => return None,
+                };
+                let cost = AllocatedCost {
+                    cost: row.cost,
+                    tasks: row.tasks,
+                    tasks_without_price: row.tasks_without_price,
+                };
+                Some((run, cost))
+            });
+            let found = costs.by_run_name();
+            assert_eq!(found, named.collect());
+            assert_eq!(
+                found.keys().copied().collect::<Vec<_>>(),
+                ["a", "b", UNASSIGNED]
+            );
+            assert_eq!((found["a"].tasks, found["b"].cost), (6, None));
+        }
+    }
+}
