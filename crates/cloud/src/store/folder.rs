@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid, chownat, openat};
 
 use crate::ports::Listed;
 use crate::store::beneath::open_beneath;
@@ -56,6 +56,31 @@ impl Folder {
             true => Ok(file),
             false => Err(io::Error::other("not a regular file")),
         }
+    }
+
+    /// Gives a file that root wrote, and the directories that root made for it, to the owner of the
+    /// folder, who must read and delete them. Does nothing for other users. Files with a second name
+    /// stay as they are: another user could have made it.
+    pub(super) fn give_to_owner(&self, key: &str) -> io::Result<()> {
+        let owner = fs::metadata(&self.root)?;
+        if !rustix::process::geteuid().is_root() || owner.uid() == 0 {
+            return Ok(());
+        }
+        let (user, group) = (
+            Some(Uid::from_raw(owner.uid())),
+            Some(Gid::from_raw(owner.gid())),
+        );
+        let ends = key.match_indices('/').map(|(end, _)| end).chain([key.len()]);
+        for end in ends {
+            let root = openat(CWD, &self.root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+            let part = open_beneath(root, Path::new(&key[..end]), OFlags::PATH)?;
+            let meta = part.metadata()?;
+            let is_single = meta.is_dir() || meta.is_file() && meta.nlink() == 1;
+            if meta.uid() == 0 && is_single {
+                chownat(part, "", user, group, AtFlags::EMPTY_PATH)?;
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a key that leads through a symbolic link.

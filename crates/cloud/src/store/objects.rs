@@ -121,10 +121,11 @@ impl StoreObjects {
         };
         let io = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => missing(),
-            _ => CloudError::Failed {
+            io::ErrorKind::PermissionDenied => CloudError::Denied {
                 operation: "get".to_owned(),
                 message: bounded(&format!("{key}: {error}")),
             },
+            _ => folder_error("get", key)(error),
         };
         let path = self.path("get", key)?;
         let file = folder.open(key).map_err(io)?;
@@ -150,12 +151,7 @@ impl StoreObjects {
         let Some(folder) = &self.folder else {
             return Ok(());
         };
-        folder
-            .refuse_links(key)
-            .map_err(|error| CloudError::Failed {
-                operation: operation.to_owned(),
-                message: bounded(&format!("{key}: {error}")),
-            })
+        folder.refuse_links(key).map_err(folder_error(operation, key))
     }
 
     async fn keep_metadata(&self, key: &str, options: &PutOptions) -> CloudResult<()> {
@@ -216,8 +212,11 @@ impl Objects for StoreObjects {
             ..Default::default()
         };
         let done = self.store.put_opts(&path, payload, options).await;
-        done.map(|done| etag(done.into()))
-            .map_err(|error| failed("put", key, &error))
+        let done = done.map_err(|error| failed("put", key, &error))?;
+        if let Some(folder) = &self.folder {
+            folder.give_to_owner(key).map_err(folder_error("put", key))?;
+        }
+        Ok(etag(done.into()))
     }
 
     async fn list(
@@ -278,6 +277,13 @@ impl Objects for StoreObjects {
         let all = deleted.try_collect::<Vec<()>>().await;
         all.map(drop)
             .map_err(|error| failed("delete", "objects", &error))
+    }
+}
+
+fn folder_error(operation: &str, key: &str) -> impl Fn(io::Error) -> CloudError {
+    move |error| CloudError::Failed {
+        operation: operation.to_owned(),
+        message: bounded(&format!("{key}: {error}")),
     }
 }
 

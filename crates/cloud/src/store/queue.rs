@@ -62,6 +62,13 @@ impl<O: Objects> ObjectQueue<O> {
         {
             Ok(object) => String::from_utf8_lossy(&object.bytes).into_owned(),
             Err(CloudError::Missing { .. }) => return Ok(None),
+            // Of a folder: another user wrote it. It stays there until somebody gives it away, and
+            // the others are read.
+            Err(CloudError::Denied { message, .. }) => {
+                tracing::warn!(message, "a message cannot be read; give it to the user of the sweep");
+                self.hidden().insert(listed.key);
+                return Ok(None);
+            }
             // No probe writes such a large object; it is refused as an empty message.
             Err(_) if listed.bytes > MAX_MESSAGE_BYTES as u64 => String::new(),
             Err(error) => return Err(error),
@@ -101,16 +108,23 @@ impl<O: Objects> Queue for ObjectQueue<O> {
     }
 
     async fn receive(&self, limit: usize, _wait: Duration) -> CloudResult<Vec<Received>> {
-        let asked = limit.saturating_add(self.hidden().len());
-        let mut listed = self.objects.list(self.prefix, None, asked).await?;
-        let hidden = self.hidden().clone();
-        listed.retain(|entry| !hidden.contains(&entry.key));
-        listed.truncate(limit);
-        let reads = listed.into_iter().map(|entry| self.read(entry));
-        let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
         let mut received = Vec::new();
-        while let Some(read) = reads.next().await {
-            received.extend(read?);
+        loop {
+            let asked = limit.saturating_add(self.hidden().len());
+            let mut listed = self.objects.list(self.prefix, None, asked).await?;
+            let hidden = self.hidden().clone();
+            listed.retain(|entry| !hidden.contains(&entry.key));
+            listed.truncate(limit);
+            let is_empty = listed.is_empty();
+            let reads = listed.into_iter().map(|entry| self.read(entry));
+            let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
+            while let Some(read) = reads.next().await {
+                received.extend(read?);
+            }
+            // Messages that cannot be read do not look like the end of the queue.
+            if is_empty || !received.is_empty() || self.hidden().len() == hidden.len() {
+                break;
+            }
         }
         let keys = received.iter().map(|message| message.receipt.clone());
         self.hidden().extend(keys);
