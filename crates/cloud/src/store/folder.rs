@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 16;
 
 /// A directory with untrusted contents.
 #[derive(Debug, Clone)]
-pub(super) struct Folder {
+pub(crate) struct Folder {
     root: PathBuf,
 }
 

@@ -64,7 +64,18 @@ impl StoreObjects {
         }
     }
 
-    fn path(&self, operation: &str, key: &str) -> CloudResult<Path> {
+    #[cfg(feature = "cost-exports")]
+    pub(super) fn store(&self) -> &dyn ObjectStore {
+        self.store.as_ref()
+    }
+
+    /// The directory; `None` for a bucket.
+    #[cfg(feature = "cost-exports")]
+    pub(crate) fn folder(&self) -> Option<&Folder> {
+        self.folder.as_ref()
+    }
+
+    pub(super) fn path(&self, operation: &str, key: &str) -> CloudResult<Path> {
         let whole = match self.base.as_ref() {
             "" => key.to_owned(),
             base => format!("{base}/{key}"),
@@ -347,7 +358,7 @@ fn modified_at(meta: &ObjectMeta) -> Timestamp {
     Timestamp::new(at.timestamp(), nanos.cast_signed()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-fn failed(operation: &str, key: &str, error: &Error) -> CloudError {
+pub(super) fn failed(operation: &str, key: &str, error: &Error) -> CloudError {
     let operation = operation.to_owned();
     match error {
         Error::NotFound { .. } => CloudError::Missing {
