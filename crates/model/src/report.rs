@@ -10,6 +10,7 @@ pub mod node_summary;
 pub mod price_age;
 pub mod probe_problem;
 pub mod probe_summary;
+pub mod run_cost;
 pub mod selection;
 pub mod task_detail;
 pub mod task_groups;
