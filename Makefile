@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: daemonset help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release packages prose lake-sql
+.PHONY: daemonset help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release packages prose lake-sql bench-lake
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -112,6 +112,9 @@ bench-probe: ## Measure the cost of the probe next to other agents (root; 10 min
 bench-sweep: ## Measure a sweep of 10 to 100,000 nodes; LAKE=1 with the lake and the running cost (builds 30 minutes)
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep \
 	  $(if $(LAKE),--features lake) --bench sweep
+
+bench-lake: ## Measure a day and a year of the lake; NODES=n, DAYS=n (builds 30 minutes, runs longer)
+	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep --features lake --bench lake
 
 bench-tune: ## Measure the ranking, the API and its program (the first build takes 30 minutes)
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) build --release -p ebb-tune-lambda

@@ -160,8 +160,8 @@ data "aws_iam_policy_document" "sweeper" {
     }
   }
 
-  # The lake deletes log files that a checkpoint has replaced. A successful sweep deletes the list
-  # of items that it opened.
+  # The upkeep of the lake deletes files that were merged or whose retention ended, and old commits.
+  # A successful sweep deletes the list of items that it opened.
   statement {
     sid     = "DeleteWhatIsFolded"
     actions = ["s3:DeleteObject"]

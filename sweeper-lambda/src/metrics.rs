@@ -119,6 +119,7 @@ mod tests {
             published: Vec::new(),
             told: Vec::new(),
             failed_notifications: 2,
+            upkeep: Default::default(),
             failures: vec![failed("slack"), failed("email"), failed("details")],
         }
     }

@@ -527,6 +527,8 @@ class Senders(unittest.TestCase):
         check("sweeper", "s3:PutObject", "details/index.json", True)
         check("sweeper", "s3:DeleteObject", "details/index.json", False)
         check("sweeper", "s3:DeleteObject", "ingest/v1/AROA1:i-0abc/b/p/1.steps.zst", True)
+        check("sweeper", "s3:DeleteObject", "lake/heartbeats/dt=2026-11-20/part-1.parquet", True)
+        check("sweeper", "s3:DeleteObject", "reports/latest/report.json", False)
         check("sweeper", "s3:DeleteObject", "state/v1/0", False)
         check("sweeper", "s3:PutObject", "decisions/v1/findings.json", False)
         check("sweeper", "s3:PutObject", "ingest/v1/AROA1:i-0abc/b/p/1.steps.zst", False)

@@ -12,10 +12,15 @@ const TAKING_PERCENT: i64 = 60;
 /// next sweep; the evaluation cannot.
 const LISTS_PERCENT: u32 = 10;
 
+/// Share of the time limit in percent for the upkeep of the lake, which comes last. It can wait for
+/// the next sweep.
+const UPKEEP_PERCENT: u32 = 10;
+
 /// The time at which a sweep stops reading arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     taking_until: Timestamp,
+    end: Timestamp,
     whole: Duration,
 }
 
@@ -27,6 +32,7 @@ impl Deadline {
         let until = start.as_millisecond().saturating_add(taking_ms);
         Self {
             taking_until: Timestamp::from_millisecond(until).unwrap_or(end),
+            end,
             whole: Duration::from_millis(u64::try_from(whole_ms).unwrap_or_default()),
         }
     }
@@ -34,6 +40,15 @@ impl Deadline {
     /// Maximum wait for list prices.
     pub fn for_lists(&self) -> Duration {
         self.whole * LISTS_PERCENT / 100
+    }
+
+    /// When the upkeep of the lake must begin no further step, if it begins at `now`. As much time
+    /// remains for the step that has begun.
+    pub fn upkeep_until(&self, now: Timestamp) -> Timestamp {
+        let share = self.whole * UPKEEP_PERCENT / 100;
+        let last = self.end.saturating_sub(share).unwrap_or(now);
+        now.saturating_add(share)
+            .map_or(last, |until| until.min(last))
     }
 
     /// Whether the time for reading arrivals is over.
@@ -58,5 +73,15 @@ mod tests {
         check(1_000, 1_100, 1_059, false);
         check(1_000, 1_100, 1_060, true);
         check(1_000, 900, 1_000, true);
+    }
+
+    #[test]
+    fn upkeep_has_a_tenth_of_the_time_and_ends_a_tenth_before_the_end() {
+        let at = |second| Timestamp::from_second(second).expect("a small number");
+        let deadline = Deadline::within(at(1_000), at(1_100));
+        let check = |now, until| assert_eq!(deadline.upkeep_until(at(now)), at(until), "{now}");
+        check(1_020, 1_030);
+        check(1_085, 1_090);
+        check(1_095, 1_090);
     }
 }

@@ -6,6 +6,7 @@ use ebb_lake::Judged;
 use ebb_lake::Table;
 use ebb_lake::{Batch, Commits, Lake, LakeError};
 use ebb_lake::{Since, Window};
+use ebb_lake::{Upkeep, UpkeepCounts};
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::shard::Shard;
 use ebb_telemetry::step::PlacedStep;
@@ -39,6 +40,9 @@ pub trait Truth: Send + Sync {
 
     /// Finished tasks of some days.
     async fn steps_between(&self, from: Date, to: Date) -> Result<Window<PlacedStep>, LakeError>;
+
+    /// Keeps a table small.
+    async fn keep_up(&self, table: Table, upkeep: &Upkeep<'_>) -> Result<UpkeepCounts, LakeError>;
 }
 
 #[async_trait]
@@ -77,5 +81,9 @@ impl Truth for Lake {
 
     async fn steps_between(&self, from: Date, to: Date) -> Result<Window<PlacedStep>, LakeError> {
         Lake::steps_between(self, from, to).await
+    }
+
+    async fn keep_up(&self, table: Table, upkeep: &Upkeep<'_>) -> Result<UpkeepCounts, LakeError> {
+        Lake::keep_up(self, table, upkeep).await
     }
 }

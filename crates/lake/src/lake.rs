@@ -240,7 +240,7 @@ impl Lake {
         left_out.map_err(|e| self.failed(log, e))
     }
 
-    fn log(&self, table: Table) -> &TableLog {
+    pub(crate) fn log(&self, table: Table) -> &TableLog {
         match table {
             Table::Heartbeats => &self.heartbeats,
             Table::Steps => &self.steps,
@@ -269,7 +269,7 @@ impl Lake {
         appended.map_err(|e| self.failed(log, e))
     }
 
-    fn failed(&self, log: &TableLog, source: TableError) -> LakeError {
+    pub(crate) fn failed(&self, log: &TableLog, source: TableError) -> LakeError {
         LakeError::Table {
             table: log.table(),
             url: self.url.clone(),

@@ -4,6 +4,7 @@
 mod lake;
 mod rows;
 mod table;
+mod upkeep;
 
 pub use ebb_cloud::store::StoreError;
 pub use lake::{Batch, Commits, Lake, LakeError, MAX_BATCH_ROWS, MAX_READ_ROWS};
@@ -12,3 +13,4 @@ pub use table::{
     Appended, ColumnKind, Since, StoredColumn, StoredRow, StoredWindow, Table, TableError,
     TableSummary, Version, Window,
 };
+pub use upkeep::{Cleanup, Upkeep, UpkeepCounts};

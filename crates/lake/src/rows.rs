@@ -16,7 +16,7 @@ pub use finding::Judged;
 
 use std::sync::Arc;
 
-use deltalake_core::arrow::array::{ArrayRef, Date32Array, RecordBatch};
+use deltalake_core::arrow::array::{ArrayRef, Date32Array, Int64Array, RecordBatch};
 use deltalake_core::arrow::datatypes::{DataType, Field, Schema};
 use deltalake_core::arrow::error::ArrowError;
 use ebb_telemetry::arrival::Placed;
@@ -27,6 +27,10 @@ use row::{Fields, Row};
 
 /// The partition column of every table: the UTC date.
 pub(crate) const PARTITION: &str = "dt";
+
+/// The last column of every table: the commit that appended the row. It is null until compaction
+/// moves the row to a file with rows of other commits.
+pub(crate) const COMMIT_VERSION: &str = "commit_version";
 
 /// Why a row cannot be stored or read.
 #[derive(Debug, Error)]
@@ -68,12 +72,13 @@ pub(crate) trait Record: Sized {
     /// Changes the order of the columns of `Row` to that of the table.
     fn arrange<T>(_columns: &mut [T]) {}
 
-    /// The columns in order; the partition comes first.
+    /// The columns in order; the partition comes first, and [`COMMIT_VERSION`] last.
     fn fields() -> Fields {
         let mut fields = Self::Row::fields()?;
         Self::arrange(&mut fields);
         let partition = Field::new(PARTITION, DataType::Date32, false);
         fields.insert(0, partition.into());
+        fields.push(Field::new(COMMIT_VERSION, DataType::Int64, true).into());
         Ok(fields)
     }
 
@@ -92,6 +97,7 @@ pub(crate) trait Record: Sized {
         Self::arrange(&mut arrays);
         let days: Date32Array = records.iter().map(|record| Some(record.day())).collect();
         arrays.insert(0, Arc::new(days) as ArrayRef);
+        arrays.push(Arc::new(Int64Array::new_null(records.len())));
         let schema = Schema::new(Self::fields()?);
         Ok(RecordBatch::try_new(schema.into(), arrays)?)
     }

@@ -1,8 +1,13 @@
 //! One Delta table: its name and place, and its creation. `append` defines a commit, `columns` adds
-//! new columns, and `read` defines reads.
+//! new columns, and `read` defines reads. `compact`, `expire` and `clean` keep the table small.
 
 mod append;
+mod clean;
 mod columns;
+mod commit_span;
+pub(crate) mod compact;
+mod compacted;
+mod expire;
 mod read;
 mod stored;
 
@@ -56,6 +61,16 @@ impl Table {
         }
     }
 
+    /// The columns by which merged files are sorted: neighbouring rows are alike, and a file has
+    /// short ranges of the first column.
+    pub(crate) const fn sort_columns(self) -> [&'static str; 2] {
+        match self {
+            Self::Heartbeats => ["node", "ended_at"],
+            Self::Steps => ["node", "observed_at"],
+            Self::Findings => ["finding_id", "judged_at"],
+        }
+    }
+
     /// The content of the table.
     pub const fn comment(self) -> &'static str {
         match self {
@@ -88,6 +103,26 @@ pub enum TableError {
     Fetch {
         /// Its path within the table.
         path: String,
+        /// The cause.
+        source: object_store::Error,
+    },
+    /// A data file could not be stored.
+    #[error("failed to store {path}")]
+    Store {
+        /// Its path within the table.
+        path: String,
+        /// The cause.
+        source: object_store::Error,
+    },
+    /// The data files could not be listed.
+    #[error("failed to list the data files")]
+    List {
+        /// The cause.
+        source: object_store::Error,
+    },
+    /// Data files could not be deleted.
+    #[error("failed to delete data files")]
+    Delete {
         /// The cause.
         source: object_store::Error,
     },
@@ -150,6 +185,15 @@ pub enum TableError {
 }
 
 impl TableError {
+    /// Whether a commit or a data file does not exist.
+    fn is_missing(&self) -> bool {
+        match self {
+            Self::CommitGone { .. } => true,
+            Self::Fetch { source, .. } => matches!(source, object_store::Error::NotFound { .. }),
+            _ => false,
+        }
+    }
+
     fn delta(doing: &'static str) -> impl FnOnce(DeltaTableError) -> Self {
         move |source| Self::Delta {
             doing,
@@ -185,7 +229,7 @@ impl TableLog {
     }
 
     /// The table at its newest version; `None` if it does not exist.
-    async fn load(&self) -> Result<Option<DeltaTable>, TableError> {
+    pub(crate) async fn load(&self) -> Result<Option<DeltaTable>, TableError> {
         let exists = self.log.is_delta_table_location().await;
         if !exists.map_err(TableError::delta("find the log"))? {
             return Ok(None);
@@ -209,8 +253,7 @@ impl TableLog {
             .with_comment(self.table.comment())
             .with_columns(schema.fields().cloned())
             .with_partition_columns([PARTITION])
-            .with_configuration_property(TableProperty::AppendOnly, Some("true"))
-            // Sweeps read the log from the last folded version, which may be old.
+            // `clean` deletes old commits. Without this, each checkpoint would list the whole log.
             .with_configuration_property(TableProperty::EnableExpiredLogCleanup, Some("false"))
             // Every load reads the commits after the last checkpoint, with one request each.
             .with_configuration_property(TableProperty::CheckpointInterval, Some("10"))
@@ -226,3 +269,6 @@ impl TableLog {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

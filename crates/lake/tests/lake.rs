@@ -10,3 +10,5 @@ mod once;
 mod sample;
 #[path = "lake/stored.rs"]
 mod stored;
+#[path = "lake/upkeep.rs"]
+mod upkeep;

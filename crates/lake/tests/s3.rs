@@ -11,10 +11,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use ebb_lake::{Appended, Batch, Commits, Lake};
+use ebb_lake::{Appended, Batch, Cleanup, Commits, Lake, Table, Upkeep, UpkeepCounts};
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::shard::Shard;
 use ebb_test_support::{run, skip, tests};
+use jiff::Timestamp;
 
 use sample::{bare_heartbeat, heartbeat};
 
@@ -85,6 +86,44 @@ async fn on_s3() {
         began.elapsed()
     );
     assert_eq!(since.rows, rows);
+    upkeep_on_s3(&one).await;
+}
+
+/// Merges all files and deletes those of the commits, as eight days later.
+async fn upkeep_on_s3(lake: &Lake) {
+    let before = all_rows(lake).await;
+    let day = Duration::from_secs(86_400);
+    let now = Timestamp::now().saturating_add(8 * day).expect("a time");
+    let cleanup = Cleanup {
+        keep_days: None,
+        unreferenced: 7 * day,
+    };
+    let mut all = UpkeepCounts::default();
+    for cleanup in [None, Some(cleanup)] {
+        let upkeep = Upkeep {
+            now,
+            cleanup,
+            is_over: &|| false,
+        };
+        all.add(
+            lake.keep_up(Table::Heartbeats, &upkeep)
+                .await
+                .expect("upkeep"),
+        );
+    }
+    assert!(all.merged_files >= 2, "{all:?}");
+    // Of two writers of a batch, one leaves a file without a commit.
+    assert!(all.deleted_files >= all.merged_files, "{all:?}");
+    assert!(before == all_rows(lake).await, "other rows");
+}
+
+async fn all_rows(lake: &Lake) -> Vec<Placed> {
+    let since = lake.heartbeats_since(Commits::after(None)).await;
+    let since = since.expect("reads");
+    assert!(since.is_complete());
+    let mut rows = since.rows;
+    rows.sort_by_key(|row| (row.node.clone(), row.heartbeat.sequence, row.end));
+    rows
 }
 
 async fn open() -> Lake {

@@ -8,6 +8,7 @@ pub mod error;
 pub mod exemption;
 pub mod gpu_and_hours;
 pub mod idle;
+pub mod lake;
 pub mod links;
 pub mod metrics;
 pub mod name_rule;
@@ -34,6 +35,7 @@ use crate::policy::error::PolicyError;
 use crate::policy::exemption::Exemption;
 use crate::policy::gpu_and_hours::{GpuPolicy, HoursPolicy};
 use crate::policy::idle::IdlePolicy;
+use crate::policy::lake::LakePolicy;
 use crate::policy::links::LinksPolicy;
 use crate::policy::metrics::MetricsPolicy;
 use crate::policy::name_rule::NameRule;
@@ -79,6 +81,8 @@ pub struct Policy {
     pub metrics: MetricsPolicy,
     /// Allocation of the cost of machines to tasks.
     pub costs: CostsPolicy,
+    /// How long the tables of the lake store their rows.
+    pub lake: LakePolicy,
     /// Unused volumes, addresses and snapshots.
     pub storage: StoragePolicy,
     /// Problems of steps.
@@ -105,6 +109,7 @@ impl Policy {
         bounds::check(&toml::from_str(text)?)?;
         policy.quiet.check()?;
         policy.digest.check()?;
+        policy.lake.check()?;
         Route::check_all(&policy.route)?;
         Webhook::check_all(&policy.webhooks)?;
         for (index, price) in policy.prices.iter().enumerate() {

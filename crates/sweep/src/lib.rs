@@ -4,6 +4,8 @@
 
 pub mod collect;
 #[cfg(feature = "lake")]
+mod lake_upkeep;
+#[cfg(feature = "lake")]
 mod late_sweep;
 #[cfg(feature = "lake")]
 pub mod publish;

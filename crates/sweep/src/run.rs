@@ -9,7 +9,7 @@ use ebb_analysis::facts::Facts;
 use ebb_analysis::step_history::name_explanation::{NameExplanation, explain_names};
 use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::ports::{CloudError, Objects, PutIf, Queue};
-use ebb_lake::{Batch, Judged};
+use ebb_lake::{Batch, Judged, UpkeepCounts};
 use ebb_model::finding_history::Stage;
 use ebb_model::inventory::Inventory;
 use ebb_model::pages_url::InvalidPagesUrl;
@@ -33,6 +33,7 @@ use thiserror::Error;
 use crate::collect::account::Account;
 use crate::collect::cache;
 use crate::collect::price_list::Renew;
+use crate::lake_upkeep;
 use crate::late_sweep;
 use crate::publish::{self, ReportCopies};
 use crate::publish_details;
@@ -216,6 +217,8 @@ pub struct Summary {
     pub told: Vec<String>,
     /// How many of the failures are notifications that were not sent or not recorded.
     pub failed_notifications: usize,
+    /// Counts of the upkeep of the lake.
+    pub upkeep: UpkeepCounts,
     /// Channels and writes that failed.
     pub failures: Vec<Failure>,
 }
@@ -240,6 +243,7 @@ impl Summary {
             published: Vec::new(),
             told: Vec::new(),
             failed_notifications: 0,
+            upkeep: UpkeepCounts::default(),
             failures: Vec::new(),
         }
     }
@@ -313,9 +317,14 @@ pub async fn sweep(
     let failed_notifications = word.failures.len();
     failures.extend(word.failures);
     folder.remember(&mut work, memory).await?;
-    // The last step, so that nothing else lacks time.
+    // The last steps, so that nothing else lacks time.
     let detailed = publish_details::write(ports.objects, &details).await;
     failures.extend(detailed.err().map(|error| Failure::of("details", &error)));
+    // Upkeep needs memory, and nothing else needs these any more.
+    drop((details, work, others));
+    let policy = &config.policy.lake;
+    let upkeep = lake_upkeep::keep_up(ports.truth, policy, previous, (deadline, now)).await;
+    failures.extend(upkeep.failures);
     let history = &report.history;
     Ok(Summary {
         at,
@@ -334,6 +343,7 @@ pub async fn sweep(
         published,
         told: word.channels,
         failed_notifications,
+        upkeep: upkeep.counts,
         failures,
     })
 }

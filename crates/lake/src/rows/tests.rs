@@ -122,6 +122,10 @@ pandas read them. Each table is partitioned by `dt`, the UTC date of the row. Na
 is nanoseconds, `_bytes` bytes, `_ppm` parts per million, `_micro_usd` millionths of a dollar. `_submicro_ns`
 holds the nanoseconds that a timestamp in microseconds cannot. `_boot_ns` is a reading of the boot-time clock of the
 node. A null is unknown, which is not zero.
+
+`commit_version` is the version of the table that added the row. It is null until the
+[upkeep](../operations.md#size-of-the-lake) merges the file of the row with others. Read the tables through their Delta
+log: their folders also contain files that were replaced.
 ";
 
 /// The name of a column's type in Delta.

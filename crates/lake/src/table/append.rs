@@ -102,7 +102,12 @@ impl TableLog {
     ) -> Result<bool, TableError> {
         let own = app(shard);
         for version in versions {
-            let batch = self.files_of(version).await?.batch;
+            let batch = match self.files_of(version).await {
+                Ok(commit) => commit.batch,
+                // An old commit, which may have been one.
+                Err(TableError::CommitGone { .. }) => return Ok(true),
+                Err(error) => return Err(error),
+            };
             let other = batch.filter(|batch| *batch != own);
             let may_hold = |other: String| shard_of(&other).is_none_or(|other| other.meets(shard));
             if other.is_some_and(may_hold) {
@@ -175,7 +180,7 @@ async fn write(table: &DeltaTable, batch: RecordBatch) -> Result<Vec<Action>, Ta
     Ok(files.into_iter().map(Action::Add).collect())
 }
 
-fn is_race(error: &DeltaTableError) -> bool {
+pub(super) fn is_race(error: &DeltaTableError) -> bool {
     match error {
         DeltaTableError::VersionAlreadyExists(_) => true,
         DeltaTableError::Transaction { source } => matches!(

@@ -1,17 +1,20 @@
 //! Reads rows by commit, to fold new data, or by day. The files of a commit are read whole; their
-//! size is limited like that of batches.
+//! size is limited like that of batches. `compacted` reads rows of commits whose files are gone.
 
 use std::collections::{BTreeSet, HashMap};
 
+use deltalake_core::DeltaTable;
 use deltalake_core::arrow::array::RecordBatch;
 use deltalake_core::kernel::{Action, Add, LogicalFileView};
 use deltalake_core::logstore::{LogStore, get_actions};
 use deltalake_core::parquet::arrow::ProjectionMask;
 use deltalake_core::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use ebb_telemetry::shard::Shard;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 
+use super::commit_span::{COMPACTION, CommitSpan};
 use super::{TableError, TableLog, Version};
 use crate::lake::{Commits, MAX_BATCH_ROWS, shard_of};
 use crate::rows::{PARTITION, Record};
@@ -19,6 +22,10 @@ use crate::rows::{PARTITION, Record};
 /// Files that are fetched at the same time: enough to hide the latency of a store, and few enough
 /// to limit memory.
 const FILES_AT_ONCE: usize = 8;
+
+/// Rows of files that are fetched at the same time, unless one file has more: merged files are
+/// larger than those of a commit.
+const ROWS_AT_ONCE: u64 = 100_000;
 
 /// Rows of consecutive commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,19 +80,29 @@ impl TableLog {
         };
         let mut rows = Vec::new();
         let mut through = after;
-        for next in after.map_or(0, |v| v + 1)..=newest {
-            let commit = self.files_of(next).await?;
-            let batch_of = commit.batch.as_deref().and_then(shard_of);
-            let files = match batch_of.is_none_or(|other| other.meets(shard)) {
-                true => commit.files,
-                false => Vec::new(),
+        let mut next = after.map_or(0, |v| v + 1);
+        while next <= newest {
+            let room = match rows.len() as u64 {
+                0 => u64::MAX,
+                held => max_rows.saturating_sub(held),
             };
-            let more = files.iter().map(|f| f.rows).sum::<u64>();
-            if !rows.is_empty() && rows.len() as u64 + more > max_rows {
-                break;
-            }
-            rows.extend(self.read(files).await?);
-            through = Some(next);
+            let (more, last) = match self.rows_of(next, shard, room).await {
+                Ok(Some(more)) => (more, next),
+                Ok(None) => break,
+                Err(error) if error.is_missing() && rows.is_empty() => {
+                    let wanted = CommitSpan {
+                        first: next,
+                        last: newest,
+                    };
+                    self.moved_rows(wanted, max_rows).await?
+                }
+                // The next read begins with the commit that is missing.
+                Err(error) if error.is_missing() => break,
+                Err(error) => return Err(error),
+            };
+            rows.extend(more);
+            through = Some(last);
+            next = last + 1;
         }
         Ok(Since {
             rows,
@@ -94,16 +111,64 @@ impl TableLog {
         })
     }
 
+    /// The rows of commits whose own files are deleted, and the version up to which they reach.
+    async fn moved_rows<R: Record>(
+        &self,
+        wanted: CommitSpan,
+        max_rows: u64,
+    ) -> Result<(Vec<R>, Version), TableError> {
+        if let Some(merged) = self.compacted_since(wanted, max_rows).await? {
+            return Ok(merged);
+        }
+        // The commit is not merged, so its missing files are those of days whose retention ended.
+        let mut files = self.files_of(wanted.first).await?.files;
+        let live = match self.load().await? {
+            Some(table) => self.live_files(&table).await?,
+            None => HashMap::new(),
+        };
+        files.retain(|file| live.contains_key(&file.path));
+        Ok((self.read(files).await?, wanted.first))
+    }
+
+    /// The rows that a commit appended, unless they are more than `max_rows`. A commit without rows
+    /// of this shard has none.
+    async fn rows_of<R: Record>(
+        &self,
+        version: Version,
+        shard: Shard,
+        max_rows: u64,
+    ) -> Result<Option<Vec<R>>, TableError> {
+        let commit = self.files_of(version).await?;
+        let batch_of = commit.batch.as_deref().and_then(shard_of);
+        if !batch_of.is_none_or(|other| other.meets(shard)) {
+            return Ok(Some(Vec::new()));
+        }
+        if commit.files.iter().map(|f| f.rows).sum::<u64>() > max_rows {
+            return Ok(None);
+        }
+        self.read(commit.files).await.map(Some)
+    }
+
     /// The rows of the newest commit with a batch; `None` if there is none.
     pub(crate) async fn newest_batch<R: Record>(&self) -> Result<Option<Vec<R>>, TableError> {
         let Some(newest) = self.newest(None).await? else {
             return Ok(None);
         };
         for version in (0..=newest).rev() {
-            let commit = self.files_of(version).await?;
-            if commit.batch.is_some() {
-                return Ok(Some(self.read(commit.files).await?));
+            if self.files_of(version).await?.batch.is_none() {
+                continue;
             }
+            let rows = match self.rows_of(version, Shard::ONLY, u64::MAX).await {
+                Err(error) if error.is_missing() => {
+                    let wanted = CommitSpan {
+                        first: version,
+                        last: version,
+                    };
+                    self.moved_rows(wanted, u64::MAX).await?.0
+                }
+                rows => rows?.unwrap_or_default(),
+            };
+            return Ok(Some(rows));
         }
         Ok(None)
     }
@@ -122,8 +187,10 @@ impl TableLog {
             to_read += file.rows;
             to_read <= MAX_SCANNED_ROWS
         });
-        let reads = files.map(|file| self.read_file(file));
-        let mut reads = stream::iter(reads).buffered(FILES_AT_ONCE);
+        let files: Vec<_> = files.collect();
+        let at_once = files_at_once(&files);
+        let reads = files.into_iter().map(|file| self.read_file(file));
+        let mut reads = stream::iter(reads).buffered(at_once);
         let mut rows: Vec<R> = Vec::new();
         while rows.len() < share.max_rows
             && let Some(file) = reads.try_next().await?
@@ -139,16 +206,18 @@ impl TableLog {
 
     /// All data files of the newest version.
     pub(super) async fn all_files(&self) -> Result<Vec<DataFile>, TableError> {
-        let doing = "list data files";
-        let mut files = Vec::new();
-        if let Some(table) = self.load().await? {
-            let snapshot = table.snapshot().map_err(TableError::delta(doing))?;
-            let mut views = snapshot.snapshot().file_views(self.log.as_ref(), None);
-            while let Some(view) = views.try_next().await.map_err(TableError::delta(doing))? {
-                files.push(DataFile::seen(&view));
-            }
+        match self.load().await? {
+            Some(table) => self.files_of_table(&table).await,
+            None => Ok(Vec::new()),
         }
-        Ok(files)
+    }
+
+    pub(super) async fn files_of_table(
+        &self,
+        table: &DeltaTable,
+    ) -> Result<Vec<DataFile>, TableError> {
+        let live = self.live_files(table).await?;
+        Ok(live.values().map(DataFile::seen).collect())
     }
 
     /// The data files of these days, the newest first.
@@ -167,15 +236,14 @@ impl TableLog {
     }
 
     async fn newest(&self, at_least: Option<Version>) -> Result<Option<Version>, TableError> {
-        let doing = "find the newest version";
-        if at_least.is_none() {
-            let exists = self.log.is_delta_table_location().await;
-            if !exists.map_err(TableError::delta(doing))? {
-                return Ok(None);
-            }
+        if let Some(at_least) = at_least
+            && let Ok(newest) = self.log.get_latest_version(at_least).await
+        {
+            return Ok(Some(newest));
         }
-        let newest = self.log.get_latest_version(at_least.unwrap_or(0)).await;
-        newest.map(Some).map_err(TableError::delta(doing))
+        // The checkpoint is the only way to the newest version if that commit is deleted, and the
+        // shortest one if no version is known.
+        Ok(self.load().await?.and_then(|table| table.version()))
     }
 
     pub(super) async fn files_of(&self, version: Version) -> Result<Commit, TableError> {
@@ -189,7 +257,10 @@ impl TableLog {
             match action {
                 // Compaction moves rows but adds none.
                 Action::Add(add) if add.data_change => commit.files.push(DataFile::added(&add)),
-                Action::Txn(batch) => commit.batch = Some(batch.app_id),
+                Action::Txn(batch) if batch.app_id != COMPACTION => {
+                    commit.batch = Some(batch.app_id);
+                }
+                Action::CommitInfo(info) => commit.time_ms = info.timestamp,
                 _ => {}
             }
         }
@@ -197,11 +268,9 @@ impl TableLog {
     }
 
     async fn read<R: Record>(&self, files: Vec<DataFile>) -> Result<Vec<R>, TableError> {
+        let at_once = files_at_once(&files);
         let reads = files.into_iter().map(|file| self.read_file(file));
-        stream::iter(reads)
-            .buffered(FILES_AT_ONCE)
-            .try_concat()
-            .await
+        stream::iter(reads).buffered(at_once).try_concat().await
     }
 
     async fn read_file<R: Record>(&self, file: DataFile) -> Result<Vec<R>, TableError> {
@@ -253,6 +322,13 @@ impl TableLog {
     }
 }
 
+/// The number of files to fetch at the same time.
+fn files_at_once(files: &[DataFile]) -> usize {
+    let largest = files.iter().map(|file| file.rows).max().unwrap_or(0);
+    let fit = usize::try_from(ROWS_AT_ONCE / largest.max(1)).unwrap_or(FILES_AT_ONCE);
+    fit.clamp(1, FILES_AT_ONCE)
+}
+
 /// The most rows that are read if many are left out: about 10 s for the largest kind.
 const MAX_SCANNED_ROWS: u64 = 2_000_000;
 
@@ -283,7 +359,9 @@ impl<R> Share<'_, R> {
 /// The content of a commit.
 #[derive(Default)]
 pub(super) struct Commit {
-    files: Vec<DataFile>,
+    pub(super) files: Vec<DataFile>,
+    /// When it was made, in milliseconds since 1970; `None` if it does not say so.
+    pub(super) time_ms: Option<i64>,
     /// The application id of its transaction, if it contains a batch.
     pub(super) batch: Option<String>,
 }
@@ -299,6 +377,11 @@ pub(super) struct DataFile {
 }
 
 impl DataFile {
+    /// The commits whose rows are in the file; `None` if it is not merged.
+    pub(super) fn span(&self) -> Option<CommitSpan> {
+        CommitSpan::of_file(self.path.filename()?)
+    }
+
     fn added(add: &Add) -> Self {
         let stats = add.get_stats().ok().flatten();
         let rows = stats.and_then(|s| u64::try_from(s.num_records).ok());

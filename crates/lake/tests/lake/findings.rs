@@ -18,7 +18,7 @@ use ebb_telemetry::units::Share;
 use crate::local::{batch, lake};
 use crate::sample::{EVENING_NS, at};
 
-fn judged(resource: &str, cost: Option<Cost>) -> Judged {
+pub(crate) fn judged(resource: &str, cost: Option<Cost>) -> Judged {
     let region = Region::new("eu-central-1").expect("a name");
     let finding = Finding {
         id: Finding::id_of(FindingKind::IdleNode, &region, resource),

@@ -85,6 +85,10 @@ fn by_name(name: &str) -> Option<Bounds> {
             13,
             "must be between 1 and 13, because 14 days are stored",
         ),
+        "lake.unreferenced_days" => between(1, 365, "must be between 1 and 365 (one year)"),
+        "lake.heartbeats_days" | "lake.steps_days" | "lake.findings_days" => {
+            between(0, 36_500, "must be at most 36500 (a hundred years)")
+        }
         "metrics.history_days" => between(
             0,
             63,

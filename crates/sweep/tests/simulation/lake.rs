@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use ebb_ingest::event_log::Truth;
 use ebb_lake::{Appended, Batch, Commits, Judged, LakeError, Since, Table, Window};
+use ebb_lake::{Upkeep, UpkeepCounts};
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::shard::Shard;
 use ebb_telemetry::step::PlacedStep;
@@ -213,6 +214,11 @@ impl Truth for MemoryLake {
         rows.retain(|step| (from..=to).contains(&day(step.observed_at)));
         rows.sort_by_key(|step| std::cmp::Reverse(day(step.observed_at)));
         Ok(Window { rows, left_out: 0 })
+    }
+
+    /// Files do not exist here.
+    async fn keep_up(&self, _: Table, _: &Upkeep<'_>) -> Result<UpkeepCounts, LakeError> {
+        Ok(UpkeepCounts::default())
     }
 }
 

@@ -14,6 +14,7 @@ use ebb_cloud::ports::{
     PutOptions, Queue, Received, Topic,
 };
 use ebb_lake::{Appended, Batch, Commits, Judged, LakeError, Since, Table, Window};
+use ebb_lake::{Upkeep, UpkeepCounts};
 use ebb_model::inventory::Inventory;
 use ebb_model::visibility_gap::Gap;
 
@@ -445,6 +446,11 @@ impl Truth for Port<MemoryLake> {
 
     async fn steps_between(&self, from: Date, to: Date) -> Result<Window<PlacedStep>, LakeError> {
         let work = self.inner.steps_between(from, to);
+        self.control.lake(work).await
+    }
+
+    async fn keep_up(&self, table: Table, upkeep: &Upkeep<'_>) -> Result<UpkeepCounts, LakeError> {
+        let work = self.inner.keep_up(table, upkeep);
         self.control.lake(work).await
     }
 }

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use ebb_cloud::failing::{Fault, Moment};
 use ebb_ingest::event_log::Truth;
 use ebb_lake::{Appended, Batch, Commits, Judged, Lake, LakeError, Since, Table, Window};
+use ebb_lake::{Upkeep, UpkeepCounts};
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::shard::Shard;
@@ -148,5 +149,10 @@ impl Truth for TestLake<'_> {
     async fn steps_between(&self, from: Date, to: Date) -> Result<Window<PlacedStep>, LakeError> {
         let work = self.lake.steps_between(from, to);
         self.around("lake.steps_between", work).await
+    }
+
+    async fn keep_up(&self, table: Table, upkeep: &Upkeep<'_>) -> Result<UpkeepCounts, LakeError> {
+        let work = self.lake.keep_up(table, upkeep);
+        self.around("lake.keep_up", work).await
     }
 }
