@@ -129,6 +129,21 @@ data "aws_iam_policy_document" "sweeper" {
     }
   }
 
+  # Exports of the bill, which `[costs] export` of the policy names.
+  dynamic "statement" {
+    for_each = var.cost_export_bucket == null ? [] : [var.cost_export_bucket]
+
+    content {
+      sid     = "ReadCostExport"
+      actions = ["s3:GetObject", "s3:ListBucket"]
+
+      resources = [
+        "arn:${local.partition}:s3:::${statement.value}",
+        "arn:${local.partition}:s3:::${statement.value}/*",
+      ]
+    }
+  }
+
   statement {
     sid     = "WriteBucket"
     actions = ["s3:AbortMultipartUpload", "s3:PutObject"]

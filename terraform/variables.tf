@@ -580,6 +580,17 @@ variable "monthly_budget_usd" {
   }
 }
 
+variable "cost_export_bucket" {
+  description = "Bucket with exports of the bill, which `export` in `[costs]` of the policy names. The sweep may then read it. Null for none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.cost_export_bucket == null || can(regex("^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", var.cost_export_bucket))
+    error_message = "cost_export_bucket must be the name of a bucket."
+  }
+}
+
 variable "athena" {
   description = "Whether to create the tables of the lake in Glue and a workgroup of Athena. Athena costs 5 USD for each TB that queries scan."
   type        = bool

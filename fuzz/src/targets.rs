@@ -103,6 +103,11 @@ pub(crate) const ALL: &[Target] = &[
         seeds: files::bills,
     },
     Target {
+        name: "cost_export",
+        run: files::cost_export,
+        seeds: files::cost_exports,
+    },
+    Target {
         name: "workflow_records",
         run: files::workflow_records,
         seeds: files::records,

@@ -6,7 +6,8 @@ use ebb_cloud::aws::{
     self, AwsBill, AwsConfig, AwsInventory, AwsMailer, AwsMarkets, AwsMetrics, AwsObjects,
     AwsPrices, AwsQueue, AwsSecrets, AwsTopic, MemberScope,
 };
-use ebb_cloud::ports::{Chat, Events, Hooks, Mailer, PriceSource, Topic};
+use ebb_cloud::cost_export::CostExport;
+use ebb_cloud::ports::{BillSource, Chat, Events, Hooks, Mailer, PriceSource, Topic};
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
 use ebb_lake::Lake;
@@ -48,8 +49,19 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
     let topic = topic.map(|arn| AwsTopic::new(&aws, arn));
     let own = OwnAccount::new(&aws, settings);
     let members = member_accounts(&aws, settings).await?;
+    let mut account = own.with(members.as_ref(), &settings.regions);
+    // A place that is not valid does not stop the sweep.
+    let export = CostExport::of_policy(&config.policy);
+    let export = export.unwrap_or_else(|error| {
+        config.add_gap("costs.export", &error);
+        None
+    });
+    let export = export.map(|export| export.with_plans(account.bill));
+    if config.policy.costs.export.is_some() {
+        account.bill = export.as_ref().map(|export| export as &dyn BillSource);
+    }
     let ports = Ports {
-        account: own.with(members.as_ref(), &settings.regions),
+        account,
         queue: &AwsQueue::new(&aws, settings.queue_url.as_str()),
         dead_letters: &AwsQueue::new(&aws, settings.dead_letter_queue_url.as_str()),
         objects: &objects,

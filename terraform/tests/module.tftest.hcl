@@ -226,6 +226,25 @@ run "each_shard_has_its_own_queue_and_function" {
   }
 }
 
+run "only_a_named_bucket_of_exports_is_read" {
+  command = plan
+
+  variables { cost_export_bucket = "bills" }
+
+  assert {
+    condition     = length([for one in data.aws_iam_policy_document.sweeper.statement : one if one.sid == "ReadCostExport"]) == 1
+    error_message = "The sweep must be able to read the bucket."
+  }
+}
+
+run "a_url_is_no_bucket_of_exports" {
+  command = plan
+
+  variables { cost_export_bucket = "s3://bills/cur" }
+
+  expect_failures = [var.cost_export_bucket]
+}
+
 run "half_a_shard_is_refused" {
   command = plan
 

@@ -34,6 +34,7 @@ use crate::cost_allocation::named_claim::NamedClaims;
 use crate::cost_allocation::share_sums::ShareSums;
 use crate::coverage::{DAY, of_day, overlap};
 use crate::facts::Facts;
+use crate::run_costs::RunFactors;
 use crate::step_history::by_step::Profiles;
 
 /// Limit on the days at the prices of machines, if there is no bill. Hourly activity has as many.
@@ -43,6 +44,8 @@ const MAX_PRICED_DAYS: i64 = 14;
 pub(crate) struct Allocation {
     pub(crate) ledger: Vec<LedgerDay>,
     pub(crate) costs: CostShares,
+    /// The sums that decide the cost of each run.
+    pub(crate) runs: BTreeMap<String, RunFactors>,
 }
 
 /// Divides each day of the bill, and the days after it by the prices of the machines. A day of the
@@ -65,6 +68,7 @@ pub(crate) fn allocate(
         claims: &claims,
         windows,
         shares: ShareSums::default(),
+        runs: claims.task_sums.clone(),
         charged: BTreeMap::new(),
     };
     let (ledger, mut days) = allocator.billed_days();
@@ -82,7 +86,17 @@ pub(crate) fn allocate(
         by_step: by(CostDimension::Step),
         days,
     };
-    Allocation { ledger, costs }
+    let mut runs: BTreeMap<String, RunFactors> = BTreeMap::new();
+    for (names, at) in &claims.names {
+        if let (Some(run), Some(factors)) = (&names.run, allocator.runs.get(*at)) {
+            runs.entry(run.clone()).or_default().add(*factors);
+        }
+    }
+    Allocation {
+        ledger,
+        costs,
+        runs,
+    }
 }
 
 /// Whether a finding covers a whole machine. The cost of findings about jobs and steps belongs to
@@ -103,6 +117,8 @@ struct Allocator<'a> {
     /// Windows of findings by machine.
     windows: BTreeMap<&'a str, Vec<Window>>,
     shares: ShareSums,
+    /// By the index of the names of the tasks.
+    runs: Vec<RunFactors>,
     /// Machines with tasks and a cost, by day.
     charged: BTreeMap<String, BTreeSet<NodeId>>,
 }
@@ -216,6 +232,19 @@ impl Allocator<'_> {
                 unused: task.unused,
             };
             self.shares.add(*names, day, share);
+            let failed = tasks.is_some_and(|tasks| tasks.failed[at]);
+            let lived = lived.map_or(0, |lived| overlap(lived, machine.claims[at].window));
+            let (good, bad) = match failed {
+                true => (Usd::ZERO, task.used),
+                false => (task.used, Usd::ZERO),
+            };
+            self.runs[*names].add(RunFactors {
+                used: good,
+                failed: bad,
+                unused: task.unused,
+                covered_nanos: lived,
+                ..RunFactors::default()
+            });
         }
         parts
     }

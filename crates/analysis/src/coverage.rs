@@ -36,6 +36,23 @@ pub(crate) fn seen(facts: &Facts<'_>, node: &NodeId, window: Window) -> u128 {
         .sum()
 }
 
+/// Part of a window that the metrics of a node cover, in nanoseconds.
+pub(crate) fn metered(facts: &Facts<'_>, node: &NodeId, window: Window) -> u128 {
+    let Some(series) = facts.metrics.get(node) else {
+        return 0;
+    };
+    let mut covered = 0;
+    let mut last = Timestamp::MIN;
+    for point in series.points() {
+        let period = Duration::from_secs(point.period_seconds.into());
+        let from = point.end.checked_sub(period).unwrap_or(point.end).max(last);
+        let to = point.end.max(from);
+        covered += overlap(window, Window { from, to });
+        last = to;
+    }
+    covered
+}
+
 pub(crate) fn overlap(a: Window, b: Window) -> u128 {
     let both = Window {
         from: a.from.max(b.from),

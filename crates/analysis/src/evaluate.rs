@@ -39,7 +39,7 @@ use crate::rules::verdict::Verdict;
 use crate::rules::{RULES, step};
 use crate::step_history::by_step::Profiles;
 use crate::task_details::group_tasks;
-use crate::{cost_allocation, hourly_price, metric_sizing, step_history, timeline};
+use crate::{cost_allocation, hourly_price, metric_sizing, run_costs, step_history, timeline};
 
 /// The details that pages show besides the report.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,6 +104,8 @@ fn report(
         || timeline::of(facts, &all.findings),
         || cost_allocation::allocate(facts, (profiles, kept), &all.findings),
     );
+    let mut runs = crate::workflow_runs::find_workflow_runs(facts, profiles);
+    run_costs::add_costs(&mut runs, &allocation.runs);
     let ProbeList {
         probes,
         left_out: probes_left_out,
@@ -136,7 +138,7 @@ fn report(
         own_cost: OwnCost::default(),
         second_opinions,
         price_ages: price_ages::of_prices(facts),
-        runs: crate::workflow_runs::find_workflow_runs(facts, profiles),
+        runs,
         probes,
         probes_left_out,
         probe_problems,

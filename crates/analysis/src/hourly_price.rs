@@ -160,13 +160,14 @@ impl Facts<'_> {
     }
 
     /// Whether the instance ran for the whole window. The launch time decides; without a launch
-    /// time, the coverage of its probe.
+    /// time, the coverage of its probe or of its metrics.
     fn ran_during(&self, instance: &Instance, window: Window) -> bool {
         match instance.launched_at {
             Some(launched) => window.from >= launched,
             None => {
                 let needed = u128::from(self.policy.idle.min_coverage().ppm());
                 let seen = coverage::seen(self, &instance.id, window);
+                let seen = seen.max(coverage::metered(self, &instance.id, window));
                 seen * 1_000_000 >= window.length().as_nanos() * needed
             }
         }
@@ -179,6 +180,7 @@ mod tests {
     use ebb_catalog::spot_terms::SpotTerms;
     use ebb_model::cost::PriceBasis;
     use ebb_model::inventory::instance::{Instance, Market, Provider};
+    use ebb_model::metric_series::MetricPoint;
     use ebb_telemetry::identity::InstanceType;
     use ebb_telemetry::money::{Usd, UsdPerHour};
     use ebb_telemetry::testing::node;
@@ -261,6 +263,30 @@ mod tests {
         };
         check(0..48, Some(100_000));
         check(30..40, None);
+    }
+
+    #[test]
+    fn a_host_with_metrics_costs_what_a_day_was_billed_that_they_cover() {
+        let check = |hours: std::ops::Range<i64>, expect: Option<i64>| {
+            let mut world = World::default();
+            let host = Instance::host(node(1));
+            let begin = ebb_telemetry::testing::at(0);
+            // Each hour is there twice, as from two sources.
+            let points = hours.clone().flat_map(|hour| [hour, hour]).map(|hour| {
+                let end = begin + jiff::Span::new().hours(hour + 1);
+                MetricPoint::new(end, 3_600)
+            });
+            world.metrics.insert(host.id.clone(), points.collect());
+            let day = begin.strftime("%Y-%m-%d").to_string();
+            let costs = &mut world.bill.entry(host.id.clone()).or_default().by_day;
+            costs.insert(day, Usd::from_micros(2_400_000));
+            world.now = begin + jiff::Span::new().hours(96);
+            let price = world.facts().price_of(&host);
+            let price = price.map(|price| price.per_hour.0.micros());
+            assert_eq!(price, expect, "{hours:?}");
+        };
+        check(-24..48, Some(100_000));
+        check(0..4, None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod hourly_price;
 pub mod metric_activity;
 pub mod metric_sizing;
 pub mod rules;
+pub mod run_costs;
 pub mod shell;
 pub mod step_history;
 pub mod sweep_memory;

@@ -130,6 +130,7 @@ impl RunSum {
                 samples: Vec::new(),
                 samples_left_out: 0,
                 origin: first.step.origin,
+                cost_breakdown: None,
             },
             pipelines: BTreeSet::new(),
             samples: BTreeSet::new(),

@@ -155,6 +155,9 @@ instance without a billed price has the price of --price-per-hour or of the poli
     WHERE usage_start_time > TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 15 DAY)
     GROUP BY 1, 2, 3, 4, 5' > bill.csv
 
+Bill from exports: `export` in [costs] of the policy names a bucket or a folder with CUR 2.0 or
+FOCUS 1.x, which replace Cost Explorer. On premises, it is a folder with FOCUS files.
+
 Cost of a scan: CloudWatch charges $0.01 for 1,000 metrics. Each running instance needs 7
 metrics. The first scan needs 7 more for 14 days of history (metrics.history_days), 2 more for
 CPU credits, and with a CloudWatch agent 1 for memory and 2 a GPU. Listing these agent metrics

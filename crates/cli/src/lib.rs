@@ -14,7 +14,6 @@ macro_rules! eprintln {
 mod args;
 #[cfg(feature = "aws")]
 mod aws_credentials;
-#[cfg(any(feature = "gcp", feature = "sweep"))]
 mod billing;
 mod catalog;
 mod costs;

@@ -1026,3 +1026,64 @@ fn the_schema_of_a_policy_is_json() {
     assert_eq!(after["default"], 1800);
     assert_eq!(after["minimum"], 1);
 }
+
+/// On premises: a folder with FOCUS files in the policy gives the prices of machines.
+#[cfg(feature = "cost-exports")]
+#[test]
+fn an_export_in_a_folder_gives_the_price_of_a_machine() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("created");
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("text").to_owned()
+    };
+    let samples: String = (1..=10)
+        .flat_map(|day| (0..24).map(move |hour| (day, hour)))
+        .map(|(day, hour)| format!("2026-09-{day:02}T{hour:02}:00:00Z,rack-3,1.5,10,10\n"))
+        .collect();
+    let head = "timestamp,resource_id,cpu_pct,net_in_bytes,net_out_bytes\n";
+    let metrics = write("metrics.csv", &format!("{head}{samples}"));
+    let rows: String = (1..=10)
+        .map(|day| {
+            let (from, to) = (
+                format!("2026-09-{day:02}"),
+                format!("2026-09-{:02}", day + 1),
+            );
+            format!("{from},{to},12,USD,Machines,Compute,Usage,rack-3\n")
+        })
+        .collect();
+    let head = "ChargePeriodStart,ChargePeriodEnd,EffectiveCost,BillingCurrency,ServiceName,\
+                ServiceCategory,ChargeCategory,ResourceId\n";
+    write(
+        "bills/september.csv",
+        &format!("{head}{rows}2026-09-01,,much,USD,M,,Usage,\n"),
+    );
+    let place = folder.path().join("bills");
+    let policy = write("policy.toml", &format!("[costs]\nexport = {place:?}\n"));
+    let line = [
+        "scan",
+        "--metrics",
+        &metrics,
+        "--policy",
+        &policy,
+        "--format",
+        "json",
+    ];
+    let output = run(&line);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let node = &report["nodes"][0];
+    assert_eq!(node["basis"], "bill", "{node}");
+    assert_eq!(node["per_hour_usd"], "0.50", "{node}");
+    let gaps = report["gaps"].to_string();
+    assert!(gaps.contains("september.csv:12: EffectiveCost"), "{gaps}");
+    let policy = write("policy.toml", "[costs]\nexport = \"/no/such/folder\"\n");
+    let output = run(&["scan", "--metrics", &metrics, "--policy", &policy]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("the folder /no/such/folder of [costs] export does not exist"),
+        "{said}"
+    );
+}

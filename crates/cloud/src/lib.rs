@@ -8,6 +8,8 @@ pub mod accounts;
 pub mod aws;
 #[cfg(feature = "account")]
 pub mod billing_export;
+#[cfg(feature = "cost-exports")]
+pub mod cost_export;
 pub mod documents;
 pub mod endpoint;
 pub mod error_chain;

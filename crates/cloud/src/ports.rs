@@ -9,7 +9,8 @@ pub mod metrics;
 
 #[cfg(feature = "account")]
 pub use account::{
-    BillSource, InventorySource, MarketSource, NO_RESOURCE, PRICE_PER_BILL_REQUEST, PriceSource,
+    BillSource, BillVersion, InventorySource, MarketSource, NO_RESOURCE, PRICE_PER_BILL_REQUEST,
+    PriceSource,
 };
 pub use api::{Api, ApiAnswer, ApiRequest};
 #[cfg(feature = "account")]

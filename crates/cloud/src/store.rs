@@ -7,6 +7,8 @@ mod bucket;
 mod folder;
 pub mod objects;
 pub mod queue;
+#[cfg(feature = "cost-exports")]
+pub(crate) mod ranges;
 
 pub use beneath::open_beneath;
 pub use objects::StoreObjects;

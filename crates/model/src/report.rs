@@ -11,6 +11,7 @@ pub mod own_cost;
 pub mod price_age;
 pub mod probe_problem;
 pub mod probe_summary;
+pub mod run_cost;
 pub mod run_costs;
 pub mod selection;
 pub mod task_brief;

@@ -3,8 +3,10 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use ebb_model::report::run_cost::UsualCost;
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use ebb_model::report::workflow_runs::{RunSeen, Runs, UNASSIGNED};
+use ebb_telemetry::money::Usd;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line};
 use ebb_telemetry::step::StepEnd;
@@ -17,13 +19,14 @@ use crate::zone::Zone;
 
 const SIMULATED: &str = "SIMULATED: at least a part of this input was generated, not measured.\n\n";
 
-const RUN_COLUMNS: [Column; 8] = [
+const RUN_COLUMNS: [Column; 9] = [
     Column::name("RUN", 12),
     Column::name("PIPELINE", 10).optional(1),
     Column::new("TASKS").right(),
     Column::new("RUNNING").right(),
     Column::new("FAILED").right(),
     Column::new("CPU TIME").right(),
+    Column::new("COST").right().optional(3),
     Column::new("FROM").optional(2),
     Column::new("TO"),
 ];
@@ -55,12 +58,52 @@ pub fn runs(runs: &Runs, (at, zone): (Timestamp, &Zone), terminal: Option<usize>
         let more = counted(runs.left_out, "more run", "more runs");
         out.push_str(&format!("… and {more}\n"));
     }
+    let unusual: Vec<String> = runs.runs.iter().filter_map(unusual_cost).collect();
+    for line in unusual.iter().take(MAX_UNUSUAL) {
+        out.push_str(&fitted_table::notes(&[line], terminal));
+    }
     let time = format!("As of {}.", zone.minute(at));
     out.push_str(&fitted_table::notes(&[&time, &table.left_out], terminal));
     out
 }
 
-fn run_row(run: &RunSeen, zone: &Zone) -> [String; 8] {
+/// The most lines about unusual costs, of the newest runs.
+const MAX_UNUSUAL: usize = 10;
+
+/// A difference to the usual cost below both is not shown.
+const UNUSUAL_PERCENT: u64 = 10;
+const UNUSUAL_COST: Usd = Usd::from_micros(10_000);
+
+/// Why a run costs more or less than usual; `None` if its cost is usual, or that is not known.
+fn unusual_cost(run: &RunSeen) -> Option<String> {
+    let cost = run.cost_breakdown.as_ref()?;
+    let usual = cost.usual.as_ref()?;
+    let percent = cost.percent_of_usual()?;
+    let difference = (cost.total - usual.total).micros().abs();
+    if percent.unsigned_abs() < UNUSUAL_PERCENT || difference < UNUSUAL_COST.micros() {
+        return None;
+    }
+    let more = if percent < 0 { "less" } else { "more" };
+    let causes = usual.causes.iter().take(2);
+    let causes: Vec<String> = causes
+        .map(|cause| format!("{cause} ({}{})", plus(cause.amount), cause.amount))
+        .collect();
+    Some(format!(
+        "{} cost {}, {} % {more} than usual ({}, the median of {} earlier runs): {}.",
+        one_line(&run.run),
+        cost.total,
+        percent.unsigned_abs(),
+        usual.total,
+        usual.earlier_runs,
+        causes.join(", "),
+    ))
+}
+
+fn plus(amount: Usd) -> &'static str {
+    if amount > Usd::ZERO { "+" } else { "" }
+}
+
+fn run_row(run: &RunSeen, zone: &Zone) -> [String; 9] {
     [
         one_line(&run.run),
         run.pipeline.as_deref().map_or_else(unknown, one_line),
@@ -68,6 +111,9 @@ fn run_row(run: &RunSeen, zone: &Zone) -> [String; 8] {
         run.running.to_string(),
         run.failed.to_string(),
         run.cpu.to_string(),
+        run.cost_breakdown
+            .as_ref()
+            .map_or_else(unknown, |cost| cost.total.to_string()),
         zone.short_minute(run.from),
         zone.short_minute(run.to),
     ]
@@ -75,7 +121,8 @@ fn run_row(run: &RunSeen, zone: &Zone) -> [String; 8] {
 
 /// Runs as CSV. An empty field is unknown.
 pub fn runs_csv(runs: &Runs) -> String {
-    let head = "run,pipeline,tasks,running,failed,cpu_seconds,from,to,origin";
+    let head = "run,pipeline,tasks,running,failed,cpu_seconds,from,to,origin,cost_usd,\
+        cost_per_sample_usd,cost_per_gb_read_usd,usual_cost_usd,cause";
     csv(head, &runs.runs, |run| {
         vec![
             text(&run.run),
@@ -87,8 +134,27 @@ pub fn runs_csv(runs: &Runs) -> String {
             run.from.to_string(),
             run.to.to_string(),
             crate::csv::slug(&run.origin),
+            dollars(run.cost_breakdown.as_ref().map(|cost| cost.total)),
+            dollars(run.cost_breakdown.as_ref().and_then(|cost| cost.per_sample)),
+            dollars(
+                run.cost_breakdown
+                    .as_ref()
+                    .and_then(|cost| cost.per_gb_read),
+            ),
+            dollars(usual_of(run).map(|usual| usual.total)),
+            usual_of(run)
+                .and_then(|usual| usual.causes.first())
+                .map_or_else(String::new, ToString::to_string),
         ]
     })
+}
+
+fn usual_of(run: &RunSeen) -> Option<&UsualCost> {
+    run.cost_breakdown.as_ref()?.usual.as_ref()
+}
+
+fn dollars(usd: Option<Usd>) -> String {
+    usd.map_or_else(String::new, Usd::to_decimal)
 }
 
 /// The name of the run of a list; `None` for a list without tasks.
@@ -225,6 +291,7 @@ mod tests {
     use ebb_telemetry::units::CpuTime;
 
     use super::*;
+    use ebb_model::report::run_cost::{CauseKind, CostCause, RunCost};
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_790_000_000 + seconds).expect("a time")
@@ -244,6 +311,7 @@ mod tests {
             samples: Vec::new(),
             samples_left_out: 0,
             origin: Origin::Measured,
+            cost_breakdown: None,
         }
     }
 
@@ -307,6 +375,64 @@ mod tests {
         let none = runs(&Runs::default(), utc, None);
         assert_eq!(none, "No run was observed.\n");
         insta::assert_snapshot!(runs_csv(&all));
+    }
+
+    #[test]
+    fn an_unusual_cost_has_its_causes() {
+        let check = |total: i64, usual: i64, expect: Option<&str>| {
+            let amount = |kind, micros| CostCause {
+                kind,
+                amount: Usd::from_micros(micros),
+            };
+            let causes = vec![
+                amount(CauseKind::Duration, total - usual + 500_000),
+                amount(CauseKind::Price, -500_000),
+            ];
+            let mut run = run(Some("rna"));
+            run.cost_breakdown = Some(RunCost {
+                total: Usd::from_micros(total),
+                used: Usd::from_micros(total),
+                failed: Usd::ZERO,
+                unused: Usd::ZERO,
+                per_sample: None,
+                per_gb_read: Some(Usd::from_micros(1_500)),
+                usual: Some(UsualCost {
+                    run: "calm_gauss".to_owned(),
+                    earlier_runs: 4,
+                    total: Usd::from_micros(usual),
+                    causes,
+                }),
+            });
+            let line = unusual_cost(&run);
+            assert_eq!(line.as_deref().map(|line| &line[18..]), expect, "{line:?}");
+            let all = Runs {
+                runs: vec![run],
+                ..Runs::default()
+            };
+            let csv = runs_csv(&all);
+            assert!(csv.contains(",0.0015,"), "{csv}");
+            let table = runs(&all, (at(0), &Zone::utc()), None);
+            assert_eq!(table.contains("than usual"), expect.is_some(), "{table}");
+        };
+        check(
+            4_000_000,
+            2_000_000,
+            Some(
+                " cost $4.00, 100 % more than usual ($2.00, the median of 4 earlier runs): longer \
+                 tasks (+$2.50), cheaper machines or smaller parts of them (-$0.50).",
+            ),
+        );
+        check(
+            1_000_000,
+            4_000_000,
+            Some(
+                " cost $1.00, 75 % less than usual ($4.00, the median of 4 earlier runs): shorter \
+                 tasks (-$2.50), cheaper machines or smaller parts of them (-$0.50).",
+            ),
+        );
+        check(2_100_000, 2_000_000, None);
+        check(12_000, 8_000, None);
+        check(2_000_000, 0, None);
     }
 
     #[test]

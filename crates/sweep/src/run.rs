@@ -158,6 +158,12 @@ impl Config {
         }
     }
 
+    /// Reports a setting that is not valid and has no effect.
+    pub fn add_gap(&mut self, setting: &str, error: &dyn std::error::Error) {
+        let reason = ebb_cloud::error_chain::reason(error);
+        self.gaps.push(Gap::new(setting, reason));
+    }
+
     /// Sets the schedule from a number of minutes. If the number is not valid, late sweeps are not
     /// reported.
     pub fn set_interval(&mut self, minutes: Option<&str>) {

@@ -5,6 +5,7 @@ use std::io::Cursor;
 use std::sync::OnceLock;
 
 use ebb_cloud::billing_export::BillingExport;
+use ebb_cloud::cost_export::CostExport;
 use ebb_cloud::ports::BillSource;
 use ebb_model::policy::Policy;
 use ebb_model::report::Report;
@@ -54,7 +55,9 @@ pub(super) fn policies() -> Vec<Vec<u8>> {
 /// Metrics as CSV.
 pub(super) fn metrics_csv(input: &[u8]) -> Outcome {
     let policy = Policy::default();
-    let report = with_file(input, |path| ebb::readers::scan_metrics(path, &policy));
+    let report = with_file(input, |path| {
+        block_on(ebb::readers::scan_metrics(path, &policy))
+    });
     if let Ok(report) = &report {
         // The name of the file is not from the input.
         render_all(report, &Before::default());
@@ -105,6 +108,45 @@ pub(super) fn bills() -> Vec<Vec<u8>> {
                Compute Engine,2026-09-01 05:00:00,//compute.googleapis.com/projects/4/zones/z-a/instances/11,0.25,USD,-0.05\n\
                Cloud Storage,2026-09-02,,0.5,USD,\n";
     vec![lines.into_bytes(), csv.as_bytes().to_vec()]
+}
+
+/// Rows of a CUR or FOCUS export as CSV, in a folder without months.
+pub(super) fn cost_export(input: &[u8]) -> Outcome {
+    let tags = BTreeSet::from(["project".to_owned()]);
+    let now: Timestamp = "2026-09-10T00:00:00Z".parse().expect("a time");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("bill.csv"), input).expect("written");
+    let days = block_on(async {
+        let place = folder.path().to_string_lossy();
+        let export = CostExport::open(&place, &tags).expect("a folder");
+        export.by_resource(now).await.expect("it needs no service");
+        let days = export.by_day(now, &[]).await.expect("it needs no service");
+        for day in &days {
+            let services = day.by_service.values().copied().sum();
+            assert_eq!(day.total, services, "a day adds up");
+        }
+        export.gaps(now);
+        days
+    });
+    let read = if days.is_empty() {
+        Err("no day")
+    } else {
+        Ok(days)
+    };
+    Outcome::of(&read)
+}
+
+pub(super) fn cost_exports() -> Vec<Vec<u8>> {
+    let cur = "line_item_usage_start_date,line_item_usage_end_date,line_item_line_item_type,\
+               line_item_product_code,line_item_currency_code,line_item_unblended_cost,\
+               line_item_resource_id,reservation_effective_cost,resource_tags\n\
+               2026-09-01T05:00:00Z,2026-09-01T06:00:00Z,Usage,AmazonEC2,USD,0.25,i-0123456789abcdef0,,\n\
+               2026-09-02T05:00:00Z,2026-09-02T06:00:00Z,DiscountedUsage,AmazonEC2,USD,0,i-0123456789abcdef0,1.5E-3,\n";
+    let focus = "ChargePeriodStart,ChargePeriodEnd,EffectiveCost,BillingCurrency,ServiceName,\
+                 ChargeCategory,ResourceId,Tags\n\
+                 2026-09-01T00:00:00Z,2026-09-02T00:00:00Z,2.5,USD,Machines,Usage,rack-3,\"{\"\"project\"\":\"\"tides\"\"}\"\n\
+                 2026-09-01T00:00:00Z,2026-10-01T00:00:00Z,30,USD,Support,Usage,,\n";
+    [cur, focus].map(|text| text.as_bytes().to_vec()).to_vec()
 }
 
 /// Records of workflow engines: the first line is the path of the file.

@@ -9,6 +9,7 @@ use ebb_telemetry::step::{PlacedStep, StepKind};
 use crate::cost_allocation::machine_split::Claim;
 use crate::cost_allocation::task_claim;
 use crate::facts::Facts;
+use crate::run_costs::RunFactors;
 use crate::step_history::by_step::Profiles;
 use crate::step_history::observed_task::SeenRun;
 use crate::step_history::step_name::find_step_name;
@@ -31,12 +32,16 @@ pub(crate) struct TaskNames {
 pub(crate) struct MachineTasks {
     pub(crate) claims: Vec<Claim>,
     pub(crate) names: Vec<usize>,
+    /// Whether each task failed.
+    pub(crate) failed: Vec<bool>,
 }
 
 /// The tasks of all machines.
 #[derive(Debug, Default)]
 pub(crate) struct NamedClaims {
     pub(crate) names: BTreeMap<TaskNames, usize>,
+    /// The tasks with the same names, without their cost.
+    pub(crate) task_sums: Vec<RunFactors>,
     pub(crate) by_machine: BTreeMap<NodeId, MachineTasks>,
 }
 
@@ -77,9 +82,25 @@ impl NamedClaims {
         let next = self.names.len();
         let names = names(facts, task, families);
         let names = *self.names.entry(names).or_insert(next);
+        let claim = task_claim::claim(facts, task);
+        let failed = task.step.usage.end.is_bad();
+        let nanos = claim.window.length().as_nanos();
+        let read = task.step.usage.disk_read;
+        if names == self.task_sums.len() {
+            self.task_sums.push(RunFactors::default());
+        }
+        self.task_sums[names].add(RunFactors {
+            tasks: u64::from(!failed),
+            task_nanos: if failed { 0 } else { nanos },
+            all_nanos: nanos,
+            read_bytes: read.map_or(0, |read| read.0.into()),
+            unknown_reads: u64::from(read.is_none()),
+            ..RunFactors::default()
+        });
         let machine = self.by_machine.entry(task.step.node.clone()).or_default();
-        machine.claims.push(task_claim::claim(facts, task));
+        machine.claims.push(claim);
         machine.names.push(names);
+        machine.failed.push(failed);
     }
 }
 

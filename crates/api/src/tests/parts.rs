@@ -317,6 +317,7 @@ async fn runs_are_listed_with_the_labels_of_their_steps_and_the_share_that_is_jo
         samples: Vec::new(),
         samples_left_out: 0,
         origin: Origin::Simulated,
+        cost_breakdown: None,
     };
     let mut report = report();
     report.runs = Runs {

@@ -18,7 +18,7 @@ policy states their price per hour:
   usd_micros_per_hour = 350000
 
 For Google Cloud, --billing or EBB_BILLING names a file of the billing export (see `ebb scan
---help`).
+--help`). `export` in [costs] of the policy names a folder or bucket with FOCUS 1.x or CUR 2.0.
 
 The sweep sends notifications about new, grown and resolved findings to these channels:
   EBB_SLACK_WEBHOOK_URL          incoming webhook of Slack

@@ -7,6 +7,7 @@ use ebb_cloud::aws::{
     AwsBill, AwsConfig, AwsInventory, AwsMarkets, AwsMetrics, AwsPrices, Caller, MemberRole,
     MemberScope, SPOT_ADVISOR, enter,
 };
+use ebb_cloud::cost_export::CostExport;
 use ebb_cloud::ports::{
     BillSource, InventorySource, MarketSource, MetricsSource, PRICE_PER_METRIC,
 };
@@ -14,6 +15,7 @@ use ebb_model::policy::Policy;
 use ebb_sweep::collect::account::Account;
 use ebb_sweep::scan::{Known, explained};
 use ebb_telemetry::money::Usd;
+use ebb_telemetry::safe_text;
 use jiff::Timestamp;
 
 use super::Scanned;
@@ -41,6 +43,13 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
         Some(all) => (all, all, all, all),
         None => (&own.0, &own.1, &own.2, &own.3),
     };
+    let export = match of.no_bill {
+        true => None,
+        false => CostExport::of_policy(policy)?.map(|export| export.with_plans(Some(bill))),
+    };
+    let bill = export
+        .as_ref()
+        .map_or(bill, |export| export as &dyn BillSource);
     let prices = AwsPrices::new(&config);
     let progress = Progress::new(inventory, args.account.region.len());
     let account = Account {
@@ -66,7 +75,12 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
             "failed to read the account: {reason}\n  `ebb doctor account` shows missing permissions"
         );
     }
-    eprintln!("{}", asked(&who, args, metrics.metrics_requested()));
+    let bill = match (of.no_bill, &policy.costs.export) {
+        (true, _) => "no Cost Explorer requests".to_owned(),
+        (false, Some(place)) => format!("read the bill from {}", safe_text::one_line(place)),
+        (false, None) => "requested the bill from Cost Explorer ($0.01 a page)".to_owned(),
+    };
+    eprintln!("{}", asked(&who, args, metrics.metrics_requested(), &bill));
     Ok(scanned)
 }
 
@@ -86,7 +100,7 @@ async fn beside(args: &AccountArgs, config: &AwsConfig, who: &Caller) -> Result<
 }
 
 /// The caller, and the calls that AWS charges for.
-fn asked(who: &Caller, args: &ScanArgs, metrics: u64) -> String {
+fn asked(who: &Caller, args: &ScanArgs, metrics: u64, bill: &str) -> String {
     let account = who.account.as_ref().map(ToString::to_string);
     let price = i64::try_from(metrics)
         .ok()
@@ -98,10 +112,6 @@ fn asked(who: &Caller, args: &ScanArgs, metrics: u64) -> String {
             "Requested {metrics} CloudWatch metrics{}",
             price.unwrap_or_default()
         ),
-    };
-    let bill = match args.account.no_bill {
-        true => "no Cost Explorer requests",
-        false => "requested the bill from Cost Explorer ($0.01 a page)",
     };
     format!(
         "Account {} as {}. {metrics}; {bill}.",

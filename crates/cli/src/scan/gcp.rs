@@ -1,8 +1,8 @@
 //! A scan of a Google Cloud project with the credentials of Google's tools.
 
 use anyhow::{Result, bail};
+use ebb_cloud::cost_export::CostExport;
 use ebb_cloud::gcp::{GcpConfig, GcpInventory, GcpMetrics};
-use ebb_cloud::ports::BillSource;
 use ebb_model::policy::Policy;
 use ebb_model::visibility_gap::Gap;
 use ebb_sweep::collect::account::Account;
@@ -25,14 +25,16 @@ pub(super) async fn scan(args: &ScanArgs, project: &str, policy: &Policy) -> Res
     }
     let bill = args.billing.as_deref();
     let bill = bill.map(|file| billing::read(file, &policy.metrics.cost_tags));
-    let bill = bill.transpose()?;
+    let file = bill.transpose()?;
+    let export = CostExport::of_policy(policy)?;
+    let bill = billing::choose(file.as_ref(), export.as_ref())?;
     let inventory = GcpInventory::new(&config);
     let metrics = GcpMetrics::new(&config);
     let progress = Progress::new(&inventory, args.account.region.len());
     let account = Account {
         inventory: &progress,
         metrics: (!args.no_metrics).then_some(&metrics as _),
-        bill: bill.as_ref().map(|bill| bill as &dyn BillSource),
+        bill,
         markets: None,
         prices: None,
         regions: &args.account.region,

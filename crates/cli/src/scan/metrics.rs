@@ -3,7 +3,6 @@
 
 mod read;
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
@@ -22,7 +21,7 @@ use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
 
 use super::Scanned;
-use crate::output;
+use crate::{billing, output};
 use read::Metrics;
 
 /// The most machines that a report names as not evaluated.
@@ -32,7 +31,7 @@ const NAMED_MACHINES: usize = 100;
 const NAMED_COLUMNS: usize = 20;
 
 /// Reads the file and evaluates it as of its newest row.
-pub(crate) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Result<Scanned> {
+pub(crate) async fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Result<Scanned> {
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("failed to read {shown}"))?;
     let read = read::read(file).with_context(|| shown.to_string())?;
@@ -43,13 +42,16 @@ pub(crate) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Resu
             read.bad_lines.count()
         );
     };
+    let bill = billing::read_export(policy, now).await?;
+    let mut gaps = gaps(path, &read);
+    gaps.extend(bill.gaps);
     let inventory = Inventory {
         instances: read
             .machines
             .iter()
             .map(|(id, about)| (id.clone(), Instance::metered(id.clone(), about.clone())))
             .collect(),
-        gaps: gaps(path, &read),
+        gaps,
         ..Inventory::default()
     };
     let facts = Facts {
@@ -58,8 +60,8 @@ pub(crate) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Resu
         hours: &FleetHours::default(),
         inventory: &inventory,
         metrics: &read.series,
-        bill: &BTreeMap::new(),
-        billed: &[],
+        bill: &bill.by_resource,
+        billed: &bill.by_day,
         finished: &[],
         records: &[],
         memory: &Memory::default(),
@@ -120,6 +122,10 @@ mod tests {
 
     use super::*;
 
+    fn scan_of(path: &Path, resource: Option<&str>, policy: &Policy) -> Result<Scanned> {
+        crate::runtime::runtime()?.block_on(scan(path, resource, policy))
+    }
+
     /// Twelve hours of one idle and one working machine, and invalid lines.
     fn file() -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
@@ -139,7 +145,7 @@ mod tests {
     fn a_machine_whose_own_metrics_are_quiet_is_idle_at_the_price_its_user_states() {
         let file = file();
         let mut policy = Policy::default();
-        let (report, _) = scan(file.path(), None, &policy).expect("it is read");
+        let (report, _) = scan_of(file.path(), None, &policy).expect("it is read");
         assert_eq!(report.totals.running_instances, 2);
         let [finding] = report.findings.as_slice() else {
             panic!("one is idle: {:?}", report.findings)
@@ -160,7 +166,8 @@ mod tests {
 
         let price = UsdPerHour::from_micros(350_000);
         policy.prices = vec![StatedPrice::of_all(price)];
-        let (report, explained) = scan(file.path(), Some("rack-2"), &policy).expect("it is read");
+        let (report, explained) =
+            scan_of(file.path(), Some("rack-2"), &policy).expect("it is read");
         assert_eq!(report.totals.waste_per_hour, price);
         let cost = report.findings.first().and_then(|one| one.cost.as_ref());
         let basis = cost.map(|cost| cost.basis.to_string());
@@ -179,7 +186,7 @@ mod tests {
             put(format!("{at},rack-1,{busy},2000,1000"));
             put(format!("{at},rack-2,0.4,2000,1000"));
         }
-        let (report, _) = scan(file.path(), None, &Policy::default()).expect("it is read");
+        let (report, _) = scan_of(file.path(), None, &Policy::default()).expect("it is read");
         let about: Vec<&str> = report
             .findings
             .iter()
@@ -211,7 +218,7 @@ mod tests {
                 "{at},a,9,20,90000000,9000000,m5.4xlarge,us-east-1,true"
             ));
         }
-        let (report, _) = scan(file.path(), None, &Policy::default()).expect("it is read");
+        let (report, _) = scan_of(file.path(), None, &Policy::default()).expect("it is read");
         assert_eq!(report.origin, Origin::Simulated);
         let [finding] = report.findings.as_slice() else {
             panic!("it is too large: {:?}", report.findings)
@@ -224,7 +231,7 @@ mod tests {
     fn columns_that_a_verdict_takes_are_named_where_they_are_missing() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         writeln!(file, "timestamp,resource_id,cpu_pct\n0,a,2\n300,a,2").expect("written");
-        let (report, _) = scan(file.path(), None, &Policy::default()).expect("it is read");
+        let (report, _) = scan_of(file.path(), None, &Policy::default()).expect("it is read");
         assert!(report.findings.is_empty());
         let [gap] = &report.gaps[..] else {
             panic!("one gap: {:?}", report.gaps)
@@ -239,7 +246,7 @@ mod tests {
     fn a_file_without_a_row_to_use_fails_and_says_so() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         writeln!(file, "timestamp,resource_id,cpu_pct\nsoon,a,1").expect("written");
-        let error = scan(file.path(), None, &Policy::default()).expect_err("no row");
+        let error = scan_of(file.path(), None, &Policy::default()).expect_err("no row");
         assert!(
             error.to_string().ends_with("has no valid row; skipped 1"),
             "{error}"

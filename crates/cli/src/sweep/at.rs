@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use ebb_analysis::explain::Explanation;
 use ebb_cloud::aws::{AwsConfig, AwsMailer};
-use ebb_cloud::ports::{BillSource, Chat, Events, Hooks, Mailer};
+use ebb_cloud::cost_export::CostExport;
+use ebb_cloud::ports::{Chat, Events, Hooks, Mailer};
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
 use ebb_notify::digest::{Addresses, Channels};
@@ -96,8 +97,14 @@ async fn sweep(args: &SweepArgs, copies: ReportCopies) -> Result<Value> {
     let mailer = mailer.as_ref().map(|mailer| mailer as &dyn Mailer);
     let tags = &config.policy.metrics.cost_tags;
     let bill = args.billing.as_deref().or(told.billing.as_deref());
-    let bill = bill.map(|file| billing::read(file, tags)).transpose()?;
-    let account = account_without_cloud(bill.as_ref().map(|bill| bill as &dyn BillSource));
+    let file = bill.map(|file| billing::read(file, tags)).transpose()?;
+    // A place that is not valid does not stop the sweep.
+    let export = CostExport::of_policy(&config.policy);
+    let export = export.unwrap_or_else(|error| {
+        config.add_gap("costs.export", &error);
+        None
+    });
+    let account = account_without_cloud(billing::choose(file.as_ref(), export.as_ref())?);
     let channels = Channels {
         chat: chat.as_ref().map(|chat| chat as &dyn Chat),
         mail: mailer.zip(told.email.as_ref()),

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 use super::Failing;
 use crate::ports::{
-    BillSource, CloudResult, InventorySource, MarketSource, MetricsSource, NodeMetrics,
+    BillSource, BillVersion, CloudResult, InventorySource, MarketSource, MetricsSource, NodeMetrics,
 };
 
 #[async_trait]
@@ -145,5 +145,9 @@ impl<T: BillSource> BillSource for Failing<T> {
 
     fn gaps(&self, to: Timestamp) -> Vec<Gap> {
         self.inner.gaps(to)
+    }
+
+    async fn version(&self) -> BillVersion {
+        self.inner.version().await
     }
 }

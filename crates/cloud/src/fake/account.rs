@@ -14,8 +14,8 @@ use jiff::Timestamp;
 
 use super::shared::Shared;
 use crate::ports::{
-    BillSource, CloudError, CloudResult, InventorySource, METRICS_PER_FAMILY, METRICS_PER_NODE,
-    MetricsSource, NodeMetrics, period_seconds,
+    BillSource, BillVersion, CloudError, CloudResult, InventorySource, METRICS_PER_FAMILY,
+    METRICS_PER_NODE, MetricsSource, NodeMetrics, period_seconds,
 };
 
 /// An inventory by region. A region with an error refuses.
@@ -173,6 +173,8 @@ pub struct FakeBill {
     by_day: Vec<BilledDay>,
     plans: CloudResult<Vec<Commitment>>,
     requests: Shared<u64>,
+    /// The version of a free bill; `None` for a bill that is charged for.
+    version: Option<BillVersion>,
 }
 
 impl FakeBill {
@@ -183,7 +185,15 @@ impl FakeBill {
             by_day: Vec::new(),
             plans: Ok(Vec::new()),
             requests: Shared::default(),
+            version: None,
         }
+    }
+
+    /// Makes the bill free, with this version.
+    #[must_use]
+    pub fn with_version(self, version: BillVersion) -> Self {
+        let version = Some(version);
+        Self { version, ..self }
     }
 
     /// Sets the total cost by day.
@@ -229,10 +239,16 @@ impl BillSource for FakeBill {
     }
 
     fn is_charged_for(&self) -> bool {
-        true
+        self.version.is_none()
     }
 
     fn gaps(&self, _to: Timestamp) -> Vec<Gap> {
-        Vec::new()
+        let is_free = self.version.is_some();
+        let gap = is_free.then(|| Gap::new("bill", "an invalid row"));
+        gap.into_iter().collect()
+    }
+
+    async fn version(&self) -> BillVersion {
+        self.version.clone().unwrap_or(BillVersion::Unknown)
     }
 }

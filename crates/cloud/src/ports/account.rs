@@ -124,6 +124,22 @@ pub trait BillSource: Send + Sync {
 
     /// Gaps for parts of the bill that could not be read.
     fn gaps(&self, to: Timestamp) -> Vec<Gap>;
+
+    /// The version of a bill that is free but takes time to read.
+    async fn version(&self) -> BillVersion {
+        BillVersion::Unknown
+    }
+}
+
+/// Whether a bill has changed since it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BillVersion {
+    /// It is read each time.
+    Unknown,
+    /// It has changed if this text has.
+    Is(String),
+    /// It is being written. An earlier version is better, if there is one.
+    Unfinished,
 }
 
 /// The key of cost that the bill assigns to no resource.

@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 16;
 
 /// A directory with untrusted contents.
 #[derive(Debug, Clone)]
-pub(super) struct Folder {
+pub(crate) struct Folder {
     root: PathBuf,
 }
 
@@ -70,9 +70,17 @@ impl Folder {
             Some(Uid::from_raw(owner.uid())),
             Some(Gid::from_raw(owner.gid())),
         );
-        let ends = key.match_indices('/').map(|(end, _)| end).chain([key.len()]);
+        let ends = key
+            .match_indices('/')
+            .map(|(end, _)| end)
+            .chain([key.len()]);
         for end in ends {
-            let root = openat(CWD, &self.root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+            let root = openat(
+                CWD,
+                &self.root,
+                OFlags::PATH | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?;
             let part = open_beneath(root, Path::new(&key[..end]), OFlags::PATH)?;
             let meta = part.metadata()?;
             let is_single = meta.is_dir() || meta.is_file() && meta.nlink() == 1;

@@ -64,7 +64,18 @@ impl StoreObjects {
         }
     }
 
-    fn path(&self, operation: &str, key: &str) -> CloudResult<Path> {
+    #[cfg(feature = "cost-exports")]
+    pub(super) fn store(&self) -> &dyn ObjectStore {
+        self.store.as_ref()
+    }
+
+    /// The directory; `None` for a bucket.
+    #[cfg(feature = "cost-exports")]
+    pub(crate) fn folder(&self) -> Option<&Folder> {
+        self.folder.as_ref()
+    }
+
+    pub(super) fn path(&self, operation: &str, key: &str) -> CloudResult<Path> {
         let whole = match self.base.as_ref() {
             "" => key.to_owned(),
             base => format!("{base}/{key}"),
@@ -151,7 +162,9 @@ impl StoreObjects {
         let Some(folder) = &self.folder else {
             return Ok(());
         };
-        folder.refuse_links(key).map_err(folder_error(operation, key))
+        folder
+            .refuse_links(key)
+            .map_err(folder_error(operation, key))
     }
 
     async fn keep_metadata(&self, key: &str, options: &PutOptions) -> CloudResult<()> {
@@ -214,7 +227,9 @@ impl Objects for StoreObjects {
         let done = self.store.put_opts(&path, payload, options).await;
         let done = done.map_err(|error| failed("put", key, &error))?;
         if let Some(folder) = &self.folder {
-            folder.give_to_owner(key).map_err(folder_error("put", key))?;
+            folder
+                .give_to_owner(key)
+                .map_err(folder_error("put", key))?;
         }
         Ok(etag(done.into()))
     }
@@ -353,7 +368,7 @@ fn modified_at(meta: &ObjectMeta) -> Timestamp {
     Timestamp::new(at.timestamp(), nanos.cast_signed()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-fn failed(operation: &str, key: &str, error: &Error) -> CloudError {
+pub(super) fn failed(operation: &str, key: &str, error: &Error) -> CloudError {
     let operation = operation.to_owned();
     match error {
         Error::NotFound { .. } => CloudError::Missing {

@@ -65,7 +65,10 @@ impl<O: Objects> ObjectQueue<O> {
             // Of a folder: another user wrote it. It stays there until somebody gives it away, and
             // the others are read.
             Err(CloudError::Denied { message, .. }) => {
-                tracing::warn!(message, "a message cannot be read; give it to the user of the sweep");
+                tracing::warn!(
+                    message,
+                    "a message cannot be read; give it to the user of the sweep"
+                );
                 self.hidden().insert(listed.key);
                 return Ok(None);
             }

@@ -18,6 +18,10 @@ pub struct CostsPolicy {
     /// Tag that names the cost centre of a task, such as `CostCenter`. A tag of the job has
     /// priority over a tag of the machine. Without it, there are no costs by cost centre.
     pub cost_centre_tag: Option<String>,
+    /// Folder or bucket with exports of the bill, such as `s3://bills/cur/ebb` or `/srv/bills`: AWS Cost
+    /// and Usage Report 2.0 or FOCUS 1.x, as CSV or Parquet. The bill then comes from the newest
+    /// finished export of each month, and not from Cost Explorer.
+    pub export: Option<String>,
 }
 
 /// The part of its machine that a task occupies.
@@ -53,11 +57,12 @@ mod tests {
 
     #[test]
     fn the_allocation_is_read_from_a_file_and_other_values_are_refused() {
-        let text = "[costs]\nmethod = \"used\"\nrest = \"spread\"\ncost_centre_tag = \"Team\"\n";
+        let text = "[costs]\nmethod = \"used\"\nrest = \"spread\"\ncost_centre_tag = \"Team\"\nexport = \"/srv/bills\"\n";
         let expect = CostsPolicy {
             method: AllocationMethod::Used,
             rest: RestOfMachine::Spread,
             cost_centre_tag: Some("Team".to_owned()),
+            export: Some("/srv/bills".to_owned()),
         };
         assert_eq!(Policy::parse(text).expect("valid").costs, expect);
         for wrong in ["method = \"most\"", "rest = \"gone\"", "share = 1"] {

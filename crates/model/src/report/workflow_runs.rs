@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::inventory::batch::job::Job;
+use crate::report::run_cost::RunCost;
 
 /// The name of the pseudo run that contains the unassigned tasks.
 pub const UNASSIGNED: &str = "unassigned";
@@ -224,6 +225,9 @@ pub struct RunSeen {
     pub samples_left_out: usize,
     /// Simulated if at least one task is simulated.
     pub origin: Origin,
+    /// Its cost by part; `None` if the cost of a part of its tasks is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_breakdown: Option<RunCost>,
 }
 
 /// A task with a trace id or labels from a scheduler.

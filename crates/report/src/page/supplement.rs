@@ -247,6 +247,7 @@ mod tests {
             samples: vec!["S1".to_owned()],
             samples_left_out: 1,
             origin: report.origin,
+            cost_breakdown: None,
         };
         let named = |named, tasks| NamedTasks { tasks, named };
         let mut runs = vec![seen("r7\nx\u{1b}", Some(JoinedBy::Tag)); 12];

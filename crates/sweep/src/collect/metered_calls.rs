@@ -12,6 +12,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use ebb_cloud::ports::BillVersion;
 use ebb_cloud::ports::metrics::{METRICS_PER_NODE, MetricsSource, NodeMetrics, PRICE_PER_METRIC};
 use ebb_model::bill::{BilledDay, ResourceCost};
 use ebb_model::metric_series::MetricSeries;
@@ -22,6 +23,7 @@ use ebb_telemetry::identity::{NodeId, Region};
 use ebb_telemetry::money::Usd;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::collect::account::{Account, REGIONS_AT_ONCE, is_older};
@@ -76,8 +78,26 @@ struct Bill {
     refused: Option<Refused>,
     /// Accounts whose bill was refused while the bill of another account was read.
     others: Vec<Gap>,
+    /// Parts of a free bill that were not read.
+    unread: Vec<Gap>,
+    /// The version of a free bill; `None` if it is read each time.
+    version: Option<String>,
     /// Charged requests that this bill took.
     requests: u64,
+}
+
+impl Bill {
+    /// Whether a free bill is as it was read. Its days are those before a UTC day.
+    fn is_unchanged(&self, version: &BillVersion, now: Timestamp) -> bool {
+        let day = |at: Timestamp| at.to_zoned(TimeZone::UTC).date();
+        match version {
+            BillVersion::Unknown => false,
+            BillVersion::Is(version) => {
+                self.version.as_ref() == Some(version) && day(self.at) == day(now)
+            }
+            BillVersion::Unfinished => self.version.is_some(),
+        }
+    }
 }
 
 impl Paid {
@@ -134,14 +154,18 @@ impl Paid {
             return;
         };
         let paid = source.is_charged_for();
-        let fresh = |bill: &Bill| paid && !is_older(bill.at, wanted.now, BILL_AGE);
+        let version = source.version().await;
+        let fresh = |bill: &Bill| match paid {
+            true => !is_older(bill.at, wanted.now, BILL_AGE),
+            false => bill.is_unchanged(&version, wanted.now),
+        };
         let mut gap = |scope: &str, refused: Refused| gaps.push(refused.gap(scope));
         if let Some(kept) = self.bill.as_ref().filter(|bill| fresh(bill)) {
             // Each new request would cost money for the same refusal.
             if let Some(refused) = &kept.refused {
                 gap(ebb_model::visibility_gap::BY_RESOURCE, refused.clone());
             }
-            gaps.extend(kept.others.iter().cloned());
+            gaps.extend(kept.others.iter().chain(&kept.unread).cloned());
             return;
         }
         let tags: Vec<String> = wanted.policy.cost_tags.iter().cloned().collect();
@@ -168,6 +192,11 @@ impl Paid {
             days: Vec::new(),
             refused: None,
             others,
+            unread: source.gaps(wanted.now),
+            version: match version {
+                BillVersion::Is(version) => Some(version),
+                BillVersion::Unknown | BillVersion::Unfinished => None,
+            },
             requests: made,
         };
         match by_node {
@@ -187,8 +216,7 @@ impl Paid {
             }
             Err(error) => gap("bill by service", error.into()),
         }
-        gaps.extend(source.gaps(wanted.now));
-        gaps.extend(bill.others.iter().cloned());
+        gaps.extend(bill.unread.iter().chain(&bill.others).cloned());
         self.bill = Some(bill);
     }
 

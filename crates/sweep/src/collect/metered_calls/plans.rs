@@ -31,8 +31,8 @@ impl Paid {
         wanted: &Wanted<'_>,
     ) -> Vec<Gap> {
         let gap = |refused: Refused| vec![refused.gap("Savings Plans")];
-        // Only AWS has Savings Plans, and only its bill is charged for.
-        let Some(source) = account.bill.filter(|bill| bill.is_charged_for()) else {
+        // Only Cost Explorer has Savings Plans.
+        let Some(source) = account.bill.filter(|bill| bill.least_plan_requests() > 0) else {
             self.plans = None;
             return Vec::new();
         };

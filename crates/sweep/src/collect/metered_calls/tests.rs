@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use ebb_cloud::fake::account::{FakeBill, FakeInventory, FakeMetrics};
-use ebb_cloud::ports::CloudError;
 use ebb_cloud::ports::metrics::{Stream, Tells};
+use ebb_cloud::ports::{BillSource, CloudError};
 use ebb_model::inventory::Inventory;
 use ebb_model::inventory::batch::task::{Task, TaskFamily};
 use ebb_model::inventory::commitments::Commitment;
@@ -122,6 +122,40 @@ async fn metrics_are_asked_for_once_an_hour_and_within_the_budget() {
     )
     .await;
     check(1, 0, &[0], &[(0, "metrics of 1 nodes")]).await;
+}
+
+/// The requests of one free bill after another at these seconds, and whether each refresh has the
+/// gap of the bill.
+async fn free(versions: &[(i64, BillVersion)]) -> Vec<(u64, bool)> {
+    let mut paid = Paid::default();
+    let mut told = Vec::new();
+    for (second, version) in versions {
+        let bill = FakeBill::new(Ok(BTreeMap::new())).with_version(version.clone());
+        let wanted = Wanted {
+            inventory: &Inventory::default(),
+            fleet: &FleetState::default(),
+            policy: &MetricsPolicy::default(),
+            now: at(*second),
+        };
+        let gaps = paid.refresh(&account(None, Some(&bill)), &wanted).await;
+        let has_gap = gaps.iter().any(|gap| gap.reason == "an invalid row");
+        // One request for Savings Plans, which are free of the version.
+        let plans = u64::from(*second == 0 || *second >= DAY);
+        told.push((bill.requests() - plans, has_gap));
+    }
+    told
+}
+
+#[tokio::test]
+async fn a_free_bill_is_read_again_when_it_has_changed_or_the_day_has() {
+    let is = |version: &str| BillVersion::Is(version.to_owned());
+    let told = free(&[(0, is("a")), (60, is("a")), (120, is("b")), (DAY, is("b"))]).await;
+    assert_eq!(told, [(2, true), (0, true), (2, true), (2, true)]);
+    let unfinished = BillVersion::Unfinished;
+    let told = free(&[(0, unfinished.clone()), (60, is("a")), (120, unfinished)]).await;
+    assert_eq!(told, [(2, true), (2, true), (0, true)]);
+    let told = free(&[(0, BillVersion::Unknown), (60, BillVersion::Unknown)]).await;
+    assert_eq!(told, [(2, true), (2, true)]);
 }
 
 #[tokio::test]

@@ -1,0 +1,221 @@
+use super::*;
+use crate::cost_export::columns::ExportColumn as C;
+
+/// A row of text, as CSV has it.
+struct TextRow(Vec<(C, &'static str)>);
+
+impl ExportRow for TextRow {
+    fn cell(&self, column: ExportColumn) -> Cell<'_> {
+        let found = self.0.iter().rev().find(|(known, _)| *known == column);
+        found.map_or(Cell::Absent, |(_, text)| Cell::Text(text))
+    }
+}
+
+/// Usage of a machine, with these values in place of the usual ones.
+fn row(form: ExportForm, changes: &[(C, &'static str)]) -> TextRow {
+    let mut cells = match form {
+        ExportForm::Cur2 => vec![
+            (C::Start, "2026-10-01 05:00:00.000"),
+            (C::End, "2026-10-01T06:00:00.000Z"),
+            (C::Type, "Usage"),
+            (C::Service, "AmazonEC2"),
+            (C::UsageType, "USE1-BoxUsage:m5.large"),
+            (C::Unit, "Hrs"),
+        ],
+        ExportForm::Focus => vec![
+            (C::Start, "2026-10-01T05:00:00Z"),
+            (C::End, "2026-10-01T06:00:00Z"),
+            (C::Type, "Usage"),
+            (C::Service, "Amazon Elastic Compute Cloud"),
+            (C::ServiceCategory, "Compute"),
+            (C::Unit, "Hours"),
+        ],
+    };
+    cells.extend([
+        (C::Resource, "i-0123456789abcdef0"),
+        (C::Currency, "USD"),
+        (C::Cost, "0.096"),
+    ]);
+    cells.extend_from_slice(changes);
+    TextRow(cells)
+}
+
+#[test]
+fn the_cost_of_a_line_is_net_and_amortized() {
+    let check = |changes: &[(C, &'static str)], expect: &str| {
+        let row = row(ExportForm::Cur2, changes);
+        let charge = read(&row, ExportForm::Cur2, &[]).expect(expect);
+        assert_eq!(Some(charge.amount), Amount::parse(expect), "{changes:?}");
+    };
+    check(&[], "0.096");
+    check(&[(C::NetCost, "0.08")], "0.08");
+    check(&[(C::NetCost, "")], "0.096");
+    check(&[(C::Type, "Credit"), (C::Cost, "-0.05")], "-0.05");
+    check(&[(C::Type, "Tax"), (C::Cost, "0.02")], "0.02");
+    let reserved = (C::Type, "DiscountedUsage");
+    check(
+        &[reserved, (C::ReservedCost, "0.06"), (C::Cost, "0")],
+        "0.06",
+    );
+    check(
+        &[
+            reserved,
+            (C::ReservedCost, "0.06"),
+            (C::NetReservedCost, "0.05"),
+        ],
+        "0.05",
+    );
+    let fee = [
+        (C::Type, "RIFee"),
+        (C::UnusedUpfront, "1.5"),
+        (C::UnusedRecurring, "2.5"),
+    ];
+    check(&fee, "4");
+    let net = [(C::NetUnusedUpfront, "1"), (C::NetUnusedRecurring, "2")];
+    check(&[fee.as_slice(), &net].concat(), "3");
+    check(&[(C::Type, "Fee"), (C::Reservation, "arn:aws:ec2:r")], "0");
+    check(&[(C::Type, "Fee")], "0.096");
+    let plan = (C::Type, "SavingsPlanCoveredUsage");
+    check(&[plan, (C::PlanCost, "0.07")], "0.07");
+    check(
+        &[plan, (C::PlanCost, "0.07"), (C::NetPlanCost, "0.06")],
+        "0.06",
+    );
+    check(
+        &[(C::Type, "SavingsPlanNegation"), (C::Cost, "-0.096")],
+        "0",
+    );
+    check(&[(C::Type, "SavingsPlanUpfrontFee")], "0");
+    let unused = [
+        (C::Type, "SavingsPlanRecurringFee"),
+        (C::Commitment, "1"),
+        (C::UsedCommitment, "0.4"),
+    ];
+    check(&unused, "0.6");
+    let net = [(C::PlanRecurring, "1"), (C::NetPlanRecurring, "0.9")];
+    check(&[unused.as_slice(), &net].concat(), "0.54");
+}
+
+#[test]
+fn a_charge_names_its_service_and_its_machine() {
+    let check = |form, changes: &[(C, &'static str)], service: &str, node: Option<&str>| {
+        let row = row(form, changes);
+        let charge = read(&row, form, &[]).expect(service);
+        assert_eq!(charge.service, service, "{changes:?}");
+        assert_eq!(
+            charge.node.as_ref().map(NodeId::as_str),
+            node,
+            "{changes:?}"
+        );
+        assert_eq!(charge.start.to_string(), "2026-10-01T05:00:00Z");
+    };
+    let id = Some("i-0123456789abcdef0");
+    let cur = ExportForm::Cur2;
+    check(cur, &[], MACHINES, id);
+    check(
+        cur,
+        &[(C::UsageType, "DataTransfer-Out-Bytes")],
+        EC2_OTHER,
+        None,
+    );
+    check(
+        cur,
+        &[(C::Resource, "vol-0123456789abcdef0")],
+        EC2_OTHER,
+        None,
+    );
+    check(cur, &[(C::Resource, "")], EC2_OTHER, None);
+    check(cur, &[(C::Service, "AWSLambda")], "AWS Lambda", None);
+    check(cur, &[(C::Service, "8xmarketplace")], "8xmarketplace", None);
+    check(cur, &[(C::Type, "Tax"), (C::Resource, "")], TAX, None);
+    let arn = "arn:aws:ec2:us-east-1:111122223333:instance/i-0123456789abcdef0";
+    check(cur, &[(C::Resource, arn)], MACHINES, id);
+    let focus = ExportForm::Focus;
+    let ec2 = "Amazon Elastic Compute Cloud";
+    check(focus, &[], ec2, id);
+    check(focus, &[(C::Resource, arn)], ec2, id);
+    check(focus, &[(C::Unit, "GB")], ec2, None);
+    check(focus, &[(C::Resource, "vol-0123456789abcdef0")], ec2, None);
+    check(
+        focus,
+        &[(C::Resource, "arn:aws:ec2:us-east-1:1:volume/vol-1")],
+        ec2,
+        None,
+    );
+    let storage = [(C::ServiceCategory, "Storage"), (C::Service, "Ceph")];
+    check(focus, &storage, "Ceph", None);
+    let own = [(C::Resource, "rack-3"), (C::Service, "Machines")];
+    check(focus, &own, "Machines", Some("rack-3"));
+    let google = "//compute.googleapis.com/projects/4/zones/z-a/instances/11";
+    check(focus, &[(C::Resource, google)], ec2, Some("11"));
+    check(focus, &[(C::Resource, "two words")], ec2, None);
+}
+
+#[test]
+fn an_invalid_row_is_named_by_its_column() {
+    let check = |form, changes: &[(C, &'static str)], expect: &str| {
+        let row = row(form, changes);
+        let tags = ["project".to_owned()];
+        let (column, why) = read(&row, form, &tags).expect_err(expect);
+        assert_eq!(format!("{column}: {why}"), expect);
+    };
+    let cur = ExportForm::Cur2;
+    check(
+        cur,
+        &[(C::Currency, "CNY")],
+        "line_item_currency_code: 'CNY' is not USD; only bills in US dollars are read",
+    );
+    check(
+        cur,
+        &[(C::Start, "October")],
+        "line_item_usage_start_date: 'October' is not a time such as 2026-10-01T00:00:00Z",
+    );
+    check(
+        cur,
+        &[(C::Start, "")],
+        "line_item_usage_start_date: is missing",
+    );
+    check(
+        cur,
+        &[(C::Type, "")],
+        "line_item_line_item_type: is missing",
+    );
+    check(
+        cur,
+        &[(C::Cost, "1e30")],
+        "line_item_unblended_cost: '1e30' is not an amount below 1000000000",
+    );
+    check(
+        cur,
+        &[(C::Type, "DiscountedUsage")],
+        "reservation_effective_cost: is missing",
+    );
+    let focus = ExportForm::Focus;
+    check(focus, &[(C::Cost, "")], "EffectiveCost: is missing");
+    check(
+        focus,
+        &[(C::Cost, "<b>")],
+        "EffectiveCost: '<b>' is not an amount below 1000000000",
+    );
+    check(
+        focus,
+        &[(C::Tags, "[1]")],
+        "Tags: is not a map of keys and values",
+    );
+}
+
+#[test]
+fn tags_are_found_by_the_names_of_each_form() {
+    let check = |text: &'static str, expect: &str| {
+        let row = row(ExportForm::Focus, &[(C::Tags, text)]);
+        let tags = ["Cost-Center".to_owned()];
+        let charge = read(&row, ExportForm::Focus, &tags).expect("a charge");
+        assert_eq!(charge.tags, [expect], "{text}");
+    };
+    check(r#"{"Cost-Center":"tides"}"#, "tides");
+    check(r#"{"user:Cost-Center":"tides","x":null}"#, "tides");
+    check(r#"{"user_cost_center":7}"#, "7");
+    check(r#"{"aws_cost_center":"tides"}"#, "");
+    check("{}", "");
+    check("", "");
+}

@@ -1,0 +1,236 @@
+use std::fmt::Write as _;
+
+use ebb_telemetry::money::Usd;
+
+use super::*;
+use crate::ports::PutOptions;
+
+const HEAD: &str = "line_item_usage_start_date,line_item_usage_end_date,line_item_line_item_type,\
+                    line_item_product_code,line_item_currency_code,line_item_unblended_cost,\
+                    line_item_resource_id,line_item_usage_type,resource_tags";
+
+/// Hours of a machine and of a bucket, from one hour to another.
+fn hours(from: &str, to: &str) -> String {
+    let (mut at, to): (Timestamp, Timestamp) =
+        (from.parse().expect("a time"), to.parse().expect("a time"));
+    let mut text = format!("{HEAD}\n");
+    while at < to {
+        let end = at + 1.hour();
+        for (code, cost, resource) in [
+            ("AmazonEC2", "0.0960000004", "i-0123456789abcdef0"),
+            ("AmazonS3", "0.0000000004", "bills"),
+        ] {
+            let row = format!("{at},{end},Usage,{code},USD,{cost},{resource},BoxUsage,");
+            writeln!(text, "{row}\"{{\"\"user_team\"\":\"\"tides\"\"}}\"").expect("written");
+        }
+        at = end;
+    }
+    text
+}
+
+fn at(text: &str) -> Timestamp {
+    text.parse().expect("a time")
+}
+
+fn export(objects: &StoreObjects) -> CostExport<'static> {
+    let tags = BTreeSet::from(["team".to_owned()]);
+    CostExport::of("s3://bills/ebb/", objects.clone(), &tags)
+}
+
+/// The objects of a folder, whose files were written at a time.
+fn folder(files: &[(&str, &str, &str)]) -> (tempfile::TempDir, StoreObjects) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text, written_at) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("created");
+        std::fs::write(&path, text).expect("written");
+        let file = std::fs::File::open(&path).expect("it opens");
+        file.set_modified(at(written_at).into()).expect("set");
+    }
+    let objects = StoreObjects::open(folder.path().to_str().expect("text")).expect("it opens");
+    (folder, objects)
+}
+
+fn days(bill: &[BilledDay]) -> Vec<String> {
+    let day = |day: &BilledDay| {
+        let estimated = if day.estimated { " estimated" } else { "" };
+        format!("{} {}{estimated}", day.day, day.total.to_decimal())
+    };
+    bill.iter().map(day).collect()
+}
+
+const OCTOBER: &str = "data/BILLING_PERIOD=2026-10/ebb-00001.csv";
+const NOVEMBER: &str = "data/BILLING_PERIOD=2026-11/ebb-00001.csv";
+
+#[tokio::test]
+async fn the_newest_exports_of_two_months_are_one_bill() {
+    let october = hours("2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z");
+    let november = hours("2026-11-01T00:00:00Z", "2026-11-03T09:00:00Z");
+    let (_folder, objects) = folder(&[
+        (OCTOBER, &october, "2026-11-02T07:00:00Z"),
+        (NOVEMBER, &november, "2026-11-03T12:00:00Z"),
+    ]);
+    let export = export(&objects);
+    let now = at("2026-11-03T13:00:00Z");
+    let by_day = export.by_day(now, &[]).await.expect("no request");
+    let found = days(&by_day);
+    assert_eq!(found.len(), 14);
+    // 24 x 0.0960000008, rounded once.
+    assert_eq!(found[0], "2026-10-20 2.304");
+    assert_eq!(
+        found[11..],
+        [
+            "2026-10-31 2.304",
+            "2026-11-01 2.304",
+            "2026-11-02 2.304 estimated"
+        ]
+    );
+    for day in &by_day {
+        assert_eq!(day.by_service.values().copied().sum::<Usd>(), day.total);
+        assert_eq!(day.by_tag["team"]["tides"], day.total);
+        assert_eq!(day.of_machines, Some(Usd::from_micros(2_304_000)));
+    }
+    let by_resource = export.by_resource(now).await.expect("no request");
+    let node = NodeId::new("i-0123456789abcdef0").expect("an id");
+    assert_eq!(by_resource[&node].by_day.len(), 14);
+    assert_eq!(export.gaps(now), []);
+}
+
+#[tokio::test]
+async fn days_that_an_export_has_in_part_are_left_out() {
+    let check = async |to: &str, written_at: &str, now: &str, last: &str, gaps: &[&str]| {
+        let text = hours("2026-11-01T00:00:00Z", to);
+        let (_folder, objects) = folder(&[(NOVEMBER, &text, written_at)]);
+        let export = export(&objects);
+        let by_day = export.by_day(at(now), &[]).await.expect("no request");
+        let found = days(&by_day).pop().unwrap_or_default();
+        assert_eq!(found, last);
+        let found: Vec<_> = export
+            .gaps(at(now))
+            .into_iter()
+            .map(|gap| gap.scope)
+            .collect();
+        assert_eq!(found, gaps, "{now}");
+    };
+    let (end, written) = ("2026-11-03T09:00:00Z", "2026-11-03T10:00:00Z");
+    check(
+        end,
+        written,
+        "2026-11-04T08:00:00Z",
+        "2026-11-02 2.304 estimated",
+        &[],
+    )
+    .await;
+    let part = "cost export s3://bills/ebb 2026-11-03";
+    check(
+        end,
+        written,
+        "2026-11-06T08:00:00Z",
+        "2026-11-02 2.304 estimated",
+        &[part],
+    )
+    .await;
+    let late = "2026-11-16T00:00:00Z";
+    check(end, late, late, "2026-11-03 0.864", &[]).await;
+    let nothing = "cost export s3://bills/ebb";
+    check(end, written, "2026-12-20T00:00:00Z", "", &[nothing]).await;
+}
+
+#[tokio::test]
+async fn a_folder_without_months_has_only_whole_days() {
+    let text = hours("2026-11-01T07:00:00Z", "2026-11-05T00:00:00Z");
+    let late = hours("2026-11-05T00:00:00Z", "2026-11-06T05:00:00Z");
+    let (_folder, objects) = folder(&[
+        ("one.csv", &text, "2026-11-08T00:00:00Z"),
+        ("two.csv", &late, "2026-11-08T00:00:00Z"),
+    ]);
+    let export = export(&objects);
+    let now = at("2026-11-08T00:00:00Z");
+    let found = days(&export.by_day(now, &[]).await.expect("no request"));
+    assert_eq!(
+        found,
+        [
+            "2026-11-02 2.304",
+            "2026-11-03 2.304",
+            "2026-11-04 2.304",
+            "2026-11-05 2.304"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_leaves_out_its_month() {
+    let october = hours("2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z");
+    let written = "2026-11-05T00:00:00Z";
+    let second = "data/BILLING_PERIOD=2026-11/ebb-00002.csv";
+    let november = hours("2026-11-01T00:00:00Z", "2026-11-04T00:00:00Z");
+    let (_folder, objects) = folder(&[
+        (OCTOBER, &october, written),
+        (NOVEMBER, &november, written),
+        (second, "time,cost\n", written),
+    ]);
+    let export = export(&objects);
+    let now = at("2026-11-05T06:00:00Z");
+    let found = days(&export.by_day(now, &[]).await.expect("no request"));
+    assert_eq!(found.last().map(String::as_str), Some("2026-10-31 2.304"));
+    let gaps = export.gaps(now);
+    assert_eq!(
+        gaps[0].scope,
+        format!("cost export s3://bills/ebb/{second}")
+    );
+    assert!(gaps[0].reason.contains("no column of CUR 2.0"), "{gaps:?}");
+    assert_eq!(gaps[1].scope, "cost export s3://bills/ebb 2026-11");
+    assert_eq!(gaps.len(), 2);
+}
+
+#[tokio::test]
+async fn invalid_rows_are_named_and_the_others_count() {
+    let text = hours("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z");
+    let text = text.replacen(",USD,", ",EUR,", 1);
+    let (_folder, objects) = folder(&[(NOVEMBER, &text, "2026-11-05T00:00:00Z")]);
+    let export = export(&objects);
+    let now = at("2026-11-05T06:00:00Z");
+    assert_eq!(
+        days(&export.by_day(now, &[]).await.expect("read")),
+        ["2026-11-01 2.208"]
+    );
+    let gaps = export.gaps(now);
+    assert_eq!(gaps[0].scope, "ebb-00001.csv:2: line_item_currency_code");
+    assert_eq!(gaps[1].reason, "1 of 48 rows are not part of the bill");
+}
+
+#[tokio::test]
+async fn a_place_without_a_bill_is_a_gap_and_a_missing_folder_an_error() {
+    let objects = StoreObjects::in_memory();
+    let now = at("2026-11-05T06:00:00Z");
+    let export = export(&objects);
+    assert_eq!(export.by_day(now, &[]).await, Ok(Vec::new()));
+    let gaps = export.gaps(now);
+    assert_eq!(
+        gaps[0].reason,
+        "no file with the ending .csv, .csv.gz or .parquet"
+    );
+    let missing = CostExport::open("/no/such/folder", &BTreeSet::new()).err();
+    let words = missing.map(|error| error.to_string()).unwrap_or_default();
+    assert!(words.contains("the folder /no/such/folder"), "{words}");
+}
+
+#[tokio::test]
+async fn the_version_changes_with_the_files_and_an_unfinished_export_is_known() {
+    let objects = StoreObjects::in_memory();
+    let put = async |key: &str| {
+        let put = objects.put(key, b"x".to_vec(), PutOptions::default());
+        put.await.expect("stored");
+    };
+    let month = Timestamp::now().strftime("%Y-%m").to_string();
+    let first = format!("data/BILLING_PERIOD={month}/a.csv");
+    put(&first).await;
+    let one = export(&objects).version().await;
+    assert_eq!(export(&objects).version().await, one);
+    put(&format!("metadata/BILLING_PERIOD={month}/a-Manifest.json")).await;
+    let two = export(&objects).version().await;
+    assert!(matches!(two, BillVersion::Is(_)) && two != one, "{two:?}");
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    put(&first).await;
+    assert_eq!(export(&objects).version().await, BillVersion::Unfinished);
+}
