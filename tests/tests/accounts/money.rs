@@ -18,8 +18,9 @@ use serde_json::json;
 
 use super::home;
 
-/// The daily cost of other services in the bill: three services, and a cost without a service.
-const BESIDE_MACHINES: i64 = 3_141_593 + 800_000 + 1_250_000 + 70_000;
+/// The daily cost of other services in the bill: three services, a cost without a service, and the
+/// storage of Ebb itself.
+const BESIDE_MACHINES: i64 = 3_141_593 + 800_000 + 1_250_000 + 70_000 + 21_000;
 
 const A_CENT: i64 = 10_000;
 

@@ -112,7 +112,14 @@ fn a_run_is_compared_with_the_median_of_its_earlier_runs() {
         });
         assert_eq!(found, expect);
         assert_eq!(cost.per_sample, Some(usd(6.5)));
-        assert!(runs.runs[2].cost_breakdown.as_ref().expect("a cost").usual.is_none());
+        assert!(
+            runs.runs[2]
+                .cost_breakdown
+                .as_ref()
+                .expect("a cost")
+                .usual
+                .is_none()
+        );
     };
     check(|_| (), Some(("run-0", 3, 160)));
     check(|runs| runs[0].pipeline = Some("winds".to_owned()), None);

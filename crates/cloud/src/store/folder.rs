@@ -58,9 +58,9 @@ impl Folder {
         }
     }
 
-    /// Gives a file that root wrote, and the directories that root made for it, to the owner of the
-    /// folder, who must read and delete them. Does nothing for other users. Files with a second name
-    /// stay as they are: another user could have made it.
+    /// Gives a file that root wrote to the owner of the folder, who must read and delete it. The same
+    /// for the directories that root made for it. Does nothing for other users. Files with a second
+    /// name stay as they are: another user could have made it.
     pub(super) fn give_to_owner(&self, key: &str) -> io::Result<()> {
         let owner = fs::metadata(&self.root)?;
         if !rustix::process::geteuid().is_root() || owner.uid() == 0 {

@@ -118,8 +118,8 @@ const FIXED: [(&str, f64); 4] = [
     ("three metrics", 3.0 * 0.30),
     ("a dashboard, if the account has three others", 3.0),
     (
-        "the bill twice a day, three requests to Cost Explorer each",
-        2.0 * 3.0 * 30.0 * 0.01,
+        "Cost Explorer: the bill twice a day, three requests each, and Ebb's own cost once",
+        (2.0 * 3.0 + 1.0) * 30.0 * 0.01,
     ),
 ];
 
