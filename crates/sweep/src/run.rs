@@ -536,7 +536,6 @@ async fn look(
         ))
         .chain(no_room(work.left_out() + others.left_out));
     let mut best = BestKnown::read(ports.objects).await;
-    let unread = best.unread.take();
     let before = Before {
         state: others.fleet(work),
         hours: others.hours(work),
@@ -545,7 +544,7 @@ async fn look(
         memory: &work.stored.memory,
         gaps: gaps
             .chain(remembered.failed_channels())
-            .chain(unread)
+            .chain(best.unread.take())
             .collect(),
         catalogue: &best.catalogue,
         renew,
@@ -571,8 +570,8 @@ async fn look(
         &mut kept,
         (&config.policy, now),
         decide,
-    );
-    let seen = seen.await;
+    )
+    .await;
     let (mut report, details) = seen.decided;
     report.own_cost = seen.own_cost;
     kept.sold.want(&report);

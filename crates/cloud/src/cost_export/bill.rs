@@ -51,7 +51,7 @@ struct DayParts {
 
 /// How complete the cost of a day is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Completeness {
+enum DayCompleteness {
     Whole,
     /// It was delivered less than a day after its end.
     Estimated,
@@ -151,10 +151,10 @@ impl ExportBill {
         let has_days = !sums.is_empty();
         for (day, parts) in sums {
             match parts.completeness(day, to) {
-                Completeness::Whole => self.add_day(day, &parts.sums, false),
-                Completeness::Estimated => self.add_day(day, &parts.sums, true),
-                Completeness::NotYet => {}
-                Completeness::Part => self.gap(
+                DayCompleteness::Whole => self.add_day(day, &parts.sums, false),
+                DayCompleteness::Estimated => self.add_day(day, &parts.sums, true),
+                DayCompleteness::NotYet => {}
+                DayCompleteness::Part => self.gap(
                     format!("{} {day}", self.scope()),
                     "the export contains only a part of this day; deliver it again",
                 ),
@@ -202,16 +202,16 @@ fn is_edge(day: Date, oldest: Option<Timestamp>, newest: Option<Timestamp>) -> b
 }
 
 impl DayParts {
-    fn completeness(&self, day: Date, to: Timestamp) -> Completeness {
+    fn completeness(&self, day: Date, to: Timestamp) -> DayCompleteness {
         let end = start_of_next(day);
         let closes = end.and_then(|end| end.checked_add(CLOSES_AFTER).ok());
         let (Some(end), Some(closes), Some(delivered)) = (end, closes, self.delivered_at) else {
-            return Completeness::Part;
+            return DayCompleteness::Part;
         };
         if delivered >= end && !self.may_be_part {
             return match delivered >= closes {
-                true => Completeness::Whole,
-                false => Completeness::Estimated,
+                true => DayCompleteness::Whole,
+                false => DayCompleteness::Estimated,
             };
         }
         // The export of yesterday usually comes in the course of today.
@@ -219,8 +219,8 @@ impl DayParts {
             .checked_add(CLOSES_AFTER)
             .is_ok_and(|late| to >= late);
         match is_late {
-            true => Completeness::Part,
-            false => Completeness::NotYet,
+            true => DayCompleteness::Part,
+            false => DayCompleteness::NotYet,
         }
     }
 }

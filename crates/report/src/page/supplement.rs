@@ -249,7 +249,6 @@ mod tests {
             origin: report.origin,
             cost_breakdown: None,
         };
-        let named = |named, tasks| NamedTasks { tasks, named };
         let mut runs = vec![seen("r7\nx\u{1b}", Some(JoinedBy::Tag)); 12];
         runs.push(seen(UNASSIGNED, None));
         let label = ("<b>\u{1b}".to_owned(), "v\n".to_owned());
@@ -274,11 +273,9 @@ mod tests {
                 (StepNameSource::Executables, 7),
             ]
             .into(),
-            named_by_runtime: [
-                (TaskRuntime::Batch, named(2, 2)),
-                (TaskRuntime::Slurm, named(30, 37)),
-            ]
-            .into(),
+            named_by_runtime: [(TaskRuntime::Batch, (2, 2)), (TaskRuntime::Slurm, (30, 37))]
+                .map(|(runtime, (named, tasks))| (runtime, NamedTasks { tasks, named }))
+                .into(),
             runs,
             left_out: 5,
             task_labels: vec![step; 11],

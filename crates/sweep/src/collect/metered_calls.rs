@@ -17,7 +17,7 @@ use ebb_cloud::ports::metrics::{METRICS_PER_NODE, MetricsSource, NodeMetrics, PR
 use ebb_model::bill::{BilledDay, ResourceCost};
 use ebb_model::metric_series::MetricSeries;
 use ebb_model::policy::metrics::MetricsPolicy;
-use ebb_model::report::own_cost::OWN_TAG;
+use ebb_model::report::own_cost::{OWN_TAG, OwnCost};
 use ebb_model::visibility_gap::{Gap, Refused};
 use ebb_telemetry::identity::{NodeId, Region};
 use ebb_telemetry::money::Usd;
@@ -38,6 +38,9 @@ use crate::collect::metered_calls::plans::Plans;
 /// Age after which the bill is requested again: Cost Explorer refreshes its data at least once a
 /// day.
 const BILL_AGE: Duration = Duration::from_secs(12 * 3600);
+
+/// Days whose requests are counted, as many as the bill has.
+const REQUEST_DAYS: usize = 14;
 
 /// How to enable cost data by resource.
 const OPT_IN: &str = "list prices are used; for the cost of each resource, enable Resource-level data at daily granularity under Billing and Cost Management > Cost Management preferences, and allow ce:GetCostAndUsageWithResources";
@@ -98,6 +101,14 @@ impl Bill {
             BillVersion::Unfinished => self.version.is_some(),
         }
     }
+
+    /// What it lacks. The same refusal is not requested again, because each request costs money.
+    fn gaps(&self) -> impl Iterator<Item = Gap> {
+        let refused = self.refused.as_ref();
+        let refused = refused.map(|why| why.clone().gap(ebb_model::visibility_gap::BY_RESOURCE));
+        let rest = self.others.iter().chain(&self.unread).cloned();
+        refused.into_iter().chain(rest)
+    }
 }
 
 impl Paid {
@@ -137,6 +148,19 @@ impl Paid {
         self.bill.as_ref().map_or(&[], |bill| &bill.days)
     }
 
+    /// The cost of Ebb itself.
+    pub fn own_cost(&self) -> OwnCost {
+        OwnBill::cost(self.own_bill.as_ref(), self.spent_by_day.clone())
+    }
+
+    /// Counts the price of today's requests.
+    fn count_requests(&mut self) {
+        self.spent_by_day.insert(self.day.clone(), self.spent);
+        while self.spent_by_day.len() > REQUEST_DAYS {
+            self.spent_by_day.pop_first();
+        }
+    }
+
     fn left(&self, policy: &MetricsPolicy) -> Usd {
         Usd::from_micros(policy.paid_calls_usd_micros_a_day) - self.spent
     }
@@ -159,27 +183,22 @@ impl Paid {
             true => !is_older(bill.at, wanted.now, BILL_AGE),
             false => bill.is_unchanged(&version, wanted.now),
         };
-        let mut gap = |scope: &str, refused: Refused| gaps.push(refused.gap(scope));
         if let Some(kept) = self.bill.as_ref().filter(|bill| fresh(bill)) {
-            // Each new request would cost money for the same refusal.
-            if let Some(refused) = &kept.refused {
-                gap(ebb_model::visibility_gap::BY_RESOURCE, refused.clone());
-            }
-            gaps.extend(kept.others.iter().chain(&kept.unread).cloned());
-            return;
+            return gaps.extend(kept.gaps());
         }
+        let mut gap = |scope: &str, refused: Refused| gaps.push(refused.gap(scope));
         let tags: Vec<String> = wanted.policy.cost_tags.iter().cloned().collect();
         // By resource, by service and by each tag, with at least one page each. The number of the
         // last time is used if it is known and larger.
-        let least = 2 + tags.len() as u64;
         let likely = self.bill.as_ref().map_or(0, |bill| bill.requests);
-        if paid && self.left(wanted.policy) < requests_for(least.max(likely)) {
+        let requests = likely.max(2 + tags.len() as u64);
+        let affords = |requests| !paid || self.left(wanted.policy) >= requests_for(requests);
+        if !affords(requests) {
             return gap(ebb_model::visibility_gap::BY_RESOURCE, spent());
         }
-        let others = least.max(likely);
         // The cost of Ebb itself is the first to go without.
-        let affords_own = !paid || self.left(wanted.policy) >= requests_for(others + 1);
-        let asked = self.requested_tags(&tags, (paid, affords_own), wanted.now);
+        let own = (paid, affords(requests + 1));
+        let asked = OwnBill::requested_tags(self.own_bill.as_ref(), &tags, own, wanted.now);
         let before = source.requests();
         let by_node = source.by_resource(wanted.now).await;
         let days = source.by_day(wanted.now, &asked).await;
@@ -201,22 +220,18 @@ impl Paid {
         };
         match by_node {
             Ok(by_node) => bill.by_node = by_node,
-            Err(error) => {
-                let refused = Refused::from(error).and("; ").and(OPT_IN);
-                gap(ebb_model::visibility_gap::BY_RESOURCE, refused.clone());
-                bill.refused = Some(refused);
-            }
+            Err(error) => bill.refused = Some(Refused::from(error).and("; ").and(OPT_IN)),
         }
         match days {
             Ok(mut days) => {
                 if asked.iter().any(|tag| tag == OWN_TAG) {
-                    self.take_own_bill(&mut days, &tags, wanted.now);
+                    self.own_bill = Some(OwnBill::take(&mut days, &tags, wanted.now));
                 }
                 bill.days = days;
             }
             Err(error) => gap("bill by service", error.into()),
         }
-        gaps.extend(bill.unread.iter().chain(&bill.others).cloned());
+        gaps.extend(bill.gaps());
         self.bill = Some(bill);
     }
 

@@ -11,13 +11,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::collect::account::is_older;
-use crate::collect::metered_calls::Paid;
 
 /// A day of the bill changes little after its end, and a request costs one cent.
 const AGE: Duration = Duration::from_secs(24 * 3600);
-
-/// Days whose requests are counted, as many as the bill has.
-const REQUEST_DAYS: usize = 14;
 
 /// The bill of Ebb's own resources.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,70 +25,55 @@ pub(crate) struct OwnBill {
     to: Option<String>,
 }
 
-impl Paid {
+impl OwnBill {
     /// Whether the next request of the bill also requests the cost by the tag of Ebb.
-    fn is_own_bill_due(&self, now: Timestamp) -> bool {
-        let known = self.own_bill.as_ref();
+    fn is_due(known: Option<&Self>, now: Timestamp) -> bool {
         known.is_none_or(|known| is_older(known.at, now, AGE))
     }
 
     /// These tags, and that of Ebb if its cost is due and the budget affords the request.
     pub(crate) fn requested_tags(
-        &self,
+        known: Option<&Self>,
         tags: &[String],
         (is_charged_for, affords_own): (bool, bool),
         now: Timestamp,
     ) -> Vec<String> {
         let mut requested = tags.to_vec();
-        let is_due = !is_charged_for || self.is_own_bill_due(now);
+        let is_due = !is_charged_for || Self::is_due(known, now);
         if is_due && affords_own && !requested.iter().any(|tag| tag == OWN_TAG) {
             requested.push(OWN_TAG.to_owned());
         }
         requested
     }
 
-    /// Takes the cost of Ebb's resources out of a bill with the tag of Ebb. `tags` are those that
-    /// the report shows.
-    pub(crate) fn take_own_bill(
-        &mut self,
-        days: &mut [BilledDay],
-        tags: &[String],
-        now: Timestamp,
-    ) {
+    /// Takes the cost of Ebb's resources out of a bill that was requested with the tag of Ebb.
+    /// `tags` are those that the report shows.
+    pub(crate) fn take(days: &mut [BilledDay], tags: &[String], now: Timestamp) -> Self {
         let of_day = |day: &BilledDay| {
             let usd = day.by_tag.get(OWN_TAG)?.get(OWN_VALUE)?;
             Some((day.day.clone(), *usd))
         };
-        self.own_bill = Some(OwnBill {
+        let own = Self {
             at: now,
             by_day: days.iter().filter_map(of_day).collect(),
             to: days.iter().map(|day| day.day.clone()).max(),
-        });
+        };
         if !tags.iter().any(|tag| tag == OWN_TAG) {
             for day in days {
                 day.by_tag.remove(OWN_TAG);
             }
         }
+        own
     }
 
-    /// Counts the price of today's requests.
-    pub(crate) fn count_requests(&mut self) {
-        self.spent_by_day.insert(self.day.clone(), self.spent);
-        while self.spent_by_day.len() > REQUEST_DAYS {
-            self.spent_by_day.pop_first();
-        }
-    }
-
-    /// The cost of Ebb itself.
-    pub fn own_cost(&self) -> OwnCost {
+    /// The cost of Ebb itself. `requests` is the price of the requests by day, the last one today.
+    pub(crate) fn cost(known: Option<&Self>, mut requests: BTreeMap<String, Usd>) -> OwnCost {
         let nothing = BTreeMap::new();
-        let own = self.own_bill.as_ref();
-        let billed = own.map_or(&nothing, |own| &own.by_day);
-        let to = own.and_then(|own| own.to.as_deref());
+        let billed = known.map_or(&nothing, |own| &own.by_day);
+        let to = known.and_then(|own| own.to.as_deref());
         // Today is not over, unless it is the first day.
-        let mut requests = self.spent_by_day.clone();
         if requests.len() > 1 {
-            requests.remove(&self.day);
+            requests.pop_last();
         }
         OwnCost::of((billed, to), &requests)
     }
