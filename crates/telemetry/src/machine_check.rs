@@ -281,7 +281,6 @@ mod tests {
         assert!(check_machine(&able()).iter().all(is_met));
     }
 
-    #[expect(clippy::too_many_lines, reason = "a table of cases")]
     #[test]
     fn only_the_unmet_requirement_is_reported_with_its_remedy() {
         let check = |machine: MachineFacts, name: &str, expect: &CheckResult| {
