@@ -102,7 +102,8 @@ impl Bill {
         }
     }
 
-    /// The missing parts of the bill. The same refusal is not requested again, because each request costs money.
+    /// The missing parts of the bill. The same refusal is not requested again, because each request
+    /// costs money.
     fn gaps(&self) -> impl Iterator<Item = Gap> {
         let refused = self.refused.as_ref();
         let refused = refused.map(|why| why.clone().gap(ebb_model::visibility_gap::BY_RESOURCE));
