@@ -62,12 +62,12 @@ impl<O: Objects> ObjectQueue<O> {
         {
             Ok(object) => String::from_utf8_lossy(&object.bytes).into_owned(),
             Err(CloudError::Missing { .. }) => return Ok(None),
-            // Of a folder: another user wrote it. It stays there until somebody gives it away, and
-            // the others are read.
+            // In a folder, another user owns this file. It stays until this user may read it, and the
+            // other messages are read.
             Err(CloudError::Denied { message, .. }) => {
                 tracing::warn!(
                     message,
-                    "a message cannot be read; give it to the user of the sweep"
+                    "a message cannot be read; make the user of the sweep its owner"
                 );
                 self.hidden().insert(listed.key);
                 return Ok(None);

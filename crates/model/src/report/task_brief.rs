@@ -213,7 +213,7 @@ impl TaskColumns {
         Ok(tasks)
     }
 
-    /// The length of the longest column, so that no value of a longer one is ignored.
+    /// The length of the longest column. Any shorter column is an error.
     fn longest(&self) -> usize {
         let lengths = [
             self.id_begin.len(),

@@ -466,7 +466,7 @@ async fn what_ebb_costs_is_on_the_bill_once_a_day_and_every_charged_request_coun
     // Four cents on the first day.
     assert_eq!(ask(&mut paid, 0, Some(none)).await, (None, Some(1_217_600)));
     let days = vec![day("1970-01-01", 100_000), day("1970-01-02", 300_000)];
-    // It is asked for again only after a day.
+    // The cost of Ebb is requested again only after a day.
     assert_eq!(ask(&mut paid, 13 * HOUR, Some(days.clone())).await.0, None);
     let found = ask(&mut paid, 30 * HOUR, Some(days.clone())).await;
     assert_eq!(found, (Some(6_088_000), Some(1_826_400)));
