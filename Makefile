@@ -53,7 +53,7 @@ lint:
 	  $(CARGO) build $(EVERYTHING) --all-targets
 
 bench-inventory: ## Collect 100,000 instances and 50,000 jobs of 30 accounts from a fast fake
-	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep --bench inventory
+	$(BENCH)/bench-inventory
 
 docs: links ## Check the links and build the book into target/book
 	scripts/setup docs
@@ -108,29 +108,25 @@ kernels: ## Run the tests of the probe on emulated kernels; writes probe/KERNELS
 bench-probe: ## Measure the cost of the probe next to other agents (root; 10 minutes)
 	@scripts/bench-probe
 
-# A target folder of its own: another profile would make everybody build anew.
-bench-sweep: ## Measure a sweep of 10 to 100,000 nodes; LAKE=1 with the lake and the running cost (builds 30 minutes)
-	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep \
-	  $(if $(LAKE),--features lake) --bench sweep
+# The build of a release, which takes 30 minutes at first.
+BENCH = $$(scripts/build-release bench)
 
-bench-lake: ## Measure a day and a year of the lake; NODES=n, DAYS=n (builds 30 minutes, runs longer)
-	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep --features lake --bench lake
+bench-sweep: ## Measure a sweep of 10 to 100,000 nodes, and the running cost of a deployment
+	$(BENCH)/bench-sweep
 
-bench-tune: ## Measure the ranking, the API and its program (the first build takes 30 minutes)
-	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) build --release -p ebb-tune-lambda
-	EBB_TUNE=$$(ls $(EBB_CACHE)/bench-target/*/release/ebb-tune) \
-	  CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-api --bench tune
+bench-lake: ## Measure a day and a year of the lake; NODES=n, DAYS=n
+	$(BENCH)/bench-lake
+
+bench-tune: ## Measure the ranking, the API and its program
+	folder=$(BENCH); EBB_TUNE=$$folder/ebb-tune $$folder/bench-tune
 
 bench-pages: ## Measure the pages of 10,000 nodes and a run of 100,000 tasks in chromium
 	scripts/setup pictures
-	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) build --release -p ebb-cli
-	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) build --release -p ebb-api --bench pages
-	scripts/bench-pages $$(ls $(EBB_CACHE)/bench-target/*/release/ebb) \
-	  $$(ls -t $(EBB_CACHE)/bench-target/*/release/deps/pages-* | grep -v '\.d$$' | head -n1)
+	scripts/bench-pages $(BENCH)
 
 DATA ?= eval/histories
 bench-verdicts: ## Compare idle results on labelled histories with published rules; DATA=DIR
-	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) run --release -p eval -- verdicts --data $(DATA)
+	$(CARGO) run --release -p eval -- verdicts --data $(DATA)
 
 terraform: ## Check the Terraform module and its examples
 	scripts/check-terraform

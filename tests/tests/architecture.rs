@@ -119,7 +119,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("ebb-tune-lambda", &["ebb-api", "ebb-cloud"]),
 ];
-const ANY: [&str; 3] = ["ebb-tests", "eval", "ebb-fuzz"];
+const ANY: [&str; 4] = ["ebb-tests", "ebb-bench", "eval", "ebb-fuzz"];
 
 /// Dependencies that only tests may have.
 const FOR_TESTS: &[(&str, &str)] = &[

@@ -5,10 +5,10 @@
 //! `NODES` is the size of the fleet (100). `DAYS` is the number of days in the log (365), and
 //! `COMMITS` the number of commits a day (288). The day of the fleet stays in the folder `LAKE`, if it is set.
 
-#[path = "sweep/detail.rs"]
+#[path = "bench-sweep/detail.rs"]
 mod detail;
 #[expect(dead_code, reason = "shared with the benchmark of sweeps")]
-#[path = "sweep/fleet.rs"]
+#[path = "bench-sweep/fleet.rs"]
 mod fleet;
 
 use std::ops::ControlFlow;

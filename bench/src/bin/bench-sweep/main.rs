@@ -1,8 +1,7 @@
 //! Measures sweeps of 10 to 100,000 nodes, from received bytes to a published report:
 //! `make bench-sweep`. Each fleet is measured in its own processes, so that the peak memory belongs
-//! to one measurement. The network is left out: messages are read from a file. With the feature
-//! `lake` the whole sweep is measured too, with the bucket in memory and the lake in a local
-//! folder.
+//! to one measurement. The network is left out: messages are read from a file. The
+//! whole sweep has its bucket in memory and its lake in a local folder.
 
 mod count;
 mod detail;
@@ -12,7 +11,6 @@ mod messages;
 mod stages;
 mod state;
 mod table;
-#[cfg(feature = "lake")]
 mod whole;
 
 use std::path::Path;
@@ -28,10 +26,8 @@ fn main() {
     match words[..] {
         ["prepare", nodes, file] => messages::write(number(nodes), Path::new(file)),
         ["stages", nodes, file] => say(&stages::measure(number(nodes), Path::new(file))),
-        #[cfg(feature = "lake")]
         ["whole", nodes, file] => say(&whole::measure(number(nodes), Path::new(file))),
         ["state"] => say(&state::measure()),
-        // Cargo passes `--bench`.
         _ => all(),
     }
 }
@@ -49,7 +45,6 @@ fn all() {
     let folder = tempfile::tempdir().expect("a folder");
     let only: Option<u32> = std::env::var("NODES").ok().map(|n| number(&n));
     let mut rows = Vec::new();
-    #[cfg(feature = "lake")]
     let mut wholes = Vec::new();
     for nodes in SIZES.into_iter().filter(|n| only.is_none_or(|o| o == *n)) {
         let file = folder.path().join("messages");
@@ -58,16 +53,12 @@ fn all() {
         run(&["prepare", &count, file]);
         let stages: stages::Stages = read(&["stages", &count, file]);
         rows.push((nodes, stages));
-        #[cfg(feature = "lake")]
         wholes.push((nodes, read::<whole::Whole>(&["whole", &count, file])));
     }
     let state: state::State = read(&["state"]);
     table::print(&rows, &state);
-    #[cfg(feature = "lake")]
-    {
-        table::whole(&wholes);
-        table::running(&wholes);
-    }
+    table::whole(&wholes);
+    table::running(&wholes);
 }
 
 fn run(arguments: &[&str]) -> Vec<u8> {

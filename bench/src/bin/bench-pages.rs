@@ -1,5 +1,5 @@
 //! A made-up deployment for `make bench-pages`: a report with 10,000 nodes, and a run with 100,000
-//! tasks. `pages FOLDER` writes both for `ebb serve --lake`, and prints the number of tasks. All input
+//! tasks. `bench-pages FOLDER` writes both for `ebb serve --lake`, and prints the number of tasks. All input
 //! is generated and labelled as simulated.
 
 use std::path::Path;
@@ -23,12 +23,7 @@ const RUN: &str = "large-run";
 const BEGIN: i64 = 1_767_225_600;
 
 fn main() {
-    // Cargo adds an option of its own.
-    let folder = std::env::args().skip(1).find(|word| !word.starts_with('-'));
-    let Some(folder) = folder else {
-        println!("pages: not measured without a folder; see `make bench-pages`");
-        return;
-    };
+    let folder = std::env::args().nth(1).expect("bench-pages FOLDER");
     let folder = Path::new(&folder);
     let report: Report = serde_json::from_value(report()).expect("a report");
     let report = serde_json::to_vec(&report).expect("JSON");

@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::fleet::MINUTES;
 use crate::stages::Stages;
 use crate::state::State;
-#[cfg(feature = "lake")]
 use crate::whole::Whole;
 
 /// List prices of us-east-1, without any free tier.
@@ -13,7 +12,6 @@ use crate::whole::Whole;
 /// requests), /lambda/pricing (x86); August 2026.
 const USD_PER_QUEUE_REQUEST: f64 = 0.40e-6;
 const USD_PER_PUT: f64 = 0.005e-3;
-#[cfg(feature = "lake")]
 const USD_PER_GET: f64 = 0.000_4e-3;
 const USD_PER_GB_SECOND: f64 = 0.000_016_666_7;
 
@@ -112,7 +110,6 @@ fn million(nodes: u32, s: &Stages) {
 /// A month of what a deployment costs without any node.
 /// Source: aws.amazon.com/cloudwatch/pricing (alarms of standard resolution, custom metrics,
 /// dashboards, logs), /cost-management pricing (a request to Cost Explorer); August 2026.
-#[cfg(feature = "lake")]
 const FIXED: [(&str, f64); 4] = [
     ("seven alarms", 7.0 * 0.10),
     ("three metrics", 3.0 * 0.30),
@@ -125,12 +122,10 @@ const FIXED: [(&str, f64); 4] = [
 
 /// Lambda gives one CPU to a function with 1,769 MB, and the sweeper has 1,024 MB.
 /// Source: AWS Lambda developer guide, "Configure Lambda function memory".
-#[cfg(feature = "lake")]
 const SECONDS_ON_LAMBDA: f64 = 1769.0 / 1024.0;
 
 /// A month of a whole deployment with the defaults of the Terraform module and everything on, in
 /// USD.
-#[cfg(feature = "lake")]
 struct Month {
     nodes: f64,
     heartbeats: f64,
@@ -139,7 +134,6 @@ struct Month {
     finished_tasks: f64,
 }
 
-#[cfg(feature = "lake")]
 impl Month {
     fn of(nodes: u32, w: &Whole) -> Self {
         let nodes = f64::from(nodes);
@@ -171,7 +165,6 @@ impl Month {
 }
 
 /// Prints the cost of a whole deployment by number of nodes.
-#[cfg(feature = "lake")]
 pub(crate) fn running(rows: &[(u32, Whole)]) {
     println!("\nA deployment with everything on, USD a month at list prices of us-east-1:\n");
     println!(
@@ -206,7 +199,6 @@ pub(crate) fn running(rows: &[(u32, Whole)]) {
 }
 
 /// Prints the measurements of the whole sweep.
-#[cfg(feature = "lake")]
 pub(crate) fn whole(rows: &[(u32, Whole)]) {
     println!("\nThe whole sweep, lake written to a local folder:\n");
     println!(
@@ -277,21 +269,18 @@ fn goal(what: &str, is_met: bool) {
 }
 
 /// The monthly cost of the sweeper's requests and compute.
-#[cfg(feature = "lake")]
 fn dollars(w: &Whole) -> f64 {
     let compute = gigabytes(w) * w.time.as_secs_f64() * USD_PER_GB_SECOND;
     (requests_usd(w) + compute) * SWEEPS_A_MONTH
 }
 
 /// The requests of one sweep.
-#[cfg(feature = "lake")]
 fn requests_usd(w: &Whole) -> f64 {
     w.queue_requests as f64 * USD_PER_QUEUE_REQUEST
         + (w.puts + w.lake_files) as f64 * USD_PER_PUT
         + w.gets as f64 * USD_PER_GET
 }
 
-#[cfg(feature = "lake")]
 fn gigabytes(w: &Whole) -> f64 {
     w.peak_memory as f64 / f64::from(1 << 30)
 }
