@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: daemonset help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release packages prose lake-sql bench-lake
+.PHONY: daemonset tests checks help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release packages prose lake-sql bench-lake
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -30,16 +30,24 @@ demo: ## Run the main job in a simulated account; SEED=n, SHARDS=n, KEEP=1 keeps
 test: ## Run every test
 	scripts/setup test
 	cargo fmt --all --check
-	@$(MAKE) --no-print-directory terraform units security links deny simulators build lint advice lake-sql pages daemonset
-	$(CARGO) test $(EVERYTHING) --no-fail-fast
-	@$(MAKE) --no-print-directory fuzz-short
+	@$(MAKE) --no-print-directory units security links deny simulators build lint
+	@$(MAKE) --no-print-directory -k -j2 tests checks
+	@$(MAKE) --no-print-directory daemonset fuzz-short
+
+tests:
+	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} scripts/run-tests
+
+# Beside the tests, to which they give way.
+checks:
+	nice -n 10 $(MAKE) --no-print-directory -k terraform advice lake-sql pages
 
 check: lint security links prose ## Format, lints, text, links and the fast tests
 	cargo fmt --all --check
 	$(CARGO) test -p ebb-model -p ebb-node-state -p ebb-sizing -p ebb-analysis -p ebb-wire
 
 # Built like the tests but for the code that each week runs, so that the lake is not compiled again.
-prove: ## Run the simulated weeks of 100,000 seeds on all cores; SEEDS=n sets the number, SEED=n the first
+prove: ## Visit every order of the protocol, and simulate the weeks of 100,000 seeds; SEEDS=n sets the number, SEED=n the first
+	$(CARGO) test -p ebb-protocol-model -- --ignored --nocapture
 	EBB_SEED=$(if $(filter command environment,$(firstword $(origin SEED))),$(SEED),0) EBB_SEEDS=$(or $(SEEDS),100000) \
 	  $(CARGO) --config scripts/prove.toml test -p ebb-sweep --features lake --test simulation every_seed -- --nocapture
 
