@@ -325,12 +325,13 @@ pub fn arguments_of(key: ProcessKey, program: Comm) -> Option<Vec<u8>> {
     is_of(key, program, &folder)?.then_some(arguments)
 }
 
-/// The work directory of a process, as the process sees it; `None` if the process has ended.
-pub fn work_directory_of(key: ProcessKey) -> Option<PathBuf> {
+/// What `find` finds in the path of the work directory of a process, as the process sees it; `None` if
+/// it finds nothing or the process has ended. Only a process with a result is read further.
+pub fn in_work_directory<T>(key: ProcessKey, find: impl Fn(&Path) -> Option<T>) -> Option<T> {
     let folder = Path::new("/proc").join(key.pid.to_string());
-    let directory = fs::read_link(folder.join("cwd")).ok()?;
+    let found = find(&fs::read_link(folder.join("cwd")).ok()?)?;
     let stat = ProcessStat::parse(&kernel_file::read(folder.join("stat")).ok()?)?;
-    (key.start.as_nanos() / tick_ns() == stat.start_ticks).then_some(directory)
+    (key.start.as_nanos() / tick_ns() == stat.start_ticks).then_some(found)
 }
 
 /// The paths of a process's open files, at most `room`, which is reduced by their number. Empty for

@@ -176,10 +176,8 @@ fn read_list(path: &Path) -> io::Result<Vec<u8>> {
 /// Source: `DockerBuilder.build` of Nextflow (`-w "$NXF_TASK_WORKDIR"`), and
 /// `FileHelper.getWorkFolder`, which creates names with 2 and 30 hexadecimal digits of a hash.
 fn nextflow_hash(container: &UnnamedContainer) -> Option<String> {
-    let folders = container.processes.iter();
-    folders
-        .filter_map(|process| node::work_directory_of(*process))
-        .find_map(|folder| hash_in(&folder))
+    let mut processes = container.processes.iter();
+    processes.find_map(|process| node::in_work_directory(*process, hash_in))
 }
 
 fn hash_in(folder: &Path) -> Option<String> {

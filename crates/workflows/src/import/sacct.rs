@@ -190,7 +190,8 @@ impl Accounting {
             }
         };
         self.jobs += 1;
-        self.bare += u64::from(job.steps.is_empty());
+        // A line that cannot be read is reported as such.
+        self.bare += u64::from(job.steps.is_empty() && record.is_ok());
         let record = record.map(|mut record| {
             let held = self.held(&job.steps, &record);
             (record.peak, record.peak_is_bound) = match held {

@@ -695,6 +695,17 @@ fn memory_is_unknown_as_soon_as_a_step_of_a_job_has_none() {
 }
 
 #[test]
+fn a_line_that_cannot_be_read_is_no_job_without_lines_of_steps() {
+    let rows = "some words\n\
+        7|align||COMPLETED|0:0|01:00:00|02:00:00||8Gn|2||2|2024-03-01T09:00:00|2024-03-01T10:00:00|2024-03-01T11:00:00|1-00:00:00|/home/ana\n\
+        7.batch|batch||COMPLETED|0:0|01:00:00|00:01:00|1G||2|1|1||2024-03-01T10:00:00|2024-03-01T11:00:00||\n";
+    let files = sacct(rows);
+    assert_eq!(files.bad.len(), 1);
+    let notes = files.import.finish().notes.join("\n");
+    assert!(!notes.contains("without lines of steps"), "{notes}");
+}
+
+#[test]
 fn jobs_that_run_tasks_in_parallel_keep_their_cores() {
     let job = |n: u32| {
         format!(
