@@ -44,8 +44,12 @@ impl RunOpening {
     /// log would not be those of its first tasks.
     pub fn of(list: &BriefList) -> Option<Self> {
         let tasks = &list.tasks;
-        let ends_after_start =
-            |task: &TaskBrief| task.observed_at.min(task.last_progress_at) >= task.started_at;
+        // A stalled task has an entry at the time of its last progress.
+        let ends_after_start = |task: &TaskBrief| {
+            let is_running = task.end == StepEnd::Running;
+            task.observed_at >= task.started_at
+                && (!is_running || task.last_progress_at >= task.started_at)
+        };
         if !tasks.is_sorted_by_key(|task| task.started_at) || !tasks.iter().all(ends_after_start) {
             return None;
         }
@@ -268,6 +272,11 @@ mod tests {
         let mut backwards = list(3);
         backwards.tasks[2].observed_at = at(1);
         assert_eq!(RunOpening::of(&backwards), None);
+        let mut stalled = list(3);
+        stalled.tasks[2].last_progress_at = at(1);
+        assert!(RunOpening::of(&stalled).is_some());
+        stalled.tasks[2].end = StepEnd::Running;
+        assert_eq!(RunOpening::of(&stalled), None);
     }
 
     #[test]

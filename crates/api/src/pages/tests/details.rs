@@ -289,6 +289,7 @@ fn eventful_run() -> TaskList {
     for (n, ago) in [(240, 0), (241, 100), (242, 1)] {
         tasks[n].end = StepEnd::Running;
         tasks[n].observed_at = at - SignedDuration::from_mins(ago);
+        tasks[n].last_progress_at = tasks[n].started_at;
     }
     tasks[242].findings = vec!["stalled_step/us-east-1/count".to_owned()];
     list
