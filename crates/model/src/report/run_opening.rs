@@ -1,5 +1,5 @@
-//! What the first view of a large run shows: sums over its tasks, and its first and newest tasks. A
-//! sweep stores it before the list of all tasks, which takes longer to read.
+//! The content of the first view of a large run: sums over its tasks, and its first and newest tasks.
+//! A sweep stores it before the list of all tasks, which takes longer to read.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
