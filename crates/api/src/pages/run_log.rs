@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ebb_model::report::Report;
 use ebb_model::report::node_summary::NodeSummary;
 use ebb_model::report::run_opening::RunOpening;
-use ebb_model::report::task_brief::{BriefList, TaskBrief, Work};
+use ebb_model::report::task_brief::{BriefList, TaskBrief, WorkKey};
 use ebb_telemetry::step::StepEnd;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -62,7 +62,7 @@ struct Event<'a> {
 }
 
 /// Tasks by work and attempt.
-type Attempts<'a> = HashMap<(Work<'a>, u32), &'a TaskBrief>;
+type Attempts<'a> = HashMap<(WorkKey<'a>, u32), &'a TaskBrief>;
 
 fn attempts(tasks: &[TaskBrief]) -> Attempts<'_> {
     let tasks = tasks.iter();

@@ -217,8 +217,8 @@ impl Screen {
         let rows = self.rows();
         let (shown, name_width) = columns(area.width);
         let cell = |column: &&Column, text: String| match column.side {
-            Side::Left => Text::from(text),
-            Side::Right => Text::from(text).right_aligned(),
+            TextSide::Left => Text::from(text),
+            TextSide::Right => Text::from(text).right_aligned(),
         };
         let cells = |row: &&TaskRow| {
             let others = shown.iter().map(|column| cell(column, (column.cell)(row)));
@@ -261,13 +261,13 @@ const PLAIN_NAME: usize = 30;
 struct Column {
     head: &'static str,
     width: u16,
-    side: Side,
+    side: TextSide,
     cell: fn(&TaskRow) -> String,
 }
 
 /// The side of a column where its text is.
 #[derive(Clone, Copy)]
-enum Side {
+enum TextSide {
     Left,
     Right,
 }
@@ -276,7 +276,7 @@ const fn amounts(head: &'static str, width: u16, cell: fn(&TaskRow) -> String) -
     Column {
         head,
         width,
-        side: Side::Right,
+        side: TextSide::Right,
         cell,
     }
 }
@@ -287,7 +287,7 @@ const COLUMNS: [Column; 9] = [
     Column {
         head: "STATE",
         width: 12,
-        side: Side::Left,
+        side: TextSide::Left,
         cell: |row| unknown(row.states.first(), |one| short_state(one.state).to_owned()),
     },
     amounts("DISK/s", 9, |row| rate(row.disk_bytes_per_second)),
@@ -487,8 +487,8 @@ pub(crate) fn plain(view: &NodeView) -> String {
             let width = usize::from(column.width);
             let cell = clip(&cell, width);
             match column.side {
-                Side::Left => format!("{cell:<width$}"),
-                Side::Right => format!("{cell:>width$}"),
+                TextSide::Left => format!("{cell:<width$}"),
+                TextSide::Right => format!("{cell:>width$}"),
             }
         });
         let padded = padded.collect::<Vec<_>>().join(" ");

@@ -99,11 +99,11 @@ impl From<&TaskDetail> for TaskBrief {
 }
 
 /// The attempts of one piece of work: by job, or by step, sample and name without a job.
-pub type Work<'a> = (&'a str, Option<&'a str>, &'a str);
+pub type WorkKey<'a> = (&'a str, Option<&'a str>, &'a str);
 
 impl TaskBrief {
     /// The piece of work of which the task is an attempt.
-    pub fn work(&self) -> Work<'_> {
+    pub fn work(&self) -> WorkKey<'_> {
         match &self.job {
             Some(job) => (job, None, ""),
             None => (&self.step, self.sample.as_deref(), &self.name),
