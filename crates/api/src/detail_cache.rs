@@ -48,24 +48,31 @@ impl Entry {
         if place.now.saturating_duration_since(self.looked_at) < place.trusted {
             return true;
         }
-        if self.modified_at.is_none() {
+        let Some(modified_at) = self.modified_at else {
             return false;
-        }
+        };
         self.looked_at = place.now;
         // The read after a failed look has the error.
-        let written = modified_at(place.objects, place.key).await;
-        written.is_ok_and(|written| written == self.modified_at)
+        let unchanged = is_unchanged(place.objects, place.key, modified_at).await;
+        unchanged.unwrap_or(false)
     }
 }
 
-/// When an object was written; `None` without one.
-pub(crate) async fn modified_at(
+/// Whether an object is still the one that was read and had this time.
+pub(crate) async fn is_unchanged(
     objects: &dyn Objects,
     key: &str,
-) -> CloudResult<Option<Timestamp>> {
+    modified_at: Timestamp,
+) -> CloudResult<bool> {
     let listed = objects.list(key, None, 1).await?;
     let found = listed.iter().find(|object| object.key == key);
-    Ok(found.map(|object| object.modified_at))
+    Ok(found.is_some_and(|object| is_same_time(object.modified_at, modified_at)))
+}
+
+/// The header of an object has whole seconds; the listing of some stores has fractions.
+fn is_same_time(listed: Timestamp, read: Timestamp) -> bool {
+    let is_rounded = read.subsec_nanosecond() == 0;
+    listed == read || (is_rounded && listed.as_second() == read.as_second())
 }
 
 impl DetailCache {
@@ -112,5 +119,28 @@ fn make_room(entries: &mut Vec<Entry>) {
     };
     while is_too_much(entries) {
         entries.remove(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_with_fractions_of_a_second_has_the_time_of_the_header() {
+        let check = |listed: &str, read: &str, expect: bool| {
+            let at = |clock: &str| format!("2026-03-04T{clock}Z").parse().expect("a time");
+            assert_eq!(
+                is_same_time(at(listed), at(read)),
+                expect,
+                "{listed} {read}"
+            );
+        };
+        check("08:00:00", "08:00:00", true);
+        check("08:00:00.25", "08:00:00.25", true);
+        check("08:00:00.25", "08:00:00", true);
+        check("08:00:01.25", "08:00:00", false);
+        check("08:00:00.25", "08:00:00.5", false);
+        check("08:00:00", "08:00:00.25", false);
     }
 }

@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use crate::detail_cache::{DetailCache, DocumentPlace, modified_at};
+use crate::detail_cache::{DetailCache, DocumentPlace, is_unchanged};
 use crate::extract::Moment;
 use crate::openapi::Document;
 use crate::page_access::PageAccess;
@@ -294,8 +294,8 @@ impl Store {
             if now.saturating_duration_since(held.looked_at) < self.refresh {
                 return Ok(held.clone());
             }
-            let written = modified_at(&*self.objects, LATEST_JSON).await;
-            if written.map_err(problem)? == Some(held.modified_at) {
+            let unchanged = is_unchanged(&*self.objects, LATEST_JSON, held.modified_at).await;
+            if unchanged.map_err(problem)? {
                 held.looked_at = now;
                 return Ok(held.clone());
             }
