@@ -245,7 +245,7 @@ fn merge(mut bars: Vec<Bar>, lanes: &[u32], (from, to): (u32, u32)) -> Vec<Bar> 
         let mut last = vec![None; rows.count];
         let mut count = 0;
         for bar in &bars {
-            let before = std::mem::replace(&mut last[rows.row(bar)], Some(interval(bar)));
+            let before = last[rows.row(bar)].replace(interval(bar));
             count += usize::from(before != Some(interval(bar)));
         }
         if count <= MAX_BARS || intervals == 1 {

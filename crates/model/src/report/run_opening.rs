@@ -200,7 +200,7 @@ mod tests {
             last_progress_at: at(n + 10),
             end: StepEnd::Exited(0),
             typical_seconds: None,
-            requested_cores: (n % 3 == 0).then_some(2.0),
+            requested_cores: n.is_multiple_of(3).then_some(2.0),
             requested_memory_bytes: None,
             peak_cores: None,
             peak_memory_bytes: None,
