@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: daemonset tests checks help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release packages prose lake-sql bench-lake
+.PHONY: daemonset tests checks help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages bench-top docs reference links pictures picture hooks release packages prose lake-sql bench-lake
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -108,7 +108,7 @@ prose: ## List text that is hard to understand, by the words in scripts/prose-wo
 deny: ## Check licences, sources and advisories of the dependencies
 	scripts/check-dependencies
 
-bench: bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages ## Run every benchmark
+bench: bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages bench-top ## Run every benchmark
 
 kernels: ## Run the tests of the probe on emulated kernels; writes probe/KERNELS.md (1 hour)
 	@scripts/kernels
@@ -131,6 +131,9 @@ bench-tune: ## Measure the ranking, the API and its program
 bench-pages: ## Measure the pages of 10,000 nodes and a run of 100,000 tasks in chromium
 	scripts/setup pictures
 	scripts/bench-pages $(BENCH)
+
+bench-top: ## Measure the CPU time of `ebb top`
+	scripts/bench-top $(BENCH)
 
 DATA ?= eval/histories
 bench-verdicts: ## Compare idle results on labelled histories with published rules; DATA=DIR

@@ -72,6 +72,11 @@ pub(crate) const ALL: &[Target] = &[
         seeds: objects::all_task_names,
     },
     Target {
+        name: "run_document",
+        run: api::run_document,
+        seeds: api::run_documents,
+    },
+    Target {
         name: "prices",
         run: objects::prices,
         seeds: objects::all_prices,

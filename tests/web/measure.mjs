@@ -19,7 +19,8 @@ function line(what, measured, goal, isMet) {
 
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 
-// The first view of a browser that has nothing of it yet, the median of some.
+// The first view of a browser that has nothing of it yet: the median of some, and the slowest. The
+// server has nothing of the first page in memory, either.
 async function firstView(browser, path) {
   const times = [];
   let bytes = 0;
@@ -35,8 +36,9 @@ async function firstView(browser, path) {
     bytes = seen.bytes;
     await page.context().close();
   }
-  const ms = median(times);
-  line(`${path}: first view`, `${Math.round(ms)} ms`, "1000 ms", ms <= 1000);
+  for (const [what, ms] of [["first view", median(times)], [`slowest of ${VIEWS}`, Math.max(...times)]]) {
+    line(`${path}: ${what}`, `${Math.round(ms)} ms`, "1000 ms", ms <= 1000);
+  }
   line(`${path}: transfer`, `${(bytes / 1000).toFixed(0)} kB`, "300 kB", bytes <= 300_000);
 }
 
@@ -107,7 +109,7 @@ const browser = await launch();
 try {
   console.log(`A report of 10,000 nodes and a run of ${tasks} tasks (simulated), ${browser.version()}.\n`);
   console.log(`${"what".padEnd(58)} ${"measured".padStart(12)} ${"goal".padStart(10)}`);
-  for (const path of ["/", "/nodes", RUN]) await firstView(browser, path);
+  for (const path of [RUN, "/", "/nodes"]) await firstView(browser, path);
   await timeline(browser, `${tasks} tasks`, null);
   await timeline(browser, `${TASKS} bars`, unmerged());
 } finally {

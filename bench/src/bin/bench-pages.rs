@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::documents::run_tasks::{
-    PART_TASKS, PartEntry, PartSide, RunHead, part_document, part_key, run_key,
+    PART_TASKS, PartEntry, PartSide, encode_head, part_document, part_key, run_key,
 };
 use ebb_cloud::documents::task_lists::encode;
 use ebb_model::report::Report;
@@ -60,8 +60,8 @@ fn write_run(folder: &Path) {
         entries.push(PartEntry::of((number, part.len()), &packed, None));
     }
     let briefs = BriefList::from(&list);
-    let head = RunHead::new(RUN, &briefs, &entries);
-    let packed = encode(&head).expect("JSON").expect("it fits");
+    let head = encode_head(RUN, &briefs, &entries);
+    let packed = head.expect("JSON").expect("it fits");
     write(&folder.join(run_key(RUN)), &packed);
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::documents::prices::BestKnown;
 use ebb_cloud::documents::report_files::LATEST_JSON;
+use ebb_cloud::documents::run_opening::read_opening;
 use ebb_cloud::documents::run_tasks::{RunPart, RunTasks, read_part, read_run, run_key};
 use ebb_cloud::documents::task_lists::{
     DetailError, DetailFolder, DetailIndex, INDEX, read_index, read_shared,
@@ -15,6 +16,7 @@ use ebb_cloud::documents::task_lists::{
 use ebb_cloud::error_chain::reason;
 use ebb_cloud::ports::{CloudError, Objects};
 use ebb_model::report::Report;
+use ebb_model::report::run_opening::RunOpening;
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use ebb_report::report_file;
 use ebb_report::report_file::ReportFileError;
@@ -23,7 +25,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use crate::detail_cache::DetailCache;
+use crate::detail_cache::{DetailCache, DocumentPlace, is_unchanged};
 use crate::extract::Moment;
 use crate::openapi::Document;
 use crate::page_access::PageAccess;
@@ -135,6 +137,32 @@ impl Store {
         catalogue
     }
 
+    /// Where a document is that a sweep may replace.
+    fn place<'a>(&'a self, key: &'a str, now: Instant) -> DocumentPlace<'a> {
+        DocumentPlace {
+            objects: &*self.objects,
+            key,
+            now,
+            trusted: self.refresh,
+        }
+    }
+
+    /// The opening of a run; `None` if it is not stored, so that the tasks have to be read.
+    pub(crate) async fn run_opening(
+        &self,
+        run: &str,
+        now: Instant,
+    ) -> Result<Option<Arc<RunOpening>>, Problem> {
+        let read = async {
+            let opening = read_opening(&*self.objects, run).await?;
+            Ok(opening.map(|opening| opening.map(Arc::new)))
+        };
+        let key = run_key(run);
+        let name = format!("{key} opening");
+        let held = self.details.document(&name, self.place(&key, now), read);
+        Ok(held.await.map_err(of_details)?.as_ref().clone())
+    }
+
     /// The tasks of a run in brief; `None` if no sweep wrote them.
     pub(crate) async fn run_tasks(
         &self,
@@ -146,7 +174,7 @@ impl Store {
             Ok(list.map(|list| list.map(Arc::new)))
         };
         let key = run_key(run);
-        let held = self.details.document(&key, (now, self.refresh), read);
+        let held = self.details.document(&key, self.place(&key, now), read);
         Ok(held.await.map_err(of_details)?.as_ref().clone())
     }
 
@@ -188,9 +216,13 @@ impl Store {
         part: &RunPart,
         now: Instant,
     ) -> Result<Arc<Option<Vec<TaskDetail>>>, Problem> {
-        let key = format!("{} {}", part.key, part.digest);
+        let name = format!("{} {}", part.key, part.digest);
         let read = async { Ok(Some(read_part(&*self.objects, (run, part)).await?)) };
-        let held = self.details.document(&key, (now, Duration::MAX), read);
+        let place = DocumentPlace {
+            trusted: Duration::MAX,
+            ..self.place(&part.key, now)
+        };
+        let held = self.details.document(&name, place, read);
         held.await.map_err(of_details)
     }
 
@@ -230,7 +262,7 @@ impl Store {
             let index = read_index(&*self.objects).await?;
             Ok(index.map(|index| index.map(Arc::new)))
         };
-        let held = self.details.document(INDEX, (now, self.refresh), read);
+        let held = self.details.document(INDEX, self.place(INDEX, now), read);
         Ok(held.await.map_err(of_details)?.as_ref().clone())
     }
 
@@ -250,7 +282,7 @@ impl Store {
             let document = read_shared::<T>(&*self.objects, (folder, number)).await?;
             Ok(document.map(|document| document.map(in_arcs)))
         };
-        let held = self.details.document(&key, (now, self.refresh), read);
+        let held = self.details.document(&key, self.place(&key, now), read);
         let held = held.await.map_err(of_details)?;
         Ok((held.as_ref().as_ref()).and_then(|entries| entries.get(name).cloned()))
     }
@@ -262,7 +294,8 @@ impl Store {
             if now.saturating_duration_since(held.looked_at) < self.refresh {
                 return Ok(held.clone());
             }
-            if self.modified_at().await? == Some(held.modified_at) {
+            let unchanged = is_unchanged(&*self.objects, LATEST_JSON, held.modified_at).await;
+            if unchanged.map_err(problem)? {
                 held.looked_at = now;
                 return Ok(held.clone());
             }
@@ -271,17 +304,6 @@ impl Store {
         *held = None;
         let fetched = self.fetch(now).await?;
         Ok(held.insert(fetched).clone())
-    }
-
-    /// When the newest report was written; `None` without a report.
-    async fn modified_at(&self) -> Result<Option<Timestamp>, Problem> {
-        let listed = self
-            .objects
-            .list(LATEST_JSON, None, 1)
-            .await
-            .map_err(problem)?;
-        let found = listed.iter().find(|object| object.key == LATEST_JSON);
-        Ok(found.map(|object| object.modified_at))
     }
 
     async fn fetch(&self, now: Instant) -> Result<Held, Problem> {

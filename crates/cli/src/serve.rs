@@ -19,9 +19,9 @@ use ebb_cloud::ports::{Objects, PutOptions};
 use ebb_cloud::store::StoreObjects;
 use ebb_model::report::Report;
 use ebb_sweep::publish_details;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -243,9 +243,6 @@ async fn whole(request: Request<Incoming>, time: Duration) -> Result<Request<Byt
     if !matches!(name, Some("127.0.0.1" | "localhost")) {
         return Err(StatusCode::MISDIRECTED_REQUEST);
     }
-    if headers.contains_key(TRANSFER_ENCODING) {
-        return Err(StatusCode::LENGTH_REQUIRED);
-    }
     let length = headers.get(CONTENT_LENGTH).map(HeaderValue::to_str);
     let length = length.and_then(|length| length.ok()?.parse::<usize>().ok());
     if length.is_some_and(|length| length > MAX_BODY_BYTES) {
@@ -254,6 +251,8 @@ async fn whole(request: Request<Incoming>, time: Duration) -> Result<Request<Byt
     let (parts, body) = request.into_parts();
     match timeout(time, Limited::new(body, MAX_BODY_BYTES).collect()).await {
         Ok(Ok(body)) => Ok(Request::from_parts(parts, body.to_bytes())),
+        // A body in chunks has no length to check before.
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(StatusCode::PAYLOAD_TOO_LARGE),
         Ok(Err(_)) => Err(StatusCode::BAD_REQUEST),
         Err(_) => Err(StatusCode::REQUEST_TIMEOUT),
     }
@@ -320,10 +319,12 @@ mod tests {
         check(&format!("{host}content-length: two\r\n\r\nab"), 400);
         check(&format!("{host}content-length: -2\r\n\r\nab"), 400);
         check(&format!("{host}content-length: 9999999999\r\n\r\n"), 413);
-        check(
-            &format!("{host}transfer-encoding: chunked\r\n\r\n0\r\n"),
-            411,
-        );
+        let chunked = format!("{host}transfer-encoding: chunked\r\n\r\n");
+        check(&format!("{chunked}0\r\n\r\n"), 200);
+        check(&format!("{chunked}2\r\nab\r\n0\r\n\r\n"), 200);
+        check(&format!("{chunked}two\r\nab\r\n0\r\n\r\n"), 400);
+        let chunk = format!("100000\r\n{}\r\n", "x".repeat(MAX_BODY_BYTES));
+        check(&format!("{chunked}{chunk}1\r\nx\r\n0\r\n\r\n"), 413);
         check("host: evil.example\r\n\r\n", 421);
         check("\r\n", 421);
         check(&format!("{host}x: {}", "y".repeat(70_000)), 431);

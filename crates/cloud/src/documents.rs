@@ -8,6 +8,8 @@ pub mod prices;
 #[cfg(feature = "account")]
 pub mod report_files;
 #[cfg(feature = "account")]
+pub mod run_opening;
+#[cfg(feature = "account")]
 pub mod run_tasks;
 #[cfg(feature = "account")]
 pub mod task_lists;

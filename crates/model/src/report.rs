@@ -13,6 +13,7 @@ pub mod probe_problem;
 pub mod probe_summary;
 pub mod run_cost;
 pub mod run_costs;
+pub mod run_opening;
 pub mod selection;
 pub mod task_brief;
 pub mod task_detail;

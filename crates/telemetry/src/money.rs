@@ -76,7 +76,7 @@ impl Usd {
             return Self::ZERO;
         }
         let product = i128::from(self.micros).saturating_mul(n);
-        let rounded = (product + product.signum() * d / 2) / d;
+        let rounded = product.saturating_add(product.signum() * d / 2) / d;
         Self::from_micros(i64::try_from(rounded).unwrap_or(i64::MAX))
     }
 

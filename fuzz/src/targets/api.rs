@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use ebb_cloud::documents::inflate::{inflate, split_frames};
 use ebb_cloud::documents::report_files::LATEST_JSON;
+use ebb_cloud::documents::run_tasks::{PartEntry, encode_head, run_key};
 use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_model::report::Report;
+use ebb_model::report::task_brief::BriefList;
+use ebb_model::report::task_detail::TaskList;
 
 use ebb_api::gateway;
 use ebb_api::gateway::{Event, Reply};
@@ -14,7 +18,7 @@ use http::{HeaderMap, Request};
 use jiff::Timestamp;
 
 use crate::Outcome;
-use crate::support::{block_on, first_line};
+use crate::support::{block_on, first_line, zstd};
 use ebb_report::json;
 
 fn report() -> Report {
@@ -139,4 +143,73 @@ pub(super) fn requests() -> Vec<Vec<u8>> {
         targets.push(format!("GET /v1/steps/{}/recommendation", step.step));
     }
     targets.into_iter().map(String::into_bytes).collect()
+}
+
+/// The document of a large run, which a sweep stores: its opening in the first line, then its list of
+/// tasks. The pages of the run read both. They are compressed here, so that the fuzzer changes their
+/// fields and not their compression.
+pub(super) fn run_document(input: &[u8]) -> Outcome {
+    let (opening, head) = first_line(input);
+    let objects = bucket(now());
+    let frames = [zstd(opening.as_bytes()), zstd(head)].concat();
+    objects.insert(run_key("r"), frames);
+    let service = Service::new(Arc::new(objects));
+    let mut all = Outcome::Accepted;
+    for path in [
+        "/runs/r",
+        "/runs/r?page=2&log=2",
+        "/runs/r/timeline.json?from=1",
+    ] {
+        let request = Request::get(path).body(Vec::<u8>::new().into());
+        let request = request.expect("a request");
+        let answer = block_on(service.answer(request, Instant::now(), now()));
+        // A document that is not valid is an error of the server.
+        if answer.status() == 500 {
+            all = Outcome::Refused;
+        } else {
+            outcome(answer.status().as_u16(), answer.headers(), answer.body());
+        }
+    }
+    all
+}
+
+pub(super) fn run_documents() -> Vec<Vec<u8>> {
+    [1, 3].map(run_document_of).to_vec()
+}
+
+/// The document of a run with so many tasks: one failed, one runs, and one is its second attempt.
+fn run_document_of(tasks: usize) -> Vec<u8> {
+    let all = [
+        ("failed", 1, serde_json::json!({"exited": 1})),
+        ("runs", 1, serde_json::json!("running")),
+        ("failed", 2, serde_json::json!({"exited": 0})),
+    ];
+    let tasks = all.into_iter().take(tasks).enumerate();
+    let tasks = tasks.map(|(n, (job, attempt, end))| {
+        serde_json::json!({
+            "id": format!("i-1/b/{n}"), "step": "align", "name": "bwa", "kind": "ecs_task",
+            "runtime": "batch", "run": "r", "pipeline": null, "sample": "S1", "node": "i-1",
+            "job": job, "attempt": attempt, "user_id": null, "queued_at": "2026-11-19T00:00:00Z",
+            "started_at": format!("2026-11-19T00:{n:02}:00Z"),
+            "observed_at": "2026-11-19T01:00:00Z", "last_progress_at": "2026-11-19T00:30:00Z",
+            "end": end, "typical_seconds": 60.0, "requested_cores": 2.0,
+            "requested_memory_bytes": 1 << 30, "peak_cores": 1.5, "peak_memory_bytes": 1 << 29,
+            "cpu_seconds": 1.0, "disk_read_bytes": null, "disk_written_bytes": null,
+            "network_received_bytes": null, "network_sent_bytes": null,
+            "gpu_busy_seconds": null, "states": {}, "tools": [], "points": [],
+            "findings": ["stalled_step/us-east-1/align"],
+        })
+    });
+    let tasks: Vec<serde_json::Value> = tasks.collect();
+    let entry = PartEntry::of((0, tasks.len()), b"", None);
+    let list = serde_json::json!({
+        "schema": TaskList::SCHEMA, "at": now(), "origin": "measured", "tasks": tasks,
+        "left_out": 0,
+    });
+    let list: TaskList = serde_json::from_value(list).expect("a list of tasks");
+    let packed = encode_head("r", &BriefList::from(&list), &[entry]);
+    let packed = packed.expect("JSON").expect("it fits");
+    let (opening, head) = split_frames(&packed).expect("two frames");
+    let text = |frame| inflate(frame, 1 << 20).expect("a small text");
+    [text(opening), b"\n".to_vec(), text(head)].concat()
 }

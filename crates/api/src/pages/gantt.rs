@@ -1,7 +1,7 @@
 //! The timeline of a run in columns, for the script that draws it. An answer has a limited number
 //! of bars: above it, tasks of one lane that begin in the same interval become one bar.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -50,6 +50,7 @@ pub(crate) struct Gantt {
     steps: Vec<String>,
     /// Number of lanes of each step.
     lanes: Vec<u32>,
+    /// The nodes of bars that stand for one task.
     nodes: Vec<String>,
     /// Number of tasks in the requested time.
     tasks: usize,
@@ -129,10 +130,11 @@ impl Gantt {
         let visible: Vec<Bar> = all.bars.into_iter().filter(is_visible).collect();
         let tasks = visible.len();
         let merged = tasks > MAX_BARS;
-        let bars = match merged {
-            true => merge(&visible, (from, to.max(from))),
+        let mut bars = match merged {
+            true => merge(visible, &all.lanes, (from, to.max(from))),
             false => visible,
         };
+        let nodes = nodes_of(&mut bars, all.nodes);
         Self {
             schema: "ebb.timeline/1",
             begin: start,
@@ -140,7 +142,7 @@ impl Gantt {
             states: Progress::ALL.map(Progress::word),
             steps: all.steps,
             lanes: all.lanes,
-            nodes: all.nodes,
+            nodes,
             tasks,
             left_out: list.map_or(0, |list| list.left_out),
             merged,
@@ -152,7 +154,7 @@ impl Gantt {
     fn bars(tasks: &[TaskBrief], (start, at): (Timestamp, Timestamp)) -> Layout {
         let mut numbers: HashMap<&str, u32> = HashMap::new();
         let mut layout = Layout::default();
-        let mut nodes: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut nodes: HashMap<&str, u32> = HashMap::new();
         for task in tasks {
             let next = number(layout.steps.len());
             numbers.entry(&task.step).or_insert_with(|| {
@@ -161,8 +163,10 @@ impl Gantt {
             });
             nodes.entry(task.node.as_str()).or_default();
         }
-        for (n, (node, at)) in nodes.iter_mut().enumerate() {
-            *at = number(n);
+        let mut names: Vec<&str> = nodes.keys().copied().collect();
+        names.sort_unstable();
+        for (n, node) in names.into_iter().enumerate() {
+            nodes.insert(node, number(n));
             layout.nodes.push(name(node));
         }
         let most = (MAX_LANES / layout.steps.len().max(1)).clamp(1, MAX_STEP_LANES);
@@ -230,35 +234,104 @@ fn lane_for(lanes: &mut Vec<u32>, (begins, ends): (u32, u32), most: usize) -> us
 
 /// Merges the bars of a lane that begin in the same interval. The number of intervals is halved
 /// until there are few enough bars; the lanes are fewer than the bars of an answer.
-fn merge(bars: &[Bar], (from, to): (u32, u32)) -> Vec<Bar> {
+fn merge(mut bars: Vec<Bar>, lanes: &[u32], (from, to): (u32, u32)) -> Vec<Bar> {
+    // A list of tasks is in this order already.
+    bars.sort_by_key(|bar| bar.start);
+    let rows = Rows::of(lanes);
     let mut intervals = MAX_INTERVALS;
     loop {
         let length = ((to - from) / intervals).max(1);
-        let merged = merge_by(bars, from, length);
-        if merged.len() <= MAX_BARS || intervals == 1 {
-            return merged;
+        let interval = |bar: &Bar| bar.start.saturating_sub(from) / length;
+        let mut last = vec![None; rows.count];
+        let mut count = 0;
+        for bar in &bars {
+            let before = last[rows.row(bar)].replace(interval(bar));
+            count += usize::from(before != Some(interval(bar)));
+        }
+        if count <= MAX_BARS || intervals == 1 {
+            return merge_by(&bars, &rows, interval);
         }
         intervals /= 2;
     }
 }
 
-fn merge_by(bars: &[Bar], from: u32, length: u32) -> Vec<Bar> {
-    let mut merged: BTreeMap<(u32, u32, u32), Bar> = BTreeMap::new();
+/// Bars in order of their start.
+fn merge_by(bars: &[Bar], rows: &Rows, interval: impl Fn(&Bar) -> u32) -> Vec<Bar> {
+    let mut merged: Vec<Bar> = Vec::new();
+    // The interval and the position of the last bar of each row.
+    let mut last: Vec<Option<(u32, usize)>> = vec![None; rows.count];
     for bar in bars {
-        let interval = bar.start.saturating_sub(from) / length;
-        merged
-            .entry((bar.step, bar.lane, interval))
-            .and_modify(|one| {
-                one.start = one.start.min(bar.start);
-                one.end = one.end.max(bar.end);
-                // A failure must stay visible.
-                one.state = one.state.max(bar.state);
-                one.count += 1;
-                (one.queued, one.expected) = (None, None);
-            })
-            .or_insert(*bar);
+        let (row, interval) = (rows.row(bar), interval(bar));
+        match last[row] {
+            Some((before, at)) if before == interval => merged[at].add(bar),
+            _ => {
+                last[row] = Some((interval, merged.len()));
+                merged.push(*bar);
+            }
+        }
     }
-    merged.into_values().collect()
+    merged
+}
+
+/// The rows of a picture: the lanes of all steps.
+struct Rows {
+    /// The first row of each step.
+    first: Vec<usize>,
+    count: usize,
+}
+
+impl Rows {
+    fn of(lanes: &[u32]) -> Self {
+        let mut count = 0;
+        let first = lanes.iter().map(|lanes| {
+            let first = count;
+            count += *lanes as usize;
+            first
+        });
+        Self {
+            first: first.collect(),
+            count,
+        }
+    }
+
+    fn row(&self, bar: &Bar) -> usize {
+        self.first[bar.step as usize] + bar.lane as usize
+    }
+}
+
+impl Bar {
+    /// Extends the bar to one that begins later.
+    fn add(&mut self, other: &Self) {
+        self.start = self.start.min(other.start);
+        self.end = self.end.max(other.end);
+        // A failure must stay visible.
+        self.state = self.state.max(other.state);
+        self.count += 1;
+        (self.queued, self.expected) = (None, None);
+    }
+}
+
+/// The nodes of bars that stand for one task, and their new numbers. The node of several tasks is not
+/// shown.
+fn nodes_of(bars: &mut [Bar], all: Vec<String>) -> Vec<String> {
+    let mut numbers: Vec<Option<u32>> = vec![None; all.len()];
+    for bar in bars.iter().filter(|bar| bar.count == 1) {
+        if let Some(number) = numbers.get_mut(bar.node as usize) {
+            *number = Some(0);
+        }
+    }
+    let mut nodes = Vec::new();
+    for (number, node) in numbers.iter_mut().zip(all) {
+        if let Some(number) = number {
+            *number = self::number(nodes.len());
+            nodes.push(node);
+        }
+    }
+    for bar in bars {
+        let number = numbers.get(bar.node as usize).copied().flatten();
+        bar.node = number.unwrap_or_default();
+    }
+    nodes
 }
 
 impl FromIterator<Bar> for Bars {
@@ -291,6 +364,14 @@ mod tests {
         let gantt = Gantt::of(Some(&list), list.at, (None, None));
         assert_eq!((gantt.tasks, gantt.merged), (list.tasks.len(), false));
         assert_eq!(gantt.steps, ["align", "sort"]);
+        assert_eq!(gantt.nodes, ["i-0aaa", "i-0bbb"]);
+        assert_eq!(gantt.bars.node, [0, 0, 1]);
+        // Only the last task is in this part.
+        let part = Gantt::of(Some(&list), list.at, (Some(5_000), None));
+        assert_eq!(
+            (part.nodes, part.bars.node),
+            (vec!["i-0bbb".to_owned()], vec![0])
+        );
         assert_eq!(gantt.bars.queued[0], Some(0));
         assert_eq!(gantt.bars.start[0], 60);
         let failed = gantt.states[usize::from(gantt.bars.state[0])];
@@ -309,6 +390,14 @@ mod tests {
         assert_eq!((gantt.tasks, count), (100_000, 100_000));
         let failed = u8::try_from(Progress::ALL.len() - 1).expect("few states");
         assert!(gantt.bars.state.contains(&failed));
+        let is_single = |(count, node): (&u32, &u32)| {
+            *count > 1
+                || gantt
+                    .nodes
+                    .get(*node as usize)
+                    .is_some_and(|node| node == "i-0aaa")
+        };
+        assert!(gantt.bars.count.iter().zip(&gantt.bars.node).all(is_single));
         let size = serde_json::to_string(&gantt).expect("JSON").len();
         assert!(size < 1_500_000, "{size} bytes");
         let part = Gantt::of(Some(&list), list.at, (Some(0), Some(30)));

@@ -1,13 +1,15 @@
 //! Pages of lists by number, and addresses with parameters.
 
 use std::fmt;
+use std::ops::Range;
 
+use ebb_model::report::run_opening::FIRST_ENTRIES;
 use serde::Serialize;
 
 use crate::pages::view::segment;
 
 /// Number of rows on a page.
-pub(crate) const ROWS: usize = 100;
+pub(crate) const ROWS: usize = FIRST_ENTRIES;
 
 /// An address with its parameters.
 #[derive(Debug, Clone)]
@@ -60,14 +62,24 @@ impl Pager {
     /// The rows of one page, counted from 1. `parameter` is the name of the number in the address.
     pub(crate) fn cut<T>(
         all: Vec<T>,
-        (parameter, number): (&'static str, Option<usize>),
+        numbered: (&'static str, Option<usize>),
         link: &Link,
     ) -> (Vec<T>, Self) {
-        let total = all.len();
+        let (range, pager) = Self::range(all.len(), numbered, link);
+        let rows = all.into_iter().skip(range.start).take(range.len());
+        (rows.collect(), pager)
+    }
+
+    /// The positions of one page in a list of `total` rows.
+    pub(crate) fn range(
+        total: usize,
+        (parameter, number): (&'static str, Option<usize>),
+        link: &Link,
+    ) -> (Range<usize>, Self) {
         let pages = total.div_ceil(ROWS).max(1);
         let number = number.unwrap_or(1).clamp(1, pages);
         let skipped = (number - 1) * ROWS;
-        let rows: Vec<T> = all.into_iter().skip(skipped).take(ROWS).collect();
+        let end = total.min(skipped + ROWS);
         let to = |number: usize| {
             let number = number.to_string();
             link.clone().with(parameter, Some(&number)).to_string()
@@ -75,11 +87,11 @@ impl Pager {
         let pager = Self {
             total,
             first: total.min(skipped + 1),
-            last: skipped + rows.len(),
+            last: end,
             previous: (number > 1).then(|| to(number - 1)),
             next: (number < pages).then(|| to(number + 1)),
         };
-        (rows, pager)
+        (skipped..end, pager)
     }
 }
 

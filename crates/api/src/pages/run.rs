@@ -1,11 +1,15 @@
 //! One run: the timeline of its tasks, one selected task, a written account and its steps.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::documents::run_tasks::RunTasks;
+use ebb_model::report::run_opening::{NodeUse, RunOpening};
 use ebb_model::report::task_brief::{BriefList, TaskBrief};
 use ebb_model::report::task_detail::{TaskDetail, ToolDetail};
 use ebb_model::report::workflow_runs::RunSeen;
@@ -103,14 +107,92 @@ struct ToolRow {
     oom_kills: Option<u64>,
 }
 
+/// The parts of the page that come from the tasks of the run.
+struct RunParts {
+    /// Number of tasks.
+    count: usize,
+    cost: Option<RunCost>,
+    log: Option<RunLog>,
+    steps: Vec<StepRow>,
+    tasks: TaskTable,
+}
+
+/// The input of the parts next to the tasks.
+struct RunContext<'a> {
+    run: &'a str,
+    part: &'a RunPart,
+    show: LogPart,
+    /// The address of the page with its task and `show`.
+    link: Link,
+    view: &'a View,
+    catalogue: Arc<Catalogue>,
+}
+
+impl RunPart {
+    /// Whether it is the page without a selected task and a later part of a list.
+    fn is_first_view(&self) -> bool {
+        let Self {
+            task,
+            page,
+            log,
+            show,
+            format,
+        } = self;
+        (page, log) == (&None, &None) && [task, show, format].into_iter().all(Option::is_none)
+    }
+}
+
+impl RunParts {
+    /// The parts of the first view.
+    fn of_opening(opening: &RunOpening, of: &RunContext<'_>) -> Self {
+        let report = &of.view.report;
+        let node_use = || Cow::Borrowed(&*opening.node_use);
+        let steps = opening.steps.iter();
+        Self {
+            count: opening.tasks,
+            cost: Some(RunCost::of((of.run, node_use), report, &of.catalogue)),
+            log: Some(RunLog::of_opening(opening, report, &of.link)),
+            steps: steps_by_count(
+                steps.map(|(step, tasks)| (step.as_str(), *tasks)).collect(),
+                of.view,
+            ),
+            tasks: TaskTable::of_opening(opening, report.at, &of.link),
+        }
+    }
+
+    /// The parts of any view; without a list, all of them are unknown.
+    fn of_list(list: Option<&BriefList>, of: &RunContext<'_>) -> Self {
+        let report = &of.view.report;
+        let tasks = list.map_or(&[][..], |list| &list.tasks);
+        let node_use = || Cow::Owned(NodeUse::of(tasks));
+        let cost = list.map(|_| RunCost::of((of.run, node_use), report, &of.catalogue));
+        let mut steps: HashMap<&str, usize> = HashMap::new();
+        for task in tasks {
+            *steps.entry(&task.step).or_default() += 1;
+        }
+        Self {
+            count: tasks.len(),
+            cost,
+            log: list.map(|list| RunLog::of(list, (of.show, report), (of.part.log, &of.link))),
+            steps: steps_by_count(steps, of.view),
+            tasks: TaskTable::of(list, report.at, (of.part.page, &of.link)),
+        }
+    }
+}
+
+/// The sums over a run; `None` if the report does not list it.
+fn summary_of(view: &View, run: &str) -> Option<RunSeen> {
+    let mut runs = view.report.runs.runs.iter();
+    runs.find(|one| one.run == run).cloned()
+}
+
 /// The tasks of a run that the report or a list knows.
 pub(crate) async fn known(
     (store, view): (&Store, &View),
     run: &str,
     moment: Moment,
 ) -> Result<(Option<RunSeen>, Option<Arc<RunTasks>>), Problem> {
-    let mut runs = view.report.runs.runs.iter();
-    let summary = runs.find(|one| one.run == run).cloned();
+    let summary = summary_of(view, run);
     let list = tasks::of_run(store, run, moment).await?;
     if summary.is_none() && list.is_none() {
         return Err(Problem::Target {
@@ -130,51 +212,74 @@ pub(crate) async fn run(
     view: View,
 ) -> Result<Response, Problem> {
     let show = LogPart::of(part.show.as_deref())?;
-    let (summary, list) = known((&store, &view), &run, moment).await?;
-    let run_tasks = list.as_deref();
-    let list = run_tasks.map(|run| &run.list);
-    if csv_table::is_wanted(part.format.as_ref())? {
-        return csv(list, view.report.at);
+    let is_csv = csv_table::is_wanted(part.format.as_ref())?;
+    let link = Link::new(format!("/runs/{}", segment(&run)));
+    let link = (link.with("task", part.task.as_deref())).with("show", part.show.as_deref());
+    let of = RunContext {
+        run: &run,
+        part: &part,
+        show,
+        link,
+        view: &view,
+        catalogue: store.catalogue(moment.now).await,
+    };
+    if part.is_first_view()
+        && let Some(opening) = store.run_opening(&run, moment.now).await?
+    {
+        let parts = RunParts::of_opening(&opening, &of);
+        return Ok(page(&of, summary_of(&view, &run).as_ref(), (parts, None)));
     }
-    let own = Link::new(format!("/runs/{}", segment(&run)));
-    let link = (own.clone().with("task", part.task.as_deref())).with("show", part.show.as_deref());
-    let tasks = list.map_or(&[][..], |list| &list.tasks);
+    let (summary, list) = known((&store, &view), &run, moment).await?;
+    let list = list.as_deref();
+    let briefs = list.map(|run| &run.list);
+    if is_csv {
+        return csv(briefs, view.report.at);
+    }
+    let tasks = briefs.map_or(&[][..], |list| &list.tasks);
     let task = part.task.as_deref();
     let selected = task.and_then(|task| position(tasks, task));
-    let task_page = match (run_tasks, selected) {
-        (Some(tasks), Some(at)) => {
-            let whole = store.whole_tasks(tasks, &[at], moment.now).await?;
-            let page = |whole| TaskPage::of(&run, (at, whole), &view);
-            whole.first().map(page)
+    let task = match (list, selected) {
+        (Some(list), Some(at)) => {
+            let whole = store.whole_tasks(list, &[at], moment.now).await?;
+            let whole = whole.first();
+            whole.map(|whole| TaskPage::of(&run, (at, whole), &view))
         }
         _ => None,
     };
-    let report = &view.report;
-    let catalogue = store.catalogue(moment.now).await;
+    let parts = RunParts::of_list(briefs, &of);
+    Ok(page(&of, summary.as_ref(), (parts, task)))
+}
+
+/// The page of a run with these parts and this selected task.
+fn page(
+    of: &RunContext<'_>,
+    summary: Option<&RunSeen>,
+    (parts, task): (RunParts, Option<TaskPage>),
+) -> Response {
+    let own = Link::new(format!("/runs/{}", segment(of.run)));
     let content = RunPage {
-        name: name(&run),
-        cost: list.map(|list| RunCost::of((&run, &list.tasks), report, &catalogue)),
-        summary: summary
-            .as_ref()
-            .map(|run| RunRow::of(run, &BTreeMap::new())),
-        has_timeline: !tasks.is_empty(),
-        timeline: format!("/runs/{}/timeline.json", segment(&run)),
-        is_task_unknown: task.is_some() && selected.is_none(),
-        task: task_page,
-        log: list.map(|list| RunLog::of(list, (show, report), (part.log, &link))),
-        show,
-        steps: steps(tasks, &view),
-        tasks: TaskTable::of(list, report.at, (part.page, &link)),
-        run,
+        run: of.run.to_owned(),
+        name: name(of.run),
+        cost: parts.cost,
+        summary: summary.map(|run| RunRow::of(run, &BTreeMap::new())),
+        has_timeline: parts.count > 0,
+        timeline: format!("{own}/timeline.json"),
+        is_task_unknown: of.part.task.is_some() && task.is_none(),
+        task,
+        log: parts.log,
+        show: of.show,
+        steps: parts.steps,
+        tasks: parts.tasks,
     };
-    Ok(view.render(Sheet {
+    let has_csv = parts.count <= MAX_CSV_TASKS;
+    of.view.render(Sheet {
         template: "run.html",
         title: format!("Run {}", content.name),
         section: "runs",
         json: Some(format!("/v1{own}")),
-        csv: (tasks.len() <= MAX_CSV_TASKS).then(|| own.with("format", Some("csv")).to_string()),
+        csv: has_csv.then(|| own.with("format", Some("csv")).to_string()),
         content,
-    }))
+    })
 }
 
 /// The tasks as CSV.
@@ -194,18 +299,14 @@ pub(crate) fn position(tasks: &[TaskBrief], wanted: &str) -> Option<usize> {
     by_id.or_else(|| wanted.parse().ok().filter(|number| *number < tasks.len()))
 }
 
-/// The steps of these tasks with advice, the most frequent first.
-fn steps(tasks: &[TaskBrief], view: &View) -> Vec<StepRow> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for task in tasks {
-        *counts.entry(&task.step).or_default() += 1;
-    }
+/// The steps with these numbers of tasks that have advice, the most frequent first.
+fn steps_by_count(counts: HashMap<&str, usize>, view: &View) -> Vec<StepRow> {
     let advice = step_advice::steps(&view.report);
     let mut found: Vec<_> = advice
         .iter()
         .filter_map(|step| Some((*counts.get(step.step.as_str())?, step)))
         .collect();
-    found.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    found.sort_by_key(|(count, _)| Reverse(*count));
     let found = found.into_iter().take(MAX_STEPS);
     found.map(|(_, step)| StepRow::from(step)).collect()
 }

@@ -2,6 +2,7 @@
 //! an estimate: for each task the share of its node that its request occupies, at the present price
 //! of the node.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -10,14 +11,12 @@ use ebb_model::advice::sized_request::SizedRequest;
 use ebb_model::report::Report;
 use ebb_model::report::node_summary::NodeSummary;
 use ebb_model::report::run_costs::AllocatedCost;
-use ebb_model::report::task_brief::TaskBrief;
+use ebb_model::report::run_opening::NodeUse;
 use ebb_sizing::cheapest_type::share_of_price;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::safe_text::one_line;
 use ebb_telemetry::units::{Bytes, MilliCores};
 use serde::Serialize;
-
-use crate::pages::tasks::took_seconds;
 
 /// The cost of a run.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -30,15 +29,15 @@ pub(crate) enum RunCost {
 }
 
 impl RunCost {
-    /// The cost of a run with these tasks.
-    pub(crate) fn of(
-        (run, tasks): (&str, &[TaskBrief]),
+    /// The cost of a run whose tasks use nodes like this.
+    pub(crate) fn of<'a>(
+        (run, node_use): (&str, impl FnOnce() -> Cow<'a, [NodeUse]>),
         report: &Report,
         catalogue: &Catalogue,
     ) -> Self {
         match report.costs.by_run_name().get(run) {
             Some(cost) => Self::Allocated(AllocatedRunCost::of(cost, report)),
-            None => Self::Estimate(CostEstimate::of(tasks, &report.nodes, catalogue)),
+            None => Self::Estimate(CostEstimate::of(&node_use(), &report.nodes, catalogue)),
         }
     }
 }
@@ -76,34 +75,40 @@ pub(crate) struct CostEstimate {
 }
 
 impl CostEstimate {
-    fn of(tasks: &[TaskBrief], nodes: &[NodeSummary], catalogue: &Catalogue) -> Self {
+    fn of(node_use: &[NodeUse], nodes: &[NodeSummary], catalogue: &Catalogue) -> Self {
         let nodes: HashMap<&str, &NodeSummary> =
             nodes.iter().map(|node| (node.id.as_str(), node)).collect();
-        let costs: Vec<Usd> = tasks
-            .iter()
-            .filter_map(|task| cost(task, nodes.get(task.node.as_str())?, catalogue))
-            .collect();
-        let priced = costs.len();
+        let (mut sum, mut priced, mut unpriced) = (Usd::ZERO, 0_usize, 0_usize);
+        for one in node_use {
+            let node = nodes.get(one.node.as_str());
+            match node.and_then(|node| cost(one, node, catalogue)) {
+                Some(cost) => {
+                    sum = sum + cost;
+                    priced = priced.saturating_add(one.tasks);
+                }
+                None => unpriced = unpriced.saturating_add(one.tasks),
+            }
+        }
         Self {
-            cost: (priced > 0).then(|| costs.into_iter().sum::<Usd>().to_string()),
+            cost: (priced > 0).then(|| sum.to_string()),
             priced,
-            unpriced: tasks.len() - priced,
+            unpriced,
         }
     }
 }
 
-fn cost(task: &TaskBrief, node: &NodeSummary, catalogue: &Catalogue) -> Option<Usd> {
+fn cost(one: &NodeUse, node: &NodeSummary, catalogue: &Catalogue) -> Option<Usd> {
     let per_hour = node.per_hour?;
     let spec = catalogue.spec(node.instance_type.as_ref()?)?;
     if spec.gpu_count() > 0 {
         return None;
     }
     let request = SizedRequest {
-        cores: task.requested_cores.and_then(milli_cores),
-        memory: task.requested_memory_bytes.map(Bytes),
+        cores: one.requested_cores.and_then(milli_cores),
+        memory: one.requested_memory_bytes.map(Bytes),
     };
     let share = share_of_price(spec, per_hour, request, 0)?;
-    let time = Duration::try_from_secs_f64(took_seconds(task)).ok()?;
+    let time = Duration::try_from_secs_f64(one.seconds).ok()?;
     Some(share.over(time))
 }
 
@@ -137,7 +142,8 @@ mod tests {
         tasks[0].requested_cores = Some(2.0);
         tasks[0].requested_memory_bytes = None;
         let check = |nodes: &[NodeSummary], cost: Option<&str>, priced: usize| {
-            let found = CostEstimate::of(&tasks, nodes, Catalogue::built_in());
+            let node_use = NodeUse::of(&tasks);
+            let found = CostEstimate::of(&node_use, nodes, Catalogue::built_in());
             let expect = CostEstimate {
                 cost: cost.map(str::to_owned),
                 priced,

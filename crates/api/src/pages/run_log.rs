@@ -4,13 +4,14 @@ use std::collections::HashMap;
 
 use ebb_model::report::Report;
 use ebb_model::report::node_summary::NodeSummary;
-use ebb_model::report::task_brief::{BriefList, TaskBrief};
+use ebb_model::report::run_opening::RunOpening;
+use ebb_model::report::task_brief::{BriefList, TaskBrief, WorkKey};
 use ebb_telemetry::step::StepEnd;
 use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::pages::pager::{Link, Pager};
-use crate::pages::tasks::{Progress, queued_seconds, took_seconds};
+use crate::pages::tasks::{Progress, queued_seconds};
 use crate::pages::words::{bytes, clock, name, seconds};
 use crate::problem::Problem;
 
@@ -60,17 +61,21 @@ struct Event<'a> {
     is_start: bool,
 }
 
-/// The attempts of one piece of work: by job, or by step, sample and name without a job.
-type Work<'a> = (&'a str, Option<&'a str>, &'a str);
-
 /// Tasks by work and attempt.
-type Attempts<'a> = HashMap<(Work<'a>, u32), &'a TaskBrief>;
+type Attempts<'a> = HashMap<(WorkKey<'a>, u32), &'a TaskBrief>;
 
-fn work(task: &TaskBrief) -> Work<'_> {
-    match &task.job {
-        Some(job) => (job, None, ""),
-        None => (&task.step, task.sample.as_deref(), &task.name),
-    }
+fn attempts(tasks: &[TaskBrief]) -> Attempts<'_> {
+    let tasks = tasks.iter();
+    tasks
+        .filter_map(|task| Some(((task.work(), task.attempt?), task)))
+        .collect()
+}
+
+/// The events of these tasks in order of time.
+fn events(tasks: &[TaskBrief], at: Timestamp) -> Vec<Event<'_>> {
+    let mut events: Vec<Event<'_>> = tasks.iter().flat_map(|task| of_task(task, at)).collect();
+    events.sort_by_key(|event| event.at);
+    events
 }
 
 impl RunLog {
@@ -80,23 +85,40 @@ impl RunLog {
         (part, report): (LogPart, &Report),
         (number, link): (Option<usize>, &Link),
     ) -> Self {
-        let of_task = |task| of_task(task, report.at);
-        let mut events: Vec<Event<'_>> = list.tasks.iter().flat_map(of_task).collect();
+        let mut events = events(&list.tasks, report.at);
         if part == LogPart::Problems {
             events.retain(|event| !event.is_start && event.is_problem());
         }
-        events.sort_by_key(|event| event.at);
-        let attempts: Attempts<'_> = list
-            .tasks
-            .iter()
-            .filter_map(|task| Some(((work(task), task.attempt?), task)))
-            .collect();
         let first = list.tasks.first().map_or(list.at, |task| task.started_at);
         let (events, pager) = Pager::cut(events, ("log", number), link);
+        let nodes = &report.nodes;
+        Self::written(events, (&attempts(&list.tasks), nodes, first), pager)
+    }
+
+    /// The first page of the whole account. Each of its events is of one of the first tasks.
+    pub(crate) fn of_opening(opening: &RunOpening, report: &Report, link: &Link) -> Self {
+        let ended = opening.tasks.saturating_sub(opening.unfinished.len());
+        let has_event = |task: &&TaskBrief| Progress::of(task, report.at) != Progress::Running;
+        let ended = ended + opening.unfinished.iter().filter(has_event).count();
+        let total = opening.tasks.saturating_add(ended);
+        let (range, pager) = Pager::range(total, ("log", None), link);
+        let mut events = events(&opening.first, report.at);
+        events.truncate(range.len());
+        let first = opening.first.first();
+        let first = first.map_or(opening.at, |task| task.started_at);
+        let context = (&attempts(&opening.retries), &*report.nodes, first);
+        Self::written(events, context, pager)
+    }
+
+    fn written(
+        events: Vec<Event<'_>>,
+        (attempts, nodes, first): (&Attempts<'_>, &[NodeSummary], Timestamp),
+        pager: Pager,
+    ) -> Self {
         let line = |event: Event<'_>| LogLine {
             at: clock(event.at, first),
             class: event.class(),
-            text: event.text((&attempts, &report.nodes), first),
+            text: event.text((attempts, nodes), first),
             task: event.task.id.to_string(),
         };
         Self {
@@ -159,7 +181,7 @@ impl Event<'_> {
             let node = name(task.node.as_str());
             return format!("{who} started on node {node}{}", queued.unwrap_or_default());
         }
-        let took = seconds(took_seconds(task));
+        let took = seconds(task.took_seconds());
         let mut text = match self.progress {
             Progress::Lost => return format!("{who} was last observed; {}", why_lost(task, nodes)),
             Progress::Stalled => return format!("{who} makes no progress since this time"),
@@ -171,7 +193,7 @@ impl Event<'_> {
             text.push_str(&format!(" (typical: {})", seconds(typical)));
         }
         let next = task.attempt.and_then(|attempt| attempt.checked_add(1));
-        let next = next.and_then(|next| Some((next, attempts.get(&(work(task), next))?)));
+        let next = next.and_then(|next| Some((next, attempts.get(&(task.work(), next))?)));
         if let Some((attempt, next)) = next {
             let at = clock(next.started_at, first);
             text.push_str(&format!("; attempt {attempt} started {at}"));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use ebb_cloud::documents::run_tasks::RunTasks;
+use ebb_model::report::run_opening::RunOpening;
 use ebb_model::report::task_brief::{BriefList, TaskBrief};
 use ebb_model::report::task_detail::TaskList;
 use ebb_model::report::workflow_runs::UNASSIGNED;
@@ -157,7 +158,7 @@ impl TaskRow {
             end,
             started: task.started_at.strftime("%-d %b %H:%M:%S").to_string(),
             queued: queued_seconds(task).map(seconds),
-            took: seconds(took_seconds(task)),
+            took: seconds(task.took_seconds()),
             typical: task.typical_seconds.map(seconds),
             cores: of_request(task.peak_cores.map(cores), task.requested_cores.map(cores)),
             memory,
@@ -170,11 +171,6 @@ impl TaskRow {
 pub(crate) fn queued_seconds(task: &TaskBrief) -> Option<f64> {
     let queued_at = task.queued_at?;
     Some(seconds_between(queued_at, task.started_at))
-}
-
-/// The time from its start to its end, or to its last observation.
-pub(crate) fn took_seconds(task: &TaskBrief) -> f64 {
-    seconds_between(task.started_at, task.observed_at)
 }
 
 /// A page of tasks.
@@ -198,14 +194,24 @@ impl TaskTable {
         let Some(list) = list else {
             return Self::default();
         };
-        let newest = list.tasks.iter().rev().collect();
-        let (rows, pager) = Pager::cut(newest, ("page", page), link);
+        let (range, pager) = Pager::range(list.tasks.len(), ("page", page), link);
+        let rows = list.tasks.iter().rev().skip(range.start).take(range.len());
         Self {
-            rows: (rows.into_iter())
-                .map(|task| TaskRow::of(task, at))
-                .collect(),
+            rows: rows.map(|task| TaskRow::of(task, at)).collect(),
             pager: Some(pager),
             left_out: list.left_out,
+            is_known: true,
+        }
+    }
+
+    /// The first page of the tasks of a run.
+    pub(crate) fn of_opening(opening: &RunOpening, at: Timestamp, link: &Link) -> Self {
+        let (range, pager) = Pager::range(opening.tasks, ("page", None), link);
+        let rows = opening.newest.iter().rev().take(range.len());
+        Self {
+            rows: rows.map(|task| TaskRow::of(task, at)).collect(),
+            pager: Some(pager),
+            left_out: opening.left_out,
             is_known: true,
         }
     }

@@ -340,7 +340,7 @@ async fn probes_are_listed_by_mode() {
 async fn documents_are_read_again_only_after_a_while_and_few_stay_in_memory() {
     let fault = Fault::never();
     let bucket = detailed(&report()).await;
-    let service = Service::new(Arc::new(Failing::new(bucket, &fault)));
+    let service = Service::new(Arc::new(Failing::new(bucket.clone(), &fault)));
     let begun = Instant::now();
     let asked = async |url: &str, seconds: u64| {
         let before = fault.calls().len();
@@ -355,6 +355,9 @@ async fn documents_are_read_again_only_after_a_while_and_few_stay_in_memory() {
         assert_eq!(asked(&format!("/v1/runs/none{n}"), 10).await, 1);
     }
     assert_eq!(asked(node, 10).await, 2, "others took the room");
-    // The time of the report, the index and the lists.
+    // The times of the report, the index and the lists, which did not change.
     assert_eq!(asked(node, 60).await, 3);
+    let lists = DetailFolder::Nodes.key(0);
+    bucket.delete(&[lists]).await.expect("deleted");
+    assert_eq!(asked(node, 120).await, 4, "the lists changed");
 }

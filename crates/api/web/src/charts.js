@@ -113,10 +113,17 @@ function figure(chart, at) {
     if (!width || plot?.width === width) return;
     if (plot) plot.setSize({ width, height: 140 });
     else plot = new uPlot(options(chart, width), columns(chart, at), drawing);
+    showLast(plot);
   };
   new ResizeObserver(make).observe(drawing);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plot?.redraw());
   return box;
+}
+
+// The values of the last time, while the pointer is elsewhere.
+function showLast(plot) {
+  const { idx } = plot.cursor;
+  if (idx === null || idx === undefined) plot.setLegend({ idx: plot.data[0].length - 1 }, false);
 }
 
 const columns = ({ lines, limit }, at) => [
@@ -138,6 +145,7 @@ function options({ lines, limit, text, isBinary }, width) {
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     cursor: { y: false, drag: { x: false, y: false } },
     legend: { live: true },
+    hooks: { setCursor: [showLast] },
     scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.08 : 1] } },
     axes: [
       { ...axis, size: 28, space: 70, values: (_, splits) => splits.map((at) => clock(at, splits.length > 1 && splits[1] - splits[0] < 60)) },

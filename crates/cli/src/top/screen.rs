@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ebb_report::terminal_style::Colour;
 use ebb_telemetry::safe_text::{clip, counted, wrap};
-use ebb_telemetry::step::{StepId, StepKind};
+use ebb_telemetry::step::{StepId, StepKind, TaskState};
 use ebb_telemetry::units::{Bytes, HumanDuration};
 use ebb_telemetry::watch::WatchScope;
 use ratatui::Frame;
@@ -12,7 +12,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
-use ratatui::widgets::{Paragraph, Row, Table, TableState};
+use ratatui::widgets::{Paragraph, Row, Table, TableState, Wrap};
 
 use super::model::{NodeView, SortKey, TaskRow, select};
 
@@ -30,7 +30,9 @@ q Esc      back, or quit; Ctrl-C quits
 CORES      busy cores since the last update
 MEM        memory now, PEAK at most, REQ requested
 DISK NET   bytes a second; - is unknown
-STATE      where the task was in most samples";
+STATE      where the task was in most samples; net fs is a
+           network or FUSE file system
+TIME       since the start of the task";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Page {
@@ -191,8 +193,8 @@ impl Screen {
         let [top, middle, bottom] = Layout::vertical(parts).areas(frame.area());
         frame.render_widget(Paragraph::new(head).style(self.style(Color::Cyan)), top);
         match self.page {
-            Page::Help => frame.render_widget(Paragraph::new(HELP), middle),
-            Page::Task => frame.render_widget(Paragraph::new(self.task_text()), middle),
+            Page::Help => frame.render_widget(paragraph(HELP.to_owned()), middle),
+            Page::Task => frame.render_widget(paragraph(self.task_text()), middle),
             Page::Tasks | Page::Filter => self.draw_table(frame, middle),
         }
         let foot = match self.page {
@@ -213,23 +215,25 @@ impl Screen {
     fn draw_table(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let position = self.position();
         let rows = self.rows();
-        let shown = columns(area.width);
+        let (shown, name_width) = columns(area.width);
+        let cell = |column: &&Column, text: String| match column.side {
+            TextSide::Left => Text::from(text),
+            TextSide::Right => Text::from(text).right_aligned(),
+        };
         let cells = |row: &&TaskRow| {
-            Row::new(
-                shown
-                    .iter()
-                    .map(|column| (column.cell)(row))
-                    .collect::<Vec<_>>(),
-            )
+            let others = shown.iter().map(|column| cell(column, (column.cell)(row)));
+            let name = Text::from(fit(&row.name, usize::from(name_width)));
+            Row::new([name].into_iter().chain(others))
         };
         let body: Vec<Row<'static>> = rows.iter().map(cells).collect();
-        let widths = shown.iter().map(|column| match column.head {
-            "NAME" => Constraint::Min(column.width),
-            _ => Constraint::Length(column.width),
-        });
+        let widths = shown.iter().map(|column| column.width);
+        let widths = [name_width].into_iter().chain(widths);
         let bold = Style::new().add_modifier(Modifier::BOLD);
-        let head = Row::new(shown.iter().map(|column| column.head)).style(bold);
-        let table = Table::new(body, widths)
+        let heads = shown
+            .iter()
+            .map(|column| cell(column, column.head.to_owned()));
+        let head = Row::new([Text::from(NAME)].into_iter().chain(heads)).style(bold);
+        let table = Table::new(body, widths.map(Constraint::Length))
             .header(head)
             .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
         self.table.select(position);
@@ -247,74 +251,85 @@ impl Screen {
     }
 }
 
-/// One column of the table. The table leaves out columns from the end of [`COLUMNS`] if they do not
+const NAME: &str = "NAME";
+
+/// Width of the names in `ebb top --once`.
+const PLAIN_NAME: usize = 30;
+
+/// One column after the name. The table leaves out columns from the end of [`COLUMNS`] if they do not
 /// fit.
 struct Column {
     head: &'static str,
     width: u16,
+    side: TextSide,
     cell: fn(&TaskRow) -> String,
 }
 
-const COLUMNS: [Column; 10] = [
+/// The side of a column where its text is.
+#[derive(Clone, Copy)]
+enum TextSide {
+    Left,
+    Right,
+}
+
+const fn amounts(head: &'static str, width: u16, cell: fn(&TaskRow) -> String) -> Column {
     Column {
-        head: "NAME",
-        width: 14,
-        cell: |row| row.name.clone(),
-    },
-    Column {
-        head: "CORES",
-        width: 5,
-        cell: |row| cores(row.cores),
-    },
-    Column {
-        head: "MEM",
-        width: 8,
-        cell: |row| amount(row.memory_bytes),
-    },
+        head,
+        width,
+        side: TextSide::Right,
+        cell,
+    }
+}
+
+const COLUMNS: [Column; 9] = [
+    amounts("CORES", 6, |row| cores(row.cores)),
+    amounts("MEM", 9, |row| amount(row.memory_bytes)),
     Column {
         head: "STATE",
         width: 12,
-        cell: state,
+        side: TextSide::Left,
+        cell: |row| unknown(row.states.first(), |one| short_state(one.state).to_owned()),
     },
-    Column {
-        head: "DISK/s",
-        width: 8,
-        cell: |row| rate(row.disk_bytes_per_second),
-    },
-    Column {
-        head: "NET/s",
-        width: 8,
-        cell: |row| rate(row.network_bytes_per_second),
-    },
-    Column {
-        head: "TIME",
-        width: 10,
-        cell: |row| age(row.running_seconds),
-    },
-    Column {
-        head: "PEAK",
-        width: 8,
-        cell: |row| amount(row.peak_memory_bytes),
-    },
-    Column {
-        head: "REQ",
-        width: 8,
-        cell: |row| amount(row.requested_memory_bytes),
-    },
-    Column {
-        head: "GPU",
-        width: 5,
-        cell: |row| cores(row.busy_gpus),
-    },
+    amounts("DISK/s", 9, |row| rate(row.disk_bytes_per_second)),
+    amounts("NET/s", 9, |row| rate(row.network_bytes_per_second)),
+    amounts("TIME", 7, |row| short_age(row.running_seconds)),
+    amounts("PEAK", 9, |row| amount(row.peak_memory_bytes)),
+    amounts("REQ", 9, |row| amount(row.requested_memory_bytes)),
+    amounts("GPU", 5, |row| cores(row.busy_gpus)),
 ];
 
-fn columns(width: u16) -> Vec<&'static Column> {
-    let mut used = 0;
-    let fits = |column: &&Column| {
-        used += column.width + 1;
-        used <= width.saturating_add(1) || column.head == "NAME"
+/// The columns that fit next to names of a readable width, and the width of the names.
+fn columns(width: u16) -> (Vec<&'static Column>, u16) {
+    let least = if width < 60 { 14 } else { 20 };
+    let mut names = width;
+    let fits = |column: &&Column| match names.checked_sub(column.width + 1) {
+        Some(rest) if rest >= least => {
+            names = rest;
+            true
+        }
+        _ => false,
     };
-    COLUMNS.iter().take_while(fits).collect()
+    let shown = COLUMNS.iter().take_while(fits).collect();
+    (shown, names)
+}
+
+/// The name in at most `width` characters. Names of tasks differ at their end more often than at their
+/// begin, so the middle is left out.
+fn fit(name: &str, width: usize) -> String {
+    let count = name.chars().count();
+    if count <= width {
+        return name.to_owned();
+    }
+    let end = width.saturating_sub(1) * 2 / 3;
+    let begin = width.saturating_sub(1) - end;
+    let begin: String = name.chars().take(begin).collect();
+    let end: String = name.chars().skip(count - end).collect();
+    format!("{begin}…{end}")
+}
+
+/// Text whose long lines continue on the next one.
+fn paragraph(text: String) -> Paragraph<'static> {
+    Paragraph::new(text).wrap(Wrap { trim: false })
 }
 
 fn unknown<T>(value: Option<T>, shown: impl Fn(T) -> String) -> String {
@@ -338,14 +353,32 @@ fn age(seconds: u64) -> String {
     HumanDuration(Duration::from_secs(seconds)).to_string()
 }
 
-fn state(row: &TaskRow) -> String {
-    unknown(row.states.first(), |one| {
-        let words = one.state.to_string();
-        let short = words
-            .trim_start_matches("waiting for ")
-            .trim_start_matches("a ");
-        clip(short, 12).into_owned()
-    })
+/// At most 7 characters for less than 1,000 days: `47h59m`.
+fn short_age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// A state in at most 12 characters. The page of a task has it in full.
+const fn short_state(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Running => "running",
+        TaskState::Runnable => "wait core",
+        TaskState::PageFault => "page faults",
+        TaskState::Disk => "wait disk",
+        TaskState::RemoteFileSystem => "wait net fs",
+        TaskState::Network => "wait network",
+        TaskState::Pipe => "wait pipe",
+        TaskState::Poll => "wait events",
+        TaskState::Timer => "sleeping",
+        TaskState::Lock => "wait lock",
+        TaskState::Child => "wait child",
+        TaskState::Other => "wait other",
+    }
 }
 
 /// The name of a kind, as in JSON.
@@ -449,24 +482,27 @@ fn details(row: &TaskRow) -> String {
 pub(crate) fn plain(view: &NodeView) -> String {
     let mut lines = header(view);
     lines.push(String::new());
-    let line = |cells: Vec<String>| {
+    let line = |name: &str, cells: Vec<String>| {
         let padded = COLUMNS.iter().zip(cells).map(|(column, cell)| {
-            let width = usize::from(column.width).max(if column.head == "NAME" { 30 } else { 0 });
-            format!("{:<width$}", clip(&cell, width))
+            let width = usize::from(column.width);
+            let cell = clip(&cell, width);
+            match column.side {
+                TextSide::Left => format!("{cell:<width$}"),
+                TextSide::Right => format!("{cell:>width$}"),
+            }
         });
         let padded = padded.collect::<Vec<_>>().join(" ");
-        padded.trim_end().to_owned()
+        format!(
+            "{:<PLAIN_NAME$} {}",
+            fit(name, PLAIN_NAME),
+            padded.trim_end()
+        )
     };
-    lines.push(line(
-        COLUMNS
-            .iter()
-            .map(|column| column.head.to_owned())
-            .collect(),
-    ));
+    let heads = COLUMNS.iter().map(|column| column.head.to_owned());
+    lines.push(line(NAME, heads.collect()));
     for row in select(&view.tasks, SortKey::Cores, "") {
-        lines.push(line(
-            COLUMNS.iter().map(|column| (column.cell)(row)).collect(),
-        ));
+        let cells = COLUMNS.iter().map(|column| (column.cell)(row));
+        lines.push(line(&row.name, cells.collect()));
     }
     lines.join("\n") + "\n"
 }

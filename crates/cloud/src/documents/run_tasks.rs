@@ -3,7 +3,8 @@
 //! A run of at most [`PART_TASKS`] tasks is one document, `details/runs/DIGEST.json.zst`. A larger run has
 //! a head at that key with its tasks in brief, and parts with so many whole tasks each,
 //! `details/runs/DIGEST/N-SIDE.json.zst`. A sweep writes changed parts first, each to its other side,
-//! and then the head. The parts of the previous head stay readable until the next sweep.
+//! and then the head. The parts of the previous head stay readable until the next sweep. A head begins
+//! with the [opening](crate::documents::run_opening) of its run, as a compressed frame of its own.
 //!
 //! Documents are data from outside: their size, schema, run and tasks are checked.
 
@@ -14,9 +15,11 @@ use ebb_telemetry::origin::Origin;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::documents::inflate::split_frames;
+use crate::documents::run_opening::encode_opening;
 use crate::documents::task_lists::{
-    DetailError, MAX_DOCUMENT_BYTES, SizedDocument, check_schema, digest, invalid, parse,
-    read_packed,
+    DetailError, MAX_DOCUMENT_BYTES, MAX_PACKED_BYTES, SizedDocument, check_schema, digest, encode,
+    get_packed, invalid, parse, unpack,
 };
 use crate::ports::Objects;
 
@@ -114,7 +117,7 @@ struct RunDocument {
 
 /// The head of a run in parts.
 #[derive(Debug, Serialize)]
-pub struct RunHead<'a> {
+struct RunHead<'a> {
     schema: &'static str,
     at: Timestamp,
     origin: Origin,
@@ -128,7 +131,7 @@ impl<'a> RunHead<'a> {
     const SCHEMA: &'static str = "ebb.run_head/1";
 
     /// The head of a run with these parts.
-    pub fn new(run: &'a str, list: &BriefList, parts: &'a [PartEntry]) -> Self {
+    fn new(run: &'a str, list: &BriefList, parts: &'a [PartEntry]) -> Self {
         Self {
             schema: Self::SCHEMA,
             at: list.at,
@@ -139,6 +142,27 @@ impl<'a> RunHead<'a> {
             parts,
         }
     }
+}
+
+/// The document of a run with these parts, compressed; `None` if it is larger than a reader accepts. It
+/// has no opening if that is too large.
+///
+/// # Errors
+/// If the document cannot be encoded.
+pub fn encode_head(
+    run: &str,
+    list: &BriefList,
+    parts: &[PartEntry],
+) -> Result<Option<Vec<u8>>, std::io::Error> {
+    let Some(head) = encode(&RunHead::new(run, list, parts))? else {
+        return Ok(None);
+    };
+    Ok(Some(match encode_opening(run, list)? {
+        Some(opening) if (opening.len() + head.len()) as u64 <= MAX_PACKED_BYTES => {
+            [opening, head].concat()
+        }
+        _ => head,
+    }))
 }
 
 /// A part, borrowed to write and owned to read.
@@ -242,9 +266,15 @@ pub async fn read_run(
     run: &str,
 ) -> Result<Option<SizedDocument<RunTasks>>, DetailError> {
     let key = run_key(run);
-    let Some(text) = read_packed(objects, (&key, MAX_DOCUMENT_BYTES)).await? else {
+    let Some(object) = get_packed(objects, &key).await? else {
         return Ok(None);
     };
+    let frames = split_frames(&object.bytes).map_err(|reason| invalid(&key, &reason))?;
+    let frame = match frames {
+        (only, []) => only,
+        (_, after_opening) => after_opening,
+    };
+    let text = unpack(&key, (frame, MAX_DOCUMENT_BYTES))?;
     let bytes = text.len();
     let document: RunDocument = parse(&key, &text)?;
     drop(text);
@@ -252,7 +282,11 @@ pub async fn read_run(
         RunHead::SCHEMA => of_head(&key, run, document)?,
         _ => of_list(&key, run, document)?,
     };
-    Ok(Some(SizedDocument { content, bytes }))
+    Ok(Some(SizedDocument {
+        content,
+        bytes,
+        modified_at: object.modified_at,
+    }))
 }
 
 fn of_list(key: &str, run: &str, document: RunDocument) -> Result<RunTasks, DetailError> {
@@ -310,8 +344,8 @@ pub async fn read_part(
 ) -> Result<SizedDocument<Vec<TaskDetail>>, DetailError> {
     let key = &part.key;
     let replaced = || DetailError::Replaced(key.clone());
-    let text = read_packed(objects, (key, MAX_PART_BYTES)).await?;
-    let text = text.ok_or_else(replaced)?;
+    let object = get_packed(objects, key).await?.ok_or_else(replaced)?;
+    let text = unpack(key, (&object.bytes, MAX_PART_BYTES))?;
     let document: PartDocument<Vec<TaskDetail>> = parse(key, &text)?;
     check_schema(key, &document.schema, PART_SCHEMA)?;
     check_run(key, &tasks.run, &document.tasks)?;
@@ -326,6 +360,7 @@ pub async fn read_part(
         true => Ok(SizedDocument {
             content: document.tasks,
             bytes: text.len(),
+            modified_at: object.modified_at,
         }),
         false => Err(replaced()),
     }
@@ -363,7 +398,7 @@ pub async fn read_whole_run(
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::documents::task_lists::{encode, encode_within};
+    use crate::documents::task_lists::encode_within;
     use crate::fake::clock::FakeClock;
     use crate::fake::objects::FakeObjects;
     use crate::fake::run_parts::insert_run;

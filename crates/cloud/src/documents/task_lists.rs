@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::documents::inflate::inflate;
-use crate::ports::{CloudError, Objects, PutOptions};
+use crate::ports::{CloudError, Object, Objects, PutOptions};
 
 /// The key of the index.
 pub const INDEX: &str = "details/index.json";
@@ -24,7 +24,7 @@ pub const INDEX: &str = "details/index.json";
 pub const MAX_DOCUMENT_BYTES: u64 = 32 << 20;
 
 /// Maximum size of a compressed document; text of tasks becomes ten times smaller.
-const MAX_PACKED_BYTES: u64 = 16 << 20;
+pub(super) const MAX_PACKED_BYTES: u64 = 16 << 20;
 
 /// Maximum size of the index: 2,000 runs with names of 256 bytes.
 const MAX_INDEX_BYTES: u64 = 4 << 20;
@@ -195,6 +195,8 @@ pub struct SizedDocument<T> {
     pub content: T,
     /// The size in bytes.
     pub bytes: usize,
+    /// When it was written, by the clock of the bucket.
+    pub modified_at: Timestamp,
 }
 
 impl<T> SizedDocument<T> {
@@ -203,6 +205,7 @@ impl<T> SizedDocument<T> {
         SizedDocument {
             content: convert(self.content),
             bytes: self.bytes,
+            modified_at: self.modified_at,
         }
     }
 }
@@ -214,15 +217,15 @@ impl<T> SizedDocument<T> {
 pub async fn read_index(
     objects: &dyn Objects,
 ) -> Result<Option<SizedDocument<DetailIndex>>, DetailError> {
-    let Some(text) = get(objects, INDEX, MAX_INDEX_BYTES).await? else {
+    let Some(object) = get(objects, INDEX, MAX_INDEX_BYTES).await? else {
         return Ok(None);
     };
-    let index: DetailIndex = parse(INDEX, &text)?;
+    let index: DetailIndex = parse(INDEX, &object.bytes)?;
     check_schema(INDEX, &index.schema, DetailIndex::SCHEMA)?;
-    let bytes = text.len();
     Ok(Some(SizedDocument {
         content: index,
-        bytes,
+        bytes: object.bytes.len(),
+        modified_at: object.modified_at,
     }))
 }
 
@@ -235,13 +238,17 @@ pub async fn read_shared<T: DeserializeOwned>(
     (folder, number): (DetailFolder, u32),
 ) -> Result<Option<SizedDocument<BTreeMap<String, T>>>, DetailError> {
     let key = folder.key(number);
-    let Some(text) = read_packed(objects, (&key, MAX_DOCUMENT_BYTES)).await? else {
+    let Some(object) = get_packed(objects, &key).await? else {
         return Ok(None);
     };
+    let text = unpack(&key, (&object.bytes, MAX_DOCUMENT_BYTES))?;
     let document: SharedDocument<BTreeMap<String, T>> = parse(&key, &text)?;
     check_schema(&key, &document.schema, SHARED_SCHEMA)?;
-    let (content, bytes) = (document.entries, text.len());
-    Ok(Some(SizedDocument { content, bytes }))
+    Ok(Some(SizedDocument {
+        content: document.entries,
+        bytes: text.len(),
+        modified_at: object.modified_at,
+    }))
 }
 
 /// The compressed document of a value; `None` if it is larger than a reader accepts.
@@ -308,25 +315,26 @@ async fn put(
     })
 }
 
-/// The text of a compressed document; `None` if no sweep wrote it.
-pub(super) async fn read_packed(
+/// A compressed document; `None` if no sweep wrote it.
+pub(super) async fn get_packed(
     objects: &dyn Objects,
-    (key, max_bytes): (&str, u64),
-) -> Result<Option<Vec<u8>>, DetailError> {
-    let Some(packed) = get(objects, key, MAX_PACKED_BYTES).await? else {
-        return Ok(None);
-    };
-    let text = inflate(&packed, max_bytes).map_err(|reason| invalid(key, &reason))?;
-    Ok(Some(text))
+    key: &str,
+) -> Result<Option<Object>, DetailError> {
+    get(objects, key, MAX_PACKED_BYTES).await
+}
+
+/// The text of a compressed document of at most `max_bytes`.
+pub(super) fn unpack(key: &str, (packed, max_bytes): (&[u8], u64)) -> Result<Vec<u8>, DetailError> {
+    inflate(packed, max_bytes).map_err(|reason| invalid(key, &reason))
 }
 
 async fn get(
     objects: &dyn Objects,
     key: &str,
     max_bytes: u64,
-) -> Result<Option<Vec<u8>>, DetailError> {
+) -> Result<Option<Object>, DetailError> {
     match objects.get(key, max_bytes).await {
-        Ok(object) => Ok(Some(object.bytes)),
+        Ok(object) => Ok(Some(object)),
         Err(CloudError::Missing { .. }) => Ok(None),
         Err(source) => Err(DetailError::Cloud {
             key: key.to_owned(),

@@ -3,7 +3,9 @@
 use ebb_model::report::task_brief::BriefList;
 use ebb_model::report::task_detail::TaskList;
 
-use crate::documents::run_tasks::{PartEntry, PartSide, RunHead, part_document, part_key, run_key};
+use crate::documents::run_tasks::{
+    PartEntry, PartSide, encode_head, part_document, part_key, run_key,
+};
 use crate::documents::task_lists::encode;
 use crate::fake::objects::FakeObjects;
 
@@ -20,6 +22,6 @@ pub fn insert_run(bucket: &FakeObjects, (run, list): (&str, &TaskList), part_tas
         bucket.insert(part_key(run, number, PartSide::A), packed);
     }
     let briefs = BriefList::from(list);
-    let head = encode(&RunHead::new(run, &briefs, &entries));
+    let head = encode_head(run, &briefs, &entries);
     bucket.insert(run_key(run), head.expect("it encodes").expect("it fits"));
 }

@@ -139,6 +139,9 @@ impl StoreObjects {
             _ => folder_error("get", key)(error),
         };
         let path = self.path("get", key)?;
+        // The version is read before the bytes. If the file is replaced meanwhile, the bytes are newer
+        // than the version, which the next look or conditional write notices.
+        let meta = self.store.head(&path).await;
         let file = folder.open(key).map_err(io)?;
         let mut bytes = Vec::new();
         let limited = file
@@ -148,7 +151,6 @@ impl StoreObjects {
         if read as u64 > max_bytes {
             return Err(too_large("get", key, max_bytes));
         }
-        let meta = self.store.head(&path).await;
         let meta = meta.map_err(|error| failed("get", key, &error))?;
         Ok(Object {
             bytes,

@@ -98,6 +98,25 @@ impl From<&TaskDetail> for TaskBrief {
     }
 }
 
+/// The attempts of one piece of work: by job, or by step, sample and name without a job.
+pub type WorkKey<'a> = (&'a str, Option<&'a str>, &'a str);
+
+impl TaskBrief {
+    /// The piece of work of which the task is an attempt.
+    pub fn work(&self) -> WorkKey<'_> {
+        match &self.job {
+            Some(job) => (job, None, ""),
+            None => (&self.step, self.sample.as_deref(), &self.name),
+        }
+    }
+
+    /// The time from its start to its end, or to its last observation. 0 if they are in the wrong order.
+    pub fn took_seconds(&self) -> f64 {
+        let took = self.observed_at.duration_since(self.started_at);
+        took.as_secs_f64().max(0.0)
+    }
+}
+
 /// Tasks of one run in columns: one value for each task. A name is a position in `names`. Times are
 /// in nanoseconds; a time after the year 2262 is stored as one in that year.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -192,11 +211,14 @@ impl TaskColumns {
     /// If columns have different lengths, or a value is not valid.
     pub fn tasks(&self, run: Option<&str>) -> Result<Vec<TaskBrief>, String> {
         let run = run.map(SmolStr::from);
-        let nodes: Vec<Option<NodeId>> = self
-            .names
-            .iter()
-            .map(|name| NodeId::new(name).ok())
-            .collect();
+        // Most names are not of nodes, and a check of each would take long.
+        let mut nodes: Vec<Option<NodeId>> = vec![None; self.names.len()];
+        for at in &self.node {
+            let at = *at as usize;
+            if let (Some(None), Some(name)) = (nodes.get(at), self.names.get(at)) {
+                nodes[at] = NodeId::new(name).ok();
+            }
+        }
         let read = |at: usize| self.task(at, (&run, &nodes));
         let tasks: Option<Vec<TaskBrief>> = (0..self.longest()).map(read).collect();
         let mut tasks = tasks.ok_or("a column is too short or has an invalid value")?;

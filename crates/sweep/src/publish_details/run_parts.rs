@@ -3,7 +3,7 @@
 
 use ebb_analysis::task_details::usage_points::continue_points;
 use ebb_cloud::documents::run_tasks::{
-    MAX_PART_BYTES, PART_TASKS, PartEntry, PartSide, RunHead, RunPart, RunTasks, part_document,
+    MAX_PART_BYTES, PART_TASKS, PartEntry, PartSide, RunPart, RunTasks, encode_head, part_document,
     part_key, read_part, run_key,
 };
 use ebb_cloud::documents::task_lists::{DetailError, encode_within, write_packed};
@@ -12,7 +12,7 @@ use ebb_model::report::task_brief::{BriefList, TaskBrief};
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use ebb_model::report::task_groups::{TaskGroup, TaskGroups};
 
-use super::{DocumentError, packed, shorten};
+use super::{DocumentError, shorten};
 
 /// Writes the parts that changed, then the head.
 pub(super) async fn write(
@@ -50,7 +50,11 @@ pub(super) async fn write(
     drop(previous);
     let key = run_key(run);
     let packed = loop {
-        match packed(&key, &RunHead::new(run, &list, &entries))? {
+        let packed = encode_head(run, &list, &entries);
+        match packed.map_err(|source| DocumentError::Encode {
+            key: key.clone(),
+            source,
+        })? {
             Some(packed) => break packed,
             None if entries.len() > 1 => drop_older_half(&mut list, &mut entries),
             None => return Err(DocumentError::TooLarge(key)),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ebb_cloud::documents::run_opening::read_opening;
 use ebb_cloud::documents::run_tasks::{PART_TASKS, run_key};
 use ebb_cloud::documents::task_lists::{
     DetailFolder, DetailIndex, SHARED_SCHEMA, ShardCount, SharedDocument, encode, write_index,
@@ -15,7 +16,8 @@ use ebb_model::report::probe_problem::ProbeProblem;
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
 use ebb_model::report::task_detail::ToolDetail;
 use ebb_report::testing;
-use ebb_telemetry::money::Usd;
+use ebb_telemetry::identity::InstanceType;
+use ebb_telemetry::money::{Usd, UsdPerHour};
 use ebb_telemetry::units::Share;
 
 use super::walk::{ask, bucket};
@@ -270,6 +272,58 @@ async fn the_greatest_run_is_pages_of_bounded_size() {
     let text = String::from_utf8_lossy(answer.body());
     assert_eq!(answer.status(), 400);
     assert!(text.contains("ebb runs RUN --format csv"), "{text}");
+}
+
+/// A run with a retry, tasks that run, stalled and were lost, and a request on a node with a price.
+fn eventful_run() -> TaskList {
+    let mut list = many_tasks(250);
+    list.at += SignedDuration::from_hours(1);
+    let at = list.at;
+    let tasks = &mut list.tasks;
+    tasks[5].attempt = Some(1);
+    tasks[5].end = StepEnd::Exited(3);
+    tasks[5].observed_at = tasks[5].started_at + SignedDuration::from_secs(9);
+    tasks[5].last_progress_at = tasks[5].observed_at;
+    tasks[200].attempt = Some(2);
+    tasks[120].requested_cores = Some(2.0);
+    for (n, ago) in [(240, 0), (241, 100), (242, 1)] {
+        tasks[n].end = StepEnd::Running;
+        tasks[n].observed_at = at - SignedDuration::from_mins(ago);
+        tasks[n].last_progress_at = tasks[n].started_at;
+    }
+    tasks[242].findings = vec!["stalled_step/us-east-1/count".to_owned()];
+    list
+}
+
+#[tokio::test]
+async fn the_first_view_from_the_opening_is_the_one_from_all_tasks() {
+    let list = eventful_run();
+    let mut node = node_summary("i-0aaa");
+    node.instance_type = Some(InstanceType::new("m5.xlarge").expect("a type"));
+    node.per_hour = Some(UsdPerHour::from_micros(768_000));
+    let report = Report {
+        nodes: vec![node],
+        ..report(&list)
+    };
+    let of_list = detailed(&report, "r", &list).await;
+    let of_opening = detailed(&report, "r", &list).await;
+    insert_run(&of_opening, ("r", &list), 50);
+    let opening = read_opening(&of_opening, "r").await.expect("no error");
+    assert!(opening.is_some());
+    let (status, _, first) = ask(of_opening.clone(), "/runs/r").await;
+    assert_eq!(status, 200);
+    for expect in [
+        "count failed after 9 s: exit status 3; attempt 2 started 08:01:40",
+        "249 of 250 tasks have no known price or request",
+        "1–100 of 499",
+    ] {
+        assert!(first.contains(expect), "{expect}: {first}");
+    }
+    let (_, _, same) = ask(of_list, "/runs/r").await;
+    assert_eq!(first, same);
+    // A later part of a list is read from all tasks.
+    let (_, _, later) = ask(of_opening, "/runs/r?page=3&log=5").await;
+    assert!(later.contains("201–250 of 250"), "{later}");
 }
 
 #[tokio::test]
