@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: daemonset help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release packages prose lake-sql bench-lake
+.PHONY: daemonset help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages docs reference links pictures picture hooks release packages prose lake-sql bench-lake newcomer reproducible
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -74,6 +74,11 @@ pictures: ## Take the pictures in docs/src/pictures from the demo account; needs
 	@scripts/pictures
 
 picture: pictures
+
+newcomer: ## Time install, apply, first heartbeat and first alert in a simulated account (root; 4 minutes)
+	scripts/setup demo
+	@$(MAKE) --no-print-directory build
+	scripts/time-newcomer $(BUILT)
 
 hooks: ## Have git check format and links before each commit
 	git config core.hooksPath scripts/hooks

@@ -161,6 +161,8 @@ impl Demo {
                 Means::Calls => "Deploy by calls of the API (a test's short cut)",
             },
         );
+        deploy::packed(children).await?;
+        console.say("the packages of both functions are ready");
         let asked = (self.options.means, self.options.shards);
         let deploying =
             Deploying::begin(asked, &places, &account, children, &world.regions).await?;
@@ -238,6 +240,9 @@ impl Demo {
             "  pipeline in ECS cgroups: {}",
             names.join(", ")
         ));
+        // Nobody else sends yet.
+        received::heartbeat(account, &deployed.queue_url).await?;
+        console.say("  its first heartbeat is in the queue");
         Ok(RealProbe::Ran)
     }
 
