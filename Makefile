@@ -88,6 +88,10 @@ release: ## Build all that users install for both architectures into dist/ (an h
 	scripts/release
 	scripts/check-release dist
 
+reproducible: ## Build the probe of a release twice, in two folders, and compare the bytes (20 minutes)
+	scripts/setup build
+	scripts/check-reproducible
+
 packages: ## Install the Debian packages in dist/ in an emulated Debian with systemd (10 minutes)
 	scripts/check-packages
 

@@ -1,5 +1,5 @@
-//! What has arrived: heartbeats in the queues, the digest in the receiver that replaces Slack, and the
-//! email from SES.
+//! Arrivals of the demo: heartbeats in the queues, the digest in the receiver that replaces Slack, and
+//! the email from SES.
 
 use std::fs;
 use std::path::Path;
