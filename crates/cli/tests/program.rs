@@ -1146,6 +1146,8 @@ fn a_test_message_reaches_slack_and_a_refusal_is_named() {
     let (url, _bodies) = slack_stand_in("404 Not Found");
     let (status, said) = doctor(Some(&url), &["--send-test"]);
     assert_eq!(status, Some(1), "{said}");
+    let first = "fix first: sweep: no sweep has written a report";
+    assert!(said.ends_with(&format!("{first}\n")), "{said}");
     let line = said.lines().find(|line| line.contains("test message"));
     let line = line.unwrap_or_default();
     assert!(
