@@ -11,7 +11,8 @@ use ebb_wire::MAX_HEARTBEATS;
 use serde::de::DeserializeOwned;
 
 use super::fit::{self, OmittedSteps};
-use super::{StepRoute, steps_key};
+use super::sink::StepRoute;
+use super::steps_key;
 use crate::spool::{RecordNumber, Spool};
 
 /// Whether a heartbeat may wait for others to fill its message.
