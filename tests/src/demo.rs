@@ -221,6 +221,8 @@ impl Demo {
         let stands_for = world
             .probe()
             .context("the world has no node for the probe")?;
+        // The check of the probe has sent an empty message.
+        let before = received::messages(account, &deployed.queue_url).await?;
         // Stored from here on, so that every started program is ended in any case.
         let node = self.node.insert(node);
         node.start(&self.places, &mut self.children, stands_for)
@@ -241,7 +243,7 @@ impl Demo {
             names.join(", ")
         ));
         // Nobody else sends yet.
-        received::heartbeat(account, &deployed.queue_url).await?;
+        received::heartbeat(account, &deployed.queue_url, before).await?;
         console.say("  its first heartbeat is in the queue");
         Ok(RealProbe::Ran)
     }

@@ -15,17 +15,16 @@ use super::http::Request;
 /// The longest time until a probe has sent its first heartbeat: thirty of its intervals.
 const FIRST_HEARTBEAT: Duration = Duration::from_secs(30 * crate::fleet::BEAT.as_secs());
 
-/// Waits until one of the queues (separated by commas) has a message, without receiving it.
+/// Waits until the queues (separated by commas) have more messages than `before`, without receiving
+/// any.
 ///
 /// # Errors
 /// If no message arrives.
-pub(super) async fn heartbeat(account: &Account, queue_urls: &str) -> Result<()> {
+pub(super) async fn heartbeat(account: &Account, queue_urls: &str, before: u64) -> Result<()> {
     let until = Instant::now() + FIRST_HEARTBEAT;
     while Instant::now() < until {
-        for url in queue_urls.split(',') {
-            if messages_in(account, url).await? > 0 {
-                return Ok(());
-            }
+        if messages(account, queue_urls).await? > before {
+            return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -33,6 +32,18 @@ pub(super) async fn heartbeat(account: &Account, queue_urls: &str) -> Result<()>
         "the probe sent no heartbeat within {} s",
         FIRST_HEARTBEAT.as_secs()
     )
+}
+
+/// The number of messages in the queues (separated by commas).
+///
+/// # Errors
+/// If the simulator does not answer.
+pub(super) async fn messages(account: &Account, queue_urls: &str) -> Result<u64> {
+    let mut sum = 0;
+    for url in queue_urls.split(',') {
+        sum += messages_in(account, url).await?;
+    }
+    Ok(sum)
 }
 
 async fn messages_in(account: &Account, queue_url: &str) -> Result<u64> {

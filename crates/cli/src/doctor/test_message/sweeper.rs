@@ -6,7 +6,7 @@ use ebb_cloud::endpoint::Endpoint;
 use ebb_cloud::http_api::{Authorization, HttpApi};
 use ebb_cloud::ports::{Api, ApiAnswer, ApiRequest};
 use ebb_notify::test_message::{ChannelTest, REQUEST, TestAnswer};
-use ebb_telemetry::identity::{AccountId, Region};
+use ebb_telemetry::identity::Region;
 use ebb_telemetry::safe_text::{clip, one_line};
 use serde::Deserialize;
 
@@ -43,7 +43,8 @@ pub(super) async fn send_test(
 /// The function of a bucket that the Terraform module has named: NAME-ACCOUNT-REGION.
 fn sweeper_of(bucket: &str, function: Option<&str>) -> Option<Sweeper> {
     let parts: Vec<&str> = bucket.split('-').collect();
-    let account = (parts.iter()).position(|part| AccountId::new(part).is_ok());
+    let is_account = |part: &&str| part.len() == 12 && part.bytes().all(|b| b.is_ascii_digit());
+    let account = parts.iter().position(is_account);
     let named = account.filter(|at| *at > 0).and_then(|at| {
         let region = Region::new(&parts.get(at + 1..)?.join("-")).ok()?;
         Some((format!("{}-sweeper", parts.get(..at)?.join("-")), region))
