@@ -229,7 +229,10 @@ async fn finished_steps_go_under_the_attested_name_and_another_nodes_spool_does_
 #[tokio::test(flavor = "current_thread")]
 async fn finished_steps_go_to_the_queue_if_they_fit_a_message_and_otherwise_to_the_bucket() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (outbox, sink) = (outbox(folder.path()), TestSink::default());
+    let open = |name: &str| Spool::open(folder.path().join(name), Bytes::mib(16));
+    let sender = "AROAX:i-1".to_owned();
+    let outbox = Outbox::new(open("heartbeats"), open("steps"), node("i-1"), sender);
+    let (outbox, sink) = (RefCell::new(outbox), TestSink::default());
     sink.takes_step_messages.set(true);
     let batch_of = |sequence, count| StepBatch {
         sequence,
