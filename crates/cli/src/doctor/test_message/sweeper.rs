@@ -46,7 +46,7 @@ fn sweeper_of(bucket: &str, function: Option<&str>) -> Option<Sweeper> {
     let is_account = |part: &&str| part.len() == 12 && part.bytes().all(|b| b.is_ascii_digit());
     let account = parts.iter().position(is_account);
     let named = account.filter(|at| *at > 0).and_then(|at| {
-        let region = Region::new(&parts.get(at + 1..)?.join("-")).ok()?;
+        let region = Region::new(parts.get(at + 1..)?.join("-")).ok()?;
         Some((format!("{}-sweeper", parts.get(..at)?.join("-")), region))
     });
     match (function, named) {
