@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: daemonset tests checks help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages bench-top docs reference links pictures picture hooks release packages prose lake-sql bench-lake
+.PHONY: daemonset tests checks help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages bench-top docs reference links pictures picture hooks release packages prose lake-sql bench-lake newcomer reproducible
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -83,6 +83,11 @@ pictures: ## Take the pictures in docs/src/pictures from the demo account; needs
 
 picture: pictures
 
+newcomer: ## Time install, apply, first heartbeat and first alert in a simulated account (root; 4 minutes)
+	scripts/setup demo
+	@$(MAKE) --no-print-directory build
+	scripts/time-newcomer $(BUILT)
+
 hooks: ## Have git check format and links before each commit
 	git config core.hooksPath scripts/hooks
 
@@ -90,6 +95,10 @@ release: ## Build all that users install for both architectures into dist/ (an h
 	scripts/setup release
 	scripts/release
 	scripts/check-release dist
+
+reproducible: ## Build the probe of a release twice, in two folders, and compare the bytes (20 minutes)
+	scripts/setup build
+	scripts/check-reproducible
 
 packages: ## Install the Debian packages in dist/ in an emulated Debian with systemd (10 minutes)
 	scripts/check-packages

@@ -1,4 +1,7 @@
-"""Debian's packages, unpacked under EBB_CACHE: this machine's own stay as they are."""
+"""Debian's packages, unpacked under EBB_CACHE: this machine's own stay as they are.
+
+    python3 scripts/debian.py [PACKAGE...]    print the archive of a new Debian with these packages
+"""
 
 import hashlib
 import os
@@ -6,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -123,8 +127,31 @@ def unpack(name, files):
     return folder
 
 
+def root_archive(*packages):
+    """An archive of a Debian with its essential packages and these, made once. Needs root."""
+    archive = CACHE.parent / f"{'-'.join(['debian-root', *packages])}.tar"
+    if archive.exists():
+        return archive
+    say(f"debootstrap of {' with '.join(filter(None, [f'Debian {BASE}', ', '.join(packages)]))}")
+    include = [f"--include={','.join(packages)}"] if packages else []
+    part = archive.with_suffix(".part")
+    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+        run("debootstrap", "--variant=minbase", *include, BASE, folder, mirror())
+        run("tar", "-C", folder, "-cf", part, ".")
+    part.rename(archive)
+    return archive
+
+
 def of_tools(tools, program, *words):
     """The command line of an unpacked program, with its own libraries."""
     loader = tools / "lib64/ld-linux-x86-64.so.2"
     libraries = [tools / "usr/lib/x86_64-linux-gnu", tools / "lib/x86_64-linux-gnu"]
     return [loader, "--library-path", ":".join(map(str, libraries)), tools / program, *words]
+
+
+if __name__ == "__main__":
+    try:
+        print(root_archive(*sys.argv[1:]))
+    except Missing as problem:
+        say(problem)
+        sys.exit(1)

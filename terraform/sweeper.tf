@@ -91,6 +91,11 @@ resource "aws_lambda_function" "sweeper" {
       condition     = nonsensitive(var.slack_bot_token == null || var.slack_webhook_url == null)
       error_message = "Set either slack_webhook_url or slack_bot_token, not both."
     }
+
+    precondition {
+      condition     = length(var.member_organizational_unit_ids) == 0 || length(var.member_accounts) > 0
+      error_message = "member_organizational_unit_ids creates roles that no sweep uses: set member_accounts, such as [\"organization\"]."
+    }
   }
 }
 

@@ -229,6 +229,18 @@ variable "member_external_id" {
   default     = null
 }
 
+variable "member_organizational_unit_ids" {
+  description = "Organizational units in whose accounts a StackSet creates the role of terraform/modules/member; the root, such as r-a1b2, for all accounts. Only in the management account, or in a delegated administrator for StackSets."
+  type        = list(string)
+  default     = []
+}
+
+variable "member_stack_set_call_as" {
+  description = "Account that manages the StackSet: SELF in the management account, otherwise DELEGATED_ADMIN."
+  type        = string
+  default     = "SELF"
+}
+
 variable "shards" {
   description = "Number of shards that divide the nodes, each with a queue and a function. Use one for every 100,000 nodes. Before you reduce the number, give the probes the shorter queue_url and wait until the removed queues are empty."
   type        = number

@@ -233,7 +233,7 @@ async fn cloud(config: &Config) -> Vec<CheckLine> {
         Ok(body) => body,
         Err(error) => return vec![identity, missing("queue", chain(&error.into()))],
     };
-    let queue = match sink.heartbeats(&body).await {
+    let queue = match sink.message(&body).await {
         Ok(()) => met("queue", "accepts messages"),
         Err(error) => missing(
             "queue",

@@ -114,8 +114,8 @@ pub struct Config {
     /// The time between two scans of all processes. It sets the resolution of peaks; totals are
     /// exact for any value.
     pub sample_seconds: u64,
-    /// The longest time that a finished task waits for others before it is sent. One object every
-    /// 15 minutes costs about 0.015 USD a month.
+    /// The longest time that a finished task waits for others before it is sent. One message every
+    /// 15 minutes costs 0.0014 USD a month, and one object 0.0144.
     pub steps_seconds: u64,
     /// A rules file; by default `config/rules.toml` of the bucket, if it exists.
     pub rules: Option<PathBuf>,

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::label_rules::source::RulesSource;
 use crate::node;
 use crate::probe_run::ProbeRun;
-use crate::push::{CloudSink, Sink};
+use crate::push::{CloudSink, Sink, StepRoute};
 
 /// The identity and connections of a run of the probe.
 pub struct Connected {
@@ -67,6 +67,7 @@ async fn to_cloud(config: &Config, fallback: Fallback) -> anyhow::Result<Connect
         sink: Box::new(CloudSink {
             queue: Box::new(AwsQueue::new(&aws, queue_url)),
             objects: Box::new(objects),
+            step_route: StepRoute::Queue,
         }),
     })
 }
@@ -126,6 +127,8 @@ fn to_place(config: &Config, place: &str) -> anyhow::Result<Connected> {
         sink: Box::new(CloudSink {
             queue: Box::new(ObjectQueue::heartbeats(objects.clone(), sender.as_str())),
             objects: Box::new(objects),
+            // A message is an object too.
+            step_route: StepRoute::Objects,
         }),
         sender,
     })

@@ -12,7 +12,7 @@ pub use fit::OmittedSteps;
 #[cfg(feature = "otlp")]
 pub use otlp::OtlpCollector;
 pub use outbox::{Outbox, Urgency};
-pub use sink::{CloudSink, Sink, SinkError};
+pub use sink::{CloudSink, Sink, SinkError, StepRoute};
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::step::StepBatch;
 use tokio::sync::Notify;
 
-use self::outbox::Message;
+use self::outbox::{Finished, Message};
 use self::retry::Backoff;
 
 /// Time for the last sends, out of the five seconds that a stop may take.
@@ -124,7 +124,7 @@ async fn attempt(
             else {
                 return Attempt::Nothing;
             };
-            let went = bounded(sink.heartbeats(&body)).await;
+            let went = bounded(sink.message(&body)).await;
             let outbox = &mut *outbox.borrow_mut();
             if let Err(error) = went {
                 return failed(&error, outbox.heartbeats.len());
@@ -136,7 +136,7 @@ async fn attempt(
             Attempt::Sent
         }
         Lane::Steps => {
-            let next = outbox.borrow_mut().next_object(&now());
+            let next = outbox.borrow_mut().next_finished(&now(), sink.step_route());
             let Some(Message {
                 records,
                 body,
@@ -145,7 +145,10 @@ async fn attempt(
             else {
                 return Attempt::Nothing;
             };
-            let went = bounded(sink.steps(&body.key, body.bytes)).await;
+            let went = match body {
+                Finished::Message(body) => bounded(sink.message(&body)).await,
+                Finished::Object { key, bytes } => bounded(sink.steps(&key, bytes)).await,
+            };
             let outbox = &mut *outbox.borrow_mut();
             if let Err(error) = went {
                 return failed(&error, outbox.steps.len());

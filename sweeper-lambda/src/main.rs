@@ -1,5 +1,5 @@
 //! The scheduled sweep as a Lambda: environment, clients, one call of the sweep,
-//! and its summary as the answer. Nothing is decided here.
+//! and its summary as the answer. On request it sends test messages instead. Nothing is decided here.
 
 mod metrics;
 mod ports;
@@ -11,6 +11,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use ebb_cloud::error_chain::reason;
 use ebb_ingest::deadline::Deadline;
+use ebb_notify::test_message;
 use jiff::Timestamp;
 use lambda_runtime::{Context, Diagnostic, LambdaEvent, service_fn};
 use serde_json::Value;
@@ -40,11 +41,23 @@ async fn main() -> Result<(), lambda_runtime::Error> {
 /// Creates all clients again for each sweep. This takes a moment every few minutes, and no state of
 /// an earlier sweep remains.
 async fn invoked(event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
-    let swept = sweep(&event.context).await;
-    swept.map_err(|error| Diagnostic {
+    let done = match test_message::is_request(&event.payload) {
+        true => send_test().await,
+        false => sweep(&event.context).await,
+    };
+    done.map_err(|error| Diagnostic {
         error_type: "SweepFailed".to_owned(),
         error_message: reason(error.as_ref()),
     })
+}
+
+/// Sends a test message to each channel with the rights and the settings of a sweep.
+async fn send_test() -> Result<Value> {
+    let settings = Settings::read(|name| std::env::var(name).ok())?;
+    let answer = ports::send_test(&settings).await?;
+    let answer = serde_json::to_value(answer).context("failed to write the answer as JSON")?;
+    tracing::info!(%answer, "tested the channels");
+    Ok(answer)
 }
 
 async fn sweep(context: &Context) -> Result<Value> {

@@ -12,6 +12,7 @@ use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
 use ebb_lake::Lake;
 use ebb_notify::digest::Channels;
+use ebb_notify::test_message::{self, TestAnswer};
 use ebb_sweep::collect::account::Account;
 use ebb_sweep::publish::ReportCopies;
 use ebb_sweep::run::{self, Config, Ports, Summary};
@@ -36,17 +37,7 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
     config.set_pages_url(settings.pages_url.as_deref());
     config.set_interval(settings.interval_minutes.as_deref());
     let lake = Lake::open(&format!("s3://{}/lake", settings.bucket)).await;
-    let chat = settings.slack_secret_arn.as_ref().map(|arn| SecretSlack {
-        secrets: AwsSecrets::new(&aws),
-        arn: arn.clone(),
-    });
-    let events = settings.events_secret_arn.as_ref();
-    let events = events.map(|arn| SecretEvents::new(AwsSecrets::new(&aws), arn));
-    let hooks = settings.webhooks_secret_arn.as_ref();
-    let hooks = hooks.map(|arn| SecretHooks::new(AwsSecrets::new(&aws), arn));
-    let mailer = AwsMailer::new(&aws, settings.email_contact_list.clone());
-    let topic = settings.topic_arn.as_ref();
-    let topic = topic.map(|arn| AwsTopic::new(&aws, arn));
+    let channels = OwnChannels::new(&aws, settings);
     let own = OwnAccount::new(&aws, settings);
     let members = member_accounts(&aws, settings).await?;
     let mut account = own.with(members.as_ref(), &settings.regions);
@@ -66,18 +57,63 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
         dead_letters: &AwsQueue::new(&aws, settings.dead_letter_queue_url.as_str()),
         objects: &objects,
         truth: &lake.context("failed to open the lake in the bucket")?,
-        channels: Channels {
-            chat: chat.as_ref().map(|chat| chat as &dyn Chat),
-            mail: settings
-                .email
-                .as_ref()
-                .map(|addresses| (&mailer as &dyn Mailer, addresses)),
-            topic: topic.as_ref().map(|topic| topic as &dyn Topic),
-            webhook: events.as_ref().map(|events| events as &dyn Events),
-            hooks: hooks.as_ref().map(|hooks| hooks as &dyn Hooks),
-        },
+        channels: channels.all(settings),
     };
     Ok(run::sweep(&ports, &config, deadline, &Timestamp::now).await?)
+}
+
+/// A test message to each channel.
+pub(crate) async fn send_test(settings: &Settings) -> Result<TestAnswer> {
+    let aws = AwsConfig::load(None).await;
+    let objects = AwsObjects::new(&aws, settings.bucket.as_str());
+    let policy = run::policy(&objects, &settings.policy_key).await?;
+    let channels = OwnChannels::new(&aws, settings);
+    let channels = channels.all(settings);
+    let sent = test_message::send(&channels, &policy.webhooks, Timestamp::now());
+    Ok(TestAnswer {
+        channel_tests: sent.await,
+    })
+}
+
+/// The channels of the deployment.
+struct OwnChannels {
+    chat: Option<SecretSlack>,
+    mailer: AwsMailer,
+    topic: Option<AwsTopic>,
+    events: Option<SecretEvents>,
+    hooks: Option<SecretHooks>,
+}
+
+impl OwnChannels {
+    fn new(aws: &AwsConfig, settings: &Settings) -> Self {
+        let secrets = || AwsSecrets::new(aws);
+        let chat = settings.slack_secret_arn.as_ref().map(|arn| SecretSlack {
+            secrets: secrets(),
+            arn: arn.clone(),
+        });
+        let events = settings.events_secret_arn.as_ref();
+        let hooks = settings.webhooks_secret_arn.as_ref();
+        let topic = settings.topic_arn.as_ref();
+        Self {
+            chat,
+            mailer: AwsMailer::new(aws, settings.email_contact_list.clone()),
+            topic: topic.map(|arn| AwsTopic::new(aws, arn)),
+            events: events.map(|arn| SecretEvents::new(secrets(), arn)),
+            hooks: hooks.map(|arn| SecretHooks::new(secrets(), arn)),
+        }
+    }
+
+    /// Those that are configured.
+    fn all<'a>(&'a self, settings: &'a Settings) -> Channels<'a> {
+        let addresses = settings.email.as_ref();
+        Channels {
+            chat: self.chat.as_ref().map(|chat| chat as &dyn Chat),
+            mail: addresses.map(|addresses| (&self.mailer as &dyn Mailer, addresses)),
+            topic: self.topic.as_ref().map(|topic| topic as &dyn Topic),
+            webhook: self.events.as_ref().map(|events| events as &dyn Events),
+            hooks: self.hooks.as_ref().map(|hooks| hooks as &dyn Hooks),
+        }
+    }
 }
 
 /// The sources of the account of the deployment.

@@ -604,3 +604,39 @@ run "a_limit_below_that_of_athena_is_refused" {
 
   expect_failures = [var.athena_scan_limit_bytes]
 }
+
+run "roles_of_members_are_created_only_with_units" {
+  command = plan
+
+  assert {
+    condition     = length(module.members) == 0
+    error_message = "a StackSet that nobody asked for"
+  }
+}
+
+run "accounts_of_units_get_the_role" {
+  command = apply
+
+  variables {
+    member_accounts                = ["organization"]
+    member_organizational_unit_ids = ["r-a1b2"]
+    member_stack_set_call_as       = "DELEGATED_ADMIN"
+    member_external_id             = "ebb"
+    senders                        = { ec2 = { organization_id = "o-a1b2c3d4e5" } }
+  }
+
+  assert {
+    condition     = module.members[0].stack_set_name == "ebb-member"
+    error_message = "another name than the role that the sweep assumes"
+  }
+}
+
+run "roles_that_no_sweep_uses_are_refused" {
+  command = plan
+
+  variables {
+    member_organizational_unit_ids = ["r-a1b2"]
+  }
+
+  expect_failures = [aws_lambda_function.sweeper]
+}

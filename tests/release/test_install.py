@@ -24,14 +24,14 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
 
 class Release:
-    """A folder like dist/ of `make release`, with one archive."""
+    """A folder like dist/ of `make release`, with one archive of one program."""
 
-    def __init__(self, folder: Path, key: Path | None = None) -> None:
+    def __init__(self, folder: Path, key: Path | None = None, program: bytes = PROGRAM.encode()) -> None:
         self.folder = folder
         self.archive = folder / f"ebb-9.8.7-linux-{platform.machine()}.tar.gz"
         inside = folder / "inside/ebb-9.8.7"
         inside.mkdir(parents=True)
-        (inside / "ebb").write_text(PROGRAM)
+        (inside / "ebb").write_bytes(program)
         (inside / "ebb").chmod(0o755)
         with tarfile.open(self.archive, "w:gz") as archive:
             archive.add(inside, "ebb-9.8.7")

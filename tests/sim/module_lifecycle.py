@@ -1,4 +1,5 @@
-"""Applies the Terraform module to MiniStack with the real provider: upgrade, second plan, destroy.
+"""Applies the Terraform module to MiniStack with the real provider: upgrade, second plan, destroy. The
+StackSet of the roles in member accounts goes to moto, because MiniStack has no StackSets.
 
 Started by `scripts/check-terraform`, not by `unittest discover`: the provider waits a minute for
 the life cycle of the bucket, and meanwhile the other checks of the module run.
@@ -18,6 +19,7 @@ from typing import Any
 
 import boto3
 
+from account import ACCOUNT_ID, client
 from install_script import rendered
 from simulators import HERE, Simulators
 
@@ -82,17 +84,6 @@ class Deployment:
         """Takes another version of the module, and initializes it."""
         shutil.rmtree(self.folder / "ebb", ignore_errors=True)
         shutil.copytree(module, self.folder / "ebb", ignore=shutil.ignore_patterns(".terraform*"))
-        services = ("apigatewayv2", "athena", "budgets", "cloudwatch", "glue", "iam", "lambda", "logs", "s3", "scheduler")
-        services += ("secretsmanager", "sns", "sqs", "ssm", "sts")
-        provider = {
-            "region": _REGION,
-            "access_key": "test",
-            "secret_key": "test",
-            "s3_use_path_style": True,
-            "skip_credentials_validation": True,
-            "skip_metadata_api_check": True,
-            "endpoints": dict.fromkeys(services, self.endpoint),
-        }
         ebb = {
             "source": "./ebb",
             "name": _NAME,
@@ -106,6 +97,26 @@ class Deployment:
         if (module / "modules/probe").exists():
             modules["probe"] = {"source": "./ebb/modules/probe", "name": _NAME, "package": _PACKAGE}
             modules["probe"]["targets"] = {"tag:team": ["research"], "InstanceIds": ["*"]}
+        self._init(modules)
+
+    def use_members(self, module: Path, **variables: Any) -> None:
+        """Takes only the StackSet of member accounts, and initializes it."""
+        shutil.copytree(module, self.folder / "ebb", ignore=shutil.ignore_patterns(".terraform*"))
+        self._init({"members": {"source": "./ebb/modules/member-stack-set"} | variables})
+
+    def _init(self, modules: dict[str, Any]) -> None:
+        """Writes the root with these modules."""
+        services = ("apigatewayv2", "athena", "budgets", "cloudformation", "cloudwatch", "glue", "iam", "lambda", "logs")
+        services += ("s3", "scheduler", "secretsmanager", "sns", "sqs", "ssm", "sts")
+        provider = {
+            "region": _REGION,
+            "access_key": "test",
+            "secret_key": "test",
+            "s3_use_path_style": True,
+            "skip_credentials_validation": True,
+            "skip_metadata_api_check": True,
+            "endpoints": dict.fromkeys(services, self.endpoint),
+        }
         root = {"provider": {"aws": provider}, "module": modules}
         (self.folder / "main.tf.json").write_text(json.dumps(root))
         self.run("init", "-backend=false", "-input=false")
@@ -249,6 +260,62 @@ class Lifecycle(unittest.TestCase):
         self.assertEqual(configuration["BytesScannedCutoffPerQuery"], 20_000_000_000)
         ids = athena.list_named_queries(WorkGroup=_NAME)["NamedQueryIds"]
         self.assertEqual(len(ids), len(catalog["queries"]))
+
+
+class MemberStackSet(unittest.TestCase):
+    """The submodule creates the role in each account of the units, in an organization of moto."""
+
+    role = f"arn:aws:iam::{ACCOUNT_ID}:role/ebb-sweeper"
+
+    def client(self, service: str) -> Any:
+        """A client of moto."""
+        return client(service, _REGION, _simulators().moto_url)
+
+    def unit_with_accounts(self) -> tuple[str, list[str]]:
+        """A unit of a new organization, and the accounts in it; another account is in no unit."""
+        organizations = self.client("organizations")
+        organizations.create_organization(FeatureSet="ALL")
+        [root] = organizations.list_roots()["Roots"]
+        unit = organizations.create_organizational_unit(ParentId=root["Id"], Name="research")["OrganizationalUnit"]["Id"]
+        names = ("one", "two", "outside")
+        statuses = [organizations.create_account(Email=f"{name}@example.org", AccountName=name) for name in names]
+        accounts = [status["CreateAccountStatus"]["AccountId"] for status in statuses]
+        for account in accounts[:2]:
+            organizations.move_account(AccountId=account, SourceParentId=root["Id"], DestinationParentId=unit)
+        return unit, accounts[:2]
+
+    def roles_in(self, account: str) -> dict[str, Any]:
+        """The roles of another account, by name; moto's session of a role there."""
+        sts = self.client("sts")
+        role = f"arn:aws:iam::{account}:role/OrganizationAccountAccessRole"
+        keys = sts.assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
+        iam = boto3.client(
+            "iam",
+            region_name=_REGION,
+            endpoint_url=_simulators().moto_url,
+            aws_access_key_id=keys["AccessKeyId"],
+            aws_secret_access_key=keys["SecretAccessKey"],
+            aws_session_token=keys["SessionToken"],
+        )
+        return {found["RoleName"]: found for found in iam.list_roles()["Roles"]}
+
+    def test_accounts_of_the_unit_get_the_role(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        unit, accounts = self.unit_with_accounts()
+        deployment = Deployment(Path(folder.name), _simulators().moto_url)
+        members = {"sweeper_role_arn": self.role, "external_id": "ebb", "organizational_unit_ids": [unit]}
+        deployment.use_members(_ROOT / "terraform", **members)
+        deployment.run("apply", "-auto-approve", "-input=false")
+
+        found = self.client("cloudformation").list_stack_instances(StackSetName="ebb-member")["Summaries"]
+        self.assertEqual({instance["Account"] for instance in found}, set(accounts))
+        for account in accounts:
+            role = self.roles_in(account)["ebb-member"]
+            [statement] = role["AssumeRolePolicyDocument"]["Statement"]
+            self.assertEqual(statement["Principal"], {"AWS": self.role})
+            self.assertEqual(statement["Condition"], {"StringEquals": {"sts:ExternalId": "ebb"}})
+        # moto does not implement the deletion by units (moto 5.2.5), so there is no destroy here.
 
 
 def _type_of(address: str) -> str:

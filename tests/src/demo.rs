@@ -161,6 +161,8 @@ impl Demo {
                 Means::Calls => "Deploy by calls of the API (a test's short cut)",
             },
         );
+        deploy::packed(children).await?;
+        console.say("the packages of both functions are ready");
         let asked = (self.options.means, self.options.shards);
         let deploying =
             Deploying::begin(asked, &places, &account, children, &world.regions).await?;
@@ -219,6 +221,8 @@ impl Demo {
         let stands_for = world
             .probe()
             .context("the world has no node for the probe")?;
+        // The check of the probe has sent an empty message.
+        let before = received::messages(account, &deployed.queue_url).await?;
         // Stored from here on, so that every started program is ended in any case.
         let node = self.node.insert(node);
         node.start(&self.places, &mut self.children, stands_for)
@@ -238,6 +242,9 @@ impl Demo {
             "  pipeline in ECS cgroups: {}",
             names.join(", ")
         ));
+        // Nobody else sends yet.
+        received::heartbeat(account, &deployed.queue_url, before).await?;
+        console.say("  its first heartbeat is in the queue");
         Ok(RealProbe::Ran)
     }
 

@@ -441,6 +441,7 @@ const DOCTOR_MORE: &str = "\
 Examples:
   ebb doctor
   ebb doctor deployment --bucket NAME            from the bucket to the messages
+  ebb doctor deployment --bucket NAME --send-test   and a test message to each channel
   ebb doctor --deployment production             that, and the account and this machine
   ebb doctor account --region eu-central-1 --profile research
   ebb doctor machine --format json
@@ -450,6 +451,12 @@ Explorer charges $0.01 a page, CloudWatch less than $0.0001 a region. With `limi
 probe runs and observes less. `ebb-probe check` also loads the probe and tries the queue.
 For a deployment, the command reads the newest report and the state of messages; the first
 `missing` is the part to fix.
+
+--send-test sends one message to Slack, to each address of EBB_EMAIL_TO, to the topic and to the
+webhook for events. With --bucket, the sweeper function sends them, with its own rights; the
+caller needs lambda:InvokeFunction. With --lake, this program sends them, with the variables of
+`ebb sweep`. Nothing is sent to webhooks of the policy, because PagerDuty and Jira take each
+request for an alert or an issue; their secret and template are checked.
 
 Exit status:
   0  nothing is missing
@@ -476,6 +483,12 @@ pub(crate) struct DoctorArgs {
     /// Entry of ~/.config/ebb/config.toml to check
     #[arg(long, value_name = "NAME")]
     pub(crate) deployment: Option<String>,
+    /// Send a test message to each channel of the deployment
+    #[arg(long)]
+    pub(crate) send_test: bool,
+    /// Sweeper function that sends it [default: by the name of the bucket]
+    #[arg(long, value_name = "NAME", requires = "send_test", value_parser = function)]
+    pub(crate) function: Option<String>,
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: DoctorFormat,
@@ -511,6 +524,15 @@ pub(crate) enum DoctorFormat {
     Table,
     /// For a program
     Json,
+}
+
+/// The name of a function of Lambda, without its account and version.
+fn function(text: &str) -> Result<String, String> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    match (1..=64).contains(&text.len()) && text.chars().all(is_allowed) {
+        true => Ok(text.to_owned()),
+        false => Err("expected up to 64 letters, digits, - and _".to_owned()),
+    }
 }
 
 const COMPLETIONS_MORE: &str = "\

@@ -1,16 +1,17 @@
 //! `ebb doctor`: the requirements of a scan and of the probe, the result of each check, and a
-//! command to fix it. It changes nothing.
+//! command to fix it. It changes nothing, and it sends test messages only on request.
 
 #[cfg(feature = "aws")]
 mod account;
 mod check;
 mod deployment;
+mod test_message;
 
 use anyhow::{Context, Result};
 use ebb_telemetry::machine_check::{MachineFacts, check_machine};
 
 use crate::args::{About, DoctorArgs, DoctorFormat};
-use crate::deployment::deployment_of;
+use crate::deployment::{Target, deployment_of};
 use crate::output::{self, Outcome};
 use check::{Check, Section, State};
 
@@ -18,11 +19,11 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
     let mut sections = Vec::new();
     let is_asked = |about| args.about.is_none_or(|asked| asked == about);
     let place = args.place();
-    if args.about == Some(About::Deployment) || place.is_named() {
+    if args.about == Some(About::Deployment) || place.is_named() || args.send_test {
         let target = deployment_of(&place)?;
         sections.push(Section {
             title: "Deployment",
-            checks: crate::runtime::runtime()?.block_on(deployment::checks(&target)),
+            checks: crate::runtime::runtime()?.block_on(deployment_checks(args, &target)),
         });
     }
     if is_asked(About::Account) {
@@ -52,6 +53,16 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
         true => Outcome::Failed,
         false => Outcome::Done,
     })
+}
+
+/// The parts of the deployment, then the test messages if they are requested.
+async fn deployment_checks(args: &DoctorArgs, target: &Target) -> Vec<Check> {
+    let mut checks = deployment::checks(target).await;
+    if args.send_test {
+        let function = args.function.as_deref();
+        checks.extend(test_message::checks(target, function).await);
+    }
+    checks
 }
 
 fn machine_checks() -> Vec<Check> {

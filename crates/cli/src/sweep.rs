@@ -4,7 +4,7 @@
 mod at;
 
 #[cfg(feature = "sweep")]
-pub(crate) use at::{explain, open};
+pub(crate) use at::{explain, open, send_test};
 
 use anyhow::Result;
 

@@ -1087,3 +1087,78 @@ fn an_export_in_a_folder_gives_the_price_of_a_machine() {
         "{said}"
     );
 }
+
+/// Answers each request to Slack with `status` until the test ends; the bodies arrive at the receiver.
+#[cfg(feature = "sweep")]
+fn slack_stand_in(status: &'static str) -> (String, std::sync::mpsc::Receiver<String>) {
+    use std::io::Write;
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/services/x", listener.local_addr().expect("one"));
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut reader = BufReader::new(stream.try_clone().expect("a copy"));
+            let (mut line, mut length) = (String::new(), 0);
+            while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+                let header = line.to_lowercase();
+                let value = header.strip_prefix("content-length:");
+                length = value.map_or(length, |value| value.trim().parse().expect("a number"));
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).expect("the body");
+            let answer =
+                format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok");
+            stream.write_all(answer.as_bytes()).expect("it is sent");
+            if sender.send(String::from_utf8(body).expect("text")).is_err() {
+                return;
+            }
+        }
+    });
+    (url, receiver)
+}
+
+#[cfg(feature = "sweep")]
+#[test]
+fn a_test_message_reaches_slack_and_a_refusal_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = format!("file://{}", folder.path().display());
+    let doctor = |slack: Option<&str>, more: &[&str]| {
+        let line = ["doctor", "deployment", "--lake", &lake];
+        let mut command = ebb(&[&line, more].concat());
+        command.envs(slack.map(|url| ("EBB_SLACK_WEBHOOK_URL", url)));
+        let output = command.output().expect("the program starts");
+        (output.status.code(), text(&output.stdout).to_owned())
+    };
+    let (url, bodies) = slack_stand_in("200 OK");
+    let (_, said) = doctor(Some(&url), &[]);
+    assert!(!said.contains("test message"), "only on request: {said}");
+    assert!(bodies.try_recv().is_err(), "nothing was sent");
+
+    let (_, said) = doctor(Some(&url), &["--send-test"]);
+    assert!(said.contains("test message  slack: accepted"), "{said}");
+    let body = bodies.try_recv().expect("a message");
+    assert!(body.contains("Ebb test message of "), "{body}");
+    assert!(bodies.try_recv().is_err(), "one message");
+
+    let (url, _bodies) = slack_stand_in("404 Not Found");
+    let (status, said) = doctor(Some(&url), &["--send-test"]);
+    assert_eq!(status, Some(1), "{said}");
+    let first = "fix first: sweep: no sweep has written a report";
+    assert!(said.ends_with(&format!("{first}\n")), "{said}");
+    let line = said.lines().find(|line| line.contains("test message"));
+    let line = line.unwrap_or_default();
+    assert!(
+        line.contains("missing") && line.contains("slack: "),
+        "{said}"
+    );
+    assert!(line.contains("404") && !line.contains("services"), "{said}");
+
+    let (_, said) = doctor(None, &["--send-test"]);
+    assert!(said.contains("no channel is configured"), "{said}");
+    let (status, said) = doctor(Some("ftp://x"), &["--send-test"]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("invalid EBB_SLACK_WEBHOOK_URL"), "{said}");
+}

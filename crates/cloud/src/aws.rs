@@ -77,6 +77,6 @@ pub use queue::AwsQueue;
 #[cfg(feature = "secrets")]
 pub use secrets::AwsSecrets;
 #[cfg(feature = "http-api-signed")]
-pub use signer::RequestSigner;
+pub use signer::{RequestSigner, SignedService};
 #[cfg(feature = "topic")]
 pub use topic::AwsTopic;

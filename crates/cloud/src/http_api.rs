@@ -1,4 +1,5 @@
-//! The API of a deployment over HTTP: unsigned, with a bearer token, or with a signature of AWS.
+//! The API of a deployment over HTTP: unsigned, with a bearer token, or with a signature of AWS. A
+//! function of Lambda is invoked in the same way.
 
 use std::fmt;
 use std::time::Duration;

@@ -9,7 +9,10 @@ use ebb_telemetry::arrival::{Arrival, PlaceError, Placed, Sent};
 use ebb_telemetry::heartbeat::Heartbeat;
 use ebb_telemetry::identity::{NodeId, RoleId, attested};
 use ebb_telemetry::step::{PlacedStep, StepBatch, StepUsage};
-use ebb_wire::{decode_heartbeats, decode_steps};
+use ebb_wire::{
+    StepObject, decode_heartbeats, decode_steps, decode_steps_message, is_steps_message,
+};
+use jiff::Timestamp;
 
 use crate::object_key::StepKey;
 use crate::refusal::Refusal;
@@ -20,9 +23,11 @@ use crate::refusal::Refusal;
 pub struct Opened {
     /// Accepted heartbeats.
     pub rows: Vec<Placed>,
+    /// Finished tasks; a message has either these or heartbeats.
+    pub steps: Vec<PlacedStep>,
     /// First reason for a refusal; `None` if everything was accepted.
     pub refused: Option<Refusal>,
-    /// Running tasks that were removed from their heartbeats.
+    /// Tasks that were removed from the message.
     pub refused_steps: u32,
     /// Role of the sender; `None` if the sender is not a node.
     pub role: Option<RoleId>,
@@ -36,12 +41,23 @@ impl Opened {
         }
     }
 
+    /// The node of the message; `None` if nothing was accepted.
+    pub fn node(&self) -> Option<&NodeId> {
+        let of_heartbeat = self.rows.first().map(|row| &row.node);
+        of_heartbeat.or_else(|| self.steps.first().map(|step| &step.node))
+    }
+
     /// Memory of the rows in bytes.
     pub fn memory_bytes(&self) -> usize {
         let steps = self.rows.iter().flat_map(|row| &row.heartbeat.steps);
         let steps: usize = steps.map(StepUsage::memory_bytes).sum();
-        steps + self.rows.len() * size_of::<Placed>()
+        steps + self.rows.len() * size_of::<Placed>() + memory_of(&self.steps)
     }
+}
+
+fn memory_of(steps: &[PlacedStep]) -> usize {
+    let usages: usize = steps.iter().map(|step| step.usage.memory_bytes()).sum();
+    usages + size_of_val(steps)
 }
 
 /// Content of one object.
@@ -56,38 +72,45 @@ pub struct OpenedObject {
 impl OpenedObject {
     /// Memory of the tasks in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let usages: usize = self
-            .steps
-            .iter()
-            .map(|step| step.usage.memory_bytes())
-            .sum();
-        usages + self.steps.len() * size_of::<PlacedStep>()
+        memory_of(&self.steps)
     }
 }
 
 /// Opens a message of the queue.
 pub fn message(received: &Received) -> Opened {
-    let opened = || -> Result<_, Refusal> {
+    let opened = || -> Result<Opened, Refusal> {
         let sender = received.sender.as_deref().ok_or(Refusal::NoSender)?;
         let attested = attested(sender)?;
         let at = received.sent_at.ok_or(Refusal::NoArrival)?;
-        Ok((attested, at, decode_heartbeats(&received.body)?))
-    };
-    match opened() {
-        Err(refusal) => Opened::refused(refusal),
-        Ok((attested, at, message)) => {
-            let arrival = Arrival {
-                attested: &attested.node,
-                at,
-                sent: &message.sent,
-            };
-            Opened {
-                refused_steps: message.refused_steps,
-                role: Some(attested.role),
-                ..placed(&arrival, message.heartbeats)
+        let opened = match is_steps_message(&received.body) {
+            true => {
+                let message = decode_steps_message(&received.body)?;
+                let opened = placed_steps(&attested.node, at, message)?;
+                Opened {
+                    steps: opened.steps,
+                    refused_steps: opened.refused_steps,
+                    ..Opened::default()
+                }
             }
-        }
-    }
+            false => {
+                let message = decode_heartbeats(&received.body)?;
+                let arrival = Arrival {
+                    attested: &attested.node,
+                    at,
+                    sent: &message.sent,
+                };
+                Opened {
+                    refused_steps: message.refused_steps,
+                    ..placed(&arrival, message.heartbeats)
+                }
+            }
+        };
+        Ok(Opened {
+            role: Some(attested.role),
+            ..opened
+        })
+    };
+    opened().unwrap_or_else(Opened::refused)
 }
 
 /// Reads each heartbeat by reference and moves it once, because heartbeats are large.
@@ -157,11 +180,20 @@ pub fn messages(received: &[Received], max_bytes: usize) -> Vec<Opened> {
 /// # Errors
 /// Refuses the whole object if its key, its sender, its boot or the time of a task is invalid.
 pub fn object(key: &StepKey, object: &Object) -> Result<OpenedObject, Refusal> {
-    let mut opened = decode_steps(&object.bytes)?;
+    let opened = decode_steps(&object.bytes)?;
     key.check(&opened.batch)?;
+    placed_steps(&key.node, object.modified_at, opened)
+}
+
+/// Finished tasks of a node, which the cloud attests, with their times.
+fn placed_steps(
+    attested: &NodeId,
+    at: Timestamp,
+    mut opened: StepObject,
+) -> Result<OpenedObject, Refusal> {
     let arrival = Arrival {
-        attested: &key.node,
-        at: object.modified_at,
+        attested,
+        at,
         sent: &opened.sent,
     };
     arrival.check_claim(&opened.batch.node)?;
@@ -169,7 +201,7 @@ pub fn object(key: &StepKey, object: &Object) -> Result<OpenedObject, Refusal> {
     let usages = std::mem::take(&mut opened.batch.steps);
     let steps = usages
         .into_iter()
-        .map(|usage| placed_step(&arrival, &opened.batch, &key.node, usage))
+        .map(|usage| placed_step(&arrival, &opened.batch, attested, usage))
         .collect::<Result<_, _>>()?;
     Ok(OpenedObject {
         steps,

@@ -33,11 +33,14 @@ use crate::{
     cloud_event, diff, email_digest, slack_digest, threads, webhook_template, weekly, welcome,
 };
 
+/// Name of the chat in the delivery state.
+pub(crate) const SLACK: &str = "slack";
+
 /// Name of the topic in the delivery state.
-const TOPIC: &str = "topic";
+pub(crate) const TOPIC: &str = "topic";
 
 /// Name of the webhook in the delivery state.
-const WEBHOOK: &str = "webhook";
+pub(crate) const WEBHOOK: &str = "webhook";
 
 /// Time after which a sweep starts no further event; each event is one request.
 const EVENTS_FOR: Duration = Duration::from_secs(20);
@@ -131,7 +134,7 @@ pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
     if let Some(chat) = channels.chat {
         let routing = chat_routing(news.routes);
         for place in routing.places() {
-            let channel = named("slack", place);
+            let channel = slack_channel(place);
             settle(
                 chat,
                 place,
@@ -150,8 +153,9 @@ pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
     if let Some((_, addresses)) = channels.mail {
         let routing = mail_routing(news.routes, addresses);
         for place in routing.places() {
+            let Some(recipient) = place else { continue };
             let part = routing.part(news.report, place);
-            is_more |= begin(news, &named("email", place), &part, quiet);
+            is_more |= begin(news, &email_channel(recipient), &part, quiet);
         }
     }
     let programs = [
@@ -414,8 +418,13 @@ impl Receiver<'_> {
     }
 }
 
+/// The name of a recipient of email in the delivery state.
+pub(crate) fn email_channel(to: &str) -> String {
+    format!("email/{to}")
+}
+
 /// The name of a webhook of the policy in the delivery state.
-fn hook_channel(webhook: &Webhook) -> String {
+pub(crate) fn hook_channel(webhook: &Webhook) -> String {
     format!("{WEBHOOK}/{}", webhook.name)
 }
 
@@ -430,7 +439,7 @@ impl<'a> Telling<'a> {
     async fn chat(&mut self, chat: &dyn Chat) {
         let routing = chat_routing(self.news.routes);
         for place in routing.places() {
-            let channel = named("slack", place);
+            let channel = slack_channel(place);
             if routing.is_for_the_rest(place) && self.greets(&channel) {
                 let hello = ChatPost {
                     channel: place.clone(),
@@ -505,7 +514,7 @@ impl<'a> Telling<'a> {
         let routing = mail_routing(self.news.routes, addresses);
         for place in routing.places() {
             let Some(recipient) = place else { continue };
-            let channel = named("email", place);
+            let channel = email_channel(recipient);
             let send = async |parts: EmailParts| {
                 let email = Email {
                     from: addresses.from.clone(),
@@ -752,9 +761,10 @@ impl<'a> Telling<'a> {
     }
 }
 
-fn named(medium: &str, place: &Destination) -> String {
+/// The name of a channel of the chat in the delivery state.
+fn slack_channel(place: &Destination) -> String {
     match place {
-        Some(place) => format!("{medium}/{place}"),
-        None => medium.to_owned(),
+        Some(place) => format!("{SLACK}/{place}"),
+        None => SLACK.to_owned(),
     }
 }

@@ -14,6 +14,7 @@ pub mod retry;
 pub mod routing;
 pub mod slack;
 pub mod slack_digest;
+pub mod test_message;
 #[cfg(test)]
 mod testing;
 mod threads;

@@ -25,13 +25,16 @@ pub const MAX_STEPS_A_HEARTBEAT: usize = 128;
 /// Maximum number of finished tasks in one object.
 pub const MAX_STEPS_AN_OBJECT: usize = 10_000;
 
+/// Maximum number of finished tasks in one message.
+pub const MAX_STEPS_A_MESSAGE: usize = 1_000;
+
 /// Maximum number of executables of one task.
 pub const MAX_TOOLS_A_STEP: usize = 16;
 
 /// Maximum number of GPUs in one heartbeat; the largest machines have 16.
 pub const MAX_GPUS: usize = 64;
 
-/// The content of one SQS message.
+/// The content of one SQS message with heartbeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeartbeatMessage {
     /// The sender's clocks at the time of sending.
@@ -42,7 +45,7 @@ pub struct HeartbeatMessage {
     pub refused_steps: u32,
 }
 
-/// The content of one S3 object.
+/// The content of one S3 object, or of one SQS message with finished tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepObject {
     /// The sender's clocks at the time of sending.

@@ -22,6 +22,14 @@ pub(crate) const STEPS: Schema = Schema {
     line: "ebb.steps/1.7",
 };
 
+impl Schema {
+    /// Whether a message begins with this schema, of any version.
+    pub(crate) fn is_of(self, bytes: &[u8]) -> bool {
+        let rest = bytes.strip_prefix(self.name.as_bytes());
+        rest.is_some_and(|rest| rest.starts_with(b"/"))
+    }
+}
+
 const LONGEST_LINE: usize = 64;
 
 /// Removes the schema line and checks that its major version is known.

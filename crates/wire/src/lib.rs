@@ -2,8 +2,11 @@
 //! minor version only adds fields, so a decoder accepts any later minor version of its major
 //! version. Another schema or major version is refused by name.
 //!
-//! - An SQS message begins with the line `ebb.heartbeat/1.7`; its body is base64 of zstd of protobuf.
-//! - An S3 object begins with the line `ebb.steps/1.7`; its body is zstd of protobuf.
+//! - An SQS message with heartbeats begins with the line `ebb.heartbeat/1.7`; its body is base64 of zstd of
+//!   protobuf.
+//! - An S3 object with finished tasks begins with the line `ebb.steps/1.7`; its body is zstd of protobuf.
+//! - An SQS message with finished tasks begins with the same line as the object; its body is base64 of that of
+//!   the object.
 
 #![warn(missing_docs)]
 
@@ -20,10 +23,12 @@ mod proto;
 
 pub use crate::contents::{
     HeartbeatMessage, MAX_DECODED_MESSAGE_BYTES, MAX_DECODED_OBJECT_BYTES, MAX_GPUS,
-    MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, StepObject,
+    MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, MAX_STEPS_A_MESSAGE, MAX_STEPS_AN_OBJECT,
+    MAX_TOOLS_A_STEP, StepObject,
 };
 pub use crate::message::{
     MAX_MESSAGE_BYTES, MAX_OBJECT_BYTES, MAX_UNPACKED_MESSAGE_BYTES, MAX_UNPACKED_OBJECT_BYTES,
-    decode_heartbeats, decode_steps, encode_heartbeats, encode_steps,
+    decode_heartbeats, decode_steps, decode_steps_message, encode_heartbeats, encode_steps,
+    encode_steps_message, is_steps_message,
 };
 pub use error::{DecodeError, EncodeError};

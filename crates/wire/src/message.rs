@@ -11,7 +11,8 @@ use zstd::bulk::Decompressor;
 
 use crate::contents::{
     HeartbeatMessage, MAX_DECODED_MESSAGE_BYTES, MAX_DECODED_OBJECT_BYTES, MAX_GPUS,
-    MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, StepObject,
+    MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, MAX_STEPS_A_MESSAGE, MAX_STEPS_AN_OBJECT,
+    MAX_TOOLS_A_STEP, StepObject, allowed,
 };
 use crate::error::{DecodeError, EncodeError};
 use crate::header::Schema;
@@ -81,12 +82,13 @@ pub fn encode_heartbeats(sent: &Sent, heartbeats: &[Heartbeat]) -> Result<String
         sent: Some(sent.into()),
         heartbeats: heartbeats.iter().map(Into::into).collect(),
     };
-    let packed = pack(&message, MAX_UNPACKED_MESSAGE_BYTES)?;
-    let body = format!(
-        "{}\n{}",
-        header::HEARTBEAT.line,
-        STANDARD.encode_to_string(packed)
-    );
+    body_of(header::HEARTBEAT, &message)
+}
+
+/// The text of a message.
+fn body_of(schema: Schema, message: &impl Message) -> Result<String, EncodeError> {
+    let packed = pack(message, MAX_UNPACKED_MESSAGE_BYTES)?;
+    let body = format!("{}\n{}", schema.line, STANDARD.encode_to_string(packed));
     small_enough("message", body.len(), MAX_MESSAGE_BYTES)?;
     Ok(body)
 }
@@ -97,19 +99,54 @@ pub fn encode_heartbeats(sent: &Sent, heartbeats: &[Heartbeat]) -> Result<String
 /// The message of the error is stored with the dead letter. Memory is limited by
 /// [`MAX_UNPACKED_MESSAGE_BYTES`] for any body.
 pub fn decode_heartbeats(body: &str) -> Result<HeartbeatMessage, DecodeError> {
-    let rest = opened(
-        header::HEARTBEAT,
-        body.as_bytes(),
-        "message",
-        MAX_MESSAGE_BYTES,
-    )?;
+    decode_body(header::HEARTBEAT, body, decode::heartbeats)
+}
+
+fn decode_body<T>(
+    schema: Schema,
+    body: &str,
+    decode: impl FnOnce(&[u8]) -> Result<T, DecodeError>,
+) -> Result<T, DecodeError> {
+    let rest = opened(schema, body.as_bytes(), "message", MAX_MESSAGE_BYTES)?;
     WORKSPACE.with_borrow_mut(|work| {
         work.packed.clear();
         STANDARD
             .decode_append(rest, &mut work.packed)
             .map_err(DecodeError::Base64)?;
-        decode::heartbeats(unpack(&mut work.zstd, &work.packed, &mut work.plain)?)
+        decode(unpack(&mut work.zstd, &work.packed, &mut work.plain)?)
     })
+}
+
+/// Whether a message has finished tasks, by its schema line; every other message is decoded as
+/// heartbeats.
+pub fn is_steps_message(body: &str) -> bool {
+    header::STEPS.is_of(body.as_bytes())
+}
+
+/// Encodes finished tasks as the body of one message.
+///
+/// # Errors
+/// `TooMany` or `TooLarge` if they do not fit; the caller then writes an object.
+pub fn encode_steps_message(sent: &Sent, batch: &StepBatch) -> Result<String, EncodeError> {
+    check_steps(batch, MAX_STEPS_A_MESSAGE, MAX_DECODED_MESSAGE_BYTES)?;
+    body_of(header::STEPS, &crate::encode::step::steps(sent, batch))
+}
+
+/// Decodes the body of one message with finished tasks, without a check of its sender.
+///
+/// # Errors
+/// As for [`decode_heartbeats`].
+pub fn decode_steps_message(body: &str) -> Result<StepObject, DecodeError> {
+    let object = decode_body(header::STEPS, body, decode::steps)?;
+    allowed("steps", object.batch.steps.len(), MAX_STEPS_A_MESSAGE)?;
+    let memory: usize = object.batch.steps.iter().map(StepUsage::memory_bytes).sum();
+    match memory > MAX_DECODED_MESSAGE_BYTES {
+        true => Err(DecodeError::TooLarge {
+            what: "memory of the steps",
+            max: MAX_DECODED_MESSAGE_BYTES,
+        }),
+        false => Ok(object),
+    }
 }
 
 /// Encodes finished tasks as one object.
@@ -117,12 +154,7 @@ pub fn decode_heartbeats(body: &str) -> Result<HeartbeatMessage, DecodeError> {
 /// # Errors
 /// `TooMany` or `TooLarge` if they do not fit; the caller must write fewer.
 pub fn encode_steps(sent: &Sent, batch: &StepBatch) -> Result<Vec<u8>, EncodeError> {
-    fits("steps", batch.steps.len(), MAX_STEPS_AN_OBJECT)?;
-    for step in &batch.steps {
-        fits("tools of a step", step.tools.len(), MAX_TOOLS_A_STEP)?;
-    }
-    let memory = batch.steps.iter().map(StepUsage::memory_bytes).sum();
-    small_enough("memory of its steps", memory, MAX_DECODED_OBJECT_BYTES)?;
+    check_steps(batch, MAX_STEPS_AN_OBJECT, MAX_DECODED_OBJECT_BYTES)?;
     let packed = pack(
         &crate::encode::step::steps(sent, batch),
         MAX_UNPACKED_OBJECT_BYTES,
@@ -131,6 +163,15 @@ pub fn encode_steps(sent: &Sent, batch: &StepBatch) -> Result<Vec<u8>, EncodeErr
     object.extend(packed);
     small_enough("object", object.len(), MAX_OBJECT_BYTES)?;
     Ok(object)
+}
+
+fn check_steps(batch: &StepBatch, steps: usize, bytes: usize) -> Result<(), EncodeError> {
+    fits("steps", batch.steps.len(), steps)?;
+    for step in &batch.steps {
+        fits("tools of a step", step.tools.len(), MAX_TOOLS_A_STEP)?;
+    }
+    let memory = batch.steps.iter().map(StepUsage::memory_bytes).sum();
+    small_enough("memory of its steps", memory, bytes)
 }
 
 /// Decodes one object of finished tasks, without a check of its sender.

@@ -7,7 +7,7 @@ pub struct Heartbeats {
     #[prost(message, repeated, tag = "2")]
     pub heartbeats: ::prost::alloc::vec::Vec<Heartbeat>,
 }
-/// An object in the bucket: steps that ended.
+/// Steps that ended: an object in the bucket, or a message in the queue with the limits of `Heartbeats`.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Steps {
     #[prost(message, optional, tag = "1")]

@@ -14,7 +14,9 @@ use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::identity::attested;
 use ebb_telemetry::step::PlacedStep;
 use ebb_wire::StepObject;
-use ebb_wire::{decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
+use ebb_wire::{
+    decode_heartbeats, decode_steps, encode_heartbeats, encode_steps, encode_steps_message,
+};
 use jiff::Timestamp;
 
 use crate::Outcome;
@@ -51,7 +53,15 @@ pub(super) fn messages() -> Vec<Vec<u8>> {
             .clone();
         format!("AROAFUZZ:{node}\n{body}").into_bytes()
     };
-    GOLDEN_HEARTBEATS.into_iter().map(with_sender).collect()
+    let heartbeats = GOLDEN_HEARTBEATS.into_iter().map(with_sender);
+    heartbeats.chain([steps_message()]).collect()
+}
+
+/// A message with finished tasks, with its sender.
+fn steps_message() -> Vec<u8> {
+    let steps = decode_steps(&golden_steps()).expect("the golden object");
+    let body = encode_steps_message(&steps.sent, &steps.batch).expect("it fits");
+    format!("AROAFUZZ:{}\n{body}", steps.batch.node).into_bytes()
 }
 
 /// The protobuf of a message, so that its fields are changed and not its compression.
@@ -105,7 +115,8 @@ fn open_message(sender: String, body: String, at: Timestamp) -> Outcome {
     }
     let mut seen = Seen::default();
     seen.take_heartbeats(opened.rows);
-    match seen.rows {
+    seen.take_steps(opened.steps);
+    match seen.rows + seen.known.finished.len() {
         0 => Outcome::Refused,
         _ => Outcome::Accepted,
     }
@@ -175,6 +186,13 @@ fn open_object(steps: &StepObject, bytes: &[u8]) -> Outcome {
     let Ok(opened) = authenticate::object(&key, &object) else {
         return Outcome::Refused;
     };
+    // A message with the same tasks gives as many rows.
+    if let Ok(body) = encode_steps_message(&steps.sent, &steps.batch) {
+        let sender = format!("AROAFUZZ:{}", steps.batch.node);
+        let message = authenticate::message(&received(sender, body, steps.sent.wall));
+        assert!(message.refused.is_none(), "{:?}", message.refused);
+        assert_eq!(message.steps.len(), opened.steps.len());
+    }
     let mut seen = Seen::default();
     seen.take_steps(opened.steps);
     Outcome::Accepted

@@ -72,7 +72,7 @@ impl OtlpCollector {
 
 #[async_trait::async_trait(?Send)]
 impl Sink for OtlpCollector {
-    async fn heartbeats(&self, body: &str) -> Result<(), SinkError> {
+    async fn message(&self, body: &str) -> Result<(), SinkError> {
         let message = ebb_wire::decode_heartbeats(body)?;
         let mut sums = self.accepted.borrow().clone();
         let told = |heartbeat: &Heartbeat| {

@@ -11,6 +11,7 @@ use ebb_wire::MAX_HEARTBEATS;
 use serde::de::DeserializeOwned;
 
 use super::fit::{self, OmittedSteps};
+use super::sink::StepRoute;
 use super::steps_key;
 use crate::spool::{RecordNumber, Spool};
 
@@ -32,11 +33,18 @@ pub(super) struct Message<T> {
     pub(super) left_out: OmittedSteps,
 }
 
-/// An object of finished tasks and its key.
+/// A batch of finished tasks, ready to send.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Object {
-    pub(super) key: String,
-    pub(super) bytes: Vec<u8>,
+pub(super) enum Finished {
+    /// A message of the queue.
+    Message(String),
+    /// An object and its key.
+    Object {
+        /// The key.
+        key: String,
+        /// The object.
+        bytes: Vec<u8>,
+    },
 }
 
 /// Two spools and their urgency.
@@ -185,14 +193,27 @@ impl Outbox {
         }
     }
 
-    /// The next object of finished tasks.
-    pub(super) fn next_object(&mut self, sent: &Sent) -> Option<Message<Object>> {
+    /// The next batch of finished tasks.
+    pub(super) fn next_finished(
+        &mut self,
+        sent: &Sent,
+        route: StepRoute,
+    ) -> Option<Message<Finished>> {
         while !self.steps.is_empty() {
             let own = |b: &StepBatch| b.node == self.node;
             let waiting = readable(&mut self.steps, 1, own);
             let Some((number, batch)) = waiting.into_iter().next() else {
                 continue;
             };
+            if route == StepRoute::Queue
+                && let Ok(body) = ebb_wire::encode_steps_message(sent, &batch)
+            {
+                return Some(Message {
+                    records: vec![number],
+                    body: Finished::Message(body),
+                    left_out: OmittedSteps::default(),
+                });
+            }
             match fit::steps(sent, &batch) {
                 Ok(fit::Fitted {
                     body: bytes,
@@ -200,7 +221,7 @@ impl Outbox {
                     ..
                 }) => {
                     let key = steps_key(&self.sender, &batch);
-                    let body = Object { key, bytes };
+                    let body = Finished::Object { key, bytes };
                     return Some(Message {
                         records: vec![number],
                         body,

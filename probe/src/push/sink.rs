@@ -19,11 +19,27 @@ pub enum SinkError {
     NoAnswer,
 }
 
+/// How finished tasks are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepRoute {
+    /// As messages of the queue if they fit, otherwise as objects. SQS charges a tenth of the price of
+    /// a write to S3 for sending, receiving and deleting a message.
+    Queue,
+    /// Always as objects.
+    Objects,
+}
+
 /// Accepts encoded records.
 #[async_trait::async_trait(?Send)]
 pub trait Sink {
-    /// Sends one message of heartbeats.
-    async fn heartbeats(&self, body: &str) -> Result<(), SinkError>;
+    /// How finished tasks are sent.
+    fn step_route(&self) -> StepRoute {
+        StepRoute::Objects
+    }
+
+    /// Sends one message of the queue: heartbeats, or finished tasks if the route is
+    /// [`StepRoute::Queue`].
+    async fn message(&self, body: &str) -> Result<(), SinkError>;
 
     /// Stores one object of finished tasks; an object with the same key is replaced.
     async fn steps(&self, key: &str, object: Vec<u8>) -> Result<(), SinkError>;
@@ -31,15 +47,21 @@ pub trait Sink {
 
 /// A queue and a bucket.
 pub struct CloudSink {
-    /// The queue for heartbeats.
+    /// The queue.
     pub queue: Box<dyn Queue>,
     /// The store for finished tasks.
     pub objects: Box<dyn Objects>,
+    /// How finished tasks are sent.
+    pub step_route: StepRoute,
 }
 
 #[async_trait::async_trait(?Send)]
 impl Sink for CloudSink {
-    async fn heartbeats(&self, body: &str) -> Result<(), SinkError> {
+    fn step_route(&self) -> StepRoute {
+        self.step_route
+    }
+
+    async fn message(&self, body: &str) -> Result<(), SinkError> {
         Ok(self.queue.send(body).await?)
     }
 

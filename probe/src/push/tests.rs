@@ -22,6 +22,8 @@ struct TestSink {
     failures: Cell<u32>,
     sequences: RefCell<Vec<Vec<u64>>>,
     keys: RefCell<Vec<String>>,
+    takes_step_messages: Cell<bool>,
+    step_messages: RefCell<Vec<StepBatch>>,
 }
 
 impl TestSink {
@@ -40,11 +42,23 @@ impl TestSink {
 
 #[async_trait::async_trait(?Send)]
 impl Sink for TestSink {
-    async fn heartbeats(&self, body: &str) -> Result<(), SinkError> {
+    fn step_route(&self) -> StepRoute {
+        match self.takes_step_messages.get() {
+            true => StepRoute::Queue,
+            false => StepRoute::Objects,
+        }
+    }
+
+    async fn message(&self, body: &str) -> Result<(), SinkError> {
         if self.hangs.get() {
             std::future::pending::<()>().await;
         }
         self.fail()?;
+        if ebb_wire::is_steps_message(body) {
+            let message = ebb_wire::decode_steps_message(body).expect("readable");
+            self.step_messages.borrow_mut().push(message.batch);
+            return Ok(());
+        }
         let message = ebb_wire::decode_heartbeats(body).expect("readable");
         let sequences = message.heartbeats.iter().map(|h| h.sequence).collect();
         self.sequences.borrow_mut().push(sequences);
@@ -210,6 +224,32 @@ async fn finished_steps_go_under_the_attested_name_and_another_nodes_spool_does_
     );
     assert!(sink.sequences.borrow().is_empty());
     assert_eq!(outbox.borrow().dropped(), 2);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn finished_steps_go_to_the_queue_if_they_fit_a_message_and_otherwise_to_the_bucket() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = |name: &str| Spool::open(folder.path().join(name), Bytes::mib(16));
+    let sender = "AROAX:i-1".to_owned();
+    let outbox = Outbox::new(open("heartbeats"), open("steps"), node("i-1"), sender);
+    let (outbox, sink) = (RefCell::new(outbox), TestSink::default());
+    sink.takes_step_messages.set(true);
+    let batch_of = |sequence, count| StepBatch {
+        sequence,
+        steps: (0..count).map(step).collect(),
+        ..batch("i-1")
+    };
+    // A message may have 64 KiB, which SQS bills as one request.
+    let (small, large) = (batch_of(7, 200), batch_of(8, 1_500));
+    for batch in [&small, &large] {
+        outbox.borrow_mut().add_steps(batch);
+    }
+    drain(&outbox, &sink).await;
+    assert_eq!(*sink.step_messages.borrow(), [small]);
+    let expect = ["ingest/v1/AROAX:i-1/boot/run/8.steps.zst"];
+    assert_eq!(*sink.keys.borrow(), expect);
+    assert_eq!(outbox.borrow().held(), Bytes(0));
+    assert_eq!(outbox.borrow().left_out(), OmittedSteps::default());
 }
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]

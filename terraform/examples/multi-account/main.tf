@@ -50,43 +50,11 @@ module "ebb" {
   tune_package    = var.tune_package
   member_accounts = ["organization"]
   senders         = { ec2 = { organization_id = var.organization_id } }
-}
 
-# The role that the sweeper assumes, in each account that is or will be in the units. StackSets create
-# nothing in the management account; apply modules/member there if it has machines.
-resource "aws_cloudformation_stack_set" "members" {
-  name             = "ebb-member"
-  description      = "Ebb: read-only access to this account."
-  permission_model = "SERVICE_MANAGED"
-  call_as          = var.call_as
-  capabilities     = ["CAPABILITY_NAMED_IAM"]
-  template_body    = module.ebb.member_template
-
-  parameters = {
-    SweeperRoleArn = module.ebb.sweeper_role_arn
-    OrganizationId = var.organization_id
-  }
-
-  auto_deployment {
-    enabled                          = true
-    retain_stacks_on_account_removal = false
-  }
-
-  lifecycle {
-    # AWS sets this role only for StackSets that manage their own permissions.
-    ignore_changes = [administration_role_arn]
-  }
-}
-
-# A role is global, so one region is enough.
-resource "aws_cloudformation_stack_set_instance" "members" {
-  stack_set_name = aws_cloudformation_stack_set.members.name
-  region         = "eu-central-1"
-  call_as        = var.call_as
-
-  deployment_targets {
-    organizational_unit_ids = var.organizational_unit_ids
-  }
+  # The role that the sweeper assumes, in each account that is or will be in the units. StackSets create
+  # nothing in the management account; apply modules/member there if it has machines.
+  member_organizational_unit_ids = var.organizational_unit_ids
+  member_stack_set_call_as       = var.call_as
 }
 
 output "ebb" {

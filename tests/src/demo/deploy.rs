@@ -75,11 +75,22 @@ pub(super) fn pack(places: &Places, children: &mut Children) -> Result<()> {
     Ok(())
 }
 
+/// Waits until both programs are packaged.
+///
+/// # Errors
+/// If one could not be packaged.
+pub(super) async fn packed(children: &mut Children) -> Result<()> {
+    for (package, _) in PROGRAMS {
+        children.wait(package).await?;
+    }
+    Ok(())
+}
+
 impl Deploying {
-    /// Starts the deployment with the packages of [`pack`].
+    /// Starts the deployment with the packages of [`packed`].
     ///
     /// # Errors
-    /// If a program could not be packaged, or terraform is not installed.
+    /// If terraform is not installed.
     pub(super) async fn begin(
         (means, shards): (Means, u8),
         places: &Places,
@@ -87,9 +98,6 @@ impl Deploying {
         children: &mut Children,
         regions: &[String],
     ) -> Result<Self> {
-        for (package, _) in PROGRAMS {
-            children.wait(package).await?;
-        }
         let variables = json!({
             "platform_endpoint": account.platform,
             "region": REGION,

@@ -1,13 +1,70 @@
-//! The notifications: the digest in the receiver that replaces Slack, and the email from SES.
+//! Arrivals of the demo: heartbeats in the queues, the digest in the receiver that replaces Slack, and
+//! the email from SES.
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use super::account::Account;
+use super::account::{Account, authorization};
 use super::http::Request;
+
+/// The longest time until a probe has sent its first heartbeat: thirty of its intervals.
+const FIRST_HEARTBEAT: Duration = Duration::from_secs(30 * crate::fleet::BEAT.as_secs());
+
+/// Waits until the queues (separated by commas) have more messages than `before`, without receiving
+/// any.
+///
+/// # Errors
+/// If no message arrives.
+pub(super) async fn heartbeat(account: &Account, queue_urls: &str, before: u64) -> Result<()> {
+    let until = Instant::now() + FIRST_HEARTBEAT;
+    while Instant::now() < until {
+        if messages(account, queue_urls).await? > before {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    bail!(
+        "the probe sent no heartbeat within {} s",
+        FIRST_HEARTBEAT.as_secs()
+    )
+}
+
+/// The number of messages in the queues (separated by commas).
+///
+/// # Errors
+/// If the simulator does not answer.
+pub(super) async fn messages(account: &Account, queue_urls: &str) -> Result<u64> {
+    let mut sum = 0;
+    for url in queue_urls.split(',') {
+        sum += messages_in(account, url).await?;
+    }
+    Ok(sum)
+}
+
+async fn messages_in(account: &Account, queue_url: &str) -> Result<u64> {
+    const COUNT: &str = "ApproximateNumberOfMessages";
+    let body = json!({"QueueUrl": queue_url, "AttributeNames": [COUNT]}).to_string();
+    let authorization = authorization("sqs");
+    let request = Request {
+        method: "POST",
+        headers: &[
+            ("Authorization", &authorization),
+            ("Content-Type", "application/x-amz-json-1.0"),
+            ("X-Amz-Target", "AmazonSQS.GetQueueAttributes"),
+        ],
+        body: body.as_bytes(),
+        ..Request::get(&account.platform)
+    };
+    let answer: Value = serde_json::from_slice(&request.send().await?.good()?)?;
+    let count = answer["Attributes"][COUNT].as_str();
+    let count = count.context("the queue does not show its number of messages")?;
+    Ok(count.parse()?)
+}
 
 /// The messages to Slack so far, as text, oldest first.
 ///

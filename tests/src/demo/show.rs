@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use ebb_model::report::Report;
 use tokio::process::Command;
 
@@ -33,12 +33,45 @@ impl Demo {
             slack.len(),
             emails.len()
         ));
+        let slack_count = slack.len();
         for (name, all) in [("Slack", slack), ("email", emails)] {
             if let Some(first) = all.first() {
                 console.say(console.bold(&format!("the first, as {name} shows it:")));
                 self.quote_start(&name.to_lowercase(), first)?;
             }
         }
+        self.send_test_message(stage, slack_count).await
+    }
+
+    /// Has `ebb doctor` send a test message by the deployed function, as a user does.
+    async fn send_test_message(&mut self, stage: &Stage, before: usize) -> Result<()> {
+        let mut doctor = Command::new(self.places.program("ebb")?);
+        stage.account.surround(&mut doctor);
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+            doctor.env(name, "test");
+        }
+        let bucket = &stage.deployed.bucket;
+        doctor.args(["doctor", "deployment", "--send-test", "--bucket", bucket]);
+        // The simulated account has machines without a probe, so other lines decide the status.
+        let said = doctor.kill_on_drop(true).output().await?;
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let lines = said.lines().filter(|line| line.contains("test message"));
+        let lines: Vec<&str> = lines.map(str::trim).collect();
+        self.console
+            .say("ebb doctor deployment --send-test --bucket …");
+        self.console.quote(&lines.join("\n"));
+        let messages = received::slack(&self.places.work)?;
+        let emails = received::emails(&stage.account).await?;
+        let is_test = |text: &String| text.contains("Ebb test message of ");
+        let accepted = lines.iter().filter(|line| line.ends_with(": accepted"));
+        ensure!(
+            accepted.count() == 2
+                && lines.len() == 2
+                && messages.len() == before + 1
+                && messages.last().is_some_and(is_test)
+                && emails.last().is_some_and(is_test),
+            "the test message did not reach Slack and email:\n{said}"
+        );
         Ok(())
     }
 

@@ -140,7 +140,7 @@ async fn signed(
     super::api_client::Access,
 )> {
     use super::api_client::{Access, region_of_gateway};
-    use ebb_cloud::aws::{AwsConfig, RequestSigner};
+    use ebb_cloud::aws::{AwsConfig, RequestSigner, SignedService};
 
     let profile = target.profile.as_ref().map(|name| name.value.as_str());
     let named = target.region.as_ref().map(|region| region.value.clone());
@@ -148,7 +148,7 @@ async fn signed(
     let config = AwsConfig::load_as(region.as_ref(), profile).await;
     let region = region.or_else(|| config.region());
     let region = region.context("the region of the API is unknown\n  add --region REGION")?;
-    let signer = RequestSigner::load(&config, region).await;
+    let signer = RequestSigner::load(&config, region, SignedService::ApiGateway).await;
     let signer = signer.map_err(|error| {
         let help = crate::aws_credentials::CREDENTIALS;
         anyhow!("{error}\n{help}\n  an API with JWT authorization needs a token in EBB_API_TOKEN")

@@ -130,5 +130,9 @@ pub(super) fn table(sections: &[Section], colour: Colour) -> String {
         count(State::Missing),
         count(State::NotChecked)
     ));
+    // Later checks can fail because of the first one.
+    if let Some(first) = checks().find(|check| check.state == State::Missing) {
+        out.push_str(&format!("fix first: {}: {}\n", first.name, first.detail));
+    }
     out
 }

@@ -8,11 +8,13 @@ use ebb_analysis::explain::Explanation;
 use ebb_cloud::aws::{AwsConfig, AwsMailer};
 use ebb_cloud::cost_export::CostExport;
 use ebb_cloud::ports::{Chat, Events, Hooks, Mailer};
+use ebb_cloud::store::StoreObjects;
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
 use ebb_notify::digest::{Addresses, Channels};
 use ebb_notify::hook_secrets::HookSecrets;
 use ebb_notify::slack::SlackChat;
+use ebb_notify::test_message::{self, ChannelTest};
 use ebb_notify::webhook::SignedWebhook;
 use ebb_sweep::publish::ReportCopies;
 use ebb_sweep::run::{self, Config};
@@ -24,6 +26,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::args::SweepArgs;
 use crate::billing;
+use crate::deployment::check_folder;
 use crate::output::Outcome;
 
 /// Time limit of a sweep, the interval between two sweeps. The next sweep processes the data that
@@ -74,27 +77,7 @@ async fn sweep(args: &SweepArgs, copies: ReportCopies) -> Result<Value> {
     let told = SweepSettings::read(|name| std::env::var(name).ok())?;
     config.set_pages_url(told.pages_url.as_deref());
     config.set_interval(told.interval_minutes.as_deref());
-    let chat = match &told.slack {
-        Some(secret) => {
-            Some(SlackChat::from_secret(secret).context("invalid EBB_SLACK_WEBHOOK_URL")?)
-        }
-        None => None,
-    };
-    let events = match &told.events {
-        Some(secret) => {
-            Some(SignedWebhook::from_secret(secret).context("invalid EBB_EVENTS_WEBHOOK")?)
-        }
-        None => None,
-    };
-    let hooks = match &told.hooks {
-        Some(secret) => Some(HookSecrets::from_secret(secret).context("invalid EBB_WEBHOOKS")?),
-        None => None,
-    };
-    let mailer = match &told.email {
-        Some(_) => Some(AwsMailer::new(&AwsConfig::load(None).await, None)),
-        None => None,
-    };
-    let mailer = mailer.as_ref().map(|mailer| mailer as &dyn Mailer);
+    let channels = SweepChannels::new(&told).await?;
     let tags = &config.policy.metrics.cost_tags;
     let bill = args.billing.as_deref().or(told.billing.as_deref());
     let file = bill.map(|file| billing::read(file, tags)).transpose()?;
@@ -105,16 +88,9 @@ async fn sweep(args: &SweepArgs, copies: ReportCopies) -> Result<Value> {
         None
     });
     let account = account_without_cloud(billing::choose(file.as_ref(), export.as_ref())?);
-    let channels = Channels {
-        chat: chat.as_ref().map(|chat| chat as &dyn Chat),
-        mail: mailer.zip(told.email.as_ref()),
-        topic: None,
-        webhook: events.as_ref().map(|events| events as &dyn Events),
-        hooks: hooks.as_ref().map(|hooks| hooks as &dyn Hooks),
-    };
     let start = Timestamp::now();
     let deadline = Deadline::within(start, start.checked_add(LONGEST)?);
-    let ports = site.ports(account, channels);
+    let ports = site.ports(account, channels.all(&told));
     let summary = run::sweep(&ports, &config, &deadline, &Timestamp::now).await?;
     serde_json::to_value(summary).context("failed to write the summary as JSON")
 }
@@ -140,6 +116,53 @@ pub(super) async fn watch(args: &SweepArgs, seconds: u16) -> Result<Outcome> {
             copies = ReportCopies::DatedAndLatest;
         }
         summary = sweep(args, copies).await;
+    }
+}
+
+/// A test message to each channel of the environment.
+pub(crate) async fn send_test(lake: &str) -> Result<Vec<ChannelTest>> {
+    check_folder(lake)?;
+    let policy = run::policy(&StoreObjects::open(lake)?, POLICY_KEY).await?;
+    let told = SweepSettings::read(|name| std::env::var(name).ok())?;
+    let channels = SweepChannels::new(&told).await?;
+    let channels = channels.all(&told);
+    Ok(test_message::send(&channels, &policy.webhooks, Timestamp::now()).await)
+}
+
+/// The channels of the environment.
+struct SweepChannels {
+    chat: Option<SlackChat>,
+    events: Option<SignedWebhook>,
+    hooks: Option<HookSecrets>,
+    mailer: Option<AwsMailer>,
+}
+
+impl SweepChannels {
+    async fn new(told: &SweepSettings) -> Result<Self> {
+        let chat = told.slack.as_deref().map(SlackChat::from_secret);
+        let events = told.events.as_deref().map(SignedWebhook::from_secret);
+        let hooks = told.hooks.as_deref().map(HookSecrets::from_secret);
+        Ok(Self {
+            chat: chat.transpose().context("invalid EBB_SLACK_WEBHOOK_URL")?,
+            events: events.transpose().context("invalid EBB_EVENTS_WEBHOOK")?,
+            hooks: hooks.transpose().context("invalid EBB_WEBHOOKS")?,
+            mailer: match &told.email {
+                Some(_) => Some(AwsMailer::new(&AwsConfig::load(None).await, None)),
+                None => None,
+            },
+        })
+    }
+
+    /// Those that are configured.
+    fn all<'a>(&'a self, told: &'a SweepSettings) -> Channels<'a> {
+        let mailer = self.mailer.as_ref().map(|mailer| mailer as &dyn Mailer);
+        Channels {
+            chat: self.chat.as_ref().map(|chat| chat as &dyn Chat),
+            mail: mailer.zip(told.email.as_ref()),
+            topic: None,
+            webhook: self.events.as_ref().map(|events| events as &dyn Events),
+            hooks: self.hooks.as_ref().map(|hooks| hooks as &dyn Hooks),
+        }
     }
 }
 

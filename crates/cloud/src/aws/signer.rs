@@ -1,4 +1,5 @@
-//! Signatures of requests to an API of API Gateway, with the credentials of a configuration.
+//! Signatures of requests to an API of API Gateway or to Lambda, with the credentials of a
+//! configuration.
 
 use std::time::SystemTime;
 
@@ -12,15 +13,33 @@ use super::AwsConfig;
 use crate::error_chain::reason;
 use crate::ports::{CloudError, CloudResult, bounded};
 
-/// The name of API Gateway in signatures.
-///
-/// Source: "Control access to HTTP APIs with IAM authorization", API Gateway developer guide.
-const SERVICE: &str = "execute-api";
+/// A service whose requests are signed here, because no SDK is linked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignedService {
+    /// APIs of API Gateway.
+    ApiGateway,
+    /// Lambda functions.
+    Lambda,
+}
 
-/// Signs requests to APIs in one region, for a program that ends before its credentials do.
+impl SignedService {
+    /// The name in signatures.
+    ///
+    /// Sources: "Control access to HTTP APIs with IAM authorization", API Gateway developer guide;
+    /// "Actions, resources, and condition keys for AWS Lambda", service authorization reference.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::ApiGateway => "execute-api",
+            Self::Lambda => "lambda",
+        }
+    }
+}
+
+/// Signs requests to a service in one region, for a program that ends before its credentials do.
 pub struct RequestSigner {
     identity: Identity,
     region: Region,
+    service: SignedService,
 }
 
 impl RequestSigner {
@@ -28,7 +47,11 @@ impl RequestSigner {
     ///
     /// # Errors
     /// If there are no credentials.
-    pub async fn load(config: &AwsConfig, region: Region) -> CloudResult<Self> {
+    pub async fn load(
+        config: &AwsConfig,
+        region: Region,
+        service: SignedService,
+    ) -> CloudResult<Self> {
         let failed = |message: String| CloudError::Failed {
             operation: "loading of AWS credentials".to_owned(),
             message,
@@ -40,6 +63,7 @@ impl RequestSigner {
         Ok(Self {
             identity: credentials.into(),
             region,
+            service,
         })
     }
 
@@ -50,21 +74,21 @@ impl RequestSigner {
         url: &str,
         body: &str,
     ) -> Result<Vec<(&'static str, String)>, String> {
-        let when = (&self.region, SystemTime::now());
-        signed(&self.identity, when, (method, url, body))
+        let scope = (&self.region, self.service, SystemTime::now());
+        signed(&self.identity, scope, (method, url, body))
     }
 }
 
 fn signed(
     identity: &Identity,
-    (region, now): (&Region, SystemTime),
+    (region, service, now): (&Region, SignedService, SystemTime),
     (method, url, body): (&str, &str, &str),
 ) -> Result<Vec<(&'static str, String)>, String> {
     let failed = |error: &dyn std::error::Error| format!("failed to sign: {}", reason(error));
     let parameters = v4::SigningParams::builder()
         .identity(identity)
         .region(region.as_str())
-        .name(SERVICE)
+        .name(service.name())
         .time(now)
         .settings(SigningSettings::default())
         .build()
@@ -89,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_signed_for_the_gateway_of_its_region() {
+    fn a_request_is_signed_for_the_service_and_the_region() {
         let keys = Credentials::new(
             "AKIDEXAMPLE",
             "secret",
@@ -100,8 +124,9 @@ mod tests {
         let region = Region::new("eu-central-1").expect("a region");
         let now = UNIX_EPOCH + Duration::from_secs(1_790_000_000);
         let url = "https://a1.execute-api.eu-central-1.amazonaws.com/v1/findings/a%2Fb/reopen";
-        let sign = |body: &str| {
-            let headers = signed(&keys.clone().into(), (&region, now), ("POST", url, body));
+        let sign = |service: SignedService, body: &str| {
+            let scope = (&region, service, now);
+            let headers = signed(&keys.clone().into(), scope, ("POST", url, body));
             let headers = headers.expect("it is signed");
             let value = |name: &str| {
                 let found = headers.iter().find(|(known, _)| *known == name);
@@ -109,16 +134,21 @@ mod tests {
             };
             (value("authorization"), value("x-amz-security-token"))
         };
-        let (authorization, session) = sign("{}");
+        let (authorization, session) = sign(SignedService::ApiGateway, "{}");
         assert!(
             authorization.contains("/eu-central-1/execute-api/aws4_request"),
             "{authorization}"
         );
         assert_eq!(session, "session");
         assert_ne!(
-            sign("{\"reason\":\"x\"}").0,
+            sign(SignedService::ApiGateway, "{\"reason\":\"x\"}").0,
             authorization,
             "the body is signed"
+        );
+        let (authorization, _) = sign(SignedService::Lambda, "{}");
+        assert!(
+            authorization.contains("/eu-central-1/lambda/aws4_request"),
+            "{authorization}"
         );
     }
 }

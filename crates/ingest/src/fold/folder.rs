@@ -73,7 +73,7 @@ impl Default for Limits {
 /// Resources of a fold.
 #[derive(Clone, Copy)]
 pub struct Folder<'a> {
-    /// Queue of heartbeats.
+    /// Queue of heartbeats and finished tasks.
     pub queue: &'a dyn Queue,
     /// Queue for refused messages.
     pub dead_letters: &'a dyn Queue,
@@ -102,7 +102,7 @@ pub struct Folding {
     pub heartbeats: u64,
     /// Accepted finished tasks.
     pub steps: u64,
-    /// Heartbeats and objects that were accepted before.
+    /// Heartbeats, and objects and messages of finished tasks, that were accepted before.
     pub duplicates: u64,
     /// Messages and objects moved to the dead-letter queue or prefix, by reason.
     pub refused: BTreeMap<&'static str, u64>,
@@ -237,6 +237,8 @@ impl Folder<'_> {
         }
         let rows = std::mem::take(&mut taken.heartbeats);
         folding.count(rows.len(), theirs.commit_heartbeats(&mut work, rows).await?);
+        folding.steps += theirs.commit_steps(&mut work, &taken.steps).await? as u64;
+        folding.duplicates += taken.old_objects;
         let held: usize = others.values().map(Work::nodes).sum();
         if held + work.nodes() > MAX_OTHERS_NODES {
             others.clear();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ebb_cloud::ports::{CloudResult, Listed, Received};
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::attested;
+use ebb_wire::is_steps_message;
 use serde::Serialize;
 
 use crate::fold::folder::{Folder, Folding};
@@ -42,7 +43,8 @@ pub struct Quotas {
     pub decoded_bytes: u64,
     /// Maximum number of objects of finished tasks.
     pub objects: u64,
-    /// Maximum number of rows of finished tasks, plus at most one object. The busiest nodes finish
+    /// Maximum number of rows of finished tasks, plus at most one object or one batch of messages. The
+    /// busiest nodes finish
     /// about a thousand tasks in ten minutes.
     pub step_rows: u64,
     /// Maximum number of messages above the quota that stay in the queue for the next sweep.
@@ -288,7 +290,9 @@ impl Intake {
     fn admission(&mut self, message: &Received) -> Admission {
         let used = self.used.entry(sender(message).to_owned()).or_default();
         let quotas = &self.quotas;
-        if used.messages < quotas.messages && used.decoded_bytes < quotas.decoded_bytes {
+        let has_rows = used.step_rows < quotas.step_rows || !is_steps_message(&message.body);
+        if used.messages < quotas.messages && used.decoded_bytes < quotas.decoded_bytes && has_rows
+        {
             used.messages += 1;
             return Admission::Open;
         }
@@ -343,10 +347,11 @@ impl Intake {
         is_over
     }
 
-    /// Adds the memory of a message to the used quota of its sender.
-    pub(crate) fn opened(&mut self, message: &Received, bytes: usize) {
+    /// Adds the memory and the finished tasks of a message to the used quotas of its sender.
+    pub(crate) fn opened(&mut self, message: &Received, bytes: usize, step_rows: usize) {
         if let Some(used) = self.used.get_mut(sender(message)) {
             used.decoded_bytes = used.decoded_bytes.saturating_add(bytes as u64);
+            used.step_rows = used.step_rows.saturating_add(step_rows as u64);
         }
     }
 

@@ -54,7 +54,7 @@ pub(crate) struct Taken {
     pub(crate) receipts: Vec<String>,
     /// Keys of accepted objects, including those accepted before.
     pub(crate) keys: Vec<String>,
-    /// Number of objects that were accepted before.
+    /// Number of objects and messages of finished tasks that were accepted before.
     pub(crate) old_objects: u64,
     pub(crate) bad_messages: Vec<BadMessage>,
     pub(crate) bad_objects: Vec<BadObject>,
@@ -85,7 +85,7 @@ impl Taken {
         self.bad_objects.push(BadObject { listed, refusal });
     }
 
-    /// Whether another object may exceed the limit of one commit or of memory.
+    /// Whether another object or message of finished tasks may exceed the limit of one commit or of memory.
     fn is_full(&self, max_bytes: usize) -> bool {
         let rows: usize = self.steps.iter().map(Vec::len).sum();
         self.bytes >= max_bytes || rows + MAX_STEPS_AN_OBJECT > MAX_BATCH_ROWS
@@ -127,21 +127,30 @@ fn take_messages(
     intake.put_back_messages(rest);
     let rows = opened.iter().map(|opened| opened.rows.len()).sum();
     taken.heartbeats.reserve_exact(rows);
+    let (mut finished, mut no_room) = (0, Vec::new());
     for (message, opened) in received.into_iter().zip(opened) {
+        finished += opened.steps.len();
+        // A commit has a maximum of rows; the next batch opens the message again.
+        if finished > MAX_BATCH_ROWS && !opened.steps.is_empty() {
+            finished -= opened.steps.len();
+            no_room.push(message);
+            continue;
+        }
         let bytes = opened.memory_bytes();
         taken.bytes += bytes;
-        intake.opened(&message, bytes);
+        intake.opened(&message, bytes, opened.steps.len());
         folding.refused_steps += u64::from(opened.refused_steps);
         taken.arrived(arrival(&message));
-        match opened.rows.first() {
-            Some(row) if !folder.shard.holds(&row.node) => {
-                let home = Shard::of_node(&row.node, folder.shard.of);
+        match opened.node() {
+            Some(node) if !folder.shard.holds(node) => {
+                let home = Shard::of_node(node, folder.shard.of);
                 let of_home = taken.elsewhere.entry(home).or_default();
                 of_home.push((message, opened));
             }
             _ => take_message(message, opened, (&mut work.stored, taken)),
         }
     }
+    intake.put_back_messages(no_room);
 }
 
 /// A message without an arrival time counts as very old.
@@ -156,15 +165,29 @@ pub(crate) fn take_message(
     (stored, taken): (&mut Stored, &mut Taken),
 ) {
     let arrived = arrival(&received);
-    let mut refused = opened.refused;
-    let mut rows = opened.rows;
-    if let Some((first, role)) = rows.first().zip(opened.role)
-        && let Err(holder) = stored.roles.claim(&first.node, &role, arrived)
-    {
-        refused = Some(Refusal::AnotherRole { role, holder });
+    let claim = opened.node().zip(opened.role.as_ref());
+    let claim = claim.and_then(|(node, role)| {
+        let holder = stored.roles.claim(node, role, arrived).err()?;
+        let role = role.clone();
+        Some(Refusal::AnotherRole { role, holder })
+    });
+    let Opened {
+        mut rows,
+        mut steps,
+        mut refused,
+        ..
+    } = opened;
+    if claim.is_some() {
+        refused = claim;
         rows.clear();
+        steps.clear();
     }
     let fleet = &stored.fleet;
+    match check_steps(fleet, &steps) {
+        Ok(StepsBefore::Accepted) => taken.old_objects += 1,
+        Ok(StepsBefore::New) => taken.steps.extend((!steps.is_empty()).then_some(steps)),
+        Err(refusal) => refused = refused.or(Some(refusal)),
+    }
     for placed in rows {
         let fits = check_heartbeat(&placed).map_err(|row| Refusal::Unstorable(Box::new(row)));
         // A heartbeat that was accepted before is a duplicate, regardless of its age.
@@ -181,6 +204,27 @@ pub(crate) fn take_message(
         None => taken.receipts.push(received.receipt),
         Some(refusal) => taken.bad_messages.push(BadMessage { received, refusal }),
     }
+}
+
+/// Whether finished tasks were accepted before.
+enum StepsBefore {
+    Accepted,
+    New,
+}
+
+/// Whether finished tasks of one batch may be accepted. Tasks that were accepted before are
+/// duplicates, regardless of their age.
+fn check_steps(fleet: &FleetState, steps: &[PlacedStep]) -> Result<StepsBefore, Refusal> {
+    if let Some(first) = steps.first()
+        && fleet.accepted_steps(&first.node, &first.boot, &first.probe_start, first.sequence)
+    {
+        return Ok(StepsBefore::Accepted);
+    }
+    for step in steps {
+        check_step(step).map_err(|row| Refusal::Unstorable(Box::new(row)))?;
+        fleet.check_age(&step.node, step.observed_at)?;
+    }
+    Ok(StepsBefore::New)
 }
 
 /// Result of reading an object.
@@ -287,10 +331,7 @@ fn decode(
     object: &Object,
 ) -> Result<OpenedObject, Refusal> {
     let opened = authenticate::object(key, object)?;
-    for step in &opened.steps {
-        check_step(step).map_err(|row| Refusal::Unstorable(Box::new(row)))?;
-        fleet.check_age(&step.node, step.observed_at)?;
-    }
+    check_steps(fleet, &opened.steps)?;
     let claim = roles.claim(&key.node, &key.role, object.modified_at);
     claim.map_err(|holder| Refusal::AnotherRole {
         role: key.role.clone(),

@@ -10,7 +10,7 @@ use ebb_node_state::hourly_activity::FleetHours;
 
 use ebb_ingest::state_store::hourly_activity::Hours;
 use ebb_telemetry::identity::{BootId, NodeId, ProbeStart, attested};
-use ebb_wire::decode_heartbeats;
+use ebb_wire::{decode_heartbeats, decode_steps_message, is_steps_message};
 use serde_json::Value;
 
 use crate::cloud::Cloud;
@@ -158,10 +158,28 @@ fn check_steps(week: &Week) -> Result<(), Violation> {
     let keys = week.cloud.objects.keys();
     let refused = keys.iter().filter_map(|key| step_key(key));
     objects.extend(refused);
+    objects.extend(refused_step_messages(&week.cloud));
     match week.sent_steps.difference(&objects).next() {
         Some(lost) => Err(Promise::NothingLost.broken(format!("steps lost: {lost:?}"))),
         None => Ok(()),
     }
+}
+
+/// The messages of finished tasks among the dead letters.
+fn refused_step_messages(cloud: &Cloud) -> BTreeSet<Key> {
+    let refused = cloud.dead_letters.messages().into_iter();
+    let refused = refused.filter(|message| is_steps_message(&message.body));
+    let keys = refused.filter_map(|message| {
+        let sender = attested(message.attributes.get("sender")?).ok()?;
+        let batch = decode_steps_message(&message.body).ok()?.batch;
+        Some(Key {
+            node: sender.node,
+            boot: batch.boot,
+            probe_start: batch.probe_start,
+            sequence: batch.sequence,
+        })
+    });
+    keys.collect()
 }
 
 /// The object of finished tasks that is stored among the dead letters under this key.

@@ -11,7 +11,7 @@ use ebb_telemetry::step::{Requested, StepBatch, StepEnd, StepId, StepKind, StepU
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use ebb_wire::MAX_HEARTBEATS;
-use ebb_wire::{encode_heartbeats, encode_steps};
+use ebb_wire::{encode_heartbeats, encode_steps, encode_steps_message};
 use jiff::{SignedDuration, Timestamp};
 
 /// The start of every simulated week.
@@ -45,12 +45,13 @@ impl Key {
     }
 }
 
-/// An object of finished steps.
+/// A batch of finished steps, as an object and as a message.
 #[derive(Debug, Clone)]
 pub(crate) struct StepObject {
     pub(crate) key: Key,
     pub(crate) path: String,
     pub(crate) bytes: Vec<u8>,
+    pub(crate) message: String,
 }
 
 /// A node with its probe.
@@ -228,6 +229,7 @@ impl Probe {
         );
         Some(StepObject {
             bytes: encode_steps(&self.sent(at), &batch).expect("it fits"),
+            message: encode_steps_message(&self.sent(at), &batch).expect("it fits"),
             path,
             key: Key {
                 node: batch.node,

@@ -278,6 +278,7 @@ impl Week {
         let sender = node.probe.sender();
         let delay = std::mem::take(&mut node.delay_hours);
         let mut repeat = node.repeat_hours.take();
+        let repeat_steps = repeat;
         let has_queue = shard.index < cloud.shards();
         while let Some((keys, body)) = node.probe.message(at).filter(|_| has_queue) {
             let later = |hours: u32| Later {
@@ -305,7 +306,23 @@ impl Week {
             return;
         };
         self.sent_steps.insert(object.key.clone());
-        if std::mem::take(&mut node.upload_is_torn) {
+        // Every second batch is a message, which the queue delays and repeats.
+        if object.key.sequence % 2 == 1 && has_queue {
+            let later = |hours: u32| Later {
+                hour: hour + hours,
+                shard,
+                sender: sender.clone(),
+                arrived,
+                body: object.message.clone(),
+            };
+            match delay {
+                0 => cloud
+                    .queue(shard)
+                    .arrive(Some(&sender), Some(arrived), &object.message),
+                hours => self.later.push(later(hours)),
+            }
+            self.later.extend(repeat_steps.map(later));
+        } else if std::mem::take(&mut node.upload_is_torn) {
             let half = object.bytes[..object.bytes.len() / 2].to_vec();
             cloud.objects.insert(object.path.clone(), half);
             node.torn = Some(object);

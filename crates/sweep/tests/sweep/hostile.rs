@@ -68,6 +68,51 @@ async fn a_flood_is_cut_at_its_senders_quota_and_reported() {
 }
 
 #[tokio::test]
+async fn finished_tasks_in_messages_are_cut_at_the_quota_of_their_sender() {
+    let mut world = World::new();
+    world.limits.messages = 2;
+    world.limits.quotas.step_rows = 4;
+    for sequence in 0..10 {
+        world.send(9, &sample::steps_message(9, sequence));
+    }
+    let swept = world.sweep(&Fault::never()).await;
+    let folding = swept.expect("nothing fails it").folding;
+    assert_eq!(folding.steps, 4);
+    let excess = &folding.over_quota.by_sender[&sample::node(9).to_string()];
+    assert_eq!((excess.left, excess.dropped), (8, 0));
+    assert_eq!(world.queue.messages().len(), 8);
+}
+
+#[tokio::test]
+async fn finished_tasks_that_arrive_as_messages_and_as_an_object_count_once() {
+    let world = World::new();
+    for _ in 0..2 {
+        world.send(1, &sample::steps_message(1, 0));
+    }
+    let (key, bytes) = sample::object(1, 0);
+    world.objects.insert(key.clone(), bytes.clone());
+    let swept = world.sweep(&Fault::never()).await;
+    let folding = swept.expect("nothing fails it").folding;
+    assert_eq!((folding.steps, folding.messages), (2, 2));
+    assert!(world.queue.messages().is_empty() && world.objects.stored(&key).is_none());
+
+    world.send(1, &sample::steps_message(1, 0));
+    world.objects.insert(key, bytes);
+    let swept = world.sweep(&Fault::never()).await;
+    let folding = swept.expect("nothing fails it").folding;
+    assert_eq!((folding.steps, folding.duplicates), (0, 2));
+    assert!(world.queue.messages().is_empty());
+    // A node can send for itself only.
+    world.send(2, &sample::steps_message(1, 1));
+    let swept = world.sweep(&Fault::never()).await;
+    let folding = swept.expect("nothing fails it").folding;
+    assert_eq!(
+        (folding.steps, folding.refused["claims_another_node"]),
+        (0, 1)
+    );
+}
+
+#[tokio::test]
 async fn a_message_that_crashes_the_sweep_is_found_and_refused_by_name() {
     let mut world = World::new();
     world.limits = Limits {

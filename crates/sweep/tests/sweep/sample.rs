@@ -12,7 +12,7 @@ use ebb_telemetry::step::resource_usage::StepDetail;
 use ebb_telemetry::step::{Requested, StepBatch, StepEnd, StepId, StepKind, StepUsage};
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
-use ebb_wire::{encode_heartbeats, encode_steps};
+use ebb_wire::{encode_heartbeats, encode_steps, encode_steps_message};
 use jiff::Timestamp;
 
 const MINUTE_NS: u64 = 60_000_000_000;
@@ -157,16 +157,26 @@ pub(crate) fn step(key: &str, sequence: u64) -> StepUsage {
     }
 }
 
-/// Key and bytes of an object with two finished tasks.
-pub(crate) fn object(number: u32, sequence: u64) -> (String, Vec<u8>) {
-    let batch = StepBatch {
+/// Two finished tasks.
+fn batch(number: u32, sequence: u64) -> StepBatch {
+    StepBatch {
         node: node(number),
         boot: boot(number),
         probe_start: probe_start(),
         sequence,
         origin: Origin::Simulated,
         steps: vec![step("one", sequence), step("two", sequence)],
-    };
+    }
+}
+
+/// A message with the finished tasks of [`object`].
+pub(crate) fn steps_message(number: u32, sequence: u64) -> String {
+    encode_steps_message(&sent(number, 2), &batch(number, sequence)).expect("it fits")
+}
+
+/// Key and bytes of an object with two finished tasks.
+pub(crate) fn object(number: u32, sequence: u64) -> (String, Vec<u8>) {
+    let batch = batch(number, sequence);
     let key = format!(
         "ingest/v1/{}/{}/{}/{sequence}.steps.zst",
         sender(number),

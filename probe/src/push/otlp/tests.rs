@@ -98,7 +98,7 @@ fn step() -> StepUsage {
 async fn a_heartbeat_arrives_in_the_documented_form() {
     let (listener, collector) = collector().await;
     let text = message(30);
-    let (asked, went) = tokio::join!(answer(&listener, TAKEN), collector.heartbeats(&text));
+    let (asked, went) = tokio::join!(answer(&listener, TAKEN), collector.message(&text));
     went.expect("it is taken");
     let (head, body) = asked;
     assert!(head.starts_with("POST /v1/metrics HTTP/1.1\r\n"), "{head}");
@@ -148,7 +148,7 @@ async fn a_refused_heartbeat_counts_once_when_it_is_sent_again() {
     let (listener, collector) = collector().await;
     let check = async |words: &'static str, cpu_s: u64, sum: f64, taken: bool| {
         let text = message(cpu_s);
-        let (asked, went) = tokio::join!(answer(&listener, words), collector.heartbeats(&text));
+        let (asked, went) = tokio::join!(answer(&listener, words), collector.message(&text));
         let points = &metric(&asked.1, "system.cpu.time")["sum"]["dataPoints"];
         assert_eq!(points[0]["asDouble"], sum);
         assert_eq!(went.is_ok(), taken, "{went:?}");
