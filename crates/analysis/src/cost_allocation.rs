@@ -7,6 +7,7 @@ pub(crate) mod machine_day;
 pub mod machine_split;
 pub(crate) mod named_claim;
 pub mod share_sums;
+pub(crate) mod spend_sums;
 pub(crate) mod task_claim;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ use jiff::tz::TimeZone;
 use crate::cost_allocation::machine_day::{ChargedMachine, MachineDay, charge};
 use crate::cost_allocation::named_claim::NamedClaims;
 use crate::cost_allocation::share_sums::ShareSums;
+use crate::cost_allocation::spend_sums::SpendSums;
 use crate::coverage::{DAY, of_day, overlap};
 use crate::facts::Facts;
 use crate::run_costs::RunFactors;
@@ -46,6 +48,8 @@ pub(crate) struct Allocation {
     pub(crate) costs: CostShares,
     /// The sums that decide the cost of each run.
     pub(crate) runs: BTreeMap<String, RunFactors>,
+    /// The cost of pipelines and cost centres by day.
+    pub(crate) spend: SpendSums,
 }
 
 /// Divides each day of the bill, and the days after it by the prices of the machines. A day of the
@@ -69,6 +73,7 @@ pub(crate) fn allocate(
         windows,
         shares: ShareSums::default(),
         runs: claims.task_sums.clone(),
+        spend: SpendSums::new(&claims.names),
         charged: BTreeMap::new(),
     };
     let (ledger, mut days) = allocator.billed_days();
@@ -96,6 +101,7 @@ pub(crate) fn allocate(
         ledger,
         costs,
         runs,
+        spend: allocator.spend,
     }
 }
 
@@ -119,6 +125,7 @@ struct Allocator<'a> {
     shares: ShareSums,
     /// By the index of the names of the tasks.
     runs: Vec<RunFactors>,
+    spend: SpendSums,
     /// Machines with tasks and a cost, by day.
     charged: BTreeMap<String, BTreeSet<NodeId>>,
 }
@@ -238,13 +245,22 @@ impl Allocator<'_> {
                 true => (Usd::ZERO, task.used),
                 false => (task.used, Usd::ZERO),
             };
-            self.runs[*names].add(RunFactors {
+            let paid = RunFactors {
                 used: good,
                 failed: bad,
                 unused: task.unused,
                 covered_nanos: lived,
                 ..RunFactors::default()
-            });
+            };
+            self.runs[*names].add(paid);
+            if lived > 0 {
+                let of_day = RunFactors {
+                    tasks: u64::from(!failed),
+                    task_nanos: if failed { 0 } else { lived },
+                    ..paid
+                };
+                self.spend.add(*names, day, of_day);
+            }
         }
         parts
     }
@@ -263,6 +279,9 @@ impl Allocator<'_> {
             }
             machines += 1;
             for (claim, names) in tasks.claims.iter().zip(&tasks.names) {
+                if ran(claim.window) {
+                    self.spend.add_unpriced(*names, day);
+                }
                 let share = DayShare {
                     tasks_without_price: usize::from(is_last_day(claim.window, day)),
                     ..DayShare::default()

@@ -3,6 +3,7 @@
 
 pub mod activity_history;
 pub mod advice;
+mod closed_days;
 pub mod cost_allocation;
 pub mod coverage;
 pub mod evaluate;

@@ -42,6 +42,8 @@ pub fn next_memory(facts: &Facts<'_>) -> Memory {
         disconnected_since: disconnected_since.collect(),
         jobless: jobless.collect(),
         probes: probe_marks(facts),
+        // The evaluation adds the days that closed.
+        spend: before.spend.clone(),
     }
 }
 

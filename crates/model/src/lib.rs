@@ -17,6 +17,7 @@ pub mod policy;
 pub mod report;
 pub mod savings;
 pub mod slack_action;
+pub mod spend_history;
 pub mod step_profile;
 pub mod sweep_memory;
 pub mod task_record;

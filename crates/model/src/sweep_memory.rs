@@ -7,6 +7,8 @@ use ebb_telemetry::units::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::spend_history::SpendHistory;
+
 /// The observations that one sweep passes to the next.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Memory {
@@ -26,6 +28,10 @@ pub struct Memory {
     /// [`GROWN_SPOOL`](crate::report::probe_problem::GROWN_SPOOL).
     #[serde(default)]
     pub probes: BTreeMap<NodeId, ProbeMark>,
+    /// The cost of pipelines and cost centres on closed days. The bill goes back 14 days, a budget and
+    /// an unusual cost need more.
+    #[serde(default)]
+    pub spend: SpendHistory,
 }
 
 /// The counters of a probe in its newest heartbeat, and what changed since the previous sweep.

@@ -572,12 +572,16 @@ async fn look(
         decide,
     )
     .await;
-    let (mut report, details) = seen.decided;
+    let (mut report, mut details) = seen.decided;
+    let memory = Memory {
+        spend: std::mem::take(&mut details.spend),
+        ..seen.memory
+    };
     report.own_cost = seen.own_cost;
     kept.sold.want(&report);
     cache::save(ports.objects, &kept).await;
     best.keep(ports.objects, seen.told).await;
-    Ok((report, seen.memory, details))
+    Ok((report, memory, details))
 }
 
 /// A gap for the nodes that did not fit into the state.

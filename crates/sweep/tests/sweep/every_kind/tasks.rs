@@ -203,6 +203,19 @@ pub(crate) fn small_service() -> Vec<Task> {
     }]
 }
 
+/// A service of a pipeline, which uses most of its machine.
+pub(crate) fn pipeline_service() -> Vec<Task> {
+    vec![Task {
+        kind: StepKind::Service,
+        name: "rnaseq.service",
+        key: "rnaseq.service".to_owned(),
+        cores: 2.5,
+        ..running("rnaseq", 300.0, |usage, _| {
+            usage.requested = Requested::default();
+        })
+    }]
+}
+
 /// The id of a container of Batch.
 pub(crate) fn batch_task(n: u32) -> String {
     format!("{n:032x}")
