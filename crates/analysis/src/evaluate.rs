@@ -14,18 +14,22 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use ebb_model::advice::Targets;
+use ebb_model::cost_record::CostRecord;
 use ebb_model::finding::Finding;
 use ebb_model::finding_history::History;
 use ebb_model::inventory::instance::InstanceState;
 use ebb_model::inventory::second_opinion::SecondOpinion;
+use ebb_model::node_hour::{HourBatch, NodeHourRecord};
 use ebb_model::report::own_cost::OwnCost;
 use ebb_model::report::task_groups::TaskGroups;
 use ebb_model::report::{NotJudged, Report, Totals};
 use ebb_model::savings;
+use ebb_model::spend_history::SpendHistory;
 use ebb_model::visibility_gap::Gap;
-use ebb_telemetry::origin::{Origin, labelled};
+use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::PlacedStep;
 
+use crate::closed_days::Spend;
 use crate::evaluate::probe_summaries::ProbeList;
 use crate::evaluate::shared_costs::Costs;
 use crate::explain::{ExplainInput, Explanations};
@@ -34,12 +38,14 @@ use crate::rules::node::idle::last_steps;
 use crate::rules::node::{undersized, underutilized};
 use crate::rules::other_findings::{OtherFindings, keep_best_type_change};
 use crate::rules::purchasing::spot;
+use crate::rules::spend::SpendFacts;
 use crate::rules::step::oversized;
 use crate::rules::verdict::Verdict;
-use crate::rules::{RULES, step};
+use crate::rules::{RULES, spend, step};
 use crate::step_history::by_step::Profiles;
 use crate::task_details::group_tasks;
-use crate::{cost_allocation, hourly_price, metric_sizing, run_costs, step_history, timeline};
+use crate::{cost_allocation, hourly_price, metric_sizing, node_hours, run_costs};
+use crate::{step_history, timeline};
 
 /// The details that pages show besides the report.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,25 +54,34 @@ pub struct Details {
     pub tasks: TaskGroups,
     /// Explanations of resources with a finding and of resources that were not evaluated.
     pub explanations: Explanations,
+    /// The costs of closed days, for the next sweep.
+    pub spend: SpendHistory,
+    /// Rows of the table `costs` of the lake.
+    pub cost_rows: Vec<CostRecord>,
+    /// The next rows of the table `node_hours`; `None` if none are due.
+    pub node_hours: Option<(HourBatch, Vec<NodeHourRecord>)>,
 }
 
 /// Evaluates all rules. The same facts give the same report.
 pub fn judge(facts: &Facts<'_>) -> Report {
-    evaluate(facts, |_| ()).0
+    evaluate(facts, |_, _| ()).0
 }
 
 /// The same, with the details for pages.
 pub fn judge_in_detail(facts: &Facts<'_>) -> (Report, Details) {
-    evaluate(facts, |known| Details {
+    evaluate(facts, |known, cost_rows| Details {
         tasks: group_tasks(facts, known.profiles, &known.report.findings),
         explanations: known.explain_all(),
+        spend: known.spend.history.clone(),
+        cost_rows,
+        node_hours: node_hours::next_batch(facts, known.profiles),
     })
 }
 
 /// Evaluates all rules, and calls `look` on the report and its intermediate results.
 pub(crate) fn evaluate<T>(
     facts: &Facts<'_>,
-    look: impl FnOnce(&ExplainInput<'_, '_>) -> T,
+    look: impl FnOnce(&ExplainInput<'_, '_>, Vec<CostRecord>) -> T,
 ) -> (Report, T) {
     let kept = OnceCell::new();
     let (by_facts, profiles) = both(
@@ -74,18 +89,20 @@ pub(crate) fn evaluate<T>(
         || step_history::profiles(facts, kept.get_or_init(|| facts.state.steps())),
     );
     let kept = kept.get_or_init(|| facts.state.steps());
-    let report = report(facts, by_facts, &profiles, kept);
-    let looked = look(&ExplainInput::new(facts, &report, kept, &profiles));
+    let (report, spend, cost_rows) = report(facts, by_facts, &profiles, kept);
+    let known = ExplainInput::new(facts, (&report, &spend), kept, &profiles);
+    let looked = look(&known, cost_rows);
     (report, looked)
 }
 
-/// The report, from the results of the rules about nodes and Batch.
+/// The report, from the results of the rules about nodes and Batch; the costs of closed days, and rows
+/// for the lake.
 fn report(
     facts: &Facts<'_>,
     by_facts: Vec<Verdict>,
     profiles: &Profiles<'_>,
     kept: &[PlacedStep],
-) -> Report {
+) -> (Report, Spend, Vec<CostRecord>) {
     let by_steps = || -> Vec<Verdict> {
         by_facts
             .into_iter()
@@ -106,6 +123,8 @@ fn report(
     );
     let mut runs = crate::workflow_runs::find_workflow_runs(facts, profiles);
     run_costs::add_costs(&mut runs, &allocation.runs);
+    let spend = Spend::of(facts, &allocation.costs.days, allocation.spend);
+    all.settle_spend(facts, &spend);
     let ProbeList {
         probes,
         left_out: probes_left_out,
@@ -113,7 +132,7 @@ fn report(
     } = probe_summaries::probes(facts);
     spot::take_scores(&mut all.findings, &targets.environments);
     let second_opinions = beside(facts, &all.findings);
-    Report {
+    let report = Report {
         schema: Report::SCHEMA.to_owned(),
         at: facts.now,
         origin: origin(facts, &all.findings),
@@ -143,7 +162,8 @@ fn report(
         probes_left_out,
         probe_problems,
         fargate: fargate_jobs::jobs(facts),
-    }
+    };
+    (report, spend, allocation.rows)
 }
 
 /// Combined results of all rules.
@@ -194,6 +214,14 @@ impl Judged {
         }
     }
 
+    /// Adds the findings about costs. They claim no cost of their own, so the sums stay.
+    fn settle_spend(&mut self, facts: &Facts<'_>, spend: &Spend) {
+        self.settle(facts, spend::judge(SpendFacts { facts, spend }));
+        dearest_first(&mut self.findings);
+        self.not_judged.sort();
+        self.not_judged.dedup();
+    }
+
     /// Adds the account of each result and sorts the results into findings, exempt findings and not
     /// evaluated.
     fn settle(&mut self, facts: &Facts<'_>, verdicts: Vec<Verdict>) {
@@ -204,7 +232,8 @@ impl Judged {
                     resource.account = account_of_resource::account(facts, resource);
                 }
                 let job = finding.steps.first().and_then(|step| step.job.as_deref());
-                finding.resource.tags = account_of_resource::tags(facts, &finding.resource, job);
+                let tags = account_of_resource::tags(facts, &finding.resource, job);
+                finding.resource.tags.extend(tags);
             }
             match verdict {
                 Verdict::NotJudged(reason) => self.not_judged.push(reason),
@@ -258,18 +287,8 @@ fn beside(facts: &Facts<'_>, findings: &[Finding]) -> Vec<SecondOpinion> {
 }
 
 fn origin(facts: &Facts<'_>, findings: &[Finding]) -> Origin {
-    let nodes = facts
-        .state
-        .nodes
-        .values()
-        .filter_map(|node| node.latest.as_ref());
-    let instances = facts.inventory.instances.values();
-    nodes
-        .map(|latest| latest.origin)
-        .chain(instances.map(|instance| labelled(&instance.tags)))
-        .chain(findings.iter().map(|finding| finding.resource.origin))
-        .max()
-        .unwrap_or(Origin::Measured)
+    let findings = findings.iter().map(|finding| finding.resource.origin);
+    findings.fold(facts.origin(), Origin::max)
 }
 
 /// Gaps of the inventory, the prices and the names of tasks, and exemptions of the policy that ended.

@@ -15,6 +15,7 @@ use ebb_telemetry::identity::{AccountId, NodeId};
 use ebb_telemetry::step::PlacedStep;
 use serde::{Deserialize, Serialize};
 
+use crate::closed_days::Spend;
 use crate::evaluate::evaluate;
 use crate::facts::Facts;
 use crate::metric_sizing;
@@ -23,6 +24,7 @@ use crate::rules::node::{gpu_idle, old_generation, oversized, undersized, underu
 use crate::rules::node::{idle, off_hours};
 use crate::rules::other_findings::OtherFindings;
 use crate::rules::purchasing::{commitment, spot};
+use crate::rules::spend::{self, SpendFacts};
 use crate::rules::storage::{
     gp2_volume, idle_address, old_snapshot, stopped_volume, unattached_volume,
 };
@@ -73,13 +75,15 @@ pub struct Explanations {
 /// Explains the result for the resource with this id or name, or for the resource of the finding
 /// with this id.
 pub fn explain(facts: &Facts<'_>, asked: &str) -> Explanation {
-    evaluate(facts, |known| known.explain_named(&current_id(asked))).1
+    evaluate(facts, |known, _| known.explain_named(&current_id(asked))).1
 }
 
 /// Data for explanations.
 pub(crate) struct ExplainInput<'k, 'a> {
     pub(crate) facts: &'k Facts<'a>,
     pub(crate) report: &'k Report,
+    /// Costs of pipelines and cost centres.
+    pub(crate) spend: &'k Spend,
     pub(crate) kept: &'k [PlacedStep],
     pub(crate) profiles: &'k Profiles<'a>,
     /// Names of steps and ids of tasks. The rules about steps look at all of them, so they are not
@@ -90,13 +94,14 @@ pub(crate) struct ExplainInput<'k, 'a> {
 impl<'k, 'a> ExplainInput<'k, 'a> {
     pub(crate) fn new(
         facts: &'k Facts<'a>,
-        report: &'k Report,
+        (report, spend): (&'k Report, &'k Spend),
         kept: &'k [PlacedStep],
         profiles: &'k Profiles<'a>,
     ) -> Self {
         Self {
             facts,
             report,
+            spend,
             kept,
             profiles,
             step_ids: OnceCell::new(),
@@ -237,6 +242,8 @@ impl ExplainInput<'_, '_> {
         checks.extend(batch::explain_named(facts, id));
         checks.extend(spot::explain(facts, self.profiles, id));
         checks.extend(self.of_step(id));
+        let spend = self.spend;
+        checks.extend(spend::explain(SpendFacts { facts, spend }, id));
         checks
     }
 
@@ -310,6 +317,7 @@ impl ExplainInput<'_, '_> {
             .or_else(commitment)
             .or_else(step)
             .or_else(|| names::group(self.report, id).map(str::to_owned))
+            .or_else(|| names::spender(id, checks).map(str::to_owned))
             .or_else(|| names::beyond_the_inventory(self.report, id).map(str::to_owned))
             .or_else(|| of_batch(id).filter(|_| !checks.is_empty()))
     }
@@ -350,9 +358,7 @@ impl ExplainInput<'_, '_> {
 
     fn why_not_asked(&self, id: &str) -> Option<String> {
         if names::group(self.report, id).is_some() {
-            return Some(
-                "rules evaluate steps, jobs and machines, not pipelines or runs".to_owned(),
-            );
+            return Some(names::WHY_NO_GROUP.to_owned());
         }
         if names::beyond_the_inventory(self.report, id).is_some() {
             return Some("the resource is not in the inventory".to_owned());

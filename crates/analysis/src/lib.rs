@@ -3,6 +3,7 @@
 
 pub mod activity_history;
 pub mod advice;
+mod closed_days;
 pub mod cost_allocation;
 pub mod coverage;
 pub mod evaluate;
@@ -11,6 +12,7 @@ pub mod facts;
 pub mod hourly_price;
 pub mod metric_activity;
 pub mod metric_sizing;
+mod node_hours;
 pub mod rules;
 pub mod run_costs;
 pub mod shell;

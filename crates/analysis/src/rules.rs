@@ -6,6 +6,7 @@ pub mod node;
 pub(crate) mod other_findings;
 pub mod purchasing;
 pub mod remedy;
+pub mod spend;
 pub mod step;
 pub mod storage;
 pub mod trace;

@@ -42,6 +42,11 @@ pub fn next_memory(facts: &Facts<'_>) -> Memory {
         disconnected_since: disconnected_since.collect(),
         jobless: jobless.collect(),
         probes: probe_marks(facts),
+        // The evaluation adds the days that closed.
+        spend: before.spend.clone(),
+        // The sweep adds the days that it writes.
+        costs: before.costs.clone(),
+        node_hours: before.node_hours,
     }
 }
 

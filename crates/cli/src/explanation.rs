@@ -287,12 +287,14 @@ mod tests {
         .await;
         check(
             "assembly",
-            "rules evaluate steps, jobs and machines, not pipelines or runs",
+            "rules evaluate steps, jobs, machines, and the costs of pipelines on closed days; they \
+             do not evaluate runs",
         )
         .await;
         check(
             "cohort-7",
-            "rules evaluate steps, jobs and machines, not pipelines or runs",
+            "rules evaluate steps, jobs, machines, and the costs of pipelines on closed days; they \
+             do not evaluate runs",
         )
         .await;
         let five = scanned.explain("align-worker").await.expect("it is known");

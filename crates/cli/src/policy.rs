@@ -59,6 +59,9 @@ pub(crate) fn read(path: &Path) -> Result<Policy> {
         PolicyError::Price { index, .. } => {
             (place::of_entry(&text, "prices", *index), error.to_string())
         }
+        PolicyError::Budget { index, .. } => {
+            (place::of_entry(&text, "budgets", *index), error.to_string())
+        }
         PolicyError::Webhook { index, .. } => (
             place::of_entry(&text, "webhooks", *index),
             error.to_string(),

@@ -86,6 +86,10 @@ kinds! {
     SpotCandidate = "spot_candidate", "Spot candidate", "spot candidates";
     /// A commitment that is not fully used.
     UnusedCommitment = "unused_commitment", "Unused commitment", "unused commitments";
+    /// A pipeline or cost centre whose month costs more than its budget, or will.
+    BudgetExceeded = "budget_exceeded", "Budget exceeded", "exceeded budgets";
+    /// A pipeline or cost centre that cost far more on a day than on the days before.
+    CostAnomaly = "cost_anomaly", "Cost anomaly", "cost anomalies";
     /// A job that waits far longer for a machine than other jobs of its definition did.
     LongQueuedJob = "long_queued_job", "Long-queued job", "jobs queued for a long time";
     /// A step whose tasks the kernel OOM-killed.
@@ -107,6 +111,22 @@ kinds! {
     /// A step that requests less than its tasks need.
     UnderprovisionedStep = "underprovisioned_step", "Underprovisioned step",
         "underprovisioned steps";
+}
+
+impl FindingKind {
+    /// Whether a finding of the kind is waste, which has a saving. Other kinds are about spending, and
+    /// their evidence contains the amounts.
+    pub const fn is_waste(self) -> bool {
+        !matches!(self, Self::BudgetExceeded | Self::CostAnomaly)
+    }
+
+    /// The text in place of a saving.
+    pub const fn without_saving(self) -> &'static str {
+        match self.is_waste() {
+            true => "price not known",
+            false => "no saving estimated",
+        }
+    }
 }
 
 /// The names that kinds had in earlier releases. Policy files, stored decisions, stored reports and

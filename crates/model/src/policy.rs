@@ -1,8 +1,10 @@
 //! All thresholds of Ebb, with unit and reason. The user's TOML file overrides single values, and
 //! unknown keys are errors.
 
+pub mod anomaly;
 pub mod batch;
 pub mod bounds;
+pub mod budget;
 pub mod costs;
 pub mod error;
 pub mod exemption;
@@ -29,7 +31,9 @@ pub mod weekly_schedule;
 use ebb_telemetry::activity::ActivityPolicy;
 use serde::{Deserialize, Serialize};
 
+use crate::policy::anomaly::AnomalyPolicy;
 use crate::policy::batch::BatchPolicy;
+use crate::policy::budget::Budget;
 use crate::policy::costs::CostsPolicy;
 use crate::policy::error::PolicyError;
 use crate::policy::exemption::Exemption;
@@ -63,6 +67,8 @@ pub struct Policy {
     pub webhooks: Vec<Webhook>,
     /// Prices of machines without a list price.
     pub prices: Vec<StatedPrice>,
+    /// Budgets of pipelines and cost centres.
+    pub budgets: Vec<Budget>,
     /// Rules that derive run, pipeline and sample from the name of a task; none by default.
     pub names: Vec<NameRule>,
     /// Activity of a node.
@@ -81,6 +87,8 @@ pub struct Policy {
     pub metrics: MetricsPolicy,
     /// Allocation of the cost of machines to tasks.
     pub costs: CostsPolicy,
+    /// Unusual costs of pipelines and cost centres.
+    pub anomaly: AnomalyPolicy,
     /// How long the tables of the lake store their rows.
     pub lake: LakePolicy,
     /// Unused volumes, addresses and snapshots.
@@ -112,6 +120,7 @@ impl Policy {
         policy.lake.check()?;
         Route::check_all(&policy.route)?;
         Webhook::check_all(&policy.webhooks)?;
+        Budget::check_all(&policy.budgets, &policy.costs)?;
         for (index, price) in policy.prices.iter().enumerate() {
             price.check(index)?;
         }

@@ -234,7 +234,7 @@ pub struct Totals {
     /// The same cost for resources that are priced by an upper bound.
     #[serde(rename = "cost_at_most_a_month_usd", default)]
     pub cost_at_most_a_month: Option<Usd>,
-    /// Number of findings without a known price; the sums do not contain them.
+    /// Number of findings of waste without a known price; the sums do not contain them.
     pub without_price: usize,
     /// The sources of the prices in the sums.
     pub price_bases: Vec<PriceBasis>,
@@ -260,7 +260,7 @@ impl Totals {
         self.without_price = 0;
         for finding in findings {
             let Some(cost) = &finding.cost else {
-                self.without_price += 1;
+                self.without_price += usize::from(finding.kind.is_waste());
                 continue;
             };
             bases.insert(cost.basis);

@@ -7,6 +7,9 @@ use ebb_telemetry::units::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::cost_record::WrittenCosts;
+use crate::spend_history::SpendHistory;
+
 /// The observations that one sweep passes to the next.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Memory {
@@ -26,6 +29,16 @@ pub struct Memory {
     /// [`GROWN_SPOOL`](crate::report::probe_problem::GROWN_SPOOL).
     #[serde(default)]
     pub probes: BTreeMap<NodeId, ProbeMark>,
+    /// The cost of pipelines and cost centres on closed days. The bill goes back 14 days, a budget and
+    /// an unusual cost need more.
+    #[serde(default)]
+    pub spend: SpendHistory,
+    /// The days in the table `costs` of the lake.
+    #[serde(default)]
+    pub costs: WrittenCosts,
+    /// The newest batch of the table `node_hours`; `None` before the first.
+    #[serde(default)]
+    pub node_hours: Option<u64>,
 }
 
 /// The counters of a probe in its newest heartbeat, and what changed since the previous sweep.

@@ -183,9 +183,10 @@ fn by_owner(page: &Page) -> Option<String> {
 
 fn finding(row: &Alike<'_>) -> Value {
     let card = row.first();
-    let saving = row
-        .saving()
-        .map_or("price not known".to_owned(), |usd| format!("{usd} a month"));
+    let saving = row.saving().map_or_else(
+        || card.without_saving.to_owned(),
+        |usd| format!("{usd} a month"),
+    );
     let change = card.change.map(|change| format!("{change} · "));
     let change = change.unwrap_or_default();
     let mut text = match row.title() {

@@ -2,14 +2,21 @@
 
 use ebb_model::inventory::instance::name_of;
 use ebb_model::report::Report;
+use ebb_model::report::cost_shares::CostDimension;
+use ebb_model::spend_history::SpendSubject;
 
 use crate::facts::Facts;
+use crate::rules::trace::Check;
 use crate::step_history::by_step::Profiles;
 
 /// Prefixes of the ids of pipelines and runs, which have only a name.
 const PIPELINE: &str = "pipeline/";
 
 const RUN: &str = "run/";
+
+/// Why no rule evaluated a pipeline or a run.
+pub(crate) const WHY_NO_GROUP: &str = "rules evaluate steps, jobs, machines, and the costs of pipelines \
+     on closed days; they do not evaluate runs";
 
 /// Unique ids of all resources with this id or name; empty if none match.
 pub(crate) fn ids(
@@ -121,6 +128,15 @@ pub(crate) fn group(report: &Report, id: &str) -> Option<&'static str> {
     is_known.then_some(match id.starts_with(PIPELINE) {
         true => "a pipeline; `ebb tune pipeline NAME` shows its recommendations",
         false => "a run of a pipeline",
+    })
+}
+
+/// Short description of a pipeline or cost centre that only its costs name; `None` for other ids.
+pub(crate) fn spender(id: &str, checks: &[Check]) -> Option<&'static str> {
+    let subject = SpendSubject::of_id(id)?;
+    (!checks.is_empty()).then_some(match subject.dimension {
+        CostDimension::CostCentre => "a cost centre",
+        _ => "a pipeline",
     })
 }
 

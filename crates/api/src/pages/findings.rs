@@ -48,6 +48,8 @@ pub(crate) struct FindingRow {
     region: String,
     /// `None` without a known price.
     saving: Option<String>,
+    /// The text in place of the saving.
+    without_saving: &'static str,
     stage: Option<&'static str>,
     confidence: String,
     evidence: String,
@@ -68,6 +70,7 @@ impl FindingRow {
             owner: resource.owner.as_deref().map(name),
             region: resource.region.to_string(),
             saving: cost.map(|cost| bounded(cost.saving_a_month, cost.basis.is_bound())),
+            without_saving: finding.kind.without_saving(),
             stage: changed.map(|standing| standing.stage.word()),
             confidence: finding.confidence.level.to_string(),
             evidence: name(&finding.evidence.to_string()),

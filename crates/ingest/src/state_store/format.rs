@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::state_store::roles::Roles;
 
 /// Schema of the state; this program does not read any other schema.
-pub(crate) const SCHEMA: &str = "ebb.state/14";
+pub(crate) const SCHEMA: &str = "ebb.state/15";
 
 /// Folder of states and hourly activity.
 pub(crate) const FOLDER: &str = "state/v1/";
@@ -179,9 +179,13 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
+    use ebb_model::cost_record::{WrittenCosts, WrittenDay};
+    use ebb_model::report::cost_shares::CostDimension;
+    use ebb_model::spend_history::{SpendDay, SpendHistory};
     use ebb_model::sweep_memory::{Jobless, ProbeMark};
     use ebb_telemetry::heartbeat::node_signals::{GpuUse, Pressure};
     use ebb_telemetry::identity::attested;
+    use ebb_telemetry::money::Usd;
     use ebb_telemetry::step::{
         MemorySource, PeakMemory, Requested, StepDetail, StepUsage, ToolUsage,
     };
@@ -191,7 +195,7 @@ mod tests {
     use super::*;
 
     /// The schema, and the digest of the stored form of a state with all its fields.
-    const STORED_FORM: (&str, u64) = ("ebb.state/14", 0x96f8_cd1d_27e5_e254);
+    const STORED_FORM: (&str, u64) = ("ebb.state/15", 0xa001_2272_f6a6_3f6e);
 
     #[test]
     fn a_changed_stored_form_has_a_new_schema() {
@@ -237,14 +241,22 @@ mod tests {
         }
     }
 
-    /// A state in which every map has an entry and every option a value.
-    fn full() -> Stored {
-        let mut stored = Stored::empty(&ActivityPolicy::default());
-        stored.folded = Folded {
-            heartbeats: Some(1),
-            steps: Some(2),
+    fn full_spend() -> SpendHistory {
+        let names = BTreeMap::from([("rnaseq".to_owned(), Some(Usd::from_micros(41)))]);
+        let day = SpendDay {
+            billed: Usd::from_micros(43),
+            by: BTreeMap::from([(CostDimension::Pipeline, names)]),
+            left_out: BTreeMap::from([(CostDimension::CostCentre, 47)]),
         };
-        stored.memory = Memory {
+        SpendHistory {
+            cost_centre_tag: Some("CostCenter".to_owned()),
+            days: BTreeMap::from([(jiff::civil::date(2026, 11, 20), day)]),
+            ..SpendHistory::default()
+        }
+    }
+
+    fn full_memory() -> Memory {
+        Memory {
             disconnected_since: BTreeMap::from([(node(1), at(3))]),
             jobless: BTreeMap::from([(
                 "i-1/task".to_owned(),
@@ -265,7 +277,29 @@ mod tests {
                     spool_grows: true,
                 },
             )]),
+            spend: full_spend(),
+            node_hours: Some(61),
+            costs: WrittenCosts {
+                batch: Some(53),
+                days: BTreeMap::from([(
+                    jiff::civil::date(2026, 11, 20),
+                    WrittenDay {
+                        billed: Usd::from_micros(59),
+                        is_closed: true,
+                    },
+                )]),
+            },
+        }
+    }
+
+    /// A state in which every map has an entry and every option a value.
+    fn full() -> Stored {
+        let mut stored = Stored::empty(&ActivityPolicy::default());
+        stored.folded = Folded {
+            heartbeats: Some(1),
+            steps: Some(2),
         };
+        stored.memory = full_memory();
         let sender = attested("AROAEXAMPLE:i-00000001").expect("a sender");
         let claimed = stored.roles.claim(&sender.node, &sender.role, at(17));
         claimed.expect("its first role");

@@ -5,6 +5,7 @@ pub mod causes;
 pub mod idle;
 pub mod node;
 pub mod purchasing;
+pub mod spend;
 pub mod step;
 
 use std::fmt;
@@ -20,6 +21,7 @@ use crate::finding::evidence::node::{
     IdleGpus, MetricSize, NewerGeneration, OffHours, OversizedNode, UndersizedNode,
 };
 use crate::finding::evidence::purchasing::PurchaseOption;
+use crate::finding::evidence::spend::{OverBudget, UnusualCost};
 use crate::finding::evidence::step::StepTrouble;
 
 /// The text followed by the value; nothing if the value is unknown.
@@ -67,6 +69,10 @@ pub enum Evidence {
     UndersizedNode(UndersizedNode),
     /// A node whose size does not fit its metrics.
     MetricSize(MetricSize),
+    /// A month that costs more than its budget, or will.
+    OverBudget(OverBudget),
+    /// A day that cost far more than the days before.
+    UnusualCost(UnusualCost),
 }
 
 /// A node with a few active minutes a day.
@@ -158,6 +164,8 @@ impl fmt::Display for Evidence {
             Self::OversizedNode(e) => e.fmt(f),
             Self::UndersizedNode(e) => e.fmt(f),
             Self::MetricSize(e) => e.fmt(f),
+            Self::OverBudget(e) => e.fmt(f),
+            Self::UnusualCost(e) => e.fmt(f),
         }
     }
 }

@@ -85,10 +85,22 @@ fn by_name(name: &str) -> Option<Bounds> {
             13,
             "must be between 1 and 13, because 14 days are stored",
         ),
+        "anomaly.score_ppm" => between(
+            1_000_000,
+            100_000_000,
+            "must be between 1000000 and 100000000 (a score of 1 to 100)",
+        ),
+        "anomaly.min_history_days" | "anomaly.min_cost_days" => between(
+            3,
+            28,
+            "must be between 3 and 28, because 28 days are compared",
+        ),
         "lake.unreferenced_days" => between(1, 365, "must be between 1 and 365 (one year)"),
-        "lake.heartbeats_days" | "lake.steps_days" | "lake.findings_days" => {
-            between(0, 36_500, "must be at most 36500 (a hundred years)")
-        }
+        "lake.heartbeats_days"
+        | "lake.steps_days"
+        | "lake.findings_days"
+        | "lake.costs_days"
+        | "lake.node_hours_days" => between(0, 36_500, "must be at most 36500 (a hundred years)"),
         "metrics.history_days" => between(
             0,
             63,

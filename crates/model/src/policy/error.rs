@@ -56,6 +56,16 @@ pub enum PolicyError {
         /// Problem.
         problem: &'static str,
     },
+    /// Invalid budget.
+    #[error("the budget of {subject}: {problem}")]
+    Budget {
+        /// Position of the entry, from 0.
+        index: usize,
+        /// The pipeline or cost centre.
+        subject: String,
+        /// Problem.
+        problem: &'static str,
+    },
     /// Value out of its range.
     #[error("{key} is {value}: {problem}")]
     Value {

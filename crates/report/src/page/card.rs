@@ -67,6 +67,10 @@ pub struct Card {
     pub simulated: Option<&'static str>,
     /// Cost; `None` if no price is known.
     pub cost: Option<CostWords>,
+    /// Whether the kind is waste, which has a cost.
+    pub is_waste: bool,
+    /// The text in place of the cost.
+    pub without_saving: &'static str,
     /// Share of the greatest saving in thousandths.
     pub bar: i64,
     /// Evidence.
@@ -150,6 +154,8 @@ impl Card {
                 .cost
                 .as_ref()
                 .map(|cost| CostWords::of(cost, report.at, zone)),
+            is_waste: finding.kind.is_waste(),
+            without_saving: finding.kind.without_saving(),
             bar: thousandths(finding.saving_or_zero(), greatest),
             evidence: line(&finding.evidence.to_string()),
             window: window(&finding.window, zone),

@@ -8,6 +8,7 @@ use ebb_cloud::fake::objects::FakeObjects;
 use ebb_model::report::task_brief::BriefList;
 use ebb_model::report::task_detail::{TaskDetail, UsagePoint};
 use ebb_model::report::workflow_runs::TaskRuntime;
+use ebb_model::spend_history::SpendHistory;
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::{StepEnd, StepKind};
@@ -84,6 +85,9 @@ fn details(count: usize) -> Details {
             steps: [("align".to_owned(), all())].into(),
         },
         explanations: Explanations::default(),
+        spend: SpendHistory::default(),
+        cost_rows: Vec::new(),
+        node_hours: None,
     }
 }
 

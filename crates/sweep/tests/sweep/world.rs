@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use ebb_cloud::failing::{Failing, Fault};
 use ebb_cloud::fake::{
-    FakeChat, FakeClock, FakeEvents, FakeHooks, FakeInventory, FakeMailer, FakeMarkets,
+    FakeBill, FakeChat, FakeClock, FakeEvents, FakeHooks, FakeInventory, FakeMailer, FakeMarkets,
     FakeMetrics, FakeObjects, FakePrices, FakeQueue, FakeTopic,
 };
-use ebb_cloud::ports::{MarketSource, PriceSource};
+use ebb_cloud::ports::{BillSource, MarketSource, PriceSource};
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
 use ebb_lake::{Commits, Lake};
@@ -51,6 +51,8 @@ pub(crate) struct World {
     pub(crate) metrics: FakeMetrics,
     /// `None` if no market source is configured.
     pub(crate) markets: Option<FakeMarkets>,
+    /// `None` if no bill can be read.
+    pub(crate) bill: Option<FakeBill>,
     folder: TempDir,
 }
 
@@ -80,6 +82,7 @@ impl World {
             prices: None,
             metrics: FakeMetrics::default(),
             markets: None,
+            bill: None,
             folder: tempfile::tempdir().expect("a folder"),
             clock,
         }
@@ -140,7 +143,7 @@ impl World {
             account: Account {
                 inventory: &Failing::new(self.inventory.clone(), fault),
                 metrics: Some(&Failing::new(self.metrics.clone(), fault)),
-                bill: None,
+                bill: self.bill.as_ref().map(|bill| bill as &dyn BillSource),
                 markets: (self.markets.as_ref()).map(|market| market as &dyn MarketSource),
                 prices: self.prices.as_ref().map(|list| list as &dyn PriceSource),
                 regions: &[],

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use ebb_catalog::spot_advisor::{Advisor, Band};
 use ebb_catalog::spot_terms::SpotTerms;
-use ebb_cloud::fake::{FakeInventory, FakeMarkets, FakeMetrics};
+use ebb_cloud::fake::{FakeBill, FakeInventory, FakeMarkets, FakeMetrics};
+use ebb_model::bill::{BilledDay, ResourceCost};
 use ebb_model::inventory::Inventory;
 use ebb_model::inventory::batch::container_instances::ContainerInstance;
 use ebb_model::inventory::batch::job::{Job, JobId, JobStatus};
@@ -15,8 +16,9 @@ use ebb_model::inventory::spot_market::Markets;
 use ebb_model::inventory::storage::{Address, Snapshot, Volume};
 use ebb_model::metric_series::{MetricPoint, MetricSeries};
 use ebb_telemetry::identity::{InstanceType, NodeId};
-use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::money::{Usd, UsdPerHour};
 use ebb_telemetry::step::Requested;
+use ebb_telemetry::tags::PIPELINE_TAG;
 use ebb_telemetry::units::{Bytes, MilliCores, Share};
 use jiff::{SignedDuration, Timestamp};
 
@@ -34,6 +36,11 @@ pub(crate) const ADDRESS: &str = "eipalloc-0idle";
 
 /// The machine of the Batch environment.
 pub(crate) const WORKER: u32 = 10;
+
+/// The machine of a pipeline.
+pub(crate) const PAID: u32 = 14;
+
+pub(crate) const PIPELINE: &str = "rnaseq";
 
 const METERED: u32 = 11;
 const SMALL: u32 = 12;
@@ -90,6 +97,10 @@ fn machines() -> Vec<Instance> {
         if machine.id == sample::node(WORKER) {
             machine.controller = Some(Controller::BatchEnvironment("align".to_owned()));
         }
+        if machine.id == sample::node(PAID) {
+            let tag = (PIPELINE_TAG.to_owned(), PIPELINE.to_owned());
+            machine.tags.extend([tag]);
+        }
     }
     machines.push(instance(METERED, "metered", "m5.xlarge"));
     machines.push(instance(SMALL, "small", "m5.xlarge"));
@@ -100,6 +111,22 @@ fn machines() -> Vec<Instance> {
         ..instance(STOPPED, "stopped", "m5.xlarge")
     });
     machines
+}
+
+/// The bill of the pipeline's machine, which is five times as high on the newest closed day.
+pub(crate) fn bill() -> FakeBill {
+    let day = |n: u64| at(n * 24).strftime("%Y-%m-%d").to_string();
+    let usd = |n: u64| Usd::from_micros(if n == 12 { 300_000_000 } else { 60_000_000 });
+    let by_day = (0..14).map(|n| (day(n), usd(n))).collect();
+    let total = |n: u64| BilledDay {
+        day: day(n),
+        total: usd(n),
+        of_machines: Some(usd(n)),
+        estimated: n == 13,
+        ..BilledDay::default()
+    };
+    let of_machine = BTreeMap::from([(sample::node(PAID), ResourceCost { by_day })]);
+    FakeBill::new(Ok(of_machine)).with_days((0..14).map(total).collect())
 }
 
 /// Points of five minutes with this CPU usage, in parts per million.

@@ -85,6 +85,10 @@ pub(crate) fn nodes() -> Vec<Node> {
         gpu(5, "gpu", Bytes(0)),
         gpu(6, "held", Bytes::gib(2)),
         Node {
+            tasks: tasks::pipeline_jobs(),
+            ..node(account::PAID, "paid", busy)
+        },
+        Node {
             instance_type: "c5.xlarge",
             tasks: tasks::batch_tasks(),
             ..node(account::WORKER, "worker", busy)

@@ -203,6 +203,11 @@ pub(crate) fn small_service() -> Vec<Task> {
     }]
 }
 
+/// Jobs of a pipeline, eight hours of each day.
+pub(crate) fn pipeline_jobs() -> Vec<Task> {
+    earlier("quantify", 100, StepEnd::Exited(0), nothing).collect()
+}
+
 /// The id of a container of Batch.
 pub(crate) fn batch_task(n: u32) -> String {
     format!("{n:032x}")
