@@ -30,7 +30,7 @@ pub(crate) struct Spend {
 
 impl Spend {
     /// The costs after a sweep, with the closed days that earlier sweeps stored.
-    pub(crate) fn of(facts: &Facts<'_>, (days, sums): (&[CostDay], SpendSums)) -> Self {
+    pub(crate) fn of(facts: &Facts<'_>, days: &[CostDay], sums: SpendSums) -> Self {
         let before = &facts.memory.spend;
         let history = with_days(before, (days, &sums), facts.policy, facts.now);
         Self { history, sums }
@@ -39,9 +39,13 @@ impl Spend {
 
 /// Whether the bill of a day is complete.
 pub(crate) fn is_closed(day: &CostDay, now: Timestamp) -> bool {
-    let closes = of_day(&day.day).and_then(|day| day.to.checked_add(DAY * CLOSES_AFTER_DAYS).ok());
-    let is_old = closes.is_some_and(|closes| closes <= now);
-    day.source == CostSource::Bill && (!day.estimated || is_old)
+    day.source == CostSource::Bill && is_complete(&day.day, day.estimated, now)
+}
+
+/// The same for a day of the bill.
+pub(crate) fn is_complete(day: &str, estimated: bool, now: Timestamp) -> bool {
+    let closes = of_day(day).and_then(|day| day.to.checked_add(DAY * CLOSES_AFTER_DAYS).ok());
+    !estimated || closes.is_some_and(|closes| closes <= now)
 }
 
 /// The history after a sweep. A day that is known keeps its costs until its bill changes, because a

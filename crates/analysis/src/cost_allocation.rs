@@ -2,6 +2,7 @@
 //! parts of a day add up to its bill, to the millionth of a dollar.
 
 pub mod apportion;
+pub(crate) mod cost_rows;
 pub(crate) mod machine;
 pub(crate) mod machine_day;
 pub mod machine_split;
@@ -15,6 +16,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_model::bill::BilledDay;
+use ebb_model::cost_record::CostRecord;
 use ebb_model::finding::Finding;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::Instance;
@@ -30,6 +32,7 @@ use ebb_telemetry::time::Window;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::cost_allocation::cost_rows::CostRows;
 use crate::cost_allocation::machine_day::{ChargedMachine, MachineDay, charge};
 use crate::cost_allocation::named_claim::NamedClaims;
 use crate::cost_allocation::share_sums::ShareSums;
@@ -50,6 +53,8 @@ pub(crate) struct Allocation {
     pub(crate) runs: BTreeMap<String, RunFactors>,
     /// The cost of pipelines and cost centres by day.
     pub(crate) spend: SpendSums,
+    /// Rows of the table `costs` for the days that it does not have yet.
+    pub(crate) rows: Vec<CostRecord>,
 }
 
 /// Divides each day of the bill, and the days after it by the prices of the machines. A day of the
@@ -74,6 +79,7 @@ pub(crate) fn allocate(
         shares: ShareSums::default(),
         runs: claims.task_sums.clone(),
         spend: SpendSums::new(&claims.names),
+        rows: CostRows::new(facts),
         charged: BTreeMap::new(),
     };
     let (ledger, mut days) = allocator.billed_days();
@@ -97,11 +103,14 @@ pub(crate) fn allocate(
             runs.entry(run.clone()).or_default().add(*factors);
         }
     }
+    let rows = allocator.rows;
+    let rows = rows.into_records(facts, &costs.days, &claims.names, &gone);
     Allocation {
         ledger,
         costs,
         runs,
         spend: allocator.spend,
+        rows,
     }
 }
 
@@ -126,6 +135,7 @@ struct Allocator<'a> {
     /// By the index of the names of the tasks.
     runs: Vec<RunFactors>,
     spend: SpendSums,
+    rows: CostRows,
     /// Machines with tasks and a cost, by day.
     charged: BTreeMap<String, BTreeSet<NodeId>>,
 }
@@ -148,6 +158,8 @@ impl Allocator<'_> {
                 };
                 let instance = known.or_else(|| self.gone.get(node));
                 let mut parts = self.charge((node, instance, lived), day, *usd);
+                let tasks = self.claims.by_machine.get(node);
+                self.rows.add_machine(day, (node, tasks), &parts);
                 let [ledger, shown] = days.entry(day).or_default();
                 parts.add_to(ledger);
                 if self.facts.policy.costs.rest == RestOfMachine::Spread {
@@ -157,7 +169,10 @@ impl Allocator<'_> {
             }
         }
         let days = days.into_iter().map(|(day, [ledger, shown])| {
+            let of_machines = ledger.elsewhere;
             let ledger = closed(self.facts, day, told.get(day).copied(), ledger);
+            let elsewhere = ledger.elsewhere - of_machines;
+            self.rows.add_rest(day, elsewhere, ledger.rounding);
             let of_bill = LedgerDay {
                 elsewhere: ledger.elsewhere,
                 rounding: ledger.rounding,
@@ -323,6 +338,12 @@ fn days_after(billed_to: Option<&str>, now: Timestamp) -> Vec<String> {
         .collect()
 }
 
+/// Whether the bill of a day may still grow. AWS completes a day about one day after its end.
+fn is_young(day: &str, now: Timestamp) -> bool {
+    let closes = of_day(day).and_then(|window| window.to.checked_add(DAY).ok());
+    closes.is_none_or(|closes| closes > now)
+}
+
 fn closed(facts: &Facts<'_>, day: &str, told: Option<&BilledDay>, entry: LedgerDay) -> LedgerDay {
     let seen = entry.steps
         + entry.findings
@@ -330,18 +351,12 @@ fn closed(facts: &Facts<'_>, day: &str, told: Option<&BilledDay>, entry: LedgerD
         + entry.idle
         + entry.unwatched
         + entry.elsewhere;
-    // AWS completes a day of the bill about one day after its end.
-    let young = of_day(day).and_then(|window| window.to.checked_add(DAY).ok());
     let (billed, other, estimated) = match told {
         Some(told) => {
             let other = told.total - told.of_machines.unwrap_or(seen);
             (told.total, other, told.estimated)
         }
-        None => (
-            seen,
-            Usd::ZERO,
-            young.is_none_or(|closes| closes > facts.now),
-        ),
+        None => (seen, Usd::ZERO, is_young(day, facts.now)),
     };
     LedgerDay {
         day: day.to_owned(),

@@ -14,17 +14,19 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use ebb_model::advice::Targets;
+use ebb_model::cost_record::CostRecord;
 use ebb_model::finding::Finding;
 use ebb_model::finding_history::History;
 use ebb_model::inventory::instance::InstanceState;
 use ebb_model::inventory::second_opinion::SecondOpinion;
+use ebb_model::node_hour::{HourBatch, NodeHourRecord};
 use ebb_model::report::own_cost::OwnCost;
 use ebb_model::report::task_groups::TaskGroups;
 use ebb_model::report::{NotJudged, Report, Totals};
 use ebb_model::savings;
 use ebb_model::spend_history::SpendHistory;
 use ebb_model::visibility_gap::Gap;
-use ebb_telemetry::origin::{Origin, labelled};
+use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::PlacedStep;
 
 use crate::closed_days::Spend;
@@ -42,7 +44,8 @@ use crate::rules::verdict::Verdict;
 use crate::rules::{RULES, spend, step};
 use crate::step_history::by_step::Profiles;
 use crate::task_details::group_tasks;
-use crate::{cost_allocation, hourly_price, metric_sizing, run_costs, step_history, timeline};
+use crate::{cost_allocation, hourly_price, metric_sizing, node_hours, run_costs};
+use crate::{step_history, timeline};
 
 /// The details that pages show besides the report.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,26 +56,32 @@ pub struct Details {
     pub explanations: Explanations,
     /// The costs of closed days, for the next sweep.
     pub spend: SpendHistory,
+    /// Rows of the table `costs` of the lake.
+    pub cost_rows: Vec<CostRecord>,
+    /// The next rows of the table `node_hours`; `None` if none are due.
+    pub node_hours: Option<(HourBatch, Vec<NodeHourRecord>)>,
 }
 
 /// Evaluates all rules. The same facts give the same report.
 pub fn judge(facts: &Facts<'_>) -> Report {
-    evaluate(facts, |_| ()).0
+    evaluate(facts, |_, _| ()).0
 }
 
 /// The same, with the details for pages.
 pub fn judge_in_detail(facts: &Facts<'_>) -> (Report, Details) {
-    evaluate(facts, |known| Details {
+    evaluate(facts, |known, cost_rows| Details {
         tasks: group_tasks(facts, known.profiles, &known.report.findings),
         explanations: known.explain_all(),
         spend: known.spend.history.clone(),
+        cost_rows,
+        node_hours: node_hours::next_batch(facts, known.profiles),
     })
 }
 
 /// Evaluates all rules, and calls `look` on the report and its intermediate results.
 pub(crate) fn evaluate<T>(
     facts: &Facts<'_>,
-    look: impl FnOnce(&ExplainInput<'_, '_>) -> T,
+    look: impl FnOnce(&ExplainInput<'_, '_>, Vec<CostRecord>) -> T,
 ) -> (Report, T) {
     let kept = OnceCell::new();
     let (by_facts, profiles) = both(
@@ -80,23 +89,20 @@ pub(crate) fn evaluate<T>(
         || step_history::profiles(facts, kept.get_or_init(|| facts.state.steps())),
     );
     let kept = kept.get_or_init(|| facts.state.steps());
-    let (report, spend) = report(facts, by_facts, &profiles, kept);
-    let looked = look(&ExplainInput::new(
-        facts,
-        (&report, &spend),
-        kept,
-        &profiles,
-    ));
+    let (report, spend, cost_rows) = report(facts, by_facts, &profiles, kept);
+    let known = ExplainInput::new(facts, (&report, &spend), kept, &profiles);
+    let looked = look(&known, cost_rows);
     (report, looked)
 }
 
-/// The report, from the results of the rules about nodes and Batch, and the costs of closed days.
+/// The report, from the results of the rules about nodes and Batch; the costs of closed days, and rows
+/// for the lake.
 fn report(
     facts: &Facts<'_>,
     by_facts: Vec<Verdict>,
     profiles: &Profiles<'_>,
     kept: &[PlacedStep],
-) -> (Report, Spend) {
+) -> (Report, Spend, Vec<CostRecord>) {
     let by_steps = || -> Vec<Verdict> {
         by_facts
             .into_iter()
@@ -117,7 +123,7 @@ fn report(
     );
     let mut runs = crate::workflow_runs::find_workflow_runs(facts, profiles);
     run_costs::add_costs(&mut runs, &allocation.runs);
-    let spend = Spend::of(facts, (&allocation.costs.days, allocation.spend));
+    let spend = Spend::of(facts, &allocation.costs.days, allocation.spend);
     all.settle_spend(facts, &spend);
     let ProbeList {
         probes,
@@ -157,7 +163,7 @@ fn report(
         probe_problems,
         fargate: fargate_jobs::jobs(facts),
     };
-    (report, spend)
+    (report, spend, allocation.rows)
 }
 
 /// Combined results of all rules.
@@ -210,8 +216,7 @@ impl Judged {
 
     /// Adds the findings about costs. They claim no cost of their own, so the sums stay.
     fn settle_spend(&mut self, facts: &Facts<'_>, spend: &Spend) {
-        let origin = origin(facts, &[]);
-        self.settle(facts, spend::judge(SpendFacts::new(facts, spend, origin)));
+        self.settle(facts, spend::judge(SpendFacts { facts, spend }));
         dearest_first(&mut self.findings);
         self.not_judged.sort();
         self.not_judged.dedup();
@@ -281,19 +286,9 @@ fn beside(facts: &Facts<'_>, findings: &[Finding]) -> Vec<SecondOpinion> {
     opinions
 }
 
-pub(crate) fn origin(facts: &Facts<'_>, findings: &[Finding]) -> Origin {
-    let nodes = facts
-        .state
-        .nodes
-        .values()
-        .filter_map(|node| node.latest.as_ref());
-    let instances = facts.inventory.instances.values();
-    nodes
-        .map(|latest| latest.origin)
-        .chain(instances.map(|instance| labelled(&instance.tags)))
-        .chain(findings.iter().map(|finding| finding.resource.origin))
-        .max()
-        .unwrap_or(Origin::Measured)
+fn origin(facts: &Facts<'_>, findings: &[Finding]) -> Origin {
+    let findings = findings.iter().map(|finding| finding.resource.origin);
+    findings.fold(facts.origin(), Origin::max)
 }
 
 /// Gaps of the inventory, the prices and the names of tasks, and exemptions of the policy that ended.

@@ -16,7 +16,7 @@ use ebb_telemetry::step::PlacedStep;
 use serde::{Deserialize, Serialize};
 
 use crate::closed_days::Spend;
-use crate::evaluate::{evaluate, origin};
+use crate::evaluate::evaluate;
 use crate::facts::Facts;
 use crate::metric_sizing;
 use crate::rules::batch::long_queued;
@@ -75,7 +75,7 @@ pub struct Explanations {
 /// Explains the result for the resource with this id or name, or for the resource of the finding
 /// with this id.
 pub fn explain(facts: &Facts<'_>, asked: &str) -> Explanation {
-    evaluate(facts, |known| known.explain_named(&current_id(asked))).1
+    evaluate(facts, |known, _| known.explain_named(&current_id(asked))).1
 }
 
 /// Data for explanations.
@@ -242,11 +242,8 @@ impl ExplainInput<'_, '_> {
         checks.extend(batch::explain_named(facts, id));
         checks.extend(spot::explain(facts, self.profiles, id));
         checks.extend(self.of_step(id));
-        let origin = origin(facts, &[]);
-        checks.extend(spend::explain(
-            SpendFacts::new(facts, self.spend, origin),
-            id,
-        ));
+        let spend = self.spend;
+        checks.extend(spend::explain(SpendFacts { facts, spend }, id));
         checks
     }
 

@@ -14,6 +14,7 @@ use ebb_model::task_record::TaskRecord;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
 use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::origin::{Origin, labelled};
 use ebb_telemetry::step::{PlacedStep, StepKind};
 use jiff::Timestamp;
 
@@ -47,6 +48,18 @@ pub struct Facts<'a> {
 }
 
 impl Facts<'_> {
+    /// Whether any node or machine is simulated.
+    pub(crate) fn origin(&self) -> Origin {
+        let nodes = self.state.nodes.values();
+        let nodes = nodes.filter_map(|node| node.latest.as_ref());
+        let instances = self.inventory.instances.values();
+        nodes
+            .map(|latest| latest.origin)
+            .chain(instances.map(|instance| labelled(&instance.tags)))
+            .max()
+            .unwrap_or(Origin::Measured)
+    }
+
     /// `None` if the inventory does not contain the node.
     pub(crate) fn instance(&self, node: &NodeId) -> Option<&Instance> {
         self.inventory.instances.get(node)

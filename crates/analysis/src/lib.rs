@@ -12,6 +12,7 @@ pub mod facts;
 pub mod hourly_price;
 pub mod metric_activity;
 pub mod metric_sizing;
+mod node_hours;
 pub mod rules;
 pub mod run_costs;
 pub mod shell;

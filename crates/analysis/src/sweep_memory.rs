@@ -44,6 +44,9 @@ pub fn next_memory(facts: &Facts<'_>) -> Memory {
         probes: probe_marks(facts),
         // The evaluation adds the days that closed.
         spend: before.spend.clone(),
+        // The sweep adds the days that it writes.
+        costs: before.costs.clone(),
+        node_hours: before.node_hours,
     }
 }
 

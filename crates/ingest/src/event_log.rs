@@ -7,6 +7,8 @@ use ebb_lake::Table;
 use ebb_lake::{Batch, Commits, Lake, LakeError};
 use ebb_lake::{Since, Window};
 use ebb_lake::{Upkeep, UpkeepCounts};
+use ebb_model::cost_record::CostRecord;
+use ebb_model::node_hour::NodeHourRecord;
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::shard::Shard;
 use ebb_telemetry::step::PlacedStep;
@@ -31,6 +33,20 @@ pub trait Truth: Send + Sync {
 
     /// Appends the results of a sweep as one commit.
     async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError>;
+
+    /// Appends the costs of whole days as one commit.
+    async fn append_costs(&self, rows: &[CostRecord], batch: &Batch)
+    -> Result<Appended, LakeError>;
+
+    /// Appends hours of nodes as one commit.
+    async fn append_node_hours(
+        &self,
+        rows: &[NodeHourRecord],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError>;
+
+    /// The costs of some days, with all evaluations.
+    async fn costs_between(&self, from: Date, to: Date) -> Result<Window<CostRecord>, LakeError>;
 
     /// Heartbeats of some commits.
     async fn heartbeats_since(&self, commits: Commits) -> Result<Since<Placed>, LakeError>;
@@ -69,6 +85,26 @@ impl Truth for Lake {
 
     async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError> {
         Lake::append_findings(self, rows, batch).await
+    }
+
+    async fn append_costs(
+        &self,
+        rows: &[CostRecord],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        Lake::append_costs(self, rows, batch).await
+    }
+
+    async fn append_node_hours(
+        &self,
+        rows: &[NodeHourRecord],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        Lake::append_node_hours(self, rows, batch).await
+    }
+
+    async fn costs_between(&self, from: Date, to: Date) -> Result<Window<CostRecord>, LakeError> {
+        Lake::costs_between(self, from, to).await
     }
 
     async fn heartbeats_since(&self, commits: Commits) -> Result<Since<Placed>, LakeError> {

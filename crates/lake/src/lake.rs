@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 
 use deltalake_core::arrow::datatypes::FieldRef;
 use ebb_cloud::store::{self, StoreError};
+use ebb_model::cost_record::CostRecord;
+use ebb_model::node_hour::NodeHourRecord;
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::shard::Shard;
 use ebb_telemetry::step::PlacedStep;
@@ -98,6 +100,8 @@ pub struct Lake {
     heartbeats: TableLog,
     steps: TableLog,
     findings: TableLog,
+    costs: TableLog,
+    node_hours: TableLog,
 }
 
 impl Lake {
@@ -116,6 +120,8 @@ impl Lake {
             heartbeats: log(Table::Heartbeats)?,
             steps: log(Table::Steps)?,
             findings: log(Table::Findings)?,
+            costs: log(Table::Costs)?,
+            node_hours: log(Table::NodeHours)?,
             url: url.to_owned(),
         })
     }
@@ -150,6 +156,43 @@ impl Lake {
         batch: &Batch,
     ) -> Result<Appended, LakeError> {
         self.append(&self.findings, rows, (batch, None)).await
+    }
+
+    /// Appends the costs of whole days as one commit of at most [`MAX_BATCH_ROWS`] rows. Commits of
+    /// other numbers of shards are ignored.
+    pub async fn append_costs(
+        &self,
+        rows: &[CostRecord],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        self.append(&self.costs, rows, (batch, None)).await
+    }
+
+    /// Appends hours of nodes as one commit of at most [`MAX_BATCH_ROWS`] rows. Commits of other
+    /// numbers of shards are ignored.
+    pub async fn append_node_hours(
+        &self,
+        rows: &[NodeHourRecord],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        self.append(&self.node_hours, rows, (batch, None)).await
+    }
+
+    /// The costs of the UTC days from `from` to `to`, both included, with all evaluations.
+    pub async fn costs_between(
+        &self,
+        from: Date,
+        to: Date,
+    ) -> Result<Window<CostRecord>, LakeError> {
+        let (from, to) = (from.to_string(), to.to_string());
+        let mut share = Share {
+            max_rows: MAX_READ_ROWS as usize,
+            max_rows_a_sender: MAX_READ_ROWS as usize,
+            sender: &|_: &CostRecord| "",
+            admitted: HashMap::new(),
+        };
+        let window = self.costs.between((&from, &to), &mut share).await;
+        window.map_err(|e| self.failed(&self.costs, e))
     }
 
     /// The number of the newest batch of a shard in one table; `None` before the
@@ -205,6 +248,8 @@ impl Lake {
             Table::Heartbeats => Placed::fields(),
             Table::Steps => PlacedStep::fields(),
             Table::Findings => Judged::fields(),
+            Table::Costs => CostRecord::fields(),
+            Table::NodeHours => NodeHourRecord::fields(),
         };
         let failed =
             |error| self.failed(self.log(table), TableError::Rows(RowsError::Shape(error)));
@@ -245,6 +290,8 @@ impl Lake {
             Table::Heartbeats => &self.heartbeats,
             Table::Steps => &self.steps,
             Table::Findings => &self.findings,
+            Table::Costs => &self.costs,
+            Table::NodeHours => &self.node_hours,
         }
     }
 

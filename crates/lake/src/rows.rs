@@ -4,9 +4,11 @@
 //! both conversions follow.
 
 mod column;
+mod cost;
 mod detail;
 mod finding;
 mod heartbeat;
+mod node_hour;
 mod row;
 mod step;
 mod usage;

@@ -46,11 +46,21 @@ pub enum Table {
     Steps,
     /// Findings of each sweep.
     Findings,
+    /// Each day of the bill by use and tasks.
+    Costs,
+    /// Activity of each node by hour.
+    NodeHours,
 }
 
 impl Table {
     /// All tables.
-    pub const ALL: [Self; 3] = [Self::Heartbeats, Self::Steps, Self::Findings];
+    pub const ALL: [Self; 5] = [
+        Self::Heartbeats,
+        Self::Steps,
+        Self::Findings,
+        Self::Costs,
+        Self::NodeHours,
+    ];
 
     /// The table's name, which is also its folder.
     pub const fn name(self) -> &'static str {
@@ -58,6 +68,8 @@ impl Table {
             Self::Heartbeats => "heartbeats",
             Self::Steps => "steps",
             Self::Findings => "findings",
+            Self::Costs => "costs",
+            Self::NodeHours => "node_hours",
         }
     }
 
@@ -68,6 +80,8 @@ impl Table {
             Self::Heartbeats => ["node", "ended_at"],
             Self::Steps => ["node", "observed_at"],
             Self::Findings => ["finding_id", "judged_at"],
+            Self::Costs => ["part", "evaluated_at"],
+            Self::NodeHours => ["node", "hour_start"],
         }
     }
 
@@ -77,6 +91,8 @@ impl Table {
             Self::Heartbeats => "Activity of each node in each interval, as reported by its probe",
             Self::Steps => "Finished tasks with their total use of resources",
             Self::Findings => "Findings of each sweep",
+            Self::Costs => "Each day of the bill by use, machine and tasks",
+            Self::NodeHours => "Activity, tasks and price of each node by hour",
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The lake through its public face, on a local folder and on a simulated S3.
 
+#[path = "lake/costs.rs"]
+mod costs;
 #[path = "lake/findings.rs"]
 mod findings;
 #[path = "lake/local.rs"]

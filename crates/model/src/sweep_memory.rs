@@ -7,6 +7,7 @@ use ebb_telemetry::units::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::cost_record::WrittenCosts;
 use crate::spend_history::SpendHistory;
 
 /// The observations that one sweep passes to the next.
@@ -32,6 +33,12 @@ pub struct Memory {
     /// an unusual cost need more.
     #[serde(default)]
     pub spend: SpendHistory,
+    /// The days in the table `costs` of the lake.
+    #[serde(default)]
+    pub costs: WrittenCosts,
+    /// The newest batch of the table `node_hours`; `None` before the first.
+    #[serde(default)]
+    pub node_hours: Option<u64>,
 }
 
 /// The counters of a probe in its newest heartbeat, and what changed since the previous sweep.

@@ -31,6 +31,11 @@ pub(crate) async fn keep_up(
         failures: Vec::new(),
     };
     for table in Table::ALL {
+        // They get a few commits a day, so once a day is enough.
+        let is_small = matches!(table, Table::Costs | Table::NodeHours);
+        if is_small && !is_cleanup_due {
+            continue;
+        }
         let upkeep = Upkeep {
             now: start,
             cleanup: is_cleanup_due.then(|| Cleanup {
@@ -54,6 +59,8 @@ fn keep_days(policy: &LakePolicy, table: Table) -> Option<u32> {
         Table::Heartbeats => policy.keep_heartbeats(),
         Table::Steps => policy.keep_steps(),
         Table::Findings => policy.keep_findings(),
+        Table::Costs => policy.keep_costs(),
+        Table::NodeHours => policy.keep_node_hours(),
     }
 }
 

@@ -4,6 +4,10 @@
 
 pub mod collect;
 #[cfg(feature = "lake")]
+mod cost_table;
+#[cfg(feature = "lake")]
+mod hour_table;
+#[cfg(feature = "lake")]
 mod lake_upkeep;
 #[cfg(feature = "lake")]
 mod late_sweep;

@@ -33,6 +33,8 @@ use thiserror::Error;
 use crate::collect::account::Account;
 use crate::collect::cache;
 use crate::collect::price_list::Renew;
+use crate::cost_table;
+use crate::hour_table;
 use crate::lake_upkeep;
 use crate::late_sweep;
 use crate::publish::{self, ReportCopies};
@@ -311,7 +313,7 @@ pub async fn sweep(
     let previous = remembered.trend.newest();
     let when = (Renew::old(deadline.for_lists()), at);
     let intake_gaps = folding.gaps();
-    let (report, memory, details) = look(
+    let (report, mut memory, mut details) = look(
         ports,
         config,
         (&work, &others, intake_gaps),
@@ -321,6 +323,11 @@ pub async fn sweep(
     .await?;
     let (published, mut failures) = publish::report(ports.objects, &report, config.copies).await;
     failures.extend(keep_findings(ports.truth, &report).await);
+    memory.spend = std::mem::take(&mut details.spend);
+    let cost_rows = std::mem::take(&mut details.cost_rows);
+    failures.extend(cost_table::write(ports.truth, cost_rows, &mut memory.costs).await);
+    let hours = details.node_hours.take();
+    failures.extend(hour_table::write(ports.truth, hours, &mut memory.node_hours).await);
     let news = News {
         report: &report,
         routes: &config.policy.route,
@@ -572,16 +579,12 @@ async fn look(
         decide,
     )
     .await;
-    let (mut report, mut details) = seen.decided;
-    let memory = Memory {
-        spend: std::mem::take(&mut details.spend),
-        ..seen.memory
-    };
+    let (mut report, details) = seen.decided;
     report.own_cost = seen.own_cost;
     kept.sold.want(&report);
     cache::save(ports.objects, &kept).await;
     best.keep(ports.objects, seen.told).await;
-    Ok((report, memory, details))
+    Ok((report, seen.memory, details))
 }
 
 /// A gap for the nodes that did not fit into the state.

@@ -3,6 +3,8 @@
 
 #[path = "sweep/again.rs"]
 mod again;
+#[path = "sweep/costs.rs"]
+mod costs;
 #[path = "sweep/crash.rs"]
 mod crash;
 #[path = "sweep/details.rs"]

@@ -12,7 +12,7 @@ use crate::coverage::{overlap, seen};
 use crate::facts::Facts;
 
 /// The parts of the cost of a machine on a day.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct MachineDay {
     /// In the order of the tasks of the machine; empty for an unknown machine.
     pub(crate) tasks: Vec<TaskShare>,

@@ -15,7 +15,6 @@ use ebb_model::report::cost_shares::CostDimension;
 use ebb_model::spend_history::SpendSubject;
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::Usd;
-use ebb_telemetry::origin::Origin;
 use ebb_telemetry::time::Window;
 use jiff::civil::Date;
 
@@ -33,18 +32,6 @@ type Days = BTreeMap<Date, Option<Usd>>;
 pub(crate) struct SpendFacts<'a> {
     pub(crate) facts: &'a Facts<'a>,
     pub(crate) spend: &'a Spend,
-    /// Whether any node is simulated.
-    pub(crate) origin: Origin,
-}
-
-impl<'a> SpendFacts<'a> {
-    pub(crate) fn new(facts: &'a Facts<'a>, spend: &'a Spend, origin: Origin) -> Self {
-        Self {
-            facts,
-            spend,
-            origin,
-        }
-    }
 }
 
 /// Evaluates all budgets, and the costs of all pipelines and cost centres.
@@ -132,7 +119,7 @@ fn found(known: SpendFacts<'_>, subject: &SpendSubject, what: Found) -> Verdict 
         steps: Vec::new(),
         resource: Resource {
             owner: owner.map(str::to_owned),
-            origin: known.origin,
+            origin: known.facts.origin(),
             tags: tag
                 .map(|tag| (tag.clone(), subject.name.clone()))
                 .into_iter()

@@ -108,6 +108,11 @@ pub(crate) enum LakeTable {
     Steps,
     /// Findings of each sweep
     Findings,
+    /// Each day of the bill by use and tasks
+    Costs,
+    /// Activity, tasks and price of each node by hour
+    #[value(name = "node_hours")]
+    NodeHours,
 }
 
 /// A column that must have a value.

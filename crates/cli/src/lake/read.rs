@@ -241,6 +241,8 @@ fn table(name: LakeTable) -> Table {
         LakeTable::Heartbeats => Table::Heartbeats,
         LakeTable::Steps => Table::Steps,
         LakeTable::Findings => Table::Findings,
+        LakeTable::Costs => Table::Costs,
+        LakeTable::NodeHours => Table::NodeHours,
     }
 }
 

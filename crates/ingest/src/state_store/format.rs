@@ -179,6 +179,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
+    use ebb_model::cost_record::{WrittenCosts, WrittenDay};
     use ebb_model::report::cost_shares::CostDimension;
     use ebb_model::spend_history::{SpendDay, SpendHistory};
     use ebb_model::sweep_memory::{Jobless, ProbeMark};
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
 
     /// The schema, and the digest of the stored form of a state with all its fields.
-    const STORED_FORM: (&str, u64) = ("ebb.state/15", 0x96f8_cd1d_27e5_e254);
+    const STORED_FORM: (&str, u64) = ("ebb.state/15", 0xa001_2272_f6a6_3f6e);
 
     #[test]
     fn a_changed_stored_form_has_a_new_schema() {
@@ -254,14 +255,8 @@ mod tests {
         }
     }
 
-    /// A state in which every map has an entry and every option a value.
-    fn full() -> Stored {
-        let mut stored = Stored::empty(&ActivityPolicy::default());
-        stored.folded = Folded {
-            heartbeats: Some(1),
-            steps: Some(2),
-        };
-        stored.memory = Memory {
+    fn full_memory() -> Memory {
+        Memory {
             disconnected_since: BTreeMap::from([(node(1), at(3))]),
             jobless: BTreeMap::from([(
                 "i-1/task".to_owned(),
@@ -283,7 +278,28 @@ mod tests {
                 },
             )]),
             spend: full_spend(),
+            node_hours: Some(61),
+            costs: WrittenCosts {
+                batch: Some(53),
+                days: BTreeMap::from([(
+                    jiff::civil::date(2026, 11, 20),
+                    WrittenDay {
+                        billed: Usd::from_micros(59),
+                        is_closed: true,
+                    },
+                )]),
+            },
+        }
+    }
+
+    /// A state in which every map has an entry and every option a value.
+    fn full() -> Stored {
+        let mut stored = Stored::empty(&ActivityPolicy::default());
+        stored.folded = Folded {
+            heartbeats: Some(1),
+            steps: Some(2),
         };
+        stored.memory = full_memory();
         let sender = attested("AROAEXAMPLE:i-00000001").expect("a sender");
         let claimed = stored.roles.claim(&sender.node, &sender.role, at(17));
         claimed.expect("its first role");

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use ebb_model::confidence::Level;
 use ebb_model::cost::PriceBasis;
+use ebb_model::cost_record::CostUse;
 use ebb_model::finding::Finding;
-use ebb_telemetry::identity::{BootId, IdentityError, NodeId, ProbeStart};
-use ebb_telemetry::money::Usd;
+use ebb_telemetry::identity::{AccountId, BootId, IdentityError, NodeId, ProbeStart};
+use ebb_telemetry::money::{Usd, UsdPerHour};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::namespaces::{Namespace, Namespaces};
 use ebb_telemetry::step::resource_usage::TaskState;
@@ -16,6 +17,8 @@ use ebb_telemetry::step::{MemorySource, PeerScope, StepKind};
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use thiserror::Error;
 
 /// An error in one column.
@@ -156,10 +159,13 @@ stored_as! {
     MilliCores: i64, |cores| put_long(cores.0), |n| get_number(n).map(MilliCores);
     BootClock: i64, |clock| put_long(clock.as_nanos()), |n| get_number(n).map(BootClock::from_nanos);
     Duration: i64, |time| put_long(time.as_nanos()), |n| get_number(n).map(Duration::from_nanos);
+    UsdPerHour: i64, |price| Ok(price.0.micros()), |micros| Ok(UsdPerHour::from_micros(micros));
     Usd: i64, |usd| Ok(usd.micros()), |micros| Ok(Usd::from_micros(micros));
     Share: i32, |share| Ok(i32::try_from(share.ppm()).expect("at most a million")), get_share;
     String: String, |text| Ok(text.clone()), Ok;
     NodeId: String, |name| Ok(name.to_string()), |name| NodeId::new(name).map_err(ValueError::Name);
+    AccountId: String, |name| Ok(name.to_string()),
+        |name| AccountId::new(name).map_err(ValueError::Name);
     BootId: String, |name| Ok(name.to_string()), |name| BootId::new(name).map_err(ValueError::Name);
     ProbeStart: String, |name| Ok(name.to_string()),
         |name| ProbeStart::new(name).map_err(ValueError::Name);
@@ -255,6 +261,29 @@ impl Column for Micros {
     fn get(stored: i64) -> Result<Self, ColumnError> {
         Ok(Self(stored))
     }
+}
+
+/// A UTC day, as the time at which it begins.
+impl Column for Date {
+    type Stored = i64;
+    const IS_TIMESTAMP: bool = true;
+
+    fn put(&self) -> Result<i64, ColumnError> {
+        let days = i64::from(days_since_1970(*self));
+        Ok(days * US_PER_DAY)
+    }
+
+    fn get(stored: i64) -> Result<Self, ColumnError> {
+        let begin = Timestamp::from_microsecond(stored);
+        let begin = begin.map_err(|_| ValueError::OutOfRange(stored))?;
+        Ok(begin.to_zoned(TimeZone::UTC).date())
+    }
+}
+
+/// The number of a UTC day, from 1970-01-01.
+pub(super) fn days_since_1970(date: Date) -> i32 {
+    let first = Date::constant(1970, 1, 1);
+    date.since(first).map_or(0, |span| span.get_days())
 }
 
 const NS_PER_US: i128 = 1_000;
@@ -354,6 +383,17 @@ words! {
         ProcessesSampled = "processes_sampled",
         HighWaterAtExit = "high_water_at_exit",
         MaxRssUpperBound = "max_rss_upper_bound",
+    }
+    CostUse {
+        Task = "task",
+        FailedTask = "failed_task",
+        Unused = "unused",
+        Findings = "findings",
+        OtherWork = "other_work",
+        Idle = "idle",
+        Unwatched = "unwatched",
+        Elsewhere = "elsewhere",
+        Rounding = "rounding",
     }
     Level {
         Low = "low",

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use deltalake_core::arrow::array::{Int32Array, Int64Array, StringArray};
 use deltalake_core::arrow::datatypes::{DataType, FieldRef};
+use ebb_model::cost_record::CostRecord;
+use ebb_model::node_hour::NodeHourRecord;
 use ebb_telemetry::step::StepDetail;
 use ebb_telemetry::testing::placed_step;
 use ebb_telemetry::units::CpuTime;
@@ -43,6 +45,16 @@ fn steps_have_these_columns() {
 #[test]
 fn findings_have_these_columns() {
     assert_snapshot!(shown(Judged::fields()));
+}
+
+#[test]
+fn costs_have_these_columns() {
+    assert_snapshot!(shown(CostRecord::fields()));
+}
+
+#[test]
+fn node_hours_have_these_columns() {
+    assert_snapshot!(shown(NodeHourRecord::fields()));
 }
 
 #[test]
@@ -117,7 +129,7 @@ fn a_stored_value_of_no_known_version_is_refused_by_its_column() {
 const INTRODUCTION: &str = "\
 # Lake tables
 
-The lake is three Delta tables under `lake/` of the bucket, or of the place in `--lake`. Athena, DuckDB, Spark and
+The lake is five Delta tables under `lake/` of the bucket, or of the place in `--lake`. Athena, DuckDB, Spark and
 pandas read them. Each table is partitioned by `dt`, the UTC date of the row. Names end in their unit: `_ns`
 is nanoseconds, `_bytes` bytes, `_ppm` parts per million, `_micro_usd` millionths of a dollar. `_submicro_ns`
 holds the nanoseconds that a timestamp in microseconds cannot. `_boot_ns` is a reading of the boot-time clock of the
@@ -178,6 +190,19 @@ fn the_page_of_the_tables_is_current() {
             "findings",
             "One row for each finding and sweep.",
             Judged::fields(),
+        ),
+        (
+            "costs",
+            "One row for each day of the bill, use, machine and names of tasks.\n\
+             The rows of a day with the newest `evaluated_at` replace all others of that day. They add up to its bill,\n\
+             `day_billed_micro_usd`.",
+            CostRecord::fields(),
+        ),
+        (
+            "node_hours",
+            "One row for each node and hour that a probe observed, written after the end of the day.\n\
+             The time that is observed and not active is idle.",
+            NodeHourRecord::fields(),
         ),
     ];
     let mut text = INTRODUCTION.to_owned();

@@ -96,9 +96,11 @@ fn by_name(name: &str) -> Option<Bounds> {
             "must be between 3 and 28, because 28 days are compared",
         ),
         "lake.unreferenced_days" => between(1, 365, "must be between 1 and 365 (one year)"),
-        "lake.heartbeats_days" | "lake.steps_days" | "lake.findings_days" => {
-            between(0, 36_500, "must be at most 36500 (a hundred years)")
-        }
+        "lake.heartbeats_days"
+        | "lake.steps_days"
+        | "lake.findings_days"
+        | "lake.costs_days"
+        | "lake.node_hours_days" => between(0, 36_500, "must be at most 36500 (a hundred years)"),
         "metrics.history_days" => between(
             0,
             63,

@@ -88,7 +88,6 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::policy::Policy;
 
     #[test]

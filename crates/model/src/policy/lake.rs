@@ -24,6 +24,11 @@ pub struct LakePolicy {
     pub steps_days: u32,
     /// Days of `findings`: 0, or at least 30. The default is 400 days, as for `steps`.
     pub findings_days: u32,
+    /// Days of `costs`: 0, or at least 30. The default is 800 days, so that a year can be compared
+    /// with the last one.
+    pub costs_days: u32,
+    /// Days of `node_hours`: 0, or at least 30. The default is 400 days, as for `steps`.
+    pub node_hours_days: u32,
     /// Days after which a file that is not part of a table any more is deleted. Until then, queries
     /// that have begun and earlier versions of a table still read it. The default is 7 days, as in
     /// other programs with Delta tables.
@@ -36,6 +41,8 @@ impl Default for LakePolicy {
             heartbeats_days: 90,
             steps_days: 400,
             findings_days: 400,
+            costs_days: 800,
+            node_hours_days: 400,
             unreferenced_days: 7,
         }
     }
@@ -57,6 +64,16 @@ impl LakePolicy {
         limit(self.findings_days)
     }
 
+    /// See [`Self::costs_days`]; `None` keeps them forever.
+    pub fn keep_costs(&self) -> Option<u32> {
+        limit(self.costs_days)
+    }
+
+    /// See [`Self::node_hours_days`]; `None` keeps them forever.
+    pub fn keep_node_hours(&self) -> Option<u32> {
+        limit(self.node_hours_days)
+    }
+
     /// See [`Self::unreferenced_days`].
     pub fn unreferenced(&self) -> Duration {
         Duration::from_secs(u64::from(self.unreferenced_days) * 86_400)
@@ -68,6 +85,8 @@ impl LakePolicy {
             ("heartbeats_days", self.heartbeats_days),
             ("steps_days", self.steps_days),
             ("findings_days", self.findings_days),
+            ("costs_days", self.costs_days),
+            ("node_hours_days", self.node_hours_days),
         ];
         for (key, days) in tables {
             if (1..MIN_DAYS).contains(&days) {
@@ -101,6 +120,7 @@ mod tests {
         assert_eq!(lake.keep_heartbeats(), Some(30));
         assert_eq!(lake.keep_steps(), None);
         assert_eq!(lake.keep_findings(), Some(400));
+        assert_eq!(lake.keep_costs(), Some(800));
         assert_eq!(lake.unreferenced(), Duration::from_secs(604_800));
         let check = |text: &str, expect: &str| {
             let error = days(text).expect_err(text);

@@ -86,6 +86,8 @@ fn details(count: usize) -> Details {
         },
         explanations: Explanations::default(),
         spend: SpendHistory::default(),
+        cost_rows: Vec::new(),
+        node_hours: None,
     }
 }
 

@@ -7,6 +7,8 @@ use async_trait::async_trait;
 use ebb_ingest::event_log::Truth;
 use ebb_lake::{Appended, Batch, Commits, Judged, LakeError, Since, Table, Window};
 use ebb_lake::{Upkeep, UpkeepCounts};
+use ebb_model::cost_record::CostRecord;
+use ebb_model::node_hour::NodeHourRecord;
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::shard::Shard;
 use ebb_telemetry::step::PlacedStep;
@@ -120,6 +122,8 @@ struct Tables {
     heartbeats: Log<Placed>,
     steps: Log<PlacedStep>,
     findings: Log<Judged>,
+    costs: Log<CostRecord>,
+    node_hours: Log<NodeHourRecord>,
 }
 
 /// The lake in memory. A clone is another client of the same lake.
@@ -174,6 +178,8 @@ impl Truth for MemoryLake {
             Table::Heartbeats => tables.heartbeats.last_batch(shard),
             Table::Steps => tables.steps.last_batch(shard),
             Table::Findings => tables.findings.last_batch(shard),
+            Table::Costs => tables.costs.last_batch(shard),
+            Table::NodeHours => tables.node_hours.last_batch(shard),
         })
     }
 
@@ -198,6 +204,35 @@ impl Truth for MemoryLake {
         let known = tables.findings.newest();
         let batch = Batch { known, ..*batch };
         Ok(tables.findings.append(rows, &batch, self.numbers))
+    }
+
+    async fn append_costs(
+        &self,
+        rows: &[CostRecord],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        let mut tables = self.tables();
+        let known = tables.costs.newest();
+        let batch = Batch { known, ..*batch };
+        Ok(tables.costs.append(rows, &batch, self.numbers))
+    }
+
+    async fn append_node_hours(
+        &self,
+        rows: &[NodeHourRecord],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        let mut tables = self.tables();
+        let known = tables.node_hours.newest();
+        let batch = Batch { known, ..*batch };
+        Ok(tables.node_hours.append(rows, &batch, self.numbers))
+    }
+
+    async fn costs_between(&self, from: Date, to: Date) -> Result<Window<CostRecord>, LakeError> {
+        let tables = self.tables();
+        let mut rows: Vec<CostRecord> = tables.costs.rows().cloned().collect();
+        rows.retain(|row| (from..=to).contains(&row.day));
+        Ok(Window { rows, left_out: 0 })
     }
 
     async fn heartbeats_since(&self, commits: Commits) -> Result<Since<Placed>, LakeError> {

@@ -19,6 +19,8 @@ use ebb_model::inventory::Inventory;
 use ebb_model::visibility_gap::Gap;
 
 use ebb_ingest::event_log::Truth;
+use ebb_model::cost_record::CostRecord;
+use ebb_model::node_hour::NodeHourRecord;
 use ebb_telemetry::activity::ActivityPolicy;
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::identity::Region;
@@ -425,6 +427,29 @@ impl Truth for Port<MemoryLake> {
 
     async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError> {
         let work = self.inner.append_findings(rows, batch);
+        self.control.lake(work).await
+    }
+
+    async fn append_costs(
+        &self,
+        rows: &[CostRecord],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        let work = self.inner.append_costs(rows, batch);
+        self.control.lake(work).await
+    }
+
+    async fn append_node_hours(
+        &self,
+        rows: &[NodeHourRecord],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        let work = self.inner.append_node_hours(rows, batch);
+        self.control.lake(work).await
+    }
+
+    async fn costs_between(&self, from: Date, to: Date) -> Result<Window<CostRecord>, LakeError> {
+        let work = self.inner.costs_between(from, to);
         self.control.lake(work).await
     }
 

@@ -74,7 +74,7 @@ async fn every_kind_that_is_planted_is_found_and_nothing_else() {
 
 /// Two weeks are too short for the default of unusual costs.
 const POLICY: &str = "[anomaly]\nmin_history_days = 7\n\n[[budgets]]\npipeline = \"rnaseq\"\n\
-                      usd_a_month = 50\n";
+                      usd_a_month = 30\n";
 
 /// The name of the resource of each planted problem.
 fn planted() -> BTreeSet<(FindingKind, String)> {

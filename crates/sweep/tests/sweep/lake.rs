@@ -8,6 +8,8 @@ use ebb_cloud::failing::{Fault, Moment};
 use ebb_ingest::event_log::Truth;
 use ebb_lake::{Appended, Batch, Commits, Judged, Lake, LakeError, Since, Table, Window};
 use ebb_lake::{Upkeep, UpkeepCounts};
+use ebb_model::cost_record::CostRecord;
+use ebb_model::node_hour::NodeHourRecord;
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::shard::Shard;
@@ -134,6 +136,29 @@ impl Truth for TestLake<'_> {
     async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError> {
         let work = self.lake.append_findings(rows, batch);
         self.around("lake.append_findings", work).await
+    }
+
+    async fn append_costs(
+        &self,
+        rows: &[CostRecord],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        let work = self.lake.append_costs(rows, batch);
+        self.around("lake.append_costs", work).await
+    }
+
+    async fn append_node_hours(
+        &self,
+        rows: &[NodeHourRecord],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        let work = self.lake.append_node_hours(rows, batch);
+        self.around("lake.append_node_hours", work).await
+    }
+
+    async fn costs_between(&self, from: Date, to: Date) -> Result<Window<CostRecord>, LakeError> {
+        let work = self.lake.costs_between(from, to);
+        self.around("lake.costs_between", work).await
     }
 
     async fn heartbeats_since(&self, commits: Commits) -> Result<Since<Placed>, LakeError> {

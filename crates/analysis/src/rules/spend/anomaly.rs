@@ -49,16 +49,16 @@ pub(crate) fn judge_one(
         let mut unwritten = RuleTrace::unwritten(KIND);
         matches!(
             judge_day(known, &days, *day, &mut unwritten),
-            Day::Unusual(_)
+            DayResult::Unusual(_)
         )
     });
     match judge_day(known, &days, unusual.unwrap_or(newest), q) {
-        Day::Usual => None,
-        Day::Unknown(reason) => {
+        DayResult::Usual => None,
+        DayResult::Unknown(reason) => {
             let name = Some(subject.name.as_str());
             Some(Verdict::undetermined(KIND, &subject.id(), name, reason))
         }
-        Day::Unusual(mut evidence) => {
+        DayResult::Unusual(mut evidence) => {
             evidence.cause = largest_cause(known, subject, &days, &evidence);
             Some(unusual_cost(known, subject, evidence))
         }
@@ -66,13 +66,13 @@ pub(crate) fn judge_one(
 }
 
 /// The result for one day.
-enum Day {
+enum DayResult {
     Usual,
     Unknown(String),
     Unusual(UnusualCost),
 }
 
-fn judge_day(known: SpendFacts<'_>, days: &Days, day: Date, q: &mut RuleTrace) -> Day {
+fn judge_day(known: SpendFacts<'_>, days: &Days, day: Date, q: &mut RuleTrace) -> DayResult {
     let policy = &known.facts.policy.anomaly;
     let least = policy.min_increase();
     let cost = days.get(&day).copied().flatten();
@@ -86,8 +86,8 @@ fn judge_day(known: SpendFacts<'_>, days: &Days, day: Date, q: &mut RuleTrace) -
         cost.map(|cost| cost >= least),
     ) {
         return match cost {
-            Some(_) => Day::Usual,
-            None => Day::Unknown(format!("the cost of {day} is not known")),
+            Some(_) => DayResult::Usual,
+            None => DayResult::Unknown(format!("the cost of {day} is not known")),
         };
     }
     let cost = cost.unwrap_or_default();
@@ -101,9 +101,7 @@ fn judge_day(known: SpendFacts<'_>, days: &Days, day: Date, q: &mut RuleTrace) -
         (age, format_args!("at least {needed}")),
         (age >= needed).then_some(true),
     ) {
-        return Day::Unknown(format!(
-            "its first cost was {age} days before {day}, fewer than {needed}"
-        ));
+        return DayResult::Unknown(format!("its first cost was less than {needed} days before"));
     }
     let earlier = Earlier::before(day, days);
     let needed = usize::try_from(policy.min_cost_days).unwrap_or(usize::MAX);
@@ -113,8 +111,8 @@ fn judge_day(known: SpendFacts<'_>, days: &Days, day: Date, q: &mut RuleTrace) -
         (count, format_args!("at least {needed}")),
         (count >= needed).then_some(true),
     ) {
-        return Day::Unknown(format!(
-            "it had costs on {count} of the 28 days before {day}, fewer than {needed}"
+        return DayResult::Unknown(format!(
+            "it had costs on fewer than {needed} of the {WINDOW_DAYS} days before"
         ));
     }
     earlier.compare((day, cost), known, q)
@@ -147,7 +145,12 @@ impl Earlier {
         }
     }
 
-    fn compare(self, (day, cost): (Date, Usd), known: SpendFacts<'_>, q: &mut RuleTrace) -> Day {
+    fn compare(
+        self,
+        (day, cost): (Date, Usd),
+        known: SpendFacts<'_>,
+        q: &mut RuleTrace,
+    ) -> DayResult {
         let policy = &known.facts.policy.anomaly;
         let usual = median(&self.costs);
         let (increase, least) = (cost - usual, policy.min_increase_above(usual));
@@ -156,7 +159,7 @@ impl Earlier {
             (increase, format_args!("at least {least}")),
             increase >= least,
         ) {
-            return Day::Usual;
+            return DayResult::Usual;
         }
         let mut deviations: Vec<Usd> = self.costs.iter().map(|one| distance(*one, usual)).collect();
         deviations.sort_unstable();
@@ -169,7 +172,7 @@ impl Earlier {
             (score(increase, deviation), format_args!("at least {limit}")),
             is_far,
         ) {
-            return Day::Usual;
+            return DayResult::Usual;
         }
         let Some(same) = self.same_weekday else {
             q.holds(
@@ -177,7 +180,7 @@ impl Earlier {
                 ("unknown", ""),
                 None,
             );
-            return Day::Unknown(format!("no earlier cost of the weekday of {day} is known"));
+            return DayResult::Unknown(format!("no earlier cost of the weekday of {day} is known"));
         };
         let most = cost - policy.min_increase();
         match q.holds(
@@ -185,8 +188,8 @@ impl Earlier {
             (same, format_args!("at most {most}")),
             same <= most,
         ) {
-            false => Day::Usual,
-            true => Day::Unusual(UnusualCost {
+            false => DayResult::Usual,
+            true => DayResult::Unusual(UnusualCost {
                 day,
                 cost,
                 usual,

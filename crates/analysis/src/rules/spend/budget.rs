@@ -40,7 +40,7 @@ pub(crate) fn judge_one(
     let costs = costs_of_month(&known.spend.history, &subject);
     let month = costs
         .as_ref()
-        .and_then(|(through, days)| Month::at(*through, days, budget.amount()));
+        .and_then(|(through, days)| MonthToDate::at(*through, days, budget.amount()));
     let Some(month) = month else {
         let none = "no day of the bill is closed";
         q.holds("What did the month cost to date?", (none, ""), None);
@@ -90,13 +90,13 @@ fn costs_of_month(history: &SpendHistory, subject: &SpendSubject) -> Option<(Dat
 }
 
 /// A month as of one of its days.
-struct Month {
+struct MonthToDate {
     evidence: OverBudget,
     known_days: usize,
     is_over: bool,
 }
 
-impl Month {
+impl MonthToDate {
     /// The month as of the day `through`. The days before decide whether a forecast that is close to
     /// the budget still counts.
     fn at(through: Date, days: &Days, budget: Usd) -> Option<Self> {
@@ -176,7 +176,6 @@ mod tests {
     use crate::testing::World;
     use ebb_model::finding::Finding;
     use ebb_model::policy::Policy;
-    use ebb_telemetry::origin::Origin;
     use jiff::civil::date;
 
     /// The finding, or why there is none: `well` or the reason that it is not evaluated.
@@ -194,7 +193,6 @@ mod tests {
         let known = SpendFacts {
             facts: &facts,
             spend: &spend,
-            origin: Origin::Measured,
         };
         let budget = &world.policy.budgets[0];
         let verdict = judge_one(known, budget, &mut RuleTrace::unwritten(KIND));

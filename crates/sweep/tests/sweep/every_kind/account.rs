@@ -116,7 +116,7 @@ fn machines() -> Vec<Instance> {
 /// The bill of the pipeline's machine, which is five times as high on the newest closed day.
 pub(crate) fn bill() -> FakeBill {
     let day = |n: u64| at(n * 24).strftime("%Y-%m-%d").to_string();
-    let usd = |n: u64| Usd::from_micros(if n == 12 { 200_000_000 } else { 40_000_000 });
+    let usd = |n: u64| Usd::from_micros(if n == 12 { 300_000_000 } else { 60_000_000 });
     let by_day = (0..14).map(|n| (day(n), usd(n))).collect();
     let total = |n: u64| BilledDay {
         day: day(n),

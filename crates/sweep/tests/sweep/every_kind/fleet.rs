@@ -85,7 +85,7 @@ pub(crate) fn nodes() -> Vec<Node> {
         gpu(5, "gpu", Bytes(0)),
         gpu(6, "held", Bytes::gib(2)),
         Node {
-            tasks: tasks::pipeline_service(),
+            tasks: tasks::pipeline_jobs(),
             ..node(account::PAID, "paid", busy)
         },
         Node {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use ebb_model::spend_history::SpendHistory;
-use ebb_telemetry::origin::Origin;
 use jiff::civil::date;
 
 use super::*;
@@ -25,7 +24,10 @@ fn judged(dollars: &[Option<i64>], sums: SpendSums) -> Result<Finding, String> {
         sums,
     };
     let facts = world.facts();
-    let known = SpendFacts::new(&facts, &spend, Origin::Measured);
+    let known = SpendFacts {
+        facts: &facts,
+        spend: &spend,
+    };
     let verdicts = spend::judge(known);
     assert!(verdicts.len() < 2, "one result for each subject");
     let explained = spend::explain(known, &subject().id());
@@ -93,15 +95,11 @@ fn weekends_first_weeks_and_rare_runs_are_no_false_alarms() {
         &then(26, week(10, 100), 100),
         Err("well"),
     );
-    let first = "its first cost was 13 days before 2026-10-18, fewer than 14";
+    let first = "its first cost was less than 14 days before";
     check("the second week", &then(13, |_| 20, 90), Err(first));
-    check(
-        "the first day",
-        &then(0, |_| 0, 900),
-        Err(&first.replace("13", "0").replace("18", "05")),
-    );
+    check("the first day", &then(0, |_| 0, 900), Err(first));
     let mondays = |day| if day % 7 == 0 { 100 } else { 0 };
-    let rare = "it had costs on 4 of the 28 days before 2026-11-02, fewer than 7";
+    let rare = "it had costs on fewer than 7 of the 28 days before";
     check("a weekly run", &then(28, mondays, 300), Err(rare));
     check(
         "a run that costs little",

@@ -1,0 +1,151 @@
+//! Tests of the rows of the table `costs`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ebb_model::bill::{BilledDay, ResourceCost};
+use ebb_model::cost_record::WrittenCosts;
+use ebb_model::inventory::batch::job::JobStatus;
+use ebb_telemetry::testing::{at, node, placed_step};
+
+use crate::coverage;
+use crate::testing::{World, asked, instance};
+
+use super::*;
+
+/// The zero of the test clock is in the afternoon of 2026-09-21.
+const DAY: &str = "2026-09-18";
+
+fn usd(micros: i64) -> Usd {
+    Usd::from_micros(micros)
+}
+
+/// A task on half of a machine for half of a day.
+fn world() -> World {
+    let mut world = World::with([instance(1)]).with_job(JobStatus::Running, asked(2, 8));
+    let from = coverage::of_day(DAY).expect("a day").from;
+    let mut run = placed_step(1, 10);
+    run.usage.id.key = format!("{:032x}", 1);
+    run.started_at = from;
+    run.observed_at = from + Duration::from_secs(12 * 3600);
+    world.finished.push(run);
+    set_bill(&mut world, 10_000_001);
+    world
+}
+
+fn set_bill(world: &mut World, total: i64) {
+    let cost = ResourceCost {
+        by_day: BTreeMap::from([(DAY.to_owned(), usd(4_800_000))]),
+    };
+    world.bill.insert(node(1), cost);
+    world.billed = vec![BilledDay {
+        day: DAY.to_owned(),
+        total: usd(total),
+        of_machines: Some(usd(4_800_001)),
+        ..BilledDay::default()
+    }];
+}
+
+fn rows(world: &World) -> Vec<CostRecord> {
+    let (_, details) = crate::evaluate::judge_in_detail(&world.facts());
+    details.cost_rows
+}
+
+#[test]
+fn the_rows_of_a_closed_day_add_up_to_its_bill_and_have_names() {
+    let rows = rows(&world());
+    let sum: Usd = rows.iter().map(|row| row.cost).sum();
+    assert_eq!(sum, usd(10_000_001));
+    let by_part = |part: CostUse| {
+        let of_part = rows.iter().filter(|row| row.part == part);
+        of_part.map(|row| row.cost.micros()).sum::<i64>()
+    };
+    // Half of the machine for half of the day is used; the other half of that time is its unused part.
+    assert_eq!(
+        (by_part(CostUse::Task), by_part(CostUse::Unused)),
+        (1_200_000, 1_200_000)
+    );
+    assert_eq!(
+        (by_part(CostUse::Elsewhere), by_part(CostUse::Rounding)),
+        (5_200_000, 1)
+    );
+    let task = rows
+        .iter()
+        .find(|row| row.part == CostUse::Task)
+        .expect("a task");
+    assert_eq!(task.resource, Some(node(1).to_string()));
+    assert!(task.step.is_some() && task.is_closed);
+    assert_eq!(
+        (task.day.to_string().as_str(), task.billed),
+        (DAY, usd(10_000_001))
+    );
+}
+
+#[test]
+fn a_day_is_written_again_only_if_its_bill_changes_or_closes() {
+    let mut world = world();
+    let first = rows(&world);
+    assert!(!first.is_empty());
+    world.memory.costs.add(&first);
+    world.finished.clear();
+    world.now = at(3_600);
+    assert!(rows(&world).is_empty(), "the bill is the same");
+    set_bill(&mut world, 10_000_002);
+    let again = rows(&world);
+    assert!(
+        again
+            .iter()
+            .all(|row| row.evaluated_at > first[0].evaluated_at)
+    );
+    let sum: Usd = again.iter().map(|row| row.cost).sum();
+    assert_eq!(sum, usd(10_000_002));
+    // An open day is written again when it closes.
+    let mut open = again;
+    open.iter_mut().for_each(|row| row.is_closed = false);
+    world.memory.costs = WrittenCosts::default();
+    world.memory.costs.add(&open);
+    assert!(!rows(&world).is_empty());
+}
+
+#[test]
+fn the_smallest_amounts_of_a_day_are_combined_and_still_add_up() {
+    let world = World::default();
+    let facts = world.facts();
+    let key = |n: usize| (Some(node(1)), Some(n), CostUse::Task);
+    let count = MAX_DAY_ROWS + 5;
+    let sums: BTreeMap<RowKey, Usd> = (0..count).map(|n| (key(n), usd(n as i64 + 1))).collect();
+    let written = WrittenDay {
+        billed: usd(1),
+        is_closed: true,
+    };
+    let day: Date = DAY.parse().expect("a day");
+    let records = of_day(
+        &facts,
+        (day, written),
+        &sums,
+        (&BTreeMap::new(), &BTreeMap::new()),
+    );
+    assert_eq!(records.len(), MAX_DAY_ROWS + 1);
+    let last = records.last().expect("a row");
+    assert_eq!((last.combined_rows, last.cost), (5, usd(15)));
+    let sum: Usd = records.iter().map(|row| row.cost).sum();
+    assert_eq!(sum, sums.values().copied().sum());
+}
+
+#[test]
+fn a_sweep_writes_a_few_days_and_the_next_one_the_others() {
+    let mut world = World::with([instance(1)]);
+    let days = (1..=9).map(|day| (format!("2026-09-{day:02}"), usd(day)));
+    let by_day = days.collect();
+    world.bill.insert(node(1), ResourceCost { by_day });
+    let mut seen = BTreeSet::new();
+    for sweep in 0..3_u64 {
+        world.now = at(sweep * 600);
+        let rows = rows(&world);
+        let days: BTreeSet<Date> = rows.iter().map(|row| row.day).collect();
+        assert!(days.len() <= MAX_DAYS && days.is_disjoint(&seen));
+        seen.extend(days);
+        world.memory.costs.add(&rows);
+    }
+    assert_eq!(seen.len(), 9);
+}
