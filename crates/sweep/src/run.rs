@@ -323,6 +323,7 @@ pub async fn sweep(
     .await?;
     let (published, mut failures) = publish::report(ports.objects, &report, config.copies).await;
     failures.extend(keep_findings(ports.truth, &report).await);
+    memory.spend = std::mem::take(&mut details.spend);
     let cost_rows = std::mem::take(&mut details.cost_rows);
     failures.extend(cost_table::write(ports.truth, cost_rows, &mut memory.costs).await);
     let hours = details.node_hours.take();
@@ -578,16 +579,12 @@ async fn look(
         decide,
     )
     .await;
-    let (mut report, mut details) = seen.decided;
-    let memory = Memory {
-        spend: std::mem::take(&mut details.spend),
-        ..seen.memory
-    };
+    let (mut report, details) = seen.decided;
     report.own_cost = seen.own_cost;
     kept.sold.want(&report);
     cache::save(ports.objects, &kept).await;
     best.keep(ports.objects, seen.told).await;
-    Ok((report, memory, details))
+    Ok((report, seen.memory, details))
 }
 
 /// A gap for the nodes that did not fit into the state.
