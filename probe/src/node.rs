@@ -325,8 +325,8 @@ pub fn arguments_of(key: ProcessKey, program: Comm) -> Option<Vec<u8>> {
     is_of(key, program, &folder)?.then_some(arguments)
 }
 
-/// What `find` finds in the path of the work directory of a process, as the process sees it; `None` if
-/// it finds nothing or the process has ended. Only a process with a result is read further.
+/// The result of `find` for the path of the work directory of a process, as the process sees it; `None`
+/// without a result, or if the process has ended. Only a process with a result is read further.
 pub fn in_work_directory<T>(key: ProcessKey, find: impl Fn(&Path) -> Option<T>) -> Option<T> {
     let folder = Path::new("/proc").join(key.pid.to_string());
     let found = find(&fs::read_link(folder.join("cwd")).ok()?)?;

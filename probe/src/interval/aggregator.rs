@@ -42,6 +42,9 @@ pub struct IntervalAggregator {
     pub(crate) names_left_out: u64,
 }
 
+/// The exit status of a process that the kernel kills, also because of an out-of-memory condition.
+const KILLED: ExitStatus = ExitStatus::Signal(9);
+
 impl IntervalAggregator {
     /// Starts at `now` with the running processes; `start_of` returns the data that the start event
     /// of a process would contain.
@@ -159,10 +162,8 @@ impl IntervalAggregator {
                 }
             }
             ProcessEvent::OutOfMemory { pid } => {
-                if let Some(entry) = self.processes.get(pid).copied()
-                    && let Some(step) = self.step_of(&entry)
-                {
-                    step.mark_out_of_memory(entry.tool, entry.key.start);
+                if let Some(entry) = self.processes.get_mut(pid) {
+                    entry.is_oom_victim = true;
                 }
             }
         }
@@ -325,6 +326,9 @@ impl IntervalAggregator {
             step.tool_ended(before.tool, key.start, at, status);
             step.process_peak(before.tool, peak(&before));
             step.process_ended(key, at, status);
+            if before.is_oom_victim && matches!(status, None | Some(KILLED)) {
+                step.mark_out_of_memory(before.tool, key.start);
+            }
         }
     }
 
@@ -359,6 +363,9 @@ impl IntervalAggregator {
         if let Some(step) = self.step_of(entry) {
             if entry.stage != Stage::Ended {
                 step.process_ended(entry.key, at, None);
+                if entry.is_oom_victim {
+                    step.mark_out_of_memory(entry.tool, entry.key.start);
+                }
             }
             step.process_reaped();
         }

@@ -71,6 +71,11 @@ pub(crate) struct Entry {
     pub(crate) cgroup: Option<CgroupId>,
     pub(crate) owner: ProcessOwner,
     pub(crate) stage: Stage,
+    /// The kernel marked it as a victim of an out-of-memory condition. It also marks a process that
+    /// already exits, and such a process keeps its own exit status.
+    ///
+    /// Source: `oom_kill_process` and `task_will_free_mem` in `mm/oom_kill.c`.
+    pub(crate) is_oom_victim: bool,
     /// The totals that are already accounted.
     pub(crate) counted: Totals,
     pub(crate) counters: TaskCounters,
@@ -104,6 +109,7 @@ impl Entry {
             cgroup: process.cgroup,
             owner,
             stage,
+            is_oom_victim: false,
             counted: Totals {
                 cpu: CpuTime::default(),
                 disk: Some(DiskBytes::default()),
@@ -166,6 +172,10 @@ pub(crate) struct Processes {
 impl Processes {
     pub(crate) fn get(&self, pid: u32) -> Option<&Entry> {
         self.by_pid.get(&pid)
+    }
+
+    pub(crate) fn get_mut(&mut self, pid: u32) -> Option<&mut Entry> {
+        self.by_pid.get_mut(&pid)
     }
 
     /// The entry of exactly this process, not of a later one with the same id.

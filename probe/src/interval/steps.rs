@@ -270,7 +270,7 @@ impl RunningStep {
         self.unreaped = self.unreaped.saturating_sub(1);
     }
 
-    /// The kernel kills a process of `program` that was created at `created` because of an
+    /// The kernel killed a process of `program` that was created at `created` because of an
     /// out-of-memory condition.
     pub(crate) fn mark_out_of_memory(&mut self, program: ToolName, created: BootClock) {
         self.out_of_memory = true;

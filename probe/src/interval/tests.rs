@@ -284,6 +284,10 @@ fn a_counter_that_goes_backwards_counts_nothing_until_it_is_ahead_again() {
 #[test]
 fn how_a_step_ended_is_its_first_process_or_the_memory_killer() {
     let check = |status: ExitStatus, killed: Option<u32>, expect: StepEnd| {
+        let of_child = match killed {
+            Some(61) => ExitStatus::Signal(9),
+            _ => ExitStatus::Code(77),
+        };
         let mut aggregator = aggregator();
         let first = run_in_task(&mut aggregator, 60, 2_000);
         let child = process(61, 2_100, 60, TASK_CGROUP, "bwa");
@@ -292,7 +296,7 @@ fn how_a_step_ended_is_its_first_process_or_the_memory_killer() {
             aggregator.event(ProcessEvent::OutOfMemory { pid });
         }
         aggregator.event(ended(first, 3_000, status, totals(1, 0)));
-        aggregator.event(ended(child, 3_001, ExitStatus::Code(77), totals(1, 0)));
+        aggregator.event(ended(child, 3_001, of_child, totals(1, 0)));
         // Nobody reaps them: after two seconds the task ends anyway.
         scan(&mut aggregator, 4_000, &[sample(daemon(), 500, 1)]);
         assert!(aggregator.take_ended().is_empty());
@@ -310,6 +314,8 @@ fn how_a_step_ended_is_its_first_process_or_the_memory_killer() {
     check(ExitStatus::Signal(9), Some(60), StepEnd::OutOfMemory);
     check(ExitStatus::Code(1), Some(61), StepEnd::OutOfMemory);
     check(ExitStatus::Code(0), Some(4_000), StepEnd::Exited(0));
+    // It was already exiting when the kernel marked it.
+    check(ExitStatus::Code(3), Some(60), StepEnd::Exited(3));
 }
 
 #[test]

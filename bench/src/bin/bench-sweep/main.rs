@@ -82,7 +82,7 @@ fn peak_memory() -> u64 {
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:"))
-        .expect("the kernel tells it");
+        .expect("the kernel reports it");
     let kib: u64 = line
         .trim()
         .trim_end_matches(" kB")

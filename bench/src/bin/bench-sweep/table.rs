@@ -32,7 +32,7 @@ pub(crate) fn print(rows: &[(u32, Stages)], state: &State) {
     );
     println!("From received bytes to rendered report, network and lake excluded:\n");
     println!(
-        "  nodes  heartbeats  decode+place   fold  judge  render   pack  hours   total  peak MB  findings"
+        "  nodes  heartbeats  decode+place   fold  rules  render   pack  hours   total  peak MB  findings"
     );
     for (nodes, s) in rows {
         println!(

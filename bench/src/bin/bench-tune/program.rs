@@ -127,7 +127,7 @@ impl Started {
         let status = std::fs::read_to_string(path).expect("it runs");
         let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
         let kib = line.and_then(|l| l.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
-        kib.expect("the kernel tells it").div_ceil(1 << 10)
+        kib.expect("the kernel reports it").div_ceil(1 << 10)
     }
 }
 
