@@ -77,7 +77,7 @@ fn budget_of<'a>(facts: &Facts<'a>, subject: &SpendSubject) -> Option<&'a Budget
 }
 
 /// The parts of a finding that differ between the two rules.
-struct Found {
+struct SpendFinding {
     kind: FindingKind,
     from: Date,
     to: Date,
@@ -86,7 +86,7 @@ struct Found {
     advice: String,
 }
 
-fn found(known: SpendFacts<'_>, subject: &SpendSubject, what: Found) -> Verdict {
+fn found(known: SpendFacts<'_>, subject: &SpendSubject, what: SpendFinding) -> Verdict {
     let region = Region::global();
     let window = |day: Date| of_day(&day.to_string());
     let now = known.facts.now;

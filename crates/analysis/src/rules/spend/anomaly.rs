@@ -19,7 +19,7 @@ use jiff::ToSpan;
 use jiff::civil::Date;
 
 use crate::cost_allocation::spend_sums::DayFactors;
-use crate::rules::spend::{Days, Found, SpendFacts, found};
+use crate::rules::spend::{Days, SpendFacts, SpendFinding, found};
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::run_costs::{RunFactors, find_causes};
@@ -270,7 +270,7 @@ fn paid(tasks: &DayFactors, rest: RestOfMachine) -> RunFactors {
 
 fn unusual_cost(known: SpendFacts<'_>, subject: &SpendSubject, evidence: UnusualCost) -> Verdict {
     let day = evidence.day;
-    let what = Found {
+    let what = SpendFinding {
         kind: KIND,
         from: day,
         to: day,

@@ -13,7 +13,7 @@ use ebb_model::spend_history::{SpendHistory, SpendSubject};
 use ebb_telemetry::money::Usd;
 use jiff::civil::Date;
 
-use crate::rules::spend::{Days, Found, SpendFacts, found};
+use crate::rules::spend::{Days, SpendFacts, SpendFinding, found};
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
@@ -149,7 +149,7 @@ fn over(
     (level, reason): (Level, &str),
 ) -> Verdict {
     let (from, to) = (evidence.through.first_of_month(), evidence.through);
-    let what = Found {
+    let what = SpendFinding {
         kind: KIND,
         from,
         to,
