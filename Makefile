@@ -46,8 +46,9 @@ check: lint security links prose ## Format, lints, text, links and the fast test
 	$(CARGO) test -p ebb-model -p ebb-node-state -p ebb-sizing -p ebb-analysis -p ebb-wire
 
 # Built like the tests but for the code that each week runs, so that the lake is not compiled again.
-prove: ## Visit every order of the protocol, and simulate the weeks of 100,000 seeds; SEEDS=n sets the number, SEED=n the first
+prove: ## Visit every order of the protocol, fail each call of a sweep, and simulate the weeks of 100,000 seeds; SEEDS=n sets the number, SEED=n the first
 	$(CARGO) test -p ebb-protocol-model -- --ignored --nocapture
+	EBB_EVERY_CALL=1 $(CARGO) --config scripts/prove.toml test -p ebb-sweep --features lake --test sweep any_call
 	EBB_SEED=$(if $(filter command environment,$(firstword $(origin SEED))),$(SEED),0) EBB_SEEDS=$(or $(SEEDS),100000) \
 	  $(CARGO) --config scripts/prove.toml test -p ebb-sweep --features lake --test simulation every_seed -- --nocapture
 

@@ -66,7 +66,9 @@ async def _serve(port: int) -> None:
     ministack_ssm.install()
     config = Config()
     config.bind = [f"{HOST}:{port}"]
-    config.keep_alive_timeout = 75
+    # Longer than any client keeps an unused connection (Go and hyper: 90 s). If the server closes it while
+    # a request arrives, the request is carried out and its answer lost, and the repeated one is refused.
+    config.keep_alive_timeout = 3600
     config.loglevel = os.environ["LOG_LEVEL"]
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

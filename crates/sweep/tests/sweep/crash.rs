@@ -60,13 +60,26 @@ async fn clean_run(world: &World, how: &str) {
 /// others run.
 const AT_ONCE: usize = 16;
 
-/// Fails each call of a sweep in turn. The sweep itself may end with an error.
+/// Every how many calls one fails in `make test`. `make prove` sets `EBB_EVERY_CALL`, and each fails.
+const CALLS_APART: usize = 5;
+
+/// The calls to fail, each in a world of its own: the first of each operation, and others evenly.
+pub(crate) fn chosen(calls: &[&'static str]) -> Vec<(usize, &'static str)> {
+    let every = std::env::var_os("EBB_EVERY_CALL").is_some();
+    let mut seen = BTreeSet::new();
+    let numbered = calls.iter().copied().enumerate();
+    numbered
+        .filter(|(n, operation)| seen.insert(*operation) || every || n % CALLS_APART == 0)
+        .collect()
+}
+
+/// Fails calls of a sweep in turn. The sweep itself may end with an error.
 async fn at_any_call(moment: Moment, then: Then) {
     let whole = Fault::never();
     filled().sweep(&whole).await.expect("nothing fails it");
     let calls = whole.calls();
     assert!(calls.len() > 30, "several batches: {calls:?}");
-    let runs = calls.iter().enumerate().map(async |(n, operation)| {
+    let runs = chosen(&calls).into_iter().map(async |(n, operation)| {
         let how = format!("{operation}, call {n} of {}", calls.len());
         let world = filled();
         let fault = Fault::at(n, moment, then);
