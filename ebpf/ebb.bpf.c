@@ -40,7 +40,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
  * only `bash .command.run nxf_trace` may run, which measures the task. The arguments are
  * compared here and do not leave the kernel.
  */
-static __always_inline bool runs_nextflow_task(struct task_struct *task)
+static __always_inline bool runs_nextflow_task(struct task_struct *task, const char *program_name)
 {
 	static const char plain[] = ".command.run";
 	static const char traced[] = ".command.run\0nxf_trace";
@@ -49,6 +49,9 @@ static __always_inline bool runs_nextflow_task(struct task_struct *task)
 	/* Bits in which they differ. A branch a byte costs the verifier a third of a second. */
 	char from_plain = 0, from_traced = 0;
 
+	/* Only bash, or the file itself; no other program costs a read. */
+	if (program_name[0] != 'b' && program_name[0] != '.')
+		return 0;
 	/* The strings of the arguments are on the stack, so there is memory before them. */
 	if (bpf_probe_read_user(tail, sizeof(tail), (void *)(end - sizeof(tail))))
 		return 0;
@@ -96,7 +99,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 	record->unused = 0;
 	record->work_parent[0] = 0;
 	record->work_leaf[0] = 0;
-	if (runs_nextflow_task(task)) {
+	if (runs_nextflow_task(task, record->head.comm)) {
 		struct dentry *folder = BPF_CORE_READ(task, fs, pwd.dentry);
 
 		record->head.flags |= EBB_NEXTFLOW;
