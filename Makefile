@@ -132,8 +132,9 @@ BENCH = $$(scripts/build-release bench)
 bench-sweep: ## Measure a sweep of 10 to 100,000 nodes, and the running cost of a deployment
 	$(BENCH)/bench-sweep
 
-bench-lake: ## Measure a day and a year of the lake; NODES=n, DAYS=n
-	$(BENCH)/bench-lake
+bench-lake: ## Measure a day, a month and a year of the lake, next to DuckDB; NODES=n, FLEET=n, DAYS=n
+	scripts/setup test
+	scripts/bench-lake $(BENCH)
 
 bench-tune: ## Measure the ranking, the API and its program
 	folder=$(BENCH); EBB_TUNE=$$folder/ebb-tune $$folder/bench-tune

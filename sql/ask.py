@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 _FOLDER = Path(__file__).resolve().parent
-TABLES = ("heartbeats", "steps", "findings")
+TABLES = ("heartbeats", "steps", "findings", "costs", "node_hours")
 
 # The days of every question, which are the only text that differs between two runs.
 _DAYS = re.compile(r"BETWEEN date\('[0-9-]+'\) AND date\('[0-9-]+'\)")
@@ -53,20 +53,29 @@ def location(place: str, table: str) -> str:
     return unquote(urlsplit(path).path) if path.startswith("file://") else path
 
 
+def tables(place: str) -> list[str]:
+    """The tables of a lake. `costs` needs a bill, and `node_hours` a whole day; in a bucket all are expected."""
+    if "://" in place and not place.startswith("file://"):
+        return list(TABLES)
+    return [table for table in TABLES if Path(location(place, table), "_delta_log").is_dir()]
+
+
 def statements(engine: str) -> list[str]:
     """The statements that create the views of an engine."""
     text = (_FOLDER / f"views/{engine}.sql").read_text()
     return [part.strip() for part in text.split(";") if part.strip()]
 
 
-def duckdb_engine(place: str) -> Engine:
+def duckdb_engine(place: str, threads: int | None = None) -> Engine:
     """DuckDB with its Delta extension, from the package of Python or from the network."""
     import duckdb
 
     connection = duckdb.connect()
+    if threads is not None:
+        connection.execute(f"SET threads = {threads}")
     extension = _duckdb_extension()
     connection.execute(f"LOAD '{extension}'" if extension else "INSTALL delta; LOAD delta")
-    for table in TABLES:
+    for table in tables(place):
         folder = location(place, table).replace("'", "''")
         connection.execute(f"CREATE VIEW {table} AS SELECT * FROM delta_scan('{folder}')")
     for statement in statements("duckdb"):
@@ -86,7 +95,7 @@ def polars_engine(place: str) -> Engine:
     """Polars, which reads Delta tables with the package deltalake."""
     import polars
 
-    context = polars.SQLContext({table: polars.scan_delta(location(place, table)) for table in TABLES})
+    context = polars.SQLContext({table: polars.scan_delta(location(place, table)) for table in tables(place)})
     for statement in statements("polars"):
         context.execute(statement)
     return lambda sql: _of_arrow(context.execute(sql, eager=True).to_arrow())
@@ -113,7 +122,7 @@ def spark_session(place: str) -> Any:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    for table in TABLES:
+    for table in tables(place):
         spark_files(spark, location(place, table)).createOrReplaceTempView(table)
     return spark
 

@@ -5,6 +5,7 @@ several days. All data is labelled as simulated, and depends on the day only.
 """
 
 import base64
+import csv
 import importlib
 import os
 import random
@@ -25,6 +26,9 @@ _GIB = 1 << 30
 _INTERVAL_S = 600
 _A_MESSAGE = 5
 DAYS = 3
+NODES = 8
+# The price of the policy, for a day.
+DAY_USD = "8.4"
 
 # Steps: name, request in thousandths of a core and in GiB, usual seconds, memory in GiB, and user.
 _STEPS = [
@@ -63,7 +67,7 @@ class Node:
 
     def __init__(self, place: Path, wire: Any, number: int, boot: datetime) -> None:
         self.place, self.wire, self.boot_time = place, wire, boot
-        self.name = f"rack{1 + number // 4}-{number}"
+        self.name = _name(number)
         self.random = random.Random(number)
         self.number = number
         self.cores = 16 if number < 4 else 8
@@ -204,6 +208,10 @@ class Node:
         return len(tasks)
 
 
+def _name(number: int) -> str:
+    return f"rack{1 + number // 4}-{number}"
+
+
 def _packed(message: Any) -> bytes:
     return zstandard.compress(message.SerializeToString())
 
@@ -218,7 +226,21 @@ def _overlap(task: Any, start: int, end: int) -> int:
     return max(both, 0) * task.cpu_ns // (task.observed_ns - task.started_ns)
 
 
-def write(place: Path, now: datetime, nodes: int = 8) -> int:
+def write_bill(folder: Path, now: datetime, nodes: int = NODES) -> None:
+    """Writes a bill in FOCUS of the whole days of the fleet."""
+    folder.mkdir()
+    midnight = datetime(now.year, now.month, now.day, tzinfo=UTC)
+    with (folder / "bill.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["ChargePeriodStart", "ChargePeriodEnd", "EffectiveCost", "BillingCurrency", "ServiceName",
+                       "ServiceCategory", "ChargeCategory", "ResourceId"])  # fmt: skip
+        for start in (midnight - timedelta(days=back) for back in range(DAYS, 0, -1)):
+            for number in range(nodes):
+                period = [start.isoformat(), (start + timedelta(days=1)).isoformat()]
+                rows.writerow([*period, DAY_USD, "USD", "Racks", "Compute", "Usage", _name(number)])
+
+
+def write(place: Path, now: datetime, nodes: int = NODES) -> int:
     """Writes the messages of a fleet of the last days; returns the number of tasks."""
     wire = contract()
     boot = datetime(now.year, now.month, now.day, tzinfo=UTC) - timedelta(days=DAYS, hours=1)
@@ -228,13 +250,18 @@ def write(place: Path, now: datetime, nodes: int = 8) -> int:
     return sum(Node(place, wire, number, boot).run(now) for number in range(nodes))
 
 
-def make_lake(folder: Path, program: str, now: datetime) -> tuple[str, int]:
+def make_lake(folder: Path, program: str, now: datetime, has_bill: bool = False) -> tuple[str, int]:
     """Makes a lake by two sweeps, so that its tables have versions; returns its place and the number of tasks."""
     later, place = folder / "later", folder / "lab's"
     # `ebb lake query` refuses a URL with escapes.
     url = f"file://{place}"
     tasks = write(later, now)
-    middle = now.timestamp() - DAYS * 86400 / 2
+    if has_bill:
+        write_bill(folder / "bill", now)
+        with (later / "config/policy.toml").open("a") as policy:
+            policy.write(f'\n[costs]\nexport = "{folder / "bill"}"\n')
+    # When a sweep writes the hours of the day before.
+    middle = now.timestamp() - 6 * 3600
     for is_late in (False, True):
         for file in [path for path in later.rglob("*") if path.is_file()]:
             if is_late or file.stat().st_mtime < middle or file.suffix == ".toml":

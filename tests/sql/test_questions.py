@@ -86,7 +86,7 @@ class Questions(unittest.TestCase):
     def setUpClass(cls) -> None:
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        cls.place, cls.tasks = fleet.make_lake(Path(folder.name), PROGRAM, NOW)
+        cls.place, cls.tasks = fleet.make_lake(Path(folder.name), PROGRAM, NOW, has_bill=True)
         cls.duckdb = staticmethod(ask.engine("duckdb", cls.place, FIRST, LAST))
 
     def result(self, name: str) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ class Questions(unittest.TestCase):
 
     def check(self, engine: ask.Engine) -> None:
         """Compares every row of every question with DuckDB."""
-        self.assertEqual(len(QUESTIONS), 10)
+        self.assertEqual(len(QUESTIONS), 12)
         for path in QUESTIONS:
             with self.subTest(path.name):
                 text = ask.question(path, FIRST, LAST)
@@ -170,6 +170,21 @@ class Questions(unittest.TestCase):
         losses = {row["node"]: row["events_lost"] for row in self.result("probe_losses")}
         self.assertEqual([node for node, lost in losses.items() if lost], ["rack2-7", "rack2-6", "rack2-5"])
         self.assertIn("idle_node", {row["kind"] for row in self.result("findings_by_owner")})
+        costs = self.result("cost_by_step")
+        self.assertEqual({row["step_name"] for row in costs}, {*memory, None})
+        parts = ("tasks_usd", "unused_usd", "other_usd")
+        billed = sum(row[part] for row in costs for part in parts)
+        self.assertAlmostEqual(billed, fleet.DAYS * fleet.NODES * float(fleet.DAY_USD), places=6)
+        # A day is written six hours after its end.
+        use = {(row["day"], row["node"]): row for row in self.result("node_use_by_day")}
+        newest = max(day for day, _ in use)
+        self.assertGreaterEqual(newest, TODAY - timedelta(days=2))
+        row = use[newest, "rack1-0"]
+        idle_hours = row["observed_hours"] - row["active_hours"]
+        self.assertAlmostEqual(row["observed_hours"], 24, places=4)
+        self.assertGreater(idle_hours, 0)
+        self.assertEqual(row["unpriced_hours"], 0)
+        self.assertAlmostEqual(row["idle_usd"], idle_hours / 24 * float(fleet.DAY_USD), places=4)
 
     def test_an_earlier_version_has_the_rows_of_its_sweep(self) -> None:
         import polars

@@ -1,9 +1,15 @@
-//! Measures the lake in a local folder: `make bench-lake`. One part is a day of heartbeats of a
-//! simulated fleet: rates, and bytes on disk before and after compaction. The other part is the log
-//! of many days of sweeps: time and memory to open a table and to read its newest rows.
+//! Measures the lake in a local folder: `make bench-lake`. All data is simulated.
 //!
-//! `NODES` is the size of the fleet (100). `DAYS` is the number of days in the log (365), and
-//! `COMMITS` the number of commits a day (288). The day of the fleet stays in the folder `LAKE`, if it is set.
+//! - A day of a fleet: rates, and bytes of a heartbeat and a task on disk, before and after compaction.
+//! - 30 days of the costs and hours of a large fleet, which DuckDB reads too.
+//! - The log of many days of sweeps: time and memory to open a table and to read its newest rows.
+//!
+//! `NODES` is the size of the fleet of the day (100), `FLEET` that of the 30 days (10,000). `DAYS` is the
+//! number of days in the log (365), and `COMMITS` the number of commits a day (24). If the folder `LAKE`
+//! is set, the day without tasks and the 30 days stay there.
+
+#[path = "bench-lake/month.rs"]
+mod month;
 
 #[path = "bench-sweep/detail.rs"]
 mod detail;
@@ -12,13 +18,15 @@ mod detail;
 mod fleet;
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ebb_lake::{Batch, Cleanup, Commits, Lake, StoredWindow, Table, Upkeep, UpkeepCounts};
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::shard::Shard;
+use ebb_telemetry::step::{PlacedStep, StepEnd, StepUsage};
 use jiff::Timestamp;
+use tempfile::TempDir;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -35,14 +43,23 @@ fn main() {
         .enable_all()
         .build();
     runtime.expect("a runtime").block_on(async {
-        day_of_a_fleet(setting("NODES", 100)).await;
-        log_of_many_days(setting("DAYS", 365), setting("COMMITS", 288)).await;
+        let nodes = setting("NODES", 100);
+        for (what, has_tasks) in [("with their tasks", true), ("without tasks", false)] {
+            day_of_a_fleet(nodes, what, has_tasks).await;
+        }
+        month::measure(setting("FLEET", 10_000)).await;
+        log_of_many_days(setting("DAYS", 365), setting("COMMITS", 24)).await;
     });
 }
 
 fn setting(name: &str, default: u64) -> u64 {
     let text = std::env::var(name).ok();
     text.map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// The folder `LAKE`, or a temporary one.
+fn kept(temporary: &TempDir) -> PathBuf {
+    std::env::var_os("LAKE").map_or_else(|| temporary.path().to_owned(), Into::into)
 }
 
 async fn open(folder: &Path) -> Lake {
@@ -68,8 +85,29 @@ fn placed(node: u64, minute: u64) -> Placed {
     }
 }
 
+/// The tasks that end in a minute.
+fn ended(node: u64, minute: u64) -> impl Iterator<Item = PlacedStep> {
+    let Placed { heartbeat, .. } = placed(node, minute);
+    let is_last = minute.is_multiple_of(fleet::STEP_MINUTES);
+    let ended = heartbeat.steps.into_iter().filter(move |_| is_last);
+    ended.map(move |usage| PlacedStep {
+        node: heartbeat.node.clone(),
+        boot: heartbeat.boot.clone(),
+        probe_start: heartbeat.probe_start.clone(),
+        sequence: minute,
+        origin: heartbeat.origin,
+        started_at: fleet::at(minute - fleet::STEP_MINUTES),
+        observed_at: fleet::at(minute),
+        last_progress_at: fleet::at(minute),
+        usage: StepUsage {
+            end: StepEnd::Exited(0),
+            ..usage
+        },
+    })
+}
+
 /// Upkeep as at a later time: every commit until now belongs to an earlier day.
-async fn keep_up(lake: &Lake, cleanup: Option<Cleanup>) -> UpkeepCounts {
+async fn keep_up(lake: &Lake, table: Table, cleanup: Option<Cleanup>) -> UpkeepCounts {
     let now = Timestamp::now().saturating_add(40 * DAY).expect("a time");
     let mut all = UpkeepCounts::default();
     loop {
@@ -78,7 +116,7 @@ async fn keep_up(lake: &Lake, cleanup: Option<Cleanup>) -> UpkeepCounts {
             cleanup,
             is_over: &|| false,
         };
-        let counts = lake.keep_up(Table::Heartbeats, &upkeep).await;
+        let counts = lake.keep_up(table, &upkeep).await;
         let counts = counts.expect("upkeep");
         all.add(counts);
         if !counts.is_unfinished {
@@ -87,44 +125,61 @@ async fn keep_up(lake: &Lake, cleanup: Option<Cleanup>) -> UpkeepCounts {
     }
 }
 
-async fn day_of_a_fleet(nodes: u64) {
+async fn day_of_a_fleet(nodes: u64, what: &str, has_tasks: bool) {
     let temporary = tempfile::tempdir().expect("a folder");
-    // Other programs can be measured with the same files.
-    let folder = std::env::var_os("LAKE").map_or(temporary.path().to_owned(), Into::into);
+    let folder = match has_tasks {
+        true => temporary.path().to_owned(),
+        false => kept(&temporary),
+    };
     let lake = open(&folder).await;
-    let mut rows = 0;
+    let (mut rows, mut tasks) = (0, 0);
     let mut appending = Duration::ZERO;
     for sweep in 0..24 * 60 / SWEEP_MINUTES {
         let minutes = sweep * SWEEP_MINUTES + 1..=(sweep + 1) * SWEEP_MINUTES;
-        let part = minutes.flat_map(|minute| (0..nodes).map(move |node| placed(node, minute)));
-        let part: Vec<Placed> = part.collect();
+        let each = minutes.flat_map(|minute| (0..nodes).map(move |node| (node, minute)));
+        let mut part: Vec<Placed> = each.clone().map(|(n, minute)| placed(n, minute)).collect();
+        let mut steps: Vec<PlacedStep> = each.flat_map(|(n, minute)| ended(n, minute)).collect();
+        if !has_tasks {
+            part.iter_mut().for_each(|one| one.heartbeat.steps.clear());
+            steps.clear();
+        }
         rows += part.len() as u64;
         let began = Instant::now();
         let appended = lake.append_heartbeats(&part, &batch(sweep)).await;
         appended.expect("appends");
         appending += began.elapsed();
+        if !steps.is_empty() {
+            tasks += steps.len() as u64;
+            let appended = lake.append_steps(&steps, &batch(sweep)).await;
+            appended.expect("appends");
+        }
     }
-    println!("A day of {nodes} nodes: {rows} heartbeats");
+    println!("A day of {nodes} nodes, {what}: {rows} heartbeats");
     rate("append", rows, appending);
-    let before = bytes_of(&folder.join("heartbeats"));
     scan(&lake, rows, "read, before compaction").await;
-    let began = Instant::now();
-    let counts = keep_up(&lake, None).await;
-    rate("compact", rows, began.elapsed());
-    keep_up(&lake, Some(CLEANUP)).await;
-    let after = bytes_of(&folder.join("heartbeats"));
-    println!(
-        "  {} files became {}",
-        counts.merged_files, counts.new_files
-    );
-    let a_row = |bytes: u64| bytes / rows;
-    println!(
-        "  bytes a heartbeat, with its tasks: {} before, {} after",
-        a_row(before),
-        a_row(after)
-    );
+    compacted(&lake, &folder, Table::Heartbeats, rows, "heartbeat").await;
+    if tasks > 0 {
+        compacted(&lake, &folder, Table::Steps, tasks, "finished task").await;
+    }
     scan(&lake, rows, "read, after compaction").await;
     memory();
+}
+
+/// Compacts a table, and prints the size of a row.
+async fn compacted(lake: &Lake, folder: &Path, table: Table, rows: u64, what: &str) {
+    let place = folder.join(table.to_string());
+    let before = bytes_of(&place);
+    let began = Instant::now();
+    let counts = keep_up(lake, table, None).await;
+    rate(&format!("compact {table}"), rows, began.elapsed());
+    keep_up(lake, table, Some(CLEANUP)).await;
+    println!(
+        "  {what}: {:.1} bytes in {} files, {:.1} in {} after compaction",
+        before as f64 / rows as f64,
+        counts.merged_files,
+        bytes_of(&place) as f64 / rows as f64,
+        counts.new_files,
+    );
 }
 
 async fn scan(lake: &Lake, rows: u64, what: &str) {
@@ -189,7 +244,7 @@ async fn log_of_many_days(days: u64, commits: u64) {
                 }
             }
             if upkeep {
-                keep_up(&lake, Some(CLEANUP)).await;
+                keep_up(&lake, Table::Heartbeats, Some(CLEANUP)).await;
             }
             if day == 7.min(days) || day == days {
                 newest(folder.path(), &format!("{name}, after day {day}"), number).await;

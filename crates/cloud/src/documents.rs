@@ -11,6 +11,8 @@ pub mod report_files;
 pub mod run_opening;
 #[cfg(feature = "account")]
 pub mod run_tasks;
+#[cfg(all(test, feature = "account"))]
+mod sample_run;
 #[cfg(feature = "account")]
 pub mod task_lists;
 #[cfg(feature = "account")]

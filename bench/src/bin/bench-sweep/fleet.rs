@@ -27,7 +27,7 @@ pub(crate) const MINUTES: u64 = 10;
 /// When the measured heartbeats begin.
 pub(crate) const BEGIN_S: i64 = 1_795_000_000;
 /// The duration of a task; the next one follows.
-const STEP_MINUTES: u64 = 40;
+pub(crate) const STEP_MINUTES: u64 = 40;
 
 /// The kind of a node, by its number.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ fn kind(number: u32) -> Kind {
 
 /// Spreads a small number over 64 bits, so that ids compress as badly as real ones (the finalizer
 /// of SplitMix64).
-fn mixed(number: u64) -> u64 {
+pub(crate) fn mixed(number: u64) -> u64 {
     let a = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let b = (a ^ (a >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let c = (b ^ (b >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -168,7 +168,7 @@ fn work(number: u32, minute: u64, n: u64) -> StepUsage {
         disk: Some(Bytes(ran * 1_000_000)),
         events: Some(ToolEvents {
             started_after: Duration::from_nanos(seed % 1_000_000_000),
-            ended_after: Some(Duration::from_nanos(seed)),
+            ended_after: Some(Duration::from_secs(60) + Duration::from_nanos(seed % 1_000_000_000)),
             failed: 0,
             oom_kills: 0,
         }),

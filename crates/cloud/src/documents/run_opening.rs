@@ -127,45 +127,14 @@ pub async fn read_opening(
 
 #[cfg(test)]
 mod tests {
-    use ebb_model::report::task_detail::{TaskDetail, TaskList};
+    use ebb_model::report::task_detail::TaskList;
     use serde_json::{Value, json};
 
     use crate::documents::run_tasks::read_run;
-    use crate::fake::clock::FakeClock;
-    use crate::fake::objects::FakeObjects;
+    use crate::documents::sample_run::{bucket, list};
     use crate::fake::run_parts::insert_run;
 
     use super::*;
-
-    fn bucket() -> FakeObjects {
-        FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH))
-    }
-
-    fn task(n: usize) -> TaskDetail {
-        let at = |second: usize| format!("2026-01-01T00:00:{second:02}Z");
-        let value = json!({
-            "id": format!("i-1/b/{n}"), "step": "align", "name": "bwa", "kind": "ecs_task",
-            "runtime": "batch", "run": "r", "pipeline": null, "sample": null, "node": "i-1",
-            "job": "j", "attempt": n, "user_id": null, "queued_at": null, "started_at": at(n),
-            "observed_at": at(n + 1), "last_progress_at": at(n + 1), "end": "running",
-            "typical_seconds": null, "requested_cores": 2.5, "requested_memory_bytes": null,
-            "peak_cores": null, "peak_memory_bytes": null, "cpu_seconds": 1.0,
-            "disk_read_bytes": null, "disk_written_bytes": null, "network_received_bytes": null,
-            "network_sent_bytes": null, "gpu_busy_seconds": null, "states": {}, "tools": [],
-            "points": [], "findings": [],
-        });
-        serde_json::from_value(value).expect("a task")
-    }
-
-    fn list(tasks: usize) -> TaskList {
-        TaskList {
-            schema: TaskList::SCHEMA.to_owned(),
-            at: Timestamp::UNIX_EPOCH,
-            origin: Origin::Measured,
-            tasks: (0..tasks).map(task).collect(),
-            left_out: 3,
-        }
-    }
 
     #[tokio::test]
     async fn the_opening_and_the_list_are_read_from_one_document() {

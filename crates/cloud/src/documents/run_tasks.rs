@@ -398,41 +398,12 @@ pub async fn read_whole_run(
 mod tests {
     use serde_json::{Value, json};
 
+    use crate::documents::sample_run::{bucket, list, task};
     use crate::documents::task_lists::encode_within;
-    use crate::fake::clock::FakeClock;
     use crate::fake::objects::FakeObjects;
     use crate::fake::run_parts::insert_run;
 
     use super::*;
-
-    fn bucket() -> FakeObjects {
-        FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH))
-    }
-
-    fn task(n: usize) -> TaskDetail {
-        let value = json!({
-            "id": format!("i-1/b/{n}"), "step": "align", "name": "bwa", "kind": "ecs_task",
-            "runtime": "batch", "run": "r", "pipeline": null, "sample": null, "node": "i-1",
-            "job": null, "attempt": null, "user_id": null, "queued_at": null,
-            "started_at": Timestamp::UNIX_EPOCH, "observed_at": Timestamp::UNIX_EPOCH,
-            "last_progress_at": Timestamp::UNIX_EPOCH, "end": "running", "typical_seconds": null,
-            "requested_cores": null, "requested_memory_bytes": null, "peak_cores": null,
-            "peak_memory_bytes": null, "cpu_seconds": 1.0, "disk_read_bytes": null,
-            "disk_written_bytes": null, "network_received_bytes": null, "network_sent_bytes": null,
-            "gpu_busy_seconds": null, "states": {}, "tools": [], "points": [], "findings": [],
-        });
-        serde_json::from_value(value).expect("a task")
-    }
-
-    fn list(tasks: usize) -> TaskList {
-        TaskList {
-            schema: TaskList::SCHEMA.to_owned(),
-            at: Timestamp::UNIX_EPOCH,
-            origin: Origin::Measured,
-            tasks: (0..tasks).map(task).collect(),
-            left_out: 3,
-        }
-    }
 
     fn put(bucket: &FakeObjects, key: String, value: &impl Serialize) {
         let packed = encode(value).expect("it encodes").expect("it fits");

@@ -63,13 +63,17 @@ const AT_ONCE: usize = 16;
 /// Every how many calls one fails in `make test`. `make prove` sets `EBB_EVERY_CALL`, and each fails.
 const CALLS_APART: usize = 5;
 
+/// Whether something happens at this call in a run.
+pub(crate) fn is_chosen(call: usize) -> bool {
+    call.is_multiple_of(CALLS_APART) || std::env::var_os("EBB_EVERY_CALL").is_some()
+}
+
 /// The calls to fail, each in a world of its own: the first of each operation, and others evenly.
 pub(crate) fn chosen(calls: &[&'static str]) -> Vec<(usize, &'static str)> {
-    let every = std::env::var_os("EBB_EVERY_CALL").is_some();
     let mut seen = BTreeSet::new();
     let numbered = calls.iter().copied().enumerate();
     numbered
-        .filter(|(n, operation)| seen.insert(*operation) || every || n % CALLS_APART == 0)
+        .filter(|(n, operation)| seen.insert(*operation) || is_chosen(*n))
         .collect()
 }
 
