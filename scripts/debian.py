@@ -136,6 +136,8 @@ def root_archive(*packages):
     include = [f"--include={','.join(packages)}"] if packages else []
     part = archive.with_suffix(".part")
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+        # Otherwise only root may read `/` of this Debian.
+        os.chmod(folder, 0o755)
         run("debootstrap", "--variant=minbase", *include, BASE, folder, mirror())
         run("tar", "-C", folder, "-cf", part, ".")
     part.rename(archive)
