@@ -114,7 +114,8 @@ class Nextflow(unittest.TestCase):
         self.assertTrue(selector.fullmatch("NFCORE_RNASEQ_RNASEQ_STAR_ALIGN"), pattern)
         self.assertFalse(selector.fullmatch("NFCORE_RNASEQ:RNASEQ:STAR_ALIGN_IGENOMES"), pattern)
         self.assertIn("names of Slurm jobs", text)
-        self.assertRegex("".join(directives["time"]), r"^\{\d+\.m\*task\.attempt\}$")
+        lower = r"task\.attempt==1\?\d+\.m:\d+\.m\*\(task\.attempt-1\)"
+        self.assertRegex("".join(directives["time"]), rf"^\{{({lower}|\d+\.m\*task\.attempt)\}}$")
 
     def test_lines_that_hand_names_over_are_settings_of_the_executor(self):
         directives = {"awsbatch": "resourceLabels", "slurm": "clusterOptions"}

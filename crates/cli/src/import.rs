@@ -1,5 +1,6 @@
 //! `ebb import`: recommended requests of steps, from files of workflow systems and schedulers.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -10,16 +11,18 @@ use anyhow::{Context, Result, bail, ensure};
 use ebb_model::advice::step::StepAdvice;
 use ebb_report::step_summary::Summary;
 use ebb_telemetry::safe_text;
-use ebb_telemetry::safe_text::one_line;
+use ebb_telemetry::safe_text::{counted, one_line};
+use ebb_telemetry::step::StepKind;
 use ebb_workflows::export::{Form, changed_steps};
 use ebb_workflows::import::pattern::{FileNaming, PathPattern};
 use ebb_workflows::import::snakefile::Snakefile;
-use ebb_workflows::import::{BadLines, Import, ImportError, Kind, Source};
+use ebb_workflows::import::{BadLines, Import, ImportError, Imported, Kind, Source};
 use jiff::Timestamp;
 
 use crate::args::{ImportArgs, ImportKind, StepOrder, TuneFormat};
 use crate::output::{self, Outcome};
 use crate::snakefile;
+use crate::step_names::find_steps;
 use crate::tune;
 use ebb_report::step_summary;
 
@@ -28,6 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The most bad lines of a file that are named.
 const NAMED_LINES: usize = 5;
+
+/// The most files with the same error that are named.
+const NAMED_FILES: u64 = 3;
 
 pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
     let snakefile = args.snakefile.as_deref();
@@ -38,21 +44,21 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
         import = import.with_snakefile(snakefile.clone());
     }
     let mut progress = ImportProgress::new();
-    let mut failed = 0;
+    let mut failures = FileErrors::default();
     for path in &args.files {
         if let Err(error) = read(&mut import, path, args.kind, &mut progress) {
             progress.clear();
-            eprintln!("ebb: {}: {error:#}", path.display());
-            failed += 1;
+            failures.report(path, &error);
         }
     }
     progress.clear();
-    if import.records() == 0 {
-        bail!("no task could be read");
-    }
+    failures.report_others();
     let imported = import.finish();
     for note in &imported.notes {
         eprintln!("ebb: {note}");
+    }
+    if imported.records == 0 {
+        bail!("no task could be read");
     }
     let mut steps = imported.advice(args.input);
     step_summary::sort(&mut steps, args.sort.into());
@@ -65,11 +71,67 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
         failures: imported.failures(),
         skipped: imported.skipped,
     };
+    if let Some(note) = other_engine(args.form.format, &imported) {
+        eprintln!("ebb: {note}");
+    }
     write(args, &summary, &steps)?;
-    Ok(match failed {
-        0 => Outcome::Done,
-        _ => Outcome::Failed,
+    Ok(match failures.is_empty() {
+        true => Outcome::Done,
+        false => Outcome::Failed,
     })
+}
+
+/// Errors of files by their text. Thousands of benchmark files can have the same one.
+#[derive(Default)]
+struct FileErrors(BTreeMap<String, u64>);
+
+impl FileErrors {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Prints the error of a file, unless enough files had the same.
+    fn report(&mut self, path: &Path, error: &anyhow::Error) {
+        let text = format!("{error:#}");
+        if self.0.get(&text).copied().unwrap_or_default() < NAMED_FILES {
+            eprintln!("ebb: {}: {text}", path.display());
+        }
+        *self.0.entry(text).or_default() += 1;
+    }
+
+    /// Prints the number of files that were not named.
+    fn report_others(&self) {
+        for (text, count) in &self.0 {
+            if let Some(others) = count.checked_sub(NAMED_FILES).filter(|n| *n > 0) {
+                let others = counted(
+                    usize::try_from(others).unwrap_or(usize::MAX),
+                    "more file",
+                    "more files",
+                );
+                eprintln!("ebb: {others}: {text}");
+            }
+        }
+    }
+}
+
+/// A note if the steps do not belong to the engine of the format, which knows none of their names.
+fn other_engine(format: TuneFormat, imported: &Imported) -> Option<String> {
+    let is_known = |kind: StepKind| match format {
+        TuneFormat::Nextflow => kind != StepKind::SnakemakeJob,
+        TuneFormat::Snakemake => kind != StepKind::NextflowTask,
+        TuneFormat::Slurm => kind == StepKind::SlurmJob,
+        TuneFormat::Batch | TuneFormat::Terraform => false,
+        _ => true,
+    };
+    let of_others = imported.steps.iter().find(|step| !is_known(step.kind))?;
+    let (what, remedy) = match of_others.kind {
+        StepKind::NextflowTask => ("processes of Nextflow", "nextflow"),
+        StepKind::SnakemakeJob => ("rules of Snakemake", "snakemake"),
+        _ => ("jobs of Slurm", "slurm"),
+    };
+    Some(format!(
+        "the records contain {what}, whose names this format does not match; use --format {remedy}"
+    ))
 }
 
 /// Fails for a rule that the Snakefile does not have: its profile would change nothing.
@@ -93,12 +155,7 @@ fn write(args: &ImportArgs, summary: &Summary<'_>, steps: &[StepAdvice]) -> Resu
         );
     }
     if let Some(name) = &args.step {
-        let named: Vec<StepAdvice> = steps.iter().filter(|s| s.step == *name).cloned().collect();
-        if named.is_empty() {
-            let known: Vec<&str> = steps.iter().take(20).map(|s| s.step.as_str()).collect();
-            bail!("no step '{name}'\n  steps: {}", known.join(", "));
-        }
-        return tune::write(&named, &args.form);
+        return tune::write(&find_steps(name, steps)?, &args.form);
     }
     let text = match args.form.format {
         TuneFormat::Table => step_summary::table(summary, steps),
@@ -154,6 +211,11 @@ impl InputFile {
             });
         }
         let file = File::open(path).context("failed to open")?;
+        ensure!(
+            !path.is_dir(),
+            "it is a folder: name its files, such as {}/*",
+            path.display()
+        );
         let modified = file.metadata().and_then(|known| known.modified()).ok();
         Ok(Self {
             name: path.display().to_string(),

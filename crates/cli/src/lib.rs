@@ -44,6 +44,7 @@ mod scan;
 mod serve;
 mod similar_names;
 mod snakefile;
+mod step_names;
 mod sweep;
 mod text_file;
 mod top;

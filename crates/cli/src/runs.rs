@@ -42,15 +42,16 @@ fn runs_text(
     (format, zone, columns): RunForm<'_>,
 ) -> String {
     let (at, mut runs) = (report.at, report.runs);
+    let costs = report.costs.by_run_name();
     if let Some(pipeline) = pipeline {
         runs.runs
             .retain(|run| run.pipeline.as_deref() == Some(pipeline));
     }
     match format {
-        TableFormat::Table => run_table::runs(&runs, (at, zone), columns),
+        TableFormat::Table => run_table::runs(&runs, &costs, (at, zone), columns),
         TableFormat::Csv => {
             note_left_out(runs.left_out, ("run", "runs"));
-            run_table::runs_csv(&runs)
+            run_table::runs_csv(&runs, &costs)
         }
         TableFormat::Json => json_text(&json!({
             "schema": "ebb.run_list/1",

@@ -18,7 +18,7 @@ use ebb_sweep::collect::account::Account;
 
 use ebb_report::step_advice::Reasoned;
 use ebb_telemetry::safe_text;
-use ebb_telemetry::safe_text::counted;
+use ebb_telemetry::safe_text::{counted, one_line};
 
 use serde_json::json;
 
@@ -26,33 +26,49 @@ use crate::args::{Form, TuneArgs, TuneFormat};
 use crate::demo;
 use crate::deployment::{self, MAX_REPORT_BYTES, Source};
 use crate::output::{self, Outcome};
+use crate::step_names::find_steps;
 use crate::text_file;
 use ebb_report::{report_file, step_advice, step_table};
 use ebb_workflows::export;
 
 pub(crate) fn run(args: &TuneArgs, zone: &Zone) -> Result<Outcome> {
     let Some(report) = report(&deployment::source(&args.of)?)? else {
-        return Ok(needs_a_report("tune"));
+        refuse_file(args.step.as_deref())?;
+        let outcome = needs_a_report("tune");
+        eprintln!("or from records of Nextflow, Snakemake or Slurm:\n  ebb import trace.txt");
+        return Ok(outcome);
     };
     if let Some((what, name)) = args.step.as_deref().zip(args.name.as_deref()) {
         return target::run(&report, (what, name), &args.form, zone);
     }
     let all = step_advice::steps(&report);
-    let is_wanted = |step: &&StepAdvice| args.step.as_ref().is_none_or(|name| step.step == *name);
-    let steps: Vec<StepAdvice> = all.iter().filter(is_wanted).cloned().collect();
-    if let (Some(name), true) = (&args.step, steps.is_empty()) {
-        let names: Vec<&str> = all.iter().take(20).map(|s| s.step.as_str()).collect();
-        bail!(
-            "no step '{name}' in the report\n  steps: {}",
-            names.join(", ")
-        );
-    }
+    let steps = match &args.step {
+        Some(name) => find_steps(name, &all).or_else(|error| {
+            refuse_file(Some(name))?;
+            Err(error)
+        })?,
+        None => all.to_vec(),
+    };
     write_aged(&steps, &args.form, &price_ages(&report, zone))?;
     let wasteful = steps.iter().any(|step| step.finding.is_some());
     Ok(match args.exit_code && wasteful {
         true => Outcome::Waste,
         false => Outcome::Done,
     })
+}
+
+/// Fails if the name of a step is that of a file, which other arguments or commands read.
+fn refuse_file(step: Option<&str>) -> Result<()> {
+    match step.filter(|step| Path::new(step).is_file()) {
+        Some(file) => {
+            let file = one_line(file);
+            bail!(
+                "'{file}' is a file, not the name of a step\n  records of Nextflow, Snakemake or \
+                 Slurm: ebb import {file}\n  a report: ebb tune --report {file}"
+            )
+        }
+        None => Ok(()),
+    }
 }
 
 /// The report that the arguments name; `None` if they name none.

@@ -402,6 +402,9 @@ fn steps_are_tuned_from_the_demo_account_or_a_report() {
     check(&["tune", "--demo", "--exit-code"], 3, step);
     check(&["tune", "--demo", "polish", "--exit-code"], 0, "polish");
     check(&["tune", "--demo", "nothing"], 1, "no step 'nothing'");
+    check(&["tune", "--demo", "variant"], 1, "similar: variant-call");
+    check(&["tune", name], 1, "is a file");
+    check(&["tune"], 2, "ebb import trace.txt");
     let target = |words: [&'static str; 2], said: &str| {
         check(&["tune", "--demo", words[0], words[1]], 0, said);
     };
@@ -495,6 +498,48 @@ fn files_of_workflow_systems_are_imported_and_bad_lines_are_named() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("--kind"));
     assert_eq!(run(&["import"]).status.code(), Some(2));
+}
+
+#[test]
+fn files_with_the_same_error_are_counted_and_a_folder_says_what_to_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut line = vec!["import".to_owned()];
+    for n in 0..5 {
+        let path = folder.path().join(format!("S{n}.align.txt"));
+        fs::write(&path, "s\th:m:s\tmax_rss\n61.5\t0:01:01\t700.0\n").expect("a file");
+        line.push(path.to_str().expect("a name").to_owned());
+    }
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let output = run(&line);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.matches("--benchmark-pattern").count(), 4, "{said}");
+    assert!(said.contains("ebb: 2 more files: "), "{said}");
+    let output = run(&["import", folder.path().to_str().expect("a name")]);
+    let said = text(&output.stderr);
+    assert!(said.contains("it is a folder: name its files"), "{said}");
+}
+
+#[test]
+fn a_format_of_another_engine_says_which_one_fits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.txt");
+    let name = path.to_str().expect("a name");
+    let head = "name\tstatus\texit\trealtime\tpeak_rss\tmemory\n";
+    let task = "NF:ALIGN (a)\tCOMPLETED\t0\t3m\t1.5 GB\t16 GB\n";
+    fs::write(&path, [head, task].concat()).expect("a file");
+    let check = |format: &str, expect: bool| {
+        let output = run(&["import", name, "--format", format]);
+        let says = text(&output.stderr).contains("use --format nextflow");
+        assert_eq!(says, expect, "{format}");
+    };
+    check("nextflow", false);
+    check("table", false);
+    for format in ["snakemake", "slurm", "batch", "terraform"] {
+        check(format, true);
+    }
+    let by_end = run(&["import", name, "--step", "ALIGN"]);
+    assert!(text(&by_end.stdout).contains("NF:ALIGN"));
 }
 
 #[test]

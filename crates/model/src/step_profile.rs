@@ -140,6 +140,9 @@ impl Run {
         Sample {
             peak_cores: self.peak_cores,
             peak_memory: self.peak_memory,
+            held_memory: (self.peak_memory)
+                .filter(|peak| !peak.source.is_upper_bound())
+                .map(|peak| peak.bytes),
             wall: self.wall,
             input: self.input,
             ..Sample::default()
@@ -221,6 +224,12 @@ impl StepProfile {
     pub fn oom_kills(&self) -> usize {
         let killed = |run: &&Run| run.is_out_of_memory();
         self.runs.values().filter(killed).count()
+    }
+
+    /// The largest memory request with which a task was OOM-killed; `None` if none is known.
+    pub fn exhausted_request(&self) -> Option<Bytes> {
+        let killed = self.runs.values().filter(|run| run.is_out_of_memory());
+        killed.filter_map(|run| run.requested.memory).max()
     }
 
     /// The largest number of its tasks that ran at the same time; at least one.

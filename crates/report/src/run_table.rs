@@ -1,9 +1,11 @@
 //! Pipeline runs, and the tasks of one run, as tables for a terminal and as CSV.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 
 use ebb_model::report::run_cost::UsualCost;
+use ebb_model::report::run_costs::AllocatedCost;
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use ebb_model::report::workflow_runs::{RunSeen, Runs, UNASSIGNED};
 use ebb_telemetry::money::Usd;
@@ -43,14 +45,28 @@ const TASK_COLUMNS: [Column; 9] = [
     Column::new("MEMORY").right(),
 ];
 
+/// The cost of runs, as the report allocates it; see [`CostShares::by_run_name`].
+///
+/// [`CostShares::by_run_name`]: ebb_model::report::cost_shares::CostShares::by_run_name
+pub type RunCosts<'a> = BTreeMap<&'a str, AllocatedCost>;
+
 /// Runs of a report as a table, in the order of the report: the newest first. `terminal` is the
 /// number of columns of the terminal.
-pub fn runs(runs: &Runs, (at, zone): (Timestamp, &Zone), terminal: Option<usize>) -> String {
+pub fn runs(
+    runs: &Runs,
+    costs: &RunCosts<'_>,
+    (at, zone): (Timestamp, &Zone),
+    terminal: Option<usize>,
+) -> String {
     if runs.runs.is_empty() {
         return "No run was observed.\n".to_owned();
     }
     let is_simulated = runs.runs.iter().any(|run| run.origin == Origin::Simulated);
-    let rows: Vec<_> = runs.runs.iter().map(|run| run_row(run, zone)).collect();
+    let rows: Vec<_> = runs
+        .runs
+        .iter()
+        .map(|run| run_row(run, costs, zone))
+        .collect();
     let mut out = simulated(is_simulated);
     let table = fitted_table::table(&RUN_COLUMNS, &rows, terminal);
     out.push_str(&table.lines);
@@ -63,7 +79,18 @@ pub fn runs(runs: &Runs, (at, zone): (Timestamp, &Zone), terminal: Option<usize>
         out.push_str(&fitted_table::notes(&[line], terminal));
     }
     let time = format!("As of {}.", zone.minute(at));
-    out.push_str(&fitted_table::notes(&[&time, &table.left_out], terminal));
+    let cost = match runs
+        .runs
+        .iter()
+        .any(|run| allocated_cost(run, costs).is_some())
+    {
+        true => "COST is that of the days of the report, as `ebb costs --by run` shows it.",
+        false => "",
+    };
+    out.push_str(&fitted_table::notes(
+        &[cost, &time, &table.left_out],
+        terminal,
+    ));
     out
 }
 
@@ -89,7 +116,8 @@ fn unusual_cost(run: &RunSeen) -> Option<String> {
         .map(|cause| format!("{cause} ({}{})", plus(cause.amount), cause.amount))
         .collect();
     Some(format!(
-        "{} cost {}, {} % {more} than usual ({}, the median of {} earlier runs): {}.",
+        "{} cost {} with its unused part, {} % {more} than usual ({}, the median of {} earlier runs): \
+         {}.",
         one_line(&run.run),
         cost.total,
         percent.unsigned_abs(),
@@ -103,7 +131,12 @@ fn plus(amount: Usd) -> &'static str {
     if amount > Usd::ZERO { "+" } else { "" }
 }
 
-fn run_row(run: &RunSeen, zone: &Zone) -> [String; 9] {
+/// The cost that the report allocates to a run; `None` if it is unknown.
+fn allocated_cost(run: &RunSeen, costs: &RunCosts<'_>) -> Option<Usd> {
+    costs.get(run.run.as_str())?.cost
+}
+
+fn run_row(run: &RunSeen, costs: &RunCosts<'_>, zone: &Zone) -> [String; 9] {
     [
         one_line(&run.run),
         run.pipeline.as_deref().map_or_else(unknown, one_line),
@@ -111,18 +144,17 @@ fn run_row(run: &RunSeen, zone: &Zone) -> [String; 9] {
         run.running.to_string(),
         run.failed.to_string(),
         run.cpu.to_string(),
-        run.cost_breakdown
-            .as_ref()
-            .map_or_else(unknown, |cost| cost.total.to_string()),
+        allocated_cost(run, costs).map_or_else(unknown, |cost| cost.to_string()),
         zone.short_minute(run.from),
         zone.short_minute(run.to),
     ]
 }
 
 /// Runs as CSV. An empty field is unknown.
-pub fn runs_csv(runs: &Runs) -> String {
+pub fn runs_csv(runs: &Runs, costs: &RunCosts<'_>) -> String {
     let head = "run,pipeline,tasks,running,failed,cpu_seconds,from,to,origin,cost_usd,\
-        cost_per_sample_usd,cost_per_gb_read_usd,usual_cost_usd,cause";
+        cost_per_sample_usd,cost_per_gb_read_usd,usual_cost_usd,cause,\
+        used_and_unused_usd";
     csv(head, &runs.runs, |run| {
         vec![
             text(&run.run),
@@ -134,7 +166,7 @@ pub fn runs_csv(runs: &Runs) -> String {
             run.from.to_string(),
             run.to.to_string(),
             crate::csv::slug(&run.origin),
-            dollars(run.cost_breakdown.as_ref().map(|cost| cost.total)),
+            dollars(allocated_cost(run, costs)),
             dollars(run.cost_breakdown.as_ref().and_then(|cost| cost.per_sample)),
             dollars(
                 run.cost_breakdown
@@ -145,6 +177,7 @@ pub fn runs_csv(runs: &Runs) -> String {
             usual_of(run)
                 .and_then(|usual| usual.causes.first())
                 .map_or_else(String::new, ToString::to_string),
+            dollars(run.cost_breakdown.as_ref().map(|cost| cost.total)),
         ]
     })
 }
@@ -370,11 +403,33 @@ mod tests {
             ..Runs::default()
         };
         let utc = (at(0), &Zone::utc());
-        insta::assert_snapshot!(runs(&all, utc, None));
-        insta::assert_snapshot!(runs(&all, utc, Some(80)));
-        let none = runs(&Runs::default(), utc, None);
+        let costs = RunCosts::new();
+        insta::assert_snapshot!(runs(&all, &costs, utc, None));
+        insta::assert_snapshot!(runs(&all, &costs, utc, Some(80)));
+        let none = runs(&Runs::default(), &costs, utc, None);
         assert_eq!(none, "No run was observed.\n");
-        insta::assert_snapshot!(runs_csv(&all));
+        insta::assert_snapshot!(runs_csv(&all, &costs));
+    }
+
+    #[test]
+    fn the_cost_of_a_run_is_the_one_that_the_report_allocates() {
+        let one = run(Some("rna"));
+        let name = one.run.clone();
+        let all = Runs {
+            runs: vec![one],
+            ..Runs::default()
+        };
+        let cost = AllocatedCost {
+            cost: Some(Usd::from_micros(820_000)),
+            tasks: 12,
+            tasks_without_price: 0,
+        };
+        let costs = RunCosts::from([(name.as_str(), cost)]);
+        let table = runs(&all, &costs, (at(0), &Zone::utc()), None);
+        assert!(table.contains("$0.82"), "{table}");
+        assert!(table.contains("`ebb costs --by run`"), "{table}");
+        let csv = runs_csv(&all, &costs);
+        assert!(csv.contains(",0.82,"), "{csv}");
     }
 
     #[test]
@@ -409,16 +464,17 @@ mod tests {
                 runs: vec![run],
                 ..Runs::default()
             };
-            let csv = runs_csv(&all);
+            let costs = RunCosts::new();
+            let csv = runs_csv(&all, &costs);
             assert!(csv.contains(",0.0015,"), "{csv}");
-            let table = runs(&all, (at(0), &Zone::utc()), None);
+            let table = runs(&all, &costs, (at(0), &Zone::utc()), None);
             assert_eq!(table.contains("than usual"), expect.is_some(), "{table}");
         };
         check(
             4_000_000,
             2_000_000,
             Some(
-                " cost $4.00, 100 % more than usual ($2.00, the median of 4 earlier runs): longer \
+                " cost $4.00 with its unused part, 100 % more than usual ($2.00, the median of 4 earlier runs): longer \
                  tasks (+$2.50), cheaper machines or smaller parts of them (-$0.50).",
             ),
         );
@@ -426,7 +482,7 @@ mod tests {
             1_000_000,
             4_000_000,
             Some(
-                " cost $1.00, 75 % less than usual ($4.00, the median of 4 earlier runs): shorter \
+                " cost $1.00 with its unused part, 75 % less than usual ($4.00, the median of 4 earlier runs): shorter \
                  tasks (-$2.50), cheaper machines or smaller parts of them (-$0.50).",
             ),
         );

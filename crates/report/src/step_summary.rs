@@ -210,7 +210,7 @@ fn sums(out: &mut String, summary: &Summary<'_>, steps: &[StepAdvice]) {
         if asked == 0 {
             return [what, "unknown", "", "", "", ""].map(str::to_owned);
         }
-        let share = Share::of(used, asked).map_or_else(String::new, |share| share.to_string());
+        let share = used_share(used, asked);
         [
             what.to_owned(),
             format!("{} {unit}", amount(hours(asked))),
@@ -223,6 +223,15 @@ fn sums(out: &mut String, summary: &Summary<'_>, steps: &[StepAdvice]) {
     let header = ["", "REQUESTED", "USED", "SHARE", "SAVED", "ADDED"];
     let lines = plain_table::lines(&header, rows, &[]);
     let _ = writeln!(out, "\n{}\n", lines.join("\n"));
+}
+
+/// The share of the requested amount that was used; more than 100 % if the use exceeds the request.
+fn used_share(used: u64, asked: u64) -> String {
+    match Share::of(used, asked) {
+        None => String::new(),
+        Some(_) if used > asked => format!("{} %", grouped(used.saturating_mul(100) / asked)),
+        Some(share) => share.to_string(),
+    }
 }
 
 fn failures(out: &mut String, summary: &Summary<'_>) {

@@ -115,9 +115,18 @@ fn saving(step: &StepAdvice) -> String {
 pub(crate) fn advice(step: &StepAdvice) -> String {
     match step.should_ask {
         advised if advised == SizedRequest::default() => "unknown".to_owned(),
-        advised if advised == step.asks => "no change".to_owned(),
+        advised if advised == step.asks => match new_limit(step) {
+            Some((_, limit)) => format!("time limit {}", HumanDuration(limit)),
+            None => "no change".to_owned(),
+        },
         advised => request(advised),
     }
+}
+
+/// The present and the recommended time limit, if they differ.
+fn new_limit(step: &StepAdvice) -> Option<(Duration, Duration)> {
+    let limit = step.time_limit?;
+    (limit.should_ask != limit.asks).then_some((limit.asks, limit.should_ask))
 }
 
 pub(crate) fn request(request: SizedRequest) -> String {
@@ -168,6 +177,7 @@ fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
         ("why", why(step, &reasons)),
         ("requests", requests(step)),
         ("failed", failures(step)),
+        ("limit", time_limit(step)),
         ("time", time(step)),
     ];
     if changes {
@@ -263,6 +273,19 @@ fn failures(step: &StepAdvice) -> String {
         })
         .collect();
     kinds.join("; ")
+}
+
+/// The change of the time limit; empty without one.
+fn time_limit(step: &StepAdvice) -> String {
+    let Some((now, then)) = new_limit(step) else {
+        return String::new();
+    };
+    let why = match then < now {
+        true => "three times the longest task, at least an hour",
+        false => "tasks took more than half of it, or reached it",
+    };
+    let (then, now) = (HumanDuration(then), HumanDuration(now));
+    format!("request a time limit of {then} instead of {now}: {why}")
 }
 
 /// Share of samples in each state, the greatest first; shares below 1 % are left out.

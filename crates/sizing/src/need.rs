@@ -1,5 +1,6 @@
 //! The request that a step needs, from the peaks of its past tasks.
 
+use std::iter;
 use std::time::Duration;
 
 use ebb_model::advice::sized_request::{ChanceRange, Risk, SizedInput, SizedRequest};
@@ -39,6 +40,12 @@ pub struct Need {
     /// independent tasks, in thousandths.
     pub peaks: Vec<Bytes>,
     pub effective_millis: u32,
+    /// Those of `peaks` that are assumed, in ascending order: the tasks ran out of memory and never
+    /// succeeded, so they may need more than any size.
+    pub unmet: Vec<Bytes>,
+    /// The most memory that a task used for certain; `None` if all peaks are unknown or upper
+    /// bounds.
+    pub held: Option<Bytes>,
 }
 
 impl Need {
@@ -47,15 +54,20 @@ impl Need {
     pub fn chance_of_more_than(&self, size: Bytes) -> Option<ChanceRange> {
         let all = self.peaks.len();
         let more = all - self.peaks.partition_point(|peak| *peak <= size);
+        let perhaps_more = more + self.unmet.partition_point(|need| *need <= size);
         let effective = f64::from(self.effective_millis) / 1e3;
-        (all > 0).then(|| chance_range::chance_range(more as f64 / all as f64, effective))
+        let range = |more: usize| chance_range::chance_range(more as f64 / all as f64, effective);
+        (all > 0).then(|| ChanceRange {
+            from_ppm: range(more).from_ppm,
+            to_ppm: range(perhaps_more).to_ppm,
+        })
     }
 
-    /// Whether tasks needed all or nearly all of `size`: one was OOM-killed, or held at least 95 %
-    /// of it.
+    /// Whether tasks needed all or nearly all of `size`: one was OOM-killed, or used at least 95 %
+    /// of it for certain.
     pub fn comes_near(&self, size: Bytes, oom_kills: usize) -> bool {
         let near = u128::from(size.0) * 95 / 100;
-        let greatest = self.peaks.last().map_or(0, |peak| u128::from(peak.0));
+        let greatest = self.held.map_or(0, |held| u128::from(held.0));
         oom_kills > 0 || greatest >= near
     }
 
@@ -67,6 +79,19 @@ impl Need {
             attempts.insert(0, self.memory.unwrap_or(size));
         }
         self.risk_of(size, self::attempts(size, &attempts))
+    }
+
+    /// The risk of a request for `size` instead of `now`. A task that needs more than a smaller
+    /// request gets the present one next: engines often retry only once, and the present request
+    /// was enough.
+    pub fn risk_instead_of(&self, now: Option<Bytes>, size: Bytes) -> Risk {
+        let mut risk = self.risk_after(size);
+        let next = risk.attempts.first().copied();
+        if let Some(now) = now.filter(|now| *now > size && next < Some(*now)) {
+            let larger = self::attempts(now, &risk.attempts);
+            risk.attempts = iter::once(now).chain(larger).take(ATTEMPTS).collect();
+        }
+        risk
     }
 
     /// The risk of a request for `size`, with the requests after it failed.
@@ -129,18 +154,13 @@ pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> 
     let sampled: Vec<Sample> = samples.iter().filter(is_sampled).copied().collect();
     let all = samples;
     let samples = sampled.as_slice();
-    let mut peaks: Vec<Bytes> = samples.iter().filter_map(peak_of).collect();
-    if peaks.len() * 100 < samples.len() * LEAST_KNOWN_PERCENT {
-        // The unknown peaks could be the largest.
-        peaks.clear();
-    }
+    let peaks = known_peaks(samples);
     let known: Vec<Sample> = samples
         .iter()
         .filter(|s| s.peak_memory.is_some())
         .copied()
         .collect();
     let samples = known.as_slice();
-    peaks.sort_unstable();
     let missing = (policy.confident_samples as usize).saturating_sub(all.len());
     let spread = Spread::of(samples).filter(|_| !peaks.is_empty());
     let sized = spread.map(|spread| sized_memory(samples, input, missing, &spread, policy));
@@ -162,12 +182,32 @@ pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> 
         slowdown_ppm: cores.slowdown_ppm,
         too_few_tasks: all.len() < policy.min_runs as usize,
         effective_millis: spread.map_or(0, |spread| spread.basis().effective_tasks_millis),
+        unmet: unmet_needs(samples),
+        held: all.iter().filter_map(|sample| sample.held_memory).max(),
         peaks,
     };
     if let Some(sized) = sized {
         need.risk = need.risk_of(sized.size, sized.attempts);
     }
     need
+}
+
+/// The peaks in ascending order; none if too many are unknown, because those could be the largest.
+fn known_peaks(samples: &[Sample]) -> Vec<Bytes> {
+    let mut peaks: Vec<Bytes> = samples.iter().filter_map(peak_of).collect();
+    if peaks.len() * 100 < samples.len() * LEAST_KNOWN_PERCENT {
+        peaks.clear();
+    }
+    peaks.sort_unstable();
+    peaks
+}
+
+/// See [`Need::unmet`].
+fn unmet_needs(samples: &[Sample]) -> Vec<Bytes> {
+    let unmet = samples.iter().filter(|sample| sample.is_unmet);
+    let mut needs: Vec<Bytes> = unmet.filter_map(peak_of).collect();
+    needs.sort_unstable();
+    needs
 }
 
 fn peak_of(sample: &Sample) -> Option<Bytes> {
@@ -223,15 +263,19 @@ fn sized_memory(
     };
     let least = match &modelled {
         Some(advice) if input.is_none() => near_greatest(advice.first(), samples, policy),
+        // A larger input than every observed one needs no less memory than the observed tasks.
+        Some(advice) if input > greatest_input(samples) => {
+            (advice.first()).max(near_greatest(advice.first(), samples, policy))
+        }
         // No input is so small that it needs less than every observed task.
         Some(advice) => advice.first().max(smallest(samples)),
         None => with_headroom(greatest(samples, peak_of).unwrap_or_default(), policy),
     };
     let allowed = f64::from(policy.oom_ppm) / 1e6;
-    // The spread does not count in three cases. With an input, the models follow the input, but the
-    // spread does not. If every chance is allowed, only the waste counts. Too few tasks have no
-    // spread.
-    let counts = input.is_none() && allowed < 1.0 && samples.len() >= policy.min_runs as usize;
+    // The spread does not count in three cases. If the models follow an input, the spread does not.
+    // If every chance is allowed, only the waste counts. Too few tasks have no spread.
+    let by_input = input.is_some() && modelled.is_some();
+    let counts = !by_input && allowed < 1.0 && samples.len() >= policy.min_runs as usize;
     let by_spread = match counts {
         true => spread
             .exceeded_by(allowed)
@@ -246,6 +290,11 @@ fn sized_memory(
         oom_ppm: modelled.as_ref().map(|advice| advice.oom_ppm),
         attempts: attempts(size, named),
     }
+}
+
+/// `None` if no input is known.
+fn greatest_input(samples: &[Sample]) -> Option<Bytes> {
+    samples.iter().filter_map(|sample| sample.input).max()
 }
 
 fn smallest(samples: &[Sample]) -> Bytes {

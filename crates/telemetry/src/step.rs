@@ -122,6 +122,14 @@ pub enum MemorySource {
     MaxRssUpperBound,
 }
 
+impl MemorySource {
+    /// Whether the value may contain memory that the task did not use: the page cache, memory of
+    /// its parent, or peaks of several processes at different times.
+    pub const fn is_upper_bound(self) -> bool {
+        matches!(self, Self::CgroupPeak | Self::MaxRssUpperBound)
+    }
+}
+
 /// The most memory that a task used at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -103,6 +103,15 @@ pub enum ImportError {
          name the format with --kind"
     )]
     Unknown,
+    /// Its first line begins a JSON object of another program.
+    #[error(
+        "line 1 begins JSON, and only JSON lines of Snakemake benchmarks are read; run sacct with \
+         --parsable2 instead of --json"
+    )]
+    Json,
+    /// Its first line is a record of sacct.
+    #[error("line 1 is no header; run sacct without --noheader")]
+    NoHeader,
     /// A required column is missing.
     #[error("line 1: missing column {column}; {remedy}")]
     MissingColumn {
@@ -393,7 +402,7 @@ impl<'a> OpenFile<'a> {
         let first = first_line(&mut lines)?;
         let kind = source.kind.or_else(|| Kind::of(&first));
         Ok(Self {
-            kind: kind.ok_or(ImportError::Unknown)?,
+            kind: kind.ok_or_else(|| unknown(&first))?,
             lines,
             first,
         })
@@ -433,6 +442,17 @@ impl<'a> OpenFile<'a> {
         }
         parser.finish(&mut sink);
         Ok(bad)
+    }
+}
+
+/// Why the format of a file is unknown, by its first line.
+fn unknown(first: &str) -> ImportError {
+    if first.trim_start().starts_with(['{', '[']) {
+        ImportError::Json
+    } else if sacct::Accounting::is_record(first) {
+        ImportError::NoHeader
+    } else {
+        ImportError::Unknown
     }
 }
 

@@ -34,8 +34,19 @@ pub const MAX_STEPS: usize = 10_000;
 /// a few milliseconds.
 const MAX_PLACED: usize = 1_000;
 
-/// Factor between the recommended time limit and the longest attempt.
-const LIMIT_OF_LONGEST: u32 = 2;
+/// Factor between a larger time limit and the longest attempt, or the limit that attempts reached.
+const LARGER_LIMIT: u32 = 2;
+
+/// Factor between a smaller time limit and the longest attempt. The run time depends on storage,
+/// network and machines. Two public runs of nf-core/rnaseq had the same inputs and different
+/// storage: 15 % of the tasks of one took more than twice the longest of the other.
+const SMALLER_LIMIT: u32 = 3;
+
+/// A smaller limit saves less than the risk is worth.
+const LEAST_LIMIT: Duration = Duration::from_secs(3_600);
+
+/// The fewest pipeline runs, or days, that show how much the run time varies.
+const LIMIT_RUNS: usize = 3;
 
 /// Granularity of time limits in seconds: a quarter of an hour.
 const LIMIT_STEP: u64 = 900;
@@ -133,9 +144,9 @@ fn mean_cores(runs: &[&Run]) -> Option<MilliCores> {
     cpu.cores_over(runs.iter().map(|run| run.wall).sum())
 }
 
-/// Current and recommended time limit of first attempts. The recommendation is twice the longest
-/// attempt as the scheduler measures it, including the wait for files. The limit stays the same if
-/// this time is unknown, and grows if attempts reached it.
+/// Current and recommended time limit of first attempts. An attempt lasts as long as the scheduler
+/// measures it, including the wait for files. The limit stays the same if this time is unknown. It
+/// grows if attempts reached it, or took more than half of it. It shrinks only after several runs.
 fn time_limit(runs: &[&Run], policy: &SizingPolicy) -> Option<TimeLimit> {
     let records = || runs.iter().filter_map(|run| run.record.as_deref());
     let mut firsts = records().rev().filter(|record| record.attempt <= 1);
@@ -146,20 +157,29 @@ fn time_limit(runs: &[&Run], policy: &SizingPolicy) -> Option<TimeLimit> {
     let lasted = |run: &&Run| run.record.as_ref().and_then(|record| record.occupied);
     let lasted: Option<Vec<Duration>> = ended_well().map(lasted).collect();
     let longest = lasted.filter(|all| all.len() >= policy.min_runs as usize);
-    let by_longest = longest.and_then(|all| all.into_iter().max()).map(limit_for);
-    let by_reached = reached.map(limit_for);
-    let should_ask = match (by_longest, by_reached) {
-        (None, None) => asks,
-        (longest, None) => longest.unwrap_or(asks),
-        (longest, reached) => longest.max(reached).unwrap_or(asks).max(asks),
+    let longest = longest.and_then(|all| all.into_iter().max());
+    let pipeline_runs: BTreeSet<&str> = ended_well()
+        .filter_map(|run| Some(run.record.as_ref()?.pipeline_run.as_str()))
+        .collect();
+    let larger = |lasted: Duration| limit_for(lasted, LARGER_LIMIT).max(asks);
+    let should_ask = match (longest.map(larger), reached.map(larger)) {
+        (Some(by_longest), by_reached) if by_longest > asks || by_reached.is_some() => {
+            by_longest.max(by_reached.unwrap_or(asks))
+        }
+        (_, Some(by_reached)) => by_reached,
+        _ if pipeline_runs.len() < LIMIT_RUNS => asks,
+        _ => longest.map_or(asks, |longest| {
+            let smaller = limit_for(longest, SMALLER_LIMIT).max(LEAST_LIMIT);
+            smaller.min(asks)
+        }),
     };
     Some(TimeLimit { asks, should_ask })
 }
 
-/// Twice the given time, rounded up to quarters of an hour. An excessive limit only delays the
-/// start.
-fn limit_for(longest: Duration) -> Duration {
-    let seconds = (longest.saturating_mul(LIMIT_OF_LONGEST)).as_secs();
+/// A multiple of the given time, rounded up to quarters of an hour. An excessive limit only delays
+/// the start.
+fn limit_for(lasted: Duration, factor: u32) -> Duration {
+    let seconds = lasted.saturating_mul(factor).as_secs();
     let steps = seconds.div_ceil(LIMIT_STEP).max(1);
     Duration::from_secs(steps.saturating_mul(LIMIT_STEP))
 }
@@ -189,7 +209,7 @@ pub(crate) fn should_ask(
             samples_needed: need.risk.samples_needed,
             ..Risk::default()
         },
-        |size| need.risk_after(size),
+        |size| need.risk_instead_of(asks.memory, size),
     );
     let request = SizedRequest {
         cores: cores_to_ask(asks.cores, need),
@@ -313,6 +333,7 @@ mod tests {
                 ..Risk::default()
             },
             peaks: vec![Bytes::mib(900); 30],
+            held: Some(Bytes::mib(900)),
             effective_millis: 30_000,
             ..Need::default()
         }
@@ -342,6 +363,20 @@ mod tests {
         check(900, 950, 950, &[1_024, 2_048]);
         // No task came close to the request.
         check(1_200, 1_300, 1_200, &[1_536, 2_048]);
+    }
+
+    #[test]
+    fn after_a_smaller_request_a_task_gets_the_present_one() {
+        let check = |now: u64, needed: u64, attempts: &[u64]| {
+            let (_, risk) = should_ask(asks(now), &need(needed), 0);
+            let sizes: Vec<Bytes> = attempts.iter().map(|mib| Bytes::mib(*mib)).collect();
+            assert_eq!(risk.attempts, sizes, "{now} {needed}");
+        };
+        check(6_144, 900, &[6_144, 9_216]);
+        check(1_536, 900, &[1_536, 2_048]);
+        // The size of the models is larger.
+        check(1_000, 900, &[1_024, 2_048]);
+        check(1_000, 1_000, &[1_024, 2_048]);
     }
 
     #[test]

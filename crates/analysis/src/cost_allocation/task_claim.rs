@@ -1,7 +1,7 @@
 //! The part of its machine that a task occupies, from its request and its observed use.
 
 use ebb_model::inventory::instance::Instance;
-use ebb_telemetry::step::{MemorySource, Requested};
+use ebb_telemetry::step::Requested;
 use ebb_telemetry::time::Window;
 use ebb_telemetry::units::{Bytes, MilliCores};
 
@@ -62,17 +62,12 @@ pub(crate) fn claim(facts: &Facts<'_>, task: &SeenRun<'_>) -> Claim {
 /// The average number of busy cores, and the most memory at once.
 fn used(task: &SeenRun<'_>) -> Requested {
     let usage = &task.step.usage;
-    let memory = usage.peak_memory.filter(|peak| is_of_the_task(peak.source));
+    // A bound contains the page cache or memory of the parent.
+    let memory = usage
+        .peak_memory
+        .filter(|peak| !peak.source.is_upper_bound());
     Requested {
         cores: usage.cpu.cores_over(task.wall()),
         memory: memory.map(|peak| peak.bytes),
     }
-}
-
-/// Whether a peak contains only memory of the task: neither the page cache nor that of its parent.
-fn is_of_the_task(source: MemorySource) -> bool {
-    !matches!(
-        source,
-        MemorySource::CgroupPeak | MemorySource::MaxRssUpperBound
-    )
 }

@@ -7,6 +7,7 @@
 use ebb_model::advice::self_sizing::SelfSizing;
 use ebb_model::policy::Policy;
 use ebb_model::step_profile::StepProfile;
+use ebb_model::step_profile::sample::Sample;
 use ebb_sizing::need;
 use ebb_sizing::need::Need;
 use ebb_telemetry::units::Bytes;
@@ -20,11 +21,27 @@ pub fn step_need(
     policy: &Policy,
 ) -> Need {
     let mut samples = profile.samples(policy);
-    if self_sizing.is_some() {
-        let peaks = samples.iter_mut().filter_map(|s| s.peak_memory.as_mut());
-        peaks.for_each(|peak| {
-            peak.bytes = Bytes(ebb_sizing::self_sizing::request_for(peak.bytes.0))
-        });
+    for sample in &mut samples {
+        let needed = needed_memory(sample, self_sizing.is_some());
+        if let Some((peak, needed)) = sample.peak_memory.as_mut().zip(needed) {
+            peak.bytes = needed;
+        }
     }
     need::need(&samples, input, &policy.sizing)
+}
+
+/// The memory that a task needed; `None` if its peak is unknown. The need is only estimated if the
+/// peak is an upper bound, or if the tool derives its memory from the request. Such an estimate
+/// never exceeds the request with which the task succeeded.
+fn needed_memory(sample: &Sample, is_self_sizing: bool) -> Option<Bytes> {
+    let peak = sample.peak_memory?;
+    let is_estimate = is_self_sizing || peak.source.is_upper_bound();
+    let needed = match is_self_sizing {
+        true => Bytes(ebb_sizing::self_sizing::request_for(peak.bytes.0)),
+        false => peak.bytes,
+    };
+    Some(match sample.sufficient_memory.filter(|_| is_estimate) {
+        Some(sufficient) => needed.min(sufficient.max(sample.held_memory.unwrap_or_default())),
+        None => needed,
+    })
 }

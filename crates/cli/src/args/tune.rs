@@ -24,9 +24,10 @@ Examples:
 The pipeline of a run is the tag ebb:pipeline of its job or machine, else the pipeline of its
 launcher.
 
-nextflow, snakemake, slurm and batch write steps whose request should change. Nextflow and
-Snakemake ask for more memory and time at each retry. The pipeline's own retry policy
-stays, unless --with-retry is given. AWS Batch cannot raise a request at a retry.
+nextflow, snakemake, slurm and batch write steps whose request should change, and only what
+changes. Nextflow and Snakemake ask for more memory and time at each retry, after a smaller
+request for the present one. The pipeline's own retry policy stays, unless --with-retry is
+given. AWS Batch cannot raise a request at a retry.
 
 batch writes a script that copies the newest revision of each job definition and changes
 its vCPU and memory only: command, role, volumes and environment stay.
@@ -47,7 +48,7 @@ Exit status:
 #[derive(Debug, clap::Args)]
 #[command(after_help = TUNE_MORE)]
 pub(crate) struct TuneArgs {
-    /// Step name; or the word pipeline, environment or node, followed by NAME
+    /// Step name or its end; or pipeline, environment or node, before NAME
     #[arg(value_name = "STEP")]
     pub(crate) step: Option<String>,
     /// Name of the pipeline or compute environment, or id of the node
@@ -204,7 +205,7 @@ pub(crate) struct ImportArgs {
     /// Order of the steps
     #[arg(long, value_enum, default_value = "saving")]
     pub(crate) sort: StepOrder,
-    /// Show one step with the reasons for its advice
+    /// Show the step with this name, or those whose names end with it
     #[arg(long, value_name = "NAME")]
     pub(crate) step: Option<String>,
     #[command(flatten)]

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::args::names::{ExplainArgs, NamesFormat, PushArgs};
+use crate::deployment;
 use crate::import::{ImportProgress, InputFile};
 use crate::output::{self, Outcome};
 use crate::sweep;
@@ -141,6 +142,7 @@ fn json_text(value: &Value) -> Result<String> {
 }
 
 pub(super) fn explain(args: &ExplainArgs, zone: &Zone) -> Result<Outcome> {
+    deployment::check_folder(&args.lake)?;
     let (explained, gaps) = crate::runtime::runtime()?.block_on(async {
         let (site, config) = sweep::open(&args.lake, args.policy.as_deref()).await?;
         let ports = site.ports(account_without_cloud(None), Channels::default());

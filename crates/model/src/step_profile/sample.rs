@@ -25,4 +25,11 @@ pub struct Sample {
     pub mean_cores: Option<MilliCores>,
     /// Cores that it could use; `None` when unknown.
     pub allowed_cores: Option<MilliCores>,
+    /// The memory that it used for certain; `None` if the peak is unknown or an upper bound.
+    pub held_memory: Option<Bytes>,
+    /// The memory request with which it succeeded; `None` if it did not succeed or had none.
+    pub sufficient_memory: Option<Bytes>,
+    /// Whether it ran out of memory and never succeeded. Its need is then unknown, and
+    /// `peak_memory` is an assumption above its last request.
+    pub is_unmet: bool,
 }

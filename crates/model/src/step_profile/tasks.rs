@@ -133,12 +133,14 @@ impl<'a> TaskAttempts<'a> {
             sample: last.sample_name().map(group_number),
             mean_cores: last.cpu.and_then(|cpu| cpu.cores_over(last.wall)),
             allowed_cores: last.requested.cores,
+            sufficient_memory: (last.requested.memory).filter(|_| last.end == StepEnd::Exited(0)),
             ..last.sample()
         };
         if last.is_out_of_memory() {
             return Some(Sample {
                 peak_memory: profile.needed_beyond(failed_with?),
                 mean_cores: None,
+                is_unmet: true,
                 ..sample
             });
         }

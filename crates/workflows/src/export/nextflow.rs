@@ -53,27 +53,24 @@ fn selector(out: &mut String, change: &Change<'_>, retry: RetryPolicy) {
         );
     }
     let _ = writeln!(out, "    withName: '{}' {{", pattern(change));
-    if let Some(cores) = change.cores {
+    if let Some(cores) = change.new_cores() {
         let _ = writeln!(out, "        cpus = {cores}");
     }
-    if !change.sizes.is_empty() {
-        let sizes = change.sizes.iter().map(|size| format!("{}.MB", mib(*size)));
+    let sizes = change.new_sizes();
+    if !sizes.is_empty() {
+        let written = sizes.iter().map(|size| format!("{}.MB", mib(*size)));
         let _ = writeln!(
             out,
             "        memory = {{ [{}].get(Math.min(task.attempt, {}) - 1) }}",
-            sizes.collect::<Vec<_>>().join(", "),
-            change.sizes.len()
+            written.collect::<Vec<_>>().join(", "),
+            sizes.len()
         );
     }
-    if let Some(time) = change.time {
-        let _ = writeln!(
-            out,
-            "        time = {{ {}.m * task.attempt }}",
-            minutes(time)
-        );
+    if let Some(time) = time_of(change) {
+        let _ = writeln!(out, "        time = {{ {time} }}");
     }
     if retry == RetryPolicy::Replaced {
-        let retries = change.sizes.len().saturating_sub(1).max(1);
+        let retries = sizes.len().saturating_sub(1).max(1);
         let _ = writeln!(
             out,
             "        errorStrategy = {{ task.exitStatus in {RETRIED} ? 'retry' : 'finish' }}\n        \
@@ -81,6 +78,19 @@ fn selector(out: &mut String, change: &Change<'_>, retry: RetryPolicy) {
         );
     }
     out.push_str("    }\n");
+}
+
+/// An expression for the time limit; `None` if it stays. After a lower limit, a retry gets the
+/// present one, which was enough.
+fn time_of(change: &Change<'_>) -> Option<String> {
+    let first = minutes(change.time?);
+    Some(match change.time_before {
+        Some(before) => format!(
+            "task.attempt == 1 ? {first}.m : {}.m * (task.attempt - 1)",
+            minutes(before)
+        ),
+        None => format!("{first}.m * task.attempt"),
+    })
 }
 
 /// A Java regular expression in a Groovy string. Characters outside ASCII become `\u` escapes by

@@ -68,8 +68,10 @@ pub(crate) struct Change<'a> {
     pub(crate) cores: Option<u64>,
     /// The memory of the first attempt and after each failure; empty for no change.
     pub(crate) sizes: Vec<Bytes>,
-    /// The time limit of a first attempt; `None` for no change.
+    /// The new time limit of a first attempt; `None` for no change.
     pub(crate) time: Option<Duration>,
+    /// The time limit after an attempt that reached a lower one; `None` if it does not become lower.
+    pub(crate) time_before: Option<Duration>,
     pub(crate) now: SizedRequest,
     /// First attempts have different requests, so `now` is their median.
     pub(crate) is_median: bool,
@@ -100,6 +102,7 @@ impl<'a> Change<'a> {
         if cores.is_none() && memory.is_none() && !changes_time {
             return None;
         }
+        let limit = limit.filter(|_| changes_time);
         let further = memory.iter().flat_map(|_| step.risk.attempts.iter());
         Some(Self {
             name: &step.step,
@@ -107,6 +110,9 @@ impl<'a> Change<'a> {
             cores: cores.filter(|_| step.parallel_tasks <= 1).map(whole),
             sizes: memory.iter().chain(further).copied().collect(),
             time: limit.map(|limit| limit.should_ask),
+            time_before: limit
+                .filter(|limit| limit.should_ask < limit.asks)
+                .map(|limit| limit.asks),
             now: step.asks,
             is_median,
             origin: step.origin,
@@ -115,11 +121,24 @@ impl<'a> Change<'a> {
         })
     }
 
+    /// Whole cores, if they change.
+    pub(crate) fn new_cores(&self) -> Option<u64> {
+        self.cores
+            .filter(|cores| self.now.cores.map(whole) != Some(*cores))
+    }
+
+    /// The memory of each attempt, if that of the first one changes. Otherwise the pipeline keeps
+    /// its own sizes for retries.
+    pub(crate) fn new_sizes(&self) -> &[Bytes] {
+        match self.sizes.first() {
+            Some(first) if self.now.memory != Some(*first) => &self.sizes,
+            _ => &[],
+        }
+    }
+
     /// Whether cores or memory change, and not only the time limit.
     pub(crate) fn is_of_request(&self) -> bool {
-        let memory = self.sizes.first().copied();
-        let cores = self.cores.is_some() && self.cores != self.now.cores.map(whole);
-        cores || memory.is_some() && memory != self.now.memory
+        self.new_cores().is_some() || !self.new_sizes().is_empty()
     }
 }
 

@@ -27,8 +27,11 @@ pub(super) fn slurm(steps: &[StepAdvice]) -> String {
 }
 
 fn step(out: &mut String, change: &Change<'_>) {
-    let tasks = counted(change.samples as usize, "task", "tasks");
-    let _ = writeln!(out, "\n# {} (from {tasks})", one_line(change.name));
+    let from = match change.samples {
+        0 => String::new(),
+        tasks => format!(" (from {})", counted(tasks as usize, "task", "tasks")),
+    };
+    let _ = writeln!(out, "\n# {}{from}", one_line(change.name));
     if change.name_form == NameForm::NextflowJob {
         out.push_str("# Nextflow submits these jobs: use --format nextflow instead.\n");
     }
@@ -39,10 +42,10 @@ fn step(out: &mut String, change: &Change<'_>) {
             change.parallel_tasks
         );
     }
-    if let Some(cores) = change.cores {
+    if let Some(cores) = change.new_cores() {
         let _ = writeln!(out, "#SBATCH --cpus-per-task={cores}");
     }
-    if let Some((first, further)) = change.sizes.split_first() {
+    if let Some((first, further)) = change.new_sizes().split_first() {
         let _ = writeln!(out, "#SBATCH --mem={}M", mib(*first));
         let further: Vec<String> = further
             .iter()
@@ -58,6 +61,9 @@ fn step(out: &mut String, change: &Change<'_>) {
     }
     if let Some(time) = change.time {
         let _ = writeln!(out, "#SBATCH --time={}", clock(time));
+        if let Some(before) = change.time_before {
+            let _ = writeln!(out, "# If it reaches the limit: --time={}", clock(before));
+        }
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) fn snakemake(steps: &[StepAdvice]) -> String {
         "# Save it as profiles/tuned/config.yaml and use it with:\n\
          # snakemake --workflow-profile profiles/tuned\n",
     );
-    let retries = changes.iter().map(|change| change.sizes.len()).max();
+    let retries = changes.iter().map(|change| change.new_sizes().len()).max();
     if let Some(retries) = retries.filter(|sizes| *sizes > 1) {
         let _ = writeln!(out, "retries: {}", retries - 1);
     }
@@ -28,7 +28,11 @@ pub(super) fn snakemake(steps: &[StepAdvice]) -> String {
         }
     };
     section(&mut out, "set-threads", &|change| {
-        Some(format!("  {}: {}", quoted(change.name), change.cores?))
+        Some(format!(
+            "  {}: {}",
+            quoted(change.name),
+            change.new_cores()?
+        ))
     });
     section(&mut out, "set-resources", &resources);
     out
@@ -36,17 +40,29 @@ pub(super) fn snakemake(steps: &[StepAdvice]) -> String {
 
 /// The resources of one rule; `None` if they stay unchanged.
 fn resources(change: &Change<'_>) -> Option<String> {
-    let memory = (!change.sizes.is_empty()).then(|| format!("\n    mem_mb: \"{}\"", sizes(change)));
-    let runtime = change
-        .time
-        .map(|time| format!("\n    runtime: \"{} * attempt\"", minutes(time)));
+    let new = change.new_sizes();
+    let memory = (!new.is_empty()).then(|| format!("\n    mem_mb: \"{}\"", sizes(new)));
+    let runtime = runtime(change).map(|time| format!("\n    runtime: \"{time}\""));
     let lines: Vec<String> = memory.into_iter().chain(runtime).collect();
     (!lines.is_empty()).then(|| format!("  {}:{}", quoted(change.name), lines.concat()))
 }
 
+/// The time limit in minutes; `None` if it stays. After a lower limit, a retry gets the present
+/// one, which was enough.
+fn runtime(change: &Change<'_>) -> Option<String> {
+    let first = minutes(change.time?);
+    Some(match change.time_before {
+        Some(before) => format!(
+            "{first} if attempt == 1 else {} * (attempt - 1)",
+            minutes(before)
+        ),
+        None => format!("{first} * attempt"),
+    })
+}
+
 /// An expression that Snakemake evaluates on each attempt.
-fn sizes(change: &Change<'_>) -> String {
-    let sizes: Vec<String> = change.sizes.iter().map(|s| mb(*s).to_string()).collect();
+fn sizes(sizes: &[Bytes]) -> String {
+    let sizes: Vec<String> = sizes.iter().map(|s| mb(*s).to_string()).collect();
     let many = sizes.len();
     format!("[{}][min(attempt, {many}) - 1]", sizes.join(", "))
 }

@@ -434,8 +434,13 @@ impl StepRecords {
         if let (Some(asked), Some(peak)) = (attempt.requested.memory, attempt.peak) {
             // Both values are for one node.
             let millis = millis * u128::from(attempt.nodes);
+            let used = match attempt.peak_is_bound && attempt.failure.is_none() {
+                // It succeeded with its request, so it used no more.
+                true => peak.0.min(asked.0),
+                false => peak.0,
+            };
             sums.asked_byte_millis += millis * u128::from(asked.0);
-            sums.used_byte_millis += millis * u128::from(peak.0);
+            sums.used_byte_millis += millis * u128::from(used);
         }
         let Some(kind) = attempt.failure else {
             return;

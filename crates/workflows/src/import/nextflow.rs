@@ -181,7 +181,10 @@ impl NextflowColumns {
             row.get(self.read_bytes, bytes)?,
             row.get(self.write_bytes, bytes)?,
         );
+        // A sampler that started too late reports 0 for all values.
+        let peak = peak.filter(|peak| peak.0 > 0);
         let cpu = row.get(self.cpu_percent, percent)?;
+        let cpu = cpu.filter(|percent| *percent > 0.0 || peak.is_some());
         let occupied = self.occupied(row, wall)?;
         Ok(Record {
             step: process.to_owned(),
@@ -207,15 +210,14 @@ impl NextflowColumns {
             exit_status,
             is_retried: row.text(self.error_action).map(|action| action == "RETRY"),
             cpu: cpu.map(|percent| busy(wall, percent)),
-            // A sampler that started too late reports 0.
-            peak: peak.filter(|peak| peak.0 > 0),
+            peak,
             disk: read.zip(written).map(|(a, b)| a.saturating_add(b)),
             // All reads, including those from the page cache; `read_bytes` contains only reads from
             // a disk.
             input: row.get(self.rchar, bytes)?.or(read),
             requested: Requested {
                 cores: row.get(self.cpus, cores)?,
-                memory: row.get(self.memory, bytes)?,
+                memory: row.get(self.memory, bytes)?.filter(|asked| asked.0 > 0),
             },
             time_limit: row.get(self.time, spoken)?,
             ..Record::default()

@@ -18,9 +18,12 @@ pub(super) fn whole(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// A percentage such as `98.5%` or `98.5`.
+/// A percentage such as `98.5%` or `98.5`. Nextflow writes it with the decimal separator of the
+/// locale, as in `98,5%`.
+///
+/// Source: `fmtPercent` in Nextflow's `TraceRecord`.
 pub fn percent(text: &str) -> Option<f64> {
-    number(text.trim_end_matches('%').trim())
+    number(&text.trim_end_matches('%').trim().replace(',', "."))
 }
 
 /// A number of cores such as `2` or `2.0`.
@@ -153,6 +156,16 @@ mod tests {
         check("much", None);
         check("1 QB", None);
         check("NaN", None);
+    }
+
+    #[test]
+    fn a_percentage_has_the_decimal_separator_of_any_locale() {
+        let check = |text, expect: Option<f64>| assert_eq!(percent(text), expect, "{text}");
+        check("98.5%", Some(98.5));
+        check("1234,5%", Some(1234.5));
+        check("250", Some(250.0));
+        check("1,234.5%", None);
+        check("-", None);
     }
 
     #[test]

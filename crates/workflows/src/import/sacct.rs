@@ -1,5 +1,6 @@
-//! Slurm's accounting in the format of `sacct --parsable2` or `--parsable`. The line of a job
-//! contains its request; the lines of its steps (`7.batch`, `7.0`) contain its usage.
+//! Slurm's accounting in the format of `sacct --parsable2` or `--parsable`, also with another
+//! `--delimiter`. The line of a job contains its request; the lines of its steps (`7.batch`, `7.0`)
+//! contain its usage.
 //!
 //! Source: "sacct", Slurm's manual. `MaxRSS` is the largest of a step's tasks. A step therefore
 //! uses at most that value times its tasks on the fullest node.
@@ -25,6 +26,7 @@ const OUT_OF_MEMORY: i64 = 125;
 /// Reads the output of sacct.
 pub(super) struct Accounting {
     header: String,
+    separator: char,
     width: usize,
     columns: SacctColumns,
     open: Option<Job>,
@@ -109,69 +111,45 @@ impl StepKind {
 impl Accounting {
     /// Whether this first line is from sacct, in any of its formats.
     pub(super) fn is_header(line: &str) -> bool {
-        Header::of(line, '|').has("JobID") || is_aligned(line)
+        separator_of(line).is_some() || is_aligned(line)
+    }
+
+    /// Whether this first line is a record of sacct instead of its header.
+    pub(super) fn is_record(line: &str) -> bool {
+        let mut values = line.split('|');
+        let id = values.next().unwrap_or_default();
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "_.[]%,+-".contains(c);
+        values.next().is_some()
+            && id.starts_with(|c: char| c.is_ascii_digit())
+            && id.chars().all(is_part)
     }
 
     pub(super) fn of(line: &str) -> Result<Self, ImportError> {
-        if is_aligned(line) {
-            return Err(ImportError::AlignedColumns);
-        }
-        let header = Header::of(line, '|');
-        for column in ["JobID", "State", "Elapsed"] {
-            if !header.has(column) {
-                let remedy = "add it to sacct --format";
-                return Err(ImportError::MissingColumn { column, remedy });
-            }
-        }
-        let at = |name| header.column(name);
-        let (alloc_cpus, ncpus) = (at("AllocCPUS"), at("NCPUS"));
-        let columns = SacctColumns {
-            job_id: at("JobID"),
-            job_id_raw: at("JobIDRaw"),
-            sluid: at("SLUID"),
-            job_name: at("JobName"),
-            comment: at("Comment"),
-            state: at("State"),
-            exit_code: at("ExitCode"),
-            restarts: at("Restarts"),
-            elapsed: at("Elapsed"),
-            total_cpu: at("TotalCPU"),
-            max_rss: at("MaxRSS"),
-            req_mem: at("ReqMem"),
-            alloc_cpus: if alloc_cpus.is_there() {
-                alloc_cpus
-            } else {
-                ncpus
-            },
-            req_cpus: at("ReqCPUS"),
-            ntasks: at("NTasks"),
-            nnodes: at("NNodes"),
-            submit: at("Submit"),
-            start: at("Start"),
-            end: at("End"),
-            time_limit: at("Timelimit"),
-            work_dir: at("WorkDir"),
+        let separator = match separator_of(line) {
+            Some(separator) => separator,
+            None if is_aligned(line) => return Err(ImportError::AlignedColumns),
+            None if Self::is_record(line) => return Err(ImportError::NoHeader),
+            None => '|',
         };
-        let mut notes = BTreeSet::new();
-        if !columns.max_rss.is_there() {
-            notes.insert("no memory data; add MaxRSS to sacct --format");
+        let header = Header::of(line, separator);
+        // The number of a job also names it, but not the index in its array.
+        let has = |column: &str| header.has(column) || column == "JobID" && header.has("JobIDRaw");
+        if let Some(column) = ["JobID", "State", "Elapsed"].into_iter().find(|c| !has(c)) {
+            let remedy = "add it to sacct --format";
+            return Err(ImportError::MissingColumn { column, remedy });
         }
-        if columns.max_rss.is_there() && !columns.ntasks.is_there() {
-            notes.insert(
-                "no memory data for srun steps of jobs with several cores, because MaxRSS is the \
-                 memory of one task; add NTasks to sacct --format",
-            );
-        }
+        let columns = SacctColumns::of(&header);
         Ok(Self {
             header: line.to_owned(),
+            separator,
             width: header.len(),
+            notes: columns.missing(),
             columns,
             open: None,
             jobs: 0,
             bare: 0,
             open_jobs: 0,
             unsampled: 0,
-            notes,
         })
     }
 
@@ -263,7 +241,17 @@ struct Held {
     is_bound: bool,
 }
 
-/// SacctColumns that are cut and filled with blanks, the default of sacct.
+/// The delimiter of a header; `None` if it is no header of sacct.
+fn separator_of(line: &str) -> Option<char> {
+    ['|', ',', ';', '\t', '^'].into_iter().find(|separator| {
+        let header = Header::of(line, *separator);
+        let known = ["JobID", "JobIDRaw"].iter().any(|name| header.has(name));
+        let others = ["JobName", "State", "Elapsed"];
+        known || others.iter().filter(|name| header.has(name)).count() > 1
+    })
+}
+
+/// Columns that are cut and filled with blanks, the default of sacct.
 fn is_aligned(line: &str) -> bool {
     let mut words = line.split_whitespace();
     !line.contains('|') && words.next() == Some("JobID") && words.next().is_some()
@@ -294,7 +282,7 @@ impl Parser for Accounting {
         if line == self.header {
             return;
         }
-        let row = Row::of_columns(number, line, '|', self.width);
+        let row = Row::of_columns(number, line, self.separator, self.width);
         let id = match row.required(self.columns.job_id) {
             Ok(id) => id,
             Err(bad) => return sink.take(number, Err(bad)),
@@ -396,6 +384,65 @@ impl Accounting {
 }
 
 impl SacctColumns {
+    fn of(header: &Header) -> Self {
+        let at = |name| header.column(name);
+        let either = |name, other| match header.has(name) {
+            true => at(name),
+            false => at(other),
+        };
+        Self {
+            job_id: either("JobID", "JobIDRaw"),
+            job_id_raw: at("JobIDRaw"),
+            sluid: at("SLUID"),
+            job_name: at("JobName"),
+            comment: at("Comment"),
+            state: at("State"),
+            exit_code: at("ExitCode"),
+            restarts: at("Restarts"),
+            elapsed: at("Elapsed"),
+            total_cpu: at("TotalCPU"),
+            max_rss: at("MaxRSS"),
+            req_mem: at("ReqMem"),
+            alloc_cpus: either("AllocCPUS", "NCPUS"),
+            req_cpus: at("ReqCPUS"),
+            ntasks: at("NTasks"),
+            nnodes: at("NNodes"),
+            submit: at("Submit"),
+            start: at("Start"),
+            end: at("End"),
+            time_limit: at("Timelimit"),
+            work_dir: at("WorkDir"),
+        }
+    }
+
+    /// Notes about missing columns: what is unknown without them, and how to add them.
+    fn missing(&self) -> BTreeSet<&'static str> {
+        let mut notes = BTreeSet::new();
+        if !self.job_name.is_there() {
+            notes.insert(
+                "no names of jobs, so each job is a step of its own; add JobName to sacct --format",
+            );
+        }
+        if !self.req_mem.is_there() {
+            notes.insert("no requests of memory; add ReqMem to sacct --format");
+        }
+        if !self.alloc_cpus.is_there() && !self.req_cpus.is_there() {
+            notes.insert("no requests of cores; add AllocCPUS to sacct --format");
+        }
+        if !self.total_cpu.is_there() {
+            notes.insert("no use of cores; add TotalCPU to sacct --format");
+        }
+        if !self.max_rss.is_there() {
+            notes.insert("no memory data; add MaxRSS to sacct --format");
+        } else if !self.ntasks.is_there() {
+            notes.insert(
+                "no memory data for srun steps of jobs with several cores, because MaxRSS is the \
+                 memory of one task; add NTasks to sacct --format",
+            );
+        }
+        notes
+    }
+
     fn step(&self, row: &Row<'_>, step: &str) -> Result<ReadStep, BadLine> {
         let state = row.text(self.state).unwrap_or_default();
         let held = row.get(self.max_rss, bytes)?;

@@ -3,7 +3,7 @@
 use ebb_model::advice::bottleneck::Binding;
 use ebb_model::step_profile::failure::FailureKind;
 use ebb_model::step_profile::tasks::RequestBasis;
-use ebb_telemetry::units::MilliCores;
+use ebb_telemetry::units::{MilliCores, Share};
 
 use super::pattern::PathPattern;
 use super::*;
@@ -268,50 +268,38 @@ fn a_task_that_failed_before_a_resume_is_the_task_that_ended_well_after_it() {
 }
 
 #[test]
-fn a_time_limit_counts_what_a_task_waits_for_files_and_grows_where_it_was_reached() {
-    let check = |rows: &dyn Fn(u32) -> String, expect_minutes: u64| {
-        let head = "task_id\tname\tstatus\texit\tsubmit\tstart\tcomplete\tduration\trealtime\tpeak_rss\tcpus\tmemory\ttime\n";
-        let text: String = (0..5).map(rows).collect();
-        let files = Files::new().with(Kind::Nextflow, "trace.txt", &format!("{head}{text}"));
+fn a_time_limit_grows_where_it_was_reached_and_shrinks_only_after_three_runs() {
+    const HEAD: &str = "name\tstatus\texit\tsubmit\tstart\tcomplete\tduration\trealtime\ttime\n";
+    let check = |runs: u32, times: &str, expect_minutes: u64| {
+        let mut files = Files::new();
+        for run in 0..runs {
+            let rows = (0..5).map(|n| format!("QC (s{n})\t{times}\t4h\n"));
+            let text = format!("{HEAD}{}", rows.collect::<String>());
+            files = files.with(Kind::Nextflow, &format!("run-{run}/trace.txt"), &text);
+        }
         let limit = files.only().time_limit.expect("a limit");
-        assert_eq!(limit.should_ask.as_secs() / 60, expect_minutes, "{text}");
+        assert_eq!(limit.should_ask.as_secs() / 60, expect_minutes, "{times}");
     };
-    // Five minutes of work, and forty minutes in the queue.
-    check(
-        &|n| {
-            format!(
-                "{n}\tQC (s{n})\tCOMPLETED\t0\t2026-03-01 08:00:00.000\t2026-03-01 09:00:00.000\t2026-03-01 09:40:00.000\t1h 40m\t5m\t1 GB\t1\t4 GB\t4h\n"
-            )
-        },
-        90,
-    );
-    // Without start and complete the time since submission is used.
-    check(
-        &|n| {
-            format!(
-                "{n}\tQC (s{n})\tCOMPLETED\t0\t2026-03-01 08:00:00.000\t-\t-\t1h 40m\t5m\t1 GB\t1\t4 GB\t4h\n"
-            )
-        },
-        210,
-    );
-    // Only the time of the command itself is known: the limit stays.
-    check(
-        &|n| {
-            format!(
-                "{n}\tQC (s{n})\tCOMPLETED\t0\t2026-03-01 08:00:00.000\t-\t-\t-\t5m\t1 GB\t1\t4 GB\t4h\n"
-            )
-        },
-        240,
-    );
+    let at = |time: &str| format!("2026-03-01 {time}:00.000");
+    let (submit, start) = (at("08:00"), at("09:00"));
+    let well = |complete: &str, rest: &str| {
+        let complete = at(complete);
+        format!("COMPLETED\t0\t{submit}\t{start}\t{complete}\t{rest}")
+    };
+    // Five minutes of work, thirty five for files, and an hour in the queue.
+    check(3, &well("09:40", "1h 40m\t5m"), 120);
+    check(2, &well("09:40", "1h 40m\t5m"), 240);
+    check(3, &well("09:06", "1h 6m\t5m"), 60);
+    // The longest task took more than half of the limit.
+    check(1, &well("11:10", "3h 10m\t5m"), 270);
+    // Without start and complete the time since submission is used: five hours are no smaller limit.
+    let unknown = format!("COMPLETED\t0\t{submit}\t-\t-");
+    check(3, &format!("{unknown}\t1h 40m\t5m"), 240);
+    // Only the time of the command itself is known.
+    check(3, &format!("{unknown}\t-\t5m"), 240);
     // Killed by the time limit.
-    check(
-        &|n| {
-            format!(
-                "{n}\tQC (s{n})\tFAILED\t140\t2026-03-01 08:00:00.000\t2026-03-01 08:00:00.000\t2026-03-01 12:00:00.000\t4h\t4h\t1 GB\t1\t4 GB\t4h\n"
-            )
-        },
-        480,
-    );
+    let killed = format!("FAILED\t140\t{submit}\t{submit}\t{}\t4h\t4h", at("12:00"));
+    check(1, &killed, 480);
 }
 
 #[test]
@@ -418,6 +406,77 @@ fn tools_that_size_themselves_keep_their_reserve() {
         Some("GATK")
     );
     assert!(java.should_ask.memory > plain.should_ask.memory);
+}
+
+#[test]
+fn a_tool_that_takes_its_memory_from_a_request_that_was_enough_gets_no_more() {
+    let tasks: Vec<Task> = (0..24)
+        .map(|n| Task {
+            memory: "36 GB",
+            peak: "30 GB".to_owned(),
+            ..Task::well(n, &format!("PICARD_MARKDUPLICATES (s{n})"))
+        })
+        .collect();
+    let step = read(&tasks).only();
+    assert_eq!(step.should_ask.memory, step.asks.memory);
+    assert_eq!(step.risk.oom_between.map(|range| range.from_ppm), Some(0));
+    // A task that used nearly all of its request still raises it.
+    let full = tasks.into_iter().map(|task| Task {
+        peak: "35.5 GB".to_owned(),
+        ..task
+    });
+    let step = read(&full.collect::<Vec<_>>()).only();
+    assert!(step.should_ask.memory > step.asks.memory);
+}
+
+#[test]
+fn a_task_that_ran_out_of_memory_and_never_succeeded_leaves_its_need_open() {
+    let mut tasks: Vec<Task> = (0..24)
+        .map(|n| Task::well(n, &format!("SORT (s{n})")))
+        .collect();
+    for (n, task) in (0..).zip(tasks.iter_mut().take(6)) {
+        *task = Task::failed(n, &format!("SORT (s{n})"), "137");
+    }
+    let step = read(&tasks).only();
+    let range = step.risk.oom_between.expect("peaks are known");
+    assert!(
+        range.from_ppm == 0 && range.to_ppm > 250_000,
+        "any size may be too small for six of 24: {range:?}"
+    );
+    assert_eq!(step.bound.memory_used, Some(Share::ALL));
+}
+
+#[test]
+fn a_sampler_that_saw_nothing_shows_no_idle_cores() {
+    let tasks: Vec<Task> = (0..8)
+        .map(|n| Task {
+            cpu_percent: 0.0,
+            peak: "0".to_owned(),
+            ..Task::well(n, &format!("ALIGN (s{n})"))
+        })
+        .collect();
+    let step = read(&tasks).only();
+    assert_eq!((step.mean_cores, step.should_ask), (None, step.asks));
+    // With memory, the task did wait.
+    let waited: Vec<Task> = tasks
+        .into_iter()
+        .map(|task| Task {
+            peak: "2 GB".to_owned(),
+            ..task
+        })
+        .collect();
+    let step = read(&waited).only();
+    assert_eq!(step.mean_cores, Some(MilliCores(0)));
+}
+
+#[test]
+fn an_input_that_no_model_follows_keeps_the_reserve_for_other_runs() {
+    let tasks: Vec<Task> = (0..8)
+        .map(|n| Task::well(n, &format!("ALIGN (s{n})")))
+        .collect();
+    let imported = || read(&tasks).import.finish();
+    let size = |input| imported().advice(input)[0].should_ask.memory;
+    assert_eq!(size(Some(Bytes::gib(1))), size(None));
 }
 
 #[test]
@@ -726,6 +785,40 @@ fn jobs_that_run_tasks_in_parallel_keep_their_cores() {
 }
 
 #[test]
+fn an_upper_bound_of_memory_raises_no_request_that_was_enough() {
+    let job = |n: u32| {
+        let day = format!("2024-03-{n:02}");
+        format!(
+            "{n}|sort||COMPLETED|0:0|01:00:00|02:00:00||32G|8||1|{day}T09:00:00|{day}T10:00:00|{day}T11:00:00|1-00:00:00|/home/ana\n\
+             {n}.batch|batch||COMPLETED|0:0|01:00:00|01:00:00|28G||8|1|1||{day}T10:00:00|{day}T11:00:00||\n\
+             {n}.0|sort||COMPLETED|0:0|01:00:00|01:00:00|28G||8|1|1||{day}T10:00:00|{day}T11:00:00||\n"
+        )
+    };
+    let step = sacct(&(1..25).map(job).collect::<String>()).only();
+    assert!(step.peak_is_upper_bound);
+    assert_eq!(step.should_ask.memory, Some(Bytes::gib(32)));
+    assert_eq!(step.risk.oom_between.map(|range| range.from_ppm), Some(0));
+    assert_ne!(step.bound.by, Some(Binding::Memory));
+    let usage = step.usage.expect("sums");
+    assert_eq!(usage.used_gib_seconds, usage.asked_gib_seconds);
+}
+
+#[test]
+fn any_delimiter_of_sacct_is_read_and_missing_columns_are_named() {
+    for separator in ["|", ",", ";", "\t"] {
+        let rows = "JobIDRaw|State|Elapsed\n7|COMPLETED|01:00:00\n8|COMPLETED|01:00:00\n";
+        let rows = rows.replace('|', separator);
+        let files = Files::new().with(Kind::Sacct, "jobs.txt", &rows);
+        let imported = files.import.finish();
+        assert_eq!(imported.records, 2, "{separator:?}");
+        let notes = imported.notes.join("\n");
+        for column in ["JobName", "ReqMem", "AllocCPUS", "TotalCPU", "MaxRSS"] {
+            assert!(notes.contains(&format!("add {column} to")), "{notes}");
+        }
+    }
+}
+
+#[test]
 fn jobs_of_engines_are_named_by_what_the_engine_calls_them() {
     const UUID: &str = "550e8400-e29b-41d4-a716-446655440000";
     let row = |id: &str, name: &str, comment: &str| {
@@ -836,6 +929,9 @@ fn who_wrote_a_file_is_read_from_its_first_line() {
     check("{\"h:m:s\": \"0:00:01\"}", Some(Kind::Snakemake));
     check("JobID|State|Elapsed", Some(Kind::Sacct));
     check("JobID JobName", Some(Kind::Sacct));
+    check("JobID,JobName,State", Some(Kind::Sacct));
+    check("JobName|State|Elapsed", Some(Kind::Sacct));
+    check("7|align|COMPLETED", None);
     check("a,b,c", None);
     check("", None);
 }
@@ -862,6 +958,25 @@ fn a_file_without_what_is_needed_says_what() {
     check(Kind::Nextflow, "name\texit\n", "missing column realtime");
     check(Kind::Snakemake, "max_rss\n", "missing column s");
     check(Kind::Sacct, "JobID|State\n", "missing column Elapsed");
+    check(Kind::Sacct, "State|Elapsed\n", "missing column JobID");
+    check(Kind::Sacct, "7.batch|batch|COMPLETED\n", "--noheader");
+}
+
+#[test]
+fn a_file_of_no_known_format_says_why() {
+    let check = |text: &'static str, expect: &str| {
+        let source = Source {
+            path: "f",
+            kind: None,
+            modified: None,
+        };
+        let error = Import::default().read(&source, io::Cursor::new(text.as_bytes()), |_| ());
+        let error = error.expect_err(expect).to_string();
+        assert!(error.contains(expect), "{error}");
+    };
+    check("{\n  \"jobs\": [\n", "instead of --json");
+    check("4711_[1-9%3]|align|PENDING\n", "--noheader");
+    check("a|b\n", "name the format with --kind");
 }
 
 #[test]

@@ -34,11 +34,13 @@ pub fn find_bottleneck(profile: &StepProfile, policy: &Policy, catalogue: &Catal
     let cores_used = most(&runs, |run| {
         Share::of(run.peak_cores?.0, run.requested.cores?.0)
     });
-    let memory_used = most(&runs, |run| {
-        Share::of(run.peak_memory?.bytes.0, run.requested.memory?.0)
+    let memory = |run: &Run| Share::of(run.peak_memory?.bytes.0, run.requested.memory?.0);
+    let memory_used = most(&runs, memory).max(exhausted(profile));
+    let measured = most(&runs, |run| {
+        memory(run).filter(|_| run.peak_memory.is_some_and(|p| !p.source.is_upper_bound()))
     });
     let reaches = |share: Option<Share>, bound| share.is_some_and(|share| share >= bound);
-    let full = reaches(memory_used, FULL) || reaches(paging, MOST);
+    let full = reaches(measured, FULL) || reaches(paging, MOST);
     let by = if profile.oom_kills() > 0 || full {
         Some(Binding::Memory)
     } else if reaches(disk, MOST) {
@@ -71,6 +73,13 @@ pub fn find_bottleneck(profile: &StepProfile, policy: &Policy, catalogue: &Catal
             .map(|(asked, _)| asked)
             .collect(),
     }
+}
+
+/// The share of the present request that a task used up before it ran out of memory; `None` if no
+/// task did.
+fn exhausted(profile: &StepProfile) -> Option<Share> {
+    let exhausted = profile.exhausted_request()?;
+    Share::of(exhausted.0, profile.present_request().request.memory?.0)
 }
 
 fn most(runs: &[&Run], used: impl Fn(&Run) -> Option<Share>) -> Option<Share> {
