@@ -360,7 +360,7 @@ impl Folder<'_> {
     }
 
     /// Arrivals that may not be deleted stay in place. They arrive again, and are duplicates then.
-    fn leave_denied(
+    pub(crate) fn leave_denied(
         &self,
         folding: &mut Folding,
         count: usize,
