@@ -13,6 +13,7 @@ use ebb_model::inventory::instance::{Instance, InstanceState};
 use ebb_model::report::{NotJudged, Report};
 use ebb_telemetry::identity::{AccountId, NodeId};
 use ebb_telemetry::step::PlacedStep;
+use ebb_telemetry::units::HumanDuration;
 use serde::{Deserialize, Serialize};
 
 use crate::closed_days::Spend;
@@ -32,6 +33,7 @@ use crate::rules::trace::{Check, Speaks};
 use crate::rules::{batch, step};
 use crate::step_history::by_step::Profiles;
 use crate::step_history::observed_task::SeenRun;
+use crate::unlisted_hosts;
 
 /// Limit on explained resources of one name; the others are counted.
 pub const MAX_EXPLAINED: usize = 20;
@@ -359,6 +361,18 @@ impl ExplainInput<'_, '_> {
     fn why_not_asked(&self, id: &str) -> Option<String> {
         if names::group(self.report, id).is_some() {
             return Some(names::WHY_NO_GROUP.to_owned());
+        }
+        let node = self.report.nodes.iter().find(|node| node.id == id);
+        if let Some(heard_at) = node.and_then(|node| node.heard_at)
+            && unlisted_hosts::has_left(id, heard_at, self.facts.now)
+        {
+            let ago = self.facts.now.duration_since(heard_at).unsigned_abs();
+            return Some(format!(
+                "its probe sent the last heartbeat {} ago, and a host counts as removed after {}; \
+                 if it runs, check its probe",
+                HumanDuration(ago),
+                HumanDuration(unlisted_hosts::LEFT_AFTER)
+            ));
         }
         if names::beyond_the_inventory(self.report, id).is_some() {
             return Some("the resource is not in the inventory".to_owned());

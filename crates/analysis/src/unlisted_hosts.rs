@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 /// After this time without heartbeats the host is considered removed. Until then the report shows
 /// that its probe is silent.
-const LEFT_AFTER: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const LEFT_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// Adds nodes that only their probes report. A node with an EC2 id is left out, because it is in an
 /// inventory or terminated.
@@ -30,9 +30,19 @@ pub fn add_unlisted_hosts(inventory: &mut Inventory, state: &FleetState, now: Ti
     }
 }
 
-/// Source: EC2 user guide, "Resource IDs": `i-` and 8 or 17 hexadecimal digits.
+/// Whether the host is considered removed, because its probe was last heard at this time.
+pub(crate) fn has_left(id: &str, heard_at: Timestamp, now: Timestamp) -> bool {
+    let left = heard_at.checked_add(LEFT_AFTER);
+    !is_id_of_ec2(id) && left.is_ok_and(|left| left < now)
+}
+
 fn is_of_ec2(id: &NodeId) -> bool {
-    let digits = id.as_str().strip_prefix("i-");
+    is_id_of_ec2(id.as_str())
+}
+
+/// Source: EC2 user guide, "Resource IDs": `i-` and 8 or 17 hexadecimal digits.
+fn is_id_of_ec2(id: &str) -> bool {
+    let digits = id.strip_prefix("i-");
     let is_hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
     digits.is_some_and(|digits| matches!(digits.len(), 8 | 17) && digits.bytes().all(is_hex))
 }

@@ -57,8 +57,8 @@ fn missing(asked: &str, left_out: usize) -> Problem {
         what: "explanation",
         detail: format!(
             "No explanation of '{asked}' is stored. A sweep stores explanations of resources with a \
-             finding and of resources that it did not evaluate.{left_out} For other resources, run: \
-             ebb scan --explain NAME"
+             finding and of resources that it did not evaluate.{left_out} For other resources, run \
+             `ebb explain NAME --lake URL`. On AWS, run `ebb scan --explain NAME`."
         ),
     }
 }

@@ -2,14 +2,12 @@
 //! values. `ebb_model::policy` contains the thresholds.
 
 mod diff;
-mod place;
 pub(crate) mod words;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use ebb_model::policy::Policy;
-use ebb_model::policy::error::PolicyError;
 use ebb_model::policy::schema::policy_schema;
 use toml::Table;
 
@@ -39,48 +37,33 @@ pub(crate) fn read(path: &Path) -> Result<Policy> {
         Ok(policy) => return Ok(policy),
         Err(error) => error,
     };
-    let (place, problem) = match &error {
-        PolicyError::Toml(toml) => {
-            let place = toml.span().map(|span| place::of_span(&text, &span));
-            (place, toml.message().to_owned())
-        }
-        PolicyError::Value {
-            key,
-            value,
-            problem,
-        } => {
-            let place = place::of_key(&text, key);
-            (place, format!("value {value} {problem}"))
-        }
-        PolicyError::Quiet { key, problem } => (place::of_key(&text, key), problem.clone()),
-        PolicyError::Exemption { index, .. } => {
-            (place::of_entry(&text, "exempt", *index), error.to_string())
-        }
-        PolicyError::Price { index, .. } => {
-            (place::of_entry(&text, "prices", *index), error.to_string())
-        }
-        PolicyError::Budget { index, .. } => {
-            (place::of_entry(&text, "budgets", *index), error.to_string())
-        }
-        PolicyError::Webhook { index, .. } => (
-            place::of_entry(&text, "webhooks", *index),
-            error.to_string(),
-        ),
-        PolicyError::Route { index, .. } => {
-            (place::of_entry(&text, "route", *index), error.to_string())
-        }
-    };
-    match place {
-        Some(place) => bail!("{shown}:{place}: {problem}"),
-        None => bail!("{shown}: {error}"),
-    }
+    bail!("{}", error.in_file(&shown, &text))
 }
 
 fn check(path: &Path) -> Result<String> {
     let policy = read(path)?;
+    check_templates(&policy).with_context(|| format!("{} is not valid", path.display()))?;
     let table = words::as_table(&thresholds(&policy)?, &thresholds(&Policy::default())?);
     let exempt = words::exemptions(&policy.exempt, jiff::Timestamp::now());
     Ok(format!("{} is valid. {table}{exempt}", path.display()))
+}
+
+/// A template that fails would be known only when a finding is to be sent.
+#[cfg(feature = "sweep")]
+fn check_templates(policy: &Policy) -> Result<()> {
+    use ebb_notify::webhook_template::WebhookTemplate;
+
+    let mut webhooks = policy.webhooks.iter();
+    webhooks.try_for_each(|webhook| Ok(WebhookTemplate::check(webhook)?))
+}
+
+#[cfg(not(feature = "sweep"))]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the same shape as with the feature"
+)]
+fn check_templates(_: &Policy) -> Result<()> {
+    Ok(())
 }
 
 /// The differences from the defaults to `old`, or from `old` to `new`.

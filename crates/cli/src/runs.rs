@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use ebb_model::report::Report;
 use ebb_model::report::task_detail::TaskList;
-use ebb_report::run_table;
+use ebb_report::run_table::{self, RunCosts};
 use ebb_report::zone::Zone;
 use ebb_telemetry::safe_text::{self, counted, one_line};
 use serde_json::{Value, json};
@@ -42,16 +42,16 @@ fn runs_text(
     (format, zone, columns): RunForm<'_>,
 ) -> String {
     let (at, mut runs) = (report.at, report.runs);
-    let costs = report.costs.by_run_name();
+    let costs = RunCosts::new(&report.costs);
     if let Some(pipeline) = pipeline {
         runs.runs
             .retain(|run| run.pipeline.as_deref() == Some(pipeline));
     }
     match format {
-        TableFormat::Table => run_table::runs(&runs, &costs, (at, zone), columns),
+        TableFormat::Table => run_table::runs((&runs, &costs), (at, zone), columns),
         TableFormat::Csv => {
             note_left_out(runs.left_out, ("run", "runs"));
-            run_table::runs_csv(&runs, &costs)
+            run_table::runs_csv((&runs, &costs))
         }
         TableFormat::Json => json_text(&json!({
             "schema": "ebb.run_list/1",

@@ -13,6 +13,7 @@ use crate::output::Outcome;
 
 #[cfg(feature = "sweep")]
 pub(crate) fn run(args: &SweepArgs) -> Result<Outcome> {
+    at::log_warnings();
     let runtime = crate::runtime::runtime()?;
     if let Some(seconds) = args.watch {
         return runtime.block_on(at::watch(args, seconds));

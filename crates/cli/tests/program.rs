@@ -664,6 +664,73 @@ fn a_deployment_in_a_folder_answers_and_keeps_decisions() {
     check(&["serve"], 1, "the first sweep writes it");
 }
 
+/// A user without rights. Root may read each file, so root runs the sweep as this user.
+#[cfg(feature = "sweep")]
+const NOBODY: u32 = 65_534;
+
+/// `ebb sweep` of a folder that belongs to [`NOBODY`] if the tests run as root.
+#[cfg(feature = "sweep")]
+fn sweep_without_rights(folder: &std::path::Path) -> Output {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::process::CommandExt;
+
+    let lake = format!("file://{}", folder.display());
+    let program = fs::File::open(env!("CARGO_BIN_EXE_ebb")).expect("the program");
+    let mut command = ebb(&["sweep", "--lake", &lake]);
+    if rustix::process::geteuid().is_root() {
+        // The folder of the program may be closed to other users, so the child opens no path of it.
+        rustix::io::fcntl_setfd(&program, rustix::io::FdFlags::empty()).expect("it is inherited");
+        command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
+        command.args(["sweep", "--lake", &lake]).env_clear();
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command.output().expect("the program starts")
+}
+
+#[cfg(feature = "sweep")]
+#[test]
+fn files_that_the_sweep_may_not_touch_hide_only_their_own_node() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let of = |node: &str| folder.path().join(format!("heartbeats/v1/AROAX:{node}"));
+    let nodes = ["closed", "kept", "open", "unreadable"];
+    for node in nodes {
+        fs::create_dir_all(of(node)).expect("made");
+        fs::write(of(node).join("1.msg"), "hello").expect("written");
+    }
+    if rustix::process::geteuid().is_root() {
+        let files = nodes.map(|node| of(node).join("1.msg"));
+        let folders = ["", "heartbeats", "heartbeats/v1"].map(|name| folder.path().join(name));
+        for path in files.iter().chain(&folders).chain(&nodes.map(of)) {
+            chown(path, Some(NOBODY), Some(NOBODY)).expect("given");
+        }
+    }
+    let allow = |path: &std::path::Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("changed");
+    };
+    allow(&of("closed"), 0o000);
+    allow(&of("kept"), 0o555);
+    allow(&of("unreadable").join("1.msg"), 0o000);
+
+    let swept = sweep_without_rights(folder.path());
+    allow(&of("closed"), 0o755);
+    allow(&of("kept"), 0o755);
+    let (out, err) = (text(&swept.stdout), text(&swept.stderr));
+    assert!(swept.status.success(), "{err}");
+    let summary: serde_json::Value = serde_json::from_str(out).expect("JSON");
+    assert_eq!(summary["refused"]["unreadable"], 1, "{out}");
+    assert_eq!(summary["left"], 2, "{out}");
+    assert!(
+        !of("open").join("1.msg").exists(),
+        "the others are processed"
+    );
+    let named = "the sweep may not read or delete files in heartbeats/v1/AROAX:closed, \
+        heartbeats/v1/AROAX:kept, heartbeats/v1/AROAX:unreadable, so their nodes may be missing";
+    assert!(out.contains(named), "{out}");
+    assert!(err.contains("refused a message"), "{err}");
+}
+
 /// A home of its own, with two places of `ebb sweep`; only `lab` has a report.
 struct Home(tempfile::TempDir);
 

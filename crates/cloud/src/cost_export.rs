@@ -5,6 +5,7 @@ mod amount;
 mod bill;
 mod charge;
 mod columns;
+mod day_print;
 mod export_file;
 mod place;
 mod sums;
@@ -24,6 +25,7 @@ use ebb_model::policy::Policy;
 use ebb_model::text_file::bad_lines::BadLines;
 use ebb_model::visibility_gap::{Gap, Refused};
 use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::safe_text::counted;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use parquet::errors::{ParquetError, Result as ParquetResult};
@@ -36,6 +38,7 @@ use crate::ports::{BillSource, BillVersion, CloudError, CloudResult, Listed, Obj
 use crate::store::ranges::{BlockFile, BlockReader};
 use crate::store::{StoreError, StoreObjects};
 use bill::ExportBill;
+use day_print::{CopiedDays, FilePrint, FilePrints};
 use export_file::{FileProblem, RowSink, csv_rows, parquet_rows};
 use place::{FileForm, PeriodFiles};
 use sums::{DayRange, PeriodSums};
@@ -208,13 +211,20 @@ impl<'a> CostExport<'a> {
                 days,
                 tags: self.tags.clone(),
                 read,
+                print: FilePrint::default(),
                 rows: *rows,
             };
             // Reading waits for parts of the file.
             let done = tokio::task::spawn_blocking(move || job.run()).await;
             let (job, result) = done.map_err(|error| Gap::new(scope.clone(), error.to_string()))?;
             (read, *rows) = (job.read, job.rows);
-            result.map_err(|problem| Gap::new(scope, problem.to_string()))?;
+            result.map_err(|problem| Gap::new(scope.clone(), problem.to_string()))?;
+            // The files that a manifest names are parts of one delivery.
+            if period.manifest.is_none()
+                && let Some(copied) = read.prints.add(at, job.print)
+            {
+                return Err(Gap::new(scope, twice(&copied)));
+            }
         }
         Ok(read)
     }
@@ -227,10 +237,21 @@ impl<'a> CostExport<'a> {
     }
 }
 
+/// A wrong bill is worse than none.
+fn twice(copied: &CopiedDays) -> String {
+    let days = counted(copied.count, "day", "days");
+    format!(
+        "it has {days} from {} on with the same rows as {}, so their costs would count twice; keep \
+         the newest file of each month only",
+        copied.first, copied.of
+    )
+}
+
 /// The content of a period.
 #[derive(Debug, Default)]
 struct ReadPeriod {
     sums: PeriodSums,
+    prints: FilePrints,
     /// The invalid rows of each file that has some.
     bad: Vec<(String, BadLines)>,
 }
@@ -242,6 +263,7 @@ struct FileJob {
     days: DayRange,
     tags: Vec<String>,
     read: ReadPeriod,
+    print: FilePrint,
     rows: u64,
 }
 
@@ -252,6 +274,7 @@ impl FileJob {
             days: self.days,
             tags: &self.tags,
             sums: &mut self.read.sums,
+            print: &mut self.print,
             bad: &mut bad,
             rows: &mut self.rows,
         };

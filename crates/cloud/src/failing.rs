@@ -14,7 +14,7 @@ use async_trait::async_trait;
 
 use crate::ports::{
     Chat, ChatPost, ChatSearch, CloudError, CloudResult, Email, Etag, Events, Hooks, Listed,
-    Mailer, Object, Objects, PutOptions, Queue, Received, Secrets, Topic,
+    Mailer, Object, Objects, PutOptions, Queue, Received, Secrets, Topic, Unread,
 };
 
 /// Whether the operation is done when the call fails.
@@ -201,6 +201,10 @@ impl<T: Objects> Objects for Failing<T> {
     async fn delete(&self, keys: &[String]) -> CloudResult<()> {
         let work = self.inner.delete(keys);
         self.fault.around("objects.delete", work).await
+    }
+
+    fn unread(&self) -> Unread {
+        self.inner.unread()
     }
 }
 

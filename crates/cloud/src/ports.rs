@@ -19,7 +19,7 @@ pub use metrics::{
     Tells, period_seconds,
 };
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -140,6 +140,19 @@ pub enum PutIf {
     Matches(Etag),
 }
 
+/// Maximum number of keys in [`Unread::denied`].
+pub const MAX_DENIED_KEYS: usize = 1_000;
+
+/// Contents of a directory that nobody reads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// Files and folders that this user may not read or delete, by key; at most
+    /// [`MAX_DENIED_KEYS`].
+    pub denied: BTreeSet<String>,
+    /// Number of links, devices and invalid names.
+    pub skipped: u64,
+}
+
 /// Objects by key in one bucket.
 #[async_trait]
 pub trait Objects: Send + Sync {
@@ -159,8 +172,15 @@ pub trait Objects: Send + Sync {
         limit: usize,
     ) -> CloudResult<Vec<Listed>>;
 
-    /// Deletes objects; missing objects count as deleted.
+    /// Deletes objects; missing objects count as deleted. After an error, the other objects are
+    /// deleted in a directory.
     async fn delete(&self, keys: &[String]) -> CloudResult<()>;
+
+    /// Files that could not be read or deleted since the place was opened. A bucket has none: it
+    /// answers with an error instead.
+    fn unread(&self) -> Unread {
+        Unread::default()
+    }
 }
 
 /// The error if an object is larger than the limit of its reader.

@@ -8,6 +8,7 @@ pub mod budget;
 pub mod costs;
 pub mod error;
 pub mod exemption;
+mod file_position;
 pub mod gpu_and_hours;
 pub mod idle;
 pub mod lake;

@@ -153,7 +153,8 @@ impl Run {
 /// The recent tasks of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StepProfile {
-    runs: BTreeMap<RunKey, Run>,
+    /// Boxed, because a map reserves room for eleven values, and most steps may have a single task.
+    runs: BTreeMap<RunKey, Box<Run>>,
 }
 
 impl Extend<(RunKey, Run)> for StepProfile {
@@ -162,10 +163,10 @@ impl Extend<(RunKey, Run)> for StepProfile {
     fn extend<I: IntoIterator<Item = (RunKey, Run)>>(&mut self, records: I) {
         for (key, run) in records {
             match self.runs.get_mut(&key) {
-                Some(known) if *known < run => *known = run,
+                Some(known) if **known < run => **known = run,
                 Some(_) => {}
                 None => {
-                    self.runs.insert(key, run);
+                    self.runs.insert(key, Box::new(run));
                 }
             }
             if self.runs.len() >= 2 * MAX_RUNS {
@@ -187,8 +188,13 @@ impl StepProfile {
     /// Merges two profiles of one step; see the module.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
-        self.extend(other.runs);
+        self.extend(other.runs.into_iter().map(|(key, run)| (key, *run)));
         self
+    }
+
+    /// The records, by their keys.
+    fn records(&self) -> impl Iterator<Item = &Run> {
+        self.runs.values().map(Box::as_ref)
     }
 
     /// Drops the oldest records beyond [`MAX_RUNS`].
@@ -211,19 +217,19 @@ impl StepProfile {
     pub fn by_time(&self) -> Vec<&Run> {
         let mut runs: Vec<_> = self.runs.iter().collect();
         runs.sort_by_key(|(key, run)| (*run, *key));
-        runs.into_iter().map(|(_, run)| run).collect()
+        runs.into_iter().map(|(_, run)| run.as_ref()).collect()
     }
 
     /// Number of tasks that failed, including OOM kills.
     pub fn failed(&self) -> usize {
         let bad = |run: &&Run| run.end.is_bad();
-        self.runs.values().filter(bad).count()
+        self.records().filter(bad).count()
     }
 
     /// Number of tasks that were OOM-killed.
     pub fn oom_kills(&self) -> usize {
         let killed = |run: &&Run| run.is_out_of_memory();
-        self.runs.values().filter(killed).count()
+        self.records().filter(killed).count()
     }
 
     /// The largest memory request with which a task was OOM-killed; `None` if none is known.
@@ -234,7 +240,7 @@ impl StepProfile {
 
     /// The largest number of its tasks that ran at the same time; at least one.
     pub fn at_once(&self) -> u32 {
-        let runs = self.runs.values();
+        let runs = self.records();
         most_at_once(runs.map(|run| (run.started_at, run.observed_at))).max(1)
     }
 }

@@ -2,7 +2,7 @@
 //! deliveries. Like the welcome message, it goes to the places of findings without a route.
 
 use ebb_cloud::ports::{Chat, ChatPost, Email};
-use ebb_model::policy::webhook::Webhook;
+use ebb_model::policy::webhook::{BuiltinTemplate, Webhook};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -126,11 +126,14 @@ async fn check_hook(
             reason: "the secret of the webhooks is not set up".to_owned(),
         });
     };
-    attempt(channel, || hooks.key(&webhook.name)).await?;
-    let template = WebhookTemplate::new(webhook);
-    template
-        .map(drop)
-        .map_err(|error| Failure::of(channel, &error))
+    let key = attempt(channel, || hooks.key(&webhook.name)).await?;
+    if webhook.template == Some(BuiltinTemplate::PagerDuty) && key.is_none() {
+        return Err(Failure {
+            channel: channel.to_owned(),
+            reason: "the secret has no key (PagerDuty's routing key)".to_owned(),
+        });
+    }
+    WebhookTemplate::check(webhook).map_err(|error| Failure::of(channel, &error))
 }
 
 fn text(now: Timestamp) -> String {

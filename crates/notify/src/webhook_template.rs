@@ -7,6 +7,7 @@ use std::fmt;
 
 use ebb_model::finding::Finding;
 use ebb_model::finding_history::{Resolved, Stage};
+use ebb_model::finding_kind::FindingKind;
 use ebb_model::pages_url::{PageOf, PagesUrl};
 use ebb_model::policy::webhook::{BuiltinTemplate, Webhook, WebhookChange};
 use ebb_model::report::Report;
@@ -82,6 +83,20 @@ impl<'a> WebhookTemplate<'a> {
         Ok(Self {
             webhook,
             environment,
+        })
+    }
+
+    /// Compiles the template of a webhook, and fills it twice: with a finding of which all is known,
+    /// and with one without owner, price and links.
+    ///
+    /// # Errors
+    /// As for [`Self::new`] and [`Self::render`].
+    pub fn check(webhook: &Webhook) -> Result<(), TemplateError> {
+        let template = WebhookTemplate::new(webhook)?;
+        [Some("a value"), None].into_iter().try_for_each(|text| {
+            template
+                .render(&WebhookFacts::sample(webhook, text))
+                .map(drop)
         })
     }
 
@@ -173,6 +188,38 @@ pub struct WebhookFacts<'a> {
     /// The key of the receiver from the secret.
     key: Option<&'a str>,
     parameters: &'a BTreeMap<String, String>,
+}
+
+impl<'a> WebhookFacts<'a> {
+    /// A made-up finding; `text` is each value that can be unknown.
+    fn sample(webhook: &'a Webhook, text: Option<&str>) -> Self {
+        let known = || text.map(str::to_owned);
+        Self {
+            change: WebhookChange::New,
+            id: "idle_node/eu-central-1/i-0".to_owned(),
+            dedup_key: "idle_node/eu-central-1/i-0".to_owned(),
+            kind: FindingKind::IdleNode.slug(),
+            kind_label: FindingKind::IdleNode.to_string(),
+            summary: "a test".to_owned(),
+            resource: "i-0".to_owned(),
+            name: known(),
+            owner: known(),
+            assignee: known(),
+            account: known(),
+            region: "eu-central-1".to_owned(),
+            machine: known(),
+            saving: known(),
+            evidence: known(),
+            action: text.map(|_| "stop"),
+            advice: known(),
+            link: known(),
+            overview: known(),
+            at: Timestamp::UNIX_EPOCH,
+            simulated: false,
+            key: Some("KEY"),
+            parameters: &webhook.parameters,
+        }
+    }
 }
 
 fn value(text: &str) -> String {
@@ -376,6 +423,39 @@ mod tests {
             Ok(serde_json::from_str(&text).expect("JSON"))
         };
         requests.into_iter().map(render).collect()
+    }
+
+    #[test]
+    fn a_template_is_checked_before_there_is_a_finding() {
+        let check = |rest: &str, expect: Result<(), &str>| {
+            let webhook = webhook(rest);
+            let found = WebhookTemplate::check(&webhook).map_err(|error| error.to_string());
+            match (&found, expect) {
+                (Ok(()), Ok(())) => {}
+                (Err(found), Err(expect)) => assert!(found.contains(expect), "{found}"),
+                _ => panic!("{rest}: {found:?}, not {expect:?}"),
+            }
+        };
+        for template in ["teams", "pagerduty", "jira", "slack", "generic"] {
+            check(&format!("template = \"{template}\"\n{PARAMETERS}"), Ok(()));
+        }
+        check(
+            "body = '{\"a\": {{ summary }}, \"b\": {{ owner or \"nobody\" }}}'",
+            Ok(()),
+        );
+        check("body = '{\"a\": {{ summary }'", Err("line 1: syntax error"));
+        check(
+            "body = '{\"a\": {{ sumary }}}'",
+            Err("line 1: undefined value"),
+        );
+        check(
+            "body = 'a finding: {{ summary }}'",
+            Err("is not JSON at line 1"),
+        );
+        check(
+            "body = '{\"a\": {{ owner | upper }}{% if not owner %},{% endif %}}'",
+            Err("is not JSON"),
+        );
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 
-use ebb_model::report::run_cost::UsualCost;
+use ebb_model::policy::costs::RestOfMachine;
+use ebb_model::report::cost_shares::CostShares;
+use ebb_model::report::run_cost::{RunCost, UsualCost};
 use ebb_model::report::run_costs::AllocatedCost;
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use ebb_model::report::workflow_runs::{RunSeen, Runs, UNASSIGNED};
@@ -21,7 +23,7 @@ use crate::zone::Zone;
 
 const SIMULATED: &str = "SIMULATED: at least a part of this input was generated, not measured.\n\n";
 
-const RUN_COLUMNS: [Column; 9] = [
+const RUN_COLUMNS: [Column; 10] = [
     Column::name("RUN", 12),
     Column::name("PIPELINE", 10).optional(1),
     Column::new("TASKS").right(),
@@ -29,6 +31,7 @@ const RUN_COLUMNS: [Column; 9] = [
     Column::new("FAILED").right(),
     Column::new("CPU TIME").right(),
     Column::new("COST").right().optional(3),
+    Column::new("UNUSED").right().optional(4),
     Column::new("FROM").optional(2),
     Column::new("TO"),
 ];
@@ -45,16 +48,39 @@ const TASK_COLUMNS: [Column; 9] = [
     Column::new("MEMORY").right(),
 ];
 
-/// The cost of runs, as the report allocates it; see [`CostShares::by_run_name`].
-///
-/// [`CostShares::by_run_name`]: ebb_model::report::cost_shares::CostShares::by_run_name
-pub type RunCosts<'a> = BTreeMap<&'a str, AllocatedCost>;
+/// The cost of each run, as `ebb costs --by run` shows it.
+#[derive(Debug, Default)]
+pub struct RunCosts<'a> {
+    by_run: BTreeMap<&'a str, AllocatedCost>,
+    rest: RestOfMachine,
+}
+
+impl<'a> RunCosts<'a> {
+    /// The costs of a report.
+    pub fn new(costs: &'a CostShares) -> Self {
+        Self {
+            by_run: costs.by_run_name(),
+            rest: costs.rest,
+        }
+    }
+
+    /// The cost that the tasks of a run pay. The costs by run have the most expensive runs only; the cost of
+    /// another one comes from its parts.
+    fn of(&self, run: &RunSeen) -> Option<Usd> {
+        match self.by_run.get(&*run.run) {
+            Some(known) => known.cost,
+            None => run.cost_breakdown.as_ref().map(|cost| match self.rest {
+                RestOfMachine::Apart => cost.used,
+                RestOfMachine::Spread => cost.total,
+            }),
+        }
+    }
+}
 
 /// Runs of a report as a table, in the order of the report: the newest first. `terminal` is the
 /// number of columns of the terminal.
 pub fn runs(
-    runs: &Runs,
-    costs: &RunCosts<'_>,
+    (runs, costs): (&Runs, &RunCosts<'_>),
     (at, zone): (Timestamp, &Zone),
     terminal: Option<usize>,
 ) -> String {
@@ -78,17 +104,21 @@ pub fn runs(
     for line in unusual.iter().take(MAX_UNUSUAL) {
         out.push_str(&fitted_table::notes(&[line], terminal));
     }
-    let time = format!("As of {}.", zone.minute(at));
-    let cost = match runs
-        .runs
-        .iter()
-        .any(|run| allocated_cost(run, costs).is_some())
-    {
-        true => "COST is that of the days of the report, as `ebb costs --by run` shows it.",
-        false => "",
+    let is_priced = runs.runs.iter().any(|run| run.cost_breakdown.is_some());
+    let legend = match costs.rest {
+        _ if !is_priced => "",
+        RestOfMachine::Apart => {
+            "COST is that of `ebb costs --by run`. UNUSED is what no task occupied of the machines \
+             while the run had tasks; COST does not contain it."
+        }
+        RestOfMachine::Spread => {
+            "COST is that of `ebb costs --by run`. It contains UNUSED: what no task occupied of the \
+             machines while the run had tasks."
+        }
     };
+    let time = format!("As of {}.", zone.minute(at));
     out.push_str(&fitted_table::notes(
-        &[cost, &time, &table.left_out],
+        &[legend, &time, &table.left_out],
         terminal,
     ));
     out
@@ -116,10 +146,10 @@ fn unusual_cost(run: &RunSeen) -> Option<String> {
         .map(|cause| format!("{cause} ({}{})", plus(cause.amount), cause.amount))
         .collect();
     Some(format!(
-        "{} cost {} with its unused part, {} % {more} than usual ({}, the median of {} earlier runs): \
-         {}.",
+        "{} cost {}{}, {} % {more} than usual ({}, the median of {} earlier runs): {}.",
         one_line(&run.run),
         cost.total,
+        with_unused(cost),
         percent.unsigned_abs(),
         usual.total,
         usual.earlier_runs,
@@ -127,16 +157,21 @@ fn unusual_cost(run: &RunSeen) -> Option<String> {
     ))
 }
 
+/// The usual cost contains unused capacity, whereas the column COST may not.
+fn with_unused(cost: &RunCost) -> String {
+    match cost.unused {
+        Usd::ZERO => String::new(),
+        unused => format!(" with {unused} of unused capacity"),
+    }
+}
+
 fn plus(amount: Usd) -> &'static str {
     if amount > Usd::ZERO { "+" } else { "" }
 }
 
-/// The cost that the report allocates to a run; `None` if it is unknown.
-fn allocated_cost(run: &RunSeen, costs: &RunCosts<'_>) -> Option<Usd> {
-    costs.get(run.run.as_str())?.cost
-}
-
-fn run_row(run: &RunSeen, costs: &RunCosts<'_>, zone: &Zone) -> [String; 9] {
+fn run_row(run: &RunSeen, costs: &RunCosts<'_>, zone: &Zone) -> [String; 10] {
+    let unused = run.cost_breakdown.as_ref().map(|cost| cost.unused);
+    let shown = |cost: Option<Usd>| cost.map_or_else(unknown, |cost| cost.to_string());
     [
         one_line(&run.run),
         run.pipeline.as_deref().map_or_else(unknown, one_line),
@@ -144,17 +179,17 @@ fn run_row(run: &RunSeen, costs: &RunCosts<'_>, zone: &Zone) -> [String; 9] {
         run.running.to_string(),
         run.failed.to_string(),
         run.cpu.to_string(),
-        allocated_cost(run, costs).map_or_else(unknown, |cost| cost.to_string()),
+        shown(costs.of(run)),
+        shown(unused),
         zone.short_minute(run.from),
         zone.short_minute(run.to),
     ]
 }
 
 /// Runs as CSV. An empty field is unknown.
-pub fn runs_csv(runs: &Runs, costs: &RunCosts<'_>) -> String {
-    let head = "run,pipeline,tasks,running,failed,cpu_seconds,from,to,origin,cost_usd,\
-        cost_per_sample_usd,cost_per_gb_read_usd,usual_cost_usd,cause,\
-        used_and_unused_usd";
+pub fn runs_csv((runs, costs): (&Runs, &RunCosts<'_>)) -> String {
+    let head = "run,pipeline,tasks,running,failed,cpu_seconds,from,to,origin,cost_usd,unused_usd,\
+        total_usd,total_per_sample_usd,total_per_gb_read_usd,usual_total_usd,cause";
     csv(head, &runs.runs, |run| {
         vec![
             text(&run.run),
@@ -166,7 +201,9 @@ pub fn runs_csv(runs: &Runs, costs: &RunCosts<'_>) -> String {
             run.from.to_string(),
             run.to.to_string(),
             crate::csv::slug(&run.origin),
-            dollars(allocated_cost(run, costs)),
+            dollars(costs.of(run)),
+            dollars(run.cost_breakdown.as_ref().map(|cost| cost.unused)),
+            dollars(run.cost_breakdown.as_ref().map(|cost| cost.total)),
             dollars(run.cost_breakdown.as_ref().and_then(|cost| cost.per_sample)),
             dollars(
                 run.cost_breakdown
@@ -177,7 +214,6 @@ pub fn runs_csv(runs: &Runs, costs: &RunCosts<'_>) -> String {
             usual_of(run)
                 .and_then(|usual| usual.causes.first())
                 .map_or_else(String::new, ToString::to_string),
-            dollars(run.cost_breakdown.as_ref().map(|cost| cost.total)),
         ]
     })
 }
@@ -324,7 +360,8 @@ mod tests {
     use ebb_telemetry::units::CpuTime;
 
     use super::*;
-    use ebb_model::report::run_cost::{CauseKind, CostCause, RunCost};
+    use ebb_model::report::cost_shares::{CostDimension, CostName, CostShare, DayShare};
+    use ebb_model::report::run_cost::{CauseKind, CostCause};
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_790_000_000 + seconds).expect("a time")
@@ -403,33 +440,12 @@ mod tests {
             ..Runs::default()
         };
         let utc = (at(0), &Zone::utc());
-        let costs = RunCosts::new();
-        insta::assert_snapshot!(runs(&all, &costs, utc, None));
-        insta::assert_snapshot!(runs(&all, &costs, utc, Some(80)));
-        let none = runs(&Runs::default(), &costs, utc, None);
+        let costs = RunCosts::default();
+        insta::assert_snapshot!(runs((&all, &costs), utc, None));
+        insta::assert_snapshot!(runs((&all, &costs), utc, Some(80)));
+        let none = runs((&Runs::default(), &costs), utc, None);
         assert_eq!(none, "No run was observed.\n");
-        insta::assert_snapshot!(runs_csv(&all, &costs));
-    }
-
-    #[test]
-    fn the_cost_of_a_run_is_the_one_that_the_report_allocates() {
-        let one = run(Some("rna"));
-        let name = one.run.clone();
-        let all = Runs {
-            runs: vec![one],
-            ..Runs::default()
-        };
-        let cost = AllocatedCost {
-            cost: Some(Usd::from_micros(820_000)),
-            tasks: 12,
-            tasks_without_price: 0,
-        };
-        let costs = RunCosts::from([(name.as_str(), cost)]);
-        let table = runs(&all, &costs, (at(0), &Zone::utc()), None);
-        assert!(table.contains("$0.82"), "{table}");
-        assert!(table.contains("`ebb costs --by run`"), "{table}");
-        let csv = runs_csv(&all, &costs);
-        assert!(csv.contains(",0.82,"), "{csv}");
+        insta::assert_snapshot!(runs_csv((&all, &costs)));
     }
 
     #[test]
@@ -464,17 +480,17 @@ mod tests {
                 runs: vec![run],
                 ..Runs::default()
             };
-            let costs = RunCosts::new();
-            let csv = runs_csv(&all, &costs);
+            let costs = RunCosts::default();
+            let csv = runs_csv((&all, &costs));
             assert!(csv.contains(",0.0015,"), "{csv}");
-            let table = runs(&all, &costs, (at(0), &Zone::utc()), None);
+            let table = runs((&all, &costs), (at(0), &Zone::utc()), None);
             assert_eq!(table.contains("than usual"), expect.is_some(), "{table}");
         };
         check(
             4_000_000,
             2_000_000,
             Some(
-                " cost $4.00 with its unused part, 100 % more than usual ($2.00, the median of 4 earlier runs): longer \
+                " cost $4.00, 100 % more than usual ($2.00, the median of 4 earlier runs): longer \
                  tasks (+$2.50), cheaper machines or smaller parts of them (-$0.50).",
             ),
         );
@@ -482,13 +498,67 @@ mod tests {
             1_000_000,
             4_000_000,
             Some(
-                " cost $1.00 with its unused part, 75 % less than usual ($4.00, the median of 4 earlier runs): shorter \
+                " cost $1.00, 75 % less than usual ($4.00, the median of 4 earlier runs): shorter \
                  tasks (-$2.50), cheaper machines or smaller parts of them (-$0.50).",
             ),
         );
         check(2_100_000, 2_000_000, None);
         check(12_000, 8_000, None);
         check(2_000_000, 0, None);
+    }
+
+    #[test]
+    fn the_cost_of_a_run_is_that_of_the_costs_by_run_and_unused_capacity_is_next_to_it() {
+        let usd = Usd::from_micros;
+        let day = DayShare {
+            tasks: 12,
+            tasks_without_price: 0,
+            used: usd(13_740_000),
+            unused: usd(7_280_000),
+        };
+        let mut seen = run(Some("rna"));
+        let mut shares = CostShares {
+            by_run: vec![CostShare {
+                names: [(CostDimension::Run, CostName::Name(seen.run.clone()))].into(),
+                by_day: [("2026-11-25".to_owned(), day)].into(),
+            }],
+            ..CostShares::default()
+        };
+        seen.cost_breakdown = Some(RunCost {
+            total: usd(21_020_000),
+            used: usd(13_740_000),
+            failed: Usd::ZERO,
+            unused: usd(7_280_000),
+            per_sample: None,
+            per_gb_read: None,
+            usual: None,
+        });
+        let other = RunSeen {
+            run: "cheap".to_owned(),
+            ..seen.clone()
+        };
+        let all = Runs {
+            runs: vec![seen, other],
+            ..Runs::default()
+        };
+        let mut check = |rest, cells: &str, fields: &str| {
+            shares.rest = rest;
+            let costs = RunCosts::new(&shares);
+            let table = runs((&all, &costs), (at(0), &Zone::utc()), None);
+            let csv = runs_csv((&all, &costs));
+            assert_eq!(table.matches(cells).count(), 2, "{table}");
+            assert_eq!(csv.matches(fields).count(), 2, "{csv}");
+        };
+        check(
+            RestOfMachine::Apart,
+            "  $13.74   $7.28  ",
+            ",13.74,7.28,21.02,",
+        );
+        check(
+            RestOfMachine::Spread,
+            "  $21.02   $7.28  ",
+            ",21.02,7.28,21.02,",
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ pub mod columns;
 
 use ebb_model::report::Report;
 use ebb_telemetry::money::grouped;
-use ebb_telemetry::safe_text::wrap;
+use ebb_telemetry::safe_text::{counted, wrap};
 
 use crate::page::Page;
 use crate::page::alike::Alike;
@@ -111,6 +111,11 @@ impl Sheet {
             (true, None) => self.line(GREEN, "No waste found in the evaluated resources."),
             (true, Some(_)) => self.line("", "No finding matches the filter."),
             (false, _) => {}
+        }
+        if !page.set_aside.is_empty() {
+            let findings = counted(page.set_aside.len(), "finding is", "findings are");
+            let line = format!("{findings} dismissed or snoozed; `ebb findings list` shows them.");
+            self.paragraph("", &line, 0);
         }
         self.out.push('\n');
     }

@@ -65,7 +65,7 @@ fn keep_days(policy: &LakePolicy, table: Table) -> Option<u32> {
 }
 
 /// Whether no sweep of this UTC day was before.
-fn is_first_of_day(previous: Option<Timestamp>, now: Timestamp) -> bool {
+pub(crate) fn is_first_of_day(previous: Option<Timestamp>, now: Timestamp) -> bool {
     let day = |at: Timestamp| at.to_zoned(TimeZone::UTC).date();
     previous.is_none_or(|previous| day(previous) != day(now))
 }

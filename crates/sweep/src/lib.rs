@@ -15,6 +15,8 @@ mod late_sweep;
 pub mod publish;
 pub mod publish_details;
 #[cfg(feature = "lake")]
+pub mod retention;
+#[cfg(feature = "lake")]
 pub mod run;
 pub mod scan;
 #[cfg(feature = "lake")]

@@ -14,7 +14,6 @@ use ebb_model::finding_history::Stage;
 use ebb_model::inventory::Inventory;
 use ebb_model::pages_url::InvalidPagesUrl;
 use ebb_model::policy::Policy;
-use ebb_model::policy::error::PolicyError;
 use ebb_model::report::probe_problem::ProbeProblemCounts;
 use ebb_model::report::{Report, Totals};
 use ebb_model::sweep_memory::Memory;
@@ -78,12 +77,10 @@ pub enum SweepError {
         source: CloudError,
     },
     /// The policy file is not valid.
-    #[error("invalid policy {key}")]
+    #[error("the policy {problem}\n  correct it; `ebb policy check FILE` reads it as a sweep does")]
     BadPolicy {
-        /// Key of the policy file.
-        key: String,
-        /// The cause.
-        source: PolicyError,
+        /// Key of the policy file, its line and key, and the problem.
+        problem: String,
     },
     /// The policy file is not UTF-8.
     #[error("the policy {key} is not UTF-8")]
@@ -287,7 +284,9 @@ pub async fn policy(objects: &dyn Objects, key: &str) -> Result<Policy, SweepErr
     let Ok(text) = String::from_utf8(object.bytes) else {
         return Err(SweepError::PolicyText { key });
     };
-    Policy::parse(&text).map_err(|source| SweepError::BadPolicy { key, source })
+    Policy::parse(&text).map_err(|error| SweepError::BadPolicy {
+        problem: error.in_file(&key, &text),
+    })
 }
 
 /// Runs one sweep. The first of several shards reports for all; the others only process their data.

@@ -250,24 +250,41 @@ pub(crate) fn steps(
         of_step.entry(&finding.id).or_insert(finding);
     }
     let all = profiles.by_step.iter();
-    let mut steps: Vec<StepAdvice> = all
-        .filter_map(|(key, profiled)| {
-            let mut advice = told(facts, key, profiled, &of_step)?;
-            if advice.offers == Offers::default() && placed.contains(key) {
-                let step = (&key.region, profiled);
-                advice.offers = placement::offers(facts, profiles, step, advice.should_ask);
-            }
-            Some(advice)
-        })
-        .collect();
+    let advised = all.filter_map(|(key, profiled)| {
+        let mut advice = told(facts, key, profiled, &of_step)?;
+        if advice.offers == Offers::default() && placed.contains(key) {
+            let step = (&key.region, profiled);
+            advice.offers = placement::offers(facts, profiles, step, advice.should_ask);
+        }
+        Some(advice)
+    });
+    greatest(advised, MAX_STEPS)
+}
+
+/// The steps with the greatest saving, at most `max`, and the number of the others. At most twice as
+/// many are in memory, because names of steps may be unique to each task.
+fn greatest(advised: impl Iterator<Item = StepAdvice>, max: usize) -> (Vec<StepAdvice>, usize) {
+    let (mut steps, mut left_out) = (Vec::new(), 0);
+    for advice in advised {
+        steps.push(advice);
+        if steps.len() >= 2 * max {
+            left_out += truncate(&mut steps, max);
+        }
+    }
+    left_out += truncate(&mut steps, max);
+    (steps, left_out)
+}
+
+/// Sorts the steps and removes those behind `max`; returns their number.
+fn truncate(steps: &mut Vec<StepAdvice>, max: usize) -> usize {
     steps.sort_by(|a, b| {
         let order = |s: &StepAdvice| (s.step.clone(), s.region.clone(), s.account.clone());
         let saving = |s: &StepAdvice| s.saving_a_month.or(s.saving_at_most_a_month);
         (saving(b).cmp(&saving(a))).then_with(|| order(a).cmp(&order(b)))
     });
-    let left_out = steps.len().saturating_sub(MAX_STEPS);
-    steps.truncate(MAX_STEPS);
-    (steps, left_out)
+    let left_out = steps.len().saturating_sub(max);
+    steps.truncate(max);
+    left_out
 }
 
 /// The steps with the longest total run time.

@@ -54,6 +54,8 @@ struct AdvicePage {
     row: StepRow,
     /// Whether another request is recommended.
     is_changed: bool,
+    /// Whether any amount is recommended, changed or not.
+    is_sized: bool,
     last_seen: When,
     samples: u32,
     bars: Vec<ResourceBars>,
@@ -167,6 +169,7 @@ impl AdvicePage {
         Self {
             row: step.into(),
             is_changed: step.asks != step.should_ask,
+            is_sized: step.should_ask.cores.is_some() || step.should_ask.memory.is_some(),
             last_seen: step.last_seen.into(),
             samples: step.samples,
             bars: bars(step),

@@ -317,7 +317,8 @@ fn messages(facts: &DeploymentFacts) -> Check {
             ),
             None if channels.reached.is_empty() => {
                 Check::limited(name, "no channel has received a message; reports only").with_remedy(
-                    "set slack_webhook, email_to or a webhook, see docs/src/notifications.md",
+                    "set slack_webhook_url or email_to in Terraform, or EBB_SLACK_WEBHOOK_URL \
+                     of `ebb sweep`; see docs/src/notifications.md",
                 )
             }
             None => Check::ok(

@@ -55,7 +55,8 @@ mod answers {
         if tests.is_empty() {
             let check = Check::limited(NAME, "no channel is configured; reports only");
             return vec![check.with_remedy(
-                "set slack_webhook_url, email_to or a webhook, see docs/src/notifications.md",
+                "set slack_webhook_url or email_to in Terraform, or EBB_SLACK_WEBHOOK_URL \
+                     of `ebb sweep`; see docs/src/notifications.md",
             )];
         }
         tests.iter().map(check).collect()

@@ -140,6 +140,7 @@ async fn show(args: &LakeShowArgs) -> Result<String> {
         .map(|one| one.value.clone())
         .collect();
     let result = run(&lake, &[wanted], &args.window, (&sql, &values, args.limit)).await?;
+    note_empty(&result, &args.window)?;
     written(&result, args.window.format)
 }
 
@@ -234,6 +235,18 @@ fn days(window: &LakeWindow, now: Timestamp) -> Result<(Date, Date)> {
     };
     ensure!(from <= to, "--from {from} is later than --to {to}");
     Ok((from, to))
+}
+
+/// Without rows, the days may be the wrong ones.
+fn note_empty(result: &QueryResult, window: &LakeWindow) -> Result<()> {
+    if result.rows.is_empty() {
+        let (from, to) = days(window, Timestamp::now())?;
+        eprintln!(
+            "ebb: no row from {from} to {to}\n  choose other days with --from and --to; `ebb lake \
+             tables` shows the days that have rows"
+        );
+    }
+    Ok(())
 }
 
 fn table(name: LakeTable) -> Table {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ebb_model::policy::exemption::Exemption;
 use ebb_model::policy::schema::policy_schema;
 use ebb_telemetry::money::Usd;
+use ebb_telemetry::safe_text::counted;
 use ebb_telemetry::units::{Bytes, CpuTime, HumanDuration};
 use jiff::Timestamp;
 use schemars::Schema;
@@ -52,7 +53,7 @@ pub(super) fn exemptions(exempt: &[Exemption], now: Timestamp) -> String {
     if exempt.is_empty() {
         return String::new();
     }
-    let mut out = format!("\n{} exemptions:\n", exempt.len());
+    let mut out = format!("\n{}:\n", counted(exempt.len(), "exemption", "exemptions"));
     for exemption in exempt {
         let stands = match (exemption.has_ended(now), exemption.holds_at(now)) {
             (true, _) => "HAS ENDED; the findings are reported again",

@@ -1,5 +1,6 @@
 //! The ports of `ebb sweep`, from arguments and environment variables.
 
+use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,16 +14,19 @@ use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
 use ebb_notify::digest::{Addresses, Channels};
 use ebb_notify::hook_secrets::HookSecrets;
+use ebb_notify::retry::Failure;
 use ebb_notify::slack::SlackChat;
 use ebb_notify::test_message::{self, ChannelTest};
 use ebb_notify::webhook::SignedWebhook;
 use ebb_sweep::publish::ReportCopies;
+use ebb_sweep::retention;
 use ebb_sweep::run::{self, Config};
 use ebb_sweep::standalone::{POLICY_KEY, Site, account_without_cloud};
 use ebb_telemetry::shard::Shard;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::MissedTickBehavior;
+use tracing_subscriber::EnvFilter;
 
 use crate::args::SweepArgs;
 use crate::billing;
@@ -66,6 +70,20 @@ pub(crate) async fn explain(
     Ok(explanation)
 }
 
+/// Writes warnings to standard error, such as a refused message with its reason. `RUST_LOG` chooses
+/// others.
+pub(super) fn log_warnings() {
+    let usual = || EnvFilter::new("warn,aws_config=error");
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| usual());
+    let log = tracing_subscriber::fmt()
+        .with_writer(stderr)
+        .with_env_filter(filter)
+        .with_ansi(stderr().is_terminal())
+        .with_target(false);
+    // Only the first call in a process sets it.
+    let _ = log.try_init();
+}
+
 /// One sweep; returns its summary.
 pub(super) async fn once(args: &SweepArgs) -> Result<Value> {
     sweep(args, ReportCopies::DatedAndLatest).await
@@ -91,7 +109,11 @@ async fn sweep(args: &SweepArgs, copies: ReportCopies) -> Result<Value> {
     let start = Timestamp::now();
     let deadline = Deadline::within(start, start.checked_add(LONGEST)?);
     let ports = site.ports(account, channels.all(&told));
-    let summary = run::sweep(&ports, &config, &deadline, &Timestamp::now).await?;
+    let mut summary = run::sweep(&ports, &config, &deadline, &Timestamp::now).await?;
+    let expired = retention::expire(site.objects(), summary.previous, summary.at).await;
+    if let Err(error) = expired {
+        summary.failures.push(Failure::of("retention", &error));
+    }
     serde_json::to_value(summary).context("failed to write the summary as JSON")
 }
 

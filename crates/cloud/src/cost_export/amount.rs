@@ -18,7 +18,7 @@ const PER_MICRO: i128 = 1_000_000;
 const LIMIT: i128 = 1_000_000_000 * PER_MICRO * PER_MICRO;
 
 /// Dollars in units of 10^-12. A sum of 10^17 rows does not overflow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct Amount(i128);
 
 impl Amount {

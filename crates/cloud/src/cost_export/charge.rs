@@ -250,7 +250,7 @@ impl<'a, R: ExportRow> Values<'a, R> {
             ExportForm::Cur2 => service == EC2,
             ExportForm::Focus => {
                 let category = self.text(ExportColumn::ServiceCategory)?;
-                category.is_none_or(|category| category == "Compute")
+                category.is_none_or(|category| category.eq_ignore_ascii_case("Compute"))
             }
         };
         if is_traffic || !is_compute {

@@ -13,6 +13,7 @@ use parquet::errors::ParquetError;
 
 use super::charge::{self, ExportRow};
 use super::columns::{ExportForm, HeaderProblem};
+use super::day_print::FilePrint;
 use super::sums::{DayRange, PeriodSums, TooManySums};
 
 /// The most rows of one bill. A program without optimizations needs minutes for them.
@@ -60,6 +61,7 @@ pub(super) struct RowSink<'a> {
     /// The tags by which days are summed.
     pub(super) tags: &'a [String],
     pub(super) sums: &'a mut PeriodSums,
+    pub(super) print: &'a mut FilePrint,
     pub(super) bad: &'a mut BadLines,
     /// Rows of the whole bill so far.
     pub(super) rows: &'a mut u64,
@@ -75,7 +77,10 @@ impl RowSink<'_> {
     ) -> Result<(), FileProblem> {
         self.count()?;
         match charge::read(row, form, self.tags) {
-            Ok(charge) => self.sums.add(charge, self.days)?,
+            Ok(charge) => {
+                self.print.add(&charge, self.days);
+                self.sums.add(charge, self.days)?;
+            }
             Err((column, why)) => self.bad.add(BadLine::new(number, column, why)),
         }
         Ok(())

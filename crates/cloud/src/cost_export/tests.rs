@@ -234,3 +234,41 @@ async fn the_version_changes_with_the_files_and_an_unfinished_export_is_known() 
     put(&first).await;
     assert_eq!(export(&objects).version().await, BillVersion::Unfinished);
 }
+
+#[tokio::test]
+async fn two_deliveries_of_one_month_in_a_folder_do_not_count_twice() {
+    let first = hours("2026-10-25T00:00:00Z", "2026-10-30T00:00:00Z");
+    let next = hours("2026-10-25T00:00:00Z", "2026-10-31T00:00:00Z");
+    let other = hours("2026-10-31T00:00:00Z", "2026-11-01T00:00:00Z");
+    let check = async |files: &[(&str, &str, &str)], expect: Result<usize, &str>| {
+        let (_folder, objects) = folder(files);
+        let export = export(&objects);
+        let bill = export.bill(at("2026-11-03T13:00:00Z")).await;
+        let gaps: Vec<String> = bill
+            .gaps
+            .iter()
+            .map(|gap| format!("{}: {}", gap.scope, gap.reason))
+            .collect();
+        match expect {
+            Ok(days) => assert_eq!(bill.by_day.len(), days, "{gaps:?}"),
+            Err(gap) => {
+                assert_eq!(gaps.first().map(String::as_str), Some(gap));
+                assert!(bill.by_day.is_empty());
+            }
+        }
+    };
+    let written = "2026-11-03T12:00:00Z";
+    check(
+        &[("a.csv", &first, written), ("b.csv", &next, written)],
+        Err(
+            "cost export s3://bills/ebb/b.csv: it has 5 days from 2026-10-25 on with the same rows \
+             as a.csv, so their costs would count twice; keep the newest file of each month only",
+        ),
+    )
+    .await;
+    check(
+        &[("b.csv", &next, written), ("c.csv", &other, written)],
+        Ok(7),
+    )
+    .await;
+}

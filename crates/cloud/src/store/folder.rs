@@ -27,6 +27,8 @@ pub(super) struct Listing {
     pub(super) files: Vec<Listed>,
     /// Number of links, devices, invalid names, and entries beyond the maximum depth.
     pub(super) skipped: u64,
+    /// Folders that this user may not list.
+    pub(super) denied: Vec<String>,
 }
 
 impl Folder {
@@ -112,10 +114,11 @@ impl Folder {
         Ok(())
     }
 
-    /// All files with keys that begin with `prefix`.
+    /// All files with keys that begin with `prefix`. A folder that this user may not list hides its
+    /// own files only.
     ///
     /// # Errors
-    /// If a directory cannot be read.
+    /// If the first directory, or a directory for another reason, cannot be read.
     pub(super) fn list(&self, prefix: &str) -> io::Result<Listing> {
         let mut listing = Listing::default();
         let start = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -127,9 +130,15 @@ impl Folder {
         while let Some((folder, key)) = open.pop() {
             let entries = match fs::read_dir(&folder) {
                 Ok(entries) => entries,
-                // Removed since it was listed.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
+                Err(error) => match error.kind() {
+                    // Removed or replaced since it was listed.
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => continue,
+                    io::ErrorKind::PermissionDenied if key != start => {
+                        listing.denied.push(format!("{key}/"));
+                        continue;
+                    }
+                    _ => return Err(error),
+                },
             };
             for entry in entries {
                 let entry = entry?;
@@ -175,11 +184,18 @@ fn joined(key: &str, name: &str) -> Option<String> {
 fn listed(entry: &fs::DirEntry, key: String) -> Option<Listed> {
     let metadata = entry.metadata().ok()?;
     let nanos = i32::try_from(metadata.mtime_nsec()).unwrap_or(0);
+    let modified_at = Timestamp::new(metadata.mtime(), nanos).unwrap_or(Timestamp::UNIX_EPOCH);
     Some(Listed {
         key,
         bytes: metadata.len(),
-        modified_at: Timestamp::new(metadata.mtime(), nanos).unwrap_or(Timestamp::UNIX_EPOCH),
+        modified_at: not_in_the_future(modified_at),
     })
+}
+
+/// The write time of a file, which its owner can set. It is the time of arrival of a message, and a
+/// message from the future would make all other nodes old enough to be forgotten.
+pub(super) fn not_in_the_future(modified_at: Timestamp) -> Timestamp {
+    modified_at.min(Timestamp::now())
 }
 
 /// The file that is locked while an object of a directory is conditionally replaced. It is outside

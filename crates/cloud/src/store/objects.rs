@@ -1,9 +1,9 @@
 //! The `Objects` port over any store. A directory has no conditional replacement and no metadata,
 //! so this module adds them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -15,10 +15,11 @@ use object_store::{
     PutResult, UpdateVersion,
 };
 
-use super::folder::{Folder, lock_file};
+use super::folder::{Folder, lock_file, not_in_the_future};
 use super::{StoreError, open};
 use crate::ports::{
-    CloudError, CloudResult, Etag, Listed, Object, Objects, PutIf, PutOptions, bounded, too_large,
+    CloudError, CloudResult, Etag, Listed, MAX_DENIED_KEYS, Object, Objects, PutIf, PutOptions,
+    Unread, bounded, too_large,
 };
 
 /// The suffix of the file with the metadata of an object in a directory.
@@ -31,6 +32,33 @@ pub struct StoreObjects {
     base: Path,
     /// The directory; `None` for a bucket.
     folder: Option<Folder>,
+    /// Shared by all clones.
+    unread: Arc<Mutex<UnreadKeys>>,
+}
+
+/// Contents of a directory that could not be read or deleted.
+#[derive(Debug, Default)]
+struct UnreadKeys {
+    denied: BTreeSet<String>,
+    /// The newest number for each prefix, because a prefix is listed again and again.
+    skipped: BTreeMap<String, u64>,
+}
+
+/// Maximum number of prefixes in [`UnreadKeys::skipped`]. Ebb lists fewer.
+const MAX_SKIPPED_PREFIXES: usize = 100;
+
+impl UnreadKeys {
+    fn deny(&mut self, key: String) {
+        if self.denied.len() < MAX_DENIED_KEYS {
+            self.denied.insert(key);
+        }
+    }
+
+    fn skip(&mut self, prefix: &str, count: u64) {
+        if self.skipped.len() < MAX_SKIPPED_PREFIXES || self.skipped.contains_key(prefix) {
+            self.skipped.insert(prefix.to_owned(), count);
+        }
+    }
 }
 
 impl StoreObjects {
@@ -52,6 +80,7 @@ impl StoreObjects {
             store: place.store,
             base,
             folder,
+            unread: Arc::default(),
         })
     }
 
@@ -61,7 +90,12 @@ impl StoreObjects {
             store: Arc::new(InMemory::new()),
             base: Path::default(),
             folder: None,
+            unread: Arc::default(),
         }
+    }
+
+    fn unread_keys(&self) -> MutexGuard<'_, UnreadKeys> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cfg(feature = "cost-exports")]
@@ -132,10 +166,10 @@ impl StoreObjects {
         };
         let io = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => missing(),
-            io::ErrorKind::PermissionDenied => CloudError::Denied {
-                operation: "get".to_owned(),
-                message: bounded(&format!("{key}: {error}")),
-            },
+            io::ErrorKind::PermissionDenied => {
+                self.unread_keys().deny(key.to_owned());
+                denied_in_folder("get", key, &error)
+            }
             _ => folder_error("get", key)(error),
         };
         let path = self.path("get", key)?;
@@ -155,8 +189,59 @@ impl StoreObjects {
         Ok(Object {
             bytes,
             etag: etag(version(&meta)),
-            modified_at: modified_at(&meta),
+            modified_at: not_in_the_future(modified_at(&meta)),
         })
+    }
+
+    /// A directory is not ordered, so all of it is read and the first keys are kept.
+    fn list_folder(
+        &self,
+        folder: &Folder,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> CloudResult<Vec<Listed>> {
+        let listing = folder.list(prefix).map_err(|error| CloudError::Failed {
+            operation: "list".to_owned(),
+            message: bounded(&format!(
+                "{prefix}: {error}; make the user of the sweep the owner of {}",
+                folder.root().display()
+            )),
+        })?;
+        let mut unread = self.unread_keys();
+        unread.skip(prefix, listing.skipped);
+        listing.denied.into_iter().for_each(|key| unread.deny(key));
+        drop(unread);
+        let mut files = listing.files;
+        files.retain(|listed| Some(listed.key.as_str()) > after);
+        files.sort_by(|a, b| a.key.cmp(&b.key));
+        files.truncate(limit);
+        Ok(files)
+    }
+
+    /// Deletes what this user may delete, because the files of one user must not keep those of the
+    /// others. Returns the first error.
+    async fn delete_in_folder(&self, keys: &[String]) -> CloudResult<()> {
+        let mut first = Ok(());
+        for key in keys {
+            let deleted = self.delete_file(key).await;
+            if deleted.is_err() {
+                self.unread_keys().deny(key.clone());
+            }
+            first = first.and(deleted);
+        }
+        first
+    }
+
+    async fn delete_file(&self, key: &str) -> CloudResult<()> {
+        let path = self.path("delete", key)?;
+        let parent = key.rsplit_once('/').map_or("", |(parent, _)| parent);
+        if let Some(folder) = &self.folder {
+            let links = folder.refuse_links(parent);
+            links.map_err(|error| denied_in_folder("delete", key, &error))?;
+        }
+        let deleted = missing_is_deleted(self.store.delete(&path).await);
+        deleted.map_err(|error| failed("delete", key, &error))
     }
 
     /// Refuses a key that leads through a symbolic link in a directory.
@@ -243,7 +328,7 @@ impl Objects for StoreObjects {
         limit: usize,
     ) -> CloudResult<Vec<Listed>> {
         if let Some(folder) = &self.folder {
-            return list_folder(folder, prefix, after, limit);
+            return self.list_folder(folder, prefix, after, limit);
         }
         // A store lists whole folders; a prefix may end within a name.
         let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -275,25 +360,27 @@ impl Objects for StoreObjects {
     }
 
     async fn delete(&self, keys: &[String]) -> CloudResult<()> {
+        if self.folder.is_some() {
+            return self.delete_in_folder(keys).await;
+        }
         let paths: Vec<Path> = keys
             .iter()
             .map(|key| self.path("delete", key))
             .collect::<CloudResult<_>>()?;
-        for key in keys {
-            let parent = key.rsplit_once('/').map_or("", |(parent, _)| parent);
-            self.refuse_links("delete", parent)?;
-        }
         let paths = stream::iter(paths.into_iter().map(Ok)).boxed();
-        let gone = |deleted: object_store::Result<Path>| async {
-            match deleted {
-                Err(Error::NotFound { .. }) => Ok(()),
-                other => other.map(drop),
-            }
-        };
-        let deleted = self.store.delete_stream(paths).then(gone);
+        let deleted = self.store.delete_stream(paths);
+        let deleted = deleted.then(|deleted| async { missing_is_deleted(deleted.map(drop)) });
         let all = deleted.try_collect::<Vec<()>>().await;
         all.map(drop)
             .map_err(|error| failed("delete", "objects", &error))
+    }
+
+    fn unread(&self) -> Unread {
+        let keys = self.unread_keys();
+        Unread {
+            denied: keys.denied.clone(),
+            skipped: keys.skipped.values().sum(),
+        }
     }
 }
 
@@ -304,26 +391,18 @@ fn folder_error(operation: &str, key: &str) -> impl Fn(io::Error) -> CloudError 
     }
 }
 
-/// A directory is not ordered, so all of it is read and the first keys are kept.
-fn list_folder(
-    folder: &Folder,
-    prefix: &str,
-    after: Option<&str>,
-    limit: usize,
-) -> CloudResult<Vec<Listed>> {
-    let listing = folder.list(prefix).map_err(|error| CloudError::Failed {
-        operation: "list".to_owned(),
-        message: bounded(&format!("{prefix}: {error}")),
-    })?;
-    if listing.skipped > 0 {
-        let skipped = listing.skipped;
-        tracing::warn!(skipped, prefix, "skipped links, devices and invalid names");
+fn denied_in_folder(operation: &str, key: &str, error: &io::Error) -> CloudError {
+    CloudError::Denied {
+        operation: operation.to_owned(),
+        message: bounded(&format!("{key}: {error}")),
     }
-    let mut files = listing.files;
-    files.retain(|listed| Some(listed.key.as_str()) > after);
-    files.sort_by(|a, b| a.key.cmp(&b.key));
-    files.truncate(limit);
-    Ok(files)
+}
+
+fn missing_is_deleted(deleted: object_store::Result<()>) -> object_store::Result<()> {
+    match deleted {
+        Err(Error::NotFound { .. }) => Ok(()),
+        other => other,
+    }
 }
 
 fn attributes(options: &PutOptions) -> Attributes {
@@ -385,11 +464,28 @@ pub(super) fn failed(operation: &str, key: &str, error: &Error) -> CloudError {
             operation,
             message: words(key, error),
         },
+        _ if is_denied_by_system(error) => CloudError::Denied {
+            operation,
+            message: words(key, error),
+        },
         _ => CloudError::Failed {
             operation,
             message: words(key, error),
         },
     }
+}
+
+/// Whether the operating system denied it, such as the deletion of another user's file.
+fn is_denied_by_system(error: &Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|io| io.kind() == io::ErrorKind::PermissionDenied) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 fn words(key: &str, error: &Error) -> String {
@@ -496,6 +592,32 @@ mod tests {
             .expect("written");
         let beside = std::fs::read_to_string(folder.path().join("ebb/dead/1.metadata.json"));
         assert_eq!(beside.expect("kept"), r#"{"reason":"no message"}"#);
+    }
+
+    #[tokio::test]
+    async fn a_file_of_a_folder_is_not_from_the_future() {
+        let (folder, objects) = in_folder();
+        let put = objects.put("in/a", b"1".to_vec(), PutOptions::default());
+        put.await.expect("written");
+        let path = folder.path().join("ebb/in/a");
+        let set = |at: std::time::SystemTime| {
+            let file = std::fs::File::options().write(true).open(&path);
+            file.and_then(|file| file.set_modified(at)).expect("set");
+        };
+        let times = async || {
+            let listed = objects.list("in/", None, 1).await.expect("listed");
+            let read = objects.get("in/a", 10).await.expect("read");
+            [listed[0].modified_at, read.modified_at]
+        };
+        set(std::time::UNIX_EPOCH + std::time::Duration::from_secs(4_000_000_000));
+        let now = Timestamp::now();
+        for at in times().await {
+            assert!(now <= at && at <= Timestamp::now(), "{at}");
+        }
+        let past = 1_700_000_000;
+        set(std::time::UNIX_EPOCH + std::time::Duration::from_secs(past));
+        let past = Timestamp::from_second(past.cast_signed()).expect("a time");
+        assert_eq!(times().await, [past, past]);
     }
 
     #[tokio::test]

@@ -101,7 +101,8 @@ impl<O: Objects> Queue for ObjectQueue<O> {
         let number = self.sent.fetch_add(1, Ordering::Relaxed);
         // The time separates the messages of two runs; it is not trusted otherwise.
         let time = Timestamp::now().as_millisecond();
-        let key = format!("{}{}/{time:015}-{number:06}.msg", self.prefix, self.sender);
+        let name = name_of(attributes).unwrap_or_else(|| format!("{time:015}-{number:06}.msg"));
+        let key = format!("{}{}/{name}", self.prefix, self.sender);
         let options = PutOptions {
             metadata: attributes.clone(),
             ..PutOptions::default()
@@ -143,6 +144,16 @@ impl<O: Objects> Queue for ObjectQueue<O> {
         Ok(())
     }
 }
+
+/// The name of a message about another one. A message that cannot be deleted is refused by each sweep,
+/// and so has one copy. `None` without the id of the other message, and for a long one.
+fn name_of(attributes: &BTreeMap<String, String>) -> Option<String> {
+    let id = attributes.get("message_id")?;
+    (id.len() <= MAX_NAME_BYTES).then(|| id.replace('/', "_"))
+}
+
+/// A file system allows 255, and the name of the metadata is longer.
+const MAX_NAME_BYTES: usize = 200;
 
 #[cfg(test)]
 mod tests {
@@ -189,5 +200,28 @@ mod tests {
             .map(|m| (m.sender.as_deref(), m.body.as_str()))
             .collect();
         assert_eq!(told, [(None, "b"), (Some("x"), "")]);
+    }
+
+    #[tokio::test]
+    async fn a_message_that_is_refused_again_and_again_has_one_copy() {
+        let bucket = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+        let letters = ObjectQueue::dead_letters(bucket.clone());
+        let of = |id: &str| BTreeMap::from([("message_id".to_owned(), id.to_owned())]);
+        for _ in 0..2 {
+            let sent = letters
+                .send_with("a", &of("heartbeats/v1/AROA:x/1.msg"))
+                .await;
+            sent.expect("sent");
+        }
+        assert_eq!(
+            bucket.keys(),
+            ["dead-letter/messages/heartbeats_v1_AROA:x_1.msg"]
+        );
+        letters
+            .send_with("a", &of(&"x".repeat(201)))
+            .await
+            .expect("sent");
+        letters.send("a").await.expect("sent");
+        assert_eq!(bucket.keys().len(), 3);
     }
 }

@@ -1,11 +1,15 @@
 //! One fold: receive, commit to the lake, merge into the state, delete from the queue.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ebb_cloud::ports::{CloudError, Objects, Queue, Received};
+use ebb_cloud::ports::{CloudError, CloudResult, Objects, Queue, Received, Unread};
 use ebb_lake::LakeError;
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::activity::ActivityPolicy;
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::money::grouped;
+use ebb_telemetry::safe_text::counted;
 use ebb_telemetry::shard::Shard;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -89,6 +93,9 @@ pub struct Folder<'a> {
     pub limits: Limits,
 }
 
+/// Maximum number of nodes in [`Folding::refused_steps_by_node`].
+const MAX_NAMED_NODES: usize = 100;
+
 /// Result of a fold.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Folding {
@@ -108,12 +115,18 @@ pub struct Folding {
     pub refused: BTreeMap<&'static str, u64>,
     /// Tasks with an invalid field that were removed from messages and objects.
     pub refused_steps: u64,
+    /// Those by node, for at most [`MAX_NAMED_NODES`] nodes.
+    #[serde(skip)]
+    pub refused_steps_by_node: BTreeMap<String, u64>,
     /// Arrivals above the quotas of their senders.
     pub over_quota: Excesses,
     /// Nodes for which the state had no room; those with the oldest heartbeats are left out.
     pub left_out_nodes: u64,
-    /// Messages and objects that could not be read or moved; they stay in place.
+    /// Messages and objects that could not be read, moved or deleted; they stay in place.
     pub left: u64,
+    /// Contents of the folder that nobody reads. The gaps of the report name it.
+    #[serde(skip)]
+    pub unread: Unread,
     /// Reason why the state was rebuilt from the lake; `None` if it was not.
     pub rebuilt_because: Option<String>,
     /// Whether time ran out before all arrivals were read; the next sweep continues.
@@ -134,24 +147,122 @@ impl Folding {
     /// Arrivals that the report does not include.
     pub fn gaps(&self) -> Vec<Gap> {
         let mut gaps = self.over_quota.gaps();
-        let crashed = self.refused.get(Refusal::Crashes.kind());
-        gaps.extend(crashed.map(|count| {
+        gaps.extend(self.refused_gap());
+        gaps.extend(unread_gaps(&self.unread));
+        gaps.extend(self.invalid_tasks_gap());
+        gaps
+    }
+
+    /// Counts tasks with an invalid field; `node` is `None` if nothing of their message was accepted.
+    pub(crate) fn refuse_steps(&mut self, node: Option<&NodeId>, count: u32) {
+        if count == 0 {
+            return;
+        }
+        self.refused_steps += u64::from(count);
+        let by_node = &mut self.refused_steps_by_node;
+        if let Some(node) = node
+            && (by_node.len() < MAX_NAMED_NODES || by_node.contains_key(node.as_str()))
+        {
+            *by_node.entry(node.to_string()).or_default() += u64::from(count);
+        }
+    }
+
+    fn invalid_tasks_gap(&self) -> Option<Gap> {
+        if self.refused_steps == 0 {
+            return None;
+        }
+        let mut nodes: Vec<(&String, &u64)> = self.refused_steps_by_node.iter().collect();
+        nodes.sort_by_key(|(node, count)| (Reverse(**count), *node));
+        let nodes: Vec<String> = nodes
+            .iter()
+            .take(MAX_NAMED)
+            .map(|(node, count)| format!("{node} ({})", grouped(**count)))
+            .collect();
+        let of = match nodes.is_empty() {
+            true => String::new(),
+            false => format!("; most are of {}", nodes.join(", ")),
+        };
+        let count = counted(to_usize(self.refused_steps), "task", "tasks");
+        Some(Gap::new(
+            "ingestion",
+            format!("dropped {count} with invalid fields{of}"),
+        ))
+    }
+
+    /// Keeps what nobody reads in the folder. Its files may be counted as left already.
+    fn keep_unread(&mut self, unread: Unread) {
+        let files = unread.denied.iter().filter(|key| !key.ends_with('/'));
+        self.left = self.left.max(files.count() as u64);
+        self.unread = unread;
+    }
+
+    fn refused_gap(&self) -> Option<Gap> {
+        let count: u64 = self.refused.values().sum();
+        let kinds: Vec<String> = self
+            .refused
+            .iter()
+            .map(|(kind, count)| format!("{kind} {count}"))
+            .collect();
+        (count > 0).then(|| {
             Gap::new(
                 "ingestion",
                 format!(
-                    "{count} messages or objects crashed a sweep; they are in the dead-letter \
-                     location"
+                    "{} refused: {}; the dead-letter location has them with the reason",
+                    counted(
+                        to_usize(count),
+                        "message or object was",
+                        "messages or objects were"
+                    ),
+                    kinds.join(", ")
                 ),
             )
-        }));
-        if self.refused_steps > 0 {
-            gaps.push(Gap::new(
-                "ingestion",
-                format!("dropped {} tasks with invalid fields", self.refused_steps),
-            ));
-        }
-        gaps
+        })
     }
+}
+
+/// Number of folders or nodes that a gap names.
+const MAX_NAMED: usize = 3;
+
+fn to_usize(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// Files of other users in a folder hide their nodes.
+fn unread_gaps(unread: &Unread) -> Vec<Gap> {
+    let folder = |key: &String| {
+        key.rsplit_once('/')
+            .map_or("", |(folder, _)| folder)
+            .to_owned()
+    };
+    let folders: BTreeSet<String> = unread.denied.iter().map(folder).collect();
+    let mut gaps = Vec::new();
+    if !folders.is_empty() {
+        let named: Vec<&str> = folders.iter().take(MAX_NAMED).map(String::as_str).collect();
+        let more = folders.len() - named.len();
+        let more = match more {
+            0 => String::new(),
+            more => format!(
+                " and {}",
+                counted(more, "further folder", "further folders")
+            ),
+        };
+        gaps.push(Gap::new(
+            "ingestion",
+            format!(
+                "the sweep may not read or delete files in {}{more}, so their nodes may be missing; \
+                 make the user of the sweep their owner, and run the probe as this user",
+                named.join(", ")
+            ),
+        ));
+    }
+    if unread.skipped > 0 {
+        let what = counted(to_usize(unread.skipped), "entry", "entries");
+        gaps.push(Gap::new(
+            "ingestion",
+            format!("skipped {what} of the folder: links, devices, or names that no probe writes"),
+        ));
+    }
+    gaps
 }
 
 impl Folder<'_> {
@@ -178,6 +289,7 @@ impl Folder<'_> {
         // An error is not a crash: it has a known cause, and the next sweep tries everything again.
         intake.guard.end(self.objects).await;
         result?;
+        folding.keep_unread(self.objects.unread());
         work.stored.roles.forget(began);
         self.settle(&mut work).await?;
         work.hours.keep(self.objects, self.shard).await?;
@@ -247,6 +359,24 @@ impl Folder<'_> {
         Ok(taken)
     }
 
+    /// Arrivals that may not be deleted stay in place. They arrive again, and are duplicates then.
+    pub(crate) fn leave_denied(
+        &self,
+        folding: &mut Folding,
+        count: usize,
+        deleted: CloudResult<()>,
+    ) -> CloudResult<()> {
+        let Err(error @ CloudError::Denied { .. }) = deleted else {
+            return deleted;
+        };
+        tracing::warn!(%error, "failed to delete arrivals; they stay in place");
+        // A folder names its files, and the others of the batch are deleted.
+        if self.objects.unread().denied.is_empty() {
+            folding.left += count as u64;
+        }
+        Ok(())
+    }
+
     async fn batch(
         &self,
         (work, others): (&mut Work, &mut BTreeMap<Shard, Work>),
@@ -265,10 +395,12 @@ impl Folder<'_> {
         folding.steps += steps as u64;
         folding.duplicates += taken.old_objects;
         if !taken.receipts.is_empty() {
-            self.queue.delete(&taken.receipts).await?;
+            let deleted = self.queue.delete(&taken.receipts).await;
+            self.leave_denied(folding, taken.receipts.len(), deleted)?;
         }
         if !taken.keys.is_empty() {
-            self.objects.delete(&taken.keys).await?;
+            let deleted = self.objects.delete(&taken.keys).await;
+            self.leave_denied(folding, taken.keys.len(), deleted)?;
         }
         for bad in taken.bad_messages {
             match dead_letter::message(self, &bad).await {
@@ -293,4 +425,44 @@ impl Folder<'_> {
 pub(crate) fn left(folding: &mut Folding, what: &str, error: &CloudError) {
     folding.left += 1;
     tracing::warn!(what, %error, "failed to move it; it stays in place");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_names_what_was_not_read_and_whose_it_is() {
+        let node = |name: &str| NodeId::new(name).expect("a name");
+        let mut folding = Folding::default();
+        assert_eq!(folding.gaps(), []);
+        folding.refuse_steps(Some(&node("b")), 2);
+        folding.refuse_steps(Some(&node("a")), 1);
+        folding.refuse_steps(None, 1);
+        folding.refuse_steps(Some(&node("c")), 0);
+        folding.refused = BTreeMap::from([("another_role", 1), ("unreadable", 2)]);
+        let folders = ["a/", "b/", "c/1.msg", "c/2.msg", "d/"];
+        folding.keep_unread(Unread {
+            denied: folders
+                .iter()
+                .map(|key| format!("heartbeats/v1/AROA:{key}"))
+                .collect(),
+            skipped: 1,
+        });
+        let reasons: Vec<String> = folding.gaps().into_iter().map(|gap| gap.reason).collect();
+        assert_eq!(
+            reasons,
+            [
+                "3 messages or objects were refused: another_role 1, unreadable 2; the dead-letter \
+                 location has them with the reason",
+                "the sweep may not read or delete files in heartbeats/v1/AROA:a, \
+                 heartbeats/v1/AROA:b, heartbeats/v1/AROA:c and 1 further folder, so their nodes \
+                 may be missing; make the user of the sweep their owner, and run the probe as this \
+                 user",
+                "skipped 1 entry of the folder: links, devices, or names that no probe writes",
+                "dropped 4 tasks with invalid fields; most are of b (2), a (1)",
+            ]
+        );
+        assert_eq!(folding.left, 2, "files, not folders");
+    }
 }

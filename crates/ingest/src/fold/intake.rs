@@ -226,7 +226,8 @@ impl Intake {
             self.list(folder, work, folding).await?;
             let dropped = self.admit(folder.limits.messages, &mut next.messages, folding);
             if !dropped.is_empty() {
-                folder.queue.delete(&dropped).await?;
+                let deleted = folder.queue.delete(&dropped).await;
+                folder.leave_denied(folding, dropped.len(), deleted)?;
             }
             let objects = self.objects.len().min(folder.limits.objects);
             next.objects.extend(self.objects.drain(..objects));

@@ -139,7 +139,7 @@ fn take_messages(
         let bytes = opened.memory_bytes();
         taken.bytes += bytes;
         intake.opened(&message, bytes, opened.steps.len());
-        folding.refused_steps += u64::from(opened.refused_steps);
+        folding.refuse_steps(opened.node(), opened.refused_steps);
         taken.arrived(arrival(&message));
         match opened.node() {
             Some(node) if !folder.shard.holds(node) => {
@@ -273,7 +273,7 @@ async fn take_objects(
             Outcome::Read(key, object) => {
                 match decode((fleet, &mut work.stored.roles), &key, &object) {
                     Ok(opened) => {
-                        folding.refused_steps += u64::from(opened.refused_steps);
+                        folding.refuse_steps(Some(&key.node), opened.refused_steps);
                         intake.opened_object(&entry.key, opened.steps.len());
                         taken.accept_object(entry, opened);
                     }

@@ -78,7 +78,10 @@ impl Budget {
             };
             return Err(PolicyError::Budget {
                 index,
-                subject: subject.map_or_else(|| "nothing".to_owned(), |one| one.to_string()),
+                subject: subject.map_or_else(
+                    || "an entry with none or both".to_owned(),
+                    |one| one.to_string(),
+                ),
                 problem,
             });
         }

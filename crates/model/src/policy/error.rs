@@ -1,6 +1,10 @@
 //! Errors of a policy file.
 
+use std::fmt;
+
 use thiserror::Error;
+
+use crate::policy::file_position::{self, FilePosition};
 
 /// Reason why a policy file is invalid.
 #[derive(Debug, Error)]
@@ -76,4 +80,76 @@ pub enum PolicyError {
         /// Problem.
         problem: &'static str,
     },
+}
+
+impl PolicyError {
+    /// The error on one line, with the file, its line and the key if they are known. `text` is the
+    /// content of the file.
+    pub fn in_file(&self, file: &dyn fmt::Display, text: &str) -> String {
+        let (position, problem) = match self {
+            Self::Toml(toml) => {
+                let position = toml.span().map(|span| file_position::of_span(text, &span));
+                (position, plain_types(toml.message()))
+            }
+            Self::Value {
+                key,
+                value,
+                problem,
+            } => {
+                let position = file_position::of_key(text, key);
+                (position, format!("value {value} {problem}"))
+            }
+            Self::Quiet { key, problem } => (file_position::of_key(text, key), problem.clone()),
+            Self::Exemption { index, .. } => self.in_list(text, "exempt", *index),
+            Self::Price { index, .. } => self.in_list(text, "prices", *index),
+            Self::Budget { index, .. } => self.in_list(text, "budgets", *index),
+            Self::Webhook { index, .. } => self.in_list(text, "webhooks", *index),
+            Self::Route { index, .. } => self.in_list(text, "route", *index),
+        };
+        match position {
+            Some(position) => format!("{file}:{position}: {problem}"),
+            None => format!("{file}: {self}"),
+        }
+    }
+
+    fn in_list(&self, text: &str, list: &str, index: usize) -> (Option<FilePosition>, String) {
+        (file_position::of_entry(text, list, index), self.to_string())
+    }
+}
+
+/// Words instead of the names of types in Rust.
+fn plain_types(message: &str) -> String {
+    ["u64", "u32", "u16", "u8", "i64"]
+        .iter()
+        .fold(message.to_owned(), |text, name| {
+            text.replace(&format!("expected {name}"), "expected a whole number")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::Policy;
+
+    #[test]
+    fn an_error_is_one_line_with_file_line_and_key() {
+        let check = |text: &str, expect: &str| {
+            let error = Policy::parse(text).expect_err(text);
+            assert_eq!(error.in_file(&"config/policy.toml", text), expect);
+        };
+        check(
+            "[[prices]]\nnode = \"a\"\nusd_micros_per_hour = 0.35\n",
+            "config/policy.toml:3: prices.usd_micros_per_hour: invalid type: floating point `0.35`, \
+             expected a whole number",
+        );
+        check(
+            "[storage]\nafter = 1\n",
+            "config/policy.toml:2: storage.after: unknown field `after`, expected one of \
+             `unused_after_seconds`, `snapshot_after_seconds`, `min_volume_saving_usd_micros`",
+        );
+        check(
+            "\n[lake]\nsteps_days = 3\n",
+            "config/policy.toml:3: lake.steps_days: value 3 must be at least 30, or 0 to keep rows \
+             forever",
+        );
+    }
 }

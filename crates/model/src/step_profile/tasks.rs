@@ -275,7 +275,7 @@ impl StepProfile {
 
     /// Failed attempts by kind and exit status, the most lost time first.
     pub fn failures(&self) -> Vec<FailureCount> {
-        let failed = self.runs.values().filter_map(|run| {
+        let failed = self.records().filter_map(|run| {
             let of_record = run.record.as_ref().and_then(|record| record.exit_status);
             let exit_status = of_record.or(match run.end {
                 StepEnd::Exited(status) => Some(status.into()),
@@ -289,12 +289,12 @@ impl StepProfile {
     /// The need of a task for which `limit` was too little: the smallest peak above `limit` of a
     /// successful task, otherwise 1.5 times the limit.
     fn needed_beyond(&self, limit: Bytes) -> Option<PeakMemory> {
-        let well = self.runs.values().filter(|run| !run.end.is_bad());
+        let well = self.records().filter(|run| !run.end.is_bad());
         let peaks = well.filter_map(|run| run.peak_memory);
         let evident = peaks.filter(|peak| peak.bytes > limit);
         let least = evident.min_by_key(|peak| peak.bytes);
         least.or_else(|| {
-            let killed = self.runs.values().find_map(|run| run.peak_memory);
+            let killed = self.records().find_map(|run| run.peak_memory);
             Some(PeakMemory {
                 bytes: Bytes(limit.0.saturating_add(limit.0 / 2)),
                 source: killed.map_or(MemorySource::ProcessesSampled, |peak| peak.source),

@@ -46,6 +46,15 @@ pub(crate) fn judge_one(
         q.holds("What did the month cost to date?", (none, ""), None);
         return undetermined(none.to_owned());
     };
+    if is_unknown_name(&known.spend.history, &subject) {
+        q.holds(
+            "Does a closed day have a cost of it?",
+            ("no", "a cost"),
+            None,
+        );
+        let from = "no closed day has a cost of it; check its name in [[budgets]]";
+        return undetermined(from.to_owned());
+    }
     let amount = budget.amount();
     if month.evidence.is_spent() {
         q.holds(
@@ -87,6 +96,13 @@ fn costs_of_month(history: &SpendHistory, subject: &SpendSubject) -> Option<(Dat
     let days = history.days.range(through.first_of_month()..);
     let days = days.map(|(date, day)| (*date, day.cost(subject)));
     Some((*through, days.collect()))
+}
+
+/// Whether no day has a cost of the subject. Its name may be misspelt, so that the budget would never
+/// be exceeded.
+fn is_unknown_name(history: &SpendHistory, subject: &SpendSubject) -> bool {
+    let mut days = history.days.values();
+    days.all(|day| day.cost(subject) == Some(Usd::ZERO))
 }
 
 /// A month as of one of its days.
@@ -264,6 +280,21 @@ mod tests {
             ),
         );
         check(&[], Err("no day of the bill is closed"));
+    }
+
+    #[test]
+    fn a_budget_whose_name_has_no_cost_is_not_called_kept() {
+        let unknown = "no closed day has a cost of it; check its name in [[budgets]]";
+        let check = |dollars: &[Option<i64>], expect: &str| {
+            let got = judged(500, november(dollars)).map(drop);
+            assert_eq!(got, Err(expect.to_owned()), "{dollars:?}");
+        };
+        check(&[Some(0); 20], unknown);
+        let mut once = [Some(0); 20];
+        once[0] = Some(3);
+        check(&once, "well");
+        once[0] = None;
+        check(&once, "well");
     }
 
     #[test]

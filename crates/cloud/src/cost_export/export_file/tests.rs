@@ -39,6 +39,7 @@ fn read(
         days: days(),
         tags: &tags,
         sums: &mut sums,
+        print: &mut FilePrint::default(),
         bad: &mut bad,
         rows: &mut rows,
     });

@@ -1,4 +1,4 @@
-//! The position of something in a file: its line and, if known, its key.
+//! The position of something in a policy file: its line and, if known, its key.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 /// A line and, when it is known, the key there with its table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FilePosition {
+pub(crate) struct FilePosition {
     line: usize,
     key: Option<String>,
 }
@@ -23,7 +23,7 @@ impl fmt::Display for FilePosition {
 }
 
 /// The position of `span` in the text.
-pub(super) fn of_span(text: &str, span: &Range<usize>) -> FilePosition {
+pub(crate) fn of_span(text: &str, span: &Range<usize>) -> FilePosition {
     let holds = |entry: &Entry| entry.span.start <= span.start && span.end <= entry.span.end;
     let around = entries(text).into_iter().rev().find(holds);
     FilePosition {
@@ -33,7 +33,7 @@ pub(super) fn of_span(text: &str, span: &Range<usize>) -> FilePosition {
 }
 
 /// The position at which `key`, given with its table, is set.
-pub(super) fn of_key(text: &str, key: &str) -> Option<FilePosition> {
+pub(crate) fn of_key(text: &str, key: &str) -> Option<FilePosition> {
     let entry = entries(text).into_iter().find(|entry| entry.key == key)?;
     Some(FilePosition {
         line: line_of(text, entry.span.start),
@@ -42,7 +42,7 @@ pub(super) fn of_key(text: &str, key: &str) -> Option<FilePosition> {
 }
 
 /// The position of an entry in a list of tables, such as the second `[[exempt]]`.
-pub(super) fn of_entry(text: &str, list: &str, index: usize) -> Option<FilePosition> {
+pub(crate) fn of_entry(text: &str, list: &str, index: usize) -> Option<FilePosition> {
     let document = DeTable::parse(text).ok()?;
     let all = document
         .get_ref()
@@ -79,10 +79,16 @@ fn entries(text: &str) -> Vec<Entry> {
             key: name.get_ref().to_string(),
             span: name.span().start..value.span().end.max(name.span().end),
         });
-        let DeValue::Table(table) = value.get_ref() else {
-            continue;
+        let contents: Vec<&DeTable<'_>> = match value.get_ref() {
+            DeValue::Table(table) => vec![table],
+            DeValue::Array(list) => list
+                .iter()
+                .filter_map(|one| one.get_ref().as_table())
+                .collect(),
+            _ => continue,
         };
-        values.extend(table.iter().map(|(key, value)| Entry {
+        let all = contents.into_iter().flat_map(|table| table.iter());
+        values.extend(all.map(|(key, value)| Entry {
             key: format!("{}.{}", name.get_ref(), key.get_ref()),
             span: key.span().start..value.span().end,
         }));
