@@ -317,7 +317,7 @@ fn messages(facts: &DeploymentFacts) -> Check {
             ),
             None if channels.reached.is_empty() => {
                 Check::limited(name, "no channel has received a message; reports only").with_remedy(
-                    "set slack_webhook, email_to or a webhook, see docs/src/notifications.md",
+                    "set slack_webhook_url, email_to or a webhook, see docs/src/notifications.md",
                 )
             }
             None => Check::ok(
