@@ -16,10 +16,10 @@ Examples:
   ebb-probe label step=ALIGN sample=S1 label the task of this process
   ebb-probe run --sink /tmp/ebb --interval 2    write to a folder, without a cloud
 
-Exit status: 0 done; 1 failed, or `check` found a problem; 2 the command line
-or the configuration is wrong.
-Logs go to the standard error, as JSON if it is no terminal. RUST_LOG sets
-their level.";
+Exit status: 0 success; 1 failure, or `check` found a problem; 2 invalid
+command line or configuration.
+Logs are written to standard error, as JSON if it is not a terminal. RUST_LOG
+sets their level.";
 
 /// Observe what runs on this machine, and report it to the sweep
 #[derive(Debug, Parser)]
@@ -44,7 +44,7 @@ pub enum Command {
         /// Show running tasks to `ebb top` at this socket
         #[arg(long, value_name = "PATH")]
         watch_socket: Option<PathBuf>,
-        /// Use intervals of this length, instead of the configured one
+        /// Length of an interval [default: interval_seconds of the configuration]
         #[arg(long, value_name = "SECONDS")]
         interval: Option<u64>,
     },
@@ -63,9 +63,9 @@ pub enum Command {
     },
     /// Send a trace id and labels for the task of this process
     ///
-    /// The probe of this machine accepts them if label_socket is set. The label step
-    /// names the process or rule, and task the execution. The labels run, pipeline and
-    /// sample name what the task belongs to.
+    /// The probe of this machine accepts them if label_socket is set in its configuration.
+    /// The label `step` is the name of the process or rule, `task` that of the execution.
+    /// The labels `run`, `pipeline` and `sample` are the names of what the task belongs to.
     Label {
         /// Connect to the probe at this socket
         #[arg(long, value_name = "PATH", default_value = USUAL_PATH)]
@@ -79,16 +79,17 @@ pub enum Command {
     },
     /// List what this machine lacks for the probe, and how to fix it
     ///
-    /// It tests the queue with a message without heartbeats.
+    /// Also sends a message without heartbeats to test the queue.
     Check {
         /// Read this configuration file
         #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
         config: PathBuf,
     },
-    /// Install the program that a signed manifest names, if this machine shall have it
+    /// Install the version of a signed manifest, if its rollout includes this machine
     ///
-    /// Off unless the configuration has a section [update]. ebb-probe-update.timer runs it as
-    /// root. A program that does not run here is taken back and not tried again.
+    /// Does nothing unless the configuration has a section [update]. ebb-probe-update.timer runs
+    /// it as root. If the new program does not run here, the previous one is restored, and the new
+    /// one is not tried again.
     Update {
         /// Read this configuration file
         #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]

@@ -35,6 +35,12 @@ async fn main() -> Result<(), lambda_runtime::Error> {
         .flatten_event(true)
         .with_env_filter(EnvFilter::new(LOG))
         .init();
+    if std::env::var_os("AWS_LAMBDA_FUNCTION_NAME").is_none() {
+        return Err(
+            "failed to start: this program runs in AWS Lambda only; outside of it, use `ebb sweep`"
+                .into(),
+        );
+    }
     lambda_runtime::run(service_fn(invoked)).await
 }
 

@@ -41,7 +41,7 @@ async function overview(page, base, { totals, findings, gaps, own_cost: own }, c
   const [count, unpriced] = numbers(tiles.get("Findings"));
   check(Number(count) === findings.length, `findings: ${count}`);
   check(Number(unpriced) === totals.without_price, `without a price: ${unpriced}`);
-  const [heard, running] = numbers(tiles.get("Probes heard"));
+  const [heard, running] = numbers(tiles.get("Nodes with a probe"));
   check(Number(heard) === totals.with_probe && Number(running) === totals.running_instances, `probes: ${heard} of ${running}`);
   check(showsMoney(tiles.get("Ebb itself a month"), own.a_month_usd), `cost of Ebb: ${tiles.get("Ebb itself a month")}`);
   check(tiles.get("Last sweep").includes("data is missing") === (gaps.length > 0), "gaps are not reported");

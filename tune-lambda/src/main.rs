@@ -24,6 +24,10 @@ async fn main() -> Result<()> {
             "warn,ebb_tune=info,ebb_sweep=info,ebb_cloud=info",
         ))
         .init();
+    anyhow::ensure!(
+        std::env::var_os("AWS_LAMBDA_FUNCTION_NAME").is_some(),
+        "failed to start: this program runs in AWS Lambda only; outside of it, use `ebb serve`"
+    );
     let bucket = std::env::var("EBB_BUCKET").ok().filter(|b| !b.is_empty());
     let bucket = bucket.context("EBB_BUCKET is not set: the bucket of the deployment")?;
     let objects = AwsObjects::new(&AwsConfig::load(None).await, bucket);

@@ -285,7 +285,10 @@ impl ExplainInput<'_, '_> {
         let storage = &self.facts.inventory.storage;
         let machine = || {
             let machine = self.machine(id)?;
-            Some(format!("{} in {}", machine.instance_type, machine.region))
+            Some(match machine.instance_type.is_listed() {
+                true => format!("{} in {}", machine.instance_type, machine.region),
+                false => format!("machine of unknown type in {}", machine.region),
+            })
         };
         let job = || {
             let job = self.job(id)?;

@@ -68,8 +68,8 @@ pub(crate) enum Command {
     /// Scan an account once and report waste
     ///
     /// Uses the credentials, profile and endpoints of the AWS CLI. Needs no
-    /// deployment. Without a probe, idle nodes are found by CloudWatch metrics,
-    /// which is weaker evidence; the report says so.
+    /// deployment. Without a probe, idle nodes are detected from CloudWatch metrics.
+    /// This evidence is weaker, and the report says so.
     Scan(Box<ScanArgs>),
     /// List the findings of a deployment; dismiss or snooze a finding
     Findings(FindingsArgs),
@@ -131,7 +131,8 @@ Own metrics (--metrics): a CSV file with one row for each machine and sample. Co
   timestamp         RFC 3339 (2026-09-01T00:05:00Z) or seconds since 1970; required; start or
                     end of the sample; a sample of 30 minutes or more counts for both
   resource_id       the machine; required
-  cpu_pct           CPU use of the whole machine, 0 to 100: the maximum, else the average
+  cpu_pct           CPU use of the whole machine, 0 to 100: the maximum of the sample; if it is
+                    unknown, the average
   memory_pct        memory in use without caches, 0 to 100
   net_in_bytes, net_out_bytes, disk_read_bytes, disk_write_bytes
                     bytes since the previous row
@@ -140,7 +141,7 @@ Own metrics (--metrics): a CSV file with one row for each machine and sample. Co
   simulated         true if a generator made the row
 An empty field is unknown. Lines that cannot be read are listed and skipped. A machine needs CPU
 and network values to be reported as idle. Two weeks of rows show working hours, nightly jobs
-and weekends. With less, confidence is lower, and a saving counts only the time of the rows.
+and weekends. With fewer rows, confidence is lower, and a saving covers only the time of the rows.
 
 Bill of Google Cloud (--billing): two weeks of the billing export to BigQuery, as JSON lines or
 CSV. Only the detailed export names instances; other exports show costs by day and no prices. An
@@ -216,7 +217,7 @@ pub(crate) struct ScanArgs {
     /// Show the newest report of a deployment on AWS, by its bucket (Terraform output `bucket`)
     #[arg(long, value_name = "NAME", conflicts_with_all = NOT_OF_A_DEPLOYMENT)]
     pub(crate) bucket: Option<String>,
-    /// Show the newest report of the place of `ebb sweep`: file:///PATH, s3://… or gs://…
+    /// Show the newest report of `ebb sweep` in file:///PATH, s3://… or gs://…
     #[arg(
         long,
         value_name = "URL",
@@ -264,21 +265,23 @@ pub(crate) struct ScanArgs {
     pub(crate) exit_code: bool,
 }
 
+/// The heading of the options in [`SelectArgs`]; options after them stay under `Options`.
+const FILTERS: &str = "Filters";
+
 /// Which findings are shown.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Filters (repeatable)")]
 pub(crate) struct SelectArgs {
-    /// Show findings of this owner; `-` for those without an owner
-    #[arg(long, value_name = "NAME")]
+    /// Show findings of this owner, `-` for those without an owner; repeatable
+    #[arg(long, value_name = "NAME", help_heading = FILTERS)]
     pub(crate) owner: Vec<String>,
-    /// Show findings of this kind, such as idle_node
-    #[arg(long, value_name = "KIND", value_parser = kind)]
+    /// Show findings of this kind, such as idle_node; repeatable
+    #[arg(long, value_name = "KIND", value_parser = kind, help_heading = FILTERS)]
     pub(crate) kind: Vec<FindingKind>,
-    /// Show findings on resources with this tag
-    #[arg(long, value_name = "KEY[=VALUE]", value_parser = tag)]
+    /// Show findings on resources with this tag; repeatable
+    #[arg(long, value_name = "KEY[=VALUE]", value_parser = tag, help_heading = FILTERS)]
     pub(crate) tag: Vec<TagFilter>,
     /// Show findings that save, or may save, at least this much a month
-    #[arg(long, value_name = "USD", value_parser = dollars)]
+    #[arg(long, value_name = "USD", value_parser = dollars, help_heading = FILTERS)]
     pub(crate) min_saving: Option<Usd>,
 }
 
@@ -300,7 +303,7 @@ pub(crate) struct AccountArgs {
     /// Region to scan; repeatable [default: all enabled regions]
     #[arg(long, value_name = "REGION", value_parser = region)]
     pub(crate) region: Vec<Region>,
-    /// More accounts to scan: comma-separated ids, or `organization`
+    /// Other accounts to scan too: comma-separated ids, or `organization`
     #[arg(long, value_name = "ACCOUNTS")]
     pub(crate) accounts: Option<String>,
     /// Role to assume in each of these accounts
@@ -442,18 +445,18 @@ Examples:
   ebb doctor
   ebb doctor deployment --bucket NAME            from the bucket to the messages
   ebb doctor deployment --bucket NAME --send-test   and a test message to each channel
-  ebb doctor --deployment production             that, and the account and this machine
+  ebb doctor --deployment production             deployment, account and this machine
   ebb doctor account --region eu-central-1 --profile research
   ebb doctor machine --format json
 
 The command makes the read calls of a scan, and reads a few files of this machine. Cost
-Explorer charges $0.01 a page, CloudWatch less than $0.0001 a region. With `limited`, the
-probe runs and observes less. `ebb-probe check` also loads the probe and tries the queue.
-For a deployment, the command reads the newest report and the state of messages; the first
-`missing` is the part to fix.
+Explorer charges $0.01 a page, CloudWatch less than $0.0001 a region. `limited` means that the
+probe runs, but observes less. `ebb-probe check` also loads the probe and tries the queue.
+For a deployment, the command reads the newest report and the state of messages. Fix the first
+part that is `missing`, then run the command again.
 
---send-test sends one message to Slack, to each address of EBB_EMAIL_TO, to the topic and to the
-webhook for events. With --bucket, the sweeper function sends them, with its own rights; the
+--send-test sends one message to Slack, to each address of EBB_EMAIL_TO, to the SNS topic and to
+the webhook for events. With --bucket, the sweeper function sends them, with its own rights; the
 caller needs lambda:InvokeFunction. With --lake, this program sends them, with the variables of
 `ebb sweep`. Nothing is sent to webhooks of the policy, because PagerDuty and Jira take each
 request for an alert or an issue; their secret and template are checked.
@@ -474,7 +477,7 @@ pub(crate) struct DoctorArgs {
     /// Bucket of a deployment to check (Terraform output `bucket`)
     #[arg(long, value_name = "NAME", conflicts_with_all = ["lake", "api", "deployment"])]
     pub(crate) bucket: Option<String>,
-    /// Place of `ebb sweep` to check: file:///PATH, s3://BUCKET/PATH or gs://BUCKET/PATH
+    /// Folder or bucket of `ebb sweep` to check: file:///PATH, s3://… or gs://…
     #[arg(long, value_name = "URL", conflicts_with_all = ["api", "deployment"])]
     pub(crate) lake: Option<String>,
     /// API of a deployment to check (Terraform output `api_url`)
@@ -486,7 +489,7 @@ pub(crate) struct DoctorArgs {
     /// Send a test message to each channel of the deployment
     #[arg(long)]
     pub(crate) send_test: bool,
-    /// Sweeper function that sends it [default: by the name of the bucket]
+    /// Lambda function that sends the test [default: from the bucket's name]
     #[arg(long, value_name = "NAME", requires = "send_test", value_parser = function)]
     pub(crate) function: Option<String>,
     /// Output format
@@ -510,7 +513,7 @@ impl DoctorArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum About {
-    /// A deployment: its place, sweeps, probes and messages
+    /// A deployment: its bucket or folder, sweeps, probes and messages
     Deployment,
     /// The AWS account, for a scan
     Account,

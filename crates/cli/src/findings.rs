@@ -115,6 +115,9 @@ async fn store(
 fn list(report: &Report, zone: &Zone) -> String {
     let aside = report.history.set_aside.iter().map(|one| &one.finding);
     let mut out = format!("Report of {}\n", zone.minute(report.at));
+    if report.findings.is_empty() && report.history.set_aside.is_empty() {
+        out.push_str("No findings.\n");
+    }
     for finding in report.findings.iter().chain(aside) {
         let standing = report.history.life.get(&finding.id);
         let stage = standing.map_or("found", |standing| standing.stage.word());

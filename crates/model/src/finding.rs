@@ -28,7 +28,7 @@ use crate::inventory::instance::{Controller, Instance, Market, Provider};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resource {
-    /// The instance id, job id, or job definition.
+    /// The id, such as that of an instance, job or volume, or the name of a step, queue or pipeline.
     pub id: String,
     /// The name; `None` when it has none.
     pub name: Option<String>,

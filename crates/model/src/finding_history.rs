@@ -45,9 +45,10 @@ pub enum Stage {
     New,
     /// Resolved before, and found again.
     Reopened,
-    /// Set aside before, and no longer set aside.
+    /// A decision suppressed it before, and no longer does.
     Due,
-    /// More expensive than when its stage last was another than ongoing.
+    /// Its waste per hour or its saving is more than 10 % above that at the last change, or its
+    /// price became known.
     Grown,
     /// Found before.
     Ongoing,

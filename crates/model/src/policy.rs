@@ -78,7 +78,7 @@ pub struct Policy {
     pub idle: IdlePolicy,
     /// Stuck Batch jobs.
     pub batch: BatchPolicy,
-    /// Overprovisioned steps.
+    /// Overprovisioned steps and nodes.
     pub overprovisioned: OverprovisionedPolicy,
     /// Recommended requests.
     pub sizing: SizingPolicy,

@@ -187,11 +187,11 @@ pub fn share(part: Usd, total: Usd) -> String {
 pub fn notes(costs: &CostTable, unused: &str, cost: &str) -> Vec<String> {
     let mut notes = vec![match costs.rest_of_machines {
         RestOfMachine::Apart => format!(
-            "{unused} is what no task occupied of the machines while these tasks ran. It is not in {cost}, but in the \
-             rows without a task."
+            "{unused} is the cost of the parts of machines that no task occupied while these tasks ran. {cost} does \
+             not contain it; the rows without a task do."
         ),
         RestOfMachine::Spread => format!(
-            "{cost} contains {unused}: what no task occupied of the machines while these tasks ran."
+            "{cost} contains {unused}: the cost of the parts of machines that no task occupied while these tasks ran."
         ),
     }];
     if let Some((month, from)) = costs.month.as_ref().zip(costs.from.as_ref()) {
@@ -206,7 +206,7 @@ pub fn notes(costs: &CostTable, unused: &str, cost: &str) -> Vec<String> {
     if let Some(day) = &costs.not_billed_from {
         let priced = costs.total - costs.billed;
         notes.push(format!(
-            "From {} on there is no bill yet, so {priced} is the sum of the prices of machines.",
+            "The days from {} on are not billed yet; their {priced} is computed from the prices of machines.",
             one_line(day)
         ));
     }

@@ -14,7 +14,7 @@ use crate::zone::Zone;
 const COLUMNS: [Column; 10] = [
     Column::name("NODE", 12),
     Column::new("MODE"),
-    Column::new("HEARD"),
+    Column::new("LAST HEARTBEAT"),
     Column::new("LOST").right(),
     Column::new("DROPPED").right(),
     Column::new("SPOOL").right(),

@@ -153,7 +153,7 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
-/// A price in US dollars an hour, in millionths.
+/// A price in US dollars an hour.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

@@ -251,7 +251,7 @@ impl StepUsage {
     }
 }
 
-/// Tasks that ended; one object in the object store contains one batch.
+/// Tasks that ended; one message of the queue or one object contains one batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepBatch {
     /// The node that the sender claims to be.

@@ -77,7 +77,11 @@ pub(crate) fn explain_worker(facts: &Facts<'_>, instance: &Instance) -> Vec<Chec
     ) {
         let shown = since.map_or_else(|| "unknown".to_owned(), |t| HumanDuration(t).to_string());
         let is_long = since.and_then(|since| (since >= patience).then_some(true));
-        q.holds("For how long?", (shown, HumanDuration(patience)), is_long);
+        q.holds(
+            "For how long?",
+            (shown, format_args!("at least {}", HumanDuration(patience))),
+            is_long,
+        );
     }
     if let Some((_, worker)) = worker {
         let mut of_runtime = q.anew();

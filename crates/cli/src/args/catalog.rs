@@ -21,8 +21,8 @@ Prices are on-demand prices of Linux with shared tenancy, in USD per hour. The o
 date of built-in prices. A sweep reads the AWS Price List once a week, also for Fargate, storage
 and addresses, and reads machine types that are not built in from EC2. `refresh` reads all of
 these at once, and Spot prices. AWS does not charge for these calls. `refresh` stores the result in
-the lake. The next sweep and the API use stored prices that are newer than the built-in ones. It
-needs pricing:GetProducts, ec2:DescribeInstanceTypes, ec2:DescribeSpotPriceHistory, and
+the lake. The next sweep and the API use stored prices that are newer than the built-in ones. The
+command needs pricing:GetProducts, ec2:DescribeInstanceTypes, ec2:DescribeSpotPriceHistory, and
 s3:GetObject and s3:PutObject on lake/catalogue/* of the bucket.";
 
 #[derive(Debug, clap::Args)]

@@ -10,15 +10,16 @@ Examples:
   ebb costs --demo --by user,pipeline
   ebb costs --by run --month 2026-10             one month of the default deployment
   ebb costs --bucket NAME --by cost_centre --format csv > costs.csv
-  ebb costs --lake file:///srv/ebb               the place of `ebb sweep`
+  ebb costs --lake file:///srv/ebb               the folder of `ebb sweep`
   ebb costs --report report.json --by step --format json
   ebb costs --month 2026-10 --format focus > focus.csv   for a FinOps tool
 
-A machine is divided among the tasks on it as AWS split cost allocation data does: each hour, by
-the greater of request and use of cores and memory. [costs] in the policy chooses another method
-and names the tag of cost centres. All rows add up to the bill, with the cost that belongs to no
-task. Days without a bill yet have the prices of machines. A report contains up to 14 days and the
-most expensive names; the sum of the other ones is `(others)`.
+The cost of a machine is divided among the tasks on it as AWS split cost allocation data does: each
+hour, by the greater of request and use of cores and memory. [costs] in the policy chooses another
+method and names the tag of cost centres. The rows, with those of costs that belong to no task, add
+up to the bill. Days that are not billed yet are computed from the prices of machines. A report
+contains up to 14 days and the most expensive names. The row `(others)` is the sum of all other
+names.
 
 Exit status:
   0  success
@@ -41,7 +42,7 @@ pub(crate) enum CostFormat {
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
 pub(crate) struct CostsArgs {
-    /// Names: run, pipeline, step, user, cost_centre [default: pipeline]
+    /// Divide by run, pipeline, step, user, cost_centre [default: pipeline]
     #[arg(long, value_name = "NAMES")]
     pub(crate) by: Option<CostDimensions>,
     /// Show the days of this month only, such as 2026-10

@@ -12,7 +12,7 @@ pub(crate) struct DeploymentArgs {
     /// Bucket of the deployment (Terraform output `bucket`)
     #[arg(long, value_name = "NAME", conflicts_with_all = ["lake", "api", "deployment"])]
     pub(crate) bucket: Option<String>,
-    /// Place of `ebb sweep`: file:///PATH, s3://BUCKET/PATH or gs://BUCKET/PATH
+    /// Folder or bucket of `ebb sweep`: file:///PATH, s3://… or gs://…
     #[arg(long, value_name = "URL", conflicts_with_all = ["api", "deployment"])]
     pub(crate) lake: Option<String>,
     /// API of the deployment (Terraform output `api_url`) or of `ebb serve`

@@ -5,7 +5,7 @@ use super::deployment::DeploymentArgs;
 const MORE: &str = "\
 Examples:
   ebb explain i-0b7d3f5a9c1e2d406 --demo         the built-in demo account
-  ebb explain host7 --lake file:///srv/ebb       the place of `ebb sweep`
+  ebb explain host7 --lake file:///srv/ebb       the folder of `ebb sweep`
   ebb explain i-0b7d3f5a9c1e2d406 --bucket NAME  as the last sweep evaluated it
   ebb explain host7 --deployment lab             an entry that `ebb init` stored
 
@@ -13,10 +13,10 @@ NAME is an id or name of a machine, job, step or other resource, or the id of a 
 output has each question that led to the result, with the value and the limit.
 
 Each sweep stores the explanations of resources with a finding and of resources that it did not
-evaluate. With --lake, other resources are evaluated now, from the data of the place, and so are
-all resources if the deployment of `ebb init` has a policy file. For others, explain a new scan of
-the account: `ebb scan --explain NAME`. On AWS, the command needs s3:GetObject on details/* and
-reports/* of the bucket.
+evaluate. With --lake, the command evaluates any other resource now, from the stored data. If the
+entry of `ebb init` has a policy file, the command evaluates all resources with that file. With
+--bucket and --api, other resources need a new scan of the account: `ebb scan --explain NAME`. On
+AWS, the command needs s3:GetObject on details/* and reports/* of the bucket.
 
 Exit status:
   0  success

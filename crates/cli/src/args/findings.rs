@@ -13,10 +13,11 @@ use super::deployment::DeploymentArgs;
 const MORE: &str = "\
 Examples:
   ebb findings list --bucket ebb-123456789012-eu-central-1
-  ebb findings list --lake file:///srv/ebb       the place of `ebb sweep`
+  ebb findings list --lake file:///srv/ebb       the folder of `ebb sweep`
   ebb findings snooze idle_node/eu-central-1/i-0abc --until 2027-01-31 \\
       --reason 'until the course ends' --bucket …
-  ebb findings dismiss idle_address/eu-central-1/eipalloc-0abc --reason 'in a partner'\\''s firewall' --bucket …
+  ebb findings dismiss idle_address/eu-central-1/eipalloc-0abc \\
+      --reason 'in the firewall of a partner' --bucket …
   ebb findings reopen idle_node/eu-central-1/i-0abc --bucket …
 
 A decision takes effect with the next sweep. The command needs s3:GetObject on reports/* and
@@ -55,7 +56,7 @@ pub(crate) struct DecideArgs {
     /// Reason of the decision
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
-    /// Last day of the decision (UTC, inclusive), or a time
+    /// Last day (UTC, inclusive) or time of the decision; `snooze` needs it
     #[arg(long, value_name = "DAY", value_parser = until)]
     pub(crate) until: Option<Timestamp>,
     #[command(flatten)]

@@ -18,7 +18,7 @@ Examples:
 
 With --bucket, --lake or --api, the command checks that the deployment answers. Then it stores the
 deployment in ~/.config/ebb/config.toml ($XDG_CONFIG_HOME, or the file in $EBB_CONFIG). Commands use
-the entry `default` if they are given no deployment, and another one by `--deployment NAME`:
+the entry `default`; `--deployment NAME` selects another entry:
   [default]
   bucket = \"ebb-123456789012-eu-central-1\"    # or lake, or api
   region = \"eu-central-1\"
@@ -26,9 +26,10 @@ the entry `default` if they are given no deployment, and another one by `--deplo
   policy = \"policy.toml\"                       # for `ebb explain` with a lake
 The file contains no secrets. EBB_API_TOKEN is the token of an API with JWT authorization.
 
-With --engine, the lines hand the names of tasks over to Ebb. Nextflow reads a file of them by
-`includeConfig 'ebb.config'` in nextflow.config, or by `nextflow run -c ebb.config`.
-Settings of a process or of a later file replace these lines; comments in them say which.
+With --engine, the command writes settings with which the engine reports the names of tasks to Ebb.
+For Nextflow, write them to a file and add `includeConfig 'ebb.config'` to nextflow.config, or run
+`nextflow run -c ebb.config`. A process or a later file can replace these settings; comments in the
+file say which.
 
 Exit status:
   0  success
@@ -68,7 +69,7 @@ pub(crate) struct InitDeployment {
     /// Bucket of the deployment (Terraform output `bucket`)
     #[arg(long, value_name = "NAME")]
     pub(crate) bucket: Option<String>,
-    /// Place of `ebb sweep`: file:///PATH, s3://BUCKET/PATH or gs://BUCKET/PATH
+    /// Folder or bucket of `ebb sweep`: file:///PATH, s3://… or gs://…
     #[arg(long, value_name = "URL")]
     pub(crate) lake: Option<String>,
     /// API of the deployment (Terraform output `api_url`) or of `ebb serve`

@@ -15,13 +15,12 @@ Examples:
   ebb lake query 'SELECT step_name, MAX(peak_memory_bytes) FROM steps GROUP BY 1' --from 2026-11-01
   ebb lake query \"SELECT json_extract(tools, '$[0].name'), COUNT(*) FROM steps GROUP BY 1\"
 
-The tables are those of the page `Lake tables` of the book; `ebb lake tables` lists them with their
-columns. A query reads the columns that it names, from the days --from to --to, into memory and runs
-SQLite on them. It changes nothing. Lists and structs are JSON text: use json_extract and json_each.
+`ebb lake tables` lists the tables with their columns. A query reads the columns that it names, from
+the days --from to --to, into memory and runs SQLite on them. It changes nothing. Lists and structs are JSON text: use json_extract and json_each.
 Timestamps are text in UTC, such as 2026-11-20T23:59:58.123456Z.
 
 With --bucket, the credentials and the region come from the environment (AWS_REGION; with a profile:
-eval \"$(aws configure export-credentials --format env)\"). It needs s3:ListBucket, and s3:GetObject
+eval \"$(aws configure export-credentials --format env)\"). They need s3:ListBucket, and s3:GetObject
 on lake/*. For more than 2,000,000 rows, use Athena or DuckDB.
 
 Exit status:

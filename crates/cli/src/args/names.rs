@@ -20,12 +20,12 @@ Examples:
 A probe knows a Slurm task as 7.batch and a Nextflow task as ab/cdef12. The records of the engine
 contain their names. `push` stores names, ids, times and requests of the tasks below names/v1/ of
 the lake, and the next sweep uses them. It stores no resource use, users or commands. A repeated
-push of the same records changes nothing. A push deletes names that ended more than 14 days ago. On
-S3 it needs s3:ListBucket, and s3:GetObject, s3:PutObject and s3:DeleteObject on names/*.
+push of the same records changes nothing. A push deletes names of tasks that ended more than 14 days
+ago. On S3 it needs s3:ListBucket, and s3:GetObject, s3:PutObject and s3:DeleteObject on names/*.
 
-Slurm keeps comments of ended jobs only with AccountingStoreFlags=job_comment. Comment is the last
-column, because it may contain |. Jobs of Nextflow need WorkDir, so that the trace can complete
-their names. For cgroups of Slurm 26.05 or later, add SLUID.
+Slurm keeps comments of ended jobs only with AccountingStoreFlags=job_comment. The column Comment
+must be the last one, because a comment may contain |. Jobs of Nextflow need the column WorkDir, so
+that the trace can complete their names. Slurm 26.05 and later also needs the column SLUID.
 
 Exit status:
   0  success

@@ -9,11 +9,11 @@ Examples:
   xdg-open \"$(ebb pages)\"
 
 Open the link in a browser within 15 minutes. It gives this browser access to the pages for 12
-hours. Decisions on the pages are stored under the name of the caller, so share addresses of pages
-instead of this link.
+hours. Decisions in this browser are stored under your name, so share the addresses of pages instead
+of this link.
 
 The deployment needs `pages_secret` of the Terraform module. The command calls POST /v1/pages/link,
-with IAM or a token as other commands do. To see the pages without that, use `ebb serve`.
+with IAM or a token as other commands do. Without `pages_secret`, use `ebb serve`.
 
 Exit status:
   0  success

@@ -8,15 +8,15 @@ use super::format::TableFormat;
 const MORE: &str = "\
 Examples:
   ebb probes --demo                              the built-in demo account
-  ebb probes --lake file:///srv/ebb              the place of `ebb sweep`
+  ebb probes --lake file:///srv/ebb              the folder of `ebb sweep`
   ebb probes --bucket NAME --format csv > probes.csv
   ebb probes --api http://127.0.0.1:8080 --mode procfs
   ebb probes                                     the default deployment, see `ebb init`
 
-Probes with the most urgent problem come first; below the table are the problems with their nodes
+Probes with the most urgent problem come first. Below the table are the problems with their nodes
 and what to do. A probe in mode procfs misses short processes; `ebb doctor machine` on its node
-shows why. If a probe was last heard more than ten minutes before the sweep, the probe or its
-machine has stopped.
+shows why. If the last heartbeat is more than ten minutes older than the report, the probe or its
+machine has probably stopped.
 
 Exit status:
   0  success

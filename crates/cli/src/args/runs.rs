@@ -7,7 +7,7 @@ const MORE: &str = "\
 Examples:
   ebb runs --demo                                the built-in demo account
   ebb runs cohort-7 --demo                       the tasks of a run
-  ebb runs --lake file:///srv/ebb                the place of `ebb sweep`
+  ebb runs --lake file:///srv/ebb                the folder of `ebb sweep`
   ebb runs --bucket NAME --format csv > runs.csv
   ebb runs --api https://a1b2c3.execute-api.eu-central-1.amazonaws.com --pipeline rnaseq
   ebb runs                                       the default deployment, see `ebb init`

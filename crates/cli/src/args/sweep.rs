@@ -27,10 +27,11 @@ The sweep sends notifications about new, grown and resolved findings to these ch
   EBB_PAGES_URL                  address of the pages, for links in notifications
   EBB_EMAIL_FROM, EBB_EMAIL_TO   email through Amazon SES, with the credentials of AWS
 
-With EBB_INTERVAL_MINUTES, the report says when sweeps are late.
-infra/ebb-sweep.timer runs the command every five minutes. It prints a summary as JSON; with
---watch one line a sweep. A failed sweep is one line on standard error, and the next one continues.
-Pages show what a probe sent one interval of the probe (interval_seconds) and one sweep later.
+EBB_INTERVAL_MINUTES is the time between two sweeps; with it, the report says when sweeps are late.
+infra/ebb-sweep.timer runs the command every five minutes. The command prints a summary as JSON;
+with --watch, it prints one line for each sweep. A failed sweep is one line on standard error, and
+the next sweep continues. Pages show new data after one interval of the probe (interval_seconds)
+and the next sweep.
 
 Exit status:
   0  success, with or without findings

@@ -14,29 +14,29 @@ Examples:
   ebb tune --demo                                the built-in demo account
   ebb tune --report report.json                  a report of a sweep or of `ebb scan`
   ebb tune --bucket NAME                         the newest report of a deployment
-  ebb tune --lake file:///srv/ebb                the place of `ebb sweep`
+  ebb tune --lake file:///srv/ebb                the folder of `ebb sweep`
   ebb tune --report report.json variant-call --format batch | sh
   ebb tune --report report.json --format nextflow > tuned.config
   ebb tune --report report.json pipeline rnaseq
   ebb tune --report report.json environment align --format batch-environment
   ebb tune --report report.json node i-0a3c5e7f9b1d2e468
 
-The pipeline of a run is the tag ebb:pipeline of its job or machine, else the pipeline of its
-launcher.
+The name of a pipeline is the tag ebb:pipeline of the job or machine. Without this tag, it is the
+pipeline that the launcher of the run, such as Nextflow, reports.
 
-nextflow, snakemake, slurm and batch write steps whose request should change, and only what
-changes. Nextflow and Snakemake ask for more memory and time at each retry, after a smaller
-request for the present one. The pipeline's own retry policy stays, unless --with-retry is
-given. AWS Batch cannot raise a request at a retry.
+The formats nextflow, snakemake, slurm and batch contain the steps whose request should change, and
+only what changes. With nextflow and snakemake, each retry requests more memory and time. After a
+smaller request, the retry gets the present one. The retry policy of the pipeline stays, unless
+--with-retry is given. AWS Batch cannot raise a request at a retry.
 
-batch writes a script that copies the newest revision of each job definition and changes
-its vCPU and memory only: command, role, volumes and environment stay.
+The format batch is a script that copies the newest revision of each job definition and changes
+only its vCPU and memory. Command, role, volumes and environment stay.
 
-batch-environment, launch-template, asg and terraform write machine types. Each type holds
-the largest step that should run there, with the request that the step should have: change
-the requests first. With several environments the JSON is a list; --output DIR/ writes a
-file for each. batch-environment of an environment is the input of
-`aws batch update-compute-environment --cli-input-json`. A group on spot stays on spot.
+The formats batch-environment, launch-template, asg and terraform contain machine types. Each type
+is large enough for the recommended request of the largest step, so change the requests first.
+With several environments the JSON is a list; --output DIR/ writes a file for each. For one
+environment, batch-environment is the input of
+`aws batch update-compute-environment --cli-input-json`. Spot environments and groups stay on Spot.
 Replace each value that begins with REPLACE-WITH.
 
 Exit status:
@@ -141,9 +141,9 @@ Examples:
   curl http://127.0.0.1:8080/v1/steps
 
 The server listens on 127.0.0.1 only and prints the addresses of its pages and its API. Open the
-first one in a browser. Stop it with Ctrl-C. With --bucket or --lake, decisions are stored for the
-sweeps of the deployment. Otherwise they last until the server stops. A new report of a sweep is
-served without a restart.
+first address in a browser. Stop the server with Ctrl-C. With --bucket or --lake, decisions about
+findings are stored for the sweeps of the deployment. Otherwise they last until the server stops.
+The server shows the report of a new sweep without a restart.
 
 With EBB_SLACK_SIGNING_SECRET, the server accepts the buttons of a Slack app.";
 
@@ -165,11 +165,12 @@ Examples:
   ebb import --format nextflow trace-*.txt > tuned.config
   ebb import benchmarks/* --snakefile workflow/Snakefile
   ebb import benchmarks/* --benchmark-pattern 'benchmarks/{sample}.{rule}.txt'
-  sacct -a --parsable2 --format=JobID,JobName,State,ExitCode,Elapsed,TotalCPU,MaxRSS,ReqMem,AllocCPUS,NTasks,NNodes,Submit,Start,End,Timelimit,WorkDir,Comment | ebb import -
+  sacct -a --parsable2 --format=JobID,JobName,State,ExitCode,Elapsed,TotalCPU,MaxRSS,ReqMem,\\
+AllocCPUS,NTasks,NNodes,Submit,Start,End,Timelimit,WorkDir,Comment | ebb import -
 
-Files may be gzipped. These records hold only the average number of busy cores: fewer
-cores are advised where even the worst case costs little time. Lines that cannot be read
-are listed on standard error and skipped.
+Files may be gzipped. These records contain only the average number of busy cores. Fewer cores are
+recommended only if a task takes little longer with them, even in the worst case. Lines that cannot
+be read are listed on standard error and skipped.
 
 --snakefile asks Snakemake 7, 8 or 9 which rule wrote which benchmark file, and what each
 rule asks for. Snakemake executes the Snakefile to parse it, and no rule runs: use it for

@@ -75,7 +75,7 @@ pub(crate) async fn open(target: &Target) -> Result<Deployment> {
 pub(crate) fn check_folder(url: &str) -> Result<()> {
     let folder = url.strip_prefix("file://").unwrap_or(url);
     if !folder.contains("://") && !Path::new(folder).is_dir() {
-        bail!("no folder {folder}\n  --lake is the place of `ebb sweep`");
+        bail!("no folder {folder}\n  give --lake the folder that `ebb sweep` uses");
     }
     Ok(())
 }

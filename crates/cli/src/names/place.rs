@@ -155,7 +155,7 @@ pub(super) fn explain(args: &ExplainArgs, zone: &Zone) -> Result<Outcome> {
     }
     if explained.is_empty() {
         bail!(
-            "no task {} in the state or in the lake\n  `ebb sweep` reads what the probes sent",
+            "no task {} in the state or in the lake\n  run `ebb sweep` first, which reads the data of the probes",
             one_line(&args.task)
         );
     }

@@ -130,7 +130,7 @@ const INTRODUCTION: &str = "\
 # Lake tables
 
 The lake is five Delta tables under `lake/` of the bucket, or of the place in `--lake`. Athena, DuckDB, Spark and
-pandas read them. Each table is partitioned by `dt`, the UTC date of the row. Names end in their unit: `_ns`
+Polars read them. Each table is partitioned by `dt`, the UTC date of the row. Names end in their unit: `_ns`
 is nanoseconds, `_bytes` bytes, `_ppm` parts per million, `_micro_usd` millionths of a dollar. `_submicro_ns`
 holds the nanoseconds that a timestamp in microseconds cannot. `_boot_ns` is a reading of the boot-time clock of the
 node. A null is unknown, which is not zero.
@@ -138,6 +138,15 @@ node. A null is unknown, which is not zero.
 `commit_version` is the version of the table that added the row. It is null until the
 [upkeep](../operations.md#size-of-the-lake) merges the file of the row with others. Read the tables through their Delta
 log: their folders also contain files that were replaced.
+
+The [wire contract](wire.md) explains the values of heartbeats and tasks. These structs have another name there:
+
+| column | message | content |
+|---|---|---|
+| `detail.handed` | `SchedulerLabels` | labels and trace id of a scheduler |
+| `detail.opened` | `OptInDetail` | arguments and paths of files, if the probe may send them |
+| `detail.asked` | `SyscallIo` | bytes and calls of `read` and `write` |
+| `detail.unmoved` | `CpuWithoutProgress` | CPU time without I/O, a new page or a new process |
 ";
 
 /// The name of a column's type in Delta.

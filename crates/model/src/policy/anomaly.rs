@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct AnomalyPolicy {
     /// Smallest increase above the median for the finding, in millionths of a dollar. A day must also
-    /// cost so much more than the same weekday of the weeks before, because weekends differ. AWS Cost
-    /// Anomaly Detection notifies from 100 USD by default; a pipeline is only a part of an account.
+    /// cost this amount more than the same weekday of the four weeks before, because weekends differ.
+    /// AWS Cost Anomaly Detection notifies from 100 USD by default; a pipeline is only a part of an
+    /// account.
     pub min_increase_usd_micros: i64,
     /// Smallest increase as a share of the median, in parts per million. The default of 40 % is that
     /// of AWS Cost Anomaly Detection.
@@ -20,10 +21,11 @@ pub struct AnomalyPolicy {
     /// absolute deviation. The default of 3.5 is that of Iglewicz and Hoaglin, "How to Detect and
     /// Handle Outliers" (1993).
     pub score_ppm: u32,
-    /// Fewest days since the first cost. AWS Cost Anomaly Detection needs 10 days; the default of two
+    /// Minimum number of days since the first cost. AWS Cost Anomaly Detection needs 10 days; the default of two
     /// weeks contains each weekday twice.
     pub min_history_days: u32,
-    /// Fewest days with costs among the 28 days. A median of fewer follows a single day.
+    /// Minimum number of days with costs among the 28 days. With fewer days, a single day can decide
+    /// the median.
     pub min_cost_days: u32,
 }
 

@@ -47,8 +47,8 @@ pub struct HoursPolicy {
     /// day, or at the same hours of the last days. The default is 3, because two may be a
     /// coincidence.
     pub times_alike: u32,
-    /// Seconds by which work may end earlier or start later than on those days. The default is
-    /// three hours.
+    /// Seconds by which an idle period may begin earlier or end later than that of each earlier day
+    /// with which it is compared. The default is three hours.
     pub early_or_late_seconds: u32,
 }
 

@@ -55,7 +55,8 @@ pub struct MetricsPolicy {
     /// Share of samples with full CPU from which a node is too small, in parts per million. The
     /// default of 20 % is also the limit for threads that wait for a core.
     pub full_share_ppm: u32,
-    /// Memory in use in 95 % of the samples from which a node is too small, in parts per million.
+    /// Memory use from which a node is too small, in parts per million. The 95th percentile of the
+    /// samples must reach it.
     pub full_memory_ppm: u32,
     /// Days of hourly metrics in the first request for a node. In the default of 14 days, each hour
     /// of the week occurs twice. 0 requests none.
@@ -63,7 +64,7 @@ pub struct MetricsPolicy {
     /// Maximum cost of API calls a day, in millionths of a dollar.
     pub paid_calls_usd_micros_a_day: i64,
     /// Cost allocation tags that divide the bill, such as `Project`. Each tag needs one more
-    /// request of $0.01, four times a day.
+    /// request of $0.01, twice a day.
     pub cost_tags: BTreeSet<String>,
 }
 

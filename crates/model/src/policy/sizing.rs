@@ -10,7 +10,8 @@ pub struct SizingPolicy {
     /// Headroom above the greatest peak, in parts per million. The default is 20 %, as in Compute
     /// Optimizer for memory.
     pub memory_headroom_ppm: u32,
-    /// Minimum number of samples for more than low confidence.
+    /// Minimum number of tasks for statistical models of memory, a risk as one number, and spot
+    /// candidates. With fewer tasks, the headroom applies.
     pub confident_samples: u32,
     /// Maximum probability that the first attempt runs out of memory, in parts per million. The
     /// default is 1 %, because a failed attempt costs its whole run time. With 1000000 only the

@@ -18,28 +18,30 @@ pub struct StepPolicy {
     /// Minimum run time of a task, in seconds, for findings about its waiting time or its
     /// neighbours.
     pub judged_after_seconds: u64,
-    /// Share of its waiting and running time that a step may wait for a core, in parts per million.
-    /// The default is 20 %, which makes a step 25 % slower. The same share applies to all steps of
+    /// Share of its waiting and running time that a task may wait for a core, in parts per million.
+    /// The default is 20 %, which makes a task 25 % slower. The same share applies to all tasks of
     /// a node together.
     pub starved_ppm: u32,
     /// Share of the cores that other tasks must use to be the reported cause, in parts per million.
     /// The default is 25 %.
     pub neighbours_ppm: u32,
-    /// Share of its time that a step without history may wait for disk, pages or network, in parts
-    /// per million. The default of 80 % excludes most transfers, which mainly wait.
+    /// Share of its time that a task may wait for disk, pages or network, in parts per million. It
+    /// applies if the step has no history. The default of 80 % excludes most transfers, which mainly
+    /// wait.
     pub waiting_ppm: u32,
-    /// Maximum increase of this share over the history of the step, in parts per million.
+    /// Maximum increase of the share of waiting time over the median of earlier tasks, in parts per
+    /// million. The default is 25 percentage points.
     pub waiting_more_ppm: u32,
     /// Maximum duration as a multiple of the usual duration, in parts per million. The default is 2
     /// times.
     pub slow_ppm: u32,
-    /// Seconds beyond the longest earlier run before a step is slow.
+    /// Seconds beyond the longest earlier task before a task is slow.
     pub slow_by_seconds: u64,
-    /// Seconds that a step must compute without a read, a write or a new process before a
-    /// comparison with earlier runs. The default is one hour, because normal work may do so for
+    /// Seconds that a task must compute without a read, a write or a new process before it is
+    /// compared with earlier tasks. The default is one hour, because normal work may do so for
     /// minutes. The time must also exceed the longest earlier time by the factor `slow_ppm`.
     pub spinning_seconds: u64,
-    /// Minimum number of runs for a history. The default is 5, so that an outlier on either side
+    /// Minimum number of earlier tasks for a history. The default is 5, so that an outlier on either side
     /// does not change the median.
     pub history_runs: u32,
     /// Share of its limit at which the memory of a step is full, in parts per million. The default
@@ -48,8 +50,8 @@ pub struct StepPolicy {
     /// Seconds for which a failure is reported. The default is one day, which includes a nightly
     /// run.
     pub failed_within_seconds: u64,
-    /// Number of failed runs of one step within that time that make a retry storm. The default of 5
-    /// is more than a retry strategy of three attempts produces.
+    /// Number of failed tasks of one step within `failed_within_seconds` that make a retry storm.
+    /// The default of 5 is more than a retry strategy of three attempts produces.
     pub storm_runs: u32,
 }
 

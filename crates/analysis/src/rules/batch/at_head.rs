@@ -34,7 +34,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
         head.map(|_| mine.is_some()),
     ) && q.holds(
         "For how long?",
-        (stands, HumanDuration(patience)),
+        (stands, format_args!("at least {}", HumanDuration(patience))),
         waited.map(|waited| waited >= patience),
     );
     let from = mine.filter(|_| goes_on)?.since?;

@@ -89,11 +89,11 @@ fn judge_one(facts: &Facts<'_>, job: &Job, alike: &[&Job], q: &mut RuleTrace) ->
         !of_batch,
     ) && q.holds(
         "How many earlier jobs of this definition have a known wait?",
-        (runs, policy.queued_runs),
+        (runs, format_args!("at least {}", policy.queued_runs)),
         (runs >= policy.queued_runs).then_some(true),
     ) && q.holds(
         "How long has the job waited for a machine?",
-        (shown, HumanDuration(bound)),
+        (shown, format_args!("at least {}", HumanDuration(bound))),
         waited.map(|waited| waited >= bound),
     );
     let (from, waited) = from.zip(waited).filter(|_| goes_on)?;

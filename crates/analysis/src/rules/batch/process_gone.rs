@@ -44,7 +44,10 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
     let goes_on = is_fresh
         && q.holds(
             "Did the last process of the job end?",
-            (shown, HumanDuration(patience)),
+            (
+                shown,
+                format_args!("at least {} ago", HumanDuration(patience)),
+            ),
             step.map(|_| gone.is_some_and(|gone| gone >= patience)),
         );
     let step = ended.filter(|_| goes_on)?;

@@ -25,7 +25,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
     let shown = waited.map_or_else(|| "unknown".to_owned(), |t| HumanDuration(t).to_string());
     let goes_on = q.holds(
         "How long has the creation of its container taken?",
-        (shown, HumanDuration(patience)),
+        (shown, format_args!("at least {}", HumanDuration(patience))),
         waited.map(|waited| waited >= patience),
     );
     let from = time.starting_at.filter(|_| goes_on)?;

@@ -55,7 +55,10 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
     let works = quiet.is_some_and(|quiet| quiet < policy.after().min(patience / 2));
     let goes_on = q.holds(
         "Is the instance running, and how old is its last heartbeat?",
-        (HumanDuration(fresh), HumanDuration(policy.after())),
+        (
+            HumanDuration(fresh),
+            format_args!("at most {}", HumanDuration(policy.after())),
+        ),
         runs && fresh <= policy.after(),
     ) && is_waste(facts, instance, q, (works, rests, seen));
     let (window, _) = known.filter(|_| goes_on)?;

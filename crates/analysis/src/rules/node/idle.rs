@@ -244,7 +244,11 @@ fn rests_long(
     let least = keeper::least_patience(facts);
     // Most nodes are active, so this check avoids the search for what keeps them alive.
     if was_active && rested < least {
-        let bound = format!("at least {}", HumanDuration(least));
+        let after = HumanDuration(facts.policy.idle.after());
+        let bound = format!(
+            "at least {after}; {} with ECS tasks outside AWS Batch",
+            HumanDuration(least)
+        );
         q.holds(HOW_LONG, (HumanDuration(rested), bound), false);
         return Ok(None);
     }

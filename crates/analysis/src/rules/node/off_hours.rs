@@ -58,7 +58,10 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
         && idle::check_standby(facts, instance, q).is_none()
         && q.holds(
             "How many hours a week could the node be off, based on two weeks?",
-            (spared, facts.policy.hours.least_off_a_week),
+            (
+                spared,
+                format_args!("at least {}", facts.policy.hours.least_off_a_week),
+            ),
             schedule.is_some(),
         )
         && rests_as_usual(facts, instance, &history, q);

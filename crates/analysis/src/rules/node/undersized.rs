@@ -107,7 +107,10 @@ fn judge_one(
     let heard_within = facts.policy.idle.after();
     if !q.holds(
         "Is the instance running, and how old is its last heartbeat?",
-        (HumanDuration(silent), HumanDuration(heard_within)),
+        (
+            HumanDuration(silent),
+            format_args!("at most {}", HumanDuration(heard_within)),
+        ),
         instance.state == InstanceState::Running && silent <= heard_within,
     ) {
         return None;

@@ -91,7 +91,7 @@ fn by_bill(
             ),
         },
         advice: format!(
-            "Move on-demand usage that this Savings Plan covers under it. It cannot be sold or \
+            "Move more work to machines that this Savings Plan covers. It cannot be sold or \
              cancelled, so commit to less when it ends{}.",
             ends(paid)
         ),

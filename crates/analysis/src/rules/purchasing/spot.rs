@@ -147,7 +147,8 @@ fn judge_one(
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let may_be = facts.policy.placement.spot;
-    if !q.holds("Does the policy allow spot?", (may_be, true), may_be) {
+    let allowed = if may_be { "yes" } else { "no" };
+    if !q.holds("Does the policy allow spot?", (allowed, "yes"), may_be) {
         return None;
     }
     let tasks = enough_tasks(facts, known, q)?;

@@ -97,11 +97,11 @@ fn judge_day(known: SpendFacts<'_>, days: &Days, day: Date, q: &mut RuleTrace) -
         .map_or(0, |first| days_between(*first, day));
     let needed = i64::from(policy.min_history_days);
     if !q.holds(
-        "How many days before did it have its first cost?",
+        "How many days earlier is the first known cost?",
         (age, format_args!("at least {needed}")),
         (age >= needed).then_some(true),
     ) {
-        return DayResult::Unknown(format!("its first cost was less than {needed} days before"));
+        return DayResult::Unknown(format!("its costs are known for fewer than {needed} days"));
     }
     let earlier = Earlier::before(day, days);
     let needed = usize::try_from(policy.min_cost_days).unwrap_or(usize::MAX);

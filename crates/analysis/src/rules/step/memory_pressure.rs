@@ -32,7 +32,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     let goes_on = it.ends(facts, q)
         && q.holds(
             "How much of its memory limit has the task used?",
-            (shown, bound),
+            (shown, format_args!("at least {bound}")),
             share.map(|share| share >= bound),
         );
     let (held, limit) = known.filter(|_| goes_on)?;

@@ -34,12 +34,15 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     let goes_on = it.ends(facts, q)
         && q.holds(
             "How many earlier tasks succeeded?",
-            (runs, policy.history_runs),
+            (runs, format_args!("at least {}", policy.history_runs)),
             (runs >= policy.history_runs).then_some(true),
         )
         && q.holds(
             "How long has the task run?",
-            (HumanDuration(run.wall()), HumanDuration(bound)),
+            (
+                HumanDuration(run.wall()),
+                format_args!("at least {}", HumanDuration(bound)),
+            ),
             run.wall() >= bound,
         );
     if !goes_on {

@@ -30,7 +30,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     let spins = it.ends(facts, q)
         && q.holds(
             "How many earlier tasks succeeded and reported their activity?",
-            (runs, policy.history_runs),
+            (runs, format_args!("at least {}", policy.history_runs)),
             (runs >= policy.history_runs).then_some(true),
         )
         && q.holds(
@@ -38,7 +38,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
             (
                 unmoved_for
                     .map_or_else(|| "unknown".into(), |time| HumanDuration(time).to_string()),
-                HumanDuration(bound),
+                format_args!("at least {}", HumanDuration(bound)),
             ),
             unmoved_for.map(|time| time >= bound),
         );

@@ -48,7 +48,10 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
         !rests,
     ) && q.holds(
         "Which share of that time did the probe observe?",
-        (seen.compared_with(enough), enough),
+        (
+            seen.compared_with(enough),
+            format_args!("at least {enough}"),
+        ),
         (seen >= enough).then_some(true),
     );
     if !goes_on {
@@ -98,7 +101,10 @@ fn makes_no_progress(
         hangs,
     ) && q.holds(
         "How long was it without CPU usage, I/O and new processes?",
-        (HumanDuration(quiet), HumanDuration(patience)),
+        (
+            HumanDuration(quiet),
+            format_args!("at least {}", HumanDuration(patience)),
+        ),
         quiet >= patience,
     )
 }

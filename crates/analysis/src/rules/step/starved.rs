@@ -31,15 +31,18 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     let bound = Share::from_ppm(policy.starved_ppm);
     let waits = q.holds(
         "How long was the task observed?",
-        (HumanDuration(watched), HumanDuration(policy.judged_after())),
+        (
+            HumanDuration(watched),
+            format_args!("at least {}", HumanDuration(policy.judged_after())),
+        ),
         watched >= policy.judged_after(),
     ) && q.holds(
         "Which share of its runnable time did the task wait for a core?",
-        (shown(share), bound),
+        (shown(share), format_args!("at least {bound}")),
         share.map(|share| share >= bound),
     ) && q.holds(
         "Which share of its run time did the task wait for a core?",
-        (shown(of_run), bound),
+        (shown(of_run), format_args!("at least {bound}")),
         of_run.map(|share| share >= bound),
     );
     let (share, waited) = share.zip(waited).filter(|_| waits)?;
@@ -49,7 +52,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     let blamed = Share::from_ppm(policy.neighbours_ppm);
     let is_theirs = q.holds(
         "Which share of the machine do other tasks use?",
-        (shown(theirs), blamed),
+        (shown(theirs), format_args!("at least {blamed}")),
         theirs.map(|share| share >= blamed),
     );
     let (neighbours, _) = neighbours.filter(|_| is_theirs)?;

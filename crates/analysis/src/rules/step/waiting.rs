@@ -34,12 +34,15 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     let goes_on = it.ends(facts, q)
         && q.holds(
             "How long was the task observed?",
-            (HumanDuration(watched), HumanDuration(policy.judged_after())),
+            (
+                HumanDuration(watched),
+                format_args!("at least {}", HumanDuration(policy.judged_after())),
+            ),
             watched >= policy.judged_after(),
         )
         && q.holds(
             "Which share of its time did the task wait for disk, page faults or network?",
-            (shown, bound),
+            (shown, format_args!("at least {bound}")),
             is_unusual,
         );
     let part = part.filter(|_| goes_on)?;

@@ -45,7 +45,10 @@ pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -
     let late = facts.policy.metrics.idle_after();
     let goes_on = q.holds(
         "Is the instance running, and how old are its GPU metrics?",
-        (HumanDuration(fresh), HumanDuration(late)),
+        (
+            HumanDuration(fresh),
+            format_args!("at most {}", HumanDuration(late)),
+        ),
         instance.state == InstanceState::Running && fresh <= late,
     ) && q.holds(
         "Do the metrics cover all GPUs?",

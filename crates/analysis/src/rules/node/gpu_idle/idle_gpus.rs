@@ -48,12 +48,15 @@ pub(crate) fn is_waste(
         )
         && q.holds(
             "How long have all GPUs been idle?",
-            (shown, HumanDuration(patience)),
+            (shown, format_args!("at least {}", HumanDuration(patience))),
             rests.map(|rests| rests >= patience),
         )
         && q.holds(
             "Which share of that time did the probe observe?",
-            (seen.compared_with(enough), enough),
+            (
+                seen.compared_with(enough),
+                format_args!("at least {enough}"),
+            ),
             (seen >= enough).then_some(true),
         )
 }

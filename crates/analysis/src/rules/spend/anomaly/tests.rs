@@ -95,7 +95,7 @@ fn weekends_first_weeks_and_rare_runs_are_no_false_alarms() {
         &then(26, week(10, 100), 100),
         Err("well"),
     );
-    let first = "its first cost was less than 14 days before";
+    let first = "its costs are known for fewer than 14 days";
     check("the second week", &then(13, |_| 20, 90), Err(first));
     check("the first day", &then(0, |_| 0, 900), Err(first));
     let mondays = |day| if day % 7 == 0 { 100 } else { 0 };
