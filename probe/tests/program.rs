@@ -50,7 +50,11 @@ fn what_is_asked_wrongly_ends_with_two_and_says_what_mends_it() {
 fn help_shows_examples_and_the_statuses() {
     let (status, said) = answer(&["--help"]);
     assert_eq!(status, Some(0));
-    for expect in ["Examples:", "ebb-probe run --sink", "Exit status: 0 success"] {
+    for expect in [
+        "Examples:",
+        "ebb-probe run --sink",
+        "Exit status: 0 success",
+    ] {
         assert!(said.contains(expect), "{said}");
     }
 }
