@@ -118,7 +118,7 @@ prose: ## List text that is hard to understand, by the words in scripts/prose-wo
 deny: ## Check licences, sources and advisories of the dependencies
 	scripts/check-dependencies
 
-bench: bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages bench-top ## Run every benchmark
+bench: bench-probe bench-sweep bench-lake bench-tune bench-inventory bench-verdicts bench-pages bench-top ## Run every benchmark
 
 kernels: ## Run the tests of the probe on emulated kernels; writes probe/KERNELS.md (1 hour)
 	@scripts/kernels

@@ -66,6 +66,11 @@ def statements(engine: str) -> list[str]:
     return [part.strip() for part in text.split(";") if part.strip()]
 
 
+def view_statements(engine: str, place: str) -> list[str]:
+    """The statements that create the views of a lake; all views read `steps`."""
+    return statements(engine) if "steps" in tables(place) else []
+
+
 def duckdb_engine(place: str, threads: int | None = None) -> Engine:
     """DuckDB with its Delta extension, from the package of Python or from the network."""
     import duckdb
@@ -78,7 +83,7 @@ def duckdb_engine(place: str, threads: int | None = None) -> Engine:
     for table in tables(place):
         folder = location(place, table).replace("'", "''")
         connection.execute(f"CREATE VIEW {table} AS SELECT * FROM delta_scan('{folder}')")
-    for statement in statements("duckdb"):
+    for statement in view_statements("duckdb", place):
         connection.execute(statement)
     return lambda sql: _of_arrow(connection.execute(sql).to_arrow_table())
 
@@ -96,7 +101,7 @@ def polars_engine(place: str) -> Engine:
     import polars
 
     context = polars.SQLContext({table: polars.scan_delta(location(place, table)) for table in tables(place)})
-    for statement in statements("polars"):
+    for statement in view_statements("polars", place):
         context.execute(statement)
     return lambda sql: _of_arrow(context.execute(sql, eager=True).to_arrow())
 
@@ -145,7 +150,7 @@ def spark_files(spark: Any, folder: str, version: int | None = None) -> Any:
 def spark_engine(place: str) -> Engine:
     """Spark on this machine."""
     spark = spark_session(place)
-    for statement in statements("spark"):
+    for statement in view_statements("spark", place):
         spark.sql(statement)
     return lambda sql: _of_arrow(spark.sql(sql).toArrow())
 
