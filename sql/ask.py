@@ -54,9 +54,11 @@ def location(place: str, table: str) -> str:
 
 
 def tables(place: str) -> list[str]:
-    """The tables of a lake. `costs` needs a bill, and `node_hours` a whole day; in a bucket all are expected."""
+    """The tables that a lake has: `costs` needs a bill, and `node_hours` a whole day."""
     if "://" in place and not place.startswith("file://"):
-        return list(TABLES)
+        from deltalake import DeltaTable
+
+        return [table for table in TABLES if DeltaTable.is_deltatable(location(place, table))]
     return [table for table in TABLES if Path(location(place, table), "_delta_log").is_dir()]
 
 

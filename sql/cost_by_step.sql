@@ -1,4 +1,4 @@
--- Question: what did each step cost, and how much of it did its tasks not use?
+-- Question: what did each step cost, and how much did unused capacity cost?
 -- Columns:
 --   step_name   step; null: cost that belongs to no task, such as idle time
 --   tasks_usd   cost of what tasks occupied
