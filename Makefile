@@ -30,16 +30,15 @@ demo: ## Run the main job in a simulated account; SEED=n, SHARDS=n, KEEP=1 keeps
 test: ## Run every test
 	scripts/setup test
 	cargo fmt --all --check
-	@$(MAKE) --no-print-directory units security links deny simulators build lint
+	@$(MAKE) --no-print-directory units security links deny build lint
 	@$(MAKE) --no-print-directory -k -j2 tests checks
-	@$(MAKE) --no-print-directory daemonset fuzz-short
 
 tests:
 	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} scripts/run-tests
 
 # Beside the tests, to which they give way.
 checks:
-	nice -n 10 $(MAKE) --no-print-directory -k terraform advice lake-sql pages
+	nice -n 10 $(MAKE) --no-print-directory -k terraform simulators advice lake-sql pages daemonset fuzz-short
 
 check: lint security links prose ## Format, lints, text, links and the fast tests
 	cargo fmt --all --check

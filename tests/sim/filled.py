@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,13 @@ _MOTO_SERVICES = ("autoscaling", "batch", "ce", "cloudwatch", "ec2", "ecs")
 
 @dataclass(frozen=True)
 class Filled:
-    """Running simulators and what the seed wrote about them."""
+    """Running simulators, what the seed wrote about them, and when they were filled."""
 
     sim: Simulators
     out: Path
     world: dict[str, Any]
     planted: list[dict[str, Any]]
+    at: datetime
 
     def client(self, service: str, region: str = "us-east-1", node: dict[str, Any] | None = None) -> Any:
         """A client as the administrator, or with a node's credential."""
@@ -61,4 +63,4 @@ def filled() -> Filled:
     if ended.returncode != 0:
         raise RuntimeError(ended.stderr)
     world, planted = (json.loads((out / name).read_text()) for name in ("world.json", "planted.json"))
-    return Filled(sim, out, world, planted)
+    return Filled(sim, out, world, planted, datetime.now(timezone.utc))

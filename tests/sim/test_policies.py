@@ -77,18 +77,14 @@ class Plan:
         return found
 
 
-@cache
-def _folder() -> Path:
-    """Where plans are made: a copy of the module, because Terraform copies an absolute path without its parent."""
-    folder = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(folder.cleanup)
-    path = Path(folder.name)
-    shutil.copytree(_ROOT / "terraform", path / "ebb", ignore=shutil.ignore_patterns(".terraform*"))
-    for name in ("sweeper.zip", "tune.zip"):
-        zipfile.ZipFile(path / name, "w").close()
-    _write(path, {})
-    _terraform(path, "init", "-backend=false", "-input=false", "-no-color")
-    return path
+# The variables of the module in each plan that every policy is checked in.
+_VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "every kind": {"senders": _ALL_KINDS, "shards": 2},
+    "organization": {"senders": {"ec2": {"organization_id": _ORGANIZATION}}},
+    "on premises": {"senders": {"roles_anywhere": _ALL_KINDS["roles_anywhere"]}},
+    "athena": {"athena": True},
+}
 
 
 def _terraform(folder: Path, *arguments: str) -> str:
@@ -99,7 +95,8 @@ def _terraform(folder: Path, *arguments: str) -> str:
     return ended.stdout
 
 
-def _write(folder: Path, variables: dict[str, Any]) -> None:
+def _root() -> dict[str, Any]:
+    """A configuration with the module once for each variant, and with the module of a member account."""
     provider = {
         "region": "us-east-1",
         "access_key": "test",
@@ -120,18 +117,8 @@ def _write(folder: Path, variables: dict[str, Any]) -> None:
     }
     member = {"source": "./ebb/modules/member", "sweeper_role_arn": _role("ebb-sweeper")}
     member |= {"external_id": "ebb", "organization_id": _ORGANIZATION}
-    root = {"provider": {"aws": provider}, "module": {"ebb": ebb | variables, "member": member}}
-    (folder / "main.tf.json").write_text(json.dumps(root))
-
-
-@cache
-def plan(variables: str) -> Plan:
-    """The plan of the module with these variables, given as JSON."""
-    folder = _folder()
-    _write(folder, json.loads(variables))
-    _terraform(folder, "plan", "-input=false", "-no-color", "-out=plan")
-    shown = json.loads(_terraform(folder, "show", "-json", "plan"))
-    return Plan({resource["address"]: resource for resource in _resources(shown["planned_values"]["root_module"])})
+    modules = {f"ebb_{number}": ebb | variables for number, variables in enumerate(_VARIANTS.values())}
+    return {"provider": {"aws": provider}, "module": modules | {"member": member}}
 
 
 def _resources(module: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -143,18 +130,29 @@ def _resources(module: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @cache
 def plans() -> dict[str, Plan]:
-    """The plans that every policy is checked in."""
-    return {
-        "default": plan("{}"),
-        "every kind": plan(json.dumps({"senders": _ALL_KINDS, "shards": 2})),
-        "organization": plan(json.dumps({"senders": {"ec2": {"organization_id": _ORGANIZATION}}})),
-        "on premises": plan(json.dumps({"senders": {"roles_anywhere": _ALL_KINDS["roles_anywhere"]}})),
-        "athena": plan(json.dumps({"athena": True})),
-    }
+    """The plan of each variant, as if its module were named `ebb`. Terraform makes them as one plan, because
+    each start of the provider takes seconds."""
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
+        # Terraform copies an absolute path without its parent.
+        shutil.copytree(_ROOT / "terraform", folder / "ebb", ignore=shutil.ignore_patterns(".terraform*"))
+        for name in ("sweeper.zip", "tune.zip"):
+            zipfile.ZipFile(folder / name, "w").close()
+        (folder / "main.tf.json").write_text(json.dumps(_root()))
+        _terraform(folder, "init", "-backend=false", "-input=false", "-no-color")
+        _terraform(folder, "plan", "-input=false", "-no-color", "-out=plan")
+        shown = json.loads(_terraform(folder, "show", "-json", "plan"))
+    modules = {one["address"]: one for one in shown["planned_values"]["root_module"]["child_modules"]}
+
+    def plan(address: str) -> Plan:
+        own = {one["address"].replace(address, "module.ebb", 1): one for one in _resources(modules[address])}
+        return Plan(own | {one["address"]: one for one in _resources(modules["module.member"])})
+
+    return {name: plan(f"module.ebb_{number}") for number, name in enumerate(_VARIANTS)}
 
 
 def setUpModule() -> None:
-    """Makes the plans once; one that fails ends every test here."""
+    """Makes the plans once; an error ends every test here."""
     if shutil.which("terraform") is None:
         raise unittest.SkipTest("terraform is not here (scripts/setup test gets it)")
     plans()
