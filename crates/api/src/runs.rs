@@ -1,8 +1,6 @@
 //! Runs with the labels of their steps.
 
-use std::collections::BTreeMap;
-
-use ebb_model::report::run_costs::AllocatedCost;
+use ebb_model::report::run_costs::{AllocatedCost, RunCosts};
 use ebb_model::report::workflow_runs::{JoinedBy, RunSeen, TaskLabels};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,22 +27,18 @@ pub(crate) struct RunQuery {
 pub(crate) struct OneRun<'a> {
     #[serde(flatten)]
     run: &'a RunSeen,
-    /// The same cost as in `/v1/costs?by=run`; `None` if the report divides no costs among runs, or the
-    /// run is not among its most expensive ones.
+    /// The same cost as in `/v1/costs?by=run`. A run that is not among the most expensive ones there has
+    /// the sum of its parts. `None` if the report allocates no cost to the run.
     cost: Option<AllocatedCost>,
     task_labels: Vec<&'a TaskLabels>,
 }
 
 impl<'a> OneRun<'a> {
-    fn new(
-        run: &'a RunSeen,
-        costs: &BTreeMap<&str, AllocatedCost>,
-        task_labels: &'a [TaskLabels],
-    ) -> Self {
+    fn new(run: &'a RunSeen, costs: &RunCosts<'_>, task_labels: &'a [TaskLabels]) -> Self {
         let its = task_labels.iter().filter(|step| step.run == run.run);
         Self {
             task_labels: its.collect(),
-            cost: costs.get(run.run.as_str()).copied(),
+            cost: costs.of(run),
             run,
         }
     }
@@ -61,7 +55,7 @@ pub(crate) async fn runs(
             && query.by.is_none_or(|by| run.by == Some(by))
     });
     let part = Paged::cut(&query.page, wanted.collect(), |run| run.run.clone())?;
-    let costs = newest.report.costs.by_run_name();
+    let costs = RunCosts::new(&newest.report.costs);
     let part = part.map(|run| OneRun::new(run, &costs, &runs.task_labels));
     let head = Head::new("ebb.runs/2", &newest.report);
     Answer::json(&OfReport { head, part }, &newest.version)

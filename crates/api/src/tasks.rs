@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use ebb_cloud::documents::run_tasks::RunTasks;
-use ebb_model::report::run_costs::AllocatedCost;
+use ebb_model::report::run_costs::{AllocatedCost, RunCosts};
 use ebb_model::report::task_brief::{BriefList, TaskBrief};
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use ebb_model::report::workflow_runs::RunSeen;
@@ -164,8 +164,8 @@ pub(crate) struct OneRunTasks<'a> {
     run: &'a str,
     /// Sums over its tasks; `None` if the report lists only newer runs.
     summary: Option<&'a RunSeen>,
-    /// The same cost as in `/v1/costs?by=run`; `None` if the report divides no costs among runs, or the
-    /// run is not among its most expensive ones.
+    /// The same cost as in `/v1/costs?by=run`. A run that is not among the most expensive ones there has
+    /// the sum of its parts. `None` if the report allocates no cost to the run.
     cost: Option<AllocatedCost>,
     #[serde(flatten)]
     tasks: TaskListPage,
@@ -190,10 +190,11 @@ pub(crate) async fn run(
         Some(list) => TaskListPage::of_run((&query, &store), list, moment).await?,
         None => TaskListPage::of_list(&query, None)?,
     };
+    let costs = RunCosts::new(&report.costs);
     let part = OneRunTasks {
         run: &run,
         summary,
-        cost: report.costs.by_run_name().get(run.as_str()).copied(),
+        cost: summary.map_or_else(|| costs.of_name(&run), |seen| costs.of(seen)),
         tasks,
     };
     answer("ebb.run/1", &newest, part, |part| part.tasks.tasks_at)

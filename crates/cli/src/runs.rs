@@ -2,8 +2,9 @@
 
 use anyhow::{Result, bail};
 use ebb_model::report::Report;
+use ebb_model::report::run_costs::RunCosts;
 use ebb_model::report::task_detail::TaskList;
-use ebb_report::run_table::{self, RunCosts};
+use ebb_report::run_table;
 use ebb_report::zone::Zone;
 use ebb_telemetry::safe_text::{self, counted, one_line};
 use serde_json::{Value, json};

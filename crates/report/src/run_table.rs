@@ -1,13 +1,11 @@
 //! Pipeline runs, and the tasks of one run, as tables for a terminal and as CSV.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 
 use ebb_model::policy::costs::RestOfMachine;
-use ebb_model::report::cost_shares::CostShares;
 use ebb_model::report::run_cost::{RunCost, UsualCost};
-use ebb_model::report::run_costs::AllocatedCost;
+use ebb_model::report::run_costs::RunCosts;
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
 use ebb_model::report::workflow_runs::{RunSeen, Runs, UNASSIGNED};
 use ebb_telemetry::money::Usd;
@@ -48,35 +46,6 @@ const TASK_COLUMNS: [Column; 9] = [
     Column::new("MEMORY").right(),
 ];
 
-/// The cost of each run, as `ebb costs --by run` shows it.
-#[derive(Debug, Default)]
-pub struct RunCosts<'a> {
-    by_run: BTreeMap<&'a str, AllocatedCost>,
-    rest: RestOfMachine,
-}
-
-impl<'a> RunCosts<'a> {
-    /// The costs of a report.
-    pub fn new(costs: &'a CostShares) -> Self {
-        Self {
-            by_run: costs.by_run_name(),
-            rest: costs.rest,
-        }
-    }
-
-    /// The cost that the tasks of a run pay. The costs by run have the most expensive runs only; the cost of
-    /// another one comes from its parts.
-    fn of(&self, run: &RunSeen) -> Option<Usd> {
-        match self.by_run.get(&*run.run) {
-            Some(known) => known.cost,
-            None => run.cost_breakdown.as_ref().map(|cost| match self.rest {
-                RestOfMachine::Apart => cost.used,
-                RestOfMachine::Spread => cost.total,
-            }),
-        }
-    }
-}
-
 /// Runs of a report as a table, in the order of the report: the newest first. `terminal` is the
 /// number of columns of the terminal.
 pub fn runs(
@@ -105,15 +74,15 @@ pub fn runs(
         out.push_str(&fitted_table::notes(&[line], terminal));
     }
     let is_priced = runs.runs.iter().any(|run| run.cost_breakdown.is_some());
-    let legend = match costs.rest {
+    let legend = match costs.rest() {
         _ if !is_priced => "",
         RestOfMachine::Apart => {
-            "COST is that of `ebb costs --by run`. UNUSED is what no task occupied of the machines \
-             while the run had tasks; COST does not contain it."
+            "COST is that of `ebb costs --by run`. UNUSED is the cost of capacity that no task used or \
+             reserved on its machines while it had tasks there; COST does not contain it."
         }
         RestOfMachine::Spread => {
-            "COST is that of `ebb costs --by run`. It contains UNUSED: what no task occupied of the \
-             machines while the run had tasks."
+            "COST is that of `ebb costs --by run`. It contains UNUSED: the cost of capacity that no task \
+             used or reserved on its machines while it had tasks there."
         }
     };
     let time = format!("As of {}.", zone.minute(at));
@@ -179,7 +148,7 @@ fn run_row(run: &RunSeen, costs: &RunCosts<'_>, zone: &Zone) -> [String; 10] {
         run.running.to_string(),
         run.failed.to_string(),
         run.cpu.to_string(),
-        shown(costs.of(run)),
+        shown(costs.of(run).and_then(|cost| cost.cost)),
         shown(unused),
         zone.short_minute(run.from),
         zone.short_minute(run.to),
@@ -201,7 +170,7 @@ pub fn runs_csv((runs, costs): (&Runs, &RunCosts<'_>)) -> String {
             run.from.to_string(),
             run.to.to_string(),
             crate::csv::slug(&run.origin),
-            dollars(costs.of(run)),
+            dollars(costs.of(run).and_then(|cost| cost.cost)),
             dollars(run.cost_breakdown.as_ref().map(|cost| cost.unused)),
             dollars(run.cost_breakdown.as_ref().map(|cost| cost.total)),
             dollars(run.cost_breakdown.as_ref().and_then(|cost| cost.per_sample)),
@@ -360,7 +329,9 @@ mod tests {
     use ebb_telemetry::units::CpuTime;
 
     use super::*;
-    use ebb_model::report::cost_shares::{CostDimension, CostName, CostShare, DayShare};
+    use ebb_model::report::cost_shares::{
+        CostDimension, CostName, CostShare, CostShares, DayShare,
+    };
     use ebb_model::report::run_cost::{CauseKind, CostCause};
 
     fn at(seconds: i64) -> Timestamp {

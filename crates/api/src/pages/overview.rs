@@ -8,6 +8,7 @@ use ebb_model::finding_history::Stage;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::report::Report;
 use ebb_model::report::own_cost::OwnCost;
+use ebb_model::report::run_costs::RunCosts;
 use ebb_model::report::workflow_runs::UNASSIGNED;
 use ebb_report::page::card::thousandths;
 use ebb_report::page::groups::{Bar, owners};
@@ -134,6 +135,7 @@ impl Overview {
         let is_priced = findings.iter().any(|finding| finding.cost.is_some());
         let bound = totals.at_most.saving_a_month;
         let runs = report.runs.runs.iter();
+        let costs = RunCosts::new(&report.costs);
         Self {
             saving: is_priced.then(|| totals.saving_a_month.to_string()),
             at_most: (bound > Usd::ZERO).then(|| bound.to_string()),
@@ -156,7 +158,7 @@ impl Overview {
             runs: runs
                 .filter(|run| run.run != UNASSIGNED)
                 .take(SHORT)
-                .map(|run| RunRow::of(run, &BTreeMap::new()))
+                .map(|run| RunRow::of(run, &costs))
                 .collect(),
         }
     }

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
 use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::documents::run_tasks::RunTasks;
+use ebb_model::report::run_costs::RunCosts;
 use ebb_model::report::run_opening::{NodeUse, RunOpening};
 use ebb_model::report::task_brief::{BriefList, TaskBrief};
 use ebb_model::report::task_detail::{TaskDetail, ToolDetail};
@@ -261,7 +262,7 @@ fn page(
         run: of.run.to_owned(),
         name: name(of.run),
         cost: parts.cost,
-        summary: summary.map(|run| RunRow::of(run, &BTreeMap::new())),
+        summary: summary.map(|run| RunRow::of(run, &RunCosts::new(&of.view.report.costs))),
         has_timeline: parts.count > 0,
         timeline: format!("{own}/timeline.json"),
         is_task_unknown: of.part.task.is_some() && task.is_none(),

@@ -10,7 +10,7 @@ use ebb_catalog::catalog::Catalogue;
 use ebb_model::advice::sized_request::SizedRequest;
 use ebb_model::report::Report;
 use ebb_model::report::node_summary::NodeSummary;
-use ebb_model::report::run_costs::AllocatedCost;
+use ebb_model::report::run_costs::{AllocatedCost, RunCosts};
 use ebb_model::report::run_opening::NodeUse;
 use ebb_sizing::cheapest_type::share_of_price;
 use ebb_telemetry::money::Usd;
@@ -35,8 +35,11 @@ impl RunCost {
         report: &Report,
         catalogue: &Catalogue,
     ) -> Self {
-        match report.costs.by_run_name().get(run) {
-            Some(cost) => Self::Allocated(AllocatedRunCost::of(cost, report)),
+        let costs = RunCosts::new(&report.costs);
+        let mut runs = report.runs.runs.iter();
+        let seen = runs.find(|one| one.run == run);
+        match seen.map_or_else(|| costs.of_name(run), |seen| costs.of(seen)) {
+            Some(cost) => Self::Allocated(AllocatedRunCost::of(&cost, report)),
             None => Self::Estimate(CostEstimate::of(&node_use(), &report.nodes, catalogue)),
         }
     }

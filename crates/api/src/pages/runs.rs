@@ -1,9 +1,7 @@
 //! The list of runs.
 
-use std::collections::BTreeMap;
-
 use axum::response::Response;
-use ebb_model::report::run_costs::AllocatedCost;
+use ebb_model::report::run_costs::RunCosts;
 use ebb_model::report::workflow_runs::{RunSeen, UNASSIGNED};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::counted;
@@ -51,12 +49,9 @@ pub(crate) struct RunRow {
     simulated: bool,
 }
 
-/// Costs by the name of the run.
-pub(crate) type RunCosts<'a> = BTreeMap<&'a str, AllocatedCost>;
-
 impl RunRow {
     pub(crate) fn of(run: &RunSeen, costs: &RunCosts<'_>) -> Self {
-        let cost = costs.get(run.run.as_str()).and_then(|one| one.cost);
+        let cost = costs.of(run).and_then(|one| one.cost);
         Self {
             run: run.run.clone(),
             name: name(&run.run),
@@ -105,7 +100,7 @@ pub(crate) async fn runs(Query(filter): Query<RunFilter>, view: View) -> Result<
         passes(given(filter.pipeline.as_ref()), run.pipeline.as_deref())
             && given(filter.q.as_ref()).is_none_or(|text| contains(run, text))
     };
-    let costs = view.report.costs.by_run_name();
+    let costs = RunCosts::new(&view.report.costs);
     let wanted: Vec<&RunSeen> = runs.runs.iter().filter(is_wanted).collect();
     if csv_table::is_wanted(filter.format.as_ref())? {
         return csv(&wanted, &costs);
@@ -152,7 +147,7 @@ fn csv(runs: &[&RunSeen], costs: &RunCosts<'_>) -> Result<Response, Problem> {
         "from",
         "to",
     ];
-    let cost = |run: &RunSeen| costs.get(run.run.as_str())?.cost;
+    let cost = |run: &RunSeen| costs.of(run)?.cost;
     let rows = runs.iter().map(|run| {
         [
             Some(run.run.clone()),

@@ -1,6 +1,7 @@
 //! Search for a text in the names of findings, nodes, steps and runs.
 
 use axum::response::{IntoResponse, Response};
+use ebb_model::report::run_costs::RunCosts;
 use ebb_report::step_advice;
 use ebb_telemetry::origin::Origin;
 use jiff::Timestamp;
@@ -216,7 +217,7 @@ pub(crate) async fn search(
     let steps = SearchHits::of("/steps", text, all, StepRow::from);
     let all = report.runs.runs.iter();
     let all = all.filter(|one| is_text && runs::contains(one, text));
-    let costs = report.costs.by_run_name();
+    let costs = RunCosts::new(&report.costs);
     let runs = SearchHits::of("/runs", text, all, |run| RunRow::of(run, &costs));
     let link = |format: &str| {
         let link = Link::new("/search").with("q", Some(text));

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use ebb_telemetry::money::Usd;
 use serde::Serialize;
 
+use crate::policy::costs::RestOfMachine;
 use crate::report::cost_shares::{CostDimension, CostName, CostShares, DayShare};
-use crate::report::workflow_runs::UNASSIGNED;
+use crate::report::workflow_runs::{RunSeen, UNASSIGNED};
 
 /// The cost of the tasks of one run on all days of the costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -21,9 +22,54 @@ pub struct AllocatedCost {
     pub tasks_without_price: usize,
 }
 
+/// The cost of each run of a report.
+#[derive(Debug, Default)]
+pub struct RunCosts<'a> {
+    by_name: BTreeMap<&'a str, AllocatedCost>,
+    rest: RestOfMachine,
+}
+
+impl<'a> RunCosts<'a> {
+    /// The costs of the runs of a report.
+    pub fn new(costs: &'a CostShares) -> Self {
+        Self {
+            by_name: costs.by_run_name(),
+            rest: costs.rest,
+        }
+    }
+
+    /// Whether a cost contains a part of what no task occupied.
+    pub fn rest(&self) -> RestOfMachine {
+        self.rest
+    }
+
+    /// The cost by the name of a run; `None` if it is not among the most expensive runs, or nothing is
+    /// allocated to it.
+    pub fn of_name(&self, run: &str) -> Option<AllocatedCost> {
+        self.by_name.get(run).copied()
+    }
+
+    /// The cost of a run; `None` if nothing is allocated to it. A run that is not among the most expensive
+    /// ones has the sum of its parts, which is known if all its tasks have a price.
+    pub fn of(&self, run: &RunSeen) -> Option<AllocatedCost> {
+        let from_parts = || {
+            let cost = run.cost_breakdown.as_ref()?;
+            Some(AllocatedCost {
+                cost: Some(match self.rest {
+                    RestOfMachine::Apart => cost.used,
+                    RestOfMachine::Spread => cost.total,
+                }),
+                tasks: run.steps,
+                tasks_without_price: 0,
+            })
+        };
+        self.of_name(&run.run).or_else(from_parts)
+    }
+}
+
 impl CostShares {
     /// The cost by the name of the run. Runs that cost less than those of the report have none.
-    pub fn by_run_name(&self) -> BTreeMap<&str, AllocatedCost> {
+    fn by_run_name(&self) -> BTreeMap<&str, AllocatedCost> {
         let mut sums: BTreeMap<&str, DayShare> = BTreeMap::new();
         for share in &self.by_run {
             let run = match share.names.get(&CostDimension::Run) {
