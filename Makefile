@@ -36,9 +36,9 @@ test: ## Run every test
 tests:
 	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} scripts/run-tests
 
-# Beside the tests, to which they give way.
+# Beside the tests, to which they give way. Each uses one processor.
 checks:
-	nice -n 10 $(MAKE) --no-print-directory -k terraform simulators advice lake-sql pages daemonset fuzz-short
+	nice -n 10 $(MAKE) --no-print-directory -k -j2 --output-sync=target terraform simulators advice lake-sql pages daemonset fuzz-short
 
 check: lint security links prose ## Format, lints, text, links and the fast tests
 	cargo fmt --all --check
