@@ -27,7 +27,7 @@ use ebb_model::inventory::instance::{Instance, InstanceState, Market};
 use ebb_model::policy::Policy;
 use ebb_model::step_profile::failure::FailureKind;
 use ebb_model::step_profile::tasks::AttemptRecord;
-use ebb_model::step_profile::{MAX_RUNS, Run, RunKey, StepProfile};
+use ebb_model::step_profile::{LARGEST_OLDER, MAX_RUNS, Run, RunKey, StepProfile};
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::{PlacedStep, Requested, StepEnd, StepKind};
@@ -61,7 +61,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
         .into_iter()
         .map(|(key, runs)| {
             let mut profile = StepProfile::default();
-            profile.extend(newest(&runs).into_iter().map(|run| {
+            profile.extend(chosen(&runs).into_iter().map(|run| {
                 let among_others = neighbours.crowded(run, facts.catalogue);
                 let key = RunKey::of(run.step);
                 let profiled = Run {
@@ -136,9 +136,10 @@ fn record(
     }))
 }
 
-/// The tasks that a profile has room for: the newest of each node in turn. A node with many tasks
-/// therefore does not displace those of other nodes.
-fn newest<'r, 'a>(runs: &'r [SeenRun<'a>]) -> Vec<&'r SeenRun<'a>> {
+/// The tasks that a profile has room for: the newest of each node in turn, and of the other tasks
+/// those with the largest peaks. A node with many tasks therefore does not displace those of other
+/// nodes.
+fn chosen<'r, 'a>(runs: &'r [SeenRun<'a>]) -> Vec<&'r SeenRun<'a>> {
     if runs.len() <= MAX_RUNS {
         return runs.iter().collect();
     }
@@ -150,11 +151,13 @@ fn newest<'r, 'a>(runs: &'r [SeenRun<'a>]) -> Vec<&'r SeenRun<'a>> {
     let mut turns = Vec::with_capacity(runs.len());
     for mut of_node in by_node.into_values() {
         of_node.sort_by_key(|run| Reverse(run.step.observed_at));
-        turns.extend(of_node.into_iter().take(MAX_RUNS).enumerate());
+        turns.extend(of_node.into_iter().enumerate());
     }
     turns.sort_by_key(|(turn, run)| (*turn, Reverse(run.step.observed_at)));
-    let chosen = turns.into_iter().take(MAX_RUNS);
-    chosen.map(|(_, run)| run).collect()
+    let mut older = turns.split_off(MAX_RUNS - LARGEST_OLDER);
+    older.sort_by_key(|(_, run)| Reverse(run.step.usage.peak_memory.map(|peak| peak.bytes)));
+    older.truncate(LARGEST_OLDER);
+    turns.into_iter().chain(older).map(|(_, run)| run).collect()
 }
 
 /// For each commitment, the hourly list price of the running machines without spot that it can

@@ -1,5 +1,7 @@
 //! `ebb findings`: the findings of a deployment, and the decisions about them.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, bail};
 use ebb_model::decision::{Decision, Verb};
 use ebb_model::report::Report;
@@ -35,7 +37,17 @@ async fn answer(
     (now, zone): (Timestamp, &Zone),
 ) -> Result<String> {
     match command {
-        FindingsCommand::List(_) => Ok(list(&at.newest_report().await?, zone)),
+        FindingsCommand::List(_) => {
+            let report = at.newest_report().await?;
+            // A caller may be allowed to read reports and nothing else.
+            Ok(match at.decisions(now).await {
+                Ok(decided) => list(&report, &decided, zone),
+                Err(error) => format!(
+                    "{}Decisions since then are not shown: {error:#}\n",
+                    list(&report, &BTreeMap::new(), zone)
+                ),
+            })
+        }
         FindingsCommand::Dismiss(args) => decide(at, (Verb::Dismiss, args), now).await,
         FindingsCommand::Snooze(args) => decide(at, (Verb::Snooze, args), now).await,
         FindingsCommand::Reopen { id, .. } => {
@@ -67,13 +79,10 @@ async fn decide(
         }
     }
     let until = args.until.map(|until| format!(" until {until}"));
-    let word = match verb {
-        Verb::Dismiss => "dismissed",
-        Verb::Snooze => "snoozed",
-    };
     Ok(format!(
-        "{} is {word}{}.\n",
+        "{} is {}{}. The pages and the API show this now, reports and alerts from the next sweep on.\n",
         args.id,
+        verb.done(),
         until.unwrap_or_default()
     ))
 }
@@ -111,8 +120,9 @@ async fn store(
     Ok(())
 }
 
-/// One line for each finding: its stage, its saving and its id.
-fn list(report: &Report, zone: &Zone) -> String {
+/// One line for each finding: its stage, its saving and its id. The stage of a finding with a
+/// decision that is in effect follows from it, also if the decision is newer than the report.
+fn list(report: &Report, decided: &BTreeMap<String, Verb>, zone: &Zone) -> String {
     let aside = report.history.set_aside.iter().map(|one| &one.finding);
     let mut out = format!("Report of {}\n", zone.minute(report.at));
     if report.findings.is_empty() && report.history.set_aside.is_empty() {
@@ -120,7 +130,10 @@ fn list(report: &Report, zone: &Zone) -> String {
     }
     for finding in report.findings.iter().chain(aside) {
         let standing = report.history.life.get(&finding.id);
-        let stage = standing.map_or("found", |standing| standing.stage.word());
+        let stage = match decided.get(&finding.id) {
+            Some(verb) => verb.done(),
+            None => standing.map_or("found", |standing| standing.stage.word()),
+        };
         let cost = finding.cost.as_ref();
         let saving = cost.map_or("unknown".to_owned(), |cost| {
             let sign = if cost.basis.is_bound() { "≤ " } else { "" };
@@ -202,7 +215,12 @@ mod tests {
         assert!(listed.contains(&id), "{listed}");
         let dismiss = ["dismiss", &id, "--reason", "a course"];
         let text = said(&dismiss).await.expect("decided");
-        assert_eq!(text, format!("{id} is dismissed.\n"));
+        assert!(text.starts_with(&format!("{id} is dismissed. ")), "{text}");
+        let listed = said(&["list"]).await.expect("listed");
+        assert!(
+            listed.contains("dismissed "),
+            "before the next sweep: {listed}"
+        );
         let held: Decisions = decisions::load(&objects).await.expect("it answers");
         assert_eq!(held.findings[&id].reason, "a course");
         let text = said(&["reopen", &id]).await.expect("taken back");
@@ -229,8 +247,13 @@ mod tests {
         ];
         let text = said(&objects, &snooze).await.expect("decided");
         assert!(
-            text.ends_with("is snoozed until 2026-12-02T00:00:00Z.\n"),
+            text.contains("is snoozed until 2026-12-02T00:00:00Z. "),
             "{text}"
+        );
+        let listed = said(&objects, &["list"]).await.expect("listed");
+        assert!(
+            listed.contains("snoozed "),
+            "before the next sweep: {listed}"
         );
         let held: Decisions = decisions::load(&objects).await.expect("it answers");
         assert_eq!(held.findings[&id].by, "ana");

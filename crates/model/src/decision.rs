@@ -87,6 +87,16 @@ pub enum Verb {
     Snooze,
 }
 
+impl Verb {
+    /// The state of a finding after this decision.
+    pub const fn done(self) -> &'static str {
+        match self {
+            Self::Dismiss => "dismissed",
+            Self::Snooze => "snoozed",
+        }
+    }
+}
+
 /// One decision about one finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -26,6 +26,11 @@ use crate::step_profile::tasks::AttemptRecord;
 /// Maximum number of recorded tasks: enough to estimate a chance of 1 %.
 pub const MAX_RUNS: usize = 300;
 
+/// Where tasks are chosen for a profile, the number of those that have the largest peaks among all
+/// but the newest. A run may process its largest samples first, and a chance of 1 % of
+/// [`MAX_RUNS`] tasks is three tasks.
+pub const LARGEST_OLDER: usize = 10;
+
 /// The key of a recorded task.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunKey {

@@ -38,7 +38,7 @@ const COLUMNS: [&str; 38] = [
     "recommended_memory_bytes",
     "recommended_instance_type",
     "recommended_region",
-    "recommended_per_hour_usd",
+    "recommended_share_per_hour_usd",
     "account",
     "first_seen",
     "stage",

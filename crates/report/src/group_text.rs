@@ -148,7 +148,7 @@ fn member(member: &Member) -> String {
     };
     let more = match member.samples_needed {
         0 => String::new(),
-        more => format!(", {more} more runs needed to estimate its risk"),
+        more => format!(", {more} more tasks needed to estimate its risk"),
     };
     format!("{} x {}: {asks}{more}", member.runs, member.step)
 }

@@ -85,9 +85,14 @@ pub fn runs(
              used or reserved on its machines while it had tasks there."
         }
     };
+    let is_partial = |run: &RunSeen| costs.of(run).is_some_and(|cost| cost.is_partial(run));
+    let partial = match runs.runs.iter().any(is_partial) {
+        true => "≥: tasks before the days of the costs, or without a price, are missing.",
+        false => "",
+    };
     let time = format!("As of {}.", zone.minute(at));
     out.push_str(&fitted_table::notes(
-        &[legend, &time, &table.left_out],
+        &[legend, partial, &time, &table.left_out],
         terminal,
     ));
     out
@@ -140,7 +145,7 @@ fn plus(amount: Usd) -> &'static str {
 
 fn run_row(run: &RunSeen, costs: &RunCosts<'_>, zone: &Zone) -> [String; 10] {
     let unused = run.cost_breakdown.as_ref().map(|cost| cost.unused);
-    let shown = |cost: Option<Usd>| cost.map_or_else(unknown, |cost| cost.to_string());
+    let cost = costs.of(run).and_then(|cost| cost.words(run));
     [
         one_line(&run.run),
         run.pipeline.as_deref().map_or_else(unknown, one_line),
@@ -148,8 +153,8 @@ fn run_row(run: &RunSeen, costs: &RunCosts<'_>, zone: &Zone) -> [String; 10] {
         run.running.to_string(),
         run.failed.to_string(),
         run.cpu.to_string(),
-        shown(costs.of(run).and_then(|cost| cost.cost)),
-        shown(unused),
+        cost.unwrap_or_else(unknown),
+        unused.map_or_else(unknown, |unused| unused.to_string()),
         zone.short_minute(run.from),
         zone.short_minute(run.to),
     ]

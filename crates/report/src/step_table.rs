@@ -13,6 +13,7 @@ use ebb_model::advice::offer::{Offered, Offers};
 use ebb_model::advice::sized_request::SizedRequest;
 use ebb_model::advice::step::StepAdvice;
 use ebb_model::step_profile::tasks::{PresentRequest, RequestBasis};
+use ebb_model::step_profile::{LARGEST_OLDER, MAX_RUNS};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line, wrap};
 use ebb_telemetry::units::{HumanDuration, Share};
@@ -43,9 +44,13 @@ pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
         cells.max().unwrap_or(0).max(HEAD[n].len()) + 2
     };
     let others: usize = (1..HEAD.len()).map(width).sum();
-    let room = terminal.map_or(usize::MAX, |columns| columns.saturating_sub(others));
-    for [name, ..] in &mut rows {
-        *name = end_of(name, room.clamp(*NAME.start(), *NAME.end()));
+    if let Some(columns) = terminal {
+        let room = columns.saturating_sub(others);
+        let names: BTreeSet<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+        let width = width_of_names(&names, room.clamp(*NAME.start(), *NAME.end()));
+        for [name, ..] in &mut rows {
+            *name = end_of(name, width);
+        }
     }
     let mut out = String::new();
     if steps.iter().any(|step| step.origin == Origin::Simulated) {
@@ -77,6 +82,18 @@ pub(crate) fn paragraph(out: &mut String, head: &str, text: &str, terminal: Opti
         let head = if at == 0 { head } else { "" };
         let _ = writeln!(out, "  {head:<10}{line}");
     }
+}
+
+/// The least width, at least `min`, that leaves different names different.
+fn width_of_names(names: &BTreeSet<&str>, min: usize) -> usize {
+    let longest = names.iter().map(|name| name.chars().count()).max();
+    let is_enough = |width: &usize| {
+        let shown: BTreeSet<String> = names.iter().map(|name| end_of(name, *width)).collect();
+        shown.len() == names.len()
+    };
+    (min..longest.unwrap_or(min))
+        .find(is_enough)
+        .unwrap_or(longest.unwrap_or(min).max(min))
 }
 
 /// At most `max` characters from the end, because the end of a name distinguishes the processes of
@@ -345,6 +362,11 @@ fn based_on(step: &StepAdvice, reasons: &Reasons) -> String {
             counted(basis.tasks as usize, "task", "tasks"),
             counted(basis.samples as usize, "sample", "samples"),
             counted(basis.runs as usize, "run", "runs"),
+        ));
+    }
+    if step.runs as usize == MAX_RUNS {
+        text.push_str(&format!(
+            "; of more attempts, the newest count and the {LARGEST_OLDER} with the largest peaks among the others"
         ));
     }
     format!("{text}; {} confidence", reasons.confidence)

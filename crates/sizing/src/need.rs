@@ -88,7 +88,10 @@ impl Need {
         let mut risk = self.risk_after(size);
         let next = risk.attempts.first().copied();
         if let Some(now) = now.filter(|now| *now > size && next < Some(*now)) {
-            let larger = self::attempts(now, &risk.attempts);
+            // A size little above the present one would hardly be better.
+            let much_larger = |next: &&Bytes| next.0 / 3 >= now.0 / 2;
+            let named: Vec<Bytes> = risk.attempts.iter().filter(much_larger).copied().collect();
+            let larger = self::attempts(now, &named);
             risk.attempts = iter::once(now).chain(larger).take(ATTEMPTS).collect();
         }
         risk
@@ -146,7 +149,9 @@ const MEASUREMENT_ERROR_PERCENT: u64 = 3;
 /// chance that the policy allows. That size follows from the spread between runs, samples and
 /// tasks.
 ///
-/// `samples` are in order of time, the oldest first.
+/// `samples` are in order of time, the oldest first. `input` is the size of the input of the next
+/// task. It counts only if the input explains the memory; then the memory and its risk are those of
+/// similar inputs. See [`Need::by_input`].
 ///
 /// Source of the headroom: HealthOmics Run Analyzer's `ceil(max x (1 + headroom))`.
 pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> Need {
@@ -163,7 +168,18 @@ pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> 
     let samples = known.as_slice();
     let missing = (policy.confident_samples as usize).saturating_sub(all.len());
     let spread = Spread::of(samples).filter(|_| !peaks.is_empty());
-    let sized = spread.map(|spread| sized_memory(samples, input, missing, &spread, policy));
+    let sized = spread.map(|spread| sized_memory(samples, missing, &spread, policy));
+    let by_input = by_input::by_input(all, policy);
+    let similar = input.and_then(|input| SimilarInputs::of(input, &by_input, samples));
+    let (samples, peaks, spread, sized) = match &similar {
+        Some(similar) => (
+            similar.samples.as_slice(),
+            known_peaks(&similar.samples),
+            Spread::of(&similar.samples),
+            sized.map(|sized| similar.size(sized)),
+        ),
+        None => (samples, peaks, spread, sized),
+    };
     let cores = needed_cores(all, policy);
     let shrink_to = sized.as_ref().map(|sized| sized.shrink_to);
     let on_fargate = cores.peak.zip(shrink_to);
@@ -177,7 +193,7 @@ pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> 
             basis: spread.map(|spread| spread.basis()),
             ..Risk::default()
         },
-        by_input: by_input::by_input(all, policy),
+        by_input,
         on_fargate: on_fargate.and_then(|(cores, memory)| fargate_sizes::pair(cores, memory)),
         slowdown_ppm: cores.slowdown_ppm,
         too_few_tasks: all.len() < policy.min_runs as usize,
@@ -240,6 +256,48 @@ fn needed_cores(samples: &[Sample], policy: &SizingPolicy) -> NeededCores {
     })
 }
 
+/// The tasks with inputs of about the same size.
+struct SimilarInputs {
+    samples: Vec<Sample>,
+    /// The memory for these inputs.
+    memory: Bytes,
+    /// Whether an input of this size was observed.
+    is_observed: bool,
+}
+
+impl SimilarInputs {
+    /// `None` if the input does not explain the memory.
+    fn of(input: Bytes, by_input: &[SizedInput], samples: &[Sample]) -> Option<Self> {
+        let at = by_input.partition_point(|sized| sized.input < input);
+        let smaller = at.checked_sub(1).map(|smaller| by_input[smaller].input);
+        let sized = by_input.get(at);
+        let is_similar = |sample: &&Sample| {
+            let largest = sized.map(|sized| sized.input);
+            sample.input > smaller && largest.is_some_and(|largest| sample.input <= Some(largest))
+        };
+        Some(Self {
+            samples: samples.iter().filter(is_similar).copied().collect(),
+            memory: sized.or(by_input.last())?.memory,
+            is_observed: sized.is_some(),
+        })
+    }
+
+    /// The memory instead of that for all inputs. An input that is larger than all observed ones
+    /// needs no less.
+    fn size(&self, all: SizedMemory) -> SizedMemory {
+        let (size, shrink_to) = match self.is_observed {
+            true => (self.memory, self.memory),
+            false => (self.memory.max(all.size), self.memory.max(all.shrink_to)),
+        };
+        SizedMemory {
+            size,
+            shrink_to,
+            oom_ppm: None,
+            attempts: attempts(size, &all.attempts),
+        }
+    }
+}
+
 /// The memory that a step needs; see [`Need`].
 struct SizedMemory {
     size: Bytes,
@@ -252,30 +310,22 @@ struct SizedMemory {
 
 fn sized_memory(
     samples: &[Sample],
-    input: Option<Bytes>,
     missing: usize,
     spread: &Spread,
     policy: &SizingPolicy,
 ) -> SizedMemory {
     let modelled = match missing {
-        0 => modelled(samples, input, policy),
+        0 => modelled(samples, policy),
         _ => None,
     };
     let least = match &modelled {
-        Some(advice) if input.is_none() => near_greatest(advice.first(), samples, policy),
-        // A larger input than every observed one needs no less memory than the observed tasks.
-        Some(advice) if input > greatest_input(samples) => {
-            (advice.first()).max(near_greatest(advice.first(), samples, policy))
-        }
-        // No input is so small that it needs less than every observed task.
-        Some(advice) => advice.first().max(smallest(samples)),
+        Some(advice) => near_greatest(advice.first(), samples, policy),
         None => with_headroom(greatest(samples, peak_of).unwrap_or_default(), policy),
     };
     let allowed = f64::from(policy.oom_ppm) / 1e6;
-    // The spread does not count in three cases. If the models follow an input, the spread does not.
-    // If every chance is allowed, only the waste counts. Too few tasks have no spread.
-    let by_input = input.is_some() && modelled.is_some();
-    let counts = !by_input && allowed < 1.0 && samples.len() >= policy.min_runs as usize;
+    // The spread does not count in two cases. If every chance is allowed, only the waste counts. Too
+    // few tasks have no spread.
+    let counts = allowed < 1.0 && samples.len() >= policy.min_runs as usize;
     let by_spread = match counts {
         true => spread
             .exceeded_by(allowed)
@@ -290,16 +340,6 @@ fn sized_memory(
         oom_ppm: modelled.as_ref().map(|advice| advice.oom_ppm),
         attempts: attempts(size, named),
     }
-}
-
-/// `None` if no input is known.
-fn greatest_input(samples: &[Sample]) -> Option<Bytes> {
-    samples.iter().filter_map(|sample| sample.input).max()
-}
-
-fn smallest(samples: &[Sample]) -> Bytes {
-    let peaks = samples.iter().filter_map(peak_of);
-    peaks.min().unwrap_or_default()
 }
 
 /// The size of a model, limited to the neighbourhood of the largest peak. A tail that is fitted to
@@ -339,26 +379,24 @@ pub fn within(current: SizedRequest, need: &Need) -> Sized {
     let cores = fewer(current.cores.map(|c| c.0), need.cores.map(|c| c.0)).map(MilliCores);
     Sized {
         request: SizedRequest { cores, memory },
-        risk: memory.map_or_else(Risk::default, |size| need.risk_after(size)),
+        risk: memory.map_or_else(Risk::default, |size| {
+            need.risk_instead_of(current.memory, size)
+        }),
     }
 }
 
 /// The recommendation of the models; `None` when a peak is unknown.
-fn modelled(
-    samples: &[Sample],
-    input: Option<Bytes>,
-    policy: &SizingPolicy,
-) -> Option<MemoryAdvice> {
+fn modelled(samples: &[Sample], policy: &SizingPolicy) -> Option<MemoryAdvice> {
     let run = |sample: &Sample| {
         Some(run::Run {
-            // Without an input for the next task, models that need one make no recommendation.
-            input: input.and(sample.input),
+            // Models that need an input make no recommendation without it.
+            input: None,
             peak: sample.peak_memory?.bytes,
             wall: sample.wall,
         })
     };
     let runs: Option<Vec<_>> = samples.iter().map(run).collect();
-    learned(runs?, policy).advise(input).ok()
+    learned(runs?, policy).advise(None).ok()
 }
 
 /// The sizes after `first`: first the recommended ones, and beyond them half as much again each
@@ -490,6 +528,55 @@ mod tests {
         check(19, 5_120, 1, 130_000);
         check(20, 4_608, 0, 125_000);
         check(300, 4_352, 0, 10_000);
+    }
+
+    #[test]
+    fn a_larger_input_never_gets_less_memory_and_the_risk_is_that_of_similar_inputs() {
+        let with_input = |n: u64| Sample {
+            input: Some(Bytes::mib(100 + n * 7_919 % 4_000)),
+            ..sample(Some(900), Some(1_000 + 2 * (n * 7_919 % 4_000)))
+        };
+        let samples = independent((0..60).map(with_input).collect());
+        let policy = SizingPolicy::default();
+        let of = |mib: u64| need(&samples, Some(Bytes::mib(mib)), &policy);
+        let sizes: Vec<_> = (1..50).map(|n| of(n * 100).shrink_to).collect();
+        assert!(sizes.is_sorted(), "{sizes:?}");
+        let all = need(&samples, None, &policy);
+        assert!(of(100).shrink_to < all.shrink_to);
+        for at in 0..all.by_input.len() {
+            let sized = all.by_input[at];
+            assert_eq!(
+                need(&samples, Some(sized.input), &policy).memory,
+                Some(sized.memory)
+            );
+        }
+        // The smallest quarter has 15 tasks, and none of them needed more.
+        let smallest = of(100);
+        assert_eq!(smallest.peaks.len(), 15);
+        let between = smallest.risk.oom_between.expect("their peaks are known");
+        assert_eq!(between.from_ppm, 0);
+        // No such input was observed.
+        let beyond = of(40_000);
+        assert_eq!(beyond.risk.oom_between, None);
+        assert!(beyond.memory >= all.memory && beyond.shrink_to >= all.shrink_to);
+    }
+
+    #[test]
+    fn a_retry_gets_at_least_the_present_request_and_the_next_one_half_as_much_again() {
+        let need = Need {
+            risk: Risk {
+                attempts: vec![Bytes::gib(20), Bytes::gib(37)],
+                ..Risk::default()
+            },
+            ..Need::default()
+        };
+        let check = |now: u64, expect: [u64; 2]| {
+            let risk = need.risk_instead_of(Some(Bytes::gib(now)), Bytes::gib(16));
+            assert_eq!(risk.attempts, expect.map(Bytes::gib), "{now}");
+        };
+        check(36, [36, 54]);
+        check(24, [24, 37]);
+        check(16, [20, 37]);
     }
 
     #[test]

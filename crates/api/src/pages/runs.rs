@@ -51,7 +51,7 @@ pub(crate) struct RunRow {
 
 impl RunRow {
     pub(crate) fn of(run: &RunSeen, costs: &RunCosts<'_>) -> Self {
-        let cost = costs.of(run).and_then(|one| one.cost);
+        let cost = costs.of(run).and_then(|one| one.words(run));
         Self {
             run: run.run.clone(),
             name: name(&run.run),
@@ -63,7 +63,7 @@ impl RunRow {
             failed: run.failed,
             ended: run.steps.saturating_sub(run.running + run.failed),
             cpu: run.cpu.to_string(),
-            cost: cost.map(|usd| usd.to_string()),
+            cost,
             from: run.from.into(),
             to: run.to.into(),
             took: seconds(seconds_between(run.from, run.to)),

@@ -229,8 +229,9 @@ pub(crate) enum StepOrder {
 }
 
 fn size(text: &str) -> Result<Bytes, String> {
-    ebb_workflows::import::read_size(text)
-        .ok_or_else(|| "expected a number with a unit, such as 12GiB".to_owned())
+    let has_unit = text.ends_with(|end: char| end.is_ascii_alphabetic());
+    let size = ebb_workflows::import::read_size(text).filter(|_| has_unit);
+    size.ok_or_else(|| "expected a number with a unit, such as 12GiB".to_owned())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

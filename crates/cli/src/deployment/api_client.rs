@@ -1,5 +1,7 @@
 //! Requests to the API of a deployment, and its errors in words.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, anyhow};
 use ebb_cloud::ports::{Api, ApiAnswer, ApiRequest};
 use ebb_model::decision::{Decision, Verb};
@@ -163,6 +165,25 @@ impl ApiClient {
             503 if problem(&answer).is_some_and(|problem| problem.is_no_report()) => Ok(None),
             _ => Err(self.refusal(&answer)),
         }
+    }
+
+    /// The decisions that are in effect, by the id of the finding.
+    pub(crate) async fn decisions(&self) -> Result<BTreeMap<String, Verb>> {
+        #[derive(Deserialize)]
+        struct Entry {
+            finding: String,
+            decision: Decision,
+            holds: bool,
+        }
+        #[derive(Deserialize, PartialEq)]
+        struct Head {
+            schema: String,
+        }
+        let (entries, _) = self.list::<Entry, Head>("/v1/decisions").await?;
+        let entries = entries.into_iter().filter(|one| one.holds);
+        Ok(entries
+            .map(|one| (one.finding, one.decision.verb))
+            .collect())
     }
 
     /// Stores a decision, and returns it.

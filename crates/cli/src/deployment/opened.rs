@@ -1,13 +1,16 @@
 //! An open deployment, and its newest report.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
+use ebb_cloud::documents::decisions;
 use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::endpoint::Endpoint;
 use ebb_cloud::ports::Objects;
 use ebb_cloud::store::StoreObjects;
+use ebb_model::decision::Verb;
 use ebb_model::report::Report;
 use ebb_report::report_file;
 use jiff::Timestamp;
@@ -39,6 +42,18 @@ impl Deployment {
         match self {
             Self::Stored(stored) => newest_report(stored.objects.as_ref()).await,
             Self::Api(api) => api.newest_report().await,
+        }
+    }
+
+    /// The decisions that are in effect at `now`, by the id of the finding.
+    pub(crate) async fn decisions(&self, now: Timestamp) -> Result<BTreeMap<String, Verb>> {
+        match self {
+            Self::Stored(stored) => {
+                let all = decisions::load(stored.objects.as_ref()).await?;
+                let in_effect = (all.findings.into_iter()).filter(|(_, one)| one.holds_at(now));
+                Ok(in_effect.map(|(id, one)| (id, one.verb)).collect())
+            }
+            Self::Api(api) => api.decisions().await,
         }
     }
 

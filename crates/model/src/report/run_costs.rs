@@ -22,6 +22,20 @@ pub struct AllocatedCost {
     pub tasks_without_price: usize,
 }
 
+impl AllocatedCost {
+    /// Whether the cost lacks tasks of the run: they ran before the days of the costs, or have no
+    /// price.
+    pub fn is_partial(&self, run: &RunSeen) -> bool {
+        self.tasks - self.tasks_without_price.min(self.tasks) < run.steps
+    }
+
+    /// The cost for people. `≥` marks the cost of a part of the run's tasks.
+    pub fn words(&self, run: &RunSeen) -> Option<String> {
+        let sign = if self.is_partial(run) { "≥ " } else { "" };
+        self.cost.map(|cost| format!("{sign}{cost}"))
+    }
+}
+
 /// The cost of each run of a report.
 #[derive(Debug, Default)]
 pub struct RunCosts<'a> {

@@ -53,10 +53,10 @@ fn head(steps: &[StepAdvice]) -> String {
 
 fn definition(out: &mut String, to: &Change<'_>) {
     let name = plain_name(to.name);
-    let runs = if to.samples == 1 { "run" } else { "runs" };
+    let tasks = if to.samples == 1 { "task" } else { "tasks" };
     let _ = writeln!(
         out,
-        "# from {} {runs}\n resource \"aws_batch_job_definition\" \"{name}\" {{\n   \
+        "# from {} {tasks}\n resource \"aws_batch_job_definition\" \"{name}\" {{\n   \
          name = \"{name}\"\n   type = \"container\"\n   container_properties = jsonencode({{\n     \
          image = \"{IMAGE}\"\n     resourceRequirements = [",
         to.samples

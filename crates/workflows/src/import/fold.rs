@@ -1,13 +1,14 @@
 //! Groups records by step. Each attempt counts once, attempts of a task are kept together, and each
 //! step has sums over all attempts and its newest attempts in full.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use ebb_model::advice::step::{NameForm, StepTotals};
 use ebb_model::step_profile::failure::{FailureCount, FailureKind};
 use ebb_model::step_profile::tasks::AttemptRecord;
-use ebb_model::step_profile::{MAX_RUNS, Run, RunKey, StepProfile};
+use ebb_model::step_profile::{LARGEST_OLDER, MAX_RUNS, Run, RunKey, StepProfile};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::resource_usage::StepDetail;
 use ebb_telemetry::step::{MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind};
@@ -102,7 +103,8 @@ struct StepRecords {
     kind: StepKind,
     totals: StepTotals,
     failures: BTreeMap<(FailureKind, Option<i64>), FailureCount>,
-    /// The newest attempts, at most twice [`MAX_RUNS`].
+    /// The newest attempts, and those of the others with the largest peaks; at most twice
+    /// [`MAX_RUNS`].
     attempts: Vec<Attempt>,
     sums: Sums,
 }
@@ -286,7 +288,7 @@ impl Fold {
             });
         }
         if records.attempts.len() >= 2 * MAX_RUNS {
-            records.forget_oldest();
+            records.forget();
         }
     }
 
@@ -295,7 +297,7 @@ impl Fold {
         self.give_up_waiting();
         let mut steps: Vec<ImportedStep> = Vec::with_capacity(self.steps.len());
         for mut records in std::mem::take(&mut self.steps) {
-            records.forget_oldest();
+            records.forget();
             steps.push(records.finish(&self.runs));
         }
         steps.sort_by(|a, b| (&a.name, a.kind).cmp(&(&b.name, b.kind)));
@@ -326,6 +328,12 @@ fn after_retry(kind: FailureKind, failed: &Attempt, well: &Attempt) -> FailureKi
 }
 
 impl Attempt {
+    /// Its peak memory, or the request that was too small for it.
+    fn greatest_need(&self) -> Option<Bytes> {
+        let is_killed = self.failure == Some(FailureKind::OutOfMemory);
+        self.peak.max(self.requested.memory.filter(|_| is_killed))
+    }
+
     /// Files without times are assumed to be in chronological order.
     fn of(record: &Record, run: u32, line: u64) -> Self {
         let by_line = i64::try_from(line).ok();
@@ -462,13 +470,19 @@ impl StepRecords {
         count.lost_seconds = count.lost_seconds.saturating_add(attempt.wall.as_secs());
     }
 
-    fn forget_oldest(&mut self) {
-        let Some(old) = self.attempts.len().checked_sub(MAX_RUNS + 1) else {
+    /// Keeps [`MAX_RUNS`] attempts. An attempt that is dropped in one batch would not be kept in a
+    /// later one.
+    fn forget(&mut self) {
+        if self.attempts.len() <= MAX_RUNS {
             return;
-        };
-        let newest = |attempt: &Attempt| (attempt.observed_at, attempt.task, attempt.number);
-        self.attempts.select_nth_unstable_by_key(old, newest);
-        self.attempts.drain(..=old);
+        }
+        let time = |one: &Attempt| (one.observed_at, one.task, one.number);
+        let by_time = |one: &Attempt| Reverse(time(one));
+        let newest = MAX_RUNS - LARGEST_OLDER;
+        self.attempts.select_nth_unstable_by_key(newest, by_time);
+        let by_need = |one: &Attempt| Reverse((one.greatest_need(), time(one)));
+        self.attempts[newest..].select_nth_unstable_by_key(LARGEST_OLDER, by_need);
+        self.attempts.truncate(MAX_RUNS);
     }
 
     fn finish(self, runs: &PipelineRuns) -> ImportedStep {

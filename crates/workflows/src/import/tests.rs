@@ -470,6 +470,21 @@ fn a_sampler_that_saw_nothing_shows_no_idle_cores() {
 }
 
 #[test]
+fn the_largest_of_many_tasks_count_also_when_they_are_the_oldest() {
+    let peak = |n: u32| if n < 100 { "20 GB" } else { "1 GB" };
+    let tasks: Vec<Task> = (0..700)
+        .map(|n| Task {
+            peak: peak(n).to_owned(),
+            memory: "32 GB",
+            ..Task::well(n, &format!("ALIGN (s{n})"))
+        })
+        .collect();
+    let step = read(&tasks).only();
+    assert_eq!(step.peak_memory, Some(Bytes::gib(20)));
+    assert!(step.should_ask.memory >= Some(Bytes::gib(20)), "{step:?}");
+}
+
+#[test]
 fn an_input_that_no_model_follows_keeps_the_reserve_for_other_runs() {
     let tasks: Vec<Task> = (0..8)
         .map(|n| Task::well(n, &format!("ALIGN (s{n})")))
