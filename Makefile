@@ -38,7 +38,7 @@ tests:
 
 # Beside the tests, to which they give way. Each uses one processor.
 checks:
-	nice -n 10 $(MAKE) --no-print-directory -k -j2 --output-sync=target terraform simulators advice lake-sql pages daemonset fuzz-short
+	nice -n 15 $(MAKE) --no-print-directory -k -j2 --output-sync=target terraform simulators advice lake-sql pages daemonset fuzz-short
 
 check: lint security links prose ## Format, lints, text, links and the fast tests
 	cargo fmt --all --check

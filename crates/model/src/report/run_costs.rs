@@ -63,8 +63,8 @@ impl<'a> RunCosts<'a> {
         self.by_name.get(run).copied()
     }
 
-    /// The cost of a run; `None` if nothing is allocated to it. For a run that is not among the most
-    /// expensive ones it is the sum of its parts, known if all its tasks have a price.
+    /// The cost of a run; `None` if nothing is allocated to it. A run that is not among the most
+    /// expensive ones costs the sum of its parts. That needs a price for each task.
     pub fn of(&self, run: &RunSeen) -> Option<AllocatedCost> {
         let from_parts = || {
             let cost = run.cost_breakdown.as_ref()?;
