@@ -329,7 +329,8 @@ fn sized_memory(
     let by_spread = match counts {
         true => spread
             .exceeded_by(allowed)
-            .min(beyond_greatest(samples, spread)) as u64,
+            .min(beyond_greatest(samples, spread))
+            .max(rarely_exceeded(samples, allowed)) as u64,
         false => 0,
     };
     let size = in_steps(u128::from(least.0));
@@ -357,6 +358,16 @@ fn near_greatest(size: Bytes, samples: &[Sample], policy: &SizingPolicy) -> Byte
         0.0
     };
     Bytes((size.0 as f64).clamp(least, most.max(least)) as u64)
+}
+
+/// The size in bytes that at most this share of the tasks exceeded. Needs in two groups have such a
+/// size far beyond that of their spread, and models follow the newest group.
+fn rarely_exceeded(samples: &[Sample], share: f64) -> f64 {
+    let mut peaks: Vec<Bytes> = samples.iter().filter_map(peak_of).collect();
+    peaks.sort_unstable();
+    let beyond = (peaks.len() as f64 * share) as usize;
+    let size = peaks.iter().rev().nth(beyond);
+    size.map_or(0.0, |size| size.0 as f64)
 }
 
 /// The largest size in bytes that the spread may lead to. With more independent tasks, a need far

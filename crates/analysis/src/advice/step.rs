@@ -390,7 +390,7 @@ mod tests {
             assert_eq!(risk.attempts, sizes, "{now} {needed}");
         };
         check(6_144, 900, &[6_144, 9_216]);
-        check(1_536, 900, &[1_536, 2_048]);
+        check(1_536, 900, &[1_536, 2_304]);
         // The size of the models is larger.
         check(1_000, 900, &[1_024, 2_048]);
         check(1_000, 1_000, &[1_024, 2_048]);
