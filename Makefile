@@ -30,15 +30,15 @@ demo: ## Run the main job in a simulated account; SEED=n, SHARDS=n, KEEP=1 keeps
 test: ## Run every test
 	scripts/setup test
 	cargo fmt --all --check
-	@$(MAKE) --no-print-directory units security links deny build lint
+	@$(MAKE) --no-print-directory units security links deny simulators build lint
 	@$(MAKE) --no-print-directory -k -j2 tests checks
 
 tests:
 	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} scripts/run-tests
 
-# Beside the tests, to which they give way. Each uses one processor.
+# Beside the tests, to which they give way.
 checks:
-	nice -n 15 $(MAKE) --no-print-directory -k -j2 --output-sync=target terraform simulators advice lake-sql pages daemonset fuzz-short
+	nice -n 15 $(MAKE) --no-print-directory -k terraform advice lake-sql pages daemonset fuzz-short
 
 check: lint security links prose ## Format, lints, text, links and the fast tests
 	cargo fmt --all --check

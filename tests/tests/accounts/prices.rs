@@ -1,6 +1,8 @@
 //! The Price List, machine types and spot prices over the real SDK: page by page, stored in a
 //! bucket, and newer than the built-in data.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use ebb_catalog::catalog::Catalogue;
 use ebb_catalog::machine_type::{Architecture, TypeSpec};
@@ -24,7 +26,8 @@ pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
         "m5.large": 0.095, "m5.xlarge": 0.19, "c6i.xlarge": 0.171, "x99.large": 1.0,
     }});
     account.extension("prices", &listed)?;
-    let config = home(account).await?;
+    // The simulated account computes each page of machine types for seconds.
+    let config = home(account).await?.with_patience(Duration::from_secs(120));
     let (prices, markets) = (
         AwsPrices::new(&config),
         AwsMarkets::new(&config, SPOT_ADVISOR),
