@@ -32,13 +32,14 @@ test: ## Run every test
 	cargo fmt --all --check
 	@$(MAKE) --no-print-directory units security links deny simulators build lint
 	@$(MAKE) --no-print-directory -k -j2 tests checks
+	@$(MAKE) --no-print-directory daemonset fuzz-short
 
 tests:
 	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} scripts/run-tests
 
 # Beside the tests, to which they give way.
 checks:
-	nice -n 15 $(MAKE) --no-print-directory -k terraform advice lake-sql pages daemonset fuzz-short
+	nice -n 10 $(MAKE) --no-print-directory -k terraform advice lake-sql pages
 
 check: lint security links prose ## Format, lints, text, links and the fast tests
 	cargo fmt --all --check
