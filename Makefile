@@ -18,7 +18,7 @@ BUILT = $(CARGO_TARGET_DIR)/$$(rustc -vV | sed -n 's/^host: //p')/debug
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
-try: ## Build the terminal program (3 minutes, no cloud SDK) and scan the built-in demo account
+try: ## Build the terminal program (4 minutes, no cloud SDK) and scan the built-in demo account
 	scripts/setup try
 	cargo run -p ebb-cli -- scan --demo
 
