@@ -61,6 +61,7 @@ class Faults:
         self._faults: list[dict[str, Any]] = []
         self._pages = 1
         self._calls: list[dict[str, Any]] = []
+        self._rendered: dict[bytes, tuple[dict[str, Any], bytes]] = {}
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
@@ -114,12 +115,7 @@ class Faults:
         return due
 
     def _paged(self, environ: dict[str, Any], start: Callable[..., Any], call: dict[str, Any]) -> Iterable[bytes]:
-        told: dict[str, Any] = {}
-
-        def kept(status: str, headers: list[tuple[str, str]], *_: Any) -> None:
-            told.update(status=status, headers=headers)
-
-        answer = b"".join(self._app(environ, kept))
+        told, answer = self._whole(environ, call)
         good = told["status"].startswith("200")
         for fault in self._matching(call):
             if good and fault["kind"] == "vanish":
@@ -129,6 +125,22 @@ class Faults:
         headers = [(k, v) for k, v in told["headers"] if k.lower() not in ("content-length", "x-amz-crc32")]
         start(told["status"], [*headers, ("Content-Length", str(len(answer)))])
         return [answer]
+
+    def _whole(self, environ: dict[str, Any], call: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """What moto answers. Its machine types are the same in all regions and never change, and
+        it takes five seconds to write them, so each request for them is answered once."""
+        body = environ["wsgi.input"].getvalue()
+        if body in self._rendered:
+            return self._rendered[body]
+        told: dict[str, Any] = {}
+
+        def kept(status: str, headers: list[tuple[str, str]], *_: Any) -> None:
+            told.update(status=status, headers=headers)
+
+        answer = b"".join(self._app(environ, kept))
+        if call["action"] == "DescribeInstanceTypes":
+            self._rendered[body] = (told, answer)
+        return told, answer
 
     def _matching(self, call: dict[str, Any]) -> list[dict[str, Any]]:
         names = ("region", "service", "action", "account")
