@@ -97,21 +97,21 @@ pub(crate) fn score_folder(folder: &Path) -> Result<Vec<Score>> {
             "{id} has a label, but no metrics"
         );
     }
-    score(&machines, &labels, HOURS)
+    score(&machines, &labels, 0..HOURS)
 }
 
-/// Scores a fleet at the end of its metrics and at each full hour of the last `hours`.
+/// Scores a fleet at these numbers of hours before the end of its metrics.
 pub(crate) fn score(
     machines: &Machines,
     labels: &BTreeMap<String, LabelRow>,
-    hours: u32,
+    hours: impl Iterator<Item = u32>,
 ) -> Result<Vec<Score>> {
     let ends = machines.values().filter_map(|m| m.samples.last_key_value());
     let newest = ends.map(|(at, _)| *at).max().context("no metrics")?;
-    let cuts: Vec<Timestamp> = (0..hours)
-        .rev()
+    let mut cuts: Vec<Timestamp> = hours
         .map(|back| newest - SignedDuration::from_hours(back.into()))
         .collect();
+    cuts.sort_unstable();
     let halves = cuts.len().div_ceil(2).max(1);
     let parts: Vec<Vec<Score>> = std::thread::scope(|scope| {
         let threads: Vec<_> = cuts
