@@ -18,9 +18,9 @@ pub(crate) use api_client::tests::local_api;
 pub(crate) use config_file::{ConfigFile, config_path, with_entry};
 #[cfg(test)]
 pub(crate) use demo_deployment::DemoDeployment;
-#[cfg(feature = "sweep")]
-pub(crate) use opened::check_folder;
 pub(crate) use opened::{Deployment, MAX_REPORT_BYTES, StoredDeployment, newest_report, open};
+#[cfg(feature = "sweep")]
+pub(crate) use opened::{check_folder, tell_new_folder};
 pub(crate) use run_tasks::{StoredDetails, full_name, missing_run, run_tasks};
 pub(crate) use source::{Source, deployment_of, source};
 pub(crate) use stored_explanation::{DatedExplanation, stored_explanation};

@@ -13,6 +13,7 @@ use ebb_cloud::store::StoreObjects;
 use ebb_model::decision::Verb;
 use ebb_model::report::Report;
 use ebb_report::report_file;
+use ebb_telemetry::safe_text::one_line;
 use jiff::Timestamp;
 
 use super::api_client::ApiClient;
@@ -88,11 +89,23 @@ pub(crate) async fn open(target: &Target) -> Result<Deployment> {
 /// Refuses a place on this machine that does not exist. A store creates a missing folder, but these
 /// commands only read.
 pub(crate) fn check_folder(url: &str) -> Result<()> {
-    let folder = url.strip_prefix("file://").unwrap_or(url);
-    if !folder.contains("://") && !Path::new(folder).is_dir() {
+    if let Some(folder) = missing_folder(url) {
         bail!("no folder {folder}\n  give --lake the folder that `ebb sweep` uses");
     }
     Ok(())
+}
+
+/// Tells that a command is going to create the folder, whose name may be misspelt.
+#[cfg(feature = "sweep")]
+pub(crate) fn tell_new_folder(url: &str) {
+    if let Some(folder) = missing_folder(url) {
+        eprintln!("ebb: the folder {} is new", one_line(folder));
+    }
+}
+
+fn missing_folder(url: &str) -> Option<&str> {
+    let folder = url.strip_prefix("file://").unwrap_or(url);
+    (!folder.contains("://") && !Path::new(folder).is_dir()).then_some(folder)
 }
 
 fn lake(url: &str) -> Result<StoredDeployment> {

@@ -64,6 +64,7 @@ pub(super) fn push(args: &PushArgs) -> Result<Outcome> {
     let pushed = match records.is_empty() {
         true => None,
         false => Some(crate::runtime::runtime()?.block_on(async {
+            deployment::tell_new_folder(&args.lake);
             let objects = StoreObjects::open(&args.lake)?;
             let pushed = task_records::push(&objects, records, now).await;
             pushed.with_context(|| format!("failed to store names in {}", args.lake))

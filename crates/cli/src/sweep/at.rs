@@ -30,7 +30,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::args::SweepArgs;
 use crate::billing;
-use crate::deployment::check_folder;
+use crate::deployment::{check_folder, tell_new_folder};
 use crate::output::Outcome;
 
 /// Time limit of a sweep, the interval between two sweeps. The next sweep processes the data that
@@ -39,6 +39,7 @@ const LONGEST: Duration = Duration::from_secs(300);
 
 /// Opens a place with the settings of its sweeps. The policy is `policy`, or else that of the place.
 pub(crate) async fn open(lake: &str, policy: Option<&Path>) -> Result<(Site, Config)> {
+    tell_new_folder(lake);
     let site = Site::open(lake).await?;
     let config = Config {
         policy: match policy {
