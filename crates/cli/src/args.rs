@@ -214,6 +214,9 @@ pub(crate) struct ScanArgs {
         conflicts_with_all = ["demo", "gcp", "no_metrics", "region", "profile", "no_bill"]
     )]
     pub(crate) metrics: Option<PathBuf>,
+    /// CPU and memory in the file are percent, although no value is above 1
+    #[arg(long, requires = "metrics")]
+    pub(crate) percent: bool,
     /// Show the newest report of a deployment on AWS, by its bucket (Terraform output `bucket`)
     #[arg(long, value_name = "NAME", conflicts_with_all = NOT_OF_A_DEPLOYMENT)]
     pub(crate) bucket: Option<String>,

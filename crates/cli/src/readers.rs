@@ -14,7 +14,7 @@ use crate::{demo, scan};
 /// # Errors
 /// If the file cannot be read or contains no valid row.
 pub async fn scan_metrics(path: &Path, policy: &Policy) -> Result<Report> {
-    Ok(scan::scan_metrics(path, None, policy).await?.0)
+    Ok(scan::scan_metrics((path, false), None, policy).await?.0)
 }
 
 /// Evaluates the built-in demo account, as `ebb scan --demo` does.

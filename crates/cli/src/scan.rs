@@ -55,7 +55,10 @@ pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
     }
     let (report, explanation) = runtime()?.block_on(async {
         match &args.metrics {
-            Some(file) => metrics::scan(file, args.explain.as_deref(), &policy).await,
+            Some(file) => {
+                let file = (file.as_path(), args.percent);
+                metrics::scan(file, args.explain.as_deref(), &policy).await
+            }
             None if args.demo => of_demo(args, &policy).await,
             None => match &args.gcp {
                 Some(project) => of_project(args, project, &policy).await,

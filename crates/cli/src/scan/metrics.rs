@@ -3,8 +3,10 @@
 
 mod read;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use ebb_analysis::evaluate::judge;
@@ -12,13 +14,16 @@ use ebb_analysis::explain::explain;
 use ebb_analysis::facts::Facts;
 use ebb_catalog::catalog::Catalogue;
 use ebb_model::inventory::Inventory;
-use ebb_model::inventory::instance::Instance;
+use ebb_model::inventory::instance::{Instance, InstanceState};
+use ebb_model::metric_series::MetricSeries;
 use ebb_model::policy::Policy;
 use ebb_model::sweep_memory::Memory;
 use ebb_model::text_file::bad_lines::file_name;
 use ebb_model::visibility_gap::Gap;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
+use ebb_telemetry::identity::NodeId;
+use jiff::Timestamp;
 
 use super::Scanned;
 use crate::{billing, output};
@@ -27,14 +32,22 @@ use read::Metrics;
 /// The most machines that a report names as not evaluated.
 const NAMED_MACHINES: usize = 100;
 
+/// The most machines that are named as ended.
+const NAMED_ENDED: usize = 5;
+
 /// The most unused columns that a report names.
 const NAMED_COLUMNS: usize = 20;
 
-/// Reads the file and evaluates it as of its newest row.
-pub(crate) async fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Result<Scanned> {
+/// Reads the file and evaluates it as of its newest row. With `are_percent`, CPU and memory are per
+/// cent, although no value is above 1.
+pub(crate) async fn scan(
+    (path, are_percent): (&Path, bool),
+    resource: Option<&str>,
+    policy: &Policy,
+) -> Result<Scanned> {
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("failed to read {shown}"))?;
-    let read = read::read(file).with_context(|| shown.to_string())?;
+    let read = read::read(file, are_percent).with_context(|| shown.to_string())?;
     output::note_bad_lines(path, &read.bad_lines);
     let Some(now) = read.newest() else {
         bail!(
@@ -45,12 +58,20 @@ pub(crate) async fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -
     let bill = billing::read_export(policy, now).await?;
     let mut gaps = gaps(path, &read);
     gaps.extend(bill.gaps);
+    let ended = ended(&read, now, policy);
+    if !ended.is_empty() {
+        gaps.push(ended_gap(path, &ended));
+    }
+    let machines = read.machines.iter();
+    let instances = machines.map(|(id, about)| {
+        let mut instance = Instance::metered(id.clone(), about.clone());
+        if ended.contains(id) {
+            instance.state = InstanceState::Stopped;
+        }
+        (id.clone(), instance)
+    });
     let inventory = Inventory {
-        instances: read
-            .machines
-            .iter()
-            .map(|(id, about)| (id.clone(), Instance::metered(id.clone(), about.clone())))
-            .collect(),
+        instances: instances.collect(),
         gaps,
         ..Inventory::default()
     };
@@ -72,6 +93,36 @@ pub(crate) async fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -
     Ok((judge(&facts), explanation))
 }
 
+/// Machines whose newest row is older than the time after which a machine is idle. They probably do
+/// not run any more: they would have a cost otherwise, and a schedule that nobody needs.
+fn ended<'a>(read: &'a Metrics, now: Timestamp, policy: &Policy) -> BTreeSet<&'a NodeId> {
+    let after = policy.metrics.idle_after();
+    let has_ended = |series: &MetricSeries| {
+        let last = series.points().next_back();
+        last.is_none_or(|last| {
+            Duration::try_from(now.duration_since(last.end)).is_ok_and(|silent| silent > after)
+        })
+    };
+    let ended = read.series.iter().filter(|(_, series)| has_ended(series));
+    ended.map(|(id, _)| id).collect()
+}
+
+fn ended_gap(path: &Path, ended: &BTreeSet<&NodeId>) -> Gap {
+    let names: Vec<&str> = ended
+        .iter()
+        .take(NAMED_ENDED)
+        .map(|id| id.as_str())
+        .collect();
+    let more = match ended.len().saturating_sub(NAMED_ENDED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Gap::new(
+        format!("{}: {}{more}", file_name(path), names.join(", ")),
+        "counted as stopped, because the last rows are much older than the newest of the file",
+    )
+}
+
 /// The unused parts of the file as gaps.
 fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     let file = file_name(path);
@@ -90,10 +141,11 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
              divide per-core values by the number of cores",
         ));
     }
-    if read.may_be_fractions {
+    for column in &read.perhaps_fractions {
         gaps.push(Gap::new(
-            format!("{file}: cpu_pct"),
-            "no value is above 1, but the unit is percent (0 to 100); multiply fractions by 100",
+            format!("{file}: {column}"),
+            "not evaluated, because no value is above 1 and the unit is percent (0 to 100); \
+             multiply fractions by 100, or confirm percent with --percent",
         ));
     }
     for column in read.unread_columns.iter().take(NAMED_COLUMNS) {
@@ -123,7 +175,7 @@ mod tests {
     use super::*;
 
     fn scan_of(path: &Path, resource: Option<&str>, policy: &Policy) -> Result<Scanned> {
-        crate::runtime::runtime()?.block_on(scan(path, resource, policy))
+        crate::runtime::runtime()?.block_on(scan((path, false), resource, policy))
     }
 
     /// Twelve hours of one idle and one working machine, and invalid lines.
@@ -239,6 +291,33 @@ mod tests {
         assert!(
             gap.scope.ends_with(": net_in_bytes, net_out_bytes"),
             "{gap:?}"
+        );
+    }
+
+    #[test]
+    fn a_machine_whose_rows_end_early_counts_as_stopped() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let mut put = |line: String| writeln!(file, "{line}").expect("written");
+        put("timestamp,resource_id,cpu_pct,net_in_bytes,net_out_bytes".to_owned());
+        for hour in 0..28 * 24 {
+            let at = 1_790_000_000 + hour * 3600;
+            put(format!("{at},live,70,90000000,9000000"));
+            // It works at night only, and has been gone for two weeks.
+            let cpu = if hour % 24 < 3 { 80 } else { 1 };
+            if hour < 14 * 24 {
+                put(format!("{at},gone,{cpu},2000,2000"));
+            }
+        }
+        let mut policy = Policy::default();
+        let usd = UsdPerHour::from_micros(230_000);
+        policy.prices.push(StatedPrice::of_all(usd));
+        let (report, _) = scan_of(file.path(), None, &policy).expect("it is read");
+        assert_eq!(report.findings, []);
+        assert_eq!(report.totals.running_instances, 1);
+        let gaps: Vec<_> = report.gaps.iter().map(|gap| &gap.scope).collect();
+        assert!(
+            gaps.iter().any(|scope| scope.ends_with(": gone")),
+            "{gaps:?}"
         );
     }
 

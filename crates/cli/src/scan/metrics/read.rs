@@ -48,8 +48,9 @@ pub(super) struct Metrics {
     /// Machines with CPU above 100 per cent in some row. They are not evaluated: their other rows
     /// are those with little load.
     pub(super) per_core: BTreeSet<NodeId>,
-    /// True if no CPU value is above 1, which suggests fractions instead of per cent.
-    pub(super) may_be_fractions: bool,
+    /// Columns without a value above 1, which suggests fractions instead of per cent. Their values
+    /// are left out.
+    pub(super) perhaps_fractions: Vec<&'static str>,
     /// Missing columns that every evaluation requires.
     pub(super) missing_columns: Vec<&'static str>,
 }
@@ -65,8 +66,9 @@ impl Metrics {
     }
 }
 
-/// Reads the whole file. Fails if the header is not one of metrics.
-pub(super) fn read(source: impl Read) -> Result<Metrics> {
+/// Reads the whole file. Fails if the header is not one of metrics. With `are_percent`, CPU and
+/// memory are per cent, although no value is above 1.
+pub(super) fn read(source: impl Read, are_percent: bool) -> Result<Metrics> {
     let mut file = CsvFile::new(source)?;
     let (mut metrics, mut record) = (Metrics::default(), Record::default());
     match file.read(&mut record)? {
@@ -77,7 +79,7 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
     let columns = MetricColumns::of(&record, &mut metrics)?;
     let mut rows: BTreeMap<NodeId, MachineRows> = BTreeMap::new();
     let mut kept = 0;
-    let mut greatest = None;
+    let mut greatest: [Option<Share>; 2] = [None; 2];
     while let Some(read) = file.read(&mut record)? {
         let line = record.line;
         let row = read
@@ -96,7 +98,8 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
                 let why = "more than 100 % of the whole machine".to_owned();
                 return Err(BadLine::new(line, VALUES[0], why));
             }
-            greatest = greatest.max(row.sample.cpu);
+            greatest[0] = greatest[0].max(row.sample.cpu);
+            greatest[1] = greatest[1].max(row.sample.memory);
             let machine = rows.entry(row.id).or_default();
             if machine.samples.contains_key(&row.at) {
                 return Err(BadLine::new(
@@ -114,9 +117,19 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
             metrics.bad_lines.add(refused);
         }
     }
-    metrics.may_be_fractions = greatest.is_some_and(|cpu| cpu <= Share::from_ppm(10_000));
+    let is_fraction = |most: Option<Share>| {
+        !are_percent && most.is_some_and(|most| most <= Share::from_ppm(10_000))
+    };
+    let [is_cpu, is_memory] = greatest.map(is_fraction);
+    let columns = [(VALUES[0], is_cpu), (VALUES[1], is_memory)];
+    let columns = columns.iter().filter(|(_, is_fraction)| *is_fraction);
+    metrics.perhaps_fractions = columns.map(|(name, _)| *name).collect();
     rows.retain(|id, _| !metrics.per_core.contains(id));
-    for (id, machine) in rows {
+    for (id, mut machine) in rows {
+        for sample in machine.samples.values_mut() {
+            sample.cpu = sample.cpu.filter(|_| !is_cpu);
+            sample.memory = sample.memory.filter(|_| !is_memory);
+        }
         let series = MetricSeries::from_samples(machine.samples);
         metrics.series.insert(id.clone(), series);
         metrics.machines.insert(id, machine.about);
@@ -280,7 +293,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Metrics {
-        read(text.as_bytes()).expect("the header is one")
+        read(text.as_bytes(), true).expect("the header is one")
     }
 
     #[test]
@@ -415,6 +428,20 @@ mod tests {
     }
 
     #[test]
+    fn values_up_to_1_may_be_fractions_and_count_only_if_they_are_said_to_be_percent() {
+        let text = "timestamp,resource_id,cpu_pct,memory_pct\n0,a,0.97,40\n300,a,0.2,41\n";
+        let check = |are_percent: bool, expect: &[&str]| {
+            let read = read(text.as_bytes(), are_percent).expect("the header is one");
+            assert_eq!(read.perhaps_fractions, expect);
+            let series = read.series.values().next().expect("one machine");
+            let mut points = series.points();
+            assert!(points.all(|p| p.cpu_max.is_some() == are_percent && p.memory.is_some()));
+        };
+        check(false, &["cpu_pct"]);
+        check(true, &[]);
+    }
+
+    #[test]
     fn a_gap_between_rows_is_about_nothing() {
         let read = of(
             "timestamp,resource_id,cpu_pct\n900,a,1\n0,a,1\n300,a,1\n4500,a,1\n5000,a,1\n1200,a,1\n1,b,1\n",
@@ -430,7 +457,7 @@ mod tests {
 
     #[test]
     fn a_header_that_names_no_machine_is_refused() {
-        let error = read("time,host\n1,a\n".as_bytes()).expect_err("no header");
+        let error = read("time,host\n1,a\n".as_bytes(), true).expect_err("no header");
         assert!(
             error.to_string().contains("timestamp,resource_id,cpu_pct"),
             "{error}"
