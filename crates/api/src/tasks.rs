@@ -194,7 +194,7 @@ pub(crate) async fn run(
     let part = OneRunTasks {
         run: &run,
         summary,
-        cost: summary.map_or_else(|| costs.of_name(&run), |seen| costs.of(seen)),
+        cost: costs.of_name(&run, &report.runs),
         tasks,
     };
     answer("ebb.run/1", &newest, part, |part| part.tasks.tasks_at)

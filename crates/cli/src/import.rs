@@ -13,6 +13,7 @@ use ebb_report::step_summary::Summary;
 use ebb_telemetry::safe_text;
 use ebb_telemetry::safe_text::{counted, one_line};
 use ebb_telemetry::step::StepKind;
+use ebb_telemetry::units::Bytes;
 use ebb_workflows::export::{Form, changed_steps};
 use ebb_workflows::import::pattern::{FileNaming, PathPattern};
 use ebb_workflows::import::snakefile::Snakefile;
@@ -61,6 +62,9 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
         bail!("no task could be read");
     }
     let mut steps = imported.advice(args.input);
+    for note in unknown_inputs(args.input, &steps) {
+        eprintln!("ebb: {note}");
+    }
     step_summary::sort(&mut steps, args.sort.into());
     if let (Some(snakefile), TuneFormat::Snakemake) = (&snakefile, args.form.format) {
         check_rules(snakefile, &steps)?;
@@ -79,6 +83,19 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
         true => Outcome::Done,
         false => Outcome::Failed,
     })
+}
+
+/// The steps whose memory depends on the input, but no task had one as large as `input`.
+fn unknown_inputs(input: Option<Bytes>, steps: &[StepAdvice]) -> Vec<String> {
+    let largest = |step: &StepAdvice| step.by_input.last().map(|sized| sized.input);
+    let unknown = steps.iter().filter_map(|step| {
+        let largest = largest(step).filter(|largest| input > Some(*largest))?;
+        let step = one_line(&step.step);
+        Some(format!(
+            "{step}: the largest input of a task was {largest}, so the memory for --input is unknown"
+        ))
+    });
+    unknown.collect()
 }
 
 /// Errors of files by their text. Thousands of benchmark files can have the same one.

@@ -501,6 +501,30 @@ fn files_of_workflow_systems_are_imported_and_bad_lines_are_named() {
 }
 
 #[test]
+fn a_failed_attempt_shows_in_the_peak_and_in_what_the_sums_lack() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.txt");
+    let trace = "name\tstatus\texit\trealtime\t%cpu\tpeak_rss\tcpus\tmemory\n\
+                 ALIGN (a)\tCOMPLETED\t0\t3m\t150%\t1.5 GB\t2\t16 GB\n\
+                 ALIGN (b)\tFAILED\t137\t1m\t-\t-\t2\t16 GB\n\
+                 SORT (a)\tCOMPLETED\t0\t3m\t150%\t1.5 GB\t2\t16 GB\n";
+    fs::write(&path, trace).expect("a file");
+    let output = run(&["import", path.to_str().expect("a name")]);
+    let shown = text(&output.stdout);
+    let row = |step: &str| shown.lines().find(|line| line.starts_with(step));
+    assert!(
+        row("ALIGN").is_some_and(|row| row.contains(" over 16.0 GiB ")),
+        "{shown}"
+    );
+    assert!(
+        row("SORT").is_some_and(|row| row.contains(" 1.5 GiB ")),
+        "{shown}"
+    );
+    let lack = "without 1 attempt whose request or use is unknown";
+    assert_eq!(shown.matches(lack).count(), 2, "{shown}");
+}
+
+#[test]
 fn files_with_the_same_error_are_counted_and_a_folder_says_what_to_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut line = vec!["import".to_owned()];
@@ -1017,6 +1041,19 @@ fn an_api_is_asked_if_the_program_has_a_client() {
     server.wait().expect("it ended");
     let open = run(&["runs", "--api", "http://example.com"]);
     assert!(text(&open.stderr).contains("must be https"), "{open:?}");
+}
+
+#[cfg(feature = "sweep")]
+#[test]
+fn the_first_sweep_of_a_folder_tells_that_it_is_new() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = folder.path().join("mispelt").display().to_string();
+    for is_new in [true, false] {
+        let output = run(&["sweep", "--lake", &lake]);
+        assert!(output.status.success(), "{output:?}");
+        let told = text(&output.stderr).contains("mispelt is new");
+        assert_eq!(told, is_new, "{output:?}");
+    }
 }
 
 #[cfg(feature = "sweep")]

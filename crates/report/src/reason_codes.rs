@@ -169,7 +169,8 @@ fn assumed(step: &StepAdvice) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(basis) = step.risk.basis.filter(|_| step.should_ask.memory.is_some()) {
         all.push(match basis.runs {
-            0 | 1 => "later runs differ from this run no more than runs usually differ".to_owned(),
+            0 | 1 => "the difference between runs is a typical one, because only one run is known"
+                .to_owned(),
             runs => format!("later runs differ no more than these {runs} runs"),
         });
     }

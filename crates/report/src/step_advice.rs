@@ -64,6 +64,7 @@ fn of_finding(finding: &Finding) -> Option<StepAdvice> {
         mean_cores: None,
         peak_memory: None,
         peak_is_upper_bound: false,
+        exhausted_memory: None,
         parallel_tasks: 0,
         asks: told.current,
         present: PresentRequest::default(),

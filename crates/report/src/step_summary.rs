@@ -86,10 +86,10 @@ impl Saving {
             return Self::default();
         };
         let cores = |request: &SizedRequest| Some(request.cores?.as_cores());
-        let memory = |request: &SizedRequest| Some(request.memory?.0 as f64);
+        let gib = |request: &SizedRequest| Some(request.memory?.0 as f64 / (1_u64 << 30) as f64);
         Self {
-            core_hours: hours(usage.asked_core_seconds) * saved_part(step, cores),
-            gib_hours: hours(usage.asked_gib_seconds) * saved_part(step, memory),
+            core_hours: hours(usage.core_wall_seconds) * saved_a_task(step, cores),
+            gib_hours: hours(usage.memory_wall_seconds) * saved_a_task(step, gib),
         }
     }
 
@@ -121,9 +121,9 @@ impl Saving {
     }
 }
 
-/// Share of the requested amount that the advice saves; negative if it adds. First attempts may
+/// The amount of the present request that the advice saves; negative if it adds. First attempts may
 /// have different requests, of which the mean counts.
-fn saved_part(step: &StepAdvice, of: impl Fn(&SizedRequest) -> Option<f64>) -> f64 {
+fn saved_a_task(step: &StepAdvice, of: impl Fn(&SizedRequest) -> Option<f64>) -> f64 {
     let (Some(now), Some(then)) = (of(&step.asks), of(&step.should_ask)) else {
         return 0.0;
     };
@@ -136,10 +136,10 @@ fn saved_part(step: &StepAdvice, of: impl Fn(&SizedRequest) -> Option<f64>) -> f
         }
     }
     let mean = if tasks > 0.0 { sum / tasks } else { now };
-    if now == then || mean <= 0.0 {
-        return 0.0;
+    match now == then {
+        true => 0.0,
+        false => mean - then,
     }
-    1.0 - then / mean
 }
 
 fn hours(seconds: u64) -> f64 {
@@ -222,7 +222,19 @@ fn sums(out: &mut String, summary: &Summary<'_>, steps: &[StepAdvice]) {
     });
     let header = ["", "REQUESTED", "USED", "SHARE", "SAVED", "ADDED"];
     let lines = plain_table::lines(&header, rows, &[]);
-    let _ = writeln!(out, "\n{}\n", lines.join("\n"));
+    let _ = writeln!(out, "\n{}", lines.join("\n"));
+    let without = [
+        ("cores", totals.core_attempts),
+        ("memory", totals.memory_attempts),
+    ];
+    for (what, counted_attempts) in without {
+        let rest = totals.attempts.saturating_sub(counted_attempts);
+        if rest > 0 && counted_attempts > 0 {
+            let rest = counted(rest as usize, "attempt", "attempts");
+            let _ = writeln!(out, "{what} without {rest} whose request or use is unknown");
+        }
+    }
+    out.push('\n');
 }
 
 /// The share of the requested amount that was used; more than 100 % if the use exceeds the request.
@@ -303,16 +315,21 @@ fn lines(steps: &[StepAdvice]) -> String {
             step.asks
                 .memory
                 .map_or_else(unknown, |memory| memory.to_string()),
-            step.peak_memory
-                .map_or_else(unknown, |peak| match step.peak_is_upper_bound {
-                    true => format!("at most {peak}"),
-                    false => peak.to_string(),
-                }),
+            peak(step).unwrap_or_else(unknown),
             advice(step),
             chance(step),
         ]
     });
     plain_table::lines(&header, rows, &[1, 2, 3, 4, 5, 6]).join("\n")
+}
+
+/// The largest peak memory. A task that was OOM-killed needed more than its request.
+fn peak(step: &StepAdvice) -> Option<String> {
+    match (step.peak_memory, step.exhausted_memory) {
+        (peak, Some(exhausted)) if peak <= Some(exhausted) => Some(format!("over {exhausted}")),
+        (Some(peak), _) if step.peak_is_upper_bound => Some(format!("at most {peak}")),
+        (peak, _) => peak.map(|peak| peak.to_string()),
+    }
 }
 
 /// Average busy cores with one decimal.

@@ -86,14 +86,13 @@ pub(crate) fn paragraph(out: &mut String, head: &str, text: &str, terminal: Opti
 
 /// The least width, at least `min`, that leaves different names different.
 fn width_of_names(names: &BTreeSet<&str>, min: usize) -> usize {
-    let longest = names.iter().map(|name| name.chars().count()).max();
+    let lengths = names.iter().map(|name| name.chars().count());
+    let longest = lengths.max().unwrap_or(min).max(min);
     let is_enough = |width: &usize| {
         let shown: BTreeSet<String> = names.iter().map(|name| end_of(name, *width)).collect();
         shown.len() == names.len()
     };
-    (min..longest.unwrap_or(min))
-        .find(is_enough)
-        .unwrap_or(longest.unwrap_or(min).max(min))
+    (min..longest).find(is_enough).unwrap_or(longest)
 }
 
 /// At most `max` characters from the end, because the end of a name distinguishes the processes of
@@ -273,7 +272,12 @@ fn requests(step: &StepAdvice) -> String {
     if more > 0 {
         counts.push(format!("{more} others"));
     }
-    format!("first attempts request {}; {basis}", counts.join(", "))
+    let unchanged = match step.should_ask == step.asks {
+        true => "; one value for all is recommended only if it raises none of them",
+        false => "",
+    };
+    let counts = counts.join(", ");
+    format!("first attempts request {counts}; {basis}{unchanged}")
 }
 
 fn failures(step: &StepAdvice) -> String {
@@ -366,7 +370,8 @@ fn based_on(step: &StepAdvice, reasons: &Reasons) -> String {
     }
     if step.runs as usize == MAX_RUNS {
         text.push_str(&format!(
-            "; of more attempts, the newest count and the {LARGEST_OLDER} with the largest peaks among the others"
+            "; the newest {} and the {LARGEST_OLDER} older ones with the largest peaks",
+            MAX_RUNS - LARGEST_OLDER
         ));
     }
     format!("{text}; {} confidence", reasons.confidence)

@@ -123,7 +123,7 @@ pub struct Sized {
 /// Number of sizes for retries; after a third failure in a row a person should look.
 const ATTEMPTS: usize = 2;
 
-/// Factor on the largest peak for a size that no observed task exceeds.
+/// Factor on an observed peak for a size that holds later tasks like it.
 const RESERVE: f64 = 1.05;
 
 /// Tasks below this duration may end before their memory is sampled; those without a peak are
@@ -176,7 +176,7 @@ pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> 
             similar.samples.as_slice(),
             known_peaks(&similar.samples),
             Spread::of(&similar.samples),
-            sized.map(|sized| similar.size(sized)),
+            sized.and_then(|sized| similar.size(sized)),
         ),
         None => (samples, peaks, spread, sized),
     };
@@ -259,15 +259,14 @@ fn needed_cores(samples: &[Sample], policy: &SizingPolicy) -> NeededCores {
 /// The tasks with inputs of about the same size.
 struct SimilarInputs {
     samples: Vec<Sample>,
-    /// The memory for these inputs.
-    memory: Bytes,
-    /// Whether an input of this size was observed.
-    is_observed: bool,
+    /// The memory for these inputs; `None` if no input was as large.
+    memory: Option<Bytes>,
 }
 
 impl SimilarInputs {
     /// `None` if the input does not explain the memory.
     fn of(input: Bytes, by_input: &[SizedInput], samples: &[Sample]) -> Option<Self> {
+        by_input.first()?;
         let at = by_input.partition_point(|sized| sized.input < input);
         let smaller = at.checked_sub(1).map(|smaller| by_input[smaller].input);
         let sized = by_input.get(at);
@@ -277,24 +276,20 @@ impl SimilarInputs {
         };
         Some(Self {
             samples: samples.iter().filter(is_similar).copied().collect(),
-            memory: sized.or(by_input.last())?.memory,
-            is_observed: sized.is_some(),
+            memory: sized.map(|sized| sized.memory),
         })
     }
 
-    /// The memory instead of that for all inputs. An input that is larger than all observed ones
-    /// needs no less.
-    fn size(&self, all: SizedMemory) -> SizedMemory {
-        let (size, shrink_to) = match self.is_observed {
-            true => (self.memory, self.memory),
-            false => (self.memory.max(all.size), self.memory.max(all.shrink_to)),
-        };
-        SizedMemory {
+    /// The memory instead of that for all inputs; `None` for an input that is larger than all
+    /// observed ones.
+    fn size(&self, all: SizedMemory) -> Option<SizedMemory> {
+        let size = self.memory?;
+        Some(SizedMemory {
             size,
-            shrink_to,
+            shrink_to: size,
             oom_ppm: None,
             attempts: attempts(size, &all.attempts),
-        }
+        })
     }
 }
 
@@ -335,11 +330,15 @@ fn sized_memory(
     };
     let size = in_steps(u128::from(least.0));
     let named = modelled.as_ref().map_or(&[][..], |advice| &advice.attempts);
+    let named: Vec<Bytes> = named
+        .iter()
+        .map(|size| near_greatest(*size, samples, policy))
+        .collect();
     SizedMemory {
         size,
         shrink_to: in_steps(u128::from(by_spread)).max(size),
         oom_ppm: modelled.as_ref().map(|advice| advice.oom_ppm),
-        attempts: attempts(size, named),
+        attempts: attempts(size, &named),
     }
 }
 
@@ -351,23 +350,18 @@ fn near_greatest(size: Bytes, samples: &[Sample], policy: &SizingPolicy) -> Byte
     };
     let count = samples.len().max(1) as f64;
     let most = greatest.0.max(MEMORY_STEP.0) as f64 * (1.2 + 5.0 / count);
-    let is_rare = count * f64::from(policy.oom_ppm) < 1e6;
-    let least = if is_rare {
-        greatest.0 as f64 * RESERVE
-    } else {
-        0.0
-    };
+    let least = rarely_exceeded(samples, f64::from(policy.oom_ppm) / 1e6);
     Bytes((size.0 as f64).clamp(least, most.max(least)) as u64)
 }
 
-/// The size in bytes that at most this share of the tasks exceeded. Needs in two groups have such a
-/// size far beyond that of their spread, and models follow the newest group.
+/// The size in bytes that at most this share of the tasks exceeded, with a reserve. Needs in two
+/// groups have such a size far beyond that of their spread, and models follow the newest group.
 fn rarely_exceeded(samples: &[Sample], share: f64) -> f64 {
     let mut peaks: Vec<Bytes> = samples.iter().filter_map(peak_of).collect();
     peaks.sort_unstable();
     let beyond = (peaks.len() as f64 * share) as usize;
     let size = peaks.iter().rev().nth(beyond);
-    size.map_or(0.0, |size| size.0 as f64)
+    size.map_or(0.0, |size| size.0 as f64 * RESERVE)
 }
 
 /// The largest size in bytes that the spread may lead to. With more independent tasks, a need far
@@ -550,7 +544,7 @@ mod tests {
         let samples = independent((0..60).map(with_input).collect());
         let policy = SizingPolicy::default();
         let of = |mib: u64| need(&samples, Some(Bytes::mib(mib)), &policy);
-        let sizes: Vec<_> = (1..50).map(|n| of(n * 100).shrink_to).collect();
+        let sizes: Vec<_> = (1..=40).map(|n| of(n * 100).shrink_to).collect();
         assert!(sizes.is_sorted(), "{sizes:?}");
         let all = need(&samples, None, &policy);
         assert!(of(100).shrink_to < all.shrink_to);
@@ -569,7 +563,7 @@ mod tests {
         // No such input was observed.
         let beyond = of(40_000);
         assert_eq!(beyond.risk.oom_between, None);
-        assert!(beyond.memory >= all.memory && beyond.shrink_to >= all.shrink_to);
+        assert_eq!((beyond.memory, beyond.shrink_to), (None, None));
     }
 
     #[test]
@@ -588,6 +582,17 @@ mod tests {
         check(36, [36, 54]);
         check(24, [24, 37]);
         check(16, [20, 37]);
+    }
+
+    #[test]
+    fn a_size_that_many_tasks_share_has_a_reserve() {
+        let large = |n: u64| if n.is_multiple_of(4) { 20_000 } else { 1_000 };
+        let one = |n: u64| sample(Some(900), Some(large(n)));
+        let samples = independent((0..400).map(one).collect());
+        let need = need(&samples, None, &SizingPolicy::default());
+        for size in [need.memory, need.shrink_to] {
+            assert!(size >= Some(Bytes::mib(21_000)), "{size:?}");
+        }
     }
 
     #[test]

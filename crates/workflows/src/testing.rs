@@ -37,6 +37,7 @@ pub fn step(name: &str) -> StepAdvice {
         mean_cores: Some(MilliCores(1_900)),
         peak_memory: Some(Bytes::mib(4_000)),
         peak_is_upper_bound: false,
+        exhausted_memory: None,
         parallel_tasks: 1,
         machines: Vec::new(),
         asks: request(16, 57_344),

@@ -87,7 +87,7 @@ pub fn advise_step(
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let present = profile.present_request();
     let asks = present.request;
-    let (mut should_ask, risk) = should_ask(asks, need, profile.oom_kills());
+    let (mut should_ask, risk) = should_ask(&present, need, profile.oom_kills());
     let parallel_tasks = runs.iter().map(|run| run.parallel_tasks()).max()?;
     if parallel_tasks > 1 {
         // Its cores depend on the number of ranks that the user starts.
@@ -116,6 +116,7 @@ pub fn advise_step(
         peak_is_upper_bound: (telling.iter())
             .filter_map(|run| run.peak_memory)
             .any(|peak| peak.source == MemorySource::MaxRssUpperBound),
+        exhausted_memory: profile.exhausted_request(),
         machines,
         asks,
         present,
@@ -186,21 +187,33 @@ fn limit_for(lasted: Duration, factor: u32) -> Duration {
 
 /// Recommended request and its risk. A request shrinks only with enough observed tasks. A request
 /// grows only with enough observed tasks or after OOM kills.
+///
+/// If first attempts have different requests, one value replaces them all. It must then be at most
+/// the smallest of them, except after OOM kills of the most frequent one: a task that fills a larger
+/// request of its own does not show that the others are too small.
 pub(crate) fn should_ask(
-    asks: SizedRequest,
+    present: &PresentRequest,
     need: &Need,
     oom_kills: usize,
 ) -> (SizedRequest, Risk) {
+    let asks = present.request;
+    let is_one = present.basis == RequestBasis::Same;
     let is_guess = need.risk.samples_needed > 0 && oom_kills == 0;
     let memory = match (asks.memory, need.memory.zip(need.shrink_to)) {
         (now, None) => now,
         (None, Some((_, shrink_to))) => Some(shrink_to).filter(|_| !need.too_few_tasks),
         (Some(now), Some((_, shrink_to))) if shrink_to <= now => {
-            let shrinks = is_worth_it(now, shrink_to) && !need.too_few_tasks;
+            let raises_none = is_one || Some(shrink_to) <= present.least.memory;
+            let shrinks = is_worth_it(now, shrink_to) && !need.too_few_tasks && raises_none;
             Some(if shrinks { shrink_to } else { now })
         }
         (Some(now), Some((needed, _))) => {
-            let grows = !is_guess && need.comes_near(now, oom_kills);
+            let is_too_little = match present.basis {
+                RequestBasis::Same => need.comes_near(now, oom_kills),
+                RequestBasis::Most => present.out_of_memory() > 0,
+                RequestBasis::Median => false,
+            };
+            let grows = !is_guess && is_too_little;
             Some(if grows { needed.max(now) } else { now })
         }
     };
@@ -212,22 +225,26 @@ pub(crate) fn should_ask(
         |size| need.risk_instead_of(asks.memory, size),
     );
     let request = SizedRequest {
-        cores: cores_to_ask(asks.cores, need),
+        cores: cores_to_ask(present, need),
         memory,
     };
     (request, risk)
 }
 
-/// A measured peak can raise the number of cores. An average can only lower it.
-fn cores_to_ask(asks: Option<MilliCores>, need: &Need) -> Option<MilliCores> {
+/// A measured peak can raise the number of cores. An average can only lower it. Different requests
+/// are never raised.
+fn cores_to_ask(present: &PresentRequest, need: &Need) -> Option<MilliCores> {
     let by_average = need.slowdown_ppm.is_some();
-    match (asks, need.cores) {
+    let is_one = present.basis == RequestBasis::Same;
+    match (present.request.cores, need.cores) {
         (now, None) => now,
         (None, Some(needed)) => Some(needed).filter(|_| !need.too_few_tasks && !by_average),
         (Some(now), Some(needed)) if needed < now => {
-            Some(if need.too_few_tasks { now } else { needed })
+            let raises_none = is_one || Some(needed) <= present.least.cores;
+            let shrinks = !need.too_few_tasks && raises_none;
+            Some(if shrinks { needed } else { now })
         }
-        (Some(now), Some(needed)) => Some(if by_average { now } else { needed }),
+        (Some(now), Some(needed)) => Some(if by_average || !is_one { now } else { needed }),
     }
 }
 
@@ -356,17 +373,22 @@ mod tests {
         }
     }
 
-    fn asks(mib: u64) -> SizedRequest {
-        SizedRequest {
+    fn asks(mib: u64) -> PresentRequest {
+        let request = SizedRequest {
             cores: None,
             memory: Some(Bytes::mib(mib)),
+        };
+        PresentRequest {
+            request,
+            least: request,
+            ..PresentRequest::default()
         }
     }
 
     #[test]
     fn a_change_for_less_than_a_tenth_is_not_asked_for() {
         let check = |now: u64, needed: u64, expect: u64, attempts: &[u64]| {
-            let (told, risk) = should_ask(asks(now), &need(needed), 0);
+            let (told, risk) = should_ask(&asks(now), &need(needed), 0);
             assert_eq!(told.memory, Some(Bytes::mib(expect)), "{now} {needed}");
             let sizes: Vec<Bytes> = attempts.iter().map(|mib| Bytes::mib(*mib)).collect();
             assert_eq!(risk.attempts, sizes, "{now} {needed}");
@@ -385,7 +407,7 @@ mod tests {
     #[test]
     fn after_a_smaller_request_a_task_gets_the_present_one() {
         let check = |now: u64, needed: u64, attempts: &[u64]| {
-            let (_, risk) = should_ask(asks(now), &need(needed), 0);
+            let (_, risk) = should_ask(&asks(now), &need(needed), 0);
             let sizes: Vec<Bytes> = attempts.iter().map(|mib| Bytes::mib(*mib)).collect();
             assert_eq!(risk.attempts, sizes, "{now} {needed}");
         };
@@ -402,7 +424,7 @@ mod tests {
             let mut need = need(needed);
             need.too_few_tasks = few;
             need.risk.samples_needed = missing;
-            let (told, _) = should_ask(asks(now), &need, kills);
+            let (told, _) = should_ask(&asks(now), &need, kills);
             assert_eq!(told.memory, Some(Bytes::mib(expect)), "{now} {needed}");
         };
         check(true, 19, 0, 4_000, 1_000, 4_000);
@@ -410,5 +432,30 @@ mod tests {
         check(false, 15, 0, 900, 1_100, 900);
         check(false, 0, 0, 900, 1_100, 1_100);
         check(true, 19, 1, 900, 1_400, 1_400);
+    }
+
+    #[test]
+    fn one_value_for_different_requests_raises_none_without_an_oom_kill() {
+        let check = |basis, least: u64, killed: u32, needed: u64, expect: u64| {
+            let mut present = asks(4_000);
+            present.basis = basis;
+            present.least.memory = Some(Bytes::mib(least));
+            present.counts = vec![RequestCount {
+                request: present.request,
+                tasks: 30,
+                out_of_memory: killed,
+            }];
+            let mut need = need(needed);
+            // One task filled a larger request of its own.
+            need.held = Some(Bytes::gib(20));
+            let (told, _) = should_ask(&present, &need, killed as usize);
+            assert_eq!(told.memory, Some(Bytes::mib(expect)), "{basis:?} {needed}");
+        };
+        check(RequestBasis::Same, 4_000, 0, 20_000, 20_000);
+        check(RequestBasis::Most, 4_000, 0, 20_000, 4_000);
+        check(RequestBasis::Most, 4_000, 1, 20_000, 20_000);
+        check(RequestBasis::Median, 1_000, 1, 20_000, 4_000);
+        check(RequestBasis::Median, 1_000, 0, 1_500, 4_000);
+        check(RequestBasis::Median, 1_000, 0, 900, 900);
     }
 }

@@ -36,9 +36,7 @@ impl RunCost {
         catalogue: &Catalogue,
     ) -> Self {
         let costs = RunCosts::new(&report.costs);
-        let mut runs = report.runs.runs.iter();
-        let seen = runs.find(|one| one.run == run);
-        match seen.map_or_else(|| costs.of_name(run), |seen| costs.of(seen)) {
+        match costs.of_name(run, &report.runs) {
             Some(cost) => Self::Allocated(AllocatedRunCost::of(&cost, report)),
             None => Self::Estimate(CostEstimate::of(&node_use(), &report.nodes, catalogue)),
         }

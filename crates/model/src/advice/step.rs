@@ -60,6 +60,9 @@ pub struct StepAdvice {
     /// held their memory at different times.
     #[serde(default)]
     pub peak_is_upper_bound: bool,
+    /// The largest memory request with which a task was OOM-killed.
+    #[serde(default)]
+    pub exhausted_memory: Option<Bytes>,
     /// The largest number of tasks that one job runs in parallel (MPI ranks, `srun` tasks); 0 when
     /// unknown.
     #[serde(default)]
@@ -167,6 +170,16 @@ pub struct StepTotals {
     pub asked_gib_seconds: u64,
     /// Peak memory in GiB multiplied by run time, for attempts whose request is known.
     pub used_gib_seconds: u64,
+    /// Number of attempts in the sums of cores, and their run time.
+    #[serde(default)]
+    pub core_attempts: u64,
+    #[serde(default)]
+    pub core_wall_seconds: u64,
+    /// Number of attempts in the sums of memory, and their run time on all their nodes.
+    #[serde(default)]
+    pub memory_attempts: u64,
+    #[serde(default)]
+    pub memory_wall_seconds: u64,
 }
 
 impl StepTotals {
@@ -184,6 +197,10 @@ impl StepTotals {
             used_core_seconds: add(self.used_core_seconds, other.used_core_seconds),
             asked_gib_seconds: add(self.asked_gib_seconds, other.asked_gib_seconds),
             used_gib_seconds: add(self.used_gib_seconds, other.used_gib_seconds),
+            core_attempts: add(self.core_attempts, other.core_attempts),
+            core_wall_seconds: add(self.core_wall_seconds, other.core_wall_seconds),
+            memory_attempts: add(self.memory_attempts, other.memory_attempts),
+            memory_wall_seconds: add(self.memory_wall_seconds, other.memory_wall_seconds),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::policy::costs::RestOfMachine;
 use crate::report::cost_shares::{CostDimension, CostName, CostShares, DayShare};
-use crate::report::workflow_runs::{RunSeen, UNASSIGNED};
+use crate::report::workflow_runs::{RunSeen, Runs, UNASSIGNED};
 
 /// The cost of the tasks of one run on all days of the costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -26,7 +26,7 @@ impl AllocatedCost {
     /// Whether the cost lacks tasks of the run: they ran before the days of the costs, or have no
     /// price.
     pub fn is_partial(&self, run: &RunSeen) -> bool {
-        self.tasks - self.tasks_without_price.min(self.tasks) < run.steps
+        self.tasks.saturating_sub(self.tasks_without_price) < run.steps
     }
 
     /// The cost for people. `≥` marks the cost of a part of the run's tasks.
@@ -57,10 +57,12 @@ impl<'a> RunCosts<'a> {
         self.rest
     }
 
-    /// The cost by the name of a run; `None` if it is not among the most expensive runs, or nothing is
-    /// allocated to it.
-    pub fn of_name(&self, run: &str) -> Option<AllocatedCost> {
-        self.by_name.get(run).copied()
+    /// The cost by the name of a run, which may be too old for the list of runs; `None` if nothing
+    /// is allocated to it.
+    pub fn of_name(&self, run: &str, runs: &Runs) -> Option<AllocatedCost> {
+        let mut runs = runs.runs.iter();
+        let seen = runs.find(|one| one.run == run);
+        seen.map_or_else(|| self.by_name.get(run).copied(), |seen| self.of(seen))
     }
 
     /// The cost of a run; `None` if nothing is allocated to it. A run that is not among the most
@@ -77,7 +79,8 @@ impl<'a> RunCosts<'a> {
                 tasks_without_price: 0,
             })
         };
-        self.of_name(&run.run).or_else(from_parts)
+        let named = self.by_name.get(run.run.as_str()).copied();
+        named.or_else(from_parts)
     }
 }
 

@@ -47,7 +47,7 @@ fn selector(out: &mut String, change: &Change<'_>, retry: RetryPolicy) {
              matches both.\n",
         );
     }
-    if change.is_median {
+    if change.replaces_different {
         out.push_str(
             "    // First attempts have different requests; these values replace all of them.\n",
         );

@@ -73,8 +73,8 @@ pub(crate) struct Change<'a> {
     /// The time limit after an attempt that reached a lower one; `None` if it does not become lower.
     pub(crate) time_before: Option<Duration>,
     pub(crate) now: SizedRequest,
-    /// First attempts have different requests, so `now` is their median.
-    pub(crate) is_median: bool,
+    /// First attempts have different requests, which the new one replaces.
+    pub(crate) replaces_different: bool,
     origin: Origin,
     pub(crate) samples: u32,
     /// The most tasks that a job of it runs in parallel.
@@ -89,19 +89,7 @@ impl<'a> Change<'a> {
         if step.should_ask == step.asks && !changes_time {
             return None;
         }
-        let is_median = step.present.basis == RequestBasis::Median;
-        // One value for all tasks would replace the different values of the pipeline. It is set
-        // only if it is enough for all tasks and raises no request.
-        let counts = || step.present.counts.iter();
-        let least_cores = counts().filter_map(|count| count.request.cores).min();
-        let least_memory = counts().filter_map(|count| count.request.memory).min();
-        let cores = step.should_ask.cores;
-        let cores = cores.filter(|cores| !is_median || least_cores.is_some_and(|n| *cores <= n));
-        let memory = step.should_ask.memory;
-        let memory = memory.filter(|size| !is_median || least_memory.is_some_and(|n| *size <= n));
-        if cores.is_none() && memory.is_none() && !changes_time {
-            return None;
-        }
+        let (cores, memory) = (step.should_ask.cores, step.should_ask.memory);
         let limit = limit.filter(|_| changes_time);
         let further = memory.iter().flat_map(|_| step.risk.attempts.iter());
         Some(Self {
@@ -114,7 +102,7 @@ impl<'a> Change<'a> {
                 .filter(|limit| limit.should_ask < limit.asks)
                 .map(|limit| limit.asks),
             now: step.asks,
-            is_median,
+            replaces_different: step.present.basis != RequestBasis::Same,
             origin: step.origin,
             samples: step.samples,
             parallel_tasks: step.parallel_tasks,

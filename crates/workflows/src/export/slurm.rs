@@ -19,7 +19,9 @@ pub(super) fn slurm(steps: &[StepAdvice]) -> String {
     }
     let mut out = origin_note("#", &changes);
     out.push_str("# Copy the lines of a step into its job script.\n");
-    out.push_str("# --mem is the memory of one node.\n");
+    out.push_str(
+        "# --mem is the memory of one node. It replaces --mem-per-cpu; remove that line.\n",
+    );
     for change in &changes {
         step(&mut out, change);
     }

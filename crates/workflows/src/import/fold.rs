@@ -118,6 +118,8 @@ struct Sums {
     used_core_nanos: u128,
     asked_byte_millis: u128,
     used_byte_millis: u128,
+    core_wall: u128,
+    memory_wall: u128,
 }
 
 /// One attempt in compact form.
@@ -312,6 +314,14 @@ fn next_number(earlier: &[Attempt]) -> u32 {
     earlier.iter().map(|one| one.number).max().unwrap_or(0) + 1
 }
 
+/// Whether an attempt took less than three quarters of its time limit. The signal that ends it at
+/// the limit also has other senders, such as a scheduler at a limit of memory.
+fn ended_long_before_limit(record: &Record) -> bool {
+    let took = record.occupied.unwrap_or(record.wall);
+    let limit = record.time_limit;
+    limit.is_some_and(|limit| took < limit / 4 * 3)
+}
+
 /// Why an attempt failed, derived from the successful attempt after it.
 fn after_retry(kind: FailureKind, failed: &Attempt, well: &Attempt) -> FailureKind {
     let (Some(had), Some(then)) = (failed.requested.memory, well.requested.memory) else {
@@ -322,7 +332,9 @@ fn after_retry(kind: FailureKind, failed: &Attempt, well: &Attempt) -> FailureKi
         .is_some_and(|peak| u128::from(peak.0) * 100 >= u128::from(had.0) * NEARLY_ALL_PERCENT);
     match kind {
         FailureKind::OutOfMemory if then <= had => FailureKind::Killed,
-        FailureKind::Error if then > had && held_nearly_all => FailureKind::SuspectedOutOfMemory,
+        FailureKind::Error | FailureKind::Terminated if then > had && held_nearly_all => {
+            FailureKind::SuspectedOutOfMemory
+        }
         kind => kind,
     }
 }
@@ -364,6 +376,9 @@ impl Attempt {
             exit_status: record.exit_status,
             failure: match record.ending {
                 Ending::Completed => None,
+                Ending::Failed(FailureKind::TimeLimit) if ended_long_before_limit(record) => {
+                    Some(FailureKind::Terminated)
+                }
                 Ending::Failed(kind) => Some(kind),
             },
             is_retried: record.is_retried == Some(true),
@@ -438,6 +453,8 @@ impl StepRecords {
         if let (Some(asked), Some(cpu)) = (attempt.requested.cores, attempt.cpu) {
             sums.asked_core_nanos += nanos * u128::from(asked.0) / 1000;
             sums.used_core_nanos += u128::from(cpu.0);
+            sums.core_wall += nanos;
+            totals.core_attempts += 1;
         }
         if let (Some(asked), Some(peak)) = (attempt.requested.memory, attempt.peak) {
             // Both values are for one node.
@@ -449,6 +466,8 @@ impl StepRecords {
             };
             sums.asked_byte_millis += millis * u128::from(asked.0);
             sums.used_byte_millis += millis * u128::from(used);
+            sums.memory_wall += millis;
+            totals.memory_attempts += 1;
         }
         let Some(kind) = attempt.failure else {
             return;
@@ -494,6 +513,8 @@ impl StepRecords {
         totals.used_core_seconds = seconds(sums.used_core_nanos, 1_000_000_000);
         totals.asked_gib_seconds = seconds(sums.asked_byte_millis, 1000 << 30);
         totals.used_gib_seconds = seconds(sums.used_byte_millis, 1000 << 30);
+        totals.core_wall_seconds = seconds(sums.core_wall, 1_000_000_000);
+        totals.memory_wall_seconds = seconds(sums.memory_wall, 1000);
         let mut profile = StepProfile::default();
         let kind = self.kind;
         profile.extend((0_u32..).zip(self.attempts).map(|(number, attempt)| {

@@ -19,6 +19,8 @@ use super::{ImportError, Parser, Sink};
 pub(super) struct Trace {
     separator: char,
     header: String,
+    /// The number of columns.
+    width: usize,
     columns: NextflowColumns,
     /// The number of headers so far: a file may consist of several traces.
     part: u32,
@@ -102,13 +104,14 @@ impl Trace {
                 write_bytes: at("write_bytes"),
             },
             header: line.to_owned(),
+            width: header.len(),
             part: 1,
         })
     }
 }
 
 fn separator_of(line: &str) -> Option<char> {
-    ['\t', ',', ';'].into_iter().find(|separator| {
+    ['\t', ',', ';', '|'].into_iter().find(|separator| {
         let header = Header::of(line, *separator);
         ["realtime", "%cpu", "duration", "native_id"]
             .iter()
@@ -123,12 +126,15 @@ impl Parser for Trace {
             return;
         }
         let row = Row::of(number, line, self.separator);
-        let record = self.columns.record(&row).map(|mut record| {
-            if self.part > 1 {
-                record.run = Some(format!("{} part {}", sink.file(), self.part));
-            }
-            record
-        });
+        let whole = Row::check_fields(number, row.len(), self.width);
+        let record = whole
+            .and_then(|()| self.columns.record(&row))
+            .map(|mut record| {
+                if self.part > 1 {
+                    record.run = Some(format!("{} part {}", sink.file(), self.part));
+                }
+                record
+            });
         sink.take(number, record);
     }
 
@@ -142,9 +148,9 @@ impl Parser for Trace {
             let lacking = lacking.iter().filter(|column| !column.is_there());
             let lacking: Vec<&str> = lacking.map(|column| column.name).collect();
             notes.push(format!(
-                "the trace has no requests for {}, so requests cannot be evaluated; add cpus, \
-                 memory and attempt to trace.fields",
-                lacking.join(" and ")
+                "the trace has no column {}, so what was requested and could be saved is unknown; \
+                 add cpus, memory and attempt to trace.fields",
+                lacking.join(" or ")
             ));
         } else if !columns.attempt.is_there() {
             notes.push(

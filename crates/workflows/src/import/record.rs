@@ -146,6 +146,27 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// Fails if the line has more fields than the header has columns: a value contains the
+    /// separator, so the fields after it are in the wrong columns.
+    pub(super) fn check_fields(line: u64, fields: usize, columns: usize) -> Result<(), BadLine> {
+        match fields > columns {
+            false => Ok(()),
+            true => Err(BadLine {
+                line,
+                field: "fields".to_owned(),
+                problem: format!(
+                    "{fields} fields for {columns} columns; a value contains the separator, so use \
+                     another separator or put its column last"
+                ),
+            }),
+        }
+    }
+
+    /// The number of fields.
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
     /// A field; `None` if it is missing or marked as unknown.
     pub(super) fn text(&self, column: Column) -> Option<&'a str> {
         let value = self.values.get(column.index?)?.trim();

@@ -35,6 +35,8 @@ pub(super) struct Accounting {
     bare: u64,
     /// Jobs that have not ended.
     open_jobs: u64,
+    /// Jobs that were cancelled before they got a core.
+    never_began: u64,
     /// Jobs with a step whose MaxRSS is blank or 0.
     unsampled: u64,
     notes: BTreeSet<&'static str>,
@@ -149,6 +151,7 @@ impl Accounting {
             jobs: 0,
             bare: 0,
             open_jobs: 0,
+            never_began: 0,
             unsampled: 0,
         })
     }
@@ -176,6 +179,8 @@ impl Accounting {
                 Some(held) => (Some(held.bytes), held.is_bound),
                 None => (None, false),
             };
+            // Accounting took no sample, or a service outside of the job did the work.
+            record.cpu = record.cpu.filter(|cpu| cpu.0 > 0 || held.is_some());
             let tasks = job.steps.iter().filter_map(|step| step.tasks).max();
             record.parallel_tasks = tasks.map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
             if job.killed_for_memory && record.ending != Ending::Completed {
@@ -283,6 +288,7 @@ impl Parser for Accounting {
             return;
         }
         let row = Row::of_columns(number, line, self.separator, self.width);
+        let fields = line.split(self.separator).count();
         let id = match row.required(self.columns.job_id) {
             Ok(id) => id,
             Err(bad) => return sink.take(number, Err(bad)),
@@ -321,8 +327,16 @@ impl Parser for Accounting {
                     sink.take(number, Err(bad));
                 }
             },
+            None if self.columns.never_began(&row) => {
+                self.open = None;
+                self.never_began += 1;
+            }
             None => {
-                let ending = self.columns.ending(&row);
+                // The last column may contain the separator.
+                let ending = self.columns.ending(&row).map_err(|bad| {
+                    let whole = Row::check_fields(number, fields, self.width);
+                    whole.err().unwrap_or(bad)
+                });
                 let is_open = matches!(ending, Ok(None));
                 let record = ending.and_then(|ending| {
                     // The ending of an open record is not used.
@@ -349,6 +363,12 @@ impl Parser for Accounting {
             notes.push(format!(
                 "skipped {} that did not end yet",
                 jobs(self.open_jobs)
+            ));
+        }
+        if self.never_began > 0 {
+            notes.push(format!(
+                "skipped {} cancelled before they began",
+                jobs(self.never_began)
             ));
         }
         if self.columns.max_rss.is_there() && self.bare > 0 {
@@ -461,10 +481,20 @@ impl SacctColumns {
         })
     }
 
+    /// Whether the job was cancelled before it got a core.
+    fn never_began(&self, row: &Row<'_>) -> bool {
+        let state = row.text(self.state).unwrap_or_default();
+        state.starts_with("CANCELLED") && row.text(self.alloc_cpus) == Some("0")
+    }
+
     /// `None` for a job that still runs or waits.
     fn ending(&self, row: &Row<'_>) -> Result<Option<Ending>, BadLine> {
         let state = row.required(self.state)?;
-        Ok(ending(state, self.exit_status(row)?))
+        let ending = ending(state, self.exit_status(row)?);
+        if ending.is_none() && !is_open(state) {
+            return Err(row.bad(self.state, format!("unknown state '{}'", excerpt(state))));
+        }
+        Ok(ending)
     }
 
     fn record(&self, row: &Row<'_>, id: &str, ending: Ending) -> Result<Record, BadLine> {
@@ -591,6 +621,30 @@ impl SacctColumns {
             _ => Some(Bytes(each.0 / nodes)),
         })
     }
+}
+
+/// Whether a job in this state has not ended.
+///
+/// Source: "sacct", Slurm's documentation, section "JOB STATE CODES".
+fn is_open(state: &str) -> bool {
+    const OPEN: [&str; 13] = [
+        "COMPLETING",
+        "CONFIGURING",
+        "PENDING",
+        "REQUEUE_FED",
+        "REQUEUE_HOLD",
+        "RESIZING",
+        "RESV_DEL_HOLD",
+        "RUNNING",
+        "SIGNALING",
+        "SPECIAL_EXIT",
+        "STAGE_OUT",
+        "STOPPED",
+        "SUSPENDED",
+    ];
+    // A narrow column cuts the state: `REQUEUE_H+`.
+    let state = state.trim_end_matches('+');
+    OPEN.iter().any(|open| open.starts_with(state))
 }
 
 /// `None` if it has not ended.

@@ -213,6 +213,10 @@ fn why_an_attempt_failed_shows_in_its_status_and_its_retry() {
     check("1", "16 GB", "9 GB", FailureKind::SuspectedOutOfMemory);
     check("1", "16 GB", "1 GB", FailureKind::Error);
     check("1", "8 GB", "7 GB", FailureKind::Error);
+    // Both signals also come from a limit of memory; the time limit was four hours.
+    check("140", "16 GB", "9 GB", FailureKind::SuspectedOutOfMemory);
+    check("143", "16 GB", "9 GB", FailureKind::SuspectedOutOfMemory);
+    check("140", "8 GB", "2 GB", FailureKind::Terminated);
     check("143", "16 GB", "9 GB", FailureKind::Terminated);
     check("104", "8 GB", "1 GB", FailureKind::ConnectionReset);
     check("175", "8 GB", "1 GB", FailureKind::StorageFailed);
@@ -515,7 +519,7 @@ fn a_trace_is_read_by_its_names_and_a_bad_line_is_named() {
         .finish();
     assert_eq!(imported.runs, ["two.csv", "two.csv part 2"]);
     assert!(
-        imported.notes[0].contains("no requests"),
+        imported.notes[0].contains("no column cpus or memory"),
         "{:?}",
         imported.notes
     );
@@ -904,6 +908,57 @@ fn states_exit_codes_and_units_of_sacct_are_read_as_it_writes_them() {
     assert_eq!(asked("16G"), Some(Bytes::gib(8)));
     assert_eq!(asked("1T"), Some(Bytes::gib(512)));
     assert_eq!(asked("0"), None);
+}
+
+#[test]
+fn a_single_job_of_the_newest_day_is_not_the_request_of_the_step() {
+    let job = |day: u32, asked: &str, used: &str| {
+        let times = format!("2026-03-{day:02}T10:00:00|2026-03-{day:02}T11:00:00");
+        format!(
+            "{day}|run.sh||COMPLETED|0:0|01:00:00|03:30:00||{asked}|4||1||{times}||/home/ana\n\
+             {day}.batch|batch||COMPLETED|0:0|01:00:00|03:30:00|{used}||4|1|1||{times}||\n"
+        )
+    };
+    let mut rows: String = (1..=20).map(|day| job(day, "8G", "1000000K")).collect();
+    rows += &job(25, "256G", "10000000K");
+    let step = sacct(&rows).only();
+    assert_eq!(step.asks.memory, Some(Bytes::gib(8)));
+    assert_eq!(step.should_ask.memory, Some(Bytes::gib(8)));
+    let totals = step.usage.expect("of an import");
+    assert_eq!(totals.memory_wall_seconds, 21 * 3600);
+    assert_eq!(totals.asked_gib_seconds, (20 * 8 + 256) * 3600);
+}
+
+#[test]
+fn lines_of_sacct_that_tell_nothing_about_use_are_counted_or_named() {
+    let job = |name: &str, state: &str, rest: &str| {
+        format!("9|{name}||{state}|0:0|{rest}||16G|4||1|Unknown|Unknown|Unknown||/w\n")
+    };
+    // A service outside of the job did the work, or accounting failed.
+    let step = sacct(&job("a", "COMPLETED", "01:00:00|00:00:00")).only();
+    assert_eq!(
+        (step.asks.cores, step.mean_cores),
+        (Some(MilliCores::cores(4)), None)
+    );
+
+    let pending = job("a", "CANCELLED by 7", "00:00:00|00:00:00").replace("|4||1|", "|0||1|");
+    let imported = sacct(&pending).import.finish();
+    assert_eq!((imported.records, imported.skipped), (0, 0));
+    let told = "skipped 1 job cancelled before they began";
+    assert!(
+        imported.notes.iter().any(|note| note.contains(told)),
+        "{:?}",
+        imported.notes
+    );
+
+    let said = |row: &str| sacct(row).bad[0].to_string();
+    let broken = said(&job("align|x", "COMPLETED", "01:00:00|00:00:00"));
+    assert!(broken.contains("18 fields for 17 columns"), "{broken}");
+    let unknown = said(&job("a", "DREAMING", "01:00:00|00:00:00"));
+    assert!(
+        unknown.contains("State: unknown state 'DREAMING'"),
+        "{unknown}"
+    );
 }
 
 #[test]

@@ -158,7 +158,7 @@ impl<'p, 'a> GroupStep<'p, 'a> {
     ) -> Self {
         let asks = profiled.requested();
         let need = &profiled.need;
-        let (should, risk) = should_ask(asks, need, profiled.profile.oom_kills());
+        let (should, risk) = should_ask(&profiled.present, need, profiled.profile.oom_kills());
         // If a step requests nothing, its measured use is its size.
         let size = |request: SizedRequest| {
             let cores = request.cores.or(need.cores);
