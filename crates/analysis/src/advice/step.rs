@@ -16,7 +16,7 @@ use ebb_model::finding_kind::FindingKind::OverprovisionedStep;
 use ebb_model::policy::Policy;
 use ebb_model::policy::sizing::SizingPolicy;
 use ebb_model::step_profile::failure::FailureKind;
-use ebb_model::step_profile::tasks::AttemptRecord;
+use ebb_model::step_profile::tasks::{AttemptRecord, PresentRequest, RequestBasis};
 use ebb_model::step_profile::{Run, StepProfile};
 use ebb_sizing::need::Need;
 use ebb_telemetry::step::{MemorySource, StepKind};
@@ -355,6 +355,8 @@ fn told(
 
 #[cfg(test)]
 mod tests {
+    use ebb_model::step_profile::tasks::RequestCount;
+
     use super::*;
 
     /// A need of `mib` MiB from 30 tasks with a peak of 900 MiB each.

@@ -4,7 +4,7 @@
 //! An engine retries a failed task, often with a larger request. The request of a step is that of
 //! first attempts, because the request of a retry follows from the failure before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_telemetry::step::{MemorySource, PeakMemory, Requested, StepEnd, StepKind};
@@ -19,9 +19,6 @@ use crate::step_profile::{Run, RunKey, StepProfile};
 
 /// Number of first attempts for the present request if no pipeline run is known: the newest ones.
 const RECENT_TASKS: usize = 50;
-
-/// Minimum number of first attempts for the present request of Slurm jobs.
-const JOBS_OF_DAYS: usize = 5;
 
 /// Maximum number of different requests.
 const MAX_REQUESTS: usize = 20;
@@ -259,31 +256,27 @@ impl StepProfile {
     }
 
     /// The present request of first attempts: those of the newest pipeline run, or the newest ones
-    /// if no run is known. The run of a Slurm job is only its day, which may have a single job; then
-    /// earlier days count too.
+    /// if no run is known. The run of a Slurm job is only its day, and jobs of one name may be
+    /// different work, so the newest jobs of all days count.
     pub fn present_request(&self) -> PresentRequest {
         let tasks = self.tasks();
         let firsts = || tasks.iter().rev().filter_map(TaskAttempts::first);
-        let run_of = |first: &Run| first.record.as_ref().map(|one| one.pipeline_run.clone());
         let Some(newest) = firsts().next() else {
             return PresentRequest::default();
         };
-        if run_of(newest).is_none_or(|run| run.is_empty()) {
-            return present(&firsts().take(RECENT_TASKS).collect::<Vec<_>>());
-        }
         let is_slurm = |key: &RunKey| key.step.kind == StepKind::SlurmJob;
-        let enough = match self.runs.keys().any(is_slurm) {
-            true => JOBS_OF_DAYS,
-            false => 1,
+        let record = newest.record.as_ref();
+        let record = record.filter(|_| !self.runs.keys().any(is_slurm));
+        let of_run = record.map(|record| &record.pipeline_run);
+        let recent: Vec<&Run> = match of_run.filter(|run| !run.is_empty()) {
+            Some(run) => firsts()
+                .filter(|first| {
+                    let record = first.record.as_ref();
+                    record.is_some_and(|record| record.pipeline_run == *run)
+                })
+                .collect(),
+            None => firsts().take(RECENT_TASKS).collect(),
         };
-        let (mut runs, mut recent) = (BTreeSet::new(), Vec::new());
-        for first in firsts() {
-            let run = run_of(first);
-            if recent.len() < enough || runs.contains(&run) {
-                runs.insert(run);
-                recent.push(first);
-            }
-        }
         present(&recent)
     }
 

@@ -32,6 +32,7 @@ fn the_table_shows_request_advice_and_risk() {
     killed.present = PresentRequest {
         request: request(8),
         basis: RequestBasis::Most,
+        least: request(8),
         counts: vec![
             RequestCount {
                 request: request(8),

@@ -99,10 +99,6 @@ fn requests_that_differ_by_sample_and_stay_are_left_alone() {
     assert!(!written.contains("memory ="), "{written}");
     assert!(written.contains("cpus = 3"), "{written}");
     assert!(written.contains("First attempts have"), "{written}");
-    // The pipeline keeps values that a common value would raise.
-    fewer_cores.present.counts[1].request.cores = Some(MilliCores::cores(2));
-    let written = text(Form::Nextflow, &[fewer_cores.clone()]);
-    assert!(!written.contains("star"), "{written}");
     // A request that stays is not written, so that the pipeline keeps its sizes for retries.
     fewer_cores.present.basis = RequestBasis::Same;
     let written = text(Form::Nextflow, &[fewer_cores]);

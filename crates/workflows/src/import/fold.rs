@@ -332,9 +332,8 @@ fn after_retry(kind: FailureKind, failed: &Attempt, well: &Attempt) -> FailureKi
         .is_some_and(|peak| u128::from(peak.0) * 100 >= u128::from(had.0) * NEARLY_ALL_PERCENT);
     match kind {
         FailureKind::OutOfMemory if then <= had => FailureKind::Killed,
-        FailureKind::Error | FailureKind::Terminated if then > had && held_nearly_all => {
-            FailureKind::SuspectedOutOfMemory
-        }
+        FailureKind::Error if then > had && held_nearly_all => FailureKind::SuspectedOutOfMemory,
+        FailureKind::Terminated if well.peak > Some(had) => FailureKind::SuspectedOutOfMemory,
         kind => kind,
     }
 }

@@ -153,7 +153,7 @@ impl<'a> Row<'a> {
             false => Ok(()),
             true => Err(BadLine {
                 line,
-                field: "fields".to_owned(),
+                field: "line".to_owned(),
                 problem: format!(
                     "{fields} fields for {columns} columns; a value contains the separator, so use \
                      another separator or put its column last"

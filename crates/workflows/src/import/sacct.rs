@@ -180,7 +180,8 @@ impl Accounting {
                 None => (None, false),
             };
             // Accounting took no sample, or a service outside of the job did the work.
-            record.cpu = record.cpu.filter(|cpu| cpu.0 > 0 || held.is_some());
+            let is_sampled = record.peak.is_some();
+            record.cpu = record.cpu.filter(|cpu| cpu.0 > 0 || is_sampled);
             let tasks = job.steps.iter().filter_map(|step| step.tasks).max();
             record.parallel_tasks = tasks.map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
             if job.killed_for_memory && record.ending != Ending::Completed {

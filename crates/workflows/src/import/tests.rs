@@ -217,7 +217,8 @@ fn why_an_attempt_failed_shows_in_its_status_and_its_retry() {
     check("140", "16 GB", "9 GB", FailureKind::SuspectedOutOfMemory);
     check("143", "16 GB", "9 GB", FailureKind::SuspectedOutOfMemory);
     check("140", "8 GB", "2 GB", FailureKind::Terminated);
-    check("143", "16 GB", "9 GB", FailureKind::Terminated);
+    // The retry did not need more than the request before.
+    check("143", "16 GB", "7 GB", FailureKind::Terminated);
     check("104", "8 GB", "1 GB", FailureKind::ConnectionReset);
     check("175", "8 GB", "1 GB", FailureKind::StorageFailed);
     check("2147483647", "8 GB", "1 GB", FailureKind::MachineLost);

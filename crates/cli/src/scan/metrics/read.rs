@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn a_file_that_is_no_table_is_refused_at_once() {
         let check = |source: &mut dyn Read, expect: &str| {
-            let error = super::read(source).expect_err(expect).to_string();
+            let error = super::read(source, true).expect_err(expect).to_string();
             assert!(error.contains(expect), "{error}");
         };
         check(&mut io::repeat(0), "not a text file: line 1 has a NUL byte");
