@@ -95,7 +95,7 @@ pub(crate) fn check_folder(url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Tells that a command is going to create the folder, whose name may be misspelt.
+/// Shows that a command is going to create the folder, whose name may be misspelt.
 #[cfg(feature = "sweep")]
 pub(crate) fn tell_new_folder(url: &str) {
     if let Some(folder) = missing_folder(url) {

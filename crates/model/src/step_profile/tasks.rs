@@ -257,7 +257,7 @@ impl StepProfile {
 
     /// The present request of first attempts: those of the newest pipeline run, or the newest ones
     /// if no run is known. The run of a Slurm job is only its day, and jobs of one name may be
-    /// different work, so the newest jobs of all days count.
+    /// different work. The newest jobs of all days count then.
     pub fn present_request(&self) -> PresentRequest {
         let tasks = self.tasks();
         let firsts = || tasks.iter().rev().filter_map(TaskAttempts::first);
