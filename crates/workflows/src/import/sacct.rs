@@ -314,17 +314,7 @@ impl Parser for Accounting {
             Some(step) => match self.columns.step(&row, step) {
                 Ok(read) => self.add_step(read),
                 Err(bad) => {
-                    // The memory in this line is unknown, and so is that of the job.
-                    self.add_step(ReadStep {
-                        step: Some(Step {
-                            kind: StepKind::of(step),
-                            held: None,
-                            tasks: None,
-                            started: None,
-                            ended: None,
-                        }),
-                        killed_for_memory: false,
-                    });
+                    self.add_step(ReadStep::of_bad_line(step));
                     sink.take(number, Err(bad));
                 }
             },
@@ -334,10 +324,9 @@ impl Parser for Accounting {
             }
             None => {
                 // The last column may contain the separator.
-                let ending = self.columns.ending(&row).map_err(|bad| {
-                    let whole = Row::check_fields(number, fields, self.width);
-                    whole.err().unwrap_or(bad)
-                });
+                let whole = Row::check_fields(number, fields, self.width);
+                let ending = self.columns.ending(&row);
+                let ending = ending.map_err(|bad| whole.err().unwrap_or(bad));
                 let is_open = matches!(ending, Ok(None));
                 let record = ending.and_then(|ending| {
                     // The ending of an open record is not used.
@@ -393,6 +382,22 @@ impl Parser for Accounting {
 struct ReadStep {
     step: Option<Step>,
     killed_for_memory: bool,
+}
+
+impl ReadStep {
+    /// The memory in a line that cannot be read is unknown, and so is that of the job.
+    fn of_bad_line(step: &str) -> Self {
+        Self {
+            step: Some(Step {
+                kind: StepKind::of(step),
+                held: None,
+                tasks: None,
+                started: None,
+                ended: None,
+            }),
+            killed_for_memory: false,
+        }
+    }
 }
 
 impl Accounting {

@@ -79,7 +79,6 @@ pub(super) fn read(source: impl Read, are_percent: bool) -> Result<Metrics> {
     let columns = MetricColumns::of(&record, &mut metrics)?;
     let mut rows: BTreeMap<NodeId, MachineRows> = BTreeMap::new();
     let mut kept = 0;
-    let mut greatest: [Option<Share>; 2] = [None; 2];
     while let Some(read) = file.read(&mut record)? {
         let line = record.line;
         let row = read
@@ -98,8 +97,6 @@ pub(super) fn read(source: impl Read, are_percent: bool) -> Result<Metrics> {
                 let why = "more than 100 % of the whole machine".to_owned();
                 return Err(BadLine::new(line, VALUES[0], why));
             }
-            greatest[0] = greatest[0].max(row.sample.cpu);
-            greatest[1] = greatest[1].max(row.sample.memory);
             let machine = rows.entry(row.id).or_default();
             if machine.samples.contains_key(&row.at) {
                 return Err(BadLine::new(
@@ -117,24 +114,38 @@ pub(super) fn read(source: impl Read, are_percent: bool) -> Result<Metrics> {
             metrics.bad_lines.add(refused);
         }
     }
-    let is_fraction = |most: Option<Share>| {
-        !are_percent && most.is_some_and(|most| most <= Share::from_ppm(10_000))
-    };
-    let [is_cpu, is_memory] = greatest.map(is_fraction);
-    let columns = [(VALUES[0], is_cpu), (VALUES[1], is_memory)];
-    let columns = columns.iter().filter(|(_, is_fraction)| *is_fraction);
-    metrics.perhaps_fractions = columns.map(|(name, _)| *name).collect();
+    if !are_percent {
+        metrics.perhaps_fractions = leave_out_fractions(&mut rows);
+    }
     rows.retain(|id, _| !metrics.per_core.contains(id));
-    for (id, mut machine) in rows {
-        for sample in machine.samples.values_mut() {
-            sample.cpu = sample.cpu.filter(|_| !is_cpu);
-            sample.memory = sample.memory.filter(|_| !is_memory);
-        }
+    for (id, machine) in rows {
         let series = MetricSeries::from_samples(machine.samples);
         metrics.series.insert(id.clone(), series);
         metrics.machines.insert(id, machine.about);
     }
     Ok(metrics)
+}
+
+/// Removes the values of columns without a value above 1, and returns the names of these columns.
+fn leave_out_fractions(rows: &mut BTreeMap<NodeId, MachineRows>) -> Vec<&'static str> {
+    type Value = fn(&mut MetricSample) -> &mut Option<Share>;
+    let columns: [(&str, Value); 2] = [
+        (VALUES[0], |sample| &mut sample.cpu),
+        (VALUES[1], |sample| &mut sample.memory),
+    ];
+    let mut left_out = Vec::new();
+    for (name, value) in columns {
+        let mut samples = || {
+            rows.values_mut()
+                .flat_map(|machine| machine.samples.values_mut())
+        };
+        let most = samples().filter_map(|sample| *value(sample)).max();
+        if most.is_some_and(|most| most <= Share::from_ppm(10_000)) {
+            samples().for_each(|sample| *value(sample) = None);
+            left_out.push(name);
+        }
+    }
+    left_out
 }
 
 /// A machine while its rows are read.
