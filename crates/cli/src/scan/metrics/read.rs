@@ -135,15 +135,23 @@ fn leave_out_fractions(rows: &mut BTreeMap<NodeId, MachineRows>) -> Vec<&'static
     ];
     let mut left_out = Vec::new();
     for (name, value) in columns {
-        let mut samples = || {
-            rows.values_mut()
-                .flat_map(|machine| machine.samples.values_mut())
-        };
-        let most = samples().filter_map(|sample| *value(sample)).max();
-        if most.is_some_and(|most| most <= Share::from_ppm(10_000)) {
-            samples().for_each(|sample| *value(sample) = None);
-            left_out.push(name);
+        let mut most = None;
+        for sample in rows
+            .values_mut()
+            .flat_map(|machine| machine.samples.values_mut())
+        {
+            most = most.max(*value(sample));
         }
+        if most.is_none_or(|most| most > Share::from_ppm(10_000)) {
+            continue;
+        }
+        for sample in rows
+            .values_mut()
+            .flat_map(|machine| machine.samples.values_mut())
+        {
+            *value(sample) = None;
+        }
+        left_out.push(name);
     }
     left_out
 }
