@@ -8,7 +8,9 @@ use std::fmt::Write;
 
 use ebb_model::advice::step::{NameForm, StepAdvice};
 
-use crate::export::request::{Change, RetryPolicy, changes, mib, minutes, nothing, origin_note};
+use crate::export::request::{
+    Change, REPLACES_DIFFERENT, RetryPolicy, changes, mib, minutes, nothing, origin_note,
+};
 
 /// Exit statuses of signals that end a task (128 plus the signal's number), of a reset connection
 /// and of a failed file system.
@@ -48,9 +50,7 @@ fn selector(out: &mut String, change: &Change<'_>, retry: RetryPolicy) {
         );
     }
     if change.replaces_different {
-        out.push_str(
-            "    // First attempts have different requests; these values replace all of them.\n",
-        );
+        let _ = writeln!(out, "    // {REPLACES_DIFFERENT}");
     }
     let _ = writeln!(out, "    withName: '{}' {{", pattern(change));
     if let Some(cores) = change.new_cores() {

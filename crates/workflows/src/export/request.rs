@@ -57,6 +57,10 @@ pub enum RetryPolicy {
     Replaced,
 }
 
+/// A comment for [`Change::replaces_different`].
+pub(crate) const REPLACES_DIFFERENT: &str =
+    "First attempts have different requests; these values replace all of them.";
+
 /// A placeholder: only the job definition contains the image.
 pub(crate) const IMAGE: &str = "REPLACE-WITH-THE-IMAGE-OF-THE-REVISION-BEFORE";
 

@@ -9,7 +9,9 @@ use std::time::Duration;
 use ebb_model::advice::step::{NameForm, StepAdvice};
 use ebb_telemetry::safe_text::{counted, one_line};
 
-use crate::export::request::{Change, changes, mib, minutes, nothing, origin_note};
+use crate::export::request::{
+    Change, REPLACES_DIFFERENT, changes, mib, minutes, nothing, origin_note,
+};
 
 /// The lines of each step under a comment with its name.
 pub(super) fn slurm(steps: &[StepAdvice]) -> String {
@@ -36,6 +38,9 @@ fn step(out: &mut String, change: &Change<'_>) {
     let _ = writeln!(out, "\n# {}{from}", one_line(change.name));
     if change.name_form == NameForm::NextflowJob {
         out.push_str("# Nextflow submits these jobs: use --format nextflow instead.\n");
+    }
+    if change.replaces_different {
+        let _ = writeln!(out, "# {REPLACES_DIFFERENT}");
     }
     if change.parallel_tasks > 1 {
         let _ = writeln!(

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
-use crate::export::request::{Change, changes, minutes, nothing, origin_note};
 use ebb_model::advice::step::StepAdvice;
+use ebb_telemetry::safe_text::one_line;
 use ebb_telemetry::units::Bytes;
+
+use crate::export::request::{Change, REPLACES_DIFFERENT, changes, minutes, nothing, origin_note};
 
 /// The `config.yaml` of a profile.
 pub(super) fn snakemake(steps: &[StepAdvice]) -> String {
@@ -17,6 +19,9 @@ pub(super) fn snakemake(steps: &[StepAdvice]) -> String {
         "# Save it as profiles/tuned/config.yaml and use it with:\n\
          # snakemake --workflow-profile profiles/tuned\n",
     );
+    for change in changes.iter().filter(|change| change.replaces_different) {
+        let _ = writeln!(out, "# {}: {REPLACES_DIFFERENT}", one_line(change.name));
+    }
     let retries = changes.iter().map(|change| change.new_sizes().len()).max();
     if let Some(retries) = retries.filter(|sizes| *sizes > 1) {
         let _ = writeln!(out, "retries: {}", retries - 1);

@@ -98,7 +98,10 @@ fn requests_that_differ_by_sample_and_stay_are_left_alone() {
     let written = text(Form::Nextflow, &[fewer_cores.clone()]);
     assert!(!written.contains("memory ="), "{written}");
     assert!(written.contains("cpus = 3"), "{written}");
-    assert!(written.contains("First attempts have"), "{written}");
+    for form in [Form::Nextflow, Form::Snakemake, Form::Slurm] {
+        let written = text(form, std::slice::from_ref(&fewer_cores));
+        assert!(written.contains("First attempts have"), "{written}");
+    }
     // A request that stays is not written, so that the pipeline keeps its sizes for retries.
     fewer_cores.present.basis = RequestBasis::Same;
     let written = text(Form::Nextflow, &[fewer_cores]);

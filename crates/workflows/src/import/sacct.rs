@@ -289,7 +289,6 @@ impl Parser for Accounting {
             return;
         }
         let row = Row::of_columns(number, line, self.separator, self.width);
-        let fields = line.split(self.separator).count();
         let id = match row.required(self.columns.job_id) {
             Ok(id) => id,
             Err(bad) => return sink.take(number, Err(bad)),
@@ -323,10 +322,12 @@ impl Parser for Accounting {
                 self.never_began += 1;
             }
             None => {
-                // The last column may contain the separator.
-                let whole = Row::check_fields(number, fields, self.width);
-                let ending = self.columns.ending(&row);
-                let ending = ending.map_err(|bad| whole.err().unwrap_or(bad));
+                let ending = self.columns.ending(&row).map_err(|bad| {
+                    // The last column may contain the separator; any other with it moves the state.
+                    let fields = line.split(self.separator).count();
+                    let whole = Row::check_fields(number, fields, self.width);
+                    whole.err().unwrap_or(bad)
+                });
                 let is_open = matches!(ending, Ok(None));
                 let record = ending.and_then(|ending| {
                     // The ending of an open record is not used.
