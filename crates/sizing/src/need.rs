@@ -313,11 +313,12 @@ fn sized_memory(
         0 => modelled(samples, policy),
         _ => None,
     };
+    let allowed = f64::from(policy.oom_ppm) / 1e6;
+    let rarely_exceeded = rarely_exceeded(samples, allowed);
     let least = match &modelled {
-        Some(advice) => near_greatest(advice.first(), samples, policy),
+        Some(advice) => near_greatest(advice.first(), samples, rarely_exceeded),
         None => with_headroom(greatest(samples, peak_of).unwrap_or_default(), policy),
     };
-    let allowed = f64::from(policy.oom_ppm) / 1e6;
     // The spread does not count in two cases. If every chance is allowed, only the waste counts. Too
     // few tasks have no spread.
     let counts = allowed < 1.0 && samples.len() >= policy.min_runs as usize;
@@ -325,14 +326,14 @@ fn sized_memory(
         true => spread
             .exceeded_by(allowed)
             .min(beyond_greatest(samples, spread))
-            .max(rarely_exceeded(samples, allowed)) as u64,
+            .max(rarely_exceeded) as u64,
         false => 0,
     };
     let size = in_steps(u128::from(least.0));
     let named = modelled.as_ref().map_or(&[][..], |advice| &advice.attempts);
     let named: Vec<Bytes> = named
         .iter()
-        .map(|size| near_greatest(*size, samples, policy))
+        .map(|size| near_greatest(*size, samples, rarely_exceeded))
         .collect();
     SizedMemory {
         size,
@@ -343,14 +344,14 @@ fn sized_memory(
 }
 
 /// The size of a model, limited to the neighbourhood of the largest peak. A tail that is fitted to
-/// two groups of needs reaches far beyond both, and a tail without spread leaves no reserve.
-fn near_greatest(size: Bytes, samples: &[Sample], policy: &SizingPolicy) -> Bytes {
+/// two groups of needs reaches far beyond both, and a tail without spread leaves no reserve. `least`
+/// is in bytes.
+fn near_greatest(size: Bytes, samples: &[Sample], least: f64) -> Bytes {
     let Some(greatest) = greatest(samples, peak_of) else {
         return size;
     };
     let count = samples.len().max(1) as f64;
     let most = greatest.0.max(MEMORY_STEP.0) as f64 * (1.2 + 5.0 / count);
-    let least = rarely_exceeded(samples, f64::from(policy.oom_ppm) / 1e6);
     Bytes((size.0 as f64).clamp(least, most.max(least)) as u64)
 }
 

@@ -60,7 +60,7 @@ pub(crate) async fn scan(
     gaps.extend(bill.gaps);
     let ended = ended(&read, now, policy);
     if !ended.is_empty() {
-        gaps.push(ended_gap(path, &ended));
+        gaps.push(ended_gap(path, &ended, policy));
     }
     let machines = read.machines.iter();
     let instances = machines.map(|(id, about)| {
@@ -107,7 +107,7 @@ fn ended<'a>(read: &'a Metrics, now: Timestamp, policy: &Policy) -> BTreeSet<&'a
     ended.map(|(id, _)| id).collect()
 }
 
-fn ended_gap(path: &Path, ended: &BTreeSet<&NodeId>) -> Gap {
+fn ended_gap(path: &Path, ended: &BTreeSet<&NodeId>, policy: &Policy) -> Gap {
     let names: Vec<&str> = ended
         .iter()
         .take(NAMED_ENDED)
@@ -119,7 +119,11 @@ fn ended_gap(path: &Path, ended: &BTreeSet<&NodeId>) -> Gap {
     };
     Gap::new(
         format!("{}: {}{more}", file_name(path), names.join(", ")),
-        "counted as stopped, because the last rows are much older than the newest of the file",
+        format!(
+            "counted as stopped, because the last rows are over {} min older than the newest of \
+             the file (metrics.idle_after_seconds)",
+            policy.metrics.idle_after_seconds / 60
+        ),
     )
 }
 

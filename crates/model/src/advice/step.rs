@@ -170,14 +170,16 @@ pub struct StepTotals {
     pub asked_gib_seconds: u64,
     /// Peak memory in GiB multiplied by run time, for attempts whose request is known.
     pub used_gib_seconds: u64,
-    /// Number of attempts in the sums of cores, and their run time.
+    /// Number of attempts in the sums of cores.
     #[serde(default)]
     pub core_attempts: u64,
+    /// Run time of these attempts.
     #[serde(default)]
     pub core_wall_seconds: u64,
-    /// Number of attempts in the sums of memory, and their run time on all their nodes.
+    /// Number of attempts in the sums of memory.
     #[serde(default)]
     pub memory_attempts: u64,
+    /// Run time of these attempts, multiplied by their number of nodes.
     #[serde(default)]
     pub memory_wall_seconds: u64,
 }

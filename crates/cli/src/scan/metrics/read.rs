@@ -135,23 +135,13 @@ fn leave_out_fractions(rows: &mut BTreeMap<NodeId, MachineRows>) -> Vec<&'static
     ];
     let mut left_out = Vec::new();
     for (name, value) in columns {
-        let mut most = None;
-        for sample in rows
-            .values_mut()
-            .flat_map(|machine| machine.samples.values_mut())
-        {
-            most = most.max(*value(sample));
+        let samples = rows.values_mut().flat_map(|row| row.samples.values_mut());
+        let mut values: Vec<_> = samples.map(value).collect();
+        let most = values.iter().filter_map(|value| **value).max();
+        if most.is_some_and(|most| most <= Share::from_ppm(10_000)) {
+            values.iter_mut().for_each(|value| **value = None);
+            left_out.push(name);
         }
-        if most.is_none_or(|most| most > Share::from_ppm(10_000)) {
-            continue;
-        }
-        for sample in rows
-            .values_mut()
-            .flat_map(|machine| machine.samples.values_mut())
-        {
-            *value(sample) = None;
-        }
-        left_out.push(name);
     }
     left_out
 }
