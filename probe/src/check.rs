@@ -10,6 +10,7 @@ use ebb_wire::encode_heartbeats;
 use crate::cgroup::Hierarchy;
 use crate::config::Config;
 use crate::connect::{self, Connected, Fallback};
+use crate::gpu::Gpus;
 use crate::kernel::KernelHalf;
 use crate::kernel::programs::{OomEvents, SocketEvents};
 use crate::label_rules::keeper;
@@ -65,6 +66,7 @@ pub async fn all(config_path: &Path) -> Vec<CheckLine> {
     lines.extend(needed.map(CheckLine::from));
     lines.extend(kernel_half(&machine, is_ready));
     lines.push(network());
+    lines.push(gpus());
     match Config::read(config_path) {
         Ok(config) => {
             lines.push(met("configuration", config_path.display()));
@@ -194,6 +196,18 @@ fn network() -> CheckLine {
         return limited("network", words);
     }
     met("network", names.join(", "))
+}
+
+fn gpus() -> CheckLine {
+    const WHAT: &str = "GPUs";
+    match Gpus::check() {
+        Ok(models) if models.is_empty() => check_line(WHAT, CheckResult::NotChecked("none found")),
+        Ok(models) => met(WHAT, models.join(", ")),
+        Err(problem) => limited(
+            WHAT,
+            format!("their use is unknown, so the node is never reported as idle: {problem}"),
+        ),
+    }
 }
 
 /// Writes a separate file, because a running probe has the spool open.

@@ -178,7 +178,7 @@ impl Collector {
             hierarchy,
             network: NetworkCounter::watch("/"),
             pressure: PressureSampler::watch("/"),
-            gpus: Gpus::find(),
+            gpus: Gpus::find(sample_period),
             cpu_idle: CpuIdleTracker::begin(),
             aggregator,
             argument_reads: ArgumentReads::AFTER_SCAN,
@@ -278,8 +278,8 @@ impl Collector {
         let samples = self.source.scan(|event| {
             self.aggregator.event(self.argument_reads.add_to(event));
         })?;
-        if let Some((sample, since)) = self.gpus.as_mut().and_then(|gpus| gpus.scan(at)) {
-            self.aggregator.add_gpu_sample(&sample, since);
+        if let Some(gpus) = &mut self.gpus {
+            self.aggregator.add_gpu_samples(&gpus.scan(at));
         }
         self.aggregator.name_pods(node::pod_folders);
         self.aggregator

@@ -6,21 +6,30 @@ mod nvidia;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ebb_telemetry::gpu_sample::{GpuDevice, GpuSample};
+use ebb_telemetry::gpu_sample::{GpuDevice, GpuProcess, GpuSample};
 use ebb_telemetry::heartbeat::GpuUse;
 use ebb_telemetry::safe_text;
 use ebb_telemetry::time::BootClock;
-use ebb_telemetry::units::Share;
+use ebb_telemetry::units::{Bytes, CpuTime, Share};
 use ebb_telemetry::watch::WatchGpu;
 use ebb_wire::MAX_GPUS;
 
 use self::amd::Amd;
 use self::nvidia::Nvidia;
+use crate::node;
 
 /// Name of the GPU program, which is in the directory of the probe.
 const PROGRAM: &str = "ebb-gpu";
+
+/// Maximum time between two samples of the GPU program. The driver stores nothing of a process that
+/// ended, so a task may lose its last GPU use of that length.
+const LONGEST_PERIOD: Duration = Duration::from_secs(2);
+
+/// Time between two scans of [`Gpus::check`], and its maximum time.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
+const LONGEST_CHECK: Duration = Duration::from_secs(10);
 
 /// Maximum bytes of a model name; real names have up to 40.
 const MAX_MODEL_BYTES: usize = 64;
@@ -34,6 +43,8 @@ pub struct GpuInterval {
     pub coverage: Option<Share>,
     /// Restarts of the GPU program since the start of the probe.
     pub restarts: u64,
+    /// The CPU time of the GPU program, and its resident memory; `None` if there is none.
+    pub cost: Option<(CpuTime, Bytes)>,
 }
 
 impl GpuInterval {
@@ -49,7 +60,7 @@ pub struct Gpus {
     source: GpuSource,
     scans: u64,
     answers: u64,
-    last_answer: Option<BootClock>,
+    ever_answered: bool,
     sums: BTreeMap<u32, GpuTotals>,
     newest: Vec<WatchGpu>,
 }
@@ -63,25 +74,70 @@ enum GpuSource {
 #[derive(Debug, Default)]
 struct GpuTotals {
     usage: GpuUse,
-    busy_ppm: u64,
-    samples: u64,
+    busy: Duration,
+    /// The time in which it is known whether the device was busy.
+    known: Duration,
 }
 
 impl Gpus {
     /// `None` if there is no GPU, or no program to query it. If there is an NVIDIA device, an AMD
     /// device is the CPU's integrated graphics and is left out.
-    pub fn find() -> Option<Self> {
+    ///
+    /// `scan_period` is the time between two scans. The program samples at least twice as often, so
+    /// that each scan has a sample.
+    pub fn find(scan_period: Duration) -> Option<Self> {
         if !nvidia::has_device(Path::new("/dev")) {
             return Amd::find("/sys", "/proc").map(|amd| Self::new(GpuSource::Amd(amd)));
         }
         let program = std::env::current_exe().ok()?.with_file_name(PROGRAM);
-        program.exists().then(|| Self::with_helper(program, None))
+        if !program.exists() {
+            return None;
+        }
+        let mut nvidia = Nvidia::with_helper(program, LONGEST_PERIOD.min(scan_period / 2));
+        nvidia.start();
+        Some(Self::new(GpuSource::Nvidia(nvidia)))
     }
 
-    /// Queries NVIDIA GPUs through this program, which loads this library or else the one of the
-    /// system.
-    pub const fn with_helper(program: PathBuf, library: Option<PathBuf>) -> Self {
-        Self::new(GpuSource::Nvidia(Nvidia::with_helper(program, library)))
+    /// The models of the GPUs, from a first sample. Waits up to 10 seconds for it.
+    ///
+    /// # Errors
+    /// What this machine lacks to sample its GPUs, and the remedy.
+    pub fn check() -> Result<Vec<String>, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let program = program.with_file_name(PROGRAM);
+        let has_nvidia = nvidia::has_device(Path::new("/dev"));
+        if has_nvidia && !program.exists() {
+            return Err(format!(
+                "{} is missing; copy it there from the release",
+                program.display()
+            ));
+        }
+        let Some(mut gpus) = Self::find(CHECK_EVERY) else {
+            return Ok(Vec::new());
+        };
+        let began = Instant::now();
+        while began.elapsed() < LONGEST_CHECK {
+            if let Some(sample) = gpus.scan(node::clock()).pop() {
+                let models = sample.devices.into_iter();
+                return Ok(models.map(|device| device.model).collect());
+            }
+            std::thread::sleep(CHECK_EVERY);
+        }
+        Err(format!("no sample; run {} to see why", program.display()))
+    }
+
+    /// Queries NVIDIA GPUs through this program, which samples at this period.
+    pub const fn with_helper(program: PathBuf, period: Duration) -> Self {
+        Self::new(GpuSource::Nvidia(Nvidia::with_helper(program, period)))
+    }
+
+    /// Starts the program again after this time without a sample.
+    #[must_use]
+    pub fn restart_after(mut self, silence: Duration) -> Self {
+        if let GpuSource::Nvidia(nvidia) = &mut self.source {
+            nvidia.longest_silence = silence;
+        }
+        self
     }
 
     const fn new(source: GpuSource) -> Self {
@@ -89,25 +145,30 @@ impl Gpus {
             source,
             scans: 0,
             answers: 0,
-            last_answer: None,
+            ever_answered: false,
             sums: BTreeMap::new(),
             newest: Vec::new(),
         }
     }
 
-    /// The GPU use since the previous result, and the time that it covers; `None` if there is no
-    /// result.
-    pub fn scan(&mut self, at: BootClock) -> Option<(GpuSample, Duration)> {
+    /// The samples since the last scan.
+    pub fn scan(&mut self, at: BootClock) -> Vec<GpuSample> {
         self.scans += 1;
-        let sample = match &mut self.source {
+        let samples = match &mut self.source {
             GpuSource::Nvidia(nvidia) => nvidia.scan(),
-            GpuSource::Amd(amd) => Some(amd.sample(at)),
-        }?;
-        self.answers += 1;
-        self.newest = sample.devices.iter().take(MAX_GPUS).map(watched).collect();
-        let since = self.last_answer.replace(at).and_then(|last| at.since(last));
-        sample.devices.iter().for_each(|device| self.add(device));
-        Some((sample, since.unwrap_or_default()))
+            GpuSource::Amd(amd) => vec![amd.sample(at)],
+        };
+        if let Some(newest) = samples.last() {
+            self.answers += 1;
+            self.ever_answered = true;
+            self.newest = newest.devices.iter().take(MAX_GPUS).map(watched).collect();
+        }
+        for sample in &samples {
+            for device in &sample.devices {
+                self.add(device, sample.covers);
+            }
+        }
+        samples
     }
 
     /// The devices at the last result.
@@ -118,29 +179,29 @@ impl Gpus {
     /// The values since the last call.
     pub fn close(&mut self) -> GpuInterval {
         let sums = std::mem::take(&mut self.sums).into_values();
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let gpus = sums.map(|sum| GpuUse {
-            busy: sum
-                .busy_ppm
-                .checked_div(sum.samples)
-                .map(|ppm| Share::from_ppm(u32::try_from(ppm).unwrap_or(u32::MAX))),
+            busy: Share::of(nanos(sum.busy), nanos(sum.known)),
             ..sum.usage
         });
         let (scans, answers) = (
             std::mem::take(&mut self.scans),
             std::mem::take(&mut self.answers),
         );
+        let (restarts, cost) = match &mut self.source {
+            GpuSource::Nvidia(nvidia) => (nvidia.restarts, nvidia.cost()),
+            GpuSource::Amd(_) => (0, None),
+        };
         GpuInterval {
             gpus: gpus.collect(),
-            coverage: Share::of(answers, scans).filter(|_| self.last_answer.is_some()),
-            restarts: match &self.source {
-                GpuSource::Nvidia(nvidia) => nvidia.restarts,
-                GpuSource::Amd(_) => 0,
-            },
+            coverage: Share::of(answers, scans).filter(|_| self.ever_answered),
+            restarts,
+            cost,
         }
     }
 
     /// Adds a device; devices beyond the limit of a heartbeat are left out.
-    fn add(&mut self, device: &GpuDevice) {
+    fn add(&mut self, device: &GpuDevice, covers: Duration) {
         if self.sums.len() >= MAX_GPUS && !self.sums.contains_key(&device.number) {
             return;
         }
@@ -149,12 +210,13 @@ impl Gpus {
         sum.usage.model = safe_text::clean(&device.model, MAX_MODEL_BYTES).into_owned();
         sum.usage.memory = device.memory;
         sum.usage.memory_held = sum.usage.memory_held.max(device.memory_held);
-        let processes = device.processes.as_ref().map(Vec::len);
+        let running = |all: &Vec<GpuProcess>| all.iter().filter(|one| !one.has_ended).count();
+        let processes = device.processes.as_ref().map(running);
         let processes = processes.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
         sum.usage.processes = sum.usage.processes.max(processes);
         if let Some(busy) = device.busy {
-            sum.busy_ppm += u64::from(busy.ppm());
-            sum.samples += 1;
+            sum.busy += covers.mul_f64(busy.as_f64());
+            sum.known += covers;
         }
     }
 }
@@ -175,16 +237,18 @@ mod tests {
 
     #[test]
     fn the_helpers_output_is_bounded_and_cleaned() {
-        let mut gpus = Gpus::with_helper("/nowhere/ebb-gpu".into(), None);
+        let second = Duration::from_secs(1);
+        let mut gpus = Gpus::with_helper("/nowhere/ebb-gpu".into(), second);
         for number in 0..1_000 {
-            gpus.add(&GpuDevice {
+            let device = GpuDevice {
                 number,
                 model: "GPU\u{1b}[2J ".repeat(1_000),
                 busy: Some(Share::ALL),
                 memory_held: None,
                 memory: None,
                 processes: None,
-            });
+            };
+            gpus.add(&device, second);
         }
         let told = gpus.close().gpus;
         assert_eq!(told.len(), MAX_GPUS);

@@ -23,7 +23,7 @@ use ebb_telemetry::heartbeat::node_signals::NodeDetail;
 use ebb_telemetry::heartbeat::{Coverage, Usage};
 use ebb_telemetry::step::StepUsage;
 use ebb_telemetry::time::BootClock;
-use ebb_telemetry::units::CpuTime;
+use ebb_telemetry::units::{Bytes, CpuTime};
 
 use crate::gpu::GpuInterval;
 
@@ -51,6 +51,8 @@ pub struct Interval {
     pub running: Vec<StepUsage>,
     /// Further observations of the node.
     pub detail: NodeDetail,
+    /// The CPU time of the GPU program, and its resident memory; `None` if there is none.
+    pub gpu_program: Option<(CpuTime, Bytes)>,
 }
 
 impl Interval {
@@ -60,6 +62,7 @@ impl Interval {
         self.coverage.gpu = gpus.coverage;
         self.detail.gpu_restarts = gpus.restarts;
         self.detail.gpus = gpus.gpus;
+        self.gpu_program = gpus.cost;
     }
 
     /// Adds CPU time that no sample contained to the workload. This can hide an idle node, but it

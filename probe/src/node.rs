@@ -80,9 +80,9 @@ fn nanos(time: Timespec) -> u64 {
     part(time.tv_sec).saturating_mul(1_000_000_000) + part(time.tv_nsec)
 }
 
-/// The resident memory of this program.
-fn own_memory() -> Option<Bytes> {
-    let statm = kernel_file::read("/proc/self/statm").ok()?;
+/// The resident memory of the process whose folder in procfs this is.
+pub(crate) fn resident(folder: &str) -> Option<Bytes> {
+    let statm = kernel_file::read(format!("{folder}/statm")).ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     Some(Bytes(pages * rustix::param::page_size() as u64))
 }
@@ -144,7 +144,7 @@ impl MachineSampler {
             typed_ago: typed_ago(),
             probe: ProbeCost {
                 cpu: CpuTime(cpu.0.saturating_sub(before.0)),
-                resident: own_memory(),
+                resident: resident("/proc/self"),
                 ..ProbeCost::default()
             },
             wall: Timestamp::now(),

@@ -360,6 +360,7 @@ fn main() -> ExitCode {
         gpu::each_gpu_tells_how_busy_it_was_and_for_whom,
         gpu::a_driver_that_hangs_is_asked_anew_and_counted,
         gpu::a_step_is_told_what_its_process_did_on_gpus,
+        gpu::tasks_on_a_real_gpu_are_told_their_part_of_it,
         label::a_step_is_told_with_the_labels_that_it_was_handed_and_with_what_was_switched_on,
         names::a_job_of_snakemake_is_named_by_its_arguments_and_sends_no_other_of_them,
         names::jars_classes_and_scripts_are_told_by_their_base_names_and_nothing_else_of_the_arguments,

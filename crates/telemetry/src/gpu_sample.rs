@@ -1,4 +1,6 @@
-//! GPU samples: the GPU process writes one JSON line for each sample, and the probe reads it.
+//! GPU samples: the GPU program writes one JSON line for each sample, and the probe reads it.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -7,6 +9,8 @@ use crate::units::{Bytes, Share};
 /// The use of all GPUs since the previous sample.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GpuSample {
+    /// The time since the previous sample.
+    pub covers: Duration,
     /// The devices, in the order of their numbers.
     pub devices: Vec<GpuDevice>,
 }
@@ -24,7 +28,7 @@ pub struct GpuDevice {
     pub memory_held: Option<Bytes>,
     /// Total device memory.
     pub memory: Option<Bytes>,
-    /// The processes that use the device.
+    /// The processes that use the device, or used it at the previous sample.
     pub processes: Option<Vec<GpuProcess>>,
 }
 
@@ -37,4 +41,6 @@ pub struct GpuProcess {
     pub memory: Option<Bytes>,
     /// The mean share of time in which the device computed for the process.
     pub busy: Option<Share>,
+    /// It no longer uses the device.
+    pub has_ended: bool,
 }

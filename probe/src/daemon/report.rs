@@ -71,6 +71,10 @@ impl Report {
         keep_most_relevant(&mut steps, MAX_STEPS_A_HEARTBEAT);
         self.left_out = self.left_out.saturating_add((running - steps.len()) as u64);
         let mut probe = machine.probe;
+        if let Some((cpu, resident)) = interval.gpu_program {
+            probe.cpu = probe.cpu.saturating_add(cpu);
+            probe.resident = probe.resident.map(|own| own.saturating_add(resident));
+        }
         // `None` if nothing is sent, as with `ebb-probe snapshot`.
         let in_messages = probe.steps_left_out.unwrap_or(0);
         probe.steps_left_out = Some(in_messages.saturating_add(self.left_out));
@@ -256,7 +260,22 @@ mod tests {
             },
             running: Vec::new(),
             detail: Default::default(),
+            gpu_program: None,
         }
+    }
+
+    #[test]
+    fn the_gpu_program_counts_as_cost_of_the_probe() {
+        let with_gpus = Interval {
+            gpu_program: Some((CpuTime::from_millis(30), Bytes::mib(22))),
+            ..interval(0, 0)
+        };
+        let mut machine = machine();
+        machine.probe.cpu = CpuTime::from_millis(10);
+        machine.probe.resident = Some(Bytes::mib(14));
+        let (heartbeat, _) = report().heartbeat(with_gpus, machine);
+        assert_eq!(heartbeat.probe.cpu, CpuTime::from_millis(40));
+        assert_eq!(heartbeat.probe.resident, Some(Bytes::mib(36)));
     }
 
     fn machine() -> Machine {

@@ -71,6 +71,7 @@ impl Amd {
                 pid,
                 memory: client.memory,
                 busy: busy(&client, &before, since),
+                has_ended: false,
             };
             let of_card = by_card.entry(client.id.card.clone()).or_default();
             of_card
@@ -88,6 +89,7 @@ impl Amd {
             gpu_device(card, processes)
         };
         GpuSample {
+            covers: since.unwrap_or_default(),
             devices: self.cards().iter().map(tell).collect(),
         }
     }
@@ -197,6 +199,7 @@ fn both(a: &GpuProcess, b: &GpuProcess) -> GpuProcess {
         pid: a.pid,
         memory: a.memory.zip(b.memory).map(|(a, b)| a.saturating_add(b)),
         busy,
+        has_ended: false,
     }
 }
 

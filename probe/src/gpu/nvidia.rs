@@ -1,19 +1,27 @@
-//! NVIDIA GPUs, queried through `ebb-gpu`. It is a separate program because the driver's library
-//! cannot be linked statically and can hang. A request is sent at one sample and its answer is read
-//! at the next, so that the probe never waits.
+//! NVIDIA GPUs, sampled by `ebb-gpu`. It is a separate program because the driver's library cannot
+//! be linked statically and can hang. It writes samples to a pipe, and the probe never waits for
+//! them.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ebb_telemetry::gpu_sample::GpuSample;
+use ebb_telemetry::units::{Bytes, CpuTime};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-/// Maximum bytes of one answer; 64 GPUs with many processes take a tenth of it.
-const MAX_ANSWER_BYTES: usize = 1 << 20;
-/// Maximum number of samples before the program is started again.
+use crate::kernel_file;
+use crate::node;
+use crate::proc_stat::{ProcessStat, tick_ns};
+
+/// Maximum bytes between two scans; samples of 8 GPUs with 64 processes take a tenth of it.
+const MAX_BYTES: usize = 1 << 20;
+/// Maximum time without a sample before the program is started again. The start of the driver takes
+/// some seconds if no other program uses it.
+const LONGEST_SILENCE: Duration = Duration::from_secs(20);
+/// Maximum number of scans before the program is started again.
 const LONGEST_WAIT: u32 = 64;
 /// Limit of helpers that were killed and have not ended: a process that hangs in the driver
 /// does not react to signals. At this limit no other helper is started.
@@ -21,11 +29,13 @@ const MAX_DYING: usize = 3;
 /// How long the probe waits for killed helpers when it stops.
 const LAST_WAIT: Duration = Duration::from_millis(100);
 
-/// Queries the program.
+/// Runs the program.
 #[derive(Debug)]
 pub(super) struct Nvidia {
     program: PathBuf,
-    library: Option<PathBuf>,
+    /// The time between two samples.
+    period: Duration,
+    pub(super) longest_silence: Duration,
     helper: Option<Helper>,
     dying: EndingHelpers,
     ever_answered: bool,
@@ -36,10 +46,11 @@ pub(super) struct Nvidia {
 }
 
 impl Nvidia {
-    pub(super) const fn with_helper(program: PathBuf, library: Option<PathBuf>) -> Self {
+    pub(super) const fn with_helper(program: PathBuf, period: Duration) -> Self {
         Self {
             program,
-            library,
+            period,
+            longest_silence: LONGEST_SILENCE,
             helper: None,
             dying: EndingHelpers(Vec::new()),
             ever_answered: false,
@@ -49,33 +60,37 @@ impl Nvidia {
         }
     }
 
-    /// Reads the answer to the previous request and sends the next request.
-    pub(super) fn scan(&mut self) -> Option<GpuSample> {
+    /// The samples since the last scan.
+    pub(super) fn scan(&mut self) -> Vec<GpuSample> {
         self.dying.reap();
-        let mut sample = None;
+        let mut samples = Vec::new();
         if let Some(helper) = &mut self.helper {
-            match helper.answer() {
-                Ok(Some(answer)) => sample = Some(answer),
-                // A first answer may take two samples, because the driver must initialise.
-                Ok(None) if !self.ever_answered && !helper.late => helper.late = true,
-                Ok(None) => self.failed("it does not answer"),
+            match helper.read() {
+                Ok(read) if !read.is_empty() => samples = read,
+                Ok(_) if helper.heard.elapsed() < self.longest_silence => {}
+                Ok(_) => self.failed("it does not answer"),
                 Err(error) => self.failed(&error.to_string()),
             }
         }
         if self.helper.is_none() {
             self.start();
         }
-        if let Some(helper) = &mut self.helper
-            && !helper.late
-            && let Err(error) = helper.ask()
-        {
-            self.failed(&error.to_string());
-        }
-        if sample.is_some() {
+        if !samples.is_empty() {
             self.ever_answered = true;
             self.failures = 0;
         }
-        sample
+        samples
+    }
+
+    /// The CPU time of the running helper since the last call, and its resident memory.
+    pub(super) fn cost(&mut self) -> Option<(CpuTime, Bytes)> {
+        let helper = self.helper.as_mut()?;
+        let folder = format!("/proc/{}", helper.child.id());
+        let stat = kernel_file::read(format!("{folder}/stat")).ok()?;
+        let ticks = ProcessStat::parse(&stat)?.cpu_ticks;
+        let before = std::mem::replace(&mut helper.cpu_ticks, ticks);
+        let cpu = CpuTime(ticks.saturating_sub(before) * tick_ns());
+        Some((cpu, node::resident(&folder)?))
     }
 
     /// A missing driver is normal; a driver that stops answering is logged.
@@ -93,7 +108,8 @@ impl Nvidia {
         self.failures = self.failures.saturating_add(1);
     }
 
-    fn start(&mut self) {
+    /// Starts the helper, unless it failed a short time ago.
+    pub(super) fn start(&mut self) {
         if self.wait > 0 {
             self.wait -= 1;
             return;
@@ -101,7 +117,7 @@ impl Nvidia {
         if self.dying.0.len() >= MAX_DYING {
             return;
         }
-        match Helper::start(&self.program, self.library.as_deref()) {
+        match Helper::start(&self.program, self.period) {
             Ok(helper) => self.helper = Some(helper),
             Err(error) => self.failed(&error.to_string()),
         }
@@ -153,46 +169,35 @@ impl EndingHelpers {
 #[derive(Debug)]
 struct Helper {
     child: Child,
-    stdin: ChildStdin,
     stdout: ChildStdout,
     partial: Vec<u8>,
-    late: bool,
+    /// When its last sample was read, or else when it started.
+    heard: Instant,
+    cpu_ticks: u64,
 }
 
 impl Helper {
-    fn start(program: &Path, library: Option<&Path>) -> io::Result<Self> {
+    fn start(program: &Path, period: Duration) -> io::Result<Self> {
         let mut child = Command::new(program)
-            .args(library)
-            .stdin(Stdio::piped())
+            .arg(period.as_millis().to_string())
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
-            return Err(io::Error::other("it has no pipes"));
-        };
+        let stdout = child.stdout.take();
         let helper = Self {
             child,
-            stdin,
-            stdout,
+            stdout: stdout.ok_or_else(|| io::Error::other("it has no pipe"))?,
             partial: Vec::new(),
-            late: false,
+            heard: Instant::now(),
+            cpu_ticks: 0,
         };
         never_block(&helper.stdout)?;
-        never_block(&helper.stdin)?;
         Ok(helper)
     }
 
-    /// Sends a request. A full pipe is not an error, because the helper already has requests.
-    fn ask(&mut self) -> io::Result<()> {
-        match self.stdin.write(b"\n") {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            written => written.map(drop),
-        }
-    }
-
-    /// The last complete line of its output; `None` if there is none.
-    fn answer(&mut self) -> io::Result<Option<GpuSample>> {
+    /// The samples that it wrote since the last call.
+    fn read(&mut self) -> io::Result<Vec<GpuSample>> {
         let mut chunk = [0; 4096];
         loop {
             match self.stdout.read(&mut chunk) {
@@ -201,17 +206,20 @@ impl Helper {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
-            if self.partial.len() > MAX_ANSWER_BYTES {
+            if self.partial.len() > MAX_BYTES {
                 return Err(io::Error::other("it answers without end"));
             }
         }
         let Some(end) = self.partial.iter().rposition(|byte| *byte == b'\n') else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let lines: Vec<u8> = self.partial.drain(..=end).collect();
-        let last = lines[..end].rsplit(|byte| *byte == b'\n').next();
-        self.late = false;
-        Ok(Some(serde_json::from_slice(last.unwrap_or_default())?))
+        let lines = lines[..end].split(|byte| *byte == b'\n');
+        let samples = lines
+            .map(serde_json::from_slice)
+            .collect::<Result<_, _>>()?;
+        self.heard = Instant::now();
+        Ok(samples)
     }
 }
 
@@ -243,7 +251,9 @@ mod tests {
         std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).expect("written");
         let mode = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(&program, mode).expect("its own file");
-        Nvidia::with_helper(program, None)
+        let mut gpus = Nvidia::with_helper(program, Duration::from_secs(2));
+        gpus.longest_silence = Duration::from_millis(50);
+        gpus
     }
 
     /// The longest of `scans` samples.
@@ -278,7 +288,7 @@ mod tests {
         check("exec cat /dev/zero");
         check("exec yes");
         check("while :; do echo '{\"devices\":[]'; done");
-        check("exec <&-; exec sleep 1000");
+        check("exec >&-; exec sleep 1000");
     }
 
     /// `sleep` simulates a helper that hangs in the driver and does not end.
@@ -310,9 +320,9 @@ mod tests {
 
     #[test]
     fn a_program_that_is_missing_is_tried_seldom_and_counts_no_restart() {
-        let mut gpus = Nvidia::with_helper("/nowhere/ebb-gpu".into(), None);
+        let mut gpus = Nvidia::with_helper("/nowhere/ebb-gpu".into(), Duration::from_secs(2));
         for _ in 0..20 {
-            assert_eq!(gpus.scan(), None);
+            assert_eq!(gpus.scan(), []);
         }
         assert_eq!((gpus.restarts, gpus.failures), (0, 5));
     }

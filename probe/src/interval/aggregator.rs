@@ -1,6 +1,6 @@
 //! State that persists across intervals.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ebb_telemetry::heartbeat::node_signals::NodeDetail;
@@ -13,7 +13,7 @@ use crate::cgroup::reading::{Reading, Wanted};
 use crate::interval::accounting::UsagePeriod;
 use crate::interval::classification::engine_role;
 use crate::interval::interval_totals::IntervalTotals;
-use crate::interval::processes::{Entry, ProcessOwner, Processes, Stage};
+use crate::interval::processes::{Entry, ProcessOwner, Processes, Stage, StepNumber};
 use crate::interval::sockets::Sockets;
 use crate::interval::steps::Steps;
 use crate::interval::{Interval, SCAN_TOLERANCE, TOOLS_WHILE_RUNNING, steps};
@@ -29,6 +29,8 @@ pub struct IntervalAggregator {
     pub(crate) rules: Rules,
     pub(crate) paths: Paths,
     pub(crate) processes: Processes,
+    /// The tasks of the processes that used a GPU at the newest sample, by process id.
+    pub(crate) gpu_processes: BTreeMap<u32, StepNumber>,
     pub(crate) steps: Steps,
     pub(crate) sockets: Sockets,
     pub(crate) interval_totals: IntervalTotals,
@@ -60,6 +62,7 @@ impl IntervalAggregator {
             rules,
             paths,
             processes: Processes::default(),
+            gpu_processes: BTreeMap::new(),
             steps: Steps::default(),
             sockets: Sockets::default(),
             interval_totals: IntervalTotals::new(now),
@@ -272,6 +275,7 @@ impl IntervalAggregator {
                 network: totals.traffic.network_detail(),
                 ..NodeDetail::default()
             },
+            gpu_program: None,
         }
     }
 

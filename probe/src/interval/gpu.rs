@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_telemetry::gpu_sample::GpuSample;
+use ebb_telemetry::gpu_sample::{GpuProcess, GpuSample};
 use ebb_telemetry::step::StepGpu;
 use ebb_telemetry::units::{Bytes, Share};
 
@@ -20,18 +20,27 @@ struct StepGpuSample {
 }
 
 impl IntervalAggregator {
-    /// Adds one GPU sample that represents the time `stands_for`.
-    pub fn add_gpu_sample(&mut self, sample: &GpuSample, stands_for: Duration) {
+    /// Adds the GPU samples since the last scan, in the order of time.
+    pub fn add_gpu_samples(&mut self, samples: &[GpuSample]) {
+        for sample in samples {
+            self.add_gpu_sample(sample);
+        }
+        self.processes.remember_ended_from_now();
+    }
+
+    fn add_gpu_sample(&mut self, sample: &GpuSample) {
         let mut now: BTreeMap<StepNumber, StepGpuSample> = BTreeMap::new();
+        let mut running = BTreeMap::new();
         for device in &sample.devices {
             let mut here: BTreeMap<StepNumber, StepGpuSample> = BTreeMap::new();
             for process in device.processes.iter().flatten() {
-                let Some(ProcessOwner::Step(number)) =
-                    self.processes.get(process.pid).map(|p| p.owner)
-                else {
+                let Some(number) = self.step_on_gpu(process) else {
                     continue;
                 };
-                let busy = process.busy.map(|share| part(stands_for, share));
+                if !process.has_ended {
+                    running.insert(process.pid, number);
+                }
+                let busy = process.busy.map(|share| part(sample.covers, share));
                 let first = StepGpuSample {
                     devices: 1,
                     busy: Some(Duration::ZERO),
@@ -61,9 +70,32 @@ impl IntervalAggregator {
             };
             let sum = step.gpu.get_or_insert(first);
             sum.devices = sum.devices.max(now.devices);
-            sum.held = sum.held.saturating_add(stands_for * now.devices);
+            sum.held = sum.held.saturating_add(sample.covers * now.devices);
             sum.busy = add(sum.busy, now.busy, Duration::saturating_add);
             sum.peak_memory = sum.peak_memory.max(now.memory);
+        }
+        for number in self.gpu_processes.values() {
+            if let Some(step) = self.steps.get_mut(*number) {
+                step.is_on_gpu = false;
+            }
+        }
+        for number in running.values() {
+            if let Some(step) = self.steps.get_mut(*number) {
+                step.is_on_gpu = true;
+            }
+        }
+        self.gpu_processes = running;
+    }
+
+    /// The task of a process, which may have ended since the sample.
+    fn step_on_gpu(&self, process: &GpuProcess) -> Option<StepNumber> {
+        let before = self.gpu_processes.get(&process.pid).copied();
+        match self.processes.owner_since_scan(process.pid) {
+            // Another process may have its id by now.
+            _ if process.has_ended => before,
+            Some(ProcessOwner::Step(number)) => Some(number),
+            Some(ProcessOwner::Background(_)) => None,
+            None => before,
         }
     }
 }

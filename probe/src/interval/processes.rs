@@ -167,9 +167,22 @@ pub(crate) struct Processes {
     /// A scan looks up every process, so the hash is fast. The kernel assigns the keys, so no
     /// stronger hash is needed.
     by_pid: HashMap<u32, Entry, foldhash::fast::RandomState>,
+    /// The classes of processes that ended since the last scan; `None` if nothing needs them.
+    ended: Option<HashMap<u32, ProcessOwner, foldhash::fast::RandomState>>,
 }
 
 impl Processes {
+    /// The class of a process that is alive or has ended since the last scan.
+    pub(crate) fn owner_since_scan(&self, pid: u32) -> Option<ProcessOwner> {
+        let alive = self.get(pid).map(|entry| entry.owner);
+        alive.or_else(|| self.ended.as_ref()?.get(&pid).copied())
+    }
+
+    /// Forgets the processes that ended, and remembers those that end from now on.
+    pub(crate) fn remember_ended_from_now(&mut self) {
+        self.ended = Some(HashMap::default());
+    }
+
     pub(crate) fn get(&self, pid: u32) -> Option<&Entry> {
         self.by_pid.get(&pid)
     }
@@ -206,7 +219,12 @@ impl Processes {
     }
 
     pub(crate) fn remove(&mut self, key: ProcessKey) -> Option<Entry> {
-        self.exact(key)?;
+        let owner = self.exact(key)?.owner;
+        if let Some(ended) = &mut self.ended
+            && ended.len() < MAX_PROCESSES
+        {
+            ended.insert(key.pid, owner);
+        }
         self.by_pid.remove(&key.pid)
     }
 

@@ -28,6 +28,9 @@ use crate::label;
 /// yet.
 const LAST_TOTALS_WAIT: Duration = Duration::from_secs(2);
 
+/// How long a task without processes waits for the GPU sample after its end; two periods of samples.
+const LAST_GPU_WAIT: Duration = Duration::from_secs(4);
+
 /// Maximum number of separate executables of a task; the rest is summed under one name.
 const MAX_TOOLS_KEPT: usize = 200;
 
@@ -190,6 +193,8 @@ pub(crate) struct RunningStep {
     pub(crate) detail: StepObservations,
     pub(crate) network: TaskSockets,
     pub(crate) gpu: Option<StepGpu>,
+    /// One of its processes used a GPU at the newest GPU sample.
+    pub(crate) is_on_gpu: bool,
     pub(crate) scheduler_labels: Option<Box<SchedulerLabels>>,
     pub(crate) engine_name: Option<Box<EngineName>>,
     pub(crate) header: HeaderName,
@@ -229,6 +234,7 @@ impl RunningStep {
             detail: StepObservations::default(),
             network: TaskSockets::default(),
             gpu: None,
+            is_on_gpu: false,
             scheduler_labels: None,
             engine_name: None,
             header: HeaderName::default(),
@@ -413,10 +419,11 @@ impl RunningStep {
     }
 
     fn is_over(&self, now: BootClock) -> bool {
-        let waited = now
-            .since(self.last_end)
-            .is_some_and(|t| t >= LAST_TOTALS_WAIT);
-        self.living == 0 && (self.unreaped == 0 || waited)
+        let since_end = now.since(self.last_end);
+        let waited = |limit| since_end.is_some_and(|time| time >= limit);
+        self.living == 0
+            && (self.unreaped == 0 || waited(LAST_TOTALS_WAIT))
+            && (!self.is_on_gpu || waited(LAST_GPU_WAIT))
     }
 
     fn end(&self) -> StepEnd {

@@ -1,5 +1,6 @@
 //! Tests of whole intervals with made-up events and scans.
 
+mod gpu;
 mod nextflow;
 mod quiet;
 mod snakemake;

@@ -1,8 +1,8 @@
-//! `ebb-gpu` with a mock of NVIDIA's library. It needs no driver.
+//! `ebb-gpu` with a mock of NVIDIA's library, which needs no driver, and with a real GPU.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use ebb_telemetry::units::{Bytes, Share};
 use ebb_test_support::skip;
 
 use crate::machine::{Task, needs_ebpf};
+use crate::probe::{Probe, Sink, SinkRecords};
 
 /// The helper and the mock, built once; an error says why this failed.
 static BUILT: LazyLock<Result<(PathBuf, PathBuf), String>> = LazyLock::new(|| {
@@ -49,7 +50,7 @@ impl Mock {
         let program = folder.path().join("ebb-gpu");
         let user = folder.path().join("user");
         let script = format!(
-            "#!/bin/sh\nEBB_NVML_MOCK={} exec {} {}\n",
+            "#!/bin/sh\nEBB_NVML_MOCK={} exec {} \"$1\" {}\n",
             user.display(),
             helper.display(),
             mock.display()
@@ -70,18 +71,17 @@ impl Mock {
     }
 
     fn gpus(&self) -> Gpus {
-        Gpus::with_helper(self.program.clone(), None)
+        Gpus::with_helper(self.program.clone(), Duration::from_millis(100))
     }
 }
 
-/// Scans once a second, by a separate clock, until there is an answer.
-fn next_look(gpus: &mut Gpus, second: &mut u64) -> (GpuSample, Duration) {
+/// Scans until there is a sample.
+fn next_sample(gpus: &mut Gpus) -> GpuSample {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(30) {
-        *second += 1;
         std::thread::sleep(Duration::from_millis(300));
-        if let Some(look) = gpus.scan(BootClock::from_nanos(*second * 1_000_000_000)) {
-            return look;
+        if let Some(sample) = gpus.scan(BootClock::from_nanos(0)).pop() {
+            return sample;
         }
     }
     panic!("no answer: {gpus:?}");
@@ -90,10 +90,11 @@ fn next_look(gpus: &mut Gpus, second: &mut u64) -> (GpuSample, Duration) {
 pub(crate) fn each_gpu_tells_how_busy_it_was_and_for_whom() {
     let mock = Mock::set_up();
     mock.used_by(4_321);
-    let (mut gpus, mut second) = (mock.gpus(), 0);
-    let (look, _) = next_look(&mut gpus, &mut second);
-    let [first, other] = look.devices.as_slice() else {
-        panic!("{look:?}");
+    let mut gpus = mock.gpus();
+    let sample = next_sample(&mut gpus);
+    assert!(sample.covers >= Duration::from_millis(100), "{sample:?}");
+    let [first, other] = sample.devices.as_slice() else {
+        panic!("{sample:?}");
     };
     assert_eq!(first.busy, Some(Share::from_ppm(500_000)));
     assert_eq!(first.memory_held, Some(Bytes::gib(30)));
@@ -104,24 +105,24 @@ pub(crate) fn each_gpu_tells_how_busy_it_was_and_for_whom() {
     assert_eq!(other.busy, Some(Share::NONE));
     assert_eq!(other.processes.as_deref(), Some(&[][..]));
     let interval = gpus.close();
-    assert_eq!(interval.busiest(), Some(Share::from_ppm(500_000)));
+    let busiest = interval.busiest().expect("it is told").as_f64();
+    assert!((busiest - 0.5).abs() < 0.01, "{busiest}");
     assert_eq!(interval.gpus[0].model, "Mock GPU");
     assert_eq!(interval.gpus[0].processes, Some(1));
 }
 
 pub(crate) fn a_driver_that_hangs_is_asked_anew_and_counted() {
     let mock = Mock::set_up();
-    let (mut gpus, mut second) = (mock.gpus(), 0);
-    next_look(&mut gpus, &mut second);
+    let mut gpus = mock.gpus().restart_after(Duration::from_secs(1));
+    next_sample(&mut gpus);
     mock.used_by(-1);
-    for _ in 0..4 {
-        second += 1;
-        gpus.scan(BootClock::from_nanos(second * 1_000_000_000));
+    for _ in 0..8 {
+        gpus.scan(BootClock::from_nanos(0));
         std::thread::sleep(Duration::from_millis(300));
     }
     assert!(gpus.close().restarts > 0);
     mock.used_by(0);
-    next_look(&mut gpus, &mut second);
+    next_sample(&mut gpus);
 }
 
 pub(crate) fn a_step_is_told_what_its_process_did_on_gpus() {
@@ -159,6 +160,91 @@ pub(crate) fn a_step_is_told_what_its_process_did_on_gpus() {
         "{gpu:?}"
     );
     assert!(busy > 0.0);
-    assert_eq!(interval.workload.gpu, Some(Share::from_ppm(500_000)));
+    let all = interval.workload.gpu.expect("it is told").as_f64();
+    assert!((all - 0.5).abs() < 0.01, "{all}");
     assert!(interval.coverage.gpu.is_some_and(|seen| seen > Share::NONE));
+}
+
+/// Starts a program that uses the GPU this share of the time, and holds 2 GiB of its memory.
+fn load(task: &Task, percent: u32, seconds: u32) -> Child {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/gpu_load.py");
+    let script = std::env::var_os("GPU_LOAD").map_or(script, PathBuf::from);
+    let command = format!("exec python3 {} {percent} {seconds} 2", script.display());
+    task.start(&command)
+}
+
+/// Compares the GPU use of a task with its load; `most` is the largest error in seconds besides a
+/// tenth.
+fn check_load(told: &SinkRecords, task: &Task, percent: f64, seconds: f64, most: f64) {
+    let step = told.ended.iter().find(|step| step.id.key == task.id);
+    let gpu = step.expect("it ended").detail.gpu.expect("it uses one");
+    let (held, busy) = (gpu.held.as_secs_f64(), gpu.busy.expect("known"));
+    eprintln!(
+        "{percent} % of {seconds} s: held {held:.1} s, busy {:.1} s, {:?}",
+        busy.as_secs_f64(),
+        gpu.peak_memory
+    );
+    // Its first and last sample count as whole; the start of the driver takes up to 5 seconds.
+    assert!((seconds - 1.0..seconds + 9.0).contains(&held), "{held} s");
+    let expect = percent / 100.0 * seconds;
+    let error = (busy.as_secs_f64() - expect).abs();
+    assert!(
+        error < 0.1 * expect + most,
+        "{busy:?} instead of {expect} s"
+    );
+    assert!(gpu.peak_memory >= Some(Bytes::gib(2)), "{gpu:?}");
+}
+
+pub(crate) fn tasks_on_a_real_gpu_are_told_their_part_of_it() {
+    needs_ebpf();
+    if !Path::new("/dev/nvidia0").exists() {
+        skip("this machine has no NVIDIA GPU");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let helper = std::env::var_os("GPU_PROGRAM").map(PathBuf::from);
+    let helper = helper.unwrap_or_else(|| match BUILT.as_ref() {
+        Ok((helper, _)) => helper.clone(),
+        Err(reason) => skip(reason),
+    });
+    fs::copy(helper, folder.path().join("ebb-gpu")).expect("built");
+    fs::copy(crate::program(), folder.path().join("ebb-probe")).expect("built");
+    let sink = Sink::new();
+    let mut command = Command::new(folder.path().join("ebb-probe"));
+    command.args(["run", "--interval", "10", "--sink"]);
+    command.arg(sink.folder());
+    let probe = Probe::spawn(command);
+    // One after another: a steady load, one that is shorter than a scan, and one that holds memory.
+    let alone = [(50, 25), (100, 3), (0, 12)].map(|(percent, seconds)| {
+        let task = Task::new(None);
+        let ended = load(&task, percent, seconds).wait().expect("it ends");
+        assert!(ended.success(), "the load failed");
+        (task, percent, seconds)
+    });
+    let (idle, busy) = (Task::new(None), Task::new(None));
+    let mut loads = [load(&idle, 0, 20), load(&busy, 80, 20)];
+    for load in &mut loads {
+        assert!(load.wait().expect("it ends").success());
+    }
+    std::thread::sleep(Duration::from_secs(21));
+    probe.stop();
+    let told = sink.read();
+    for (task, percent, seconds) in &alone {
+        check_load(&told, task, f64::from(*percent), f64::from(*seconds), 0.3);
+    }
+    // The driver confuses processes in the first second of both.
+    check_load(&told, &idle, 0.0, 20.0, 1.0);
+    check_load(&told, &busy, 80.0, 20.0, 1.0);
+    let cpu: u64 = told.heartbeats.iter().map(|one| one.probe.cpu.0).sum();
+    let time = told
+        .heartbeats
+        .iter()
+        .filter_map(|one| one.end.since(one.start));
+    let time: Duration = time.sum();
+    let share = cpu as f64 / time.as_nanos() as f64;
+    let resident = told.heartbeats.last().and_then(|one| one.probe.resident);
+    eprintln!(
+        "the probe and ebb-gpu: {:.3} % of a core, {resident:?}",
+        100.0 * share
+    );
+    assert!(share < 0.01, "{share}");
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7 };
@@ -45,6 +46,15 @@ static int user(void)
 	while (pid == -1)
 		pause();
 	return pid;
+}
+
+/* Microseconds of the wall clock. */
+static unsigned long long now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_REALTIME, &time);
+	return time.tv_sec * 1000000ull + time.tv_nsec / 1000;
 }
 
 int nvmlInit_v2(void) { return SUCCESS; }
@@ -94,7 +104,7 @@ int nvmlDeviceGetSamples(nvmlDevice_t device, unsigned type, unsigned long long 
 	*value_type = UNSIGNED_INT;
 	*count = SAMPLES;
 	for (unsigned i = 0; samples && i < SAMPLES; i++) {
-		samples[i].timeStamp = seen + i + 1;
+		samples[i].timeStamp = now() - SAMPLES + i + 1;
 		samples[i].sampleValue.uiVal = i % 2 ? 100 : 0;
 	}
 	return user() >= 0 ? SUCCESS : NOT_SUPPORTED;
@@ -133,7 +143,7 @@ int nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationS
 	if (samples) {
 		memset(samples, 0, sizeof(*samples));
 		samples->pid = pid;
-		samples->timeStamp = seen + 1;
+		samples->timeStamp = now();
 		samples->smUtil = 40;
 	}
 	return SUCCESS;
