@@ -68,8 +68,8 @@ docs: links ## Check the links and build the book into target/book
 	scripts/setup docs
 	mdbook build docs --dest-dir $(CARGO_TARGET_DIR)/book
 
-reference: ## Write generated pages, code of the wire and fields in SECURITY.md again
-	EBB_UPDATE=1 $(CARGO) test $(EVERYTHING) --lib --test documents --test reference --test generated -- the_page_ the_code_
+reference: ## Write generated pages, schema of reports, code of the wire and fields in SECURITY.md again
+	EBB_UPDATE=1 $(CARGO) test $(EVERYTHING) --lib --test documents --test reference --test generated -- the_page_ the_code_ the_file_of_
 	scripts/athena-catalog
 
 links:

@@ -15,20 +15,30 @@ _SCHEMA = json.loads((ROOT / "crates/report/schema/report.schema.json").read_tex
 _HISTORY = json.loads((ROOT / "crates/report/schema/history.example.json").read_text())
 
 
-def _strict(schema: Any) -> Any:
-    """The same with no further fields allowed."""
+def _extended(schema: Any) -> set[str]:
+    """References beside further properties, as of evidence beside its type."""
     if isinstance(schema, list):
-        return [_strict(one) for one in schema]
+        return set().union(*map(_extended, schema))
+    if not isinstance(schema, dict):
+        return set()
+    own = {schema["$ref"]} if "$ref" in schema and "properties" in schema else set()
+    return own.union(*map(_extended, schema.values()))
+
+
+def _strict(schema: Any, loose: set[str], place: str = "#") -> Any:
+    """The same with no further fields allowed. Those of a reference in `loose` count where it is."""
+    if isinstance(schema, list):
+        return [_strict(one, loose, f"{place}/{at}") for at, one in enumerate(schema)]
     if not isinstance(schema, dict):
         return schema
-    strict = {key: _strict(value) for key, value in schema.items()}
-    if isinstance(schema.get("properties"), dict) and "type" in schema:
-        strict.setdefault("additionalProperties", False)
+    strict = {key: _strict(value, loose, f"{place}/{key}") for key, value in schema.items()}
+    if isinstance(schema.get("properties"), dict) and "type" in schema and place not in loose:
+        strict.setdefault("unevaluatedProperties", False)
     return strict
 
 
 def _errors(report: Any) -> list[str]:
-    validator = Draft202012Validator(_strict(_SCHEMA), format_checker=FormatChecker())
+    validator = Draft202012Validator(_strict(_SCHEMA, _extended(_SCHEMA)), format_checker=FormatChecker())
     return [f"{e.json_path}: {e.message[:200]}" for e in validator.iter_errors(report)]
 
 
@@ -57,10 +67,12 @@ class Report(unittest.TestCase):
             change(report)
             self.assertIn(expect, " ".join(_errors(report)))
 
-        check(lambda report: report["findings"][0].update(kind="Lazy"), "'Lazy' does not match")
+        check(lambda report: report["findings"][0].update(kind="Lazy"), "'Lazy' is not valid")
         check(lambda report: report["totals"].pop("spent_usd"), "'spent_usd' is a required property")
         check(lambda report: report["totals"].update(spent_usd=21686577), "is not of type 'string'")
         check(lambda report: report.update(more=1), "'more' was unexpected")
+        evidence = "'more': 1} is not valid under any"
+        check(lambda report: report["findings"][0]["evidence"].update(more=1), evidence)
 
 
 if __name__ == "__main__":

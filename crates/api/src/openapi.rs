@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 
 use axum::extract::State;
+use ebb_model::schema::plain_descriptions;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
@@ -57,45 +58,8 @@ pub(crate) fn document(paths: Map<String, Value>, mut schemas: Schemas) -> Value
         "paths": paths,
         "components": {"schemas": schemas.answers.take_definitions(true)},
     });
-    revise(&mut document);
+    plain_descriptions(&mut document);
     document
-}
-
-/// Turns comments of Rust into descriptions, and drops repeated names and defaults that are `null`.
-fn revise(value: &mut Value) {
-    match value {
-        Value::Object(object) => {
-            if object.get("default").is_some_and(Value::is_null) {
-                object.remove("default");
-            }
-            if let Some(Value::String(text)) = object.get_mut("description") {
-                *text = description(text);
-            }
-            // The head and the part of an answer may share a field.
-            if let Some(Value::Array(required)) = object.get_mut("required") {
-                let mut seen = BTreeSet::new();
-                required.retain(|name| seen.insert(name.to_string()));
-            }
-            object.values_mut().for_each(revise);
-        }
-        Value::Array(list) => list.iter_mut().for_each(revise),
-        _ => {}
-    }
-}
-
-/// A comment of Rust without its links, in the words of JSON.
-fn description(comment: &str) -> String {
-    let is_text = |line: &&str| !(line.is_empty() || line.starts_with("[`"));
-    let lines: Vec<&str> = comment.lines().filter(is_text).collect();
-    let text = lines.join(" ").replace("`None`", "`null`");
-    let mut parts = text.split("[`");
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (link, rest) = part.split_once("`]").unwrap_or((part, ""));
-        let name = link.rsplit("::").next().unwrap_or(link);
-        plain.push_str(&format!("`{name}`{rest}"));
-    }
-    plain
 }
 
 /// The schemas of answers, by name, and of parameters and bodies, each in its place.
@@ -368,20 +332,6 @@ describe!(A, B, C, D, E);
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn comments_become_descriptions_without_links() {
-        let check = |comment, expect| assert_eq!(description(comment), expect, "{comment}");
-        check(
-            "The peak; `None` when\nunknown.",
-            "The peak; `null` when unknown.",
-        );
-        check("At most [`Resource::MAX_TAGS`].", "At most `MAX_TAGS`.");
-        check(
-            "See [`A::b`] and [`c`].\n\n[`A::b`]: crate::a::A::b",
-            "See `b` and `c`.",
-        );
-    }
 
     #[test]
     fn an_optional_parameter_is_left_out_and_never_null() {

@@ -17,6 +17,7 @@ use crate::advice::node::NodeAdvice;
 
 /// Advice for pipelines, compute environments and nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Targets {
     /// Pipelines, the greatest saving first.

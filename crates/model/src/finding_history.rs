@@ -75,6 +75,7 @@ impl Stage {
 
 /// The stage and first sighting of a finding in a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Standing {
     /// The stage.
     pub stage: Stage,
@@ -84,6 +85,7 @@ pub struct Standing {
 
 /// A finding that a decision sets aside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetAside {
     /// The finding.
     pub finding: Finding,
@@ -137,6 +139,7 @@ pub struct Saved {
 /// History of the findings in a report. Empty for a scan, which has neither earlier sweeps nor
 /// decisions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct History {
     /// The stage of each finding, by its id.

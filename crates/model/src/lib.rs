@@ -18,6 +18,8 @@ pub mod pages_url;
 pub mod policy;
 pub mod report;
 pub mod savings;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod slack_action;
 pub mod spend_history;
 pub mod step_profile;

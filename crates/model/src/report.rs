@@ -52,6 +52,7 @@ use crate::visibility_gap::Gap;
 /// The report of one sweep. The same input gives the same bytes. In JSON, dollars are decimal
 /// strings in fields whose names end with `usd`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// [`Report::SCHEMA`].
     pub schema: String,
@@ -190,6 +191,7 @@ impl Report {
 
 /// A resource that a rule did not evaluate.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NotJudged {
     /// The instance or job id.
     pub resource: String,

@@ -13,6 +13,7 @@ pub const ALL_ACCOUNTS: &str = "accounts of the organization";
 
 /// A part of the inventory or bill that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gap {
     /// The region and call, such as `eu-central-1: batch:DescribeJobs`. For another account the
     /// scope begins with the account: `account 123456789012 eu-central-1: batch:DescribeJobs`.

@@ -11,6 +11,7 @@ const DAYS: i64 = 14;
 
 /// The sums of one report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Past {
     /// When the report was evaluated.
     pub at: Timestamp,

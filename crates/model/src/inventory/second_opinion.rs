@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The AWS service that recommends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Adviser {
     /// AWS Compute Optimizer.
@@ -26,6 +27,7 @@ impl fmt::Display for Adviser {
 
 /// A recommendation of the cloud provider, shown next to the findings and never mixed with them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SecondOpinion {
     /// The service.

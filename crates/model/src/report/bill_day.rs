@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// One day of the bill by use.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct LedgerDay {
     /// `YYYY-MM-DD`, UTC.

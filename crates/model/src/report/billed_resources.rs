@@ -14,6 +14,7 @@ pub const MAX_BILLED: usize = 10_000;
 
 /// The bill by resource.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Billed {
     /// The most expensive first, then by id, at most [`MAX_BILLED`].
@@ -24,6 +25,7 @@ pub struct Billed {
 
 /// One resource of the bill. If only its id is known, it no longer exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BilledResource {
     /// The id as in the bill.
     pub id: String,

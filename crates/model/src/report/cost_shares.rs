@@ -82,6 +82,7 @@ impl CostName {
 
 /// The cost of machines by day and by task.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CostShares {
     /// The part of its machine that a task occupies.
@@ -101,6 +102,7 @@ pub struct CostShares {
 
 /// One day. The costs of the tasks and of the rest add up to the total.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CostDay {
     /// `YYYY-MM-DD`, UTC.
     pub day: String,
@@ -164,6 +166,7 @@ impl fmt::Display for RestKind {
 
 /// The cost of the tasks with the same names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CostShare {
     /// The value of each dimension of the table.
     pub names: BTreeMap<CostDimension, CostName>,

@@ -16,6 +16,7 @@ use crate::inventory::instance::Market;
 
 /// The jobs that Batch placed on Fargate.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct FargateJobs {
     /// The newest first, at most `ebb_analysis::evaluate::fargate_jobs::MAX_FARGATE_JOBS`.
@@ -26,6 +27,7 @@ pub struct FargateJobs {
 
 /// A Batch job on Fargate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FargateJob {
     /// Its id.
     pub id: JobId,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// The source of prices or of interruption bands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PricedBy {
     /// List prices that are built into the program.
@@ -50,6 +51,7 @@ impl fmt::Display for PricedBy {
 
 /// The age of the prices of one source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PriceAge {
     /// The source.

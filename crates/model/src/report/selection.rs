@@ -35,6 +35,7 @@ pub struct TagFilter {
 
 /// The filter of a report with only a part of its findings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Selected {
     /// The filter as text.
     pub by: String,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Activity of nodes by hour.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Timeline {
     /// The begin of the first hour, at midnight UTC: the first day with data, or the first day of
@@ -19,6 +20,7 @@ pub struct Timeline {
 
 /// Activity of one node by hour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeHours {
     /// The node.
     pub node: NodeId,

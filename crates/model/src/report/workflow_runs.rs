@@ -54,6 +54,7 @@ impl fmt::Display for JoinedBy {
 
 /// The source of the step name of a task, the most reliable one first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StepNameSource {
     /// The label `step` from the scheduler.
@@ -155,6 +156,7 @@ impl fmt::Display for TaskRuntime {
 
 /// Numbers of tasks of one runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamedTasks {
     /// All tasks.
     pub tasks: usize,
@@ -164,6 +166,7 @@ pub struct NamedTasks {
 
 /// The pipeline runs of the tasks that probes observed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Runs {
     /// Number of observed tasks, without login sessions and services.

@@ -13,6 +13,7 @@ use crate::inventory::instance::owner_of;
 
 /// The id of a job: a UUID, with `:index` for a child of an array.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct JobId(String);
 
