@@ -38,8 +38,8 @@ pub enum Command {
         /// Read this configuration file
         #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
         config: PathBuf,
-        /// Write to a folder or object store, without a cloud and configuration
-        #[arg(long, value_name = "DIR|URL")]
+        /// Write to a folder or object store, without a cloud and a configuration file
+        #[arg(long, value_name = "DIR|URL", conflicts_with = "config")]
         sink: Option<String>,
         /// Show running tasks to `ebb top` at this socket
         #[arg(long, value_name = "PATH")]

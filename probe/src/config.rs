@@ -114,8 +114,9 @@ pub struct Config {
     /// The time between two scans of all processes. It sets the resolution of peaks; totals are
     /// exact for any value.
     pub sample_seconds: u64,
-    /// The longest time that a finished task waits for others before it is sent. One message every
-    /// 15 minutes costs 0.0014 USD a month, and one object 0.0144.
+    /// The longest time that a finished task waits for others before it is sent; by default one
+    /// interval with a folder. One message every 15 minutes costs 0.0014 USD a month, and one object
+    /// 0.0144.
     pub steps_seconds: u64,
     /// A rules file; by default `config/rules.toml` of the bucket, if it exists.
     pub rules: Option<PathBuf>,
@@ -195,15 +196,20 @@ impl<'a> Cloud<'a> {
     }
 }
 
+/// The environment variables of this process that set a key.
+fn variables() -> Vec<(String, String)> {
+    env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .filter(|(name, _)| name.starts_with(VARIABLE))
+        .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
+        .collect()
+}
+
 impl Config {
     /// Reads the file at `path` and applies the environment variables of this process. If there are
     /// such variables, the file is optional.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let variables: Vec<_> = env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-            .filter(|(name, _)| name.starts_with(VARIABLE))
-            .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
-            .collect();
+        let variables = variables();
         let text = match fs::read_to_string(path) {
             Err(error) if error.kind() == ErrorKind::NotFound && !variables.is_empty() => {
                 String::new()
@@ -260,41 +266,56 @@ impl Config {
         })
     }
 
-    /// The defaults with `place` as the only destination. The spool is in the directory too, or at
-    /// its default path for a URL.
+    /// The environment variables of this process with `place` as the only destination, without a
+    /// file. The spool is in the directory too, or at its default path for a URL.
     ///
     /// # Errors
-    /// If the path is relative and there is no current directory.
+    /// If a variable is not valid, or if the path is relative and there is no current directory.
     pub fn of_place(place: &str) -> Result<Self, ConfigError> {
+        let config = Self::parse("", Path::new(""), variables())?;
         if place.contains("://") {
-            return Ok(Self {
-                place: Some(place.to_owned()),
-                ..Self::default()
-            });
+            let place = Some(place.to_owned());
+            return Self { place, ..config }.checked();
         }
         let read = |source| ConfigError::Read {
             path: place.into(),
             source,
         };
         let folder = std::path::absolute(place).map_err(read)?;
-        Ok(Self {
+        let has_spool = config.spool_dir != Self::default().spool_dir;
+        let spool = folder.join("spool");
+        Self {
             place: Some(folder.to_string_lossy().into_owned()),
-            spool_dir: folder.join("spool"),
-            ..Self::default()
-        })
+            spool_dir: if has_spool { config.spool_dir } else { spool },
+            ..config
+        }
+        .checked()
     }
 
     /// The same configuration with another interval length, and with scans at least as often.
     pub fn with_interval(mut self, seconds: u64) -> Result<Self, ConfigError> {
         self.interval_seconds = seconds;
         self.sample_seconds = self.sample_seconds.min(seconds);
+        if self.is_in_folder() {
+            self.steps_seconds = self.steps_seconds.min(seconds);
+        }
         self.checked()
+    }
+
+    /// Whether all records go to a folder of this machine.
+    fn is_in_folder(&self) -> bool {
+        let is_folder = |place: &String| place.starts_with('/') || place.starts_with("file:");
+        self.place.as_ref().is_some_and(is_folder)
     }
 
     fn checked(mut self) -> Result<Self, ConfigError> {
         // The default must not make a short interval an error.
         if self.sample_seconds == Self::default().sample_seconds {
             self.sample_seconds = self.sample_seconds.min(self.interval_seconds.max(1));
+        }
+        // The default is for a cloud, where each request costs money.
+        if self.steps_seconds == Self::default().steps_seconds && self.is_in_folder() {
+            self.steps_seconds = self.interval_seconds.max(1);
         }
         let check = |key, value: u64, least: u64, most: u64, problem| {
             if (least..=most).contains(&value) {

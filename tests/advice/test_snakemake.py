@@ -32,7 +32,9 @@ class Snakemake(unittest.TestCase):
         [self.step] = [step for step in steps if step["step"] == "star"]
         profile = self.folder / "profiles" / "tuned"
         profile.mkdir(parents=True)
-        text = ebb("tune", "--report", str(path), "--format", "snakemake")
+        tune = ("tune", "--report", str(path), "--format", "snakemake")
+        self.assertNotRegex(ebb(*tune), "(?m)^retries", "the pipeline keeps its retries")
+        text = ebb(*tune, "--with-retry")
         self.assertIn("SIMULATED", text)
         (profile / "config.yaml").write_text(text)
 

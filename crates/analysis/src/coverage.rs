@@ -12,28 +12,12 @@ use jiff::tz::TimeZone;
 
 use crate::facts::Facts;
 
-const HOUR: Duration = Duration::from_secs(3_600);
-
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
-
-/// A whole machine in parts per million.
-pub(crate) const WHOLE: u128 = 1_000_000;
 
 /// Part of a window in which a probe observed the node, in nanoseconds.
 pub(crate) fn seen(facts: &Facts<'_>, node: &NodeId, window: Window) -> u128 {
-    let Some(hours) = facts.hours.nodes.get(node) else {
-        return 0;
-    };
-    let first = window.from.as_second().div_euclid(3_600);
-    (first..)
-        .map_while(|number| Timestamp::from_second(number * 3_600).ok())
-        .take_while(|from| *from < window.to)
-        .filter_map(|from| {
-            let to = from.checked_add(HOUR).ok()?;
-            let share = u128::from(hours.at(from).seen().ppm());
-            Some(overlap(window, Window { from, to }) * share / WHOLE)
-        })
-        .sum()
+    let hours = facts.hours.nodes.get(node);
+    hours.map_or(0, |hours| hours.observed(window).as_nanos())
 }
 
 /// Part of a window that the metrics of a node cover, in nanoseconds.

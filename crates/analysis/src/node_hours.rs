@@ -13,11 +13,14 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::coverage::{WHOLE, of_day, overlap};
+use crate::coverage::{of_day, overlap};
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
 
 const HOUR: Duration = Duration::from_secs(3_600);
+
+/// A whole machine in parts per million.
+const WHOLE: u128 = 1_000_000;
 
 /// Time after the end of a day until it is written. Heartbeats that arrive later are in the table of
 /// heartbeats only.

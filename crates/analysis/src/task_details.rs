@@ -176,7 +176,7 @@ fn detail(step: &str, seen: &SeenRun<'_>) -> TaskDetail {
     TaskDetail {
         id: format!("{}/{:.8}/{}", placed.node, placed.boot, usage.id.key),
         step: step.to_owned(),
-        name: usage.name.clone(),
+        name: label(seen, "task").unwrap_or(&usage.name).to_owned(),
         kind: usage.id.kind,
         runtime: TaskRuntime::of(usage.id.kind, seen.job),
         run: None,
@@ -226,8 +226,14 @@ fn tool(tool: &ToolUsage) -> ToolDetail {
     }
 }
 
-/// The number of the attempt by the record of the engine, a tag of Nextflow or the attempts of the
-/// Batch job.
+/// The value of a label of the task.
+fn label<'a>(seen: &SeenRun<'a>, key: &str) -> Option<&'a str> {
+    let labels = seen.step.usage.detail.scheduler_labels.as_ref()?;
+    labels.labels.get(key).map(String::as_str)
+}
+
+/// The number of the attempt by the record of the engine, a tag of Nextflow, the attempts of the
+/// Batch job or a label.
 fn attempt(seen: &SeenRun<'_>) -> Option<u32> {
     let recorded = || {
         seen.recorded
@@ -237,7 +243,11 @@ fn attempt(seen: &SeenRun<'_>) -> Option<u32> {
     };
     let tagged = || nextflow_task::attempt_of(seen.job?);
     let of_job = || attempt_of_job(seen.job?, &seen.step.usage.id);
-    recorded().or_else(tagged).or_else(of_job)
+    let labelled = || {
+        let number = label(seen, "attempt")?.parse();
+        number.ok().filter(|attempt| *attempt > 0)
+    };
+    recorded().or_else(tagged).or_else(of_job).or_else(labelled)
 }
 
 /// The position of an ECS task among the attempts of its job. The running attempt is not among them.

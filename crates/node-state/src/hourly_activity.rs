@@ -12,6 +12,7 @@ pub mod rests;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ebb_telemetry::activity;
 use ebb_telemetry::activity::{Activity, ActivityPolicy};
@@ -153,6 +154,30 @@ impl NodeHours {
                 })
             })
         })
+    }
+
+    /// The time in the five-minute slots of a window that a probe observed.
+    pub fn observed(&self, window: Window) -> Duration {
+        let slot = Duration::from_secs(SLOT_SECONDS.unsigned_abs());
+        let (from, to) = (window.from.as_second(), window.to.as_second());
+        let within = self.first.max(hour_of(from))..(self.newest() + 1).min(hour_of(to) + 1);
+        let of_hour = |number: i64| {
+            let index = usize::try_from(number - self.first).ok();
+            let seen = index
+                .and_then(|index| self.hours.get(index))
+                .map_or(0, |hour| hour.seen_slots());
+            let begin = number * 3600;
+            if from <= begin && begin + 3600 <= to {
+                return slot * seen.count_ones();
+            }
+            let parts = (0..SLOTS).filter(|slot| seen >> slot & 1 == 1).map(|slot| {
+                let begin = begin + i64::from(slot) * SLOT_SECONDS;
+                let part = (begin + SLOT_SECONDS).min(to) - begin.max(from);
+                Duration::from_secs(u64::try_from(part).unwrap_or(0))
+            });
+            parts.sum()
+        };
+        within.map(of_hour).sum()
     }
 
     /// The observed share of the five-minute slots within a window. `None` if the window contains

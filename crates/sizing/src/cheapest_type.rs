@@ -62,27 +62,43 @@ pub fn cheapest_with(
         })
 }
 
-/// The part of a machine's price that a request with so many GPUs occupies. It is the largest of
-/// its shares of cores, memory and GPUs, at most the whole price. `None` when the request is
-/// unknown.
-pub fn share_of_price(
-    spec: &TypeSpec,
-    per_hour: UsdPerHour,
-    request: SizedRequest,
-    gpus: u32,
-) -> Option<UsdPerHour> {
-    let by_cores = request.cores.map(|cores| {
-        let all = MilliCores::cores(u64::from(spec.vcpus));
-        per_hour.part(cores.0.min(all.0), all.0)
-    });
-    let by_memory = request.memory.map(|memory| {
-        let all = usable(spec.memory);
-        per_hour.part(memory.0.min(all.0), all.0)
-    });
-    let all = spec.gpu_count();
-    let by_gpus = per_hour.part(gpus.min(all).into(), all.into());
-    let known = by_cores.into_iter().chain(by_memory).max();
-    known.map(|part| part.max(by_gpus))
+/// Resources of a machine for tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MachineSize {
+    /// Cores.
+    pub cores: MilliCores,
+    /// Memory for tasks.
+    pub memory: Bytes,
+    /// Number of GPUs.
+    pub gpus: u32,
+}
+
+impl MachineSize {
+    /// The size of a machine type.
+    pub fn of(spec: &TypeSpec) -> Self {
+        Self {
+            cores: MilliCores::cores(u64::from(spec.vcpus)),
+            memory: usable(spec.memory),
+            gpus: spec.gpu_count(),
+        }
+    }
+
+    /// The part of the machine's price that a request with so many GPUs occupies. It is the largest
+    /// of its shares of cores, memory and GPUs, at most the whole price. `None` when the request is
+    /// unknown.
+    pub fn share_of_price(
+        self,
+        per_hour: UsdPerHour,
+        request: SizedRequest,
+        gpus: u32,
+    ) -> Option<UsdPerHour> {
+        let part = |of: u64, all: u64| per_hour.part(of.min(all), all);
+        let by_cores = request.cores.map(|cores| part(cores.0, self.cores.0));
+        let by_memory = request.memory.map(|memory| part(memory.0, self.memory.0));
+        let by_gpus = part(gpus.into(), self.gpus.into());
+        let known = by_cores.into_iter().chain(by_memory).max();
+        known.map(|part| part.max(by_gpus))
+    }
 }
 
 #[cfg(test)]
@@ -170,7 +186,11 @@ mod tests {
                 cores: Some(MilliCores::cores(cores)),
                 memory: Some(Bytes::gib(gib)),
             };
-            let part = share_of_price(spec, UsdPerHour::from_micros(768_000), request, gpus);
+            let part = MachineSize::of(spec).share_of_price(
+                UsdPerHour::from_micros(768_000),
+                request,
+                gpus,
+            );
             assert_eq!(part, Some(UsdPerHour::from_micros(micros)));
         };
         check(spec, (4, 1, 0), 192_000);

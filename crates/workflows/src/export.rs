@@ -165,7 +165,7 @@ impl Form {
     fn write_named(self, steps: &[StepAdvice], pools: &[Pool<'_>], options: TextOptions) -> String {
         match self {
             Self::Nextflow => nextflow::nextflow(steps, options.retry),
-            Self::Snakemake => snakemake::snakemake(steps),
+            Self::Snakemake => snakemake::snakemake(steps, options.retry),
             Self::Slurm => slurm::slurm(steps),
             Self::Batch => batch::batch(steps),
             Self::BatchEnvironment | Self::LaunchTemplate | Self::AutoScalingGroup => {
@@ -234,7 +234,7 @@ impl<'a> GroupSubject<'a> {
 /// Options of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TextOptions {
-    /// For [`Form::Nextflow`].
+    /// For [`Form::Nextflow`] and [`Form::Snakemake`].
     pub retry: RetryPolicy,
 }
 

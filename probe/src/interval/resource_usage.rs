@@ -207,6 +207,36 @@ impl StepObservations {
         }
     }
 
+    /// The sampled states. A scan displaces a task from its core, so too many samples wait for
+    /// one. The kernel's counters of running and waiting divide these samples.
+    fn states(&self, cpu: CpuTime) -> BTreeMap<TaskState, Sampled> {
+        let mut states = self.states.clone();
+        let waited = self.counters.and_then(|counters| counters.run_queue);
+        let Some(waited) = waited.map(|time| time.as_secs_f64()) else {
+            return states;
+        };
+        let share = waited / (waited + cpu.as_secs_f64());
+        let both = [TaskState::Running, TaskState::Runnable].map(|state| states.remove(&state));
+        let both = both.into_iter().flatten().reduce(|a, b| Sampled {
+            samples: a.samples.saturating_add(b.samples),
+            time: a.time.saturating_add(b.time),
+        });
+        let Some(both) = both.filter(|_| share.is_finite()) else {
+            return self.states.clone();
+        };
+        let waits = (both.samples as f64 * share).round() as u64;
+        let parts = [
+            (TaskState::Running, both.samples - waits),
+            (TaskState::Runnable, waits),
+        ];
+        for (state, samples) in parts.into_iter().filter(|(_, samples)| *samples > 0) {
+            let part = samples as f64 / both.samples as f64;
+            let time = both.time.mul_f64(part);
+            states.insert(state, Sampled { samples, time });
+        }
+        states
+    }
+
     /// The report of these counters, for a task with the CPU time `cpu`.
     pub(super) fn step_detail(&self, cpu: CpuTime) -> StepDetail {
         let counters = self.counters;
@@ -230,7 +260,7 @@ impl StepObservations {
                 .and_then(|f| f.syscall_io)
                 .map(|_| self.cpu_without_progress),
             parallelism: self.parallelism.clone(),
-            states: self.states.clone(),
+            states: self.states(cpu),
             waiting_tools: self.waits.most(),
             ..StepDetail::default()
         }
@@ -396,5 +426,38 @@ mod tests {
         }
         assert_eq!(detail.waits.0.len(), WaitsByTool::MAX);
         assert_eq!(detail.step_detail(CpuTime(0)).waiting_tools.len(), 1);
+    }
+
+    #[test]
+    fn waiting_for_a_core_is_as_long_as_the_kernel_says_and_not_as_sampled() {
+        let tool = |name: &str| ToolName::new(Comm::new(name), None);
+        let check = |run_queue: Option<u64>, cpu: u64, expect: &[(TaskState, u64)]| {
+            let mut detail = StepObservations::default();
+            for _ in 0..10 {
+                detail.observe_state(TaskState::Runnable, tool("bwa"));
+                detail.scan(Duration::ZERO, Duration::from_secs(10));
+            }
+            detail.observe_state(TaskState::Disk, tool("bwa"));
+            detail.scan(Duration::ZERO, Duration::from_secs(10));
+            detail.scan(Duration::ZERO, Duration::from_secs(10));
+            detail.add(&TaskCounters {
+                run_queue: run_queue.map(Duration::from_secs),
+                ..TaskCounters::default()
+            });
+            let told = detail.step_detail(CpuTime::from_millis(cpu * 1_000)).states;
+            let mut sampled: Vec<_> = told.iter().map(|(s, seen)| (*s, seen.samples)).collect();
+            sampled.retain(|(state, _)| *state != TaskState::Disk);
+            sampled.sort_unstable();
+            let mut expect = expect.to_vec();
+            expect.sort_unstable();
+            assert_eq!(sampled, expect);
+            let all: Duration = told.values().map(|seen| seen.time).sum();
+            assert_eq!(all.as_secs(), 110);
+        };
+        let (runs, waits) = (TaskState::Running, TaskState::Runnable);
+        check(Some(20), 80, &[(runs, 8), (waits, 2)]);
+        check(Some(0), 80, &[(runs, 10)]);
+        check(Some(0), 0, &[(waits, 10)]);
+        check(None, 80, &[(waits, 10)]);
     }
 }

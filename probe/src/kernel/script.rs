@@ -13,7 +13,7 @@ pub struct Script(String);
 impl Script {
     /// The base name, cut to the limit; `None` if nothing can be shown.
     fn new(path: &str) -> Option<Self> {
-        let name = path.rsplit('/').next().unwrap_or_default();
+        let name = without_copy(path.rsplit('/').next().unwrap_or_default(), path);
         // `/dev/fd/3` is a file descriptor from a launcher, not a name.
         let plain = !name.chars().any(char::is_control) && !path.starts_with("/dev/");
         let end = name.floor_char_boundary(MAX_BYTES);
@@ -31,6 +31,22 @@ impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
+}
+
+/// The name of a script without what Snakemake puts before the name of its copy, such as
+/// `tmp0f3k_x2a.plot.py`. Every run has another copy.
+///
+/// Source: `snakemake/script/__init__.py` of versions 7 to 9, which creates the copy with Python's
+/// `NamedTemporaryFile` in `.snakemake/scripts`.
+fn without_copy<'a>(name: &'a str, path: &str) -> &'a str {
+    let original = |rest: &'a str| {
+        let (random, original) = rest.split_once('.')?;
+        let is_random = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        (random.len() == 8 && random.chars().all(is_random)).then_some(original)
+    };
+    let is_copy = path.contains(".snakemake/scripts/");
+    let rest = name.strip_prefix("tmp").filter(|_| is_copy);
+    rest.and_then(original).unwrap_or(name)
 }
 
 /// The format of an interpreter's command line.
@@ -130,6 +146,10 @@ mod tests {
             let got = parse(program, line.split(' '));
             assert_eq!(got.as_ref().map(Script::as_str), expect, "{line}");
         };
+        let copy = "python /w/.snakemake/scripts/tmp0f3k_x2a.plot.py";
+        check("python", copy, Some("plot.py"));
+        let named_like_a_copy = "python /w/scripts/tmp0f3k_x2a.plot.py";
+        check("python", named_like_a_copy, Some("tmp0f3k_x2a.plot.py"));
         check(
             "java",
             "java -Xmx4g -jar /opt/picard.jar SortSam",

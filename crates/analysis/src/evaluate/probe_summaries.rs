@@ -122,16 +122,14 @@ fn problems(
         .collect()
 }
 
-/// Whether the cloud reports that the machine has run for longer than the probe may be silent. A
-/// host without a cloud may be switched off.
+/// Whether the machine runs, as far as is known, and for longer than the probe may be silent. No
+/// other source knows of a host without a cloud, so it counts also if it is switched off.
 fn is_silent(facts: &Facts<'_>, node: &NodeId, latest: &Latest) -> bool {
     let patience = facts.policy.idle.after();
     let instance = facts.inventory.instances.get(node);
     instance.is_some_and(|instance| {
         let started = instance.launched_at.unwrap_or(latest.end).max(latest.end);
-        instance.provider != Provider::Own
-            && instance.state == InstanceState::Running
-            && !is_within(facts, started, patience)
+        instance.state == InstanceState::Running && !is_within(facts, started, patience)
     })
 }
 
@@ -240,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_is_silent_only_if_the_cloud_reports_that_its_machine_runs() {
+    fn a_probe_is_silent_if_its_machine_runs_or_may_run() {
         let check = |change: fn(&mut Instance), minutes: u64, expect: &[ProbeProblem]| {
             let mut instance = instance(1);
             change(&mut instance);
@@ -254,7 +252,7 @@ mod tests {
         check(|_| (), idle, &[]);
         check(|_| (), idle + 10, &silent);
         check(|i| i.state = InstanceState::Stopped, idle + 10, &[]);
-        check(|i| i.provider = Provider::Own, idle + 10, &[]);
+        check(|i| i.provider = Provider::Own, idle + 10, &silent);
         // It was started again a moment ago.
         check(|i| i.launched_at = Some(at(60 * 60)), idle + 10, &[]);
     }

@@ -7,7 +7,7 @@ use ebb_model::finding::StepLink;
 use ebb_model::inventory::batch::job::Job;
 use ebb_model::inventory::instance::Instance;
 use ebb_model::step_profile::Run;
-use ebb_sizing::cheapest_type::share_of_price;
+use ebb_sizing::cheapest_type::MachineSize;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::{PlacedStep, Requested, StepEnd, TaskState};
 use ebb_telemetry::units::Share;
@@ -117,18 +117,29 @@ impl<'a> SeenRun<'a> {
     }
 
     /// Part of the price of the machine for a request: the greatest of its shares of cores, memory
-    /// and GPUs. `None` if the type or the request is unknown.
+    /// and GPUs. The size of the machine is that of its type, or else what its probe reports. `None`
+    /// if the size or the request is unknown.
     pub(crate) fn part_of(
         &self,
         facts: &Facts<'_>,
         per_hour: UsdPerHour,
         request: SizedRequest,
     ) -> Option<UsdPerHour> {
-        let spec = facts.catalogue.spec(&self.instance.instance_type)?;
-        let gpus = self.gpus(facts, spec.gpu_count());
-        let part = share_of_price(spec, per_hour, request, gpus)?;
+        let spec = facts.catalogue.spec(&self.instance.instance_type);
+        let measured = || {
+            let node = facts.state.nodes.get(&self.step.node)?;
+            let hardware = node.latest.as_ref()?.hardware;
+            Some(MachineSize {
+                cores: hardware.cores,
+                memory: hardware.memory,
+                gpus: hardware.gpus.unwrap_or(0),
+            })
+        };
+        let size = spec.map(MachineSize::of).or_else(measured)?;
+        let gpus = self.gpus(facts, size.gpus);
+        let part = size.share_of_price(per_hour, request, gpus)?;
         // No probe observes which task uses an accelerator, so the task gets the whole price.
-        Some(match spec.accelerators {
+        Some(match spec.and_then(|spec| spec.accelerators.as_ref()) {
             Some(_) => per_hour,
             None => part,
         })

@@ -12,7 +12,7 @@ use ebb_model::report::Report;
 use ebb_model::report::node_summary::NodeSummary;
 use ebb_model::report::run_costs::{AllocatedCost, RunCosts};
 use ebb_model::report::run_opening::NodeUse;
-use ebb_sizing::cheapest_type::share_of_price;
+use ebb_sizing::cheapest_type::MachineSize;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::safe_text::one_line;
 use ebb_telemetry::units::{Bytes, MilliCores};
@@ -108,7 +108,7 @@ fn cost(one: &NodeUse, node: &NodeSummary, catalogue: &Catalogue) -> Option<Usd>
         cores: one.requested_cores.and_then(milli_cores),
         memory: one.requested_memory_bytes.map(Bytes),
     };
-    let share = share_of_price(spec, per_hour, request, 0)?;
+    let share = MachineSize::of(spec).share_of_price(per_hour, request, 0)?;
     let time = Duration::try_from_secs_f64(one.seconds).ok()?;
     Some(share.over(time))
 }

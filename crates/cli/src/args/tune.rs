@@ -72,7 +72,7 @@ pub(crate) struct Form {
     /// Write to a file; with DIR/ one file for each JSON input of the AWS CLI
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Nextflow: also replace which failures are retried, and how often
+    /// Nextflow, Snakemake: also set how often failures are retried; Nextflow: and which
     #[arg(long)]
     pub(crate) with_retry: bool,
 }

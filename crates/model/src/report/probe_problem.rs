@@ -16,8 +16,8 @@ pub const WRONG_CLOCK_SECONDS: u64 = 60;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeProblem {
-    /// No heartbeat arrived for the idle time of the policy, although the cloud reports that the
-    /// machine runs.
+    /// No heartbeat arrived for the idle time of the policy, although the machine runs. A host
+    /// without a cloud may be switched off.
     Silent,
     /// It dropped records in the last day, because they could not be sent for too long.
     RecordsLost,
@@ -61,7 +61,7 @@ impl ProbeProblem {
     /// The problem in a few words.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Silent => "silent while the machine runs",
+            Self::Silent => "silent, though the machine should run",
             Self::RecordsLost => "lost records in the last day",
             Self::EventsLost => "lost kernel events in the last day",
             Self::SpoolGrows => "unable to send all data",

@@ -58,6 +58,29 @@ fn an_hour_tells_what_was_seen_what_was_active_and_its_busiest_minute() {
 }
 
 #[test]
+fn observed_time_counts_once_for_a_machine_that_runs_for_a_part_of_an_hour() {
+    // Minutes 20 to 90 of two hours.
+    let hours = hours((20..90).map(|minute| (minute, 0)));
+    let check = |from: u64, to: u64, minutes: u64| {
+        let at_minute = |minute: u64| at((46 + minute) * 60);
+        let (from, to) = (at_minute(from), at_minute(to));
+        let observed = hours.observed(Window { from, to }).as_secs();
+        assert_eq!(observed, minutes * 60, "{from} to {to}");
+    };
+    check(0, 120, 70);
+    check(20, 90, 70);
+    check(0, 60, 40);
+    check(60, 120, 30);
+    check(22, 31, 9);
+    check(85, 100, 5);
+    check(95, 100, 0);
+    check(0, 10, 0);
+    let nothing = NodeHours::default();
+    let (from, to) = (at(0), at(86_400));
+    assert_eq!(nothing.observed(Window { from, to }), Duration::ZERO);
+}
+
+#[test]
 fn hours_of_version_0_1_stay_readable_and_the_higher_peak_counts() {
     let old = |class: u32| hour::Hour(class << 24 | 0x1001);
     let peaks: Vec<_> = (0..=7)

@@ -27,7 +27,7 @@ pub(super) fn batch(steps: &[StepAdvice]) -> String {
     let mut by_definition: BTreeMap<Definition<'_>, &StepAdvice> = BTreeMap::new();
     let mut others: Vec<&str> = Vec::new();
     for step in steps {
-        let is_definition = may_be_of_batch(step.kind) && is_known_to_engine(step);
+        let is_definition = has_definition(step);
         let name = definition_name(&step.step).filter(|_| is_definition);
         let Some(name) = name else {
             others.extend(Change::new(step).map(|change| change.name));
@@ -70,6 +70,11 @@ pub(super) fn batch(steps: &[StepAdvice]) -> String {
     out
 }
 
+/// Whether the step has the name of its job definition.
+pub(super) fn has_definition(step: &StepAdvice) -> bool {
+    may_be_of_batch(step.kind) && is_known_to_engine(step)
+}
+
 /// Whether a step of this kind has the name of its job definition. A process or rule of an engine
 /// does not, even if its tasks run on Batch.
 fn may_be_of_batch(kind: StepKind) -> bool {
@@ -85,7 +90,7 @@ fn may_be_of_batch(kind: StepKind) -> bool {
 }
 
 /// Comments that name the steps that the script does not change.
-fn left_out(names: &[&str]) -> String {
+pub(super) fn left_out(names: &[&str]) -> String {
     let names = names.iter().map(|name| one_line(name));
     let lines = names
         .map(|name| format!("# Skipped, because it is not the name of a job definition: {name}\n"));

@@ -8,9 +8,7 @@ use std::fmt::Write;
 
 use ebb_model::advice::step::{NameForm, StepAdvice};
 
-use crate::export::request::{
-    Change, REPLACES_DIFFERENT, RetryPolicy, changes, mib, minutes, nothing, origin_note,
-};
+use crate::export::request::{Change, RetryPolicy, changes, mib, minutes, nothing, origin_note};
 
 /// Exit statuses of signals that end a task (128 plus the signal's number), of a reset connection
 /// and of a failed file system.
@@ -49,8 +47,8 @@ fn selector(out: &mut String, change: &Change<'_>, retry: RetryPolicy) {
              matches both.\n",
         );
     }
-    if change.replaces_different {
-        let _ = writeln!(out, "    // {REPLACES_DIFFERENT}");
+    for note in change.notes() {
+        let _ = writeln!(out, "    // {note}");
     }
     let _ = writeln!(out, "    withName: '{}' {{", pattern(change));
     if let Some(cores) = change.new_cores() {

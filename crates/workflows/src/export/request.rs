@@ -57,10 +57,6 @@ pub enum RetryPolicy {
     Replaced,
 }
 
-/// A comment for [`Change::replaces_different`].
-pub(crate) const REPLACES_DIFFERENT: &str =
-    "First attempts have different requests; these values replace all of them.";
-
 /// A placeholder: only the job definition contains the image.
 pub(crate) const IMAGE: &str = "REPLACE-WITH-THE-IMAGE-OF-THE-REVISION-BEFORE";
 
@@ -78,7 +74,7 @@ pub(crate) struct Change<'a> {
     pub(crate) time_before: Option<Duration>,
     pub(crate) now: SizedRequest,
     /// First attempts have different requests, which the new one replaces.
-    pub(crate) replaces_different: bool,
+    replaces_different: bool,
     origin: Origin,
     pub(crate) samples: u32,
     /// The most tasks that a job of it runs in parallel.
@@ -111,6 +107,17 @@ impl<'a> Change<'a> {
             samples: step.samples,
             parallel_tasks: step.parallel_tasks,
         })
+    }
+
+    /// Comments on values that replace different or unknown ones.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = &'static str> {
+        let different = "First attempts have different requests; these values replace all of them.";
+        let unknown = "The present memory is unknown; if it is larger, this value lowers it.";
+        let is_unknown = self.now.memory.is_none() && !self.sizes.is_empty();
+        let notes = [(self.replaces_different, different), (is_unknown, unknown)];
+        notes
+            .into_iter()
+            .filter_map(|(applies, note)| applies.then_some(note))
     }
 
     /// Whole cores, if they change.

@@ -9,9 +9,7 @@ use std::time::Duration;
 use ebb_model::advice::step::{NameForm, StepAdvice};
 use ebb_telemetry::safe_text::{counted, one_line};
 
-use crate::export::request::{
-    Change, REPLACES_DIFFERENT, changes, mib, minutes, nothing, origin_note,
-};
+use crate::export::request::{Change, changes, mib, minutes, nothing, origin_note};
 
 /// The lines of each step under a comment with its name.
 pub(super) fn slurm(steps: &[StepAdvice]) -> String {
@@ -39,8 +37,8 @@ fn step(out: &mut String, change: &Change<'_>) {
     if change.name_form == NameForm::NextflowJob {
         out.push_str("# Nextflow submits these jobs: use --format nextflow instead.\n");
     }
-    if change.replaces_different {
-        let _ = writeln!(out, "# {REPLACES_DIFFERENT}");
+    for note in change.notes() {
+        let _ = writeln!(out, "# {note}");
     }
     if change.parallel_tasks > 1 {
         let _ = writeln!(

@@ -6,10 +6,10 @@ use ebb_model::advice::step::StepAdvice;
 use ebb_telemetry::safe_text::one_line;
 use ebb_telemetry::units::Bytes;
 
-use crate::export::request::{Change, REPLACES_DIFFERENT, changes, minutes, nothing, origin_note};
+use crate::export::request::{Change, RetryPolicy, changes, minutes, nothing, origin_note};
 
 /// The `config.yaml` of a profile.
-pub(super) fn snakemake(steps: &[StepAdvice]) -> String {
+pub(super) fn snakemake(steps: &[StepAdvice], retry: RetryPolicy) -> String {
     let changes = changes(steps);
     if changes.is_empty() {
         return nothing("#");
@@ -19,12 +19,22 @@ pub(super) fn snakemake(steps: &[StepAdvice]) -> String {
         "# Save it as profiles/tuned/config.yaml and use it with:\n\
          # snakemake --workflow-profile profiles/tuned\n",
     );
-    for change in changes.iter().filter(|change| change.replaces_different) {
-        let _ = writeln!(out, "# {}: {REPLACES_DIFFERENT}", one_line(change.name));
+    for change in &changes {
+        for note in change.notes() {
+            let _ = writeln!(out, "# {}: {note}", one_line(change.name));
+        }
     }
     let retries = changes.iter().map(|change| change.new_sizes().len()).max();
-    if let Some(retries) = retries.filter(|sizes| *sizes > 1) {
-        let _ = writeln!(out, "retries: {}", retries - 1);
+    if let Some(sizes) = retries.filter(|sizes| *sizes > 1) {
+        let retries = sizes - 1;
+        let _ = match retry {
+            RetryPolicy::Replaced => writeln!(out, "retries: {retries}"),
+            RetryPolicy::Unchanged => writeln!(
+                out,
+                "# A retry gets more memory. Without `retries`, a rule is not retried; --with-retry \
+                 sets {retries} for all rules."
+            ),
+        };
     }
     let section = |out: &mut String, head: &str, line: &dyn Fn(&Change<'_>) -> Option<String>| {
         let lines: Vec<String> = changes.iter().filter_map(line).collect();

@@ -3,10 +3,11 @@
 
 use std::fmt::Write;
 
+use crate::export::batch::{has_definition, left_out};
 use crate::export::environment::{MAX_VCPUS, kind, strategy};
 use crate::export::machines::Pool;
 use crate::export::request::{
-    Change, IMAGE, changes, mib, nothing, plain_name, simulated_note, whole,
+    Change, IMAGE, changes, is_known_to_engine, mib, nothing, plain_name, simulated_note, whole,
 };
 use ebb_model::advice::step::StepAdvice;
 use ebb_telemetry::origin::Origin;
@@ -14,8 +15,11 @@ use ebb_telemetry::safe_text::one_line;
 
 /// Job definitions and their compute environments.
 pub(super) fn batch(steps: &[StepAdvice], pools: &[Pool<'_>]) -> String {
-    let mut changes = changes(steps);
+    let (of_batch, others): (Vec<_>, Vec<_>) = steps.iter().cloned().partition(has_definition);
+    let mut changes = changes(&of_batch);
     changes.retain(Change::is_of_request);
+    let others = others.iter().filter(|step| is_known_to_engine(step));
+    let others: Vec<&str> = others.filter_map(Change::new).map(|one| one.name).collect();
     let mut out = head(steps);
     for change in &changes {
         definition(&mut out, change);
@@ -23,8 +27,10 @@ pub(super) fn batch(steps: &[StepAdvice], pools: &[Pool<'_>]) -> String {
     for pool in pools {
         environment(&mut out, pool);
     }
+    out.push_str(&left_out(&others));
     match changes.is_empty() && pools.is_empty() {
-        true => nothing("#"),
+        true if others.is_empty() => nothing("#"),
+        true => left_out(&others),
         false => out,
     }
 }

@@ -12,7 +12,7 @@ use ebb_model::inventory::batch::job::Job;
 use ebb_model::inventory::batch::queue_time::WaitCause;
 use ebb_model::inventory::instance::Instance;
 use ebb_node_state::node_state::NodeState;
-use ebb_sizing::cheapest_type::share_of_price;
+use ebb_sizing::cheapest_type::MachineSize;
 use ebb_telemetry::identity::{NodeId, Region};
 use ebb_telemetry::origin::{Origin, labelled};
 use ebb_telemetry::step::{PlacedStep, StepId, StepKind};
@@ -92,7 +92,7 @@ pub(crate) fn part_of(
 ) -> Option<Price> {
     let whole = facts.price_of(instance)?;
     let spec = facts.catalogue.spec(&instance.instance_type)?;
-    let part = share_of_price(spec, whole.per_hour, request, gpus)?;
+    let part = MachineSize::of(spec).share_of_price(whole.per_hour, request, gpus)?;
     Some(whole.scaled(part, whole.per_hour))
 }
 
