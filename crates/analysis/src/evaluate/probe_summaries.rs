@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use ebb_model::inventory::instance::{InstanceState, Provider};
+use ebb_model::inventory::instance::InstanceState;
 use ebb_model::report::probe_problem::{
     GROWN_SPOOL, ProbeProblem, ProbeProblemCounts, WRONG_CLOCK_SECONDS,
 };
@@ -143,7 +143,7 @@ fn is_within(facts: &Facts<'_>, at: Timestamp, time: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ebb_model::inventory::instance::Instance;
+    use ebb_model::inventory::instance::{Instance, Provider};
     use ebb_telemetry::heartbeat::Heartbeat;
     use ebb_telemetry::testing::{at, node};
     use ebb_telemetry::units::{Bytes, CpuTime};
