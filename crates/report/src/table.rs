@@ -293,7 +293,7 @@ mod tests {
         report.probe_problems = problems.into();
         let text = table(&report, &Look::PLAIN, &Zone::utc());
         let line = "Probes: 2 silent, though the machine should run; 1 with a clock wrong by \
-                    more than a minute. `ebb probes` lists the nodes and";
+                    more than a minute. `ebb probes` lists the";
         assert!(text.contains(line), "{text}");
         report.probe_problems = [(ProbeProblem::NoEbpf, 9)].into();
         let text = table(&report, &Look::PLAIN, &Zone::utc());
