@@ -88,11 +88,13 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// Samples one device. The times are the driver's, of the newest of its samples that were read.
+/// Samples one device.
 #[derive(Debug, Default)]
 struct DeviceSampler {
     model: Option<String>,
+    /// The driver's time of its newest sample of the device that was read.
     device_until: u64,
+    /// The same for its samples of processes.
     processes_until: u64,
     /// Processes at the previous sample.
     pids: Vec<u32>,

@@ -101,7 +101,7 @@ impl Gpus {
     /// The models of the GPUs, from a first sample. Waits up to 10 seconds for it.
     ///
     /// # Errors
-    /// What this machine lacks to sample its GPUs, and the remedy.
+    /// If the program for NVIDIA GPUs is missing or gives no sample; the text contains the remedy.
     pub fn check() -> Result<Vec<String>, String> {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let program = program.with_file_name(PROGRAM);
