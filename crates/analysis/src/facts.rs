@@ -13,6 +13,7 @@ use ebb_model::sweep_memory::Memory;
 use ebb_model::task_record::TaskRecord;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
+use ebb_sizing::cheapest_type::MachineSize;
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::origin::{Origin, labelled};
 use ebb_telemetry::step::{PlacedStep, StepKind};
@@ -48,6 +49,16 @@ pub struct Facts<'a> {
 }
 
 impl Facts<'_> {
+    /// The size of a machine as its probe reports it; `None` without a probe.
+    pub(crate) fn measured_size(&self, node: &NodeId) -> Option<MachineSize> {
+        let hardware = self.state.nodes.get(node)?.latest.as_ref()?.hardware;
+        Some(MachineSize {
+            cores: hardware.cores,
+            memory: hardware.memory,
+            gpus: hardware.gpus.unwrap_or(0),
+        })
+    }
+
     /// Whether any node or machine is simulated.
     pub(crate) fn origin(&self) -> Origin {
         let nodes = self.state.nodes.values();

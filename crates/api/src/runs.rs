@@ -1,6 +1,6 @@
 //! Runs with the labels of their steps.
 
-use ebb_model::report::run_costs::{AllocatedCost, RunCosts};
+use ebb_model::report::run_costs::{PricedRun, RunCosts};
 use ebb_model::report::workflow_runs::{JoinedBy, RunSeen, TaskLabels};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,20 +26,16 @@ pub(crate) struct RunQuery {
 #[schemars(rename = "Run")]
 pub(crate) struct OneRun<'a> {
     #[serde(flatten)]
-    run: &'a RunSeen,
-    /// The same cost as in `/v1/costs?by=run`. A run that is not among the most expensive ones there has
-    /// the sum of its parts. `None` if the report allocates no cost to the run.
-    cost: Option<AllocatedCost>,
+    run: PricedRun<'a>,
     task_labels: Vec<&'a TaskLabels>,
 }
 
 impl<'a> OneRun<'a> {
-    fn new(run: &'a RunSeen, costs: &RunCosts<'_>, task_labels: &'a [TaskLabels]) -> Self {
+    fn new(run: &'a RunSeen, costs: &RunCosts<'a>, task_labels: &'a [TaskLabels]) -> Self {
         let its = task_labels.iter().filter(|step| step.run == run.run);
         Self {
             task_labels: its.collect(),
-            cost: costs.of(run),
-            run,
+            run: costs.priced(run),
         }
     }
 }

@@ -56,7 +56,7 @@ fn runs_text(
         }
         TableFormat::Json => json_text(&json!({
             "schema": "ebb.run_list/1",
-            "runs": runs.runs,
+            "runs": runs.runs.iter().map(|run| costs.priced(run)).collect::<Vec<_>>(),
             "left_out": runs.left_out,
         })),
     }

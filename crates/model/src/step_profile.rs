@@ -143,7 +143,6 @@ impl Run {
 
     fn sample(&self) -> Sample {
         Sample {
-            peak_cores: self.peak_cores,
             peak_memory: self.peak_memory,
             held_memory: (self.peak_memory)
                 .filter(|peak| !peak.source.is_upper_bound())

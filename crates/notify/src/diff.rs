@@ -97,6 +97,8 @@ pub struct Changes {
     pub grown: BTreeSet<String>,
     /// Notified, and now resolved.
     pub resolved: Vec<Resolved>,
+    /// Notified, and now dismissed or snoozed. Empty for a channel of people, who decided it.
+    pub set_aside: BTreeSet<String>,
 }
 
 impl Changes {
@@ -127,6 +129,7 @@ impl Changes {
             &mut self.reopened,
             &mut self.due,
             &mut self.grown,
+            &mut self.set_aside,
         ];
         for ids in waiting {
             held.extend(ids.extract_if(.., |id| !is_told(id)));
@@ -144,7 +147,10 @@ impl Changes {
 
     /// Whether there is no change to report.
     pub fn is_empty(&self) -> bool {
-        !self.has_findings() && self.grown.is_empty() && self.resolved.is_empty()
+        !self.has_findings()
+            && self.grown.is_empty()
+            && self.resolved.is_empty()
+            && self.set_aside.is_empty()
     }
 
     /// Whether a finding is new, reopened or due.
@@ -164,6 +170,7 @@ impl Changes {
             ("reopened", &self.reopened),
             ("due", &self.due),
             ("grown", &self.grown),
+            (SET_ASIDE, &self.set_aside),
         ];
         let found = stages
             .into_iter()
@@ -206,6 +213,9 @@ impl Changes {
         words.join(", ")
     }
 }
+
+/// The change of a finding that a decision sets aside, in [`Changes::keys`].
+pub(crate) const SET_ASIDE: &str = "set_aside";
 
 /// Kind and finding of a change as one line.
 pub fn key(what: &str, id: &str) -> String {
@@ -253,6 +263,19 @@ pub fn since(
             None => drop(knows.insert(id.clone(), *before)),
         }
     }
+    (changes, knows)
+}
+
+/// The same for a program whose alerts end when somebody dismisses or snoozes their finding.
+pub(crate) fn since_for_alerts(
+    told: &BTreeMap<String, Price>,
+    report: &Report,
+    lives: &Lives,
+) -> (Changes, BTreeMap<String, Price>) {
+    let (mut changes, knows) = since(told, report, lives);
+    let aside = report.history.set_aside.iter().map(|one| &one.finding.id);
+    let aside = aside.filter(|id| told.contains_key(*id));
+    changes.set_aside = aside.cloned().collect();
     (changes, knows)
 }
 

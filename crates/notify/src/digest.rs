@@ -166,7 +166,11 @@ pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
         is_more |= begin(news, channel, news.report, None);
     }
     for webhook in news.webhooks {
-        is_more |= begin(news, &hook_channel(webhook), news.report, None);
+        let channels = &mut news.remembered.channels;
+        let history = channels.entry(hook_channel(webhook)).or_default();
+        let lives = &news.remembered.lives;
+        let (changes, _) = diff::since_for_alerts(&history.findings, news.report, lives);
+        is_more |= history.begin(&changes, news.report.at);
     }
     plan_weekly(channels, news).await || is_more
 }
@@ -428,6 +432,10 @@ pub(crate) fn hook_channel(webhook: &Webhook) -> String {
     format!("{WEBHOOK}/{}", webhook.name)
 }
 
+/// [`diff::since`] or [`diff::since_for_alerts`].
+type ChangesSince =
+    fn(&BTreeMap<String, Price>, &Report, &Lives) -> (Changes, BTreeMap<String, Price>);
+
 struct Telling<'a> {
     news: News<'a>,
     word: Word,
@@ -555,7 +563,7 @@ impl<'a> Telling<'a> {
         let (report, links) = (self.news.report, self.news.links);
         let history = self.news.remembered.channels.get(WEBHOOK);
         let sending = history.map(|history| history.sending.clone());
-        let (changes, sending) = (self.changes_of(WEBHOOK), sending.unwrap_or_default());
+        let (changes, sending) = (self.changes_of(WEBHOOK, diff::since), sending.unwrap_or_default());
         let all = cloud_event::events(report, &changes, &sending, links).map(|event| Outgoing {
             finding: event.finding,
             change: event.change,
@@ -573,7 +581,7 @@ impl<'a> Telling<'a> {
         let begun = tokio::time::Instant::now();
         for webhook in self.news.webhooks {
             let channel = hook_channel(webhook);
-            let changes = self.changes_of(&channel);
+            let changes = self.changes_of(&channel, diff::since_for_alerts);
             let key = match (hooks, changes.is_empty()) {
                 (_, true) => Ok(None),
                 (Some(hooks), false) => attempt(&channel, || hooks.key(&webhook.name)).await,
@@ -615,12 +623,12 @@ impl<'a> Telling<'a> {
     }
 
     /// All changes since the last request to a program.
-    fn changes_of(&self, channel: &str) -> Changes {
+    fn changes_of(&self, channel: &str, since: ChangesSince) -> Changes {
         let none = BTreeMap::new();
         let remembered = &*self.news.remembered;
         let known = remembered.channels.get(channel);
         let known = known.map_or(&none, |history| &history.findings);
-        diff::since(known, self.news.report, &remembered.lives).0
+        since(known, self.news.report, &remembered.lives).0
     }
 
     fn refuse(&mut self, failure: Failure) {
@@ -661,7 +669,11 @@ impl<'a> Telling<'a> {
         }
         let remembered = &mut *self.news.remembered;
         let history = remembered.channels.entry(channel.to_owned()).or_default();
-        let (changes, knows) = diff::since(&history.findings, self.news.report, &remembered.lives);
+        let since = match receiver {
+            Receiver::Events(_) => diff::since,
+            Receiver::Hook(..) => diff::since_for_alerts,
+        };
+        let (changes, knows) = since(&history.findings, self.news.report, &remembered.lives);
         let known = (&history.findings, knows);
         let is_unwanted = |id: &str| wanted.is_some_and(|wanted| !wanted.contains(id));
         (_, history.findings) = changes.only(known, |id| taken.contains(id) || is_unwanted(id));

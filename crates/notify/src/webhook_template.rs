@@ -159,7 +159,7 @@ fn failed(webhook: &Webhook, error: &minijinja::Error) -> TemplateError {
 /// The values of a template. Texts are one line each and bounded.
 #[derive(Debug, Clone, Serialize)]
 pub struct WebhookFacts<'a> {
-    /// `new`, `grown` or `resolved`.
+    /// `new`, `grown`, `set_aside` or `resolved`.
     change: WebhookChange,
     /// Id of the finding.
     id: String,
@@ -350,8 +350,8 @@ pub struct WebhookRequest<'a> {
     pub facts: WebhookFacts<'a>,
 }
 
-/// The requests that a webhook wants, the most expensive finding first, then resolved findings.
-/// `sending` contains the first send time of each change.
+/// The requests that a webhook wants, the most expensive finding first, then findings that a decision
+/// sets aside, then resolved ones. `sending` contains the first send time of each change.
 pub fn requests<'a>(
     context: &WebhookContext<'a>,
     webhook: &'a Webhook,
@@ -382,12 +382,22 @@ pub fn requests<'a>(
         let facts = || context.of_finding(webhook, finding, (change, stage.word()));
         is_wanted.then(|| request(what, &finding.id, facts()))
     });
+    let aside = &context.report.history.set_aside;
+    let aside = aside.iter().filter_map(|one| {
+        let finding = &one.finding;
+        let owner = finding.resource.owner.as_deref();
+        let is_wanted = changes.set_aside.contains(&finding.id)
+            && webhook.wants(WebhookChange::SetAside, finding.kind, owner);
+        let change = (WebhookChange::SetAside, one.decision.verb.done());
+        let facts = || context.of_finding(webhook, finding, change);
+        is_wanted.then(|| request(diff::SET_ASIDE, &finding.id, facts()))
+    });
     let wanted =
         |one: &&Resolved| webhook.wants(WebhookChange::Resolved, one.kind, one.owner.as_deref());
     let resolved = changes.resolved.iter().filter(wanted);
     let resolved =
         resolved.map(|one| request("resolved", &one.id, context.of_resolved(webhook, one)));
-    found.chain(resolved).collect()
+    found.chain(aside).chain(resolved).collect()
 }
 
 #[cfg(test)]

@@ -308,6 +308,6 @@ mod tests {
             text.matches("\n## ").count() - text.matches("\n## Not").count(),
             DETAILED
         );
-        assert!(markdown(&testing::empty(), &Zone::utc()).starts_with("# Ebb: 0 findings"));
+        assert!(markdown(&testing::empty(), &Zone::utc()).starts_with("# Ebb: No findings"));
     }
 }

@@ -139,6 +139,7 @@ impl Page {
             simulated_means: simulated.then_some(SIMULATED_MEANS),
             headline: match priced {
                 true => money::headline(totals, &findings),
+                false if report.findings.is_empty() => "No findings".to_owned(),
                 false => format!("{findings} without a known price"),
             },
             saving,

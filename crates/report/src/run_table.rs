@@ -73,7 +73,7 @@ pub fn runs(
     for line in unusual.iter().take(MAX_UNUSUAL) {
         out.push_str(&fitted_table::notes(&[line], terminal));
     }
-    let is_priced = runs.runs.iter().any(|run| run.cost_breakdown.is_some());
+    let is_priced = runs.runs.iter().any(|run| costs.of(run).is_some());
     let legend = match costs.rest() {
         _ if !is_priced => "",
         RestOfMachine::Apart => {
@@ -144,8 +144,9 @@ fn plus(amount: Usd) -> &'static str {
 }
 
 fn run_row(run: &RunSeen, costs: &RunCosts<'_>, zone: &Zone) -> [String; 10] {
-    let unused = run.cost_breakdown.as_ref().map(|cost| cost.unused);
-    let cost = costs.of(run).and_then(|cost| cost.words(run));
+    let cost = costs.of(run);
+    let unused = cost.and_then(|cost| cost.unused_words(run));
+    let cost = cost.and_then(|cost| cost.cost_words(run));
     [
         one_line(&run.run),
         run.pipeline.as_deref().map_or_else(unknown, one_line),
@@ -154,7 +155,7 @@ fn run_row(run: &RunSeen, costs: &RunCosts<'_>, zone: &Zone) -> [String; 10] {
         run.failed.to_string(),
         run.cpu.to_string(),
         cost.unwrap_or_else(unknown),
-        unused.map_or_else(unknown, |unused| unused.to_string()),
+        unused.unwrap_or_else(unknown),
         zone.short_minute(run.from),
         zone.short_minute(run.to),
     ]
@@ -176,7 +177,7 @@ pub fn runs_csv((runs, costs): (&Runs, &RunCosts<'_>)) -> String {
             run.to.to_string(),
             crate::csv::slug(&run.origin),
             dollars(costs.of(run).and_then(|cost| cost.cost)),
-            dollars(run.cost_breakdown.as_ref().map(|cost| cost.unused)),
+            dollars(costs.of(run).and_then(|cost| cost.unused)),
             dollars(run.cost_breakdown.as_ref().map(|cost| cost.total)),
             dollars(run.cost_breakdown.as_ref().and_then(|cost| cost.per_sample)),
             dollars(

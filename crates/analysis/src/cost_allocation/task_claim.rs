@@ -29,12 +29,11 @@ fn known_capacity(facts: &Facts<'_>, instance: &Instance) -> Option<Capacity> {
         gpus: spec.gpu_count(),
     });
     by_type.or_else(|| {
-        let node = facts.state.nodes.get(&instance.id)?;
-        let hardware = node.latest.as_ref()?.hardware;
+        let size = facts.measured_size(&instance.id)?;
         Some(Capacity {
-            cores: hardware.cores,
-            memory: hardware.memory,
-            gpus: hardware.gpus.unwrap_or(0),
+            cores: size.cores,
+            memory: size.memory,
+            gpus: size.gpus,
         })
     })
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::cost::Cost;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::Instance;
@@ -124,6 +125,21 @@ impl RuleTrace {
             ),
             controller.is_none(),
         )
+    }
+
+    /// Asks whether the catalogue has the type of an instance, and returns it.
+    pub(crate) fn type_of<'f>(
+        &mut self,
+        facts: &Facts<'f>,
+        instance: &Instance,
+    ) -> Option<&'f TypeSpec> {
+        let spec = facts.catalogue.spec(&instance.instance_type);
+        let is_known = self.holds(
+            "Is its instance type in the catalogue?",
+            (&instance.instance_type, ""),
+            spec.map(|_| true),
+        );
+        spec.filter(|_| is_known)
     }
 
     fn ask(

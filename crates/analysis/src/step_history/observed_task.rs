@@ -126,16 +126,8 @@ impl<'a> SeenRun<'a> {
         request: SizedRequest,
     ) -> Option<UsdPerHour> {
         let spec = facts.catalogue.spec(&self.instance.instance_type);
-        let measured = || {
-            let node = facts.state.nodes.get(&self.step.node)?;
-            let hardware = node.latest.as_ref()?.hardware;
-            Some(MachineSize {
-                cores: hardware.cores,
-                memory: hardware.memory,
-                gpus: hardware.gpus.unwrap_or(0),
-            })
-        };
-        let size = spec.map(MachineSize::of).or_else(measured)?;
+        let size = spec.map(MachineSize::of);
+        let size = size.or_else(|| facts.measured_size(&self.step.node))?;
         let gpus = self.gpus(facts, size.gpus);
         let part = size.share_of_price(per_hour, request, gpus)?;
         // No probe observes which task uses an accelerator, so the task gets the whole price.

@@ -124,6 +124,27 @@ fn runs_that_were_killed_count_with_what_they_would_have_needed() {
 }
 
 #[test]
+fn a_task_that_waited_for_cores_needs_those_that_it_waited_for() {
+    // The task used two of its eight cores for 2,000 s.
+    let check = |waited: Option<u64>, requested: Option<u64>, cores: u64| {
+        let mut starved = run(0);
+        starved.detail.run_queue = waited.map(Duration::from_secs);
+        starved.requested.cores = requested.map(MilliCores::cores);
+        let profile = profile([starved]);
+        let need = crate::step_history::need::step_need(&profile, None, None, &Policy::default());
+        assert_eq!(need.cores, Some(MilliCores::cores(cores)), "{waited:?}");
+    };
+    check(None, Some(8), 2);
+    check(Some(0), Some(8), 2);
+    check(Some(400), Some(8), 2);
+    check(Some(2_000), Some(8), 4);
+    check(Some(20_000), Some(8), 8);
+    // More threads than cores wait on a machine of their own too.
+    check(Some(2_000), Some(2), 2);
+    check(Some(2_000), None, 2);
+}
+
+#[test]
 fn what_binds_a_step_and_where_it_is_underused_is_read_from_its_runs() {
     let check = |change: fn(&mut Run), by: Option<Binding>, underused: &[RequestedResource]| {
         let mut one = run(0);

@@ -51,7 +51,7 @@ pub(crate) struct RunRow {
 
 impl RunRow {
     pub(crate) fn of(run: &RunSeen, costs: &RunCosts<'_>) -> Self {
-        let cost = costs.of(run).and_then(|one| one.words(run));
+        let cost = costs.of(run).and_then(|one| one.cost_words(run));
         Self {
             run: run.run.clone(),
             name: name(&run.run),

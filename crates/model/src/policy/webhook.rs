@@ -39,7 +39,7 @@ pub struct Webhook {
     /// Only findings of these owners; empty for all.
     #[serde(default)]
     pub owners: BTreeSet<String>,
-    /// Only these changes.
+    /// Only these changes. Without it, all except "set_aside".
     #[serde(default = "all_changes")]
     pub on: BTreeSet<WebhookChange>,
 }
@@ -51,7 +51,7 @@ pub struct Webhook {
 pub enum BuiltinTemplate {
     /// A card of Microsoft Teams, for the Workflows app.
     Teams,
-    /// An alert of PagerDuty, which the end of the finding resolves.
+    /// An alert of PagerDuty, which the end of the finding resolves, or its dismissal or snooze.
     #[serde(rename = "pagerduty")]
     PagerDuty,
     /// An issue of Jira for each new finding; needs the parameters `project` and `issue_type`.
@@ -71,6 +71,8 @@ pub enum WebhookChange {
     New,
     /// More expensive.
     Grown,
+    /// Dismissed or snoozed.
+    SetAside,
     /// Resolved.
     Resolved,
 }
@@ -85,7 +87,11 @@ impl Webhook {
     pub fn wants(&self, change: WebhookChange, kind: FindingKind, owner: Option<&str>) -> bool {
         // An issue has no later changes: another one would be created.
         let is_issue = self.template == Some(BuiltinTemplate::Jira);
-        self.on.contains(&change)
+        // An alert that nobody is to act on must not stay open.
+        let ends_alert = self.template == Some(BuiltinTemplate::PagerDuty)
+            && change == WebhookChange::SetAside
+            && self.on.contains(&WebhookChange::Resolved);
+        (self.on.contains(&change) || ends_alert)
             && (!is_issue || change == WebhookChange::New)
             && (self.kinds.is_empty() || self.kinds.contains(&kind))
             && (self.owners.is_empty() || owner.is_some_and(|owner| self.owners.contains(owner)))

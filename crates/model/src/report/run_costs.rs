@@ -16,6 +16,10 @@ pub struct AllocatedCost {
     /// The cost that the tasks pay; `None` if no machine has a price.
     #[serde(rename = "cost_usd")]
     pub cost: Option<Usd>,
+    /// The cost of capacity that no task used or reserved on its machines while it had tasks there;
+    /// `None` if no machine has a price.
+    #[serde(rename = "unused_usd")]
+    pub unused: Option<Usd>,
     /// Number of tasks with a cost.
     pub tasks: usize,
     /// Number of tasks on machines without a price; the cost does not contain them.
@@ -29,11 +33,33 @@ impl AllocatedCost {
         self.tasks.saturating_sub(self.tasks_without_price) < run.steps
     }
 
-    /// The cost for people. `≥` marks the cost of a part of the run's tasks.
-    pub fn words(&self, run: &RunSeen) -> Option<String> {
+    /// An amount of this cost for people. `≥` marks the cost of a part of the run's tasks.
+    fn words(&self, amount: Option<Usd>, run: &RunSeen) -> Option<String> {
         let sign = if self.is_partial(run) { "≥ " } else { "" };
-        self.cost.map(|cost| format!("{sign}{cost}"))
+        amount.map(|amount| format!("{sign}{amount}"))
     }
+
+    /// The cost for people.
+    pub fn cost_words(&self, run: &RunSeen) -> Option<String> {
+        self.words(self.cost, run)
+    }
+
+    /// The cost of unused capacity for people.
+    pub fn unused_words(&self, run: &RunSeen) -> Option<String> {
+        self.words(self.unused, run)
+    }
+}
+
+/// A run with its cost.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PricedRun<'a> {
+    /// The run.
+    #[serde(flatten)]
+    pub run: &'a RunSeen,
+    /// The same cost as in `/v1/costs?by=run`. A run that is not among the most expensive ones there has
+    /// the sum of its parts. `None` if the report allocates no cost to the run.
+    pub cost: Option<AllocatedCost>,
 }
 
 /// The cost of each run of a report.
@@ -75,12 +101,21 @@ impl<'a> RunCosts<'a> {
                     RestOfMachine::Apart => cost.used,
                     RestOfMachine::Spread => cost.total,
                 }),
+                unused: Some(cost.unused),
                 tasks: run.steps,
                 tasks_without_price: 0,
             })
         };
         let named = self.by_name.get(run.run.as_str()).copied();
         named.or_else(from_parts)
+    }
+
+    /// A run with its cost.
+    pub fn priced(&self, run: &'a RunSeen) -> PricedRun<'a> {
+        PricedRun {
+            run,
+            cost: self.of(run),
+        }
     }
 }
 
@@ -99,6 +134,7 @@ impl CostShares {
         }
         let cost = |sum: DayShare| AllocatedCost {
             cost: (!sum.is_unknown()).then(|| sum.cost(self.rest)),
+            unused: (!sum.is_unknown()).then_some(sum.unused),
             tasks: sum.tasks,
             tasks_without_price: sum.tasks_without_price,
         };
@@ -161,6 +197,7 @@ mod tests {
                 };
                 let cost = AllocatedCost {
                     cost: row.cost,
+                    unused: row.unused,
                     tasks: row.tasks,
                     tasks_without_price: row.tasks_without_price,
                 };

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::advice::sized_request::SizedRequest;
 use crate::policy::Policy;
+use crate::policy::step::StepPolicy;
 use crate::step_profile::failure::{FailureCount, FailureKind};
 use crate::step_profile::sample::Sample;
 use crate::step_profile::{Run, RunKey, StepProfile};
@@ -137,6 +138,7 @@ impl<'a> TaskAttempts<'a> {
             mean_cores: last.cpu.and_then(|cpu| cpu.cores_over(last.wall)),
             allowed_cores: last.requested.cores,
             sufficient_memory: (last.requested.memory).filter(|_| last.end == StepEnd::Exited(0)),
+            peak_cores: last.peak_demand(&policy.step),
             ..last.sample()
         };
         if last.is_out_of_memory() {
@@ -192,6 +194,22 @@ impl Run {
             Some(record) if !record.pipeline_run.is_empty() => record.pipeline_run.clone(),
             _ => self.started_at.strftime("%F").to_string(),
         }
+    }
+
+    /// The cores that it would have used at its peak on a machine of its own; `None` when unknown. A
+    /// task that waits for cores for much of its time has a peak that its neighbours limit. Without
+    /// them its threads would run for the time that they waited too. At most the requested cores.
+    fn peak_demand(&self, policy: &StepPolicy) -> Option<MilliCores> {
+        let peak = self.peak_cores?;
+        let without_waiting = || {
+            let ran = u128::from(self.cpu?.0);
+            let waited = self.detail.run_queue?.as_nanos();
+            let is_starved = waited * 1_000_000 >= (ran + waited) * u128::from(policy.starved_ppm);
+            let cores = u128::from(peak.0) * (ran + waited) / ran.max(1);
+            let cores = MilliCores(u64::try_from(cores).unwrap_or(u64::MAX));
+            is_starved.then_some(cores.min(self.requested.cores?))
+        };
+        Some(without_waiting().map_or(peak, |cores| cores.max(peak)))
     }
 
     /// Number of tasks that it ran in parallel; 0 when unknown.

@@ -125,7 +125,13 @@ async fn what_is_new_is_told_once_in_each_channel() {
 
 #[tokio::test]
 async fn what_is_dismissed_is_quiet_until_it_is_taken_back() {
-    let world = greeted().await;
+    let mut world = greeted().await;
+    let file = "[[webhooks]]\nname = \"ops\"\ntemplate = \"pagerduty\"\n\
+        [[webhooks]]\nname = \"log\"\ntemplate = \"generic\"\n";
+    let policy = ebb_model::policy::Policy::parse(file).expect("a policy");
+    world.policy.webhooks = policy.webhooks;
+    swept(&world).await;
+    let before = words(&world);
     let id = format!("idle_node/eu-central-1/{}", sample::node(1));
     let dismiss = |all: &mut ebb_model::decision::Decisions| {
         let decision = Decision {
@@ -141,19 +147,30 @@ async fn what_is_dismissed_is_quiet_until_it_is_taken_back() {
     decided.expect("decided");
     let summary = swept(&world).await;
     assert_eq!((summary.findings, summary.set_aside), (0, 1));
-    assert_eq!(words(&world), (1, 1, 0));
+    assert_eq!(words(&world), before);
     let reopen = |all: &mut ebb_model::decision::Decisions| all.reopen(&id, world.clock.now());
     decisions::change(&world.objects, reopen)
         .await
         .expect("taken back");
     world.clock.advance(Duration::from_secs(60));
     assert_eq!(swept(&world).await.findings, 1);
-    let email = &world.mailer.sent()[1];
+    let email = &world.mailer.sent()[2];
     assert!(
         email.subject.ends_with("(1 due again)"),
         "{}",
         email.subject
     );
+    let told = |name: &str, field: &str| -> Vec<String> {
+        let all = world.hooks.sent().into_iter();
+        let bodies = all.filter(|one| one.name == name).map(|one| one.body);
+        let read = |text: String| serde_json::from_str::<serde_json::Value>(&text).expect("JSON");
+        let texts = bodies.map(|body| read(body)[field].as_str().map(str::to_owned));
+        texts.flatten().collect()
+    };
+    // The alert ends, although the waste goes on.
+    let actions = told("ops", "event_action");
+    assert_eq!(actions, ["trigger", "resolve", "trigger"]);
+    assert_eq!(told("log", "change"), ["new", "new"]);
 }
 
 #[tokio::test]

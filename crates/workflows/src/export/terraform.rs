@@ -42,7 +42,7 @@ pub(super) fn groups(steps: &[StepAdvice], pools: &[Pool<'_>]) -> String {
         group(&mut out, pool);
     }
     match pools.is_empty() {
-        true => nothing("#"),
+        true => "# No instance type is recommended.\n".to_owned(),
         false => out,
     }
 }

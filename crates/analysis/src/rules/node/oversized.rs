@@ -62,7 +62,7 @@ fn judge_one(
     if !q.owner_chooses_type(facts, instance) || check_standby(facts, instance, q).is_some() {
         return None;
     }
-    let spec = facts.catalogue.spec(&advice.instance_type)?;
+    let spec = q.type_of(facts, instance)?;
     if !has_fitting_type(facts, advice, spec, q) {
         return None;
     }
@@ -219,6 +219,21 @@ mod tests {
     fn found(world: &World) -> Option<Finding> {
         let findings = world.judge().findings.into_iter();
         findings.into_iter().find(|finding| finding.kind == KIND)
+    }
+
+    #[test]
+    fn an_explanation_says_that_the_type_of_the_machine_is_unknown() {
+        let mut world = world(30, 3, 10);
+        for machine in world.inventory.instances.values_mut() {
+            machine.instance_type = InstanceType::new("q9.4xlarge").expect("a type");
+        }
+        let id = instance(1).id;
+        let checks = crate::explain::explain(&world.facts(), id.as_str()).checks;
+        let last = checks.iter().rfind(|check| check.rule == KIND);
+        let last = last.expect("a check");
+        assert_eq!(last.question, "Is its instance type in the catalogue?");
+        assert_eq!(last.value, "q9.4xlarge");
+        assert_eq!(last.speaks, crate::rules::trace::Speaks::Unknown);
     }
 
     #[test]

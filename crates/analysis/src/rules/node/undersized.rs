@@ -123,13 +123,10 @@ fn judge_one(
     killed.sort_by(|a, b| once(a).cmp(&once(b)));
     killed.dedup_by(|a, b| once(a) == once(b));
     let (cores, memory) = short(facts, latest, (&waiting, &killed), q)?;
-    let spec = facts.catalogue.spec(&instance.instance_type);
-    let goes_on = q.holds(
-        "Is its instance type in the catalogue?",
-        (&instance.instance_type, ""),
-        spec.map(|_| true),
-    ) && found.leave_out(instance, FindingKind::StarvedStep, q);
-    let spec = spec.filter(|_| goes_on)?;
+    let spec = q.type_of(facts, instance)?;
+    if !found.leave_out(instance, FindingKind::StarvedStep, q) {
+        return None;
+    }
     let larger = larger(facts, instance, spec, least(spec, &cores, &memory));
     let now = facts
         .catalogue
