@@ -563,7 +563,10 @@ impl<'a> Telling<'a> {
         let (report, links) = (self.news.report, self.news.links);
         let history = self.news.remembered.channels.get(WEBHOOK);
         let sending = history.map(|history| history.sending.clone());
-        let (changes, sending) = (self.changes_of(WEBHOOK, diff::since), sending.unwrap_or_default());
+        let (changes, sending) = (
+            self.changes_of(WEBHOOK, diff::since),
+            sending.unwrap_or_default(),
+        );
         let all = cloud_event::events(report, &changes, &sending, links).map(|event| Outgoing {
             finding: event.finding,
             change: event.change,

@@ -77,7 +77,7 @@ async fn what_arrives_during_a_sweep_is_left_to_the_next() {
 const MANY_STARTS: u64 = 70;
 
 #[tokio::test]
-async fn what_another_sweep_made_the_state_forget_is_not_committed_again() {
+async fn what_another_sweep_at_any_call_made_the_state_forget_is_not_committed_again() {
     // The probe sent the first three again, because it got no answer.
     let filled = || {
         let world = World::new();
@@ -87,7 +87,7 @@ async fn what_another_sweep_made_the_state_forget_is_not_committed_again() {
         }
         world
     };
-    for call in 0..8 {
+    for call in (0..8).filter(|call| is_chosen(*call)) {
         let world = filled();
         let never = Fault::never();
         let lake = TestLake::new(world.lake().await, &never, Some((call, &world)));
