@@ -50,7 +50,7 @@ prove: ## Visit every order of the protocol, fail each call of a sweep, and simu
 	$(CARGO) test -p ebb-protocol-model -- --ignored --nocapture
 	EBB_EVERY_CALL=1 $(CARGO) --config scripts/prove.toml test -p ebb-sweep --features lake --test sweep any_call
 	EBB_SEED=$(if $(filter command environment,$(firstword $(origin SEED))),$(SEED),0) EBB_SEEDS=$(or $(SEEDS),100000) \
-	  $(CARGO) --config scripts/prove.toml test -p ebb-sweep --features lake --test simulation every_seed -- --nocapture
+	  $(CARGO) --config scripts/prove.toml test -p ebb-sweep --features lake --test simulation -- --nocapture --include-ignored every_seed each_deliberate_flaw
 
 build:
 	$(CARGO) build $(EVERYTHING) --all-targets

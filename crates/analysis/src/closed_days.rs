@@ -132,6 +132,7 @@ mod tests {
             estimated,
             total: Usd::from_micros(total),
             rest: BTreeMap::new(),
+            upper_bound: Usd::ZERO,
             machines_without_price: 0,
         }
     }

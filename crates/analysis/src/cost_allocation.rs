@@ -81,6 +81,7 @@ pub(crate) fn allocate(
         spend: SpendSums::new(&claims.names),
         rows: CostRows::new(facts),
         charged: BTreeMap::new(),
+        unpriced: BTreeMap::new(),
     };
     let (ledger, mut days) = allocator.billed_days();
     days.extend(allocator.priced_days(ledger.last().map(|day| day.day.as_str())));
@@ -138,6 +139,8 @@ struct Allocator<'a> {
     rows: CostRows,
     /// Machines with tasks and a cost, by day.
     charged: BTreeMap<String, BTreeSet<NodeId>>,
+    /// Machines that ran without a price, by day without a bill.
+    unpriced: BTreeMap<String, BTreeSet<NodeId>>,
 }
 
 impl Allocator<'_> {
@@ -183,6 +186,7 @@ impl Allocator<'_> {
                 source: CostSource::Bill,
                 estimated: ledger.estimated,
                 total: ledger.billed,
+                upper_bound: Usd::ZERO,
                 rest: rest(&of_bill),
                 machines_without_price: 0,
             };
@@ -196,11 +200,14 @@ impl Allocator<'_> {
         let mut days = Vec::new();
         for day in days_after(billed_to, self.facts.now) {
             let mut shown = LedgerDay::default();
-            let mut total = Usd::ZERO;
+            let (mut total, mut upper_bound) = (Usd::ZERO, Usd::ZERO);
             for (node, instance) in &self.facts.inventory.instances {
-                let lived = machine::priced_life(self.facts, instance, &day);
-                let price = self.facts.price_of(instance);
-                let Some((lived, price)) = lived.zip(price) else {
+                let Some(lived) = machine::priced_life(self.facts, instance, &day) else {
+                    continue;
+                };
+                let Some(price) = self.facts.price_of(instance) else {
+                    let of_day = self.unpriced.entry(day.clone()).or_default();
+                    of_day.insert(node.clone());
                     continue;
                 };
                 let usd = price.per_hour.over(lived.length());
@@ -210,12 +217,16 @@ impl Allocator<'_> {
                 }
                 parts.add_to(&mut shown);
                 total = total + usd;
+                if price.basis.is_bound() {
+                    upper_bound = upper_bound + usd;
+                }
             }
             days.push(CostDay {
                 day,
                 source: CostSource::Prices,
                 estimated: true,
                 total,
+                upper_bound,
                 rest: rest(&shown),
                 machines_without_price: 0,
             });
@@ -280,19 +291,20 @@ impl Allocator<'_> {
         parts
     }
 
-    /// The number of machines with tasks on a day and without a cost. It counts their tasks.
+    /// The number of machines without a cost on a day: those with tasks, and on a day without a bill
+    /// those that ran. It counts their tasks.
     fn count_without_price(&mut self, day: &str) -> usize {
         let Some(window) = of_day(day) else {
             return 0;
         };
         let charged = self.charged.remove(day).unwrap_or_default();
-        let mut machines = 0;
+        let mut machines = self.unpriced.remove(day).unwrap_or_default();
         for (id, tasks) in &self.claims.by_machine {
             let ran = |window_of_task| overlap(window, window_of_task) > 0;
             if charged.contains(id) || !tasks.claims.iter().any(|claim| ran(claim.window)) {
                 continue;
             }
-            machines += 1;
+            machines.insert(id.clone());
             for (claim, names) in tasks.claims.iter().zip(&tasks.names) {
                 if ran(claim.window) {
                     self.spend.add_unpriced(*names, day);
@@ -304,7 +316,7 @@ impl Allocator<'_> {
                 self.shares.add(*names, day, share);
             }
         }
-        machines
+        machines.len()
     }
 }
 

@@ -94,7 +94,27 @@ fn disconnected(account: &Account) -> Result<BTreeMap<NodeId, Timestamp>> {
 
 #[cfg(test)]
 mod tests {
+    use ebb_catalog::catalog::Catalogue;
+
     use super::*;
+
+    /// A retry that fits no machine would wait forever.
+    #[test]
+    fn each_retry_fits_a_machine_of_its_step_or_a_recommended_one() {
+        let (report, _) = crate::tune::of_demo(0).expect("a report");
+        let mut retries = 0;
+        for step in &report.targets.steps {
+            let offered = step.offers.best.iter().map(|offer| &offer.instance_type);
+            let types = step.machines.iter().chain(offered);
+            let memory = types.filter_map(|name| Some(Catalogue::built_in().spec(name)?.memory));
+            let most = memory.max().expect("known types");
+            retries += step.risk.attempts.len();
+            for retry in &step.risk.attempts {
+                assert!(*retry <= most, "{}: {retry} of {most}", step.step);
+            }
+        }
+        assert!(retries > 3, "{retries}");
+    }
 
     #[test]
     fn the_account_kept_in_the_program_is_readable() {

@@ -65,6 +65,11 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
     for note in unknown_inputs(args.input, &steps) {
         eprintln!("ebb: {note}");
     }
+    if args.input.is_some() && steps.iter().all(|step| step.by_input.is_empty()) {
+        eprintln!(
+            "ebb: --input changes nothing: in no step the size of the input explains the memory"
+        );
+    }
     step_summary::sort(&mut steps, args.sort.into());
     if let (Some(snakefile), TuneFormat::Snakemake) = (&snakefile, args.form.format) {
         check_rules(snakefile, &steps)?;
@@ -273,7 +278,12 @@ fn report_bad_lines(name: &str, bad: &BadLines) {
     }
     if bad.count > NAMED_LINES as u64 {
         for (problem, count) in &bad.by_problem {
-            eprintln!("ebb: {name}: {count} lines skipped: {problem}");
+            let lines = counted(
+                usize::try_from(*count).unwrap_or(usize::MAX),
+                "line",
+                "lines",
+            );
+            eprintln!("ebb: {name}: {lines} skipped: {problem}");
         }
     }
 }

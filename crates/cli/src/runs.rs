@@ -1,6 +1,8 @@
 //! `ebb runs`: the pipeline runs of the newest report, or the tasks of one run.
 
-use anyhow::{Result, bail};
+use std::collections::BTreeSet;
+
+use anyhow::{Result, bail, ensure};
 use ebb_model::report::Report;
 use ebb_model::report::run_costs::RunCosts;
 use ebb_model::report::task_detail::TaskList;
@@ -25,7 +27,7 @@ pub(crate) fn run(args: &RunsArgs, zone: &Zone) -> Result<Outcome> {
         None => match tune::report(&source)? {
             Some(report) => {
                 let pipeline = args.pipeline.as_deref();
-                runs_text(report, pipeline, (args.format, zone, columns))
+                runs_text(report, pipeline, (args.format, zone, columns))?
             }
             None => return Ok(tune::needs_a_report("runs")),
         },
@@ -41,14 +43,17 @@ fn runs_text(
     report: Report,
     pipeline: Option<&str>,
     (format, zone, columns): RunForm<'_>,
-) -> String {
+) -> Result<String> {
     let (at, mut runs) = (report.at, report.runs);
     let costs = RunCosts::new(&report.costs);
     if let Some(pipeline) = pipeline {
+        let known = runs.runs.iter().filter_map(|run| run.pipeline.clone());
+        let known: BTreeSet<String> = known.collect();
+        ensure!(known.contains(pipeline), unknown_pipeline(pipeline, &known));
         runs.runs
             .retain(|run| run.pipeline.as_deref() == Some(pipeline));
     }
-    match format {
+    Ok(match format {
         TableFormat::Table => run_table::runs((&runs, &costs), (at, zone), columns),
         TableFormat::Csv => {
             note_left_out(runs.left_out, ("run", "runs"));
@@ -59,7 +64,20 @@ fn runs_text(
             "runs": runs.runs.iter().map(|run| costs.priced(run)).collect::<Vec<_>>(),
             "left_out": runs.left_out,
         })),
-    }
+    })
+}
+
+/// Number of named pipelines in an error.
+const NAMED_PIPELINES: usize = 10;
+
+fn unknown_pipeline(pipeline: &str, known: &BTreeSet<String>) -> String {
+    let named = known.iter().take(NAMED_PIPELINES);
+    let named: Vec<String> = named.map(|name| one_line(name)).collect();
+    let remedy = match named.is_empty() {
+        true => "the report knows no pipeline".to_owned(),
+        false => format!("pipelines with runs: {}", named.join(", ")),
+    };
+    format!("no run of pipeline '{}'\n  {remedy}", one_line(pipeline))
 }
 
 /// The tasks of a run; `None` without a source.

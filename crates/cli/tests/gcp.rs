@@ -102,7 +102,7 @@ fn a_quiet_instance_of_a_project_is_idle_and_is_stopped_by_gcloud() {
 /// Hourly cost of both instances up to the present hour, and one invalid row.
 fn billing() -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
-    for hour in 0..96 {
+    for hour in 0..120 {
         let at = Timestamp::now() - (hour * 60).minutes();
         for (id, cost) in [("11", 0.5), ("12", 2.0)] {
             let name = "//compute.googleapis.com/projects/4/zones/europe-west6-a/instances";
@@ -126,7 +126,7 @@ fn an_instance_costs_what_the_billing_export_says_else_the_report_says_how_to_gi
     let path = file.path().display().to_string();
     let output = scan(&["--gcp-endpoint", &address, "--billing", &path]);
     let said = String::from_utf8_lossy(&output.stderr);
-    let bad = format!("{path}:193: service.description: is missing; skipped");
+    let bad = format!("{path}:241: service.description: is missing; skipped");
     assert!(said.contains(&bad), "{said}");
     assert!(
         said.contains("prices are from the billing export"),

@@ -973,7 +973,11 @@ fn probes_are_listed_in_three_forms() {
         assert!(all.contains(said), "{line:?} should say {said}: {all}");
     };
     check(&["--demo"], 0, "i-0b7d3f5a9c1e2d406  eBPF");
-    check(&["--demo", "--mode", "procfs"], 0, "No probe was observed.");
+    check(
+        &["--demo", "--mode", "procfs"],
+        0,
+        "No probe has this mode; ",
+    );
     check(&["--demo", "--format", "csv"], 0, "node,mode,heard_at");
     check(&["--demo", "--format", "json"], 0, "\"ebb.probe_list/1\"");
     check(&["--demo", "--mode", "perf"], 2, "ebpf, procfs");

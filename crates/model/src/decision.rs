@@ -44,7 +44,7 @@ pub enum DecisionError {
     #[error("{0} contains a control character; write it on one line")]
     Control(&'static str),
     /// A snooze has no end.
-    #[error("a snooze needs an end; add one, or dismiss the finding")]
+    #[error("a snooze needs an end: add `until` (--until DAY), or dismiss the finding")]
     NoEnd,
     /// The end of the decision is not later than its time.
     #[error("the end is in the past ({0}); use a later day")]

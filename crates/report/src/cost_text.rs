@@ -210,6 +210,12 @@ pub fn notes(costs: &CostTable, unused: &str, cost: &str) -> Vec<String> {
             one_line(day)
         ));
     }
+    if costs.upper_bound > Usd::ZERO {
+        notes.push(format!(
+            "{} of it is an upper bound: Spot machines count with their on-demand price until they are billed.",
+            costs.upper_bound
+        ));
+    }
     if costs.machine_days_without_price > 0 {
         let days = counted(
             costs.machine_days_without_price,
@@ -217,7 +223,7 @@ pub fn notes(costs: &CostTable, unused: &str, cost: &str) -> Vec<String> {
             "machine days",
         );
         notes.push(format!(
-            "Not in the total: {days} with tasks, because the machines have neither a bill nor a price."
+            "Not in the total: {days}, because the machines have neither a bill nor a price."
         ));
     }
     notes
@@ -339,6 +345,7 @@ mod tests {
                 row(vec![CostName::Others, named("ada")], 500, share(7, 500)),
             ],
             rest: vec![rest(RestKind::Idle, 4_000), rest(RestKind::Elsewhere, 500)],
+            upper_bound: Usd::from_micros(2_500_000),
             machine_days_without_price: 1,
         }
     }

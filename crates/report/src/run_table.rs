@@ -187,6 +187,7 @@ pub fn runs_csv((runs, costs): (&Runs, &RunCosts<'_>)) -> String {
             ),
             dollars(usual_of(run).map(|usual| usual.total)),
             usual_of(run)
+                .filter(|_| unusual_cost(run).is_some())
                 .and_then(|usual| usual.causes.first())
                 .map_or_else(String::new, ToString::to_string),
         ]

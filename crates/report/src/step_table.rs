@@ -135,7 +135,12 @@ pub(crate) fn advice(step: &StepAdvice) -> String {
             Some((_, limit)) => format!("time limit {}", HumanDuration(limit)),
             None => "no change".to_owned(),
         },
-        advised => request(advised),
+        advised => match new_limit(step) {
+            Some((_, limit)) => {
+                format!("{}, time limit {}", request(advised), HumanDuration(limit))
+            }
+            None => request(advised),
+        },
     }
 }
 
@@ -203,7 +208,11 @@ fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
     all.push(("based on", based_on(step, &reasons)));
     let offers = &step.offers;
     let each = |offers: &[Offered]| offers.iter().map(offer).collect::<Vec<_>>().join("; ");
-    all.push(("now on", each(offers.now.as_slice())));
+    let same_type = offers.now.as_ref();
+    all.push((
+        "now on",
+        same_type.map(offer_of_same_type).unwrap_or_default(),
+    ));
     all.push(("suitable", each(&offers.best)));
     all.push(("on spot", on_spot(offers)));
     all.push(("elsewhere", elsewhere(&offers.elsewhere)));
@@ -235,20 +244,60 @@ fn why(step: &StepAdvice, reasons: &Reasons) -> String {
     if !used.is_empty() {
         all.push(format!("used at most {}", used.join(" and ")));
     }
+    all.extend(more_cores(step));
+    all.extend(full_memory(step));
     if let Some(by) = step.bound.by {
         all.push(format!("limited by {by}"));
     }
     all.join("; ")
 }
 
-/// `33 % of first attempts with 8.0 GiB run out of memory (10 of 30)`.
+/// A note if the tasks used more cores on average than they requested. The number is not raised: a
+/// limit on their threads is the other remedy.
+fn more_cores(step: &StepAdvice) -> Option<String> {
+    let (asks, used) = (step.asks.cores?, step.mean_cores?);
+    let is_more = used.0 > asks.0 + asks.0 / 10 && step.should_ask.cores == Some(asks);
+    is_more.then(|| {
+        format!("used {used} cores on average and requested {asks}: request as many, or limit its threads")
+    })
+}
+
+/// From this share of its memory, the next task may need more.
+const FULL_MEMORY: Share = Share::from_ppm(950_000);
+
+/// A note if the tasks filled their memory and the request stays the same.
+fn full_memory(step: &StepAdvice) -> Option<String> {
+    let is_full = step.bound.memory_used? >= FULL_MEMORY
+        && step.should_ask.memory == step.asks.memory
+        && step.oom_kills == 0
+        && !step.peak_is_upper_bound;
+    is_full.then(|| "a larger input may run out of memory".to_owned())
+}
+
+/// `33 % of first attempts with 8.0 GiB run out of memory (10 of 30)`; for different requests, those
+/// with such attempts.
 pub(crate) fn first_attempts(present: &PresentRequest) -> Option<String> {
+    if present.basis == RequestBasis::Median {
+        let counts = present
+            .counts
+            .iter()
+            .filter(|count| count.out_of_memory > 0);
+        let each: Vec<String> = counts
+            .take(SHOWN_REQUESTS)
+            .map(|count| {
+                let (failed, tasks) = (count.out_of_memory, count.tasks);
+                format!("{failed} of {tasks} with {}", request(count.request))
+            })
+            .collect();
+        return (!each.is_empty())
+            .then(|| format!("first attempts that ran out of memory: {}", each.join(", ")));
+    }
     let (tasks, failed) = (present.tasks(), present.out_of_memory());
     let share = Share::of(failed.into(), tasks.into()).filter(|_| failed > 0)?;
-    let request = match (present.basis, present.request.memory) {
-        (RequestBasis::Median, _) | (_, None) => "the current request".to_owned(),
-        (_, Some(memory)) => memory.to_string(),
-    };
+    let request = (present.request.memory).map_or_else(
+        || "the current request".to_owned(),
+        |memory| memory.to_string(),
+    );
     Some(format!(
         "{share} of first attempts with {request} run out of memory ({failed} of {tasks})"
     ))
@@ -392,6 +441,11 @@ fn elsewhere(offers: &[Offered]) -> String {
         .iter()
         .map(|there| format!("{}: {}", there.region, offer(there)));
     each.collect::<Vec<_>>().join("; ")
+}
+
+/// The offer of the present type. It is an estimate as the others, not the observed duration.
+fn offer_of_same_type(same: &Offered) -> String {
+    format!("{}, estimated with the recommended request", offer(same))
 }
 
 fn offer(offer: &Offered) -> String {

@@ -455,6 +455,7 @@ pub fn costs(name: &str) -> CostShares {
             estimated: false,
             total: usd(10),
             rest: [(RestKind::Idle, usd(4))].into(),
+            upper_bound: Usd::ZERO,
             machines_without_price: 0,
         }],
         by_run: vec![share(CostDimension::Run)],

@@ -86,8 +86,7 @@ impl Need {
     /// was enough.
     pub fn risk_instead_of(&self, now: Option<Bytes>, size: Bytes) -> Risk {
         let mut risk = self.risk_after(size);
-        let next = risk.attempts.first().copied();
-        if let Some(now) = now.filter(|now| *now > size && next < Some(*now)) {
+        if let Some(now) = now.filter(|now| *now > size) {
             // A size little above the present one would hardly be better.
             let much_larger = |next: &&Bytes| next.0 / 3 >= now.0 / 2;
             let named: Vec<Bytes> = risk.attempts.iter().filter(much_larger).copied().collect();
@@ -582,6 +581,7 @@ mod tests {
         };
         check(36, [36, 54]);
         check(24, [24, 37]);
+        check(18, [18, 37]);
         check(16, [20, 37]);
     }
 

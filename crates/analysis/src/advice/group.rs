@@ -11,6 +11,7 @@ use ebb_model::advice::offer::Basis;
 use ebb_model::advice::spot_wish::SPOT_TYPES;
 use ebb_model::confidence::Level;
 use ebb_model::inventory::spot_market::SpotScore;
+use ebb_sizing::cheapest_type::usable;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::time::Window;
 
@@ -25,6 +26,9 @@ use crate::step_history::by_step::Profiles;
 /// Limit for the error factor of a replay. Beyond it the replay does not match the platform, and no
 /// saving is reported.
 const FAR_OFF: f64 = 2.0;
+
+/// Number of named steps of an assumption.
+const NAMED_STEPS: usize = 5;
 
 /// Advises on a group; `None` for a group without tasks. `room` is the number of further steps for
 /// which offers may be computed.
@@ -80,6 +84,8 @@ fn fleets(
     let markets = &facts.inventory.markets;
     told.spot_score = told.spot_wish().and_then(|wish| wish.told(markets));
     told.confidence = confidence(told, factor);
+    let large = large_retries(facts, told);
+    told.assumed.extend(large);
     let Some(best) = told.offered().first() else {
         return Err(match told.is_on_spot() {
             true => format!(
@@ -109,6 +115,25 @@ fn fleets(
             Ok(())
         }
     }
+}
+
+/// Steps whose retry gets the present request, which a recommended type does not hold. Such a retry
+/// waits forever in an environment of these types alone.
+fn large_retries(facts: &Facts<'_>, told: &GroupAdvice) -> Option<String> {
+    let types = told.offered().iter().map(|fleet| &fleet.instance_type);
+    let memory = types.filter_map(|name| Some(usable(facts.catalogue.spec(name)?.memory)));
+    let least = memory.min()?;
+    let steps = told.steps.iter().filter_map(|step| {
+        let retried_with = step.asks.memory.filter(|memory| *memory > least)?;
+        Some(format!("{} with {retried_with}", step.step))
+    });
+    let steps: Vec<String> = steps.take(NAMED_STEPS).collect();
+    (!steps.is_empty()).then(|| {
+        format!(
+            "retries with the present memory have an environment with larger machines ({})",
+            steps.join(", ")
+        )
+    })
 }
 
 /// Saving in a month, if the tasks of the group recur at the observed rate.

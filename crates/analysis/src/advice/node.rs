@@ -115,8 +115,11 @@ fn offer(
     let (Some(cores), Some(memory)) = (advice.needs.cores, advice.needs.memory) else {
         return Err("the cores or memory that its tasks used were not observed".to_owned());
     };
+    // A machine as large as the present one holds the same work, with less headroom.
+    let cores = cores.min(MilliCores::cores(spec.vcpus.into()));
+    let memory = memory.min(usable(spec.memory));
     let needs = SizeNeeds {
-        used: advice.used.cores.unwrap_or(cores),
+        used: advice.used.cores.unwrap_or(cores).min(cores),
         cores,
         least_vcpus: 1,
         memory: MemoryNeeds::Holds(memory),

@@ -18,6 +18,7 @@ use ebb_model::policy::sizing::SizingPolicy;
 use ebb_model::step_profile::failure::FailureKind;
 use ebb_model::step_profile::tasks::{AttemptRecord, PresentRequest, RequestBasis};
 use ebb_model::step_profile::{Run, StepProfile};
+use ebb_sizing::cheapest_type::usable;
 use ebb_sizing::need::Need;
 use ebb_telemetry::step::{MemorySource, StepKind};
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
@@ -273,9 +274,24 @@ pub(crate) fn steps(
             let step = (&key.region, profiled);
             advice.offers = placement::offers(facts, profiles, step, advice.should_ask);
         }
+        leave_out_large_retries(&mut advice, facts.catalogue);
         Some(advice)
     });
     greatest(advised, MAX_STEPS)
+}
+
+/// Leaves out sizes of retries that fit neither a machine on which the step ran nor a recommended
+/// one: such a retry would wait forever. All sizes stay if the memory of one type is unknown.
+fn leave_out_large_retries(advice: &mut StepAdvice, catalogue: &Catalogue) {
+    let offered = advice.offers.best.iter().map(|offer| &offer.instance_type);
+    let types = advice.machines.iter().chain(offered);
+    let memory = types.map(|name| Some(usable(catalogue.spec(name)?.memory)));
+    let memory: Option<Vec<Bytes>> = memory.collect();
+    let Some(most) = memory.and_then(|all| all.into_iter().max()) else {
+        return;
+    };
+    let most = most.max(advice.asks.memory.unwrap_or_default());
+    advice.risk.attempts.retain(|size| *size <= most);
 }
 
 /// The steps with the greatest saving, at most `max`, and the number of the others. At most twice as
@@ -415,8 +431,8 @@ mod tests {
         };
         check(6_144, 900, &[6_144, 9_216]);
         check(1_536, 900, &[1_536, 2_304]);
-        // The size of the models is larger.
-        check(1_000, 900, &[1_024, 2_048]);
+        // The present machines hold it, but perhaps not the larger size of the models.
+        check(1_000, 900, &[1_000, 2_048]);
         check(1_000, 1_000, &[1_024, 2_048]);
     }
 

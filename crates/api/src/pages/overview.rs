@@ -46,6 +46,8 @@ struct Overview {
     kinds: Vec<KindBar>,
     greatest: Vec<FindingRow>,
     changed: Vec<FindingRow>,
+    /// Whether it is known which findings are new. A scan does not know earlier findings.
+    has_history: bool,
     resolved: Vec<ResolvedRow>,
     set_aside: usize,
     trend: Option<TrendWords>,
@@ -150,6 +152,7 @@ impl Overview {
             kinds: kinds(&findings),
             greatest: rows(findings.iter().take(SHORT), report),
             changed: rows(changed(&findings, report), report),
+            has_history: findings.is_empty() || !report.history.life.is_empty(),
             resolved: resolved(report),
             set_aside: report.findings.len() - findings.len() + report.history.set_aside.len(),
             trend: trend(report, &Zone::utc()),

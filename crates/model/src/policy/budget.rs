@@ -79,7 +79,7 @@ impl Budget {
             return Err(PolicyError::Budget {
                 index,
                 subject: subject.map_or_else(
-                    || "an entry with none or both".to_owned(),
+                    || "an entry without pipeline and cost_centre, or with both".to_owned(),
                     |one| one.to_string(),
                 ),
                 problem,

@@ -7,7 +7,8 @@ use ebb_telemetry::identity::AccountId;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::finding_kind::FindingKind;
 use crate::policy::error::PolicyError;
@@ -36,9 +37,18 @@ pub struct Exemption {
     #[serde(default)]
     pub schedule: Option<Schedule>,
     /// Last day of the exemption in UTC: `"2027-01-31"`.
+    #[serde(deserialize_with = "read_day")]
     pub until: Date,
     /// Reason for the exemption.
     pub reason: String,
+}
+
+/// Reads a day, with an error that says how to write it.
+fn read_day<'de, D: Deserializer<'de>>(value: D) -> Result<Date, D::Error> {
+    const FORM: &str = "write the day as \"2027-01-31\", in quotes";
+    let text = String::deserialize(value).map_err(|_| D::Error::custom(FORM))?;
+    text.parse()
+        .map_err(|_| D::Error::custom(format!("'{text}' is not a day; {FORM}")))
 }
 
 /// Finding that an exemption may match.

@@ -113,11 +113,14 @@ pub struct CostDay {
     /// The bill of the day, or the sum of the prices of all machines.
     #[serde(rename = "total_usd", alias = "total")]
     pub total: Usd,
+    /// The part of the total that is only an upper bound: Spot machines at their on-demand price.
+    #[serde(rename = "upper_bound_usd", default)]
+    pub upper_bound: Usd,
     /// The cost that belongs to no task.
     #[serde(rename = "rest_usd", alias = "rest")]
     pub rest: BTreeMap<RestKind, Usd>,
-    /// Number of machines with tasks that are neither on the bill nor have a price. The total does
-    /// not contain them.
+    /// Number of machines that are neither on the bill nor have a price: those with tasks, and on a
+    /// day without a bill all that ran. The total does not contain them.
     pub machines_without_price: usize,
 }
 

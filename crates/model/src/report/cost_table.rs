@@ -179,13 +179,17 @@ pub struct CostTable {
     /// the bill does not contain yet.
     #[serde(rename = "billed_usd")]
     pub billed: Usd,
+    /// The part of the total that is only an upper bound: Spot machines at their on-demand price on
+    /// days that the bill does not contain yet.
+    #[serde(rename = "upper_bound_usd")]
+    pub upper_bound: Usd,
     /// The first day that the bill does not contain; `None` if it contains all days.
     pub not_billed_from: Option<String>,
     /// The tasks, the most expensive first.
     pub rows: Vec<CostRow>,
     /// The cost that belongs to no task.
     pub rest: Vec<RestRow>,
-    /// The number of machines with tasks and without a price, summed over days.
+    /// The number of machines without a price, summed over days.
     pub machine_days_without_price: usize,
 }
 
@@ -267,6 +271,7 @@ impl CostShares {
             not_billed_from: priced.next().map(|day| day.day.clone()),
             rows: rows(shares, by, self.rest, is_in),
             rest: rest.into_iter().map(RestRow::from).collect(),
+            upper_bound: days.iter().map(|day| day.upper_bound).sum(),
             machine_days_without_price: days.iter().map(|day| day.machines_without_price).sum(),
         })
     }

@@ -15,10 +15,10 @@ const MAX_DAYS: usize = 14;
 /// Money for work is first.
 const PARTS: [(&str, &str); 5] = [
     ("steps", "tasks"),
-    ("other", "other work"),
-    ("found", "findings"),
+    ("other", "services and sessions"),
+    ("found", "waste in findings"),
     ("idle", "idle"),
-    ("rest", "unallocated"),
+    ("rest", "everything else"),
 ];
 
 /// Days as bars.
@@ -152,8 +152,8 @@ mod tests {
             open,
         ];
         let shown = lines(&days);
-        insta::assert_snapshot!(shown[0], @"2026-03-01 to 2026-03-02: $4.00 billed = $2.00 tasks + $1.00 other work + $0.00 findings + $0.00 idle + $1.00 unallocated");
-        insta::assert_snapshot!(shown[1], @"2026-03-03: $1.00 billed = $0.50 tasks + $0.25 other work + $0.00 findings + $0.00 idle + $0.25 unallocated, estimated because the bill is not final");
+        insta::assert_snapshot!(shown[0], @"2026-03-01 to 2026-03-02: $4.00 billed = $2.00 tasks + $1.00 services and sessions + $0.00 waste in findings + $0.00 idle + $1.00 everything else");
+        insta::assert_snapshot!(shown[1], @"2026-03-03: $1.00 billed = $0.50 tasks + $0.25 services and sessions + $0.00 waste in findings + $0.00 idle + $0.25 everything else, estimated because the bill is not final");
     }
 
     #[test]

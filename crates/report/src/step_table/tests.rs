@@ -1,10 +1,11 @@
 //! Tests of the table with hostile names.
 
 use ebb_model::advice::sized_request::{ChanceRange, EstimateBasis, Risk, SizedRequest};
+use ebb_model::advice::step::TimeLimit;
 use ebb_model::step_profile::failure::{FailureCount, FailureKind};
 use ebb_model::step_profile::tasks::{PresentRequest, RequestBasis, RequestCount};
 use ebb_telemetry::identity::AccountId;
-use ebb_telemetry::units::Bytes;
+use ebb_telemetry::units::{Bytes, MilliCores};
 use ebb_workflows::testing::{HOSTILE, offers, step};
 
 use super::*;
@@ -65,6 +66,56 @@ fn the_table_shows_request_advice_and_risk() {
         effective_tasks_millis: 12_000,
     });
     insta::assert_snapshot!(table(&[step("align"), few, killed], None));
+}
+
+#[test]
+fn tasks_that_use_all_they_request_are_said() {
+    let check = |change: fn(&mut StepAdvice), expect: &str| {
+        let mut full = step("align");
+        full.should_ask = full.asks;
+        (full.mean_cores, full.bound.memory_used) = (None, None);
+        change(&mut full);
+        let text = table(&[full], None);
+        assert!(text.contains(expect), "{text}");
+    };
+    check(
+        |step| {
+            step.asks.cores = Some(MilliCores::cores(4));
+            step.should_ask = step.asks;
+            step.mean_cores = Some(MilliCores::cores(12));
+        },
+        "used 12 cores on average and requested 4: request as many, or limit its threads",
+    );
+    check(
+        |step| step.bound.memory_used = Some(Share::from_ppm(990_000)),
+        "a larger input may run out of memory",
+    );
+    check(
+        |step| {
+            let count = |gib, out_of_memory| RequestCount {
+                request: SizedRequest {
+                    cores: None,
+                    memory: Some(Bytes::gib(gib)),
+                },
+                tasks: 6,
+                out_of_memory,
+            };
+            step.present.basis = RequestBasis::Median;
+            step.present.counts = vec![count(4, 6), count(8, 0)];
+        },
+        "first attempts that ran out of memory: 6 of 6 with 4.0 GiB",
+    );
+}
+
+#[test]
+fn a_changed_time_limit_is_part_of_the_advice() {
+    let mut limited = step("align");
+    limited.time_limit = Some(TimeLimit {
+        asks: Duration::from_secs(8 * 3_600),
+        should_ask: Duration::from_secs(3 * 3_600),
+    });
+    let text = table(&[limited], None);
+    assert!(text.contains("GiB, time limit 3 h"), "{text}");
 }
 
 #[test]

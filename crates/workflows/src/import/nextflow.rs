@@ -128,6 +128,7 @@ impl Parser for Trace {
         let row = Row::of(number, line, self.separator);
         let whole = Row::check_fields(number, row.len(), self.width);
         let record = whole
+            .and_then(|()| row.check_end(self.width))
             .and_then(|()| self.columns.record(&row))
             .map(|mut record| {
                 if self.part > 1 {
@@ -307,7 +308,7 @@ fn ending(status: Option<&str>, exit_status: Option<i64>) -> Ending {
         (Some("ABORTED"), _) => Ending::Failed(FailureKind::Cancelled),
         // Some pipelines accept other exit statuses of a tool.
         (Some("COMPLETED" | "CACHED"), Some(_)) => Ending::Completed,
-        // It failed without an exit status: its machine was lost, or it never began.
+        // It failed without an exit status: its machine was lost, or it did not begin.
         (Some("FAILED"), None) => Ending::Failed(FailureKind::MachineLost),
         (_, exit_status) => Ending::Failed(FailureKind::of_exit_status(exit_status)),
     }

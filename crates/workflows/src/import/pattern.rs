@@ -12,6 +12,9 @@ const RULE: &str = "rule";
 /// The expression of a wildcard without a constraint.
 const ANYTHING: &str = ".+";
 
+/// The expression of a rule's name, which is an identifier of Python.
+const IDENTIFIER: &str = r"[\p{L}_][\p{L}\p{N}_]*";
+
 /// Whether the constraints of wildcards are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Constraints {
@@ -68,6 +71,7 @@ impl PathPattern {
             let inner = &from[1..close];
             let (name, own) = match inner.split_once(',') {
                 Some((name, own)) => (name.trim(), own.trim()),
+                None if inner.trim() == RULE => (RULE, IDENTIFIER),
                 None => (inner.trim(), ANYTHING),
             };
             let own = match constraints {

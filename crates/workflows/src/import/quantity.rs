@@ -18,6 +18,16 @@ pub(super) fn whole(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
+/// A number with the decimal separator of any locale. Three digits after a comma may be thousands,
+/// so such a number is refused.
+fn number_of_locale(text: &str) -> Option<f64> {
+    match text.split_once(',') {
+        Some((_, decimals)) if decimals.len() == 3 => None,
+        Some((whole, decimals)) => number(&format!("{whole}.{decimals}")),
+        None => number(text),
+    }
+}
+
 /// A percentage such as `98.5%` or `98.5`. Nextflow writes it with the decimal separator of the
 /// locale, as in `98,5%`.
 ///
@@ -32,9 +42,9 @@ pub fn cores(text: &str) -> Option<MilliCores> {
     (cores > 0.0 && cores < 1e6).then(|| MilliCores((cores * 1000.0).round() as u64))
 }
 
-/// Bytes such as `1.2 GB`, `512M` or `1048576`, by factors of 1024.
+/// Bytes such as `1.2 GB`, `1,2 GB`, `512M` or `1048576`, by factors of 1024.
 pub fn bytes(text: &str) -> Option<Bytes> {
-    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || ".,".contains(c)));
     let (value, unit) = text.split_at(digits.unwrap_or(text.len()));
     let unit = unit
         .trim()
@@ -49,7 +59,7 @@ pub fn bytes(text: &str) -> Option<Bytes> {
         "P" | "p" => 5,
         _ => return None,
     };
-    scaled(number(value)?, 1024_f64.powi(power))
+    scaled(number_of_locale(value)?, 1024_f64.powi(power))
 }
 
 /// Mebibytes as a number.
@@ -80,7 +90,7 @@ pub fn spoken(text: &str) -> Option<Duration> {
             "d" => 86_400.0,
             _ => return None,
         };
-        all += number(value)? * of_unit;
+        all += number_of_locale(value)? * of_unit;
     }
     seconds(all)
 }
@@ -149,6 +159,9 @@ mod tests {
         check("1048576", Some(1 << 20));
         check("1 MB", Some(1 << 20));
         check("1.5 GB", Some(3 << 29));
+        check("1,5 GB", Some(3 << 29));
+        check("1,536 MB", None);
+        check("1.5,5 GB", None);
         check("512K", Some(512 << 10));
         check("16GiB", Some(16 << 30));
         check("0", Some(0));
@@ -176,6 +189,7 @@ mod tests {
         check(spoken, "1h 2m 3s", Some(3_723_000));
         check(spoken, "450ms", Some(450));
         check(spoken, "2.5s", Some(2_500));
+        check(spoken, "1h 2,5s", Some(3_602_500));
         check(spoken, "61000", Some(61_000));
         check(spoken, "soon", None);
         check(clock, "01:02:03", Some(3_723_000));

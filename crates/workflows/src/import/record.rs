@@ -162,6 +162,22 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// Fails if the line has fewer fields than the header has columns: the file ends within it.
+    pub(super) fn check_end(&self, columns: usize) -> Result<(), BadLine> {
+        match self.values.len() < columns {
+            false => Ok(()),
+            true => Err(BadLine {
+                line: self.line,
+                field: "line".to_owned(),
+                problem: format!(
+                    "{} fields for {columns} columns; the line ends early, so the file may be \
+                     incomplete",
+                    self.values.len()
+                ),
+            }),
+        }
+    }
+
     /// The number of fields.
     pub(super) fn len(&self) -> usize {
         self.values.len()

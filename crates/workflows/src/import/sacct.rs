@@ -364,7 +364,7 @@ impl Parser for Accounting {
         }
         if self.columns.max_rss.is_there() && self.bare > 0 {
             notes.push(format!(
-                "no memory data for {} without lines of steps; run sacct without -X",
+                "no memory data for {} without lines of steps; if sacct ran with -X, run it without",
                 jobs(self.bare)
             ));
         }

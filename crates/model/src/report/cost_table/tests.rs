@@ -42,6 +42,7 @@ fn shares() -> CostShares {
         estimated: source == CostSource::Prices,
         total: usd(total),
         rest: BTreeMap::from([(RestKind::Idle, usd(idle)), (RestKind::Rounding, usd(0))]),
+        upper_bound: usd(0),
         machines_without_price: 1,
     };
     CostShares {
