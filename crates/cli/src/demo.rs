@@ -103,7 +103,7 @@ mod tests {
     fn each_retry_fits_a_machine_of_its_step_or_a_recommended_one() {
         let (report, _) = crate::tune::of_demo(0).expect("a report");
         let mut retries = 0;
-        for step in &report.targets.steps {
+        for step in &report.steps {
             let offered = step.offers.best.iter().map(|offer| &offer.instance_type);
             let types = step.machines.iter().chain(offered);
             let memory = types.filter_map(|name| Some(Catalogue::built_in().spec(name)?.memory));

@@ -411,7 +411,7 @@ fn steps_are_tuned_from_the_demo_account_or_a_report() {
     target(["pipeline", "assembly"], "190 x polish");
     target(["environment", "align"], "types     m5");
     // It needs 19.2 vCPU, for which 16 faster ones do not do.
-    target(["node", "i-0a3c5e7f9b1d2e468"], "no cheaper instance type");
+    target(["node", "i-0a3c5e7f9b1d2e468"], "with less headroom");
     let form = |form| ["tune", "--demo", "pipeline", "assembly", "--format", form];
     check(&form("nextflow"), 0, "withName: 'fastqc'");
     check(&form("json"), 0, "\"together\"");
@@ -850,8 +850,8 @@ fn runs_are_listed_and_results_explained() {
     check(&["runs", "--demo"], 0, "cohort-7");
     check(
         &["runs", "--demo", "--pipeline", "no"],
-        0,
-        "No run was observed.",
+        1,
+        "no run of pipeline 'no'\n  pipelines with runs: align, assembly",
     );
     check(
         &["runs", "--demo", "--format", "json"],

@@ -137,6 +137,11 @@ fn offer(
         })
         .collect();
     advice.assumed = assumed(speeds.cores(spec).is_some());
+    if (Some(cores), Some(memory)) != (advice.needs.cores, advice.needs.memory) {
+        advice.assumed.push(
+            "a type as large as the present one holds the work, with less headroom".to_owned(),
+        );
+    }
     let Some(best) = advice.offers.first() else {
         return Err("no known instance type fits the observed work".to_owned());
     };

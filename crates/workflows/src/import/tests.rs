@@ -758,7 +758,7 @@ fn memory_is_unknown_as_soon_as_a_step_of_a_job_has_none() {
             "7.{name}|{name}||COMPLETED|0:0|01:00:00|00:01:00|{rss}||2|{tasks}|1||2024-03-01T10:00:00|2024-03-01T11:00:00||\n"
         )
     };
-    check("", "run sacct without -X");
+    check("", "if sacct ran with -X, run it without");
     check(&step("batch", "", "1"), "because MaxRSS is blank or 0");
     check(
         &(step("batch", "", "1") + &step("extern", "0", "1")),

@@ -400,7 +400,9 @@ mod tests {
         };
         let any = "Change to a smaller type than m5.xlarge, or to a burstable type.";
         check(None, (false, any));
-        check(Some(15), (false, any));
+        // A type with as much memory as now holds it.
+        let same_memory = "Change from m5.xlarge to r6a.large, which fits the observed work.";
+        check(Some(15), (true, same_memory));
         let best = "Change from m5.xlarge to c6a.large, which fits the observed work.";
         check(Some(1), (true, best));
     }
