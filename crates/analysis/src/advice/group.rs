@@ -42,6 +42,8 @@ pub(crate) fn advise(
     let mut told = looked.told()?;
     told.list_as_of = facts.catalogue.prices_as_of(&told.region);
     told.refused = fleets(facts, profiles, (&looked, room), &mut told).err();
+    let large_retries = large_retries(facts, &told);
+    told.assumed.extend(large_retries);
     Some(told)
 }
 
@@ -84,8 +86,6 @@ fn fleets(
     let markets = &facts.inventory.markets;
     told.spot_score = told.spot_wish().and_then(|wish| wish.told(markets));
     told.confidence = confidence(told, factor);
-    let large = large_retries(facts, told);
-    told.assumed.extend(large);
     let Some(best) = told.offered().first() else {
         return Err(match told.is_on_spot() {
             true => format!(
