@@ -49,7 +49,10 @@ fn runs_text(
     if let Some(pipeline) = pipeline {
         let known = runs.runs.iter().filter_map(|run| run.pipeline.clone());
         let known: BTreeSet<String> = known.collect();
-        ensure!(known.contains(pipeline), unknown_pipeline(pipeline, &known));
+        ensure!(
+            known.contains(pipeline),
+            unknown_pipeline(pipeline, &known, runs.left_out)
+        );
         runs.runs
             .retain(|run| run.pipeline.as_deref() == Some(pipeline));
     }
@@ -70,14 +73,24 @@ fn runs_text(
 /// Number of named pipelines in an error.
 const NAMED_PIPELINES: usize = 10;
 
-fn unknown_pipeline(pipeline: &str, known: &BTreeSet<String>) -> String {
+fn unknown_pipeline(pipeline: &str, known: &BTreeSet<String>, left_out: usize) -> String {
     let named = known.iter().take(NAMED_PIPELINES);
     let named: Vec<String> = named.map(|name| one_line(name)).collect();
     let remedy = match named.is_empty() {
         true => "the report knows no pipeline".to_owned(),
         false => format!("pipelines with runs: {}", named.join(", ")),
     };
-    format!("no run of pipeline '{}'\n  {remedy}", one_line(pipeline))
+    let older = match left_out {
+        0 => String::new(),
+        more => format!(
+            "; the report has no {}",
+            counted(more, "older run", "older runs")
+        ),
+    };
+    format!(
+        "no run of pipeline '{}'\n  {remedy}{older}",
+        one_line(pipeline)
+    )
 }
 
 /// The tasks of a run; `None` without a source.

@@ -222,6 +222,11 @@ pub fn key(what: &str, id: &str) -> String {
     format!("{what} {id}")
 }
 
+/// The finding of a [`key`].
+pub(crate) fn id_of_key(key: &str) -> &str {
+    key.split_once(' ').map_or(key, |(_, id)| id)
+}
+
 /// Compares the part of a report for a channel with the notified prices; returns the changes and
 /// the new prices. Findings that decisions set aside or that moved to another channel are removed
 /// without a notification. Findings that could not be evaluated this time keep their price.
@@ -266,15 +271,18 @@ pub fn since(
     (changes, knows)
 }
 
-/// The same for a program whose alerts end when somebody dismisses or snoozes their finding.
+/// The same for a program whose alerts end when somebody dismisses or snoozes their finding. The
+/// program may have accepted a request without a recorded delivery.
 pub(crate) fn since_for_alerts(
-    told: &BTreeMap<String, Price>,
+    history: &ChannelHistory,
     report: &Report,
     lives: &Lives,
 ) -> (Changes, BTreeMap<String, Price>) {
-    let (mut changes, knows) = since(told, report, lives);
+    let (mut changes, knows) = since(&history.findings, report, lives);
+    let sending: BTreeSet<&str> = history.sending.keys().map(|key| id_of_key(key)).collect();
     let aside = report.history.set_aside.iter().map(|one| &one.finding.id);
-    let aside = aside.filter(|id| told.contains_key(*id));
+    let aside =
+        aside.filter(|id| history.findings.contains_key(*id) || sending.contains(id.as_str()));
     changes.set_aside = aside.cloned().collect();
     (changes, knows)
 }

@@ -169,7 +169,7 @@ pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
         let channels = &mut news.remembered.channels;
         let history = channels.entry(hook_channel(webhook)).or_default();
         let lives = &news.remembered.lives;
-        let (changes, _) = diff::since_for_alerts(&history.findings, news.report, lives);
+        let (changes, _) = diff::since_for_alerts(history, news.report, lives);
         is_more |= history.begin(&changes, news.report.at);
     }
     plan_weekly(channels, news).await || is_more
@@ -432,9 +432,17 @@ pub(crate) fn hook_channel(webhook: &Webhook) -> String {
     format!("{WEBHOOK}/{}", webhook.name)
 }
 
-/// [`diff::since`] or [`diff::since_for_alerts`].
-type ChangesSince =
-    fn(&BTreeMap<String, Price>, &Report, &Lives) -> (Changes, BTreeMap<String, Price>);
+/// The changes for a program and its new prices.
+type ChangesSince = fn(&ChannelHistory, &Report, &Lives) -> (Changes, BTreeMap<String, Price>);
+
+/// [`diff::since`] for a program.
+fn since_for_events(
+    history: &ChannelHistory,
+    report: &Report,
+    lives: &Lives,
+) -> (Changes, BTreeMap<String, Price>) {
+    diff::since(&history.findings, report, lives)
+}
 
 struct Telling<'a> {
     news: News<'a>,
@@ -564,7 +572,7 @@ impl<'a> Telling<'a> {
         let history = self.news.remembered.channels.get(WEBHOOK);
         let sending = history.map(|history| history.sending.clone());
         let (changes, sending) = (
-            self.changes_of(WEBHOOK, diff::since),
+            self.changes_of(WEBHOOK, since_for_events),
             sending.unwrap_or_default(),
         );
         let all = cloud_event::events(report, &changes, &sending, links).map(|event| Outgoing {
@@ -627,10 +635,9 @@ impl<'a> Telling<'a> {
 
     /// All changes since the last request to a program.
     fn changes_of(&self, channel: &str, since: ChangesSince) -> Changes {
-        let none = BTreeMap::new();
+        let none = ChannelHistory::default();
         let remembered = &*self.news.remembered;
-        let known = remembered.channels.get(channel);
-        let known = known.map_or(&none, |history| &history.findings);
+        let known = remembered.channels.get(channel).unwrap_or(&none);
         since(known, self.news.report, &remembered.lives).0
     }
 
@@ -673,16 +680,19 @@ impl<'a> Telling<'a> {
         let remembered = &mut *self.news.remembered;
         let history = remembered.channels.entry(channel.to_owned()).or_default();
         let since = match receiver {
-            Receiver::Events(_) => diff::since,
+            Receiver::Events(_) => since_for_events,
             Receiver::Hook(..) => diff::since_for_alerts,
         };
-        let (changes, knows) = since(&history.findings, self.news.report, &remembered.lives);
+        let (changes, knows) = since(history, self.news.report, &remembered.lives);
         let known = (&history.findings, knows);
         let is_unwanted = |id: &str| wanted.is_some_and(|wanted| !wanted.contains(id));
         (_, history.findings) = changes.only(known, |id| taken.contains(id) || is_unwanted(id));
         for change in sent {
             history.sending.remove(&change);
         }
+        history
+            .sending
+            .retain(|key, _| !is_unwanted(diff::id_of_key(key)));
         if !taken.is_empty() {
             self.word.channels.push(channel.to_owned());
         }

@@ -68,10 +68,9 @@ pub(crate) fn delivered(history: &mut ChannelHistory, digest: &Digest, at: Optio
             None => history.findings.remove(id),
         };
     }
-    history.sending.retain(|key, _| {
-        let id = key.split_once(' ').map_or(key.as_str(), |(_, id)| id);
-        !digest.prices.contains_key(id)
-    });
+    history
+        .sending
+        .retain(|key, _| !digest.prices.contains_key(diff::id_of_key(key)));
 }
 
 /// Forgets a thread that accepts no reply, so that the next sweep starts a new message.

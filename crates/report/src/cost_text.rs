@@ -212,7 +212,7 @@ pub fn notes(costs: &CostTable, unused: &str, cost: &str) -> Vec<String> {
     }
     if costs.upper_bound > Usd::ZERO {
         notes.push(format!(
-            "{} of it is an upper bound: Spot machines count with their on-demand price until they are billed.",
+            "{} of it is an upper bound: Spot machines without a known Spot price count with the on-demand price.",
             costs.upper_bound
         ));
     }

@@ -73,7 +73,10 @@ pub fn runs(
     for line in unusual.iter().take(MAX_UNUSUAL) {
         out.push_str(&fitted_table::notes(&[line], terminal));
     }
-    let is_priced = runs.runs.iter().any(|run| costs.of(run).is_some());
+    let is_priced = runs
+        .runs
+        .iter()
+        .any(|run| costs.of(run).is_some_and(|one| one.cost.is_some()));
     let legend = match costs.rest() {
         _ if !is_priced => "",
         RestOfMachine::Apart => {

@@ -262,12 +262,12 @@ fn more_cores(step: &StepAdvice) -> Option<String> {
     })
 }
 
-/// From this share of its memory, the next task may need more.
+/// From this share of the request, the next task may need more.
 const FULL_MEMORY: Share = Share::from_ppm(950_000);
 
-/// A note if the tasks filled their memory and the request stays the same.
+/// A note if a task needed the whole request for memory, and it stays the same.
 fn full_memory(step: &StepAdvice) -> Option<String> {
-    let is_full = step.bound.memory_used? >= FULL_MEMORY
+    let is_full = Share::of(step.peak_memory?.0, step.asks.memory?.0)? >= FULL_MEMORY
         && step.should_ask.memory == step.asks.memory
         && step.oom_kills == 0
         && !step.peak_is_upper_bound;

@@ -130,7 +130,7 @@ fn large_retries(facts: &Facts<'_>, told: &GroupAdvice) -> Option<String> {
     let steps: Vec<String> = steps.take(NAMED_STEPS).collect();
     (!steps.is_empty()).then(|| {
         format!(
-            "retries with the present memory have an environment with larger machines ({})",
+            "an environment with larger machines exists for retries with the present memory ({})",
             steps.join(", ")
         )
     })

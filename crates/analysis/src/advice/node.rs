@@ -1,6 +1,7 @@
-//! The cheapest type that fits the observed work of a node, with headroom.
+//! The cheapest type that fits the observed work of a node: with headroom, or as large as its own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::advice::node::{MAX_NODES, NodeAdvice, NodeOffer, Used};
@@ -12,7 +13,7 @@ use ebb_sizing::core_speed::{Cores, Family, Speeds};
 use ebb_telemetry::identity::{InstanceType, NodeId};
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::origin::{Origin, labelled};
-use ebb_telemetry::step::PlacedStep;
+use ebb_telemetry::step::{PlacedStep, StepEnd};
 use ebb_telemetry::units::{Bytes, MilliCores, Share};
 use jiff::Timestamp;
 
@@ -93,7 +94,8 @@ fn advise(
         assumed: Vec::new(),
         refused: None,
     };
-    advice.refused = offer(facts, speeds, (instance, spec), &mut advice).err();
+    let is_short = is_short(facts, &steps);
+    advice.refused = offer(facts, speeds, (instance, spec, is_short), &mut advice).err();
     advice
 }
 
@@ -101,7 +103,7 @@ fn advise(
 fn offer(
     facts: &Facts<'_>,
     speeds: &Speeds,
-    (instance, spec): (&Instance, Option<&TypeSpec>),
+    (instance, spec, is_short): (&Instance, Option<&TypeSpec>, bool),
     advice: &mut NodeAdvice,
 ) -> Result<(), String> {
     let kind = &instance.instance_type;
@@ -116,8 +118,13 @@ fn offer(
         return Err("the cores or memory that its tasks used were not observed".to_owned());
     };
     // A machine as large as the present one holds the same work, with less headroom.
-    let cores = cores.min(MilliCores::cores(spec.vcpus.into()));
-    let memory = memory.min(usable(spec.memory));
+    let (cores, memory) = match is_short {
+        true => (cores, memory),
+        false => (
+            cores.min(MilliCores::cores(spec.vcpus.into())),
+            memory.min(usable(spec.memory)),
+        ),
+    };
     let needs = SizeNeeds {
         used: advice.used.cores.unwrap_or(cores).min(cores),
         cores,
@@ -323,6 +330,22 @@ fn memory(steps: &[&PlacedStep]) -> Option<Bytes> {
         most = most.max(Some(now));
     }
     most.map(Bytes)
+}
+
+/// Whether tasks lacked memory or cores on their node, so that a machine as large would lack them too.
+fn is_short(facts: &Facts<'_>, steps: &[&PlacedStep]) -> bool {
+    let nanos = |waited: Option<Duration>| waited.map_or(0, |waited| waited.as_nanos());
+    let (mut waited, mut ran) = (0, 0);
+    for step in steps {
+        waited += nanos(step.usage.detail.run_queue);
+        ran += u128::from(step.usage.cpu.0);
+    }
+    let starved = u128::from(facts.policy.step.starved_ppm);
+    let lacks_cores = waited > 0 && waited * 1_000_000 >= (ran + waited) * starved;
+    lacks_cores
+        || steps
+            .iter()
+            .any(|step| step.usage.end == StepEnd::OutOfMemory)
 }
 
 /// Keeps the last observation of each task.

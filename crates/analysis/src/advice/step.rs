@@ -281,7 +281,8 @@ pub(crate) fn steps(
 }
 
 /// Leaves out sizes of retries that fit neither a machine on which the step ran nor a recommended
-/// one: such a retry would wait forever. All sizes stay if the memory of one type is unknown.
+/// one: such a retry may wait forever. An environment may start larger machines, but the present
+/// request was enough. All sizes stay if the memory of one type is unknown.
 fn leave_out_large_retries(advice: &mut StepAdvice, catalogue: &Catalogue) {
     let offered = advice.offers.best.iter().map(|offer| &offer.instance_type);
     let types = advice.machines.iter().chain(offered);

@@ -15,7 +15,7 @@ use ebb_model::inventory::spot_market::SpotScore;
 use ebb_sizing::cheapest_type::usable;
 use ebb_telemetry::identity::{BootId, InstanceType};
 use ebb_telemetry::money::{Usd, UsdPerHour};
-use ebb_telemetry::step::{MemorySource, PeakMemory, PlacedStep, StepId, StepKind};
+use ebb_telemetry::step::{MemorySource, PeakMemory, PlacedStep, StepEnd, StepId, StepKind};
 use ebb_telemetry::tags::PIPELINE_TAG;
 use ebb_telemetry::testing::{at, clock, node, placed_step};
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
@@ -341,6 +341,18 @@ fn an_environment_is_told_with_what_it_may_start_and_spot_with_three_types_or_no
     }
 }
 
+#[test]
+fn a_retry_that_no_offered_type_holds_is_an_assumption() {
+    let told = pipeline(&world());
+    let types = told.offered().iter().map(|fleet| &fleet.instance_type);
+    let memory = types.map(|name| Catalogue::built_in().spec(name).expect("known").memory);
+    let least = usable(memory.min().expect("offers"));
+    let mut steps = told.steps.iter();
+    assert!(steps.any(|step| step.asks.memory > Some(least)), "{least}");
+    let said = "an environment with larger machines exists for retries";
+    assert!(told.assumed.iter().any(|text| text.starts_with(said)));
+}
+
 /// Node 1, observed for `hours` hours with 4 of its 16 cores busy.
 fn watched(hours: u64, step: PlacedStep) -> World {
     let mut machine = instance(1);
@@ -435,6 +447,19 @@ fn a_node_is_offered_as_many_vcpus_as_it_needs_whatever_their_speed() {
     let (needs, refused) = check(16, 16);
     assert_eq!(needs, MilliCores(19_200));
     assert_eq!(refused, None);
+    let lacking: [fn(&mut PlacedStep); 2] = [
+        |step| step.usage.end = StepEnd::OutOfMemory,
+        |step| {
+            let ran = Duration::from_nanos(step.usage.cpu.0);
+            step.usage.detail.run_queue = Some(ran);
+        },
+    ];
+    for lacks in lacking {
+        let mut step = run(1, "serve", 0, (16, 10));
+        lacks(&mut step);
+        let told = watched(25, step).judge().targets.nodes.remove(0);
+        assert_eq!(told.offers, [], "{:?}", told.refused);
+    }
 }
 
 #[test]

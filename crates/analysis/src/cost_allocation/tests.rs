@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ebb_model::bill::ResourceCost;
 use ebb_model::inventory::batch::job::JobStatus;
+use ebb_model::inventory::instance::Market;
 use ebb_model::report::cost_table::CostRow;
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::testing::{at, clock, node, placed, placed_step};
@@ -309,6 +310,30 @@ fn days_after_the_bill_have_the_prices_of_machines() {
         machine.instance_type = InstanceType::new("q9.huge").expect("a name");
     };
     check(&of_no_type, (1, 1, 0));
+    let and_another_without_tasks = |world: &mut World| {
+        let mut other = instance(2);
+        other.instance_type = InstanceType::new("q9.huge").expect("a name");
+        other.launched_at = of_day(DAY).map(|day| day.from);
+        world.inventory.instances.insert(node(2), other);
+    };
+    check(&and_another_without_tasks, (1, 0, 4_608_000));
+}
+
+#[test]
+fn the_on_demand_price_of_a_spot_machine_is_an_upper_bound() {
+    let mut world = with_run(seen(World::with([instance(1)]), 24), 12);
+    let machine = world.inventory.instances.get_mut(&node(1)).expect("it");
+    machine.launched_at = of_day(DAY).map(|day| day.from);
+    let bounds = |world: &World| {
+        let costs = allocated(&world.facts(), &[]).costs;
+        let day = costs.days.iter().find(|day| day.day == DAY);
+        let day = day.expect("that day");
+        (day.upper_bound.micros(), day.total.micros())
+    };
+    assert_eq!(bounds(&world), (0, 4_608_000));
+    let machine = world.inventory.instances.get_mut(&node(1)).expect("it");
+    machine.market = Market::Spot;
+    assert_eq!(bounds(&world), (4_608_000, 4_608_000));
 }
 
 /// A machine with its bill in millionths of a dollar, and whether it is gone.

@@ -126,14 +126,16 @@ fn runs_that_were_killed_count_with_what_they_would_have_needed() {
 #[test]
 fn a_task_that_waited_for_cores_needs_those_that_it_waited_for() {
     // The task used two of its eight cores for 2,000 s.
-    let check = |waited: Option<u64>, requested: Option<u64>, cores: u64| {
+    let check_with = |change: fn(&mut Run), waited: Option<u64>, requested: Option<u64>, cores| {
         let mut starved = run(0);
+        change(&mut starved);
         starved.detail.run_queue = waited.map(Duration::from_secs);
         starved.requested.cores = requested.map(MilliCores::cores);
         let profile = profile([starved]);
         let need = crate::step_history::need::step_need(&profile, None, None, &Policy::default());
         assert_eq!(need.cores, Some(MilliCores::cores(cores)), "{waited:?}");
     };
+    let check = |waited, requested, cores| check_with(|_| (), waited, requested, cores);
     check(None, Some(8), 2);
     check(Some(0), Some(8), 2);
     check(Some(400), Some(8), 2);
@@ -142,6 +144,16 @@ fn a_task_that_waited_for_cores_needs_those_that_it_waited_for() {
     // More threads than cores wait on a machine of their own too.
     check(Some(2_000), Some(2), 2);
     check(Some(2_000), None, 2);
+    let alone = |run: &mut Run| run.among_others = Some(false);
+    check_with(alone, Some(2_000), Some(8), 2);
+    // It waits for cores for a tenth of its run time, and mostly for a disk.
+    let slow = |run: &mut Run| run.wall = Duration::from_secs(20_000);
+    check_with(slow, Some(2_000), Some(8), 2);
+    let forged = |run: &mut Run| {
+        run.cpu = Some(CpuTime(u64::MAX));
+        run.peak_cores = Some(MilliCores(u64::MAX));
+    };
+    check_with(forged, Some(u64::MAX), Some(8), u64::MAX / 1_000);
 }
 
 #[test]

@@ -196,16 +196,22 @@ impl Run {
         }
     }
 
-    /// The cores that it would have used at its peak on a machine of its own; `None` when unknown. A
-    /// task that waits for cores for much of its time has a peak that its neighbours limit. Without
-    /// them its threads would run for the time that they waited too. At most the requested cores.
+    /// The cores that it would have used at its peak without neighbours; `None` when unknown.
+    /// Neighbours limit the peak of a task that waits for cores for much of its time, as in the rule
+    /// about starved steps. Without them its threads would run for the time that they waited too. At
+    /// most the requested cores.
     fn peak_demand(&self, policy: &StepPolicy) -> Option<MilliCores> {
         let peak = self.peak_cores?;
         let without_waiting = || {
             let ran = u128::from(self.cpu?.0);
             let waited = self.detail.run_queue?.as_nanos();
-            let is_starved = waited * 1_000_000 >= (ran + waited) * u128::from(policy.starved_ppm);
-            let cores = u128::from(peak.0) * (ran + waited) / ran.max(1);
+            let is_large_part =
+                |of: u128| waited * 1_000_000 >= of * u128::from(policy.starved_ppm);
+            let is_starved = waited > 0
+                && is_large_part(ran + waited)
+                && is_large_part(self.wall.as_nanos())
+                && self.among_others != Some(false);
+            let cores = u128::from(peak.0).saturating_mul(ran + waited) / ran.max(1);
             let cores = MilliCores(u64::try_from(cores).unwrap_or(u64::MAX));
             is_starved.then_some(cores.min(self.requested.cores?))
         };

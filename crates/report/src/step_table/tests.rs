@@ -73,7 +73,7 @@ fn tasks_that_use_all_they_request_are_said() {
     let check = |change: fn(&mut StepAdvice), expect: &str| {
         let mut full = step("align");
         full.should_ask = full.asks;
-        (full.mean_cores, full.bound.memory_used) = (None, None);
+        full.mean_cores = None;
         change(&mut full);
         let text = table(&[full], None);
         assert!(text.contains(expect), "{text}");
@@ -87,7 +87,7 @@ fn tasks_that_use_all_they_request_are_said() {
         "used 12 cores on average and requested 4: request as many, or limit its threads",
     );
     check(
-        |step| step.bound.memory_used = Some(Share::from_ppm(990_000)),
+        |step| step.peak_memory = step.asks.memory,
         "a larger input may run out of memory",
     );
     check(

@@ -328,6 +328,12 @@ mod tests {
             (named.rule.as_str(), named.sample.as_deref()),
             ("align", Some("sample=A"))
         );
+        naming.set_general(PathPattern::new("{rule}.{sample}.tsv").expect("a pattern"));
+        let named = naming.name("x/bench/align.A.tsv").expect("it matches");
+        assert_eq!(
+            (named.rule.as_str(), named.folder.as_str()),
+            ("align", "x/bench/")
+        );
     }
 
     #[test]

@@ -120,6 +120,19 @@ fn read(tasks: &[Task]) -> Files {
 }
 
 #[test]
+fn a_line_that_ends_early_is_refused() {
+    let text = trace(&[Task::well(1, "CALL (a)"), Task::well(2, "CALL (b)")]);
+    let end = text
+        .find("\tCOMPLETED\t0\t2026-03-01 08:02")
+        .expect("the second");
+    let cut = &text[..end + "\tCOMPLET".len()];
+    let files = Files::new().with(Kind::Nextflow, "trace.txt", cut);
+    let problem = files.bad[0].to_string();
+    assert!(problem.contains("the line ends early"), "{problem}");
+    assert_eq!(files.only().runs, 1);
+}
+
+#[test]
 fn a_request_is_that_of_first_attempts_and_not_of_the_newest_row() {
     let mut tasks: Vec<Task> = (0..21)
         .map(|n| Task {
