@@ -332,7 +332,7 @@ mod tests {
         let named = naming.name("x/bench/align.A.tsv").expect("it matches");
         assert_eq!(
             (named.rule.as_str(), named.folder.as_str()),
-            ("align", "x/bench/")
+            ("align", "x/bench")
         );
     }
 
