@@ -410,7 +410,7 @@ fn steps_are_tuned_from_the_demo_account_or_a_report() {
     };
     target(["pipeline", "assembly"], "190 x polish");
     target(["environment", "align"], "types     m5");
-    // It needs 19.2 vCPU, for which 16 faster ones do not do.
+    // It needs 19.2 vCPUs with headroom, and a type with the same 16 is cheaper.
     target(["node", "i-0a3c5e7f9b1d2e468"], "with less headroom");
     let form = |form| ["tune", "--demo", "pipeline", "assembly", "--format", form];
     check(&form("nextflow"), 0, "withName: 'fastqc'");
