@@ -256,7 +256,8 @@ fn why(step: &StepAdvice, reasons: &Reasons) -> String {
 /// limit on their threads is the other remedy.
 fn more_cores(step: &StepAdvice) -> Option<String> {
     let (asks, used) = (step.asks.cores?, step.mean_cores?);
-    let is_more = used.0 > asks.0 + asks.0 / 10 && step.should_ask.cores == Some(asks);
+    let is_more =
+        used.0 > asks.0.saturating_add(asks.0 / 10) && step.should_ask.cores == Some(asks);
     is_more.then(|| {
         format!("used {used} cores on average and requested {asks}: request as many, or limit its threads")
     })
