@@ -37,6 +37,7 @@ class Snakemake(unittest.TestCase):
         text = ebb(*tune, "--with-retry")
         self.assertIn("SIMULATED", text)
         (profile / "config.yaml").write_text(text)
+        self.profile = text
 
     def _run(self, *more: str) -> subprocess.CompletedProcess[str]:
         run = [sys.executable, "-m", "snakemake", "--workflow-profile", "profiles/tuned", "--cores", "16", *more]
@@ -54,6 +55,9 @@ class Snakemake(unittest.TestCase):
         self.assertNotEqual(ran.returncode, 0, "the rule fails")
         cores = self.step["should_ask"]["cores"] // 1000
         sizes = [self.step["should_ask"]["memory"], *self.step["risk"]["attempts"]]
+        # `retries` is that of the rule with most sizes; the others stay at their last.
+        retries = int(re.search(r"(?m)^retries: (\d+)$", self.profile)[1])
+        sizes += sizes[-1:] * (retries + 1 - len(sizes))
         asked = (self.folder / "asked").read_text().splitlines()
         self.assertEqual(asked, [f"{cores} {_mb(size)}" for size in sizes], ran.stderr)
 
