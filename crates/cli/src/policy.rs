@@ -43,7 +43,8 @@ pub(crate) fn read(path: &Path) -> Result<Policy> {
 fn check(path: &Path) -> Result<String> {
     let policy = read(path)?;
     check_templates(&policy).with_context(|| format!("{} is not valid", path.display()))?;
-    let table = words::as_table(&thresholds(&policy)?, &thresholds(&Policy::default())?);
+    let held = thresholds(&policy)?;
+    let table = words::as_table(&held, &thresholds(&Policy::default())?) + &words::entries(&held);
     let exempt = words::exemptions(&policy.exempt, jiff::Timestamp::now());
     Ok(format!("{} is valid. {table}{exempt}", path.display()))
 }

@@ -85,6 +85,12 @@ impl CpuTime {
         let milli = u128::from(self.0) * 1000 / wall_ns;
         Some(MilliCores(u64::try_from(milli).unwrap_or(u64::MAX)))
     }
+
+    /// The share of its runnable time that a task waited for a core: of its waiting time and its CPU
+    /// time together. `None` if both are zero.
+    pub fn share_waited(self, waited: Duration) -> Option<Share> {
+        Share::of_time(waited, waited.saturating_add(Duration::from_nanos(self.0)))
+    }
 }
 
 impl fmt::Display for CpuTime {
@@ -173,7 +179,16 @@ impl Share {
 
     /// The share of `part` in `whole`; `None` if `whole` is zero.
     pub fn of(part: u64, whole: u64) -> Option<Self> {
-        let ppm = (u128::from(part) * 1_000_000).checked_div(u128::from(whole))?;
+        Self::of_wide(part.into(), whole.into())
+    }
+
+    /// The share of `part` in `whole`; `None` if `whole` is zero.
+    pub fn of_time(part: Duration, whole: Duration) -> Option<Self> {
+        Self::of_wide(part.as_nanos(), whole.as_nanos())
+    }
+
+    fn of_wide(part: u128, whole: u128) -> Option<Self> {
+        let ppm = part.saturating_mul(1_000_000).checked_div(whole)?;
         Some(Self::from_ppm(u32::try_from(ppm).unwrap_or(u32::MAX)))
     }
 

@@ -14,7 +14,7 @@ use ebb_telemetry::identity::{InstanceType, NodeId};
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::origin::{Origin, labelled};
 use ebb_telemetry::step::{PlacedStep, StepEnd};
-use ebb_telemetry::units::{Bytes, MilliCores, Share};
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
 
 use crate::advice::placement::inputs::TOLD;
@@ -334,15 +334,13 @@ fn memory(steps: &[&PlacedStep]) -> Option<Bytes> {
 
 /// Whether tasks lacked memory or cores on their node, so that a machine as large would lack them too.
 fn is_short(facts: &Facts<'_>, steps: &[&PlacedStep]) -> bool {
-    let nanos = |waited: Option<Duration>| waited.map_or(0, |waited| waited.as_nanos());
-    let (mut waited, mut ran) = (0, 0);
+    let (mut waited, mut ran) = (Duration::ZERO, CpuTime::default());
     for step in steps {
-        waited += nanos(step.usage.detail.run_queue);
-        ran += u128::from(step.usage.cpu.0);
+        waited = waited.saturating_add(step.usage.detail.run_queue.unwrap_or_default());
+        ran = ran.saturating_add(step.usage.cpu);
     }
-    let starved = u128::from(facts.policy.step.starved_ppm);
-    let lacks_cores = waited > 0 && waited * 1_000_000 >= (ran + waited) * starved;
-    lacks_cores
+    let starved = Share::from_ppm(facts.policy.step.starved_ppm);
+    ran.share_waited(waited) >= Some(starved)
         || steps
             .iter()
             .any(|step| step.usage.end == StepEnd::OutOfMemory)

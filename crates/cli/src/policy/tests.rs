@@ -129,3 +129,20 @@ fn what_holds_is_shown_with_units_and_what_differs() {
         "metrics.cpu_floor_ppm 50000 5 %"
     );
 }
+
+#[test]
+fn lists_are_counted_by_their_key_and_exemptions_are_shown_elsewhere() {
+    let entries = |text: &str| {
+        let policy = Policy::parse(text).expect("a policy");
+        words::entries(&thresholds(&policy).expect("TOML"))
+    };
+    assert_eq!(entries(""), "");
+    let price = |node: &str| format!("[[prices]]\nnode = \"{node}\"\nusd_micros_per_hour = 9\n");
+    let exempt = "[[exempt]]\nresource = \"i-1\"\nuntil = \"2027-01-01\"\nreason = \"x\"\n";
+    assert_eq!(entries(exempt), "");
+    let route = "[[route]]\nowner = \"ana\"\nslack = \"lab\"\n";
+    assert_eq!(
+        entries(&(price("a") + &price("b") + route + exempt)),
+        "\nEntries: 2 under [[prices]], 1 under [[route]].\n"
+    );
+}

@@ -48,6 +48,19 @@ pub(super) fn as_table(held: &Table, defaults: &Table) -> String {
     out
 }
 
+/// The numbers of entries under `[[names]]`, `[[webhooks]]` and the like; exemptions are listed.
+pub(super) fn entries(held: &Table) -> String {
+    let lists = held.iter().filter_map(|(name, value)| {
+        let entries = value.as_array().filter(|entries| !entries.is_empty())?;
+        (name != "exempt").then(|| format!("{} under [[{name}]]", entries.len()))
+    });
+    let lists: Vec<String> = lists.collect();
+    match lists.is_empty() {
+        true => String::new(),
+        false => format!("\nEntries: {}.\n", lists.join(", ")),
+    }
+}
+
 /// The findings that each exemption leaves out, and its end.
 pub(super) fn exemptions(exempt: &[Exemption], now: Timestamp) -> String {
     if exempt.is_empty() {

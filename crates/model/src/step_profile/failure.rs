@@ -49,8 +49,10 @@ pub enum FailureKind {
     ConnectionReset,
     /// The file system with its files failed.
     StorageFailed,
-    /// It left no exit status: its machine was lost or interrupted.
+    /// Its machine failed, or was taken from it.
     MachineLost,
+    /// It left no exit status: its machine was lost or interrupted, or it did not begin.
+    NoExitStatus,
     /// A user or the engine cancelled it.
     Cancelled,
     /// Its tool failed.
@@ -66,7 +68,7 @@ impl FailureKind {
             Some(TIME_LIMIT) => Self::TimeLimit,
             Some(CONNECTION_RESET) => Self::ConnectionReset,
             Some(STORAGE_FAILED) => Self::StorageFailed,
-            Some(NO_EXIT_STATUS) => Self::MachineLost,
+            Some(NO_EXIT_STATUS) => Self::NoExitStatus,
             _ => Self::Error,
         }
     }
@@ -102,6 +104,7 @@ impl fmt::Display for FailureKind {
             Self::ConnectionReset => "connection reset",
             Self::StorageFailed => "storage failed",
             Self::MachineLost => "machine lost",
+            Self::NoExitStatus => "no exit status",
             Self::Cancelled => "cancelled",
             Self::Error => "tool error",
         })

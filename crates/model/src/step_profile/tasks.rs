@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_telemetry::step::{MemorySource, PeakMemory, Requested, StepEnd, StepKind};
-use ebb_telemetry::units::{Bytes, MilliCores};
+use ebb_telemetry::units::{Bytes, MilliCores, Share};
 use serde::{Deserialize, Serialize};
 
 use crate::advice::sized_request::SizedRequest;
@@ -203,15 +203,13 @@ impl Run {
     fn peak_demand(&self, policy: &StepPolicy) -> Option<MilliCores> {
         let peak = self.peak_cores?;
         let without_waiting = || {
-            let ran = u128::from(self.cpu?.0);
-            let waited = self.detail.run_queue?.as_nanos();
-            let is_large_part =
-                |of: u128| waited * 1_000_000 >= of * u128::from(policy.starved_ppm);
-            let is_starved = waited > 0
-                && is_large_part(ran + waited)
-                && is_large_part(self.wall.as_nanos())
+            let (cpu, waited) = (self.cpu?, self.detail.run_queue?);
+            let starved = Some(Share::from_ppm(policy.starved_ppm));
+            let is_starved = cpu.share_waited(waited) >= starved
+                && Share::of_time(waited, self.wall) >= starved
                 && self.among_others != Some(false);
-            let cores = u128::from(peak.0).saturating_mul(ran + waited) / ran.max(1);
+            let ran = u128::from(cpu.0);
+            let cores = u128::from(peak.0).saturating_mul(ran + waited.as_nanos()) / ran.max(1);
             let cores = MilliCores(u64::try_from(cores).unwrap_or(u64::MAX));
             is_starved.then_some(cores.min(self.requested.cores?))
         };

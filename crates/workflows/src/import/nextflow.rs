@@ -308,8 +308,7 @@ fn ending(status: Option<&str>, exit_status: Option<i64>) -> Ending {
         (Some("ABORTED"), _) => Ending::Failed(FailureKind::Cancelled),
         // Some pipelines accept other exit statuses of a tool.
         (Some("COMPLETED" | "CACHED"), Some(_)) => Ending::Completed,
-        // It failed without an exit status: its machine was lost, or it did not begin.
-        (Some("FAILED"), None) => Ending::Failed(FailureKind::MachineLost),
+        (Some("FAILED"), None) => Ending::Failed(FailureKind::NoExitStatus),
         (_, exit_status) => Ending::Failed(FailureKind::of_exit_status(exit_status)),
     }
 }

@@ -234,8 +234,8 @@ fn why_an_attempt_failed_shows_in_its_status_and_its_retry() {
     check("143", "16 GB", "7 GB", FailureKind::Terminated);
     check("104", "8 GB", "1 GB", FailureKind::ConnectionReset);
     check("175", "8 GB", "1 GB", FailureKind::StorageFailed);
-    check("2147483647", "8 GB", "1 GB", FailureKind::MachineLost);
-    check("-", "8 GB", "1 GB", FailureKind::MachineLost);
+    check("2147483647", "8 GB", "1 GB", FailureKind::NoExitStatus);
+    check("-", "8 GB", "1 GB", FailureKind::NoExitStatus);
 }
 
 #[test]

@@ -22,11 +22,9 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     let watched = it.watched(facts);
     let cpu = run.step.usage.cpu;
     let waited = run.step.usage.detail.run_queue;
-    let waited_ns = waited.and_then(|waited| u64::try_from(waited.as_nanos()).ok());
-    let share_of = |of: u64| waited_ns.and_then(|waited| Share::of(waited, of));
-    let share = share_of(waited_ns.unwrap_or_default().saturating_add(cpu.0));
+    let share = waited.and_then(|waited| cpu.share_waited(waited));
     // A task that mostly waits for a disk or a server loses little time to its neighbours.
-    let of_run = share_of(u64::try_from(run.wall().as_nanos()).unwrap_or(u64::MAX));
+    let of_run = waited.and_then(|waited| Share::of_time(waited, run.wall()));
     let shown = |share: Option<Share>| share.map_or_else(|| "unknown".into(), |s| s.to_string());
     let bound = Share::from_ppm(policy.starved_ppm);
     let waits = q.holds(

@@ -112,8 +112,7 @@ pub struct ShortOfCores {
 impl ShortOfCores {
     /// Waiting time as a share of waiting time and CPU time together; `None` when both are zero.
     pub fn share(&self) -> Option<Share> {
-        let waited = u64::try_from(self.waited.as_nanos()).ok()?;
-        Share::of(waited, waited.saturating_add(self.cpu.0))
+        self.cpu.share_waited(self.waited)
     }
 }
 
