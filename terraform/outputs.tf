@@ -8,6 +8,11 @@ output "queue_url" {
   value       = local.queue_url
 }
 
+output "region" {
+  description = "Region of bucket and queues."
+  value       = local.region
+}
+
 output "dead_letter_queue_url" {
   description = "Queue of refused messages with their reasons."
   value       = aws_sqs_queue.dead_letters.url

@@ -242,7 +242,7 @@ variable "member_stack_set_call_as" {
 }
 
 variable "shards" {
-  description = "Number of shards that divide the nodes, each with a queue and a function. Use one for every 100,000 nodes. Before you reduce the number, give the probes the shorter queue_url and wait until the removed queues are empty."
+  description = "Number of shards that divide the nodes, each with a queue and a function. Use one for every 100,000 nodes. Probes need the new queue_url to use more shards. Before you reduce the number, give them the shorter queue_url and wait until the removed queues are empty."
   type        = number
   default     = 1
 
@@ -548,7 +548,7 @@ variable "email_to" {
 }
 
 variable "alarms" {
-  description = "Whether to create alarms about Ebb itself: 3 and 4 for each shard, 0.10 USD a month each."
+  description = "Whether to create alarms about Ebb itself: 3, plus 4 for each shard, 0.10 USD a month each."
   type        = bool
   default     = true
 }

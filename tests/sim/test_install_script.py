@@ -50,11 +50,11 @@ class InstallScript(unittest.TestCase):
         path.chmod(0o755)
 
     def run_script(
-        self, archive: bytes, sha256: str | None = None, path: str = ":/usr/bin:/bin"
+        self, archive: bytes, sha256: str | None = None, path: str = ":/usr/bin:/bin", queue_url: str = _QUEUE
     ) -> subprocess.CompletedProcess[str]:
         """Runs the script for a package with this checksum."""
         (self.folder / "archive").write_bytes(archive)
-        package = {"bucket": "ebb-b", "key": "config/ebb-probe.tar.gz", "queue_url": _QUEUE, "region": "us-east-1"}
+        package = {"bucket": "ebb-b", "key": "config/ebb-probe.tar.gz", "queue_url": queue_url, "region": "us-east-1"}
         package["sha256"] = sha256 or hashlib.sha256(archive).hexdigest()
         environment = {
             "PATH": f"{self.folder / 'bin'}{path}",
@@ -87,6 +87,19 @@ class InstallScript(unittest.TestCase):
         second = self.run_script(archive)
         self.assertEqual((second.returncode, second.stdout), (0, "the probe is current\n"))
         self.assertEqual(self.calls().count("\n"), 1)
+
+    def test_other_queues_are_written_into_the_configuration_and_the_rest_of_it_stays(self):
+        self.program("aws", 'cp "$ARCHIVE" probe.tar.gz')
+        archive = _archive(_MACHINES[platform.machine()])
+        self.assertEqual(self.run_script(archive).returncode, 0)
+        config = self.folder / "root/etc/ebb/probe.toml"
+        config.write_text(config.read_text() + "interval_seconds = 30\n")
+        shards = f"{_QUEUE}-1,{_QUEUE}-2"
+        self.assertEqual(self.run_script(archive, queue_url=shards).returncode, 0)
+        text = config.read_text()
+        self.assertTrue(text.startswith(f'queue_url = "{shards}"\nbucket = "ebb-b"\nregion = "us-east-1"\n'), text)
+        self.assertTrue(text.endswith("interval_seconds = 30\n"), text)
+        self.assertEqual(self.run_script(archive, queue_url=shards).stdout, "the probe is current\n")
 
     def test_a_probe_that_does_not_run_is_installed_again(self):
         self.program("aws", 'echo "$*" >>"$CALLS"; cp "$ARCHIVE" probe.tar.gz')

@@ -453,8 +453,8 @@ Examples:
   ebb doctor machine --format json
 
 The command makes the read calls of a scan, and reads a few files of this machine. Cost
-Explorer charges $0.01 a page, CloudWatch less than $0.0001 a region. `limited` means that the
-probe runs, but observes less. `ebb-probe check` also loads the probe and tries the queue.
+Explorer charges $0.01 a page, CloudWatch less than $0.0001 a region. `limited` means that a
+part works with a restriction, which the line names. `ebb-probe check` also loads the probe and tries the queue.
 For a deployment, the command reads the newest report and the state of messages. Fix the first
 part that is `missing`, then run the command again.
 

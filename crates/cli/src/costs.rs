@@ -5,7 +5,7 @@ use ebb_model::report::Report;
 use ebb_model::visibility_gap::{BY_RESOURCE, Gap};
 use ebb_report::cost_text::{self, CostReport};
 use ebb_report::zone::Zone;
-use ebb_telemetry::safe_text::{self, one_line};
+use ebb_telemetry::safe_text::one_line;
 use serde_json::json;
 
 use crate::args::{CostFormat, CostsArgs};
@@ -61,7 +61,7 @@ fn text(args: &CostsArgs, report: &Report, zone: &Zone) -> Result<String> {
                 "origin": report.origin,
                 "costs": table,
             });
-            safe_text::json(&format!("{value:#}\n")).into_owned()
+            output::json(&value)
         }
     })
 }

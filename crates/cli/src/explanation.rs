@@ -42,7 +42,7 @@ pub(crate) fn written(
         let more = explanation.others_left_out;
         out.push_str(&format!("\n… and {more} more resources of this name\n"));
     }
-    out.push_str("\n+ indicates waste   - rules it out   ? unknown   [required for a finding]\n");
+    out.push_str("\n+ the condition holds   - it does not, so there is no finding   ? unknown   [the condition]\n");
     Ok(match columns {
         Some(columns) => wrap_lines(&out, columns),
         None => out,

@@ -4,30 +4,44 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use ebb_model::decision::{Decision, Verb};
+use ebb_model::finding::Finding;
 use ebb_model::report::Report;
 
 use ebb_report::zone::Zone;
 
 use ebb_telemetry::safe_text::one_line;
 use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::json;
 
-use crate::args::{DecideArgs, FindingsArgs, FindingsCommand};
-use crate::deployment::{self, Deployment, StoredDeployment, newest_report};
+use crate::args::{DecideArgs, FindingsArgs, FindingsCommand, TableFormat};
+use crate::deployment::{self, Deployment, Source, StoredDeployment, Target, newest_report};
 use crate::output::{self, Outcome};
+use crate::tune;
 
 use ebb_cloud::documents::decisions;
 
 pub(crate) fn run(args: &FindingsArgs, zone: &Zone) -> Result<Outcome> {
-    let at = match &args.command {
-        FindingsCommand::List(at) | FindingsCommand::Reopen { at, .. } => at,
-        FindingsCommand::Dismiss(decide) | FindingsCommand::Snooze(decide) => &decide.at,
+    let ask = |target: &Target| {
+        crate::runtime::runtime()?.block_on(async {
+            let at = deployment::open(target).await?;
+            answer(&at, &args.command, (Timestamp::now(), zone)).await
+        })
     };
-    let target = deployment::deployment_of(at)?;
-    let text = crate::runtime::runtime()?.block_on(async {
-        let at = deployment::open(&target).await?;
-        answer(&at, &args.command, (Timestamp::now(), zone)).await
-    })?;
-    output::print(&text)?;
+    let text = match &args.command {
+        FindingsCommand::List(of) => match deployment::source(&of.of)? {
+            Source::Deployment(target) => ask(&target)?,
+            source => match tune::report(&source)? {
+                Some(report) => list(&report, &BTreeMap::new(), (of.format, zone)),
+                None => return Ok(tune::needs_a_report("findings list")),
+            },
+        },
+        FindingsCommand::Reopen { at, .. } => ask(&deployment::deployment_of(at)?)?,
+        FindingsCommand::Dismiss(decide) | FindingsCommand::Snooze(decide) => {
+            ask(&deployment::deployment_of(&decide.at)?)?
+        }
+    };
+    output::write(&text, None)?;
     Ok(Outcome::Done)
 }
 
@@ -37,16 +51,14 @@ async fn answer(
     (now, zone): (Timestamp, &Zone),
 ) -> Result<String> {
     match command {
-        FindingsCommand::List(_) => {
+        FindingsCommand::List(of) => {
             let report = at.newest_report().await?;
             // A caller may be allowed to read reports and nothing else.
-            Ok(match at.decisions(now).await {
-                Ok(decided) => list(&report, &decided, zone),
-                Err(error) => format!(
-                    "{}Decisions since then are not shown: {error:#}\n",
-                    list(&report, &BTreeMap::new(), zone)
-                ),
-            })
+            let decided = at.decisions(now).await.unwrap_or_else(|error| {
+                eprintln!("ebb: decisions since the report are not shown: {error:#}");
+                BTreeMap::new()
+            });
+            Ok(list(&report, &decided, (of.format, zone)))
         }
         FindingsCommand::Dismiss(args) => decide(at, (Verb::Dismiss, args), now).await,
         FindingsCommand::Snooze(args) => decide(at, (Verb::Snooze, args), now).await,
@@ -59,8 +71,10 @@ async fn answer(
                 }
             };
             Ok(format!(
-                "Reopened {id}; removed the decision of {}: {}\n",
-                was.by, was.reason
+                "Reopened {}; removed the decision of {}: {}\n",
+                one_line(id),
+                one_line(&was.by),
+                one_line(&was.reason)
             ))
         }
     }
@@ -81,7 +95,7 @@ async fn decide(
     let until = args.until.map(|until| format!(" until {until}"));
     Ok(format!(
         "{} is {}{}. The pages and the API show this now, reports and alerts from the next sweep on.\n",
-        args.id,
+        one_line(&args.id),
         verb.done(),
         until.unwrap_or_default()
     ))
@@ -120,20 +134,49 @@ async fn store(
     Ok(())
 }
 
-/// One line for each finding: its stage, its saving and its id. The stage of a finding with a
-/// decision that is in effect follows from it, also if the decision is newer than the report.
-fn list(report: &Report, decided: &BTreeMap<String, Verb>, zone: &Zone) -> String {
+/// A finding with its stage, in JSON.
+#[derive(Serialize)]
+struct ListedFinding<'r> {
+    stage: &'static str,
+    #[serde(flatten)]
+    finding: &'r Finding,
+}
+
+/// The findings, and those that decisions set aside. The stage of a finding with a decision that is
+/// in effect follows from it, also if the decision is newer than the report.
+fn list(
+    report: &Report,
+    decided: &BTreeMap<String, Verb>,
+    (format, zone): (TableFormat, &Zone),
+) -> String {
     let aside = report.history.set_aside.iter().map(|one| &one.finding);
-    let mut out = format!("Report of {}\n", zone.minute(report.at));
-    if report.findings.is_empty() && report.history.set_aside.is_empty() {
-        out.push_str("No findings.\n");
-    }
-    for finding in report.findings.iter().chain(aside) {
+    let listed = report.findings.iter().chain(aside).map(|finding| {
         let standing = report.history.life.get(&finding.id);
         let stage = match decided.get(&finding.id) {
             Some(verb) => verb.done(),
             None => standing.map_or("found", |standing| standing.stage.word()),
         };
+        ListedFinding { stage, finding }
+    });
+    let listed: Vec<ListedFinding<'_>> = listed.collect();
+    match format {
+        TableFormat::Table => table(&listed, (report.at, zone)),
+        TableFormat::Csv => ebb_report::csv::csv(report),
+        TableFormat::Json => output::json(&json!({
+            "schema": "ebb.finding_list/1",
+            "at": report.at,
+            "findings": listed,
+        })),
+    }
+}
+
+/// One line for each finding: its stage, its saving and its id.
+fn table(listed: &[ListedFinding<'_>], (at, zone): (Timestamp, &Zone)) -> String {
+    let mut out = format!("Report of {}\n", zone.minute(at));
+    if listed.is_empty() {
+        out.push_str("No findings.\n");
+    }
+    for ListedFinding { stage, finding } in listed {
         let cost = finding.cost.as_ref();
         let saving = cost.map_or("unknown".to_owned(), |cost| {
             let sign = if cost.basis.is_bound() { "≤ " } else { "" };
@@ -271,7 +314,7 @@ mod tests {
                 ["dismiss", "idle_node/x/i-1", "--reason", "a"].as_slice(),
                 "has no finding",
             ),
-            (&["snooze", &id, "--reason", "a"], "a snooze needs an end"),
+            (&["snooze", &id, "--reason", "a"], "--until <DAY>"),
             (&["dismiss", &id], "--reason"),
             (&["reopen", &id], "no decision about"),
             (

@@ -76,6 +76,11 @@ pub(crate) fn print(text: &str) -> Result<()> {
     write(&safe_text::styled_lines(text), None)
 }
 
+/// JSON for people and programs, without characters that control a terminal.
+pub(crate) fn json(value: &serde_json::Value) -> String {
+    safe_text::json(&format!("{value:#}\n")).into_owned()
+}
+
 /// Writes the first invalid lines of a file to standard error.
 pub(crate) fn note_bad_lines(path: &Path, bad_lines: &BadLines) {
     for line in bad_lines.named() {

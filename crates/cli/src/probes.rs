@@ -5,7 +5,7 @@ use ebb_model::report::Report;
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
 use ebb_report::probe_table::{self, ProbeList};
 use ebb_report::zone::Zone;
-use ebb_telemetry::safe_text::{self, counted};
+use ebb_telemetry::safe_text::counted;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
@@ -109,7 +109,7 @@ fn written(
                 "probes": all.probes,
                 "left_out": all.left_out,
             });
-            safe_text::json(&format!("{value:#}\n")).into_owned()
+            output::json(&value)
         }
     }
 }

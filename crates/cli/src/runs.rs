@@ -8,8 +8,8 @@ use ebb_model::report::run_costs::RunCosts;
 use ebb_model::report::task_detail::TaskList;
 use ebb_report::run_table;
 use ebb_report::zone::Zone;
-use ebb_telemetry::safe_text::{self, counted, one_line};
-use serde_json::{Value, json};
+use ebb_telemetry::safe_text::{counted, one_line};
+use serde_json::json;
 
 use crate::args::{RunsArgs, TableFormat};
 use crate::deployment::{self, Source, StoredDetails, full_name, missing_run};
@@ -62,7 +62,7 @@ fn runs_text(
             note_left_out(runs.left_out, ("run", "runs"));
             run_table::runs_csv((&runs, &costs))
         }
-        TableFormat::Json => json_text(&json!({
+        TableFormat::Json => output::json(&json!({
             "schema": "ebb.run_list/1",
             "runs": runs.runs.iter().map(|run| costs.priced(run)).collect::<Vec<_>>(),
             "left_out": runs.left_out,
@@ -134,7 +134,7 @@ fn tasks_text(run: &str, list: &TaskList, (format, zone, columns): RunForm<'_>) 
             note_left_out(list.left_out, ("older task", "older tasks"));
             run_table::tasks_csv(list)
         }
-        TableFormat::Json => json_text(&json!({
+        TableFormat::Json => output::json(&json!({
             "schema": "ebb.run_tasks/1",
             "run": run_table::run_of(list).unwrap_or(run),
             "at": list.at,
@@ -150,8 +150,4 @@ fn note_left_out(left_out: usize, (one, many): (&str, &str)) {
     if left_out > 0 {
         eprintln!("ebb: a limit left out {}", counted(left_out, one, many));
     }
-}
-
-fn json_text(value: &Value) -> String {
-    safe_text::json(&format!("{value:#}\n")).into_owned()
 }

@@ -116,7 +116,7 @@ fn write_aged(steps: &[StepAdvice], form: &Form, ages: &[String]) -> Result<()> 
         None if form.format == TuneFormat::Json => {
             let steps: Vec<Reasoned<'_>> = steps.iter().map(Reasoned::from).collect();
             let value = json!({"schema": "ebb.tune/2", "steps": steps});
-            safe_text::json(&format!("{value:#}\n")).into_owned()
+            output::json(&value)
         }
         None => step_table::table(steps, terminal) + &aged(ages, terminal),
     };

@@ -108,7 +108,7 @@ pub fn node(advice: &NodeAdvice, (terminal, now): (Option<usize>, Timestamp)) ->
     let lines = [
         ("costs", price + &beside),
         ("used", used(advice.used)),
-        ("needs", used(advice.needs)),
+        ("needs", with_headroom(advice.needs)),
         ("suitable", offers.join("; ")),
         (
             "prices",
@@ -203,6 +203,13 @@ fn accuracy(advice: &GroupAdvice) -> String {
         "{level} confidence; the observed cost is {percent:.0} % of the cost in a replay of the \
          same tasks"
     )
+}
+
+fn with_headroom(needs: Used) -> String {
+    match used(needs) {
+        unknown if unknown.is_empty() => unknown,
+        needs => needs + ", with headroom",
+    }
 }
 
 fn used(used: Used) -> String {

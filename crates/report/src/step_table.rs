@@ -217,7 +217,10 @@ fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
     all.push(("on spot", on_spot(offers)));
     all.push(("elsewhere", elsewhere(&offers.elsewhere)));
     all.push(("try next", each(offers.try_next.as_slice())));
-    all.push(("no Arm", offers.in_the_way_of_arm.join("; ")));
+    if !offers.in_the_way_of_arm.is_empty() {
+        let names = offers.in_the_way_of_arm.join("; ");
+        all.push(("no Arm", format!("not known to run on Arm: {names}")));
+    }
     if changes {
         all.push(("assumes", reasons.assumed.join("; ")));
     }
@@ -446,7 +449,11 @@ fn elsewhere(offers: &[Offered]) -> String {
 
 /// The offer of the present type. It is an estimate as the others, not the observed duration.
 fn offer_of_same_type(same: &Offered) -> String {
-    format!("{}, estimated with the recommended request", offer(same))
+    let tasks = counted(same.runs_a_machine as usize, "task", "tasks");
+    format!(
+        "{}, estimated with the recommended request and {tasks} on the machine",
+        offer(same)
+    )
 }
 
 fn offer(offer: &Offered) -> String {

@@ -1,5 +1,6 @@
 # A normal account: the probe's node role, both programs, the digest to Slack
-# and email. Copy it, change the values, `terraform init && terraform apply`.
+# and email. Copy it, set `source` to the address of this repository as in terraform/README.md, change
+# the values, then run `terraform init` and `terraform apply`.
 
 terraform {
   required_version = ">= 1.5"
@@ -56,7 +57,33 @@ module "ebb" {
   tags = { owner = "research-computing" }
 }
 
-output "ebb" {
-  description = "Values for probes and users."
-  value       = module.ebb
+output "api_url" {
+  description = "URL of the tune API."
+  value       = module.ebb.api_url
+}
+
+# For the configuration of probes.
+output "queue_url" {
+  description = "Queue for heartbeats."
+  value       = module.ebb.queue_url
+}
+
+output "bucket" {
+  description = "Bucket of the lake and the reports."
+  value       = module.ebb.bucket
+}
+
+output "region" {
+  description = "Region of both."
+  value       = module.ebb.region
+}
+
+output "node_policy_arn" {
+  description = "Policy for the roles of nodes."
+  value       = module.ebb.node_policy_arn
+}
+
+output "node_user_data" {
+  description = "User data that installs the probe on new instances."
+  value       = module.ebb.node_user_data
 }

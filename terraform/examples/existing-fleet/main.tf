@@ -125,3 +125,29 @@ resource "aws_autoscaling_group" "workers" {
     propagate_at_launch = true
   }
 }
+
+output "api_url" {
+  description = "URL of the tune API."
+  value       = module.ebb.api_url
+}
+
+# For the configuration of probes.
+output "queue_url" {
+  description = "Queue for heartbeats."
+  value       = module.ebb.queue_url
+}
+
+output "bucket" {
+  description = "Bucket of the lake and the reports."
+  value       = module.ebb.bucket
+}
+
+output "region" {
+  description = "Region of both."
+  value       = module.ebb.region
+}
+
+output "node_policy_arn" {
+  description = "Policy for the roles of nodes."
+  value       = module.ebb.node_policy_arn
+}

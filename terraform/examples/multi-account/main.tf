@@ -57,7 +57,33 @@ module "ebb" {
   member_stack_set_call_as       = var.call_as
 }
 
-output "ebb" {
-  description = "Values for probes and users. Nodes of other accounts need sender_policies."
-  value       = module.ebb
+output "api_url" {
+  description = "URL of the tune API."
+  value       = module.ebb.api_url
+}
+
+# For the configuration of probes.
+output "queue_url" {
+  description = "Queue for heartbeats."
+  value       = module.ebb.queue_url
+}
+
+output "bucket" {
+  description = "Bucket of the lake and the reports."
+  value       = module.ebb.bucket
+}
+
+output "region" {
+  description = "Region of both."
+  value       = module.ebb.region
+}
+
+output "node_policy_arn" {
+  description = "Policy for the roles of nodes."
+  value       = module.ebb.node_policy_arn
+}
+
+output "sender_policies" {
+  description = "Policies for the roles of nodes in other accounts."
+  value       = module.ebb.sender_policies
 }

@@ -118,9 +118,9 @@ impl RuleTrace {
         let controller = facts.controller(instance);
         let shown = controller.as_ref();
         self.holds(
-            "Does its owner choose the instance type?",
+            "Can the instance type be changed directly, without a controller?",
             (
-                shown.map_or_else(|| "yes".to_owned(), |c| format!("no: {c} chooses it")),
+                shown.map_or_else(|| "yes".to_owned(), |c| format!("no: {c} chooses the type")),
                 "",
             ),
             controller.is_none(),

@@ -8,10 +8,12 @@ use ebb_model::decision;
 use ebb_model::finding_kind::current_id;
 use jiff::Timestamp;
 
-use super::deployment::DeploymentArgs;
+use super::deployment::{DeploymentArgs, ReportArgs};
+use super::format::TableFormat;
 
 const MORE: &str = "\
 Examples:
+  ebb findings list --demo                       the built-in demo account
   ebb findings list --bucket ebb-123456789012-eu-central-1
   ebb findings list --lake file:///srv/ebb       the folder of `ebb sweep`
   ebb findings snooze idle_node/eu-central-1/i-0abc --until 2027-01-31 \\
@@ -33,14 +35,15 @@ pub(crate) struct FindingsArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum FindingsCommand {
     /// List the findings of the newest report, and dismissed and snoozed ones
-    List(DeploymentArgs),
+    List(ListArgs),
     /// Stop all notifications about a finding
     Dismiss(DecideArgs),
     /// Stop notifications about a finding until a date
+    #[command(mut_arg("until", |until| until.required(true)))]
     Snooze(DecideArgs),
     /// Withdraw a decision
     Reopen {
-        /// Id of the finding
+        /// Id of the finding as `ebb findings list` prints it
         #[arg(value_parser = finding_id)]
         id: String,
         #[command(flatten)]
@@ -49,14 +52,24 @@ pub(crate) enum FindingsCommand {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    /// Output format; CSV has the columns of `ebb scan --format csv`, without dismissed and snoozed
+    /// findings
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: TableFormat,
+    #[command(flatten)]
+    pub(crate) of: ReportArgs,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct DecideArgs {
-    /// Id of the finding as in the report: kind/region/resource
+    /// Id of the finding as `ebb findings list` prints it
     #[arg(value_parser = finding_id)]
     pub(crate) id: String,
     /// Reason of the decision
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
-    /// Last day (UTC, inclusive) or time of the decision; `snooze` needs it
+    /// Last day (UTC, inclusive) or time of the decision
     #[arg(long, value_name = "DAY", value_parser = until)]
     pub(crate) until: Option<Timestamp>,
     #[command(flatten)]

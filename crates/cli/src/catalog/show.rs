@@ -349,9 +349,13 @@ fn one(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
             ]
         });
         out.push('\n');
-        let header = ["region", "on demand", "spot", "as of"];
+        let header = ["region", "on demand", "spot", "source"];
         out += &plain_table::lines(&header, rows, &[1, 2]).join("\n");
         out.push('\n');
+        if spec.prices.iter().any(|price| price.basis == "from_family") {
+            out += "\nfrom family: the price of another size of the family, multiplied by the size, \
+                    because the price list has none for this type.\n";
+        }
     }
     out + "\n" + &ages(catalogue, now)
 }

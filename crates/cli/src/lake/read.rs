@@ -17,6 +17,7 @@ use crate::args::lake::{
 };
 use crate::args::{DeploymentArgs, TableFormat};
 use crate::deployment::{self, Place};
+use crate::output;
 
 /// The most rows that a query reads from one table.
 const MAX_ROWS: u64 = 2_000_000;
@@ -286,7 +287,7 @@ fn written(result: &QueryResult, format: TableFormat) -> Result<String> {
                 "rows": rows,
                 "is_cut": result.is_cut,
             });
-            safe_text::json(&format!("{value:#}\n")).into_owned()
+            output::json(&value)
         }
         TableFormat::Csv => {
             let line = |cells: Vec<String>| cells.join(",") + "\r\n";

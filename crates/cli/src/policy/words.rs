@@ -92,6 +92,13 @@ pub(super) fn as_file(held: &Table) -> String {
             let meaning = meaning(key, value).map(|meaning| format!(" # {meaning}"));
             out.push_str(&format!("{key} = {value}{}\n", meaning.unwrap_or_default()));
         }
+        for key in descriptions
+            .keys(table)
+            .filter(|key| !keys.contains_key(*key))
+        {
+            comment(&mut out, descriptions.key(table, key));
+            out.push_str(&format!("# {key} has no default\n"));
+        }
     }
     out
 }
@@ -166,6 +173,18 @@ impl Descriptions {
     /// The reason of a table.
     pub(crate) fn table(&self, table: &str) -> Option<&str> {
         self.find(&[table])
+    }
+
+    /// The keys of a table.
+    fn keys(&self, table: &str) -> impl Iterator<Item = &String> {
+        let properties = self
+            .0
+            .as_value()
+            .pointer(&format!("/properties/{table}/properties"));
+        properties
+            .and_then(serde_json::Value::as_object)
+            .into_iter()
+            .flat_map(|keys| keys.keys())
     }
 
     /// The reason of a key.

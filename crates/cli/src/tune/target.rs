@@ -3,7 +3,6 @@
 use anyhow::{Context, Result, bail, ensure};
 use ebb_model::advice::step::StepAdvice;
 use ebb_model::report::Report;
-use ebb_telemetry::safe_text;
 
 use ebb_model::advice::group::GroupAdvice;
 use ebb_model::advice::node::NodeAdvice;
@@ -153,8 +152,5 @@ fn write(form: &Form, text: impl Fn(Option<usize>) -> String) -> Result<()> {
 }
 
 fn write_json(form: &Form, value: &Value) -> Result<()> {
-    output::write(
-        &safe_text::json(&format!("{value:#}\n")),
-        form.output.as_deref(),
-    )
+    output::write(&output::json(&value), form.output.as_deref())
 }

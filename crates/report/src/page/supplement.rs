@@ -118,7 +118,7 @@ fn named_by_runtime(told: &Runs) -> Option<String> {
         .iter()
         .map(|(runtime, tasks)| format!("{runtime} {} of {}", tasks.named, tasks.tasks))
         .collect();
-    (shares.len() > 1).then(|| format!("with a step name: {}", shares.join(", ")))
+    (shares.len() > 1).then(|| format!("tasks with a step name, by runtime: {}", shares.join(", ")))
 }
 
 /// Number of tasks by source, in brackets; the source of most tasks comes first.
@@ -285,7 +285,7 @@ mod tests {
         let lines = &shown[0].lines;
         insta::assert_snapshot!(lines[0], @"36 of 39 tasks assigned to a run (36 by tag)");
         insta::assert_snapshot!(lines[1], @"32 of 39 tasks have a step name (30 by record, 2 by tag); executables or ids name the others");
-        insta::assert_snapshot!(lines[2], @"with a step name: Slurm 30 of 37, Batch 2 of 2");
+        insta::assert_snapshot!(lines[2], @"tasks with a step name, by runtime: Slurm 30 of 37, Batch 2 of 2");
         insta::assert_snapshot!(lines[3], @"r7 x� (pipeline rna): 3 tasks, 1 running, 2 failed, 2 samples, 1.25 s of CPU time, 4 Mar 12:00 to 4 Mar 12:00 UTC");
         insta::assert_snapshot!(lines[8], @"and 12 more runs");
         insta::assert_snapshot!(lines[9], @"unassigned: 3 tasks, 1 running, 2 failed, 2 samples, 1.25 s of CPU time, 4 Mar 12:00 to 4 Mar 12:00 UTC");

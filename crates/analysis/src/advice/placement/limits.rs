@@ -96,7 +96,7 @@ fn in_the_way_of_arm(
     names.truncate(MAX_IN_THE_WAY);
     if arm.in_container {
         names.push(format!(
-            "its container image, unless the tag {ARM}=true states that an Arm image exists"
+            "its container image (the tag {ARM}=true states that an Arm image exists)"
         ));
     }
     names

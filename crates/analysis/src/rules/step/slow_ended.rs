@@ -35,10 +35,10 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
     let is_due = |one: &SlowTask<'_>| step.expected_end(facts, one.run).holds() == Some(true);
     slow.retain(is_due);
     let goes_on = q.holds(
-        "How many earlier tasks succeeded?",
+        "How many of its tasks succeeded?",
         (
             ended.len(),
-            format_args!("more than {}", policy.history_runs),
+            format_args!("at least {}", policy.history_runs.saturating_add(1)),
         ),
         (many(ended.len()) > policy.history_runs).then_some(true),
     ) && q.holds(
