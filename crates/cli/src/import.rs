@@ -97,7 +97,7 @@ fn unknown_inputs(input: Option<Bytes>, steps: &[StepAdvice]) -> Vec<String> {
         let largest = largest(step).filter(|largest| input > Some(*largest))?;
         let step = one_line(&step.step);
         Some(format!(
-            "{step}: the largest input of a task was {largest}, so the memory for --input is unknown"
+            "{step}: the largest input of a task was {largest}, so the memory and the time limit for --input are unknown"
         ))
     });
     unknown.collect()

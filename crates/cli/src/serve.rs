@@ -259,8 +259,15 @@ async fn whole(request: Request<Incoming>, time: Duration) -> Result<Request<Byt
 }
 
 fn refusal(status: StatusCode) -> Response<Bytes> {
-    let text = "Not a request to ebb serve on the loopback address.\n";
-    let mut answer = Response::new(Bytes::from_static(text.as_bytes()));
+    let text = match status {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            format!("The body is larger than {MAX_BODY_BYTES} bytes.\n")
+        }
+        StatusCode::REQUEST_TIMEOUT => "The body did not arrive in time.\n".to_owned(),
+        StatusCode::BAD_REQUEST => "The body cannot be read.\n".to_owned(),
+        _ => "Not a request to ebb serve on the loopback address.\n".to_owned(),
+    };
+    let mut answer = Response::new(Bytes::from(text));
     *answer.status_mut() = status;
     let kind = HeaderValue::from_static("text/plain");
     answer.headers_mut().insert(CONTENT_TYPE, kind);

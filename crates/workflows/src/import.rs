@@ -94,6 +94,15 @@ pub enum ImportError {
     /// It has no line.
     #[error("the file is empty")]
     Empty,
+    /// It has a header and nothing else.
+    #[error("the file has a header and no row")]
+    NoRow,
+    /// Its lines end with a carriage return alone.
+    #[error(
+        "line 1 contains carriage returns: its lines end without a line feed; convert the file, such \
+         as with tr '\\r' '\\n'"
+    )]
+    CarriageReturns,
     /// The file could not be read to its end.
     #[error("failed to read the file")]
     Io(#[from] io::Error),
@@ -336,6 +345,9 @@ impl Import {
         let mut opened = OpenFile::of(source, bytes)?;
         let mut parser = self.parser(opened.kind, source, &opened.first)?;
         let bad = opened.read(parser.as_mut(), source.path, self, &mut progress)?;
+        if !opened.has_rows {
+            return Err(ImportError::NoRow);
+        }
         self.notes.extend(parser.notes());
         self.skipped += bad.count;
         Ok(bad)
@@ -394,6 +406,8 @@ struct OpenFile<'a> {
     lines: Lines<'a>,
     first: String,
     kind: Kind,
+    /// Whether something follows the header.
+    has_rows: bool,
 }
 
 impl<'a> OpenFile<'a> {
@@ -405,6 +419,7 @@ impl<'a> OpenFile<'a> {
             kind: kind.ok_or_else(|| unknown(&first))?,
             lines,
             first,
+            has_rows: false,
         })
     }
 
@@ -423,10 +438,12 @@ impl<'a> OpenFile<'a> {
             source: self.kind,
             bad: &mut bad,
         };
-        if self.first.starts_with('{') {
+        self.has_rows = self.first.starts_with('{');
+        if self.has_rows {
             parser.line(1, &self.first, &mut sink);
         }
         while let Some(Line { number, text }) = self.lines.read_line()? {
+            self.has_rows |= !matches!(text, Ok(line) if line.trim().is_empty());
             match text {
                 Ok(line) if line.trim().is_empty() => {}
                 Ok(line) => parser.line(number, line, &mut sink),
@@ -460,11 +477,21 @@ fn first_line(lines: &mut Lines<'_>) -> Result<String, ImportError> {
     while let Some(line) = lines.read_line()? {
         match line.text {
             Ok(text) if text.trim().is_empty() => {}
+            Ok(text) if text.trim_end().contains('\r') => return Err(ImportError::CarriageReturns),
             Ok(text) => return Ok(text.to_owned()),
             Err(_) => return Err(ImportError::Unknown),
         }
     }
     Err(ImportError::Empty)
+}
+
+impl ImportedStep {
+    /// Whether no task had an input of this size, so that such a task may take longer than all.
+    fn is_larger_than_known(&self, input: Option<Bytes>) -> bool {
+        let runs = self.profile.by_time();
+        let largest = runs.iter().filter_map(|run| run.input).max();
+        largest.is_some() && input > largest
+    }
 }
 
 /// The data of all files.
@@ -519,6 +546,11 @@ impl Imported {
             };
             let mut advice =
                 ebb_analysis::advice::step::advise_step(subject, &policy, Catalogue::built_in())?;
+            if step.is_larger_than_known(input)
+                && let Some(limit) = &mut advice.time_limit
+            {
+                limit.should_ask = limit.should_ask.max(limit.asks);
+            }
             advice.usage = Some(step.totals);
             advice.failures.clone_from(&step.failures);
             Some(advice)

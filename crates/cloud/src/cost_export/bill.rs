@@ -136,8 +136,11 @@ impl ExportBill {
             self.gap(self.scope(), why);
         }
         let rows: u64 = read.bad.iter().map(|(_, bad)| bad.count()).sum();
-        if self.gaps.len() > before {
-            let why = format!("{rows} of {} rows are not part of the bill", read.sums.rows);
+        if let Some(first) = self.gaps.get(before) {
+            let why = format!(
+                "{rows} of {} rows are not part of the bill; the first is {}: {}",
+                read.sums.rows, first.scope, first.reason
+            );
             self.gap(self.scope(), why);
         }
     }
@@ -149,6 +152,11 @@ impl ExportBill {
             self.gap(self.scope(), "no row of the last 14 days");
         }
         let has_days = !sums.is_empty();
+        let missing = missing_days(&sums);
+        if !missing.is_empty() {
+            let why = format!("no row of {}; deliver these days again", missing.join(", "));
+            self.gap(self.scope(), why);
+        }
         for (day, parts) in sums {
             match parts.completeness(day, to) {
                 DayCompleteness::Whole => self.add_day(day, &parts.sums, false),
@@ -188,6 +196,16 @@ impl ExportBill {
             by_tag: by_tag.collect(),
         });
     }
+}
+
+/// Days without a row between days with rows.
+fn missing_days(sums: &BTreeMap<Date, DayParts>) -> Vec<String> {
+    let pairs = sums.keys().zip(sums.keys().skip(1));
+    let between = pairs.flat_map(|(day, next)| {
+        let days = std::iter::successors(day.tomorrow().ok(), |day| day.tomorrow().ok());
+        days.take_while(move |day| day < next)
+    });
+    between.map(|day| day.to_string()).collect()
 }
 
 /// Whether rows begin after the start of a day, or end before its end.

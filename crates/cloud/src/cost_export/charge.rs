@@ -100,7 +100,7 @@ pub(super) fn read<'a>(
     let kind = values.text(ExportColumn::Type)?;
     let kind = kind.ok_or_else(|| values.missing(ExportColumn::Type))?;
     let service = values.text(ExportColumn::Service)?.unwrap_or("(unknown)");
-    let node = values.machine(service)?;
+    let machine = values.machine(service)?;
     let amount = match form {
         ExportForm::Cur2 => values.net_amortized(kind)?,
         ExportForm::Focus => values.required_amount(ExportColumn::Cost)?,
@@ -108,8 +108,10 @@ pub(super) fn read<'a>(
     let service = match (form, kind) {
         (_, "Tax") => Cow::Borrowed(TAX),
         (ExportForm::Focus, _) => Cow::Borrowed(service),
-        (ExportForm::Cur2, _) => Cow::Borrowed(service_name(service, node.is_some())),
+        (ExportForm::Cur2, _) => Cow::Borrowed(service_name(service, machine.is_some())),
     };
+    // A purchase, a credit or a tax is no price of an hour.
+    let node = machine.filter(|_| is_usage(kind, form));
     Ok(Charge {
         start,
         end,
@@ -122,6 +124,16 @@ pub(super) fn read<'a>(
         },
         tags: values.tag_values(tags)?,
     })
+}
+
+/// Whether a charge is for the use of a resource. Its discount is part of it.
+///
+/// Source: AWS Data Exports, `line_item_line_item_type`; FOCUS, `ChargeCategory`.
+fn is_usage(kind: &str, form: ExportForm) -> bool {
+    match form {
+        ExportForm::Cur2 => kind.ends_with("Usage") || kind.ends_with("Discount"),
+        ExportForm::Focus => kind == "Usage",
+    }
 }
 
 fn service_name(code: &str, is_machine: bool) -> &str {
@@ -245,12 +257,12 @@ impl<'a, R: ExportRow> Values<'a, R> {
         };
         let usage = self.text(ExportColumn::UsageType)?.unwrap_or_default();
         let unit = self.text(ExportColumn::Unit)?.unwrap_or_default();
-        let is_traffic = usage.ends_with("Bytes") || unit.starts_with("GB");
+        let is_traffic = usage.ends_with("Bytes") || is_amount_of_data(unit);
         let is_compute = match self.form {
             ExportForm::Cur2 => service == EC2,
             ExportForm::Focus => {
                 let category = self.text(ExportColumn::ServiceCategory)?;
-                category.is_none_or(|category| category.eq_ignore_ascii_case("Compute"))
+                category.is_some_and(|category| category.eq_ignore_ascii_case("Compute"))
             }
         };
         if is_traffic || !is_compute {
@@ -296,6 +308,22 @@ impl<'a, R: ExportRow> Values<'a, R> {
             _ => return Err(bad()),
         })
     }
+}
+
+/// Whether a unit counts bytes, such as `GB` or `1 GiB`. `GB-Hours` counts memory or storage over time.
+fn is_amount_of_data(unit: &str) -> bool {
+    let unit = unit.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+    let unit = unit.to_ascii_lowercase();
+    let unit = unit.trim_end_matches('s');
+    ["b", "by", "byte"].iter().any(|byte| {
+        unit.strip_suffix(byte).is_some_and(|prefix| {
+            ["", "k", "m", "g", "t", "p", "ki", "mi", "gi", "ti", "pi"].contains(&prefix)
+                || [
+                    "kilo", "mega", "giga", "tera", "peta", "kibi", "mebi", "gibi", "tebi", "pebi",
+                ]
+                .contains(&prefix)
+        })
+    })
 }
 
 /// The node id in the id of a machine: an instance id, or the end of an ARN or of a path of Google.

@@ -94,10 +94,12 @@ columns! {
 }
 
 impl ExportColumn {
-    const REQUIRED: [Self; 5] = [
+    const REQUIRED: [Self; 7] = [
         Self::Start,
+        Self::End,
         Self::Type,
         Self::Service,
+        Self::ServiceCategory,
         Self::Currency,
         Self::Cost,
     ];
@@ -152,7 +154,8 @@ impl ExportColumns {
         let at: Vec<_> = all.map(|column| position(*column, form)).collect();
         let columns = Self { form, at };
         let required = ExportColumn::REQUIRED.into_iter();
-        let missing = required.filter(|column| columns.at(*column).is_none());
+        let missing = required
+            .filter(|column| columns.at(*column).is_none() && !column.names(form).is_empty());
         let missing: Vec<_> = missing.map(|column| column.name(form)).collect();
         match missing.is_empty() {
             true => Ok(columns),
@@ -184,16 +187,20 @@ mod tests {
         };
         check(
             "\u{feff}line_item_usage_start_date,x,line_item_line_item_type,line_item_product_code,\
-             line_item_currency_code,line_item_unblended_cost",
+             line_item_currency_code,line_item_unblended_cost,line_item_usage_end_date",
             Ok(ExportForm::Cur2),
         );
         check(
-            "EffectiveCost,ServiceName,ChargeCategory,BillingCurrency,ChargePeriodStart",
+            "EffectiveCost,ServiceName,ServiceCategory,ChargeCategory,BillingCurrency,\
+             ChargePeriodStart,ChargePeriodEnd",
             Ok(ExportForm::Focus),
         );
         check(
-            "EffectiveCost,ChargePeriodStart",
-            Err("FOCUS 1.x without the columns ChargeCategory, ServiceName, BillingCurrency; add"),
+            "EffectiveCost,ChargePeriodStart,ChargePeriodEnd",
+            Err(
+                "FOCUS 1.x without the columns ChargeCategory, ServiceName, ServiceCategory, \
+                 BillingCurrency; add",
+            ),
         );
         check("lineItem/UsageStartDate,a", Err("no column of CUR 2.0"));
         check("", Err("no column of CUR 2.0"));

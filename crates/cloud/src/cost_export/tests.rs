@@ -159,6 +159,24 @@ async fn a_folder_without_months_has_only_whole_days() {
 }
 
 #[tokio::test]
+async fn days_without_a_row_between_others_are_named() {
+    let before = hours("2026-11-01T00:00:00Z", "2026-11-03T00:00:00Z");
+    let after = hours("2026-11-05T00:00:00Z", "2026-11-06T00:00:00Z");
+    let (_, after) = after.split_once('\n').expect("rows");
+    let text = before + after;
+    let (_folder, objects) = folder(&[(NOVEMBER, &text, "2026-11-08T00:00:00Z")]);
+    let export = export(&objects);
+    let now = at("2026-11-08T00:00:00Z");
+    assert_eq!(export.by_day(now, &[]).await.expect("no request").len(), 3);
+    let gaps = export.gaps(now);
+    assert_eq!(gaps.len(), 1, "{gaps:?}");
+    assert_eq!(
+        gaps[0].reason,
+        "no row of 2026-11-03, 2026-11-04; deliver these days again"
+    );
+}
+
+#[tokio::test]
 async fn a_file_that_cannot_be_read_leaves_out_its_month() {
     let october = hours("2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z");
     let written = "2026-11-05T00:00:00Z";
@@ -196,7 +214,11 @@ async fn invalid_rows_are_named_and_the_others_count() {
     );
     let gaps = export.gaps(now);
     assert_eq!(gaps[0].scope, "ebb-00001.csv:2: line_item_currency_code");
-    assert_eq!(gaps[1].reason, "1 of 48 rows are not part of the bill");
+    assert_eq!(
+        gaps[1].reason,
+        "1 of 48 rows are not part of the bill; the first is ebb-00001.csv:2: \
+         line_item_currency_code: 'EUR' is not USD; only bills in US dollars are read"
+    );
 }
 
 #[tokio::test]

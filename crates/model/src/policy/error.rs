@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ebb_telemetry::safe_text::one_line;
 use thiserror::Error;
 
 use crate::policy::file_position::{self, FilePosition};
@@ -89,7 +90,14 @@ impl PolicyError {
         let (position, problem) = match self {
             Self::Toml(toml) => {
                 let position = toml.span().map(|span| file_position::of_span(text, &span));
-                (position, plain_types(toml.message()))
+                let problem = match (toml.message(), toml.span()) {
+                    (DUPLICATE, Some(at)) => {
+                        let key = text.get(at).unwrap_or_default();
+                        format!("{DUPLICATE} `{}`", one_line(key))
+                    }
+                    (message, _) => plain_types(message),
+                };
+                (position, problem)
             }
             Self::Value {
                 key,
@@ -119,12 +127,27 @@ impl PolicyError {
 
 /// Words instead of the names of types in Rust.
 fn plain_types(message: &str) -> String {
-    ["u64", "u32", "u16", "u8", "i64"]
-        .iter()
-        .fold(message.to_owned(), |text, name| {
-            text.replace(&format!("expected {name}"), "expected a whole number")
-        })
+    // A number with decimals has the wrong type; the range says nothing about it.
+    let ranges = match message.starts_with("invalid value: integer") {
+        true => [
+            ("u64", " from 0 on"),
+            ("u32", " from 0 to 4294967295"),
+            ("u16", " from 0 to 65535"),
+            ("u8", " from 0 to 255"),
+        ],
+        false => ["u64", "u32", "u16", "u8"].map(|name| (name, "")),
+    };
+    let ranges = ranges.into_iter().chain([("i64", "")]);
+    ranges.fold(message.to_owned(), |text, (name, range)| {
+        text.replace(
+            &format!("expected {name}"),
+            &format!("expected a whole number{range}"),
+        )
+    })
 }
+
+/// The message of the parser for a key that occurs twice.
+const DUPLICATE: &str = "duplicate key";
 
 #[cfg(test)]
 mod tests {
@@ -140,6 +163,15 @@ mod tests {
             "[[prices]]\nnode = \"a\"\nusd_micros_per_hour = 0.35\n",
             "config/policy.toml:3: prices.usd_micros_per_hour: invalid type: floating point `0.35`, \
              expected a whole number",
+        );
+        check(
+            "[idle]\nafter_seconds = -5\n",
+            "config/policy.toml:2: idle.after_seconds: invalid value: integer `-5`, expected a whole \
+             number from 0 on",
+        );
+        check(
+            "[idle]\nafter_seconds = 60\n[idle]\n",
+            "config/policy.toml:3: duplicate key `idle`",
         );
         check(
             "[storage]\nafter = 1\n",

@@ -30,6 +30,10 @@ const MAX_IDENTITIES: usize = 8_000_000;
 /// The most failed attempts that wait for the next attempt of their task.
 const MAX_PENDING: usize = 100_000;
 
+/// The most failed attempts of one task that wait. No engine retries as often; a trace without names
+/// has one task for each process.
+const MAX_PENDING_OF_TASK: usize = 100;
+
 /// A share in per cent. A tool that failed by itself counts as short of memory if its next attempt
 /// used at least this share of the failed attempt's request.
 const NEARLY_ALL_PERCENT: u128 = 75;
@@ -46,6 +50,8 @@ pub(super) struct Fold {
     runs: PipelineRuns,
     known: HashMap<u64, u32>,
     pending: HashMap<TaskKey, Vec<Attempt>>,
+    /// The number of attempts in `pending`.
+    waiting: usize,
     tasks: u64,
 }
 
@@ -227,9 +233,10 @@ impl Fold {
 
     /// A failed attempt waits for the next attempt of its task, which shows why it failed.
     fn failed(&mut self, key: TaskKey, mut attempt: Attempt, number: Option<u32>) {
-        if self.pending.len() >= MAX_PENDING {
+        if self.waiting >= MAX_PENDING {
             self.give_up_waiting();
         }
+        self.waiting += 1;
         let earlier = self.pending.entry(key).or_default();
         attempt.number = number.unwrap_or_else(|| next_number(earlier));
         if let Some(before) = earlier
@@ -239,6 +246,12 @@ impl Fold {
             before.is_retried = true;
         }
         earlier.push(attempt);
+        if earlier.len() >= MAX_PENDING_OF_TASK {
+            let attempts = std::mem::take(earlier);
+            self.waiting -= attempts.len();
+            self.pending.remove(&key);
+            self.keep(key.step, attempts);
+        }
     }
 
     fn completed(&mut self, key: TaskKey, mut attempt: Attempt, number: Option<u32>) {
@@ -253,6 +266,7 @@ impl Fold {
                 None => attempt.submitted.is_none() || is_later(one),
             };
             attempts = earlier.extract_if(.., |one| is_before(one)).collect();
+            self.waiting -= attempts.len();
             if earlier.is_empty() {
                 self.pending.remove(&key);
             }
@@ -270,6 +284,7 @@ impl Fold {
 
     /// Failed attempts without a later attempt are failed tasks.
     fn give_up_waiting(&mut self) {
+        self.waiting = 0;
         for (key, attempts) in std::mem::take(&mut self.pending) {
             self.keep(key.step, attempts);
         }

@@ -9,21 +9,25 @@ use std::time::Duration;
 
 use ebb_model::step_profile::failure::FailureKind;
 use ebb_model::task_record::TaskKey;
+use ebb_telemetry::safe_text::counted;
 use ebb_telemetry::step::Requested;
 
 use super::quantity::{busy, bytes, cores, is_local, percent, spoken, time, whole};
-use super::record::{BadLine, Column, Ending, Header, Record, Row, identity_of};
+use super::record::{BadLine, Column, Ending, Header, Record, Row, excerpt, identity_of};
 use super::{ImportError, Parser, Sink};
 
 /// Reads one trace.
 pub(super) struct Trace {
     separator: char,
-    header: String,
     /// The number of columns.
     width: usize,
     columns: NextflowColumns,
-    /// The number of headers so far: a file may consist of several traces.
+    /// The number of headers so far: a file may consist of several traces, each with its columns.
     part: u32,
+    /// Tasks that have not ended.
+    open_tasks: u64,
+    /// Results of an earlier run, which nothing joins with that run.
+    cached: u64,
 }
 
 struct NextflowColumns {
@@ -60,8 +64,7 @@ impl Trace {
     }
 
     pub(super) fn of(line: &str) -> Result<Self, ImportError> {
-        let separator = separator_of(line).unwrap_or('\t');
-        let header = Header::of(line, separator);
+        let header = Header::of(line, separator_of(line).unwrap_or('\t'));
         if !header.has("process") && !header.has("name") {
             return Err(ImportError::MissingColumn {
                 column: "name",
@@ -74,39 +77,21 @@ impl Trace {
                 remedy: "add it to trace.fields",
             });
         }
-        let at = |name| header.column(name);
-        Ok(Self {
+        Ok(Self::with_header(line))
+    }
+
+    /// Rows fail if their header has not the columns that they need.
+    fn with_header(line: &str) -> Self {
+        let separator = separator_of(line).unwrap_or('\t');
+        let header = Header::of(line, separator);
+        Self {
             separator,
-            columns: NextflowColumns {
-                task_id: at("task_id"),
-                hash: at("hash"),
-                native_id: at("native_id"),
-                process: at("process"),
-                tag: at("tag"),
-                name: at("name"),
-                status: at("status"),
-                exit: at("exit"),
-                submit: at("submit"),
-                start: at("start"),
-                complete: at("complete"),
-                duration: at("duration"),
-                realtime: at("realtime"),
-                cpu_percent: at("%cpu"),
-                cpus: at("cpus"),
-                memory: at("memory"),
-                time: at("time"),
-                attempt: at("attempt"),
-                error_action: at("error_action"),
-                rss: at("rss"),
-                peak_rss: at("peak_rss"),
-                rchar: at("rchar"),
-                read_bytes: at("read_bytes"),
-                write_bytes: at("write_bytes"),
-            },
-            header: line.to_owned(),
+            columns: NextflowColumns::of(&header),
             width: header.len(),
             part: 1,
-        })
+            open_tasks: 0,
+            cached: 0,
+        }
     }
 }
 
@@ -119,24 +104,49 @@ fn separator_of(line: &str) -> Option<char> {
     })
 }
 
+/// Whether a line within a file is the header of another trace. The tag of a task may be the name of
+/// one column.
+fn begins_part(line: &str) -> bool {
+    separator_of(line).is_some_and(|separator| {
+        let header = Header::of(line, separator);
+        ["name", "process", "task_id", "status"]
+            .iter()
+            .any(|name| header.has(name))
+    })
+}
+
 impl Parser for Trace {
     fn line(&mut self, number: u64, line: &str, sink: &mut Sink<'_>) {
-        if line == self.header {
-            self.part += 1;
+        if begins_part(line) {
+            *self = Self {
+                part: self.part + 1,
+                open_tasks: self.open_tasks,
+                cached: self.cached,
+                ..Self::with_header(line)
+            };
             return;
         }
         let row = Row::of(number, line, self.separator);
         let whole = Row::check_fields(number, row.len(), self.width);
         let record = whole
             .and_then(|()| row.check_end(self.width))
-            .and_then(|()| self.columns.record(&row))
-            .map(|mut record| {
-                if self.part > 1 {
-                    record.run = Some(format!("{} part {}", sink.file(), self.part));
-                }
-                record
-            });
-        sink.take(number, record);
+            .and_then(|()| self.columns.record(&row));
+        let is_open = row.text(self.columns.status).is_some_and(is_open);
+        let mut record = match record {
+            Ok(record) => record,
+            Err(bad) => return sink.take(number, Err(bad)),
+        };
+        if self.part > 1 {
+            record.run = Some(format!("{} part {}", sink.file(), self.part));
+        }
+        if is_open {
+            self.open_tasks += 1;
+            sink.take_open(number, record);
+        } else if record.is_cached && record.identity.is_none() {
+            self.cached += 1;
+        } else {
+            sink.take(number, Ok(record));
+        }
     }
 
     fn finish(&mut self, _: &mut Sink<'_>) {}
@@ -144,6 +154,26 @@ impl Parser for Trace {
     fn notes(&self) -> Vec<String> {
         let columns = &self.columns;
         let mut notes = Vec::new();
+        let tasks = |count: u64| {
+            counted(
+                usize::try_from(count).unwrap_or(usize::MAX),
+                "task",
+                "tasks",
+            )
+        };
+        if self.open_tasks > 0 {
+            notes.push(format!(
+                "skipped {} that did not end yet",
+                tasks(self.open_tasks)
+            ));
+        }
+        if self.cached > 0 {
+            notes.push(format!(
+                "skipped {} with the result of an earlier run, because the trace has neither hash nor \
+                 native_id; add hash to trace.fields, or import the trace of that run",
+                tasks(self.cached)
+            ));
+        }
         if !columns.memory.is_there() || !columns.cpus.is_there() {
             let lacking = [columns.cpus, columns.memory];
             let lacking = lacking.iter().filter(|column| !column.is_there());
@@ -167,6 +197,36 @@ impl Parser for Trace {
 }
 
 impl NextflowColumns {
+    fn of(header: &Header) -> Self {
+        let at = |name| header.column(name);
+        Self {
+            task_id: at("task_id"),
+            hash: at("hash"),
+            native_id: at("native_id"),
+            process: at("process"),
+            tag: at("tag"),
+            name: at("name"),
+            status: at("status"),
+            exit: at("exit"),
+            submit: at("submit"),
+            start: at("start"),
+            complete: at("complete"),
+            duration: at("duration"),
+            realtime: at("realtime"),
+            cpu_percent: at("%cpu"),
+            cpus: at("cpus"),
+            memory: at("memory"),
+            time: at("time"),
+            attempt: at("attempt"),
+            error_action: at("error_action"),
+            rss: at("rss"),
+            peak_rss: at("peak_rss"),
+            rchar: at("rchar"),
+            read_bytes: at("read_bytes"),
+            write_bytes: at("write_bytes"),
+        }
+    }
+
     fn record(&self, row: &Row<'_>) -> Result<Record, BadLine> {
         let name = row.text(self.name);
         let (of_name, in_brackets) = name.map_or((None, None), split_name);
@@ -178,7 +238,10 @@ impl NextflowColumns {
         });
         let status = row.text(self.status);
         let exit_status = row.get(self.exit, whole)?;
-        let ending = ending(status, exit_status);
+        let ending = ending(status, exit_status).ok_or_else(|| {
+            let status = excerpt(status.unwrap_or_default());
+            row.bad(self.status, format!("unknown status '{status}'"))
+        })?;
         let wall = self.wall(row, ending)?;
         let peak = match row.get(self.peak_rss, bytes)? {
             Some(peak) => Some(peak),
@@ -208,8 +271,8 @@ impl NextflowColumns {
                 .get(self.attempt, whole)?
                 .and_then(|n| u32::try_from(n).ok()),
             sample: tag.map(str::to_owned),
-            submitted: row.get(self.submit, time)?,
-            started: row.get(self.start, time)?,
+            submitted: row.moment(self.submit, time)?,
+            started: row.moment(self.start, time)?,
             ended: self.ended(row)?,
             wall,
             occupied,
@@ -245,8 +308,8 @@ impl NextflowColumns {
 
     /// The time for which the task occupied its machine, at least its run time.
     fn occupied(&self, row: &Row<'_>, wall: Duration) -> Result<Option<Duration>, BadLine> {
-        let started = row.get(self.start, time)?;
-        let completed = row.get(self.complete, time)?;
+        let started = row.moment(self.start, time)?;
+        let completed = row.moment(self.complete, time)?;
         let held = started
             .zip(completed)
             .and_then(|(from, to)| Duration::try_from(to.duration_since(from)).ok());
@@ -261,10 +324,10 @@ impl NextflowColumns {
     /// When it completed. Without that column it is computed from the duration, which begins at
     /// submission.
     fn ended(&self, row: &Row<'_>) -> Result<Option<jiff::Timestamp>, BadLine> {
-        if let Some(complete) = row.get(self.complete, time)? {
+        if let Some(complete) = row.moment(self.complete, time)? {
             return Ok(Some(complete));
         }
-        let submitted = row.get(self.submit, time)?;
+        let submitted = row.moment(self.submit, time)?;
         let lasted = row.get(self.duration, spoken)?;
         Ok(submitted
             .zip(lasted)
@@ -300,15 +363,26 @@ fn split_name(name: &str) -> (Option<&str>, Option<&str>) {
     }
 }
 
-fn ending(status: Option<&str>, exit_status: Option<i64>) -> Ending {
-    match (status, exit_status) {
-        (Some("COMPLETED" | "CACHED"), None | Some(0)) | (None, None | Some(0)) => {
-            Ending::Completed
-        }
-        (Some("ABORTED"), _) => Ending::Failed(FailureKind::Cancelled),
+/// Whether a task with this status has not ended. A trace contains such rows if Nextflow was killed
+/// or still runs.
+///
+/// Source: `TaskStatus` of Nextflow.
+fn is_open(status: &str) -> bool {
+    matches!(status, "NEW" | "SUBMITTED" | "RUNNING")
+}
+
+/// How a task ended; that of an open task is not used. `None` for an unknown status.
+fn ending(status: Option<&str>, exit_status: Option<i64>) -> Option<Ending> {
+    Some(match (status, exit_status) {
+        (None, None | Some(0)) => Ending::Completed,
         // Some pipelines accept other exit statuses of a tool.
-        (Some("COMPLETED" | "CACHED"), Some(_)) => Ending::Completed,
+        (Some("COMPLETED" | "CACHED"), _) => Ending::Completed,
+        (Some("ABORTED"), _) => Ending::Failed(FailureKind::Cancelled),
         (Some("FAILED"), None) => Ending::Failed(FailureKind::NoExitStatus),
-        (_, exit_status) => Ending::Failed(FailureKind::of_exit_status(exit_status)),
-    }
+        (None | Some("FAILED"), exit_status) => {
+            Ending::Failed(FailureKind::of_exit_status(exit_status))
+        }
+        (Some(status), _) if is_open(status) => Ending::Failed(FailureKind::Cancelled),
+        (Some(_), _) => return None,
+    })
 }

@@ -204,6 +204,18 @@ impl<'a> Row<'a> {
         read(text).map(Some).ok_or_else(unreadable)
     }
 
+    /// A point in time. One before the year 2000 is no time of a task: programs write the epoch where
+    /// they know none.
+    pub(super) fn moment(
+        &self,
+        column: Column,
+        read: fn(&str) -> Option<Timestamp>,
+    ) -> Result<Option<Timestamp>, BadLine> {
+        const YEAR_2000: i64 = 946_684_800;
+        let at = self.get(column, read)?;
+        Ok(at.filter(|at| at.as_second() >= YEAR_2000))
+    }
+
     pub(super) fn required(&self, column: Column) -> Result<&'a str, BadLine> {
         self.text(column).ok_or_else(|| self.bad(column, "missing"))
     }

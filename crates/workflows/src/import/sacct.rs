@@ -5,7 +5,7 @@
 //! Source: "sacct", Slurm's manual. `MaxRSS` is the largest of a step's tasks. A step therefore
 //! uses at most that value times its tasks on the fullest node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use ebb_model::step_profile::failure::FailureKind;
@@ -23,9 +23,11 @@ use super::{ImportError, Parser, Sink};
 /// Slurm's exit status of a step that its cgroup killed for lack of memory.
 const OUT_OF_MEMORY: i64 = 125;
 
+/// The most failed jobs whose later attempts are recognized.
+const MAX_FAILED_JOBS: usize = 100_000;
+
 /// Reads the output of sacct.
 pub(super) struct Accounting {
-    header: String,
     separator: char,
     width: usize,
     columns: SacctColumns,
@@ -40,6 +42,8 @@ pub(super) struct Accounting {
     /// Jobs with a step whose MaxRSS is blank or 0.
     unsampled: u64,
     notes: BTreeSet<&'static str>,
+    /// The runs of failed jobs whose run is a day. Slurm may run such a job again on another day.
+    failed_on: HashMap<String, String>,
 }
 
 struct SacctColumns {
@@ -131,7 +135,7 @@ impl Accounting {
             Some(separator) => separator,
             None if is_aligned(line) => return Err(ImportError::AlignedColumns),
             None if Self::is_record(line) => return Err(ImportError::NoHeader),
-            None => '|',
+            None => DEFAULT_SEPARATOR,
         };
         let header = Header::of(line, separator);
         // The number of a job also names it, but not the index in its array.
@@ -142,7 +146,6 @@ impl Accounting {
         }
         let columns = SacctColumns::of(&header);
         Ok(Self {
-            header: line.to_owned(),
             separator,
             width: header.len(),
             notes: columns.missing(),
@@ -153,7 +156,31 @@ impl Accounting {
             open_jobs: 0,
             never_began: 0,
             unsampled: 0,
+            failed_on: HashMap::new(),
         })
+    }
+
+    /// Another output of sacct follows in the same file, perhaps with other columns.
+    fn begin_another(&mut self, line: &str, separator: char) {
+        let header = Header::of(line, separator);
+        self.separator = separator;
+        self.width = header.len();
+        self.columns = SacctColumns::of(&header);
+        self.notes.extend(self.columns.missing());
+    }
+
+    /// Gives all attempts of a job the run of the first one.
+    fn join_attempts(&mut self, job: &str, record: &mut Record) {
+        if record.engine_run.is_some() {
+            return;
+        }
+        if let Some(first) = self.failed_on.get(job) {
+            record.run = Some(first.clone());
+        } else if let (Ending::Failed(_), Some(run)) = (record.ending, &record.run)
+            && self.failed_on.len() < MAX_FAILED_JOBS
+        {
+            self.failed_on.insert(job.to_owned(), run.clone());
+        }
     }
 
     fn close(&mut self, sink: &mut Sink<'_>) {
@@ -174,6 +201,7 @@ impl Accounting {
         // A line that cannot be read is reported as such.
         self.bare += u64::from(job.steps.is_empty() && record.is_ok());
         let record = record.map(|mut record| {
+            self.join_attempts(&job.id, &mut record);
             let held = self.held(&job.steps, &record);
             (record.peak, record.peak_is_bound) = match held {
                 Some(held) => (Some(held.bytes), held.is_bound),
@@ -242,6 +270,9 @@ impl Accounting {
     }
 }
 
+/// The delimiter of `sacct --parsable2`.
+const DEFAULT_SEPARATOR: char = '|';
+
 struct Held {
     bytes: Bytes,
     is_bound: bool,
@@ -285,8 +316,9 @@ fn most_at_once(times: Vec<(Timestamp, Timestamp, u64)>) -> u64 {
 
 impl Parser for Accounting {
     fn line(&mut self, number: u64, line: &str, sink: &mut Sink<'_>) {
-        if line == self.header {
-            return;
+        if let Some(separator) = separator_of(line) {
+            self.close(sink);
+            return self.begin_another(line, separator);
         }
         let row = Row::of_columns(number, line, self.separator, self.width);
         let id = match row.required(self.columns.job_id) {
@@ -481,8 +513,8 @@ impl SacctColumns {
                 kind: StepKind::of(step),
                 held: held.filter(|held| held.0 > 0),
                 tasks,
-                started: row.get(self.start, slurm_time)?,
-                ended: row.get(self.end, slurm_time)?,
+                started: row.moment(self.start, slurm_time)?,
+                ended: row.moment(self.end, slurm_time)?,
             }),
             killed_for_memory: state.starts_with("OUT_OF_ME"),
         })
@@ -520,8 +552,8 @@ impl SacctColumns {
         };
         let cpu = row.get(self.total_cpu, clock)?;
         let (submitted, started) = (
-            row.get(self.submit, slurm_time)?,
-            row.get(self.start, slurm_time)?,
+            row.moment(self.submit, slurm_time)?,
+            row.moment(self.start, slurm_time)?,
         );
         let first_time = row.text(self.submit).or(row.text(self.start));
         let task = match name.task {
@@ -543,7 +575,7 @@ impl SacctColumns {
             attempt: name.attempt.or(self.attempt(row)?),
             submitted,
             started,
-            ended: row.get(self.end, slurm_time)?,
+            ended: row.moment(self.end, slurm_time)?,
             wall,
             occupied: Some(wall),
             nodes: row

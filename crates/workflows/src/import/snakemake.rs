@@ -10,12 +10,12 @@ use std::time::Duration;
 use ebb_telemetry::step::Requested;
 use ebb_telemetry::units::{Bytes, CpuTime};
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::pattern::{FileNaming, NamedFile};
 use super::python_literal::dictionary;
 use super::quantity::{busy, cores, mebibytes, number, percent, plain_seconds};
-use super::record::{BadLine, Column, Header, Record, Row};
+use super::record::{BadLine, Column, Header, Record, Row, excerpt};
 use super::snakefile::{RuleRequest, Snakefile};
 use super::{ImportError, Parser, Sink, Source};
 
@@ -162,8 +162,11 @@ impl Benchmark {
         let Some(columns) = &self.columns else {
             return;
         };
-        let fields = columns.fields(&Row::of(open.line, &open.text, '\t'));
-        let record = fields.and_then(|fields| self.record(open.line, fields));
+        let row = Row::of(open.line, &open.text, '\t');
+        let record = Row::check_fields(open.line, row.len(), columns.count)
+            .and_then(|()| row.check_end(columns.count))
+            .and_then(|()| columns.fields(&row))
+            .and_then(|fields| self.record(open.line, fields));
         sink.take(open.line, record);
     }
 
@@ -270,60 +273,102 @@ impl BenchmarkColumns {
 
 /// The fields of a line in a `.jsonl` file.
 fn of_object(line: u64, text: &str) -> Result<Fields, BadLine> {
-    let bad = |field: &str, problem: String| BadLine {
-        line,
-        field: field.to_owned(),
-        problem,
-    };
-    let value: Value = serde_json::from_str(text).map_err(|error| bad("", error.to_string()))?;
-    let text_of = |name: &str| match value.get(name)? {
-        Value::Null => None,
-        Value::String(text) if text == "NA" || text == "-" => None,
-        Value::String(text) => Some(text.clone()),
-        other => Some(other.to_string()),
-    };
-    let read_text = |name: &str, read: fn(&str) -> Option<f64>| match text_of(name) {
-        None => Ok(None),
-        Some(text) => read(&text).map(Some).ok_or_else(|| {
-            bad(
-                name,
-                format!("invalid value '{}'", super::record::excerpt(&text)),
-            )
-        }),
-    };
-    let value_of = |name: &str| read_text(name, number);
-    let megabytes =
-        |name: &str| Ok::<_, BadLine>(value_of(name)?.and_then(|n| mebibytes(&n.to_string())));
-    let map_of = |name: &str| -> BTreeMap<String, String> {
-        let entries = value.get(name).and_then(Value::as_object);
-        let entries = entries.into_iter().flatten();
-        let plain = |value: &Value| match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        entries
-            .map(|(key, value)| (key.clone(), plain(value)))
-            .collect()
-    };
-    let resources = map_of("resources");
-    let sizes = map_of("input_size_mb");
-    let seconds = value_of("s")?.and_then(|n| plain_seconds(&n.to_string()));
+    let object = Object::of(line, text)?;
+    let resources = object.map("resources")?;
+    let seconds = object.get("s", plain_seconds)?;
     Ok(Fields {
-        rule: text_of("rule_name"),
-        wildcards: pairs(&map_of("wildcards")),
-        seconds: seconds.ok_or_else(|| bad("s", "missing".to_owned()))?,
-        load: value_of("mean_load")?,
-        cpu: value_of("cpu_time")?.and_then(|n| plain_seconds(&n.to_string())),
-        max_rss: megabytes("max_rss")?,
-        read: megabytes("io_in")?,
-        written: megabytes("io_out")?,
-        input: sum_of_sizes(&sizes),
+        rule: object.text("rule_name"),
+        wildcards: pairs(&object.map("wildcards")?),
+        seconds: seconds.ok_or_else(|| object.bad("s", "missing".to_owned()))?,
+        load: object.get("mean_load", number)?,
+        cpu: object.get("cpu_time", plain_seconds)?,
+        max_rss: object.get("max_rss", mebibytes)?,
+        read: object.get("io_in", mebibytes)?,
+        written: object.get("io_out", mebibytes)?,
+        input: match object.values.get("input_size_mb") {
+            Some(Value::Number(all)) => mebibytes(&all.to_string()),
+            _ => sum_of_sizes(&object.map("input_size_mb")?),
+        },
         requested: Requested {
-            cores: text_of("threads").and_then(|text| cores(&text)),
+            cores: object.get("threads", cores)?,
             memory: memory(&resources),
         },
         time_limit: runtime(&resources),
     })
+}
+
+/// An object with errors that name its line and the field.
+struct Object {
+    line: u64,
+    values: Map<String, Value>,
+}
+
+impl Object {
+    fn of(line: u64, text: &str) -> Result<Self, BadLine> {
+        let problem = match serde_json::from_str(text) {
+            Ok(Value::Object(values)) => return Ok(Self { line, values }),
+            Err(error) if error.is_eof() => {
+                "a JSON object without an end; the file may be incomplete"
+            }
+            _ => "not a JSON object",
+        };
+        Err(BadLine {
+            line,
+            field: "line".to_owned(),
+            problem: problem.to_owned(),
+        })
+    }
+
+    fn bad(&self, field: &str, problem: String) -> BadLine {
+        BadLine {
+            line: self.line,
+            field: field.to_owned(),
+            problem,
+        }
+    }
+
+    fn invalid(&self, field: &str, text: &str) -> BadLine {
+        self.bad(field, format!("invalid value '{}'", excerpt(text)))
+    }
+
+    /// `None` if it is missing or marked as unknown.
+    fn text(&self, field: &str) -> Option<String> {
+        match self.values.get(field)? {
+            Value::Null => None,
+            Value::String(text) if text == "NA" || text == "-" => None,
+            value => Some(plain(value)),
+        }
+    }
+
+    fn get<T>(&self, field: &str, read: fn(&str) -> Option<T>) -> Result<Option<T>, BadLine> {
+        let Some(text) = self.text(field) else {
+            return Ok(None);
+        };
+        let value = read(&text);
+        value.map(Some).ok_or_else(|| self.invalid(field, &text))
+    }
+
+    /// A map; empty if it is missing.
+    fn map(&self, field: &str) -> Result<BTreeMap<String, String>, BadLine> {
+        match self.values.get(field) {
+            None | Some(Value::Null) => Ok(BTreeMap::new()),
+            Some(Value::Object(entries)) => {
+                let entries = entries.iter();
+                Ok(entries
+                    .map(|(key, value)| (key.clone(), plain(value)))
+                    .collect())
+            }
+            Some(other) => Err(self.invalid(field, &plain(other))),
+        }
+    }
+}
+
+/// The text of a value, without the quotes of JSON.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// The wildcards as `name=value`; the inner `None` if there are none.

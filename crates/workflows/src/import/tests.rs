@@ -1061,6 +1061,8 @@ fn a_file_of_no_known_format_says_why() {
     check("{\n  \"jobs\": [\n", "instead of --json");
     check("4711_[1-9%3]|align|PENDING\n", "--noheader");
     check("a|b\n", "name the format with --kind");
+    check("name\trealtime\n\n", "a header and no row");
+    check("name\trealtime\rQC\t1h\r", "without a line feed");
 }
 
 #[test]
@@ -1081,4 +1083,152 @@ fn bad_lines_are_counted_and_only_some_are_kept() {
         Some(("realtime: invalid value".to_owned(), 500))
     );
     assert!(import.finish().advice(None).is_empty());
+}
+
+#[test]
+fn a_trace_of_several_runs_has_the_columns_of_each_header() {
+    let row = |head: &str, n: u32, peak: &str, rss: &str| {
+        let swapped = head.ends_with("peak_rss\trss");
+        let (a, b) = if swapped { (peak, rss) } else { (rss, peak) };
+        format!("ALIGN (s{n})\tCOMPLETED\t0\t1h\t8\t32 GB\t{a}\t{b}\n")
+    };
+    let mut text = String::new();
+    for (part, order) in ["rss\tpeak_rss", "peak_rss\trss"].iter().enumerate() {
+        let head = format!("name\tstatus\texit\trealtime\tcpus\tmemory\t{order}");
+        text.push_str(&format!("{head}\n"));
+        for n in 0..10 {
+            let peak = if part == 0 { "1.5 GB" } else { "30 GB" };
+            text.push_str(&row(&head, 10 * part as u32 + n, peak, "1 GB"));
+        }
+    }
+    let files = Files::new().with(Kind::Nextflow, "all.txt", &text);
+    let step = files.only();
+    assert_eq!(step.runs, 20);
+    assert_eq!(step.peak_memory, Some(Bytes::gib(30)));
+}
+
+#[test]
+fn tasks_that_did_not_end_are_skipped_and_an_unknown_status_is_named() {
+    let task = |n: u32, status: &'static str| Task {
+        status,
+        ..Task::well(n, &format!("CALL (s{n})"))
+    };
+    let tasks = [
+        task(1, "COMPLETED"),
+        task(2, "RUNNING"),
+        task(3, "SUBMITTED"),
+        task(4, "NEW"),
+        task(5, "WEIRD"),
+    ];
+    let files = read(&tasks);
+    assert_eq!(files.bad.len(), 1);
+    assert_eq!(
+        files.bad[0].to_string(),
+        "6: status: unknown status 'WEIRD'"
+    );
+    let imported = files.import.finish();
+    assert_eq!(imported.totals().attempts, 1);
+    assert!(imported.failures().is_empty());
+    assert!(
+        imported
+            .notes
+            .contains(&"skipped 3 tasks that did not end yet".to_owned())
+    );
+}
+
+#[test]
+fn results_of_an_earlier_run_count_once_also_without_a_hash() {
+    let text = "name\tstatus\texit\trealtime\nQC (a)\tCACHED\t0\t1h\nQC (b)\tCOMPLETED\t0\t1h\n";
+    let files = Files::new().with(Kind::Nextflow, "second.txt", text);
+    let imported = files.import.finish();
+    assert_eq!(imported.totals().attempts, 1);
+    let is_told = |note: &String| note.starts_with("skipped 1 task with the result of an earlier");
+    assert!(imported.notes.iter().any(is_told), "{:?}", imported.notes);
+}
+
+#[test]
+fn the_epoch_is_no_time_of_a_task() {
+    let text = "name\tstatus\texit\trealtime\tstart\tcomplete\ttime\n\
+                QC (a)\tCOMPLETED\t0\t1h\t1970-01-01 00:00:00.000\t2026-11-01 10:00:00\t8h\n";
+    let step = Files::new().with(Kind::Nextflow, "t.txt", text).only();
+    assert_eq!(
+        step.time_limit.map(|limit| limit.should_ask.as_secs()),
+        Some(8 * 3600)
+    );
+}
+
+#[test]
+fn thousands_of_failures_of_one_name_are_read_in_time() {
+    let rows = "A\tFAILED\t1\t1s\n".repeat(70_000);
+    let text = format!("process\tstatus\texit\trealtime\n{rows}");
+    let imported = Files::new()
+        .with(Kind::Nextflow, "t.txt", &text)
+        .import
+        .finish();
+    assert_eq!(imported.totals().failed, 70_000);
+}
+
+#[test]
+fn a_job_that_slurm_ran_again_on_another_day_is_one_task() {
+    let mut rows = String::new();
+    for n in 0..4 {
+        rows.push_str(&format!(
+            "{n}|map||PREEMPTED|0:0|00:30:00|00:10:00||8G|2|||2026-10-01T23:00:00|2026-10-01T23:20:00|\
+             2026-10-01T23:50:00|04:00:00|\n\
+             {n}|map||COMPLETED|0:0|00:30:00|00:10:00||8G|2|||2026-10-01T23:50:00|2026-10-02T00:10:00|\
+             2026-10-02T00:40:00|04:00:00|\n"
+        ));
+    }
+    let imported = sacct(&rows).import.finish();
+    let totals = imported.totals();
+    assert_eq!((totals.tasks, totals.attempts), (4, 8));
+    assert_eq!(imported.runs.len(), 1);
+}
+
+#[test]
+fn a_benchmark_line_with_missing_or_more_fields_is_refused() {
+    let check = |row: &str, expect: &str| {
+        let (head, _) = PLAIN.split_once('\n').expect("a header");
+        let text = format!("{head}\n{row}\n");
+        let files = named(&[("map", "benchmarks/{sample}.map.txt")]);
+        let files = files.with(Kind::Snakemake, "benchmarks/a.map.txt", &text);
+        assert_eq!(files.bad[0].to_string(), expect);
+    };
+    check(
+        "3600.1\t1:00:00\t32",
+        "2: line: 3 fields for 10 columns; the line ends early, so the file may be incomplete",
+    );
+    check(
+        "61.5\t0:01:01\t512.00\t900\t510\t511\t10\t2\t180.00\t110\t7\t7",
+        "2: line: 12 fields for 10 columns; a value contains the separator, so use another separator \
+         or put its column last",
+    );
+}
+
+#[test]
+fn an_object_of_a_benchmark_is_checked_like_a_line() {
+    let check = |object: &str, expect: &str| {
+        let good = "{\"s\": 9.0, \"h:m:s\": \"0:00:09\", \"rule_name\": \"map\"}";
+        let text = format!("{good}\n{object}\n");
+        let files = Files::new().with(Kind::Snakemake, "a.jsonl", &text);
+        assert_eq!(files.bad[0].to_string(), expect);
+    };
+    let with = |field: &str| format!("{{\"s\": 9.0, \"rule_name\": \"map\", {field}}}");
+    check(
+        &with("\"threads\": \"lots\""),
+        "2: threads: invalid value 'lots'",
+    );
+    check(
+        &with("\"resources\": \"x\""),
+        "2: resources: invalid value 'x'",
+    );
+    check(
+        &with("\"max_rss\": 1e30"),
+        "2: max_rss: invalid value '1e+30'",
+    );
+    check("[1]", "2: line: not a JSON object");
+    check(
+        "{\"s\": 9.0, ",
+        "2: line: a JSON object without an end; the file may be incomplete",
+    );
 }

@@ -130,11 +130,30 @@ fn a_charge_names_its_service_and_its_machine() {
     check(cur, &[(C::Type, "Tax"), (C::Resource, "")], TAX, None);
     let arn = "arn:aws:ec2:us-east-1:111122223333:instance/i-0123456789abcdef0";
     check(cur, &[(C::Resource, arn)], MACHINES, id);
+    check(cur, &[(C::Type, "EdpDiscount")], MACHINES, id);
+    check(
+        cur,
+        &[(C::Type, "SavingsPlanCoveredUsage"), (C::PlanCost, "0.05")],
+        MACHINES,
+        id,
+    );
+    for other in ["Credit", "Refund", "Fee"] {
+        check(cur, &[(C::Type, other)], MACHINES, None);
+    }
     let focus = ExportForm::Focus;
     let ec2 = "Amazon Elastic Compute Cloud";
     check(focus, &[], ec2, id);
     check(focus, &[(C::Resource, arn)], ec2, id);
-    check(focus, &[(C::Unit, "GB")], ec2, None);
+    for traffic in ["GB", "1 GiB", "Gigabytes", "GiBy"] {
+        check(focus, &[(C::Unit, traffic)], ec2, None);
+    }
+    check(focus, &[(C::Unit, "GB-Hours")], ec2, id);
+    check(focus, &[(C::Unit, "")], ec2, id);
+    check(focus, &[(C::ServiceCategory, "")], ec2, None);
+    for other in ["Purchase", "Credit", "Adjustment"] {
+        check(focus, &[(C::Type, other)], ec2, None);
+    }
+    check(focus, &[(C::Type, "Tax")], TAX, None);
     check(focus, &[(C::Resource, "vol-0123456789abcdef0")], ec2, None);
     check(
         focus,
