@@ -26,7 +26,7 @@ pub(super) struct Trace {
     part: u32,
     /// Tasks that have not ended.
     open_tasks: u64,
-    /// Results of an earlier run, which nothing joins with that run.
+    /// Results of an earlier run, which the trace does not identify.
     cached: u64,
 }
 
