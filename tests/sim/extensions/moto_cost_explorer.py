@@ -3,15 +3,15 @@
 Follows the Cost Explorer API reference, pages `GetCostAndUsageWithResources` and
 `GetCostAndUsage` (keys of tag groups are `Tag$value`): daily or hourly, `Filter` required, at most two `GroupBy`, 14 days back, pages
 by `NextPageToken`, `Estimated` for open days; amounts are decimal strings. moto
-5.2.5 answers 500, and nothing of its own. Filters are understood as far as `SERVICE`
-and `RESOURCE_ID` with `And`; anything else is refused rather than ignored.
+5.2.5 answers 500, and nothing of its own. Filters are understood as far as `SERVICE`,
+`RECORD_TYPE` and `RESOURCE_ID` with `And` and `Not`; anything else is refused rather than ignored.
 
 `GetSavingsPlansUtilizationDetails` (its page: grouped by plan) tells what was put there, and
 `DataUnavailableException` where nothing was; `moto_faults` makes pages of it.
 
 - POST `/moto-api/ebb/ce/savings-plans` `{"plans": [SavingsPlansUtilizationDetail]}`
 - POST `/moto-api/ebb/ce/resource-costs` `{"costs": [{"date", "resourceId",
-  "region", "usd", "service"?, "tags"?}]}`, EC2 compute unless it says otherwise; a
+  "region", "usd", "service"?, "tags"?, "recordType"?}]}`, usage of EC2 compute unless it says otherwise; a
   service's rows without a resource have the id `NoResourceId`.
 """
 
@@ -32,6 +32,7 @@ _DIMENSIONS: dict[str, Callable[[Body], str]] = {
     "RESOURCE_ID": lambda row: row["resourceId"],
     "REGION": lambda row: row["region"],
     "SERVICE": lambda row: row["service"],
+    "RECORD_TYPE": lambda row: row["recordType"],
 }
 
 _rows: list[Body] = []
@@ -49,14 +50,17 @@ def _add_costs(body: Body) -> None:
     for row in body["costs"]:
         plain = {k: row[k] for k in ("resourceId", "region", "usd")}
         more = {"service": row.get("service", EC2_SERVICE), "tags": row.get("tags", {})}
+        more["recordType"] = row.get("recordType", "Usage")
         _rows.append({"date": date.fromisoformat(row["date"]), **plain, **more})
 
 
 def _matches(expression: Body, row: Body) -> bool:
     if "And" in expression:
         return all(_matches(part, row) for part in expression["And"])
+    if "Not" in expression:
+        return not _matches(expression["Not"], row)
     if list(expression) != ["Dimensions"]:
-        raise ValidationException(f"the simulator knows And and Dimensions, not {', '.join(expression)}")
+        raise ValidationException(f"the simulator knows And, Not and Dimensions, not {', '.join(expression)}")
     dimension = expression["Dimensions"]
     if dimension["Key"] not in _DIMENSIONS:
         raise ValidationException(f"the simulator does not filter by {dimension['Key']}")

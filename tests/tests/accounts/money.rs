@@ -106,7 +106,7 @@ pub(crate) async fn without_the_opt_in(account: &Simulated) -> Result<()> {
 }
 
 /// If one day has more than a page (500 rows here), days are requested one by one, and no cost
-/// counts twice.
+/// counts twice. A credit does not change the price of a machine.
 pub(crate) async fn of_many_machines_is_read_day_by_day(account: &Simulated) -> Result<()> {
     account.extension("faults", &json!({"faults": []}))?;
     let (days, machines) = (14_u64, 501_u64);
@@ -119,7 +119,10 @@ pub(crate) async fn of_many_machines_is_read_day_by_day(account: &Simulated) -> 
                 "region": "us-east-1", "usd": 0.25,
             })
         };
-        (0..machines).map(row)
+        let mut credit = row(0);
+        credit["usd"] = json!(-0.2);
+        credit["recordType"] = json!("Credit");
+        (0..machines).map(row).chain([credit])
     });
     let rows: Vec<_> = rows.collect();
     account.extension("ce/resource-costs", &json!({"costs": rows}))?;

@@ -33,6 +33,11 @@ const DAYS: i32 = 14;
 const SERVICE: &str = "Amazon Elastic Compute Cloud - Compute";
 const METRIC: &str = "NetAmortizedCost";
 
+/// Charge types that are not the use of a resource.
+///
+/// Source: Cost Explorer, "Filtering the data", charge type.
+const OTHER_CHARGES: [&str; 3] = ["Credit", "Refund", "Tax"];
+
 /// Maximum number of pages, because each costs money. A hundred thousand machines over 14 days need
 /// some hundreds.
 const MAX_PAGES: usize = 500;
@@ -282,12 +287,22 @@ fn amounts(told: &ResultByTime) -> CloudResult<Vec<(String, Usd)>> {
     Ok(all)
 }
 
+/// Charges for the use of machines. A credit or a refund is no price of an hour: an account with
+/// credits would have machines without cost, and nothing to save.
 fn of_compute() -> Expression {
-    let service = DimensionValues::builder()
-        .key(Dimension::Service)
-        .values(SERVICE)
-        .build();
-    Expression::builder().dimensions(service).build()
+    let of = |key, values: &[&str]| {
+        let dimension = values
+            .iter()
+            .fold(DimensionValues::builder().key(key), |dimension, value| {
+                dimension.values(*value)
+            });
+        Expression::builder().dimensions(dimension.build()).build()
+    };
+    let other = of(Dimension::RecordType, &OTHER_CHARGES);
+    Expression::builder()
+        .and(of(Dimension::Service, &[SERVICE]))
+        .and(Expression::builder().not(other).build())
+        .build()
 }
 
 /// Only complete days: today's cost is not known yet. The end is exclusive.
