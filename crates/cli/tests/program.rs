@@ -33,7 +33,7 @@ fn the_status_tells_how_it_ended() {
         assert!(all.contains(said), "{line:?} should say {said}: {all}");
     };
     check(&["scan", "--demo"], 0, "in 10 findings");
-    check(&["findings", "list"], 1, "no deployment is named");
+    check(&["findings", "list"], 2, "findings list needs a report");
     check(&["scan", "--demo", "--exit-code"], 3, "in 10 findings");
     check(
         &["scan", "--demo", "--exit-code", "--region", "eu-north-1"],

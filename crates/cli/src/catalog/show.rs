@@ -340,7 +340,9 @@ fn one(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
             out += &format!("  {name:<12}{value}\n");
         }
         let rows = spec.prices.iter().map(|price| {
-            let told = price.told_at.map(|at| at.strftime("%Y-%m-%d").to_string());
+            let told = price
+                .told_at
+                .map(|at| at.strftime("refresh of %F").to_string());
             [
                 price.region.to_string(),
                 usd(price.on_demand),

@@ -45,8 +45,8 @@ fn a_type_is_shown_with_its_prices_and_their_age() {
       local disks none
       kind        earlier generation
 
-    region     on demand    spot  as of
-    us-east-1     0.0900  0.0315  2026-11-22
+    region     on demand    spot  source
+    us-east-1     0.0900  0.0315  refresh of 2026-11-22
 
     Prices: apache-libcloud 3.9.1 (PyPI, Apache-2.0), libcloud/data/pricing.json of 2025-03-02 (630 days old).
     Last refresh 12 hours ago.

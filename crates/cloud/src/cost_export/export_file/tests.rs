@@ -104,7 +104,7 @@ fn csv_that_is_not_a_bill_is_refused_in_words() {
     check(b"time,cost\n", "no column of CUR 2.0");
     check(
         b"ChargePeriodStart\n",
-        "without the columns ChargeCategory, ServiceName",
+        "without the columns ChargePeriodEnd, ChargeCategory, ServiceName, ServiceCategory",
     );
     check(b"\"a\nb", "invalid first line: missing closing quote");
     check(b"a\0", "NUL byte after line 0; check the file");
@@ -127,6 +127,7 @@ const SCHEMA: &str = "message bill {
     required double EffectiveCost;
     required binary BillingCurrency (UTF8);
     required binary ServiceName (UTF8);
+    required binary ServiceCategory (UTF8);
     required binary ChargeCategory (UTF8);
     optional binary ResourceId (UTF8);
     optional group Tags (MAP) {
@@ -161,6 +162,7 @@ fn parquet(schema: &str, costs: &[f64]) -> Vec<u8> {
             }
             (_, ColumnWriter::DoubleColumnWriter(writer)) => writer.write_batch(costs, None, None),
             (name, ColumnWriter::ByteArrayColumnWriter(writer)) => match name {
+                "ServiceCategory" => writer.write_batch(&text("Compute"), None, None),
                 "BillingCurrency" => writer.write_batch(&text("USD"), None, None),
                 "ChargeCategory" => writer.write_batch(&text("Usage"), None, None),
                 "ResourceId" => writer.write_batch(&text("i-0123456789abcdef0"), Some(&ones), None),
