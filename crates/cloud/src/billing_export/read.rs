@@ -48,7 +48,7 @@ impl BillingFile {
         let day = self.days.entry(date).or_default();
         self.sums += add(&mut day.by_service, row.service, row.net_nanos);
         if let Some(node) = row.node {
-            self.sums += add(&mut day.by_node, node, row.net_nanos);
+            self.sums += add(&mut day.by_node, node, row.price_nanos);
         }
         for tag in tags {
             let value = row.labels.get(tag).cloned().unwrap_or_default();

@@ -33,6 +33,8 @@ pub(super) struct BillingRow {
     pub(super) node: Option<NodeId>,
     /// Cost plus credits in billionths of a dollar: a row may be smaller than a millionth.
     pub(super) net_nanos: i128,
+    /// The same without promotional credits, which are no part of the price of a machine.
+    pub(super) price_nanos: i128,
     /// Its labels.
     pub(super) labels: BTreeMap<String, String>,
 }
@@ -55,6 +57,7 @@ struct BillingRecord {
     currency: Option<String>,
     currency_conversion_rate: Option<Number>,
     credits: Option<Vec<Credit>>,
+    cost_type: Option<String>,
     labels: Option<Vec<Label>>,
 }
 
@@ -71,7 +74,15 @@ struct Resource {
 #[derive(Debug, Deserialize)]
 struct Credit {
     amount: Option<Number>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
 }
+
+/// The type of a credit of a free trial or a grant. Other credits are discounts.
+const PROMOTION: &str = "PROMOTION";
+
+/// The cost type of usage. Taxes, adjustments and rounding are the others.
+const REGULAR: &str = "regular";
 
 #[derive(Debug, Deserialize)]
 struct Label {
@@ -100,9 +111,13 @@ impl BillingRecord {
         };
         let cost = number(COST, self.cost.as_ref())?;
         let cost = cost.ok_or_else(|| bad(COST, "is missing".to_owned()))?;
-        let mut credits = 0.0;
+        let (mut discounts, mut promotions) = (0.0, 0.0);
         for credit in self.credits.iter().flatten() {
-            credits += number(CREDITS, credit.amount.as_ref())?.unwrap_or(0.0);
+            let sum = match credit.kind.as_deref() {
+                Some(PROMOTION) => &mut promotions,
+                _ => &mut discounts,
+            };
+            *sum += number(CREDITS, credit.amount.as_ref())?.unwrap_or(0.0);
         }
         let rate = number(RATE, self.currency_conversion_rate.as_ref())?;
         let rate = match self.currency.as_deref() {
@@ -113,8 +128,16 @@ impl BillingRecord {
                 bad(RATE, why)
             })?,
         };
-        let net_nanos = nanos((cost + credits) / rate);
-        let named = self.resource.and_then(|resource| resource.global_name);
+        let dollars = |amount: f64| {
+            let amount = nanos(amount / rate);
+            amount.ok_or_else(|| bad(COST, "is not an amount of money".to_owned()))
+        };
+        let net_nanos = dollars(cost + discounts + promotions)?;
+        let price_nanos = dollars(cost + discounts)?;
+        let kind = self.cost_type.as_deref().unwrap_or_default();
+        let is_usage = kind.is_empty() || kind == REGULAR;
+        let resource = self.resource.filter(|_| is_usage);
+        let named = resource.and_then(|resource| resource.global_name);
         let node = match named.as_deref().and_then(instance) {
             Some(id) => Some(NodeId::new(id).map_err(|error| bad(GLOBAL_NAME, error.to_string()))?),
             None => None,
@@ -124,8 +147,8 @@ impl BillingRecord {
             start,
             service,
             node,
-            net_nanos: net_nanos
-                .ok_or_else(|| bad(COST, "is not an amount of money".to_owned()))?,
+            net_nanos,
+            price_nanos,
             labels: labels
                 .filter_map(|label| Some((label.key?, label.value?)))
                 .collect(),
@@ -197,7 +220,9 @@ impl BillingColumns {
             currency_conversion_rate: number(RATE),
             credits: Some(vec![Credit {
                 amount: number(CREDITS),
+                kind: None,
             }]),
+            cost_type: None,
             labels: None,
         };
         told.row(line)
@@ -266,6 +291,12 @@ mod tests {
         let credits = r#"{"amount":-0.05},{"name":"free","amount":"-0.1"}"#;
         let credited = json("\"0.25\"", "USD", "1", credits, OF_11);
         check(credited, 100_000_000, Some("11"));
+        let grant = r#"{"amount":-0.05,"type":"DISCOUNT"},{"amount":-0.2,"type":"PROMOTION"}"#;
+        let granted = json("0.25", "USD", "1", grant, OF_11);
+        let row = of_json(&granted, 1).expect("a row");
+        assert_eq!((row.net_nanos, row.price_nanos), (0, 200_000_000));
+        let tax = json("0.25", "USD", "1", "", OF_11).replace("regular", "tax");
+        check(tax, 250_000_000, None);
         let francs = json("0.2", "CHF", "0.8", "", OF_11);
         check(francs, 250_000_000, Some("11"));
         let disk = OF_11.replace("instances", "disk");
