@@ -84,7 +84,12 @@ fn divided(days: impl Iterator<Item = [Usd; 5]>) -> String {
 /// is enough.
 pub fn bars(days: &[LedgerDay]) -> Option<Bars> {
     let days = &days[days.len().saturating_sub(MAX_DAYS)..];
-    let dearest = days.iter().map(|day| day.billed.micros()).max();
+    // A credit makes a day cheaper than its other parts together.
+    let drawn_cost = |day: &LedgerDay| -> i64 {
+        let parts = day.parts().into_iter().map(|usd| usd.micros().max(0));
+        parts.fold(0, i64::saturating_add)
+    };
+    let dearest = days.iter().map(drawn_cost).max();
     let dearest = dearest.filter(|micros| *micros > 0 && days.len() > 1)?;
     Some(Bars {
         key: PARTS,
@@ -134,6 +139,19 @@ mod tests {
             elsewhere: usd(micros - micros / 2 - micros / 4),
             ..LedgerDay::default()
         }
+    }
+
+    #[test]
+    fn a_day_with_credits_fits_its_bar() {
+        let mut credited = day("2026-03-02", 4_000_000);
+        credited.billed = Usd::from_micros(1_000_000);
+        credited.elsewhere = Usd::from_micros(-2_000_000);
+        let shown = days(&[day("2026-03-01", 2_000_000), credited]);
+        let ends = shown[1]
+            .parts
+            .iter()
+            .map(|(_, begin, length)| begin + length);
+        assert_eq!(ends.max(), Some(1_000), "{:?}", shown[1].parts);
     }
 
     fn days(days: &[LedgerDay]) -> Vec<BillDay> {
