@@ -93,12 +93,14 @@ class InstallScript(unittest.TestCase):
         archive = _archive(_MACHINES[platform.machine()])
         self.assertEqual(self.run_script(archive).returncode, 0)
         config = self.folder / "root/etc/ebb/probe.toml"
-        config.write_text(config.read_text() + "interval_seconds = 30\n")
+        table = '[update]\nmanifest = "file:///srv/m"\n'
+        config.write_text(f'place="file:///srv/old"\n{config.read_text()}interval_seconds = 30\n{table}')
         shards = f"{_QUEUE}-1,{_QUEUE}-2"
         self.assertEqual(self.run_script(archive, queue_url=shards).returncode, 0)
         text = config.read_text()
         self.assertTrue(text.startswith(f'queue_url = "{shards}"\nbucket = "ebb-b"\nregion = "us-east-1"\n'), text)
-        self.assertTrue(text.endswith("interval_seconds = 30\n"), text)
+        self.assertTrue(text.endswith(f"interval_seconds = 30\n{table}"), text)
+        self.assertNotIn("place", text)
         self.assertEqual(self.run_script(archive, queue_url=shards).stdout, "the probe is current\n")
 
     def test_a_probe_that_does_not_run_is_installed_again(self):

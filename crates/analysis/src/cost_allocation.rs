@@ -356,6 +356,10 @@ fn is_young(day: &str, now: Timestamp) -> bool {
     closes.is_none_or(|closes| closes > now)
 }
 
+/// The most that rounding each of 100,000 machines to a millionth adds up to, in millionths of a
+/// dollar.
+const MOST_ROUNDING_MICROS: i64 = 50_000;
+
 fn closed(facts: &Facts<'_>, day: &str, told: Option<&BilledDay>, entry: LedgerDay) -> LedgerDay {
     let seen = entry.steps
         + entry.findings
@@ -365,8 +369,11 @@ fn closed(facts: &Facts<'_>, day: &str, told: Option<&BilledDay>, entry: LedgerD
         + entry.elsewhere;
     let (billed, other, estimated) = match told {
         Some(told) => {
-            let other = told.total - told.of_machines.unwrap_or(seen);
-            (told.total, other, told.estimated)
+            // Credits belong to no machine, and are a part of the service. The rest is rounding.
+            let of_machines = told.of_machines.unwrap_or(seen);
+            let is_rounding = (of_machines - seen).micros().abs() <= MOST_ROUNDING_MICROS;
+            let of_machines = if is_rounding { of_machines } else { seen };
+            (told.total, told.total - of_machines, told.estimated)
         }
         None => (seen, Usd::ZERO, is_young(day, facts.now)),
     };

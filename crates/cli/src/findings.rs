@@ -161,7 +161,12 @@ fn list(
     let listed: Vec<ListedFinding<'_>> = listed.collect();
     match format {
         TableFormat::Table => table(&listed, (report.at, zone)),
-        TableFormat::Csv => ebb_report::csv::csv(report),
+        TableFormat::Csv => {
+            let mut left = report.clone();
+            left.findings
+                .retain(|finding| !decided.contains_key(&finding.id));
+            ebb_report::csv::csv(&left)
+        }
         TableFormat::Json => output::json(&json!({
             "schema": "ebb.finding_list/1",
             "at": report.at,
@@ -298,6 +303,12 @@ mod tests {
             listed.contains("snoozed "),
             "before the next sweep: {listed}"
         );
+        let csv = said(&objects, &["list", "--format", "csv"]).await;
+        assert!(!csv.expect("listed").contains(&id));
+        let json = said(&objects, &["list", "--format", "json"]).await;
+        let json: serde_json::Value = serde_json::from_str(&json.expect("listed")).expect("JSON");
+        assert_eq!(json["findings"][0]["id"], *id);
+        assert_eq!(json["findings"][0]["stage"], "snoozed");
         let held: Decisions = decisions::load(&objects).await.expect("it answers");
         assert_eq!(held.findings[&id].by, "ana");
         let report = swept(&objects).await;

@@ -62,10 +62,12 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
         bail!("no task could be read");
     }
     let mut steps = imported.advice(args.input);
-    for note in unknown_inputs(args.input, &steps) {
+    let unknown = unknown_inputs(args.input, &imported, &steps);
+    for note in &unknown {
         eprintln!("ebb: {note}");
     }
-    if args.input.is_some() && steps.iter().all(|step| step.by_input.is_empty()) {
+    let has_sizes = steps.iter().any(|step| !step.by_input.is_empty());
+    if args.input.is_some() && !has_sizes && unknown.is_empty() {
         eprintln!(
             "ebb: --input changes nothing: in no step the size of the input explains the memory"
         );
@@ -90,14 +92,25 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
     })
 }
 
-/// The steps whose memory depends on the input, but no task had one as large as `input`.
-fn unknown_inputs(input: Option<Bytes>, steps: &[StepAdvice]) -> Vec<String> {
-    let largest = |step: &StepAdvice| step.by_input.last().map(|sized| sized.input);
-    let unknown = steps.iter().filter_map(|step| {
-        let largest = largest(step).filter(|largest| input > Some(*largest))?;
-        let step = one_line(&step.step);
+/// What is unknown about steps without a task with an input as large as `input`.
+fn unknown_inputs(
+    input: Option<Bytes>,
+    imported: &Imported,
+    advised: &[StepAdvice],
+) -> Vec<String> {
+    let unknown = imported.steps.iter().filter_map(|step| {
+        let largest = step.exceeded_input(input)?;
+        let of_step = |advice: &&StepAdvice| advice.step == step.name && advice.kind == step.kind;
+        let advice = advised.iter().find(of_step)?;
+        let what = match (advice.by_input.is_empty(), advice.time_limit.is_some()) {
+            (false, true) => "the memory and the time limit for --input are",
+            (false, false) => "the memory for --input is",
+            (true, true) => "the time limit for --input is",
+            (true, false) => return None,
+        };
+        let step = one_line(&step.name);
         Some(format!(
-            "{step}: the largest input of a task was {largest}, so the memory and the time limit for --input are unknown"
+            "{step}: the largest input of a task was {largest}, so {what} unknown"
         ))
     });
     unknown.collect()

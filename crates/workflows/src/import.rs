@@ -486,11 +486,11 @@ fn first_line(lines: &mut Lines<'_>) -> Result<String, ImportError> {
 }
 
 impl ImportedStep {
-    /// Whether no task had an input of this size, so that such a task may take longer than all.
-    fn is_larger_than_known(&self, input: Option<Bytes>) -> bool {
+    /// The largest input of a task, if `input` is larger: such a task may need more than all.
+    pub fn exceeded_input(&self, input: Option<Bytes>) -> Option<Bytes> {
         let runs = self.profile.by_time();
         let largest = runs.iter().filter_map(|run| run.input).max();
-        largest.is_some() && input > largest
+        largest.filter(|largest| input > Some(*largest))
     }
 }
 
@@ -546,8 +546,8 @@ impl Imported {
             };
             let mut advice =
                 ebb_analysis::advice::step::advise_step(subject, &policy, Catalogue::built_in())?;
-            if step.is_larger_than_known(input)
-                && let Some(limit) = &mut advice.time_limit
+            if let Some(limit) = &mut advice.time_limit
+                && step.exceeded_input(input).is_some()
             {
                 limit.should_ask = limit.should_ask.max(limit.asks);
             }

@@ -142,6 +142,13 @@ fn the_parts_of_a_day_are_its_bill() {
         Some(day),
         [1_200_000, 0, 0, 3_600_000, 0, 5_200_000, 1],
     );
+    // A credit of 3 dollars for machines is no rounding.
+    let credited = told(7_000_000, 1_800_000);
+    check(
+        &ran,
+        Some(credited),
+        [1_200_000, 0, 0, 3_600_000, 0, 2_200_000, 0],
+    );
     // A machine that no longer exists.
     let gone = |mut world: World| {
         world.inventory.instances.clear();

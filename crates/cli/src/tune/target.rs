@@ -152,5 +152,5 @@ fn write(form: &Form, text: impl Fn(Option<usize>) -> String) -> Result<()> {
 }
 
 fn write_json(form: &Form, value: &Value) -> Result<()> {
-    output::write(&output::json(&value), form.output.as_deref())
+    output::write(&output::json(value), form.output.as_deref())
 }

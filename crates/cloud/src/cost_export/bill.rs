@@ -1,7 +1,7 @@
 //! The bill of some days, from the sums of its periods: which days are whole, amounts in millionths
 //! of a dollar, and what was not read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -37,6 +37,7 @@ pub(super) struct ExportBill {
     place: String,
     tags: Vec<String>,
     sums: BTreeMap<Date, DayParts>,
+    usage_days: BTreeSet<Date>,
 }
 
 /// The sums of a day, and how complete they are.
@@ -71,6 +72,7 @@ impl ExportBill {
             place: place.to_owned(),
             tags: tags.to_owned(),
             sums: BTreeMap::new(),
+            usage_days: BTreeSet::new(),
         }
     }
 
@@ -106,6 +108,7 @@ impl ExportBill {
             );
             self.gap(scope.clone(), why);
         }
+        self.usage_days.extend(&read.sums.usage_days);
         let (oldest, newest) = (read.sums.oldest, read.sums.newest);
         let delivered_at = period.delivered_at();
         let days = match read.sums.into_days(self.days) {
@@ -152,9 +155,12 @@ impl ExportBill {
             self.gap(self.scope(), "no row of the last 14 days");
         }
         let has_days = !sums.is_empty();
-        let missing = missing_days(&sums);
+        let missing = missing_days(&self.usage_days);
         if !missing.is_empty() {
-            let why = format!("no row of {}; deliver these days again", missing.join(", "));
+            let why = format!(
+                "no usage on {}; if there was any, deliver these days again",
+                missing.join(", ")
+            );
             self.gap(self.scope(), why);
         }
         for (day, parts) in sums {
@@ -198,9 +204,9 @@ impl ExportBill {
     }
 }
 
-/// Days without a row between days with rows.
-fn missing_days(sums: &BTreeMap<Date, DayParts>) -> Vec<String> {
-    let pairs = sums.keys().zip(sums.keys().skip(1));
+/// Days without usage between days with usage.
+fn missing_days(usage_days: &BTreeSet<Date>) -> Vec<String> {
+    let pairs = usage_days.iter().zip(usage_days.iter().skip(1));
     let between = pairs.flat_map(|(day, next)| {
         let days = std::iter::successors(day.tomorrow().ok(), |day| day.tomorrow().ok());
         days.take_while(move |day| day < next)

@@ -110,8 +110,9 @@ pub(super) fn read<'a>(
         (ExportForm::Focus, _) => Cow::Borrowed(service),
         (ExportForm::Cur2, _) => Cow::Borrowed(service_name(service, machine.is_some())),
     };
-    // A purchase, a credit or a tax is no price of an hour.
-    let node = machine.filter(|_| is_usage(kind, form));
+    // A purchase, a credit or a tax is no price of an hour, nor is the correction of an earlier bill.
+    let is_correction = values.text(ExportColumn::Class)? == Some("Correction");
+    let node = machine.filter(|_| is_usage(kind, form) && !is_correction);
     Ok(Charge {
         start,
         end,

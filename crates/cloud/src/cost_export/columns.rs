@@ -67,6 +67,7 @@ columns! {
     Start: Time, ["line_item_usage_start_date"], ["ChargePeriodStart"];
     End: Time, ["line_item_usage_end_date"], ["ChargePeriodEnd"];
     Type: Text, ["line_item_line_item_type"], ["ChargeCategory"];
+    Class: Text, [], ["ChargeClass"];
     Service: Text, ["line_item_product_code"], ["ServiceName"];
     ServiceCategory: Text, [], ["ServiceCategory"];
     Resource: Text, ["line_item_resource_id"], ["ResourceId"];

@@ -2,7 +2,7 @@
 //! grow with the export.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_telemetry::identity::NodeId;
 use jiff::civil::Date;
@@ -64,6 +64,8 @@ pub(super) struct PeriodSums {
     pub(super) rows: u64,
     /// Rows about machines with a period of more than a day.
     pub(super) long_machine_rows: u64,
+    /// The days on which usage of at most a day begins.
+    pub(super) usage_days: BTreeSet<Date>,
     /// The first start in any row.
     pub(super) oldest: Option<Timestamp>,
     /// The last end of a row that is not longer than a day; its start if it has no end.
@@ -93,6 +95,9 @@ impl PeriodSums {
         let day = date(charge.start);
         if !days.contains(day) {
             return Ok(());
+        }
+        if charge.is_spread {
+            self.usage_days.insert(day);
         }
         let node = charge.node;
         let names = (charge.service.as_ref(), node.as_ref());

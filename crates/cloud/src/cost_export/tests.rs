@@ -163,7 +163,9 @@ async fn days_without_a_row_between_others_are_named() {
     let before = hours("2026-11-01T00:00:00Z", "2026-11-03T00:00:00Z");
     let after = hours("2026-11-05T00:00:00Z", "2026-11-06T00:00:00Z");
     let (_, after) = after.split_once('\n').expect("rows");
-    let text = before + after;
+    // A fee of the whole month is no usage of these days.
+    let fee = "2026-11-01T00:00:00Z,2026-12-01T00:00:00Z,SavingsPlanUpfrontFee,ComputeSavingsPlans,USD,0,,,\n";
+    let text = before + after + fee;
     let (_folder, objects) = folder(&[(NOVEMBER, &text, "2026-11-08T00:00:00Z")]);
     let export = export(&objects);
     let now = at("2026-11-08T00:00:00Z");
@@ -172,7 +174,7 @@ async fn days_without_a_row_between_others_are_named() {
     assert_eq!(gaps.len(), 1, "{gaps:?}");
     assert_eq!(
         gaps[0].reason,
-        "no row of 2026-11-03, 2026-11-04; deliver these days again"
+        "no usage on 2026-11-03, 2026-11-04; if there was any, deliver these days again"
     );
 }
 

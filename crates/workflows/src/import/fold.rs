@@ -30,8 +30,8 @@ const MAX_IDENTITIES: usize = 8_000_000;
 /// The most failed attempts that wait for the next attempt of their task.
 const MAX_PENDING: usize = 100_000;
 
-/// The most failed attempts of one task that wait. No engine retries as often; a trace without names
-/// has one task for each process.
+/// The most failed attempts of one task that wait. No engine retries as often: these are tasks without
+/// names, and each is one of its own.
 const MAX_PENDING_OF_TASK: usize = 100;
 
 /// A share in per cent. A tool that failed by itself counts as short of memory if its next attempt
@@ -241,7 +241,7 @@ impl Fold {
         attempt.number = number.unwrap_or_else(|| next_number(earlier));
         if let Some(before) = earlier
             .iter_mut()
-            .rfind(|one| one.number + 1 == attempt.number)
+            .rfind(|one| one.number.saturating_add(1) == attempt.number)
         {
             before.is_retried = true;
         }
@@ -250,7 +250,9 @@ impl Fold {
             let attempts = std::mem::take(earlier);
             self.waiting -= attempts.len();
             self.pending.remove(&key);
-            self.keep(key.step, attempts);
+            for attempt in attempts {
+                self.keep(key.step, vec![attempt]);
+            }
         }
     }
 
@@ -326,7 +328,8 @@ impl Fold {
 }
 
 fn next_number(earlier: &[Attempt]) -> u32 {
-    earlier.iter().map(|one| one.number).max().unwrap_or(0) + 1
+    let last = earlier.iter().map(|one| one.number).max();
+    last.unwrap_or(0).saturating_add(1)
 }
 
 /// Whether an attempt took less than three quarters of its time limit. The signal that ends it at
@@ -472,15 +475,18 @@ impl StepRecords {
         }
         if let (Some(asked), Some(peak)) = (attempt.requested.memory, attempt.peak) {
             // Both values are for one node.
-            let millis = millis * u128::from(attempt.nodes);
+            let millis = millis.saturating_mul(u128::from(attempt.nodes));
             let used = match attempt.peak_is_bound && attempt.failure.is_none() {
                 // It succeeded with its request, so it used no more.
                 true => peak.0.min(asked.0),
                 false => peak.0,
             };
-            sums.asked_byte_millis += millis * u128::from(asked.0);
-            sums.used_byte_millis += millis * u128::from(used);
-            sums.memory_wall += millis;
+            let add = |sum: &mut u128, bytes: u64| {
+                *sum = sum.saturating_add(millis.saturating_mul(u128::from(bytes)));
+            };
+            add(&mut sums.asked_byte_millis, asked.0);
+            add(&mut sums.used_byte_millis, used);
+            sums.memory_wall = sums.memory_wall.saturating_add(millis);
             totals.memory_attempts += 1;
         }
         let Some(kind) = attempt.failure else {

@@ -5,6 +5,7 @@
 //! (tag)`, or `PROCESS (index)` without a tag. A number in brackets is therefore a sample only if
 //! the column `tag` confirms it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ebb_model::step_profile::failure::FailureKind;
@@ -28,6 +29,8 @@ pub(super) struct Trace {
     open_tasks: u64,
     /// Results of an earlier run, which the trace does not identify.
     cached: u64,
+    /// Notes about the headers so far.
+    lacking: BTreeSet<String>,
 }
 
 struct NextflowColumns {
@@ -84,14 +87,26 @@ impl Trace {
     fn with_header(line: &str) -> Self {
         let separator = separator_of(line).unwrap_or('\t');
         let header = Header::of(line, separator);
+        let columns = NextflowColumns::of(&header);
         Self {
             separator,
-            columns: NextflowColumns::of(&header),
+            lacking: columns.lacking(),
+            columns,
             width: header.len(),
             part: 1,
             open_tasks: 0,
             cached: 0,
         }
+    }
+
+    /// Another trace follows in the same file, perhaps with other columns.
+    fn begin_part(&mut self, line: &str) {
+        let next = Self::with_header(line);
+        self.lacking.extend(next.lacking);
+        self.separator = next.separator;
+        self.columns = next.columns;
+        self.width = next.width;
+        self.part += 1;
     }
 }
 
@@ -107,24 +122,26 @@ fn separator_of(line: &str) -> Option<char> {
 /// Whether a line within a file is the header of another trace. The tag of a task may be the name of
 /// one column.
 fn begins_part(line: &str) -> bool {
-    separator_of(line).is_some_and(|separator| {
-        let header = Header::of(line, separator);
-        ["name", "process", "task_id", "status"]
-            .iter()
-            .any(|name| header.has(name))
-    })
+    const NAMES: [&str; 9] = [
+        "task_id",
+        "hash",
+        "process",
+        "name",
+        "status",
+        "exit",
+        "realtime",
+        "duration",
+        "native_id",
+    ];
+    let is_name = |field: &&str| NAMES.contains(&field.trim());
+    let has_many = |separator: char| line.split(separator).filter(is_name).count() > 1;
+    ['\t', ',', ';', '|'].into_iter().any(has_many)
 }
 
 impl Parser for Trace {
     fn line(&mut self, number: u64, line: &str, sink: &mut Sink<'_>) {
         if begins_part(line) {
-            *self = Self {
-                part: self.part + 1,
-                open_tasks: self.open_tasks,
-                cached: self.cached,
-                ..Self::with_header(line)
-            };
-            return;
+            return self.begin_part(line);
         }
         let row = Row::of(number, line, self.separator);
         let whole = Row::check_fields(number, row.len(), self.width);
@@ -152,8 +169,7 @@ impl Parser for Trace {
     fn finish(&mut self, _: &mut Sink<'_>) {}
 
     fn notes(&self) -> Vec<String> {
-        let columns = &self.columns;
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = self.lacking.iter().cloned().collect();
         let tasks = |count: u64| {
             counted(
                 usize::try_from(count).unwrap_or(usize::MAX),
@@ -169,28 +185,10 @@ impl Parser for Trace {
         }
         if self.cached > 0 {
             notes.push(format!(
-                "skipped {} with the result of an earlier run, because the trace has neither hash nor \
-                 native_id; add hash to trace.fields, or import the trace of that run",
+                "skipped {} with the result of an earlier run, because no hash identifies them; add \
+                 hash to trace.fields, or import the trace of that run",
                 tasks(self.cached)
             ));
-        }
-        if !columns.memory.is_there() || !columns.cpus.is_there() {
-            let lacking = [columns.cpus, columns.memory];
-            let lacking = lacking.iter().filter(|column| !column.is_there());
-            let lacking: Vec<&str> = lacking.map(|column| column.name).collect();
-            notes.push(format!(
-                "the trace has no column {}, so what was requested and could be saved is unknown; \
-                 add cpus, memory and attempt to trace.fields",
-                lacking.join(" or ")
-            ));
-        } else if !columns.attempt.is_there() {
-            notes.push(
-                "the trace has no column attempt; retries are recognized by their names only"
-                    .to_owned(),
-            );
-        }
-        if !columns.peak_rss.is_there() && !columns.rss.is_there() {
-            notes.push("the trace has no memory data; add peak_rss to trace.fields".to_owned());
         }
         notes
     }
@@ -225,6 +223,30 @@ impl NextflowColumns {
             read_bytes: at("read_bytes"),
             write_bytes: at("write_bytes"),
         }
+    }
+
+    /// Notes about missing columns.
+    fn lacking(&self) -> BTreeSet<String> {
+        let mut notes = BTreeSet::new();
+        if !self.memory.is_there() || !self.cpus.is_there() {
+            let lacking = [self.cpus, self.memory];
+            let lacking = lacking.iter().filter(|column| !column.is_there());
+            let lacking: Vec<&str> = lacking.map(|column| column.name).collect();
+            notes.insert(format!(
+                "the trace has no column {}, so what was requested and could be saved is unknown; \
+                 add cpus, memory and attempt to trace.fields",
+                lacking.join(" or ")
+            ));
+        } else if !self.attempt.is_there() {
+            notes.insert(
+                "the trace has no column attempt; retries are recognized by their names only"
+                    .to_owned(),
+            );
+        }
+        if !self.peak_rss.is_there() && !self.rss.is_there() {
+            notes.insert("the trace has no memory data; add peak_rss to trace.fields".to_owned());
+        }
+        notes
     }
 
     fn record(&self, row: &Row<'_>) -> Result<Record, BadLine> {
@@ -363,10 +385,10 @@ fn split_name(name: &str) -> (Option<&str>, Option<&str>) {
     }
 }
 
-/// Whether a task with this status has not ended. A trace contains such rows if Nextflow was killed
-/// or still runs.
+/// Whether a task with this status has not ended. At the end of a run, Nextflow writes a row for each
+/// such task.
 ///
-/// Source: `TaskStatus` of Nextflow.
+/// Source: `TaskStatus` and `TraceFileObserver.onFlowComplete` of Nextflow.
 fn is_open(status: &str) -> bool {
     matches!(status, "NEW" | "SUBMITTED" | "RUNNING")
 }

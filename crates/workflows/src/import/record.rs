@@ -186,8 +186,7 @@ impl<'a> Row<'a> {
     /// A field; `None` if it is missing or marked as unknown.
     pub(super) fn text(&self, column: Column) -> Option<&'a str> {
         let value = self.values.get(column.index?)?.trim();
-        let unknown = ["", "-", "NA", "null", "Unknown", "None"];
-        (!unknown.contains(&value)).then_some(value)
+        (!is_unknown(value)).then_some(value)
     }
 
     /// A field, parsed by a function of [`super::quantity`]. Fails if the field is present and
@@ -227,6 +226,11 @@ impl<'a> Row<'a> {
             problem: problem.into(),
         }
     }
+}
+
+/// Whether engines write this text for a value that they do not know.
+pub(super) fn is_unknown(text: &str) -> bool {
+    ["", "-", "NA", "null", "Unknown", "None"].contains(&text)
 }
 
 /// A short part of a value for a message, without control characters.

@@ -174,7 +174,12 @@ impl Accounting {
         if record.engine_run.is_some() {
             return;
         }
-        if let Some(first) = self.failed_on.get(job) {
+        if record.ending == Ending::Completed {
+            // A later job with this id is another one.
+            if let Some(first) = self.failed_on.remove(job) {
+                record.run = Some(first);
+            }
+        } else if let Some(first) = self.failed_on.get(job) {
             record.run = Some(first.clone());
         } else if let (Ending::Failed(_), Some(run)) = (record.ending, &record.run)
             && self.failed_on.len() < MAX_FAILED_JOBS
@@ -316,7 +321,9 @@ fn most_at_once(times: Vec<(Timestamp, Timestamp, u64)>) -> u64 {
 
 impl Parser for Accounting {
     fn line(&mut self, number: u64, line: &str, sink: &mut Sink<'_>) {
-        if let Some(separator) = separator_of(line) {
+        // Most lines are no header; the test is cheaper than to split them.
+        let may_begin = line.contains("JobID") || line.contains("Elapsed");
+        if may_begin && let Some(separator) = separator_of(line) {
             self.close(sink);
             return self.begin_another(line, separator);
         }

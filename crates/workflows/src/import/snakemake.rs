@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::pattern::{FileNaming, NamedFile};
 use super::python_literal::dictionary;
 use super::quantity::{busy, cores, mebibytes, number, percent, plain_seconds};
-use super::record::{BadLine, Column, Header, Record, Row, excerpt};
+use super::record::{BadLine, Column, Header, Record, Row, excerpt, is_unknown};
 use super::snakefile::{RuleRequest, Snakefile};
 use super::{ImportError, Parser, Sink, Source};
 
@@ -133,21 +133,7 @@ impl Benchmark {
             named => named.ok(),
         };
         let request = named.as_ref().map(|file| rules.request(&file.rule));
-        let at = |name| header.column(name);
-        let columns = BenchmarkColumns {
-            count: header.len(),
-            seconds: at("s"),
-            max_rss: at("max_rss"),
-            io_in: at("io_in"),
-            io_out: at("io_out"),
-            mean_load: at("mean_load"),
-            cpu_time: at("cpu_time"),
-            rule_name: at("rule_name"),
-            wildcards: at("wildcards"),
-            threads: at("threads"),
-            resources: at("resources"),
-            input_size_mb: at("input_size_mb"),
-        };
+        let columns = BenchmarkColumns::of(&header);
         Ok(Self {
             folder: folder_of(source.path),
             named,
@@ -216,6 +202,11 @@ impl Parser for Benchmark {
             let record = fields.and_then(|fields| self.record(number, fields));
             return sink.take(number, record);
         };
+        // Files may be concatenated, also of runs with other options.
+        if self.open.is_none() && line.starts_with("s\th:m:s") {
+            self.columns = Some(BenchmarkColumns::of(&Header::of(line, '\t')));
+            return;
+        }
         let open = match self.open.take() {
             Some(mut open) => {
                 open.text.push(' ');
@@ -249,6 +240,24 @@ impl Parser for Benchmark {
 }
 
 impl BenchmarkColumns {
+    fn of(header: &Header) -> Self {
+        let at = |name| header.column(name);
+        Self {
+            count: header.len(),
+            seconds: at("s"),
+            max_rss: at("max_rss"),
+            io_in: at("io_in"),
+            io_out: at("io_out"),
+            mean_load: at("mean_load"),
+            cpu_time: at("cpu_time"),
+            rule_name: at("rule_name"),
+            wildcards: at("wildcards"),
+            threads: at("threads"),
+            resources: at("resources"),
+            input_size_mb: at("input_size_mb"),
+        }
+    }
+
     fn fields(&self, row: &Row<'_>) -> Result<Fields, BadLine> {
         let seconds = row.get(self.seconds, plain_seconds)?;
         let resources = row.get(self.resources, resources)?.unwrap_or_default();
@@ -286,7 +295,7 @@ fn of_object(line: u64, text: &str) -> Result<Fields, BadLine> {
         read: object.get("io_in", mebibytes)?,
         written: object.get("io_out", mebibytes)?,
         input: match object.values.get("input_size_mb") {
-            Some(Value::Number(all)) => mebibytes(&all.to_string()),
+            Some(Value::Number(_)) => object.get("input_size_mb", mebibytes)?,
             _ => sum_of_sizes(&object.map("input_size_mb")?),
         },
         requested: Requested {
@@ -335,7 +344,7 @@ impl Object {
     fn text(&self, field: &str) -> Option<String> {
         match self.values.get(field)? {
             Value::Null => None,
-            Value::String(text) if text == "NA" || text == "-" => None,
+            Value::String(text) if is_unknown(text) => None,
             value => Some(plain(value)),
         }
     }
@@ -352,6 +361,7 @@ impl Object {
     fn map(&self, field: &str) -> Result<BTreeMap<String, String>, BadLine> {
         match self.values.get(field) {
             None | Some(Value::Null) => Ok(BTreeMap::new()),
+            Some(Value::String(text)) if is_unknown(text) => Ok(BTreeMap::new()),
             Some(Value::Object(entries)) => {
                 let entries = entries.iter();
                 Ok(entries

@@ -212,8 +212,9 @@ impl Destination for TaskNames {
         self.add(of, record, false)
     }
 
+    /// A trace is written when tasks end, so its run has ended before its open tasks.
     fn take_open(&mut self, of: &Origin<'_>, record: Record) -> Result<(), Refusal> {
-        self.add(of, record, true)
+        self.add(of, record, of.source != Kind::Nextflow)
     }
 }
 

@@ -1165,7 +1165,8 @@ fn thousands_of_failures_of_one_name_are_read_in_time() {
         .with(Kind::Nextflow, "t.txt", &text)
         .import
         .finish();
-    assert_eq!(imported.totals().failed, 70_000);
+    let totals = imported.totals();
+    assert_eq!((totals.tasks, totals.failed), (70_000, 70_000));
 }
 
 #[test]
@@ -1231,4 +1232,81 @@ fn an_object_of_a_benchmark_is_checked_like_a_line() {
         "{\"s\": 9.0, ",
         "2: line: a JSON object without an end; the file may be incomplete",
     );
+}
+
+#[test]
+fn numbers_at_their_limits_do_not_stop_an_import() {
+    let head = "name\tstatus\texit\trealtime\tattempt\n";
+    let row = "A (x)\tFAILED\t1\t1s\t4294967295\n";
+    let files = Files::new().with(Kind::Nextflow, "t.txt", &format!("{head}{row}{row}"));
+    assert_eq!(files.import.finish().totals().failed, 2);
+    let nodes = i64::MAX;
+    let row = format!(
+        "1|map||COMPLETED|0:0|200000-00:00:00|00:10:00|1G|800000Tn|2||{nodes}|\
+         2026-10-01T23:00:00|2026-10-01T23:20:00|2026-10-01T23:50:00|04:00:00|\n\
+         1.batch|batch||COMPLETED|0:0|00:30:00|00:10:00|1G||2|1|1||||||\n"
+    );
+    assert_eq!(sacct(&row).import.finish().totals().attempts, 1);
+}
+
+#[test]
+fn a_second_output_of_sacct_has_its_own_columns() {
+    let head = "JobID|JobName|State|Elapsed|ReqMem|MaxRSS\n";
+    let swapped = "JobID|JobName|State|Elapsed|MaxRSS|ReqMem\n";
+    let mut text = String::new();
+    for (first, swap) in [(1, false), (11, true)] {
+        text.push_str(if swap { swapped } else { head });
+        for n in first..first + 5 {
+            let (a, b) = if swap { ("", "8G") } else { ("8G", "") };
+            text.push_str(&format!("{n}|map|COMPLETED|01:00:00|{a}|{b}\n"));
+            let (a, b) = if swap { ("6G", "") } else { ("", "2G") };
+            text.push_str(&format!("{n}.batch|batch|COMPLETED|01:00:00|{a}|{b}\n"));
+        }
+    }
+    let step = Files::new().with(Kind::Sacct, "all.txt", &text).only();
+    assert_eq!((step.runs, step.peak_memory), (10, Some(Bytes::gib(6))));
+    assert_eq!(step.asks.memory, Some(Bytes::gib(8)));
+}
+
+#[test]
+fn an_input_beyond_all_known_ones_lowers_no_time_limit() {
+    let mut files = Files::new();
+    for run in 0..3 {
+        let mut text = "name\tstatus\texit\trealtime\tstart\tcomplete\ttime\trchar\n".to_owned();
+        for n in 0..4 {
+            text.push_str(&format!(
+                "QC (s{n})\tCOMPLETED\t0\t1h\t2026-11-0{d} 10:00:00\t2026-11-0{d} 11:00:00\t12h\t1 GB\n",
+                d = run + 1
+            ));
+        }
+        files = files.with(Kind::Nextflow, &format!("{run}.txt"), &text);
+    }
+    let imported = files.import.finish();
+    let limit = |input: Option<Bytes>| {
+        let advice = imported.advice(input);
+        advice[0]
+            .time_limit
+            .map(|limit| limit.should_ask.as_secs() / 3600)
+    };
+    assert!(limit(None) < Some(12), "{:?}", limit(None));
+    assert!(limit(Some(Bytes::gib(1))) < Some(12));
+    assert_eq!(limit(Some(Bytes::gib(9))), Some(12));
+}
+
+#[test]
+fn concatenated_benchmark_files_have_the_columns_of_each_header() {
+    let (_, rows) = PLAIN.split_once('\n').expect("rows");
+    let extended = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\t\
+                    cpu_time\tthreads\n62.0\t0:01:02\t900.00\t900\t510\t511\t10\t2\t180.00\t110\t4\n";
+    let files = named(&[("map", "benchmarks/{sample}.map.txt")]);
+    let files = files.with(
+        Kind::Snakemake,
+        "benchmarks/a.map.txt",
+        &format!(
+            "{}\n{rows}{extended}",
+            PLAIN.lines().next().expect("a header")
+        ),
+    );
+    assert!(files.bad.is_empty(), "{:?}", files.bad);
+    assert_eq!(files.only().peak_memory, Some(Bytes::mib(900)));
 }

@@ -154,6 +154,7 @@ fn a_charge_names_its_service_and_its_machine() {
         check(focus, &[(C::Type, other)], ec2, None);
     }
     check(focus, &[(C::Type, "Tax")], TAX, None);
+    check(focus, &[(C::Class, "Correction")], ec2, None);
     check(focus, &[(C::Resource, "vol-0123456789abcdef0")], ec2, None);
     check(
         focus,
