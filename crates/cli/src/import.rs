@@ -92,7 +92,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
     })
 }
 
-/// What is unknown about steps without a task with an input as large as `input`.
+/// Notes about steps that never had an input as large as `input`.
 fn unknown_inputs(
     input: Option<Bytes>,
     imported: &Imported,

@@ -159,7 +159,7 @@ async fn a_folder_without_months_has_only_whole_days() {
 }
 
 #[tokio::test]
-async fn days_without_a_row_between_others_are_named() {
+async fn days_without_usage_between_others_are_named() {
     let before = hours("2026-11-01T00:00:00Z", "2026-11-03T00:00:00Z");
     let after = hours("2026-11-05T00:00:00Z", "2026-11-06T00:00:00Z");
     let (_, after) = after.split_once('\n').expect("rows");
@@ -169,7 +169,7 @@ async fn days_without_a_row_between_others_are_named() {
     let (_folder, objects) = folder(&[(NOVEMBER, &text, "2026-11-08T00:00:00Z")]);
     let export = export(&objects);
     let now = at("2026-11-08T00:00:00Z");
-    assert_eq!(export.by_day(now, &[]).await.expect("no request").len(), 3);
+    assert_eq!(export.by_day(now, &[]).await.expect("no request").len(), 5);
     let gaps = export.gaps(now);
     assert_eq!(gaps.len(), 1, "{gaps:?}");
     assert_eq!(

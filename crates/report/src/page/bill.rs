@@ -151,7 +151,7 @@ mod tests {
             .parts
             .iter()
             .map(|(_, begin, length)| begin + length);
-        assert_eq!(ends.max(), Some(1_000), "{:?}", shown[1].parts);
+        assert!(ends.max() <= Some(1_000), "{:?}", shown[1].parts);
     }
 
     fn days(days: &[LedgerDay]) -> Vec<BillDay> {
