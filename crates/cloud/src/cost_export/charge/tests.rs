@@ -96,79 +96,78 @@ fn the_cost_of_a_line_is_net_and_amortized() {
     check(&[unused.as_slice(), &net].concat(), "0.54");
 }
 
+/// Checks the service and the machine of a charge.
+fn check_place(form: ExportForm, changes: &[(C, &'static str)], service: &str, node: Option<&str>) {
+    let row = row(form, changes);
+    let charge = read(&row, form, &[]).expect(service);
+    assert_eq!(charge.service, service, "{changes:?}");
+    assert_eq!(
+        charge.node.as_ref().map(NodeId::as_str),
+        node,
+        "{changes:?}"
+    );
+    assert_eq!(charge.start.to_string(), "2026-10-01T05:00:00Z");
+}
+
+const ID: Option<&str> = Some("i-0123456789abcdef0");
+const ARN: &str = "arn:aws:ec2:us-east-1:111122223333:instance/i-0123456789abcdef0";
+
 #[test]
-fn a_charge_names_its_service_and_its_machine() {
-    let check = |form, changes: &[(C, &'static str)], service: &str, node: Option<&str>| {
-        let row = row(form, changes);
-        let charge = read(&row, form, &[]).expect(service);
-        assert_eq!(charge.service, service, "{changes:?}");
-        assert_eq!(
-            charge.node.as_ref().map(NodeId::as_str),
-            node,
-            "{changes:?}"
-        );
-        assert_eq!(charge.start.to_string(), "2026-10-01T05:00:00Z");
+fn a_charge_of_cur_names_its_service_and_its_machine() {
+    let check = |changes: &[(C, &'static str)], service: &str, node: Option<&str>| {
+        check_place(ExportForm::Cur2, changes, service, node);
     };
-    let id = Some("i-0123456789abcdef0");
-    let cur = ExportForm::Cur2;
-    check(cur, &[], MACHINES, id);
+    check(&[], MACHINES, ID);
+    check(&[(C::UsageType, "DataTransfer-Out-Bytes")], EC2_OTHER, None);
+    check(&[(C::Resource, "vol-0123456789abcdef0")], EC2_OTHER, None);
+    check(&[(C::Resource, "")], EC2_OTHER, None);
+    check(&[(C::Service, "AWSLambda")], "AWS Lambda", None);
+    check(&[(C::Service, "8xmarketplace")], "8xmarketplace", None);
+    check(&[(C::Type, "Tax"), (C::Resource, "")], TAX, None);
+    check(&[(C::Resource, ARN)], MACHINES, ID);
+    check(&[(C::Type, "EdpDiscount")], MACHINES, ID);
     check(
-        cur,
-        &[(C::UsageType, "DataTransfer-Out-Bytes")],
-        EC2_OTHER,
-        None,
-    );
-    check(
-        cur,
-        &[(C::Resource, "vol-0123456789abcdef0")],
-        EC2_OTHER,
-        None,
-    );
-    check(cur, &[(C::Resource, "")], EC2_OTHER, None);
-    check(cur, &[(C::Service, "AWSLambda")], "AWS Lambda", None);
-    check(cur, &[(C::Service, "8xmarketplace")], "8xmarketplace", None);
-    check(cur, &[(C::Type, "Tax"), (C::Resource, "")], TAX, None);
-    let arn = "arn:aws:ec2:us-east-1:111122223333:instance/i-0123456789abcdef0";
-    check(cur, &[(C::Resource, arn)], MACHINES, id);
-    check(cur, &[(C::Type, "EdpDiscount")], MACHINES, id);
-    check(
-        cur,
         &[(C::Type, "SavingsPlanCoveredUsage"), (C::PlanCost, "0.05")],
         MACHINES,
-        id,
+        ID,
     );
     for other in ["Credit", "Refund", "Fee"] {
-        check(cur, &[(C::Type, other)], MACHINES, None);
+        check(&[(C::Type, other)], MACHINES, None);
     }
-    let focus = ExportForm::Focus;
+}
+
+#[test]
+fn a_charge_of_focus_names_its_service_and_its_machine() {
+    let check = |changes: &[(C, &'static str)], service: &str, node: Option<&str>| {
+        check_place(ExportForm::Focus, changes, service, node);
+    };
     let ec2 = "Amazon Elastic Compute Cloud";
-    check(focus, &[], ec2, id);
-    check(focus, &[(C::Resource, arn)], ec2, id);
+    check(&[], ec2, ID);
+    check(&[(C::Resource, ARN)], ec2, ID);
     for traffic in ["GB", "1 GiB", "Gigabytes", "GiBy"] {
-        check(focus, &[(C::Unit, traffic)], ec2, None);
+        check(&[(C::Unit, traffic)], ec2, None);
     }
-    check(focus, &[(C::Unit, "GB-Hours")], ec2, id);
-    check(focus, &[(C::Unit, "")], ec2, id);
-    check(focus, &[(C::ServiceCategory, "")], ec2, None);
+    check(&[(C::Unit, "GB-Hours")], ec2, ID);
+    check(&[(C::Unit, "")], ec2, ID);
+    check(&[(C::ServiceCategory, "")], ec2, None);
     for other in ["Purchase", "Credit", "Adjustment"] {
-        check(focus, &[(C::Type, other)], ec2, None);
+        check(&[(C::Type, other)], ec2, None);
     }
-    check(focus, &[(C::Type, "Tax")], TAX, None);
-    check(focus, &[(C::Class, "Correction")], ec2, None);
-    check(focus, &[(C::Resource, "vol-0123456789abcdef0")], ec2, None);
+    check(&[(C::Type, "Tax")], TAX, None);
+    check(&[(C::Class, "Correction")], ec2, None);
+    check(&[(C::Resource, "vol-0123456789abcdef0")], ec2, None);
     check(
-        focus,
         &[(C::Resource, "arn:aws:ec2:us-east-1:1:volume/vol-1")],
         ec2,
         None,
     );
     let storage = [(C::ServiceCategory, "Storage"), (C::Service, "Ceph")];
-    check(focus, &storage, "Ceph", None);
+    check(&storage, "Ceph", None);
     let own = [(C::Resource, "rack-3"), (C::Service, "Machines")];
-    check(focus, &own, "Machines", Some("rack-3"));
+    check(&own, "Machines", Some("rack-3"));
     let google = "//compute.googleapis.com/projects/4/zones/z-a/instances/11";
-    check(focus, &[(C::Resource, google)], ec2, Some("11"));
-    check(focus, &[(C::Resource, "two words")], ec2, None);
+    check(&[(C::Resource, google)], ec2, Some("11"));
+    check(&[(C::Resource, "two words")], ec2, None);
 }
 
 #[test]
