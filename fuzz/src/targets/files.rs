@@ -143,9 +143,9 @@ pub(super) fn cost_exports() -> Vec<Vec<u8>> {
                2026-09-01T05:00:00Z,2026-09-01T06:00:00Z,Usage,AmazonEC2,USD,0.25,i-0123456789abcdef0,,\n\
                2026-09-02T05:00:00Z,2026-09-02T06:00:00Z,DiscountedUsage,AmazonEC2,USD,0,i-0123456789abcdef0,1.5E-3,\n";
     let focus = "ChargePeriodStart,ChargePeriodEnd,EffectiveCost,BillingCurrency,ServiceName,\
-                 ChargeCategory,ResourceId,Tags\n\
-                 2026-09-01T00:00:00Z,2026-09-02T00:00:00Z,2.5,USD,Machines,Usage,rack-3,\"{\"\"project\"\":\"\"tides\"\"}\"\n\
-                 2026-09-01T00:00:00Z,2026-10-01T00:00:00Z,30,USD,Support,Usage,,\n";
+                 ServiceCategory,ChargeCategory,ResourceId,Tags\n\
+                 2026-09-01T00:00:00Z,2026-09-02T00:00:00Z,2.5,USD,Machines,Compute,Usage,rack-3,\"{\"\"project\"\":\"\"tides\"\"}\"\n\
+                 2026-09-01T00:00:00Z,2026-10-01T00:00:00Z,30,USD,Support,Other,Usage,,\n";
     [cur, focus].map(|text| text.as_bytes().to_vec()).to_vec()
 }
 
