@@ -443,9 +443,11 @@ impl<'a> OpenFile<'a> {
             parser.line(1, &self.first, &mut sink);
         }
         while let Some(Line { number, text }) = self.lines.read_line()? {
-            self.has_rows |= !matches!(text, Ok(line) if line.trim().is_empty());
+            if text.as_ref().is_ok_and(|line| line.trim().is_empty()) {
+                continue;
+            }
+            self.has_rows = true;
             match text {
-                Ok(line) if line.trim().is_empty() => {}
                 Ok(line) => parser.line(number, line, &mut sink),
                 Err(unusable) => sink.bad.add(BadLine {
                     line: number,
@@ -483,15 +485,6 @@ fn first_line(lines: &mut Lines<'_>) -> Result<String, ImportError> {
         }
     }
     Err(ImportError::Empty)
-}
-
-impl ImportedStep {
-    /// The largest input of a task, if `input` is larger: such a task may need more than all.
-    pub fn exceeded_input(&self, input: Option<Bytes>) -> Option<Bytes> {
-        let runs = self.profile.by_time();
-        let largest = runs.iter().filter_map(|run| run.input).max();
-        largest.filter(|largest| input > Some(*largest))
-    }
 }
 
 /// The data of all files.

@@ -171,6 +171,15 @@ pub struct ImportedStep {
     pub failures: Vec<FailureCount>,
 }
 
+impl ImportedStep {
+    /// The largest input of a task, if `input` is larger: such a task may need more than all.
+    pub fn exceeded_input(&self, input: Option<Bytes>) -> Option<Bytes> {
+        let runs = self.profile.by_time();
+        let largest = runs.iter().filter_map(|run| run.input).max();
+        largest.filter(|largest| input > Some(*largest))
+    }
+}
+
 impl Fold {
     /// Adds a record; `line` is its line in the file `file`.
     pub(super) fn take(

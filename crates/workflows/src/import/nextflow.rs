@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use ebb_model::step_profile::failure::FailureKind;
 use ebb_model::task_record::TaskKey;
-use ebb_telemetry::safe_text::counted;
 use ebb_telemetry::step::Requested;
 
 use super::quantity::{busy, bytes, cores, is_local, percent, spoken, time, whole};
-use super::record::{BadLine, Column, Ending, Header, Record, Row, excerpt, identity_of};
+use super::record::{
+    BadLine, Column, Ending, Header, Record, Row, counted_lines, excerpt, identity_of,
+};
 use super::{ImportError, Parser, Sink};
 
 /// Reads one trace.
@@ -170,13 +171,7 @@ impl Parser for Trace {
 
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.lacking.iter().cloned().collect();
-        let tasks = |count: u64| {
-            counted(
-                usize::try_from(count).unwrap_or(usize::MAX),
-                "task",
-                "tasks",
-            )
-        };
+        let tasks = |count| counted_lines(count, ("task", "tasks"));
         if self.open_tasks > 0 {
             notes.push(format!(
                 "skipped {} that did not end yet",

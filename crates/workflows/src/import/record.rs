@@ -5,7 +5,7 @@ use std::time::Duration;
 use ebb_model::advice::step::NameForm;
 use ebb_model::step_profile::failure::FailureKind;
 use ebb_model::task_record::TaskKey;
-use ebb_telemetry::safe_text::{clip, one_line};
+use ebb_telemetry::safe_text::{clip, counted, one_line};
 use ebb_telemetry::step::Requested;
 use ebb_telemetry::units::{Bytes, CpuTime};
 use jiff::Timestamp;
@@ -231,6 +231,11 @@ impl<'a> Row<'a> {
 /// Whether engines write this text for a value that they do not know.
 pub(super) fn is_unknown(text: &str) -> bool {
     ["", "-", "NA", "null", "Unknown", "None"].contains(&text)
+}
+
+/// A number of lines with its noun, in one and in many.
+pub(super) fn counted_lines(count: u64, (one, many): (&str, &str)) -> String {
+    counted(usize::try_from(count).unwrap_or(usize::MAX), one, many)
 }
 
 /// A short part of a value for a message, without control characters.

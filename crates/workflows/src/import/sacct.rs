@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use ebb_model::step_profile::failure::FailureKind;
 use ebb_model::task_record::TaskKey;
-use ebb_telemetry::safe_text::counted;
 use ebb_telemetry::step::Requested;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use jiff::Timestamp;
 
 use super::job_name::{JobName, nextflow_hash};
 use super::quantity::{bytes, clock, cores, is_local, slurm_time, whole};
-use super::record::{BadLine, Column, Ending, Header, Record, Row, excerpt, identity_of};
+use super::record::{
+    BadLine, Column, Ending, Header, Record, Row, counted_lines, excerpt, identity_of,
+};
 use super::{ImportError, Parser, Sink};
 
 /// Slurm's exit status of a step that its cgroup killed for lack of memory.
@@ -135,7 +136,7 @@ impl Accounting {
             Some(separator) => separator,
             None if is_aligned(line) => return Err(ImportError::AlignedColumns),
             None if Self::is_record(line) => return Err(ImportError::NoHeader),
-            None => DEFAULT_SEPARATOR,
+            None => '|',
         };
         let header = Header::of(line, separator);
         // The number of a job also names it, but not the index in its array.
@@ -275,9 +276,6 @@ impl Accounting {
     }
 }
 
-/// The delimiter of `sacct --parsable2`.
-const DEFAULT_SEPARATOR: char = '|';
-
 struct Held {
     bytes: Bytes,
     is_bound: bool,
@@ -387,8 +385,7 @@ impl Parser for Accounting {
 
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.notes.iter().map(|note| (*note).to_owned()).collect();
-        let jobs =
-            |count: u64| counted(usize::try_from(count).unwrap_or(usize::MAX), "job", "jobs");
+        let jobs = |count| counted_lines(count, ("job", "jobs"));
         if self.open_jobs > 0 {
             notes.push(format!(
                 "skipped {} that did not end yet",
