@@ -59,7 +59,9 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
     }
     let by_step: BTreeMap<_, _> = by_name
         .into_iter()
-        .map(|(key, runs)| {
+        .map(|(key, mut runs)| {
+            // Each of 200,000 steps may have a single task.
+            runs.shrink_to_fit();
             let mut profile = StepProfile::default();
             profile.extend(chosen(&runs).into_iter().map(|run| {
                 let among_others = neighbours.crowded(run, facts.catalogue);
@@ -71,7 +73,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
                 };
                 (key, profiled)
             }));
-            let tools = tools(runs.iter());
+            let tools: Vec<String> = tools(runs.iter()).into_iter().collect();
             let self_sizing = ebb_sizing::self_sizing::find_self_sizing(
                 &key.name,
                 tools.iter().map(String::as_str),
@@ -90,7 +92,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
                 need,
                 self_sizing,
             };
-            (key, profiled)
+            (key, Box::new(profiled))
         })
         .collect();
     let all = by_step.iter().map(|(key, p)| (&key.name, &p.profile));

@@ -8,7 +8,6 @@ pub mod failure;
 pub mod sample;
 pub mod tasks;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_telemetry::identity::InstanceType;
@@ -157,8 +156,9 @@ impl Run {
 /// The recent tasks of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StepProfile {
-    /// Boxed, because a map reserves room for eleven values, and most steps may have a single task.
-    runs: BTreeMap<RunKey, Box<Run>>,
+    /// In order of their keys. Not a map, which reserves room for eleven values: each of 200,000
+    /// steps may have a single task.
+    runs: Vec<(RunKey, Box<Run>)>,
 }
 
 impl Extend<(RunKey, Run)> for StepProfile {
@@ -166,11 +166,14 @@ impl Extend<(RunKey, Run)> for StepProfile {
     /// partial sort.
     fn extend<I: IntoIterator<Item = (RunKey, Run)>>(&mut self, records: I) {
         for (key, run) in records {
-            match self.runs.get_mut(&key) {
-                Some(known) if **known < run => **known = run,
-                Some(_) => {}
-                None => {
-                    self.runs.insert(key, Box::new(run));
+            match self.runs.binary_search_by(|(known, _)| known.cmp(&key)) {
+                Ok(at) if *self.runs[at].1 < run => *self.runs[at].1 = run,
+                Ok(_) => {}
+                Err(at) => {
+                    if self.runs.is_empty() {
+                        self.runs.reserve_exact(1);
+                    }
+                    self.runs.insert(at, (key, Box::new(run)));
                 }
             }
             if self.runs.len() >= 2 * MAX_RUNS {
@@ -198,7 +201,7 @@ impl StepProfile {
 
     /// The records, by their keys.
     fn records(&self) -> impl Iterator<Item = &Run> {
-        self.runs.values().map(Box::as_ref)
+        self.runs.iter().map(|(_, run)| run.as_ref())
     }
 
     /// Drops the oldest records beyond [`MAX_RUNS`].
@@ -207,21 +210,17 @@ impl StepProfile {
         let Some(last) = order.len().checked_sub(MAX_RUNS + 1) else {
             return;
         };
-        order.select_nth_unstable(last);
-        let gone: Vec<RunKey> = order[..=last]
-            .iter()
-            .map(|(_, key)| (*key).clone())
-            .collect();
-        for key in &gone {
-            self.runs.remove(key);
-        }
+        let (_, (run, key), _) = order.select_nth_unstable(last);
+        let (run, key) = ((*run).clone(), (*key).clone());
+        self.runs.retain(|(of, kept)| (kept, of) > (&run, &key));
     }
 
     /// The records in order of time, the newest last.
     pub fn by_time(&self) -> Vec<&Run> {
-        let mut runs: Vec<_> = self.runs.iter().collect();
-        runs.sort_by_key(|(key, run)| (*run, *key));
-        runs.into_iter().map(|(_, run)| run.as_ref()).collect()
+        let mut runs: Vec<_> = self.records().collect();
+        // Of equal records, the one with the smaller key stays before the other.
+        runs.sort();
+        runs
     }
 
     /// Number of tasks that failed, including OOM kills.
@@ -238,7 +237,7 @@ impl StepProfile {
 
     /// The largest memory request with which a task was OOM-killed; `None` if none is known.
     pub fn exhausted_request(&self) -> Option<Bytes> {
-        let killed = self.runs.values().filter(|run| run.is_out_of_memory());
+        let killed = self.records().filter(|run| run.is_out_of_memory());
         killed.filter_map(|run| run.requested.memory).max()
     }
 

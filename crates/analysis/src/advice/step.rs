@@ -271,7 +271,7 @@ pub(crate) fn steps(
     let advised = all.filter_map(|(key, profiled)| {
         let mut advice = told(facts, key, profiled, &of_step)?;
         if advice.offers == Offers::default() && placed.contains(key) {
-            let step = (&key.region, profiled);
+            let step = (&key.region, profiled.as_ref());
             advice.offers = placement::offers(facts, profiles, step, advice.should_ask);
         }
         leave_out_large_retries(&mut advice, facts.catalogue);

@@ -22,21 +22,44 @@ const MAX_OTHER_NAMES: usize = 50;
 /// Costs of tasks by day, by the index of their names.
 #[derive(Debug, Default)]
 pub(crate) struct ShareSums {
-    sums: BTreeMap<usize, BTreeMap<String, DayShare>>,
+    /// By the index of the names and the index of the day.
+    sums: BTreeMap<(usize, usize), DayShare>,
+    days: Vec<String>,
 }
 
-type Named = BTreeMap<CostDimension, CostName>;
+/// A name in a table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Shown<'a> {
+    Name(&'a str),
+    Unknown,
+    Others,
+}
+
+/// The dimensions of a table, its first one first.
+type Dimensions = [CostDimension; 4];
+
+/// The cost of tasks with the same names on one day, with the names in the order of the dimensions.
+struct NamedShare<'a> {
+    names: [Shown<'a>; 4],
+    day: &'a str,
+    share: DayShare,
+}
 
 impl ShareSums {
     pub(crate) fn add(&mut self, names: usize, day: &str, share: DayShare) {
         if share == DayShare::default() {
             return;
         }
-        let days = self.sums.entry(names).or_default();
-        days.entry(day.to_owned()).or_default().add(share);
+        let known = self.days.iter().rposition(|known| known == day);
+        let day = known.unwrap_or_else(|| {
+            self.days.push(day.to_owned());
+            self.days.len() - 1
+        });
+        self.sums.entry((names, day)).or_default().add(share);
     }
 
-    /// The sums by `first`, which is the run or the step, and by pipeline, user and cost centre.
+    /// The sums by `first`, which is the run or the step, and by pipeline, user and cost centre. At
+    /// most [`MAX_SHARES`], the most expensive first.
     pub(crate) fn by(
         &self,
         first: CostDimension,
@@ -50,93 +73,99 @@ impl ShareSums {
             CostDimension::User,
             CostDimension::CostCentre,
         ];
-        let mut sums: BTreeMap<Named, BTreeMap<String, DayShare>> = BTreeMap::new();
-        for (at, days) in &self.sums {
-            let Some(task) = names.get(at) else {
-                continue;
-            };
-            let named = dimensions.map(|one| (one, name(task, one)));
-            add_days(&mut sums, BTreeMap::from(named), days);
-        }
-        bounded(&sums, first)
-    }
-}
-
-fn name(task: &TaskNames, dimension: CostDimension) -> CostName {
-    let name = match dimension {
-        CostDimension::Run => task.run.clone(),
-        CostDimension::Pipeline => task.pipeline.clone(),
-        CostDimension::Step => Some(task.step.clone()),
-        CostDimension::User => task.user.clone(),
-        CostDimension::CostCentre => task.cost_centre.clone(),
-    };
-    name.map_or(CostName::Unknown, CostName::Name)
-}
-
-fn add_days(
-    sums: &mut BTreeMap<Named, BTreeMap<String, DayShare>>,
-    names: Named,
-    days: &BTreeMap<String, DayShare>,
-) {
-    let sum = sums.entry(names).or_default();
-    for (day, share) in days {
-        sum.entry(day.clone()).or_default().add(*share);
-    }
-}
-
-/// At most [`MAX_SHARES`] sums, the most expensive first.
-fn bounded(
-    sums: &BTreeMap<Named, BTreeMap<String, DayShare>>,
-    first: CostDimension,
-) -> Vec<CostShare> {
-    let (mut limit, mut other_limit) = (MAX_NAMES, MAX_OTHER_NAMES);
-    let folded = loop {
-        let folded = fold(sums, |one| match one == first {
-            true => limit,
-            false => other_limit,
+        let sums = self.sums.iter();
+        let named = sums.filter_map(|((at, day), share)| {
+            let task = names.get(at)?;
+            Some(NamedShare {
+                names: dimensions.map(|one| name(task, one)),
+                day: &self.days[*day],
+                share: *share,
+            })
         });
-        if folded.len() <= MAX_SHARES {
-            break folded;
+        bounded(&named.collect::<Vec<_>>(), dimensions)
+    }
+}
+
+fn name(task: &TaskNames, dimension: CostDimension) -> Shown<'_> {
+    let name = match dimension {
+        CostDimension::Run => task.run.as_ref(),
+        CostDimension::Pipeline => task.pipeline.as_ref(),
+        CostDimension::Step => Some(&task.step),
+        CostDimension::User => task.user.as_ref(),
+        CostDimension::CostCentre => task.cost_centre.as_ref(),
+    };
+    name.map_or(Shown::Unknown, |name| Shown::Name(name))
+}
+
+fn bounded(named: &[NamedShare<'_>], dimensions: Dimensions) -> Vec<CostShare> {
+    let expensive = dearest_names(named);
+    let (mut limit, mut other_limit) = (MAX_NAMES, MAX_OTHER_NAMES);
+    let mut shares = loop {
+        let kept = [limit, other_limit, other_limit, other_limit];
+        if let Some(shares) = fold(named, dimensions, &kept_names(&expensive, kept)) {
+            break shares;
         }
         (limit, other_limit) = (limit / 2, other_limit / 2);
     };
-    let mut shares: Vec<CostShare> = folded
-        .into_iter()
-        .map(|(names, by_day)| CostShare { names, by_day })
-        .collect();
     shares.sort_by_cached_key(|share| (Reverse(cost(&share.by_day)), share.names.clone()));
     shares
 }
 
-/// Replaces all but the most expensive names of each dimension by `others`.
+/// The names of each dimension, the most expensive first.
+fn dearest_names<'a>(named: &[NamedShare<'a>]) -> [Vec<&'a str>; 4] {
+    std::array::from_fn(|dimension| {
+        let mut by_name: BTreeMap<&str, Usd> = BTreeMap::new();
+        for one in named {
+            if let Shown::Name(name) = one.names[dimension] {
+                let sum = by_name.entry(name).or_default();
+                *sum = *sum + one.share.used + one.share.unused;
+            }
+        }
+        let mut order: Vec<_> = by_name.into_iter().collect();
+        order.sort_by_key(|(name, usd)| (Reverse(*usd), *name));
+        order.into_iter().map(|(name, _)| name).collect()
+    })
+}
+
+fn kept_names<'a>(expensive: &[Vec<&'a str>; 4], limits: [usize; 4]) -> [BTreeSet<&'a str>; 4] {
+    std::array::from_fn(|dimension| {
+        let names = expensive[dimension].iter().take(limits[dimension]);
+        names.copied().collect()
+    })
+}
+
+/// The sums, with `others` for the names that are not kept; `None` if there are more than
+/// [`MAX_SHARES`].
 fn fold(
-    sums: &BTreeMap<Named, BTreeMap<String, DayShare>>,
-    limit: impl Fn(CostDimension) -> usize,
-) -> BTreeMap<Named, BTreeMap<String, DayShare>> {
-    let mut by_name: BTreeMap<(CostDimension, &CostName), Usd> = BTreeMap::new();
-    for (names, days) in sums {
-        for (dimension, name) in names.iter().filter(|(_, name)| name.name().is_some()) {
-            let sum = by_name.entry((*dimension, name)).or_default();
-            *sum = *sum + cost(days);
+    named: &[NamedShare<'_>],
+    dimensions: Dimensions,
+    kept: &[BTreeSet<&str>; 4],
+) -> Option<Vec<CostShare>> {
+    let mut folded: BTreeMap<[Shown<'_>; 4], BTreeMap<String, DayShare>> = BTreeMap::new();
+    for one in named {
+        let names = std::array::from_fn(|dimension| match one.names[dimension] {
+            Shown::Name(name) if !kept[dimension].contains(name) => Shown::Others,
+            name => name,
+        });
+        let days = folded.entry(names).or_default();
+        days.entry(one.day.to_owned()).or_default().add(one.share);
+        if folded.len() > MAX_SHARES {
+            return None;
         }
     }
-    let mut order: Vec<_> = by_name.into_iter().collect();
-    order.sort_by_key(|((dimension, name), usd)| (*dimension, Reverse(*usd), *name));
-    let of_dimension = order.chunk_by(|((a, _), _), ((b, _), _)| a == b);
-    let kept: BTreeSet<(CostDimension, &CostName)> = of_dimension
-        .flat_map(|names| names.iter().take(limit(names[0].0.0)))
-        .map(|(name, _)| *name)
-        .collect();
-    let mut folded = BTreeMap::new();
-    for (names, days) in sums {
-        let names = names.iter().map(|(dimension, name)| {
-            let stays = name.name().is_none() || kept.contains(&(*dimension, name));
-            let name = if stays { name } else { &CostName::Others };
-            (*dimension, name.clone())
-        });
-        add_days(&mut folded, names.collect(), days);
+    let shares = folded.into_iter().map(|(names, by_day)| CostShare {
+        names: dimensions.into_iter().zip(names.map(told)).collect(),
+        by_day,
+    });
+    Some(shares.collect())
+}
+
+fn told(name: Shown<'_>) -> CostName {
+    match name {
+        Shown::Name(name) => CostName::Name(name.to_owned()),
+        Shown::Unknown => CostName::Unknown,
+        Shown::Others => CostName::Others,
     }
-    folded
 }
 
 fn cost(days: &BTreeMap<String, DayShare>) -> Usd {

@@ -23,8 +23,8 @@ pub(crate) struct Profiled<'a> {
     pub(crate) present: PresentRequest,
     /// The tool of the step that derives its memory from the request.
     pub(crate) self_sizing: Option<SelfSizing>,
-    /// Executables of its finished tasks.
-    pub(crate) tools: BTreeSet<String>,
+    /// Executables of its finished tasks, in alphabetical order.
+    pub(crate) tools: Vec<String>,
 }
 
 impl Profiled<'_> {
@@ -66,7 +66,8 @@ pub(crate) struct StepKey {
 
 /// All steps.
 pub(crate) struct Profiles<'a> {
-    pub(crate) by_step: BTreeMap<StepKey, Profiled<'a>>,
+    /// Boxed, because a map reserves room for eleven values.
+    pub(crate) by_step: BTreeMap<StepKey, Box<Profiled<'a>>>,
     pub(crate) speeds: Speeds,
     /// For each commitment, the hourly list price of all machines that it could cover.
     pub(crate) demand: Vec<UsdPerHour>,

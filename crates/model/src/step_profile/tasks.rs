@@ -288,7 +288,7 @@ impl StepProfile {
         };
         let is_slurm = |key: &RunKey| key.step.kind == StepKind::SlurmJob;
         let record = newest.record.as_ref();
-        let record = record.filter(|_| !self.runs.keys().any(is_slurm));
+        let record = record.filter(|_| !self.runs.iter().any(|(key, _)| is_slurm(key)));
         let of_run = record.map(|record| &record.pipeline_run);
         let recent: Vec<&Run> = match of_run.filter(|run| !run.is_empty()) {
             Some(run) => firsts()

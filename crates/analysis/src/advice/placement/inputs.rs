@@ -326,7 +326,7 @@ pub(crate) fn usd(dollars: f64) -> Usd {
 #[derive(Clone, Copy)]
 pub(crate) struct Arm<'a> {
     /// Executables of the step; empty if unknown.
-    pub(crate) tools: &'a BTreeSet<String>,
+    pub(crate) tools: &'a [String],
     /// Whether the step runs from a container image.
     pub(crate) in_container: bool,
 }

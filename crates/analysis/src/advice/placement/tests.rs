@@ -37,7 +37,7 @@ struct Case {
     policy: Policy,
     markets: Markets,
     tags: BTreeMap<String, String>,
-    tools: BTreeSet<String>,
+    tools: Vec<String>,
     on_arm: BTreeSet<String>,
     demand: Vec<UsdPerHour>,
     asks: SizedRequest,
@@ -56,7 +56,7 @@ impl Default for Case {
             policy: Policy::default(),
             markets: Markets::default(),
             tags: BTreeMap::new(),
-            tools: BTreeSet::new(),
+            tools: Vec::new(),
             on_arm: BTreeSet::new(),
             demand: Vec::new(),
             asks: request,
@@ -253,10 +253,10 @@ fn what_tags_and_policy_say_is_never_broken() {
 #[test]
 fn arm_is_offered_on_evidence_and_else_what_is_in_the_way_is_named() {
     let check = |tools: &[&str], on_arm: &[&str], tag: bool, arm: bool, way: &[&str]| {
-        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let names = |all: &[&str]| -> Vec<String> { all.iter().map(ToString::to_string).collect() };
         let mut case = Case {
-            tools: set(tools),
-            on_arm: set(on_arm),
+            tools: names(tools),
+            on_arm: names(on_arm).into_iter().collect(),
             ..Case::default()
         };
         if tag {
