@@ -28,6 +28,7 @@ use ebb_model::policy::Policy;
 use ebb_model::step_profile::failure::FailureKind;
 use ebb_model::step_profile::tasks::AttemptRecord;
 use ebb_model::step_profile::{LARGEST_OLDER, MAX_RUNS, Run, RunKey, StepProfile};
+use ebb_sizing::cheapest_type::MachineSize;
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::{PlacedStep, Requested, StepEnd, StepKind};
@@ -71,7 +72,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
                     record: record(run, &key, facts.policy, &families),
                     ..run.profiled()
                 };
-                (key, profiled)
+                (key, within_machine(profiled, run.machine_size(facts)))
             }));
             let tools: Vec<String> = tools(runs.iter()).into_iter().collect();
             let self_sizing = ebb_sizing::self_sizing::find_self_sizing(
@@ -107,6 +108,21 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
         speeds: learned_speed::learned(all, facts.catalogue),
         by_step,
     }
+}
+
+/// The task with at most the cores and the memory of its machine. A node that reports more for its
+/// own tasks would change the advice for those of other nodes.
+fn within_machine(mut run: Run, size: Option<MachineSize>) -> Run {
+    let Some(size) = size else {
+        return run;
+    };
+    run.peak_cores = run.peak_cores.map(|cores| cores.min(size.cores));
+    let most = size.cores.over(run.wall);
+    run.cpu = run.cpu.map(|cpu| cpu.min(most));
+    if let Some(peak) = &mut run.peak_memory {
+        peak.bytes = peak.bytes.min(size.memory);
+    }
+    run
 }
 
 /// The pipeline run and the sample of a task; `None` if the run is unknown.

@@ -1,6 +1,8 @@
 //! A small world for the test cases of the rules.
 
 #[cfg(test)]
+mod extreme_values;
+#[cfg(test)]
 mod finding_history;
 #[cfg(test)]
 mod idle_latency;

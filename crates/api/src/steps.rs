@@ -200,7 +200,13 @@ pub(crate) async fn text(
         true => RetryPolicy::Replaced,
         false => RetryPolicy::Unchanged,
     };
-    let text = form.write(&wanted, TextOptions { retry });
+    let text = form.write(
+        &wanted,
+        TextOptions {
+            retry,
+            ..TextOptions::default()
+        },
+    );
     Answer::text(form.content_type(), text, &newest.version)
 }
 

@@ -14,13 +14,13 @@ use ebb_telemetry::safe_text;
 use ebb_telemetry::safe_text::{counted, one_line};
 use ebb_telemetry::step::StepKind;
 use ebb_telemetry::units::Bytes;
-use ebb_workflows::export::{Form, changed_steps};
+use ebb_workflows::export::{self, changed_steps};
 use ebb_workflows::import::pattern::{FileNaming, PathPattern};
 use ebb_workflows::import::snakefile::Snakefile;
 use ebb_workflows::import::{BadLines, Import, ImportError, Imported, Kind, Source};
 use jiff::Timestamp;
 
-use crate::args::{ImportArgs, ImportKind, StepOrder, TuneFormat};
+use crate::args::{Form, ImportArgs, ImportKind, StepOrder, TuneFormat};
 use crate::output::{self, Outcome};
 use crate::snakefile;
 use crate::step_names::find_steps;
@@ -85,7 +85,12 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
     if let Some(note) = other_engine(args.form.format, &imported) {
         eprintln!("ebb: {note}");
     }
-    write(args, &summary, &steps)?;
+    let evaluates = snakefile.is_none_or(|snakefile| snakefile.evaluates_profiles());
+    let form = Form {
+        numbers_only: !evaluates,
+        ..args.form.clone()
+    };
+    write((args.step.as_deref(), &form), &summary, &steps)?;
     Ok(match failures.is_empty() {
         true => Outcome::Done,
         false => Outcome::Failed,
@@ -182,22 +187,26 @@ fn check_rules(snakefile: &Snakefile, steps: &[StepAdvice]) -> Result<()> {
     Ok(())
 }
 
-fn write(args: &ImportArgs, summary: &Summary<'_>, steps: &[StepAdvice]) -> Result<()> {
-    if args.form.format.text().is_some_and(Form::is_of_machines) {
+fn write(
+    (step, form): (Option<&str>, &Form),
+    summary: &Summary<'_>,
+    steps: &[StepAdvice],
+) -> Result<()> {
+    if form.format.text().is_some_and(export::Form::is_of_machines) {
         bail!(
             "these records do not contain machine types, which this format needs\n  use `ebb tune` \
              with a report"
         );
     }
-    if let Some(name) = &args.step {
-        return tune::write(&find_steps(name, steps)?, &args.form);
+    if let Some(name) = step {
+        return tune::write(&find_steps(name, steps)?, form);
     }
-    let text = match args.form.format {
+    let text = match form.format {
         TuneFormat::Table => step_summary::table(summary, steps),
         TuneFormat::Json => safe_text::json(&step_summary::json(summary, steps)).into_owned(),
-        _ => return tune::write(steps, &args.form),
+        _ => return tune::write(steps, form),
     };
-    output::write(&text, args.form.output.as_deref())
+    output::write(&text, form.output.as_deref())
 }
 
 fn naming(args: &ImportArgs) -> Result<FileNaming> {

@@ -6,6 +6,7 @@ use ebb_cloud::error_chain::reason;
 use ebb_telemetry::arrival::PlaceError;
 use ebb_telemetry::identity::{BootId, IdentityError, RoleId};
 use ebb_wire::DecodeError;
+use jiff::Timestamp;
 use thiserror::Error;
 
 /// Reason why an arrival is refused.
@@ -53,6 +54,14 @@ pub enum Refusal {
         /// Boot of the tasks.
         boot: BootId,
     },
+    /// It arrived so long ago that each such arrival could get a day of its own in the lake.
+    #[error("it arrived on {at}, more than {days} days before this sweep")]
+    Expired {
+        /// When it arrived.
+        at: Timestamp,
+        /// The maximum age in days.
+        days: u64,
+    },
     /// No probe writes such a large object, and reading it would cost memory.
     #[error("{bytes} bytes, more than the maximum of {max}")]
     TooLarge {
@@ -81,6 +90,7 @@ impl Refusal {
             Self::AnotherRole { .. } => "another_role",
             Self::ForeignKey => "foreign_object",
             Self::KeyMismatch { .. } => "key_mismatch",
+            Self::Expired { .. } => "expired",
             Self::TooLarge { .. } => "too_large",
             Self::Crashes => "crashes",
             Self::Unstorable(_) => "unstorable",

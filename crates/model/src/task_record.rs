@@ -17,6 +17,25 @@ pub const MAX_NAME_BYTES: usize = 256;
 /// Maximum number of ids of one task: a job id, its SLUID and the hash of a work folder.
 const MAX_KEYS: usize = 4;
 
+/// Programs that start others. They name a step only if nothing else ran.
+const SHELLS: [&str; 8] = [
+    "bash", "sh", "dash", "zsh", "ksh", "fish", "busybox", "tini",
+];
+
+/// Whether a program is a shell.
+pub fn is_shell(program: &str) -> bool {
+    SHELLS.contains(&program)
+}
+
+/// Whether the name of a job is that of the program that submitted it, or of a shell. Jobs with such
+/// a name can do different work.
+///
+/// Source: "sbatch", Slurm's manual: `wrap` for `--wrap`, `interactive` for `salloc`, `sbatch` for a
+/// script from standard input.
+pub fn names_no_step(job: &str) -> bool {
+    matches!(job, "wrap" | "interactive" | "sbatch") || is_shell(job)
+}
+
 /// The clocks of a node and of the program that wrote a record may differ by this much. Slurm also
 /// counts time before the first process and after the last one.
 const CLOCK_DIFFERENCE: SignedDuration = SignedDuration::from_mins(5);

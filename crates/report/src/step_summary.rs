@@ -275,16 +275,27 @@ fn top(out: &mut String, steps: &[StepAdvice]) {
     }
     let _ = writeln!(out, "Steps with the greatest saving:");
     for (saving, step) in saving.iter().take(TOP) {
+        let (now, then) = changed(step.asks, step.should_ask);
         let _ = writeln!(
             out,
             "  {}: request {} instead of {}, saves {}",
             end_of(&one_line(&step.step), NAME_WIDTH),
-            request(step.should_ask),
-            request(step.asks),
+            request(then),
+            request(now),
             saved(*saving)
         );
     }
     out.push('\n');
+}
+
+/// The parts of a request that change, before and after.
+fn changed(now: SizedRequest, then: SizedRequest) -> (SizedRequest, SizedRequest) {
+    let (cores, memory) = (now.cores != then.cores, now.memory != then.memory);
+    let part = |of: SizedRequest| SizedRequest {
+        cores: of.cores.filter(|_| cores),
+        memory: of.memory.filter(|_| memory),
+    };
+    (part(now), part(then))
 }
 
 fn saved(saving: Saving) -> String {

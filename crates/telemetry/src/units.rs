@@ -116,6 +116,12 @@ impl MilliCores {
         Self(n * 1000)
     }
 
+    /// The CPU time of so many cores that are busy for `wall`.
+    pub fn over(self, wall: Duration) -> CpuTime {
+        let nanos = u128::from(self.0).saturating_mul(wall.as_nanos()) / 1000;
+        CpuTime(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
     /// In cores.
     pub fn as_cores(self) -> f64 {
         self.0 as f64 / 1000.0

@@ -165,7 +165,7 @@ impl Form {
     fn write_named(self, steps: &[StepAdvice], pools: &[Pool<'_>], options: TextOptions) -> String {
         match self {
             Self::Nextflow => nextflow::nextflow(steps, options.retry),
-            Self::Snakemake => snakemake::snakemake(steps, options.retry),
+            Self::Snakemake => snakemake::snakemake(steps, options),
             Self::Slurm => slurm::slurm(steps),
             Self::Batch => batch::batch(steps),
             Self::BatchEnvironment | Self::LaunchTemplate | Self::AutoScalingGroup => {
@@ -236,6 +236,9 @@ impl<'a> GroupSubject<'a> {
 pub struct TextOptions {
     /// For [`Form::Nextflow`] and [`Form::Snakemake`].
     pub retry: RetryPolicy,
+    /// For [`Form::Snakemake`]: whether a profile contains numbers only, because Snakemake 7 does not
+    /// evaluate expressions in it.
+    pub numbers_only: bool,
 }
 
 /// The names of the steps that the texts for workflow systems change.

@@ -21,10 +21,17 @@ pub struct CgroupStep {
 /// The container, pod or job of this cgroup or of one of its ancestors; `None` if there is none.
 pub fn job(path: &str) -> Option<CgroupStep> {
     let segments = Segments::new(path);
-    ecs(&segments)
-        .or_else(|| pod(&segments))
-        .or_else(|| slurm(&segments))
-        .or_else(|| container(&segments))
+    let of_node = || {
+        ecs(&segments)
+            .or_else(|| pod(&segments))
+            .or_else(|| slurm(&segments))
+    };
+    let of_node = if segments.is_of_user() {
+        None
+    } else {
+        of_node()
+    };
+    of_node.or_else(|| container(&segments))
 }
 
 /// The login session or systemd service of this cgroup or of one of its ancestors.
@@ -45,6 +52,15 @@ impl<'a> Segments<'a> {
         Self {
             names: path.split('/').filter(|name| !name.is_empty()).collect(),
         }
+    }
+
+    /// Whether a user may have made this cgroup: systemd lets users make cgroups of any name below
+    /// their own service. Its name proves neither a job nor a pod of the node.
+    ///
+    /// Source: `user@.service(5)`, "Delegate".
+    fn is_of_user(&self) -> bool {
+        let is_users = |name: &&str| name.starts_with("user@") && name.ends_with(".service");
+        self.names.iter().any(is_users)
     }
 
     /// The task of the first path segment that `take` accepts.
@@ -234,6 +250,14 @@ mod tests {
         let ecs = format!("/ecs/{TASK}");
         check(&format!("{ecs}/{ID}"), Some((EcsTask, TASK, &ecs)));
         check(&ecs, Some((EcsTask, TASK, &ecs)));
+        // Users can make cgroups of any name below their own service.
+        let own = "/user.slice/user-65534.slice/user@65534.service";
+        check(&format!("{own}/slurmx/job_77/step_0"), None);
+        check(&format!("{own}/slurmstepd.scope/job_77/step_0"), None);
+        check(&format!("{own}/kubepods/pod{UID}"), None);
+        check(&format!("{own}/ecstasks-{TASK}.slice/x"), None);
+        let rootless = format!("{own}/user.slice/libpod-{ID}.scope");
+        check(&rootless, Some((Container, ID, &rootless)));
         let ecs = format!("/ecs/{UID}");
         check(&format!("{ecs}/{ID}"), Some((EcsTask, UID, &ecs)));
         let ecs = format!("/ecs/prod/{TASK}");

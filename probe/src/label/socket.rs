@@ -1,6 +1,7 @@
 //! The socket for label requests. Each connection has one request, and gets the answer `ok`, or
 //! `refused:` with the reason.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,13 +10,14 @@ use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 
 use super::{MAX_REQUEST_BYTES, Refusal, Requester, TaskLabels, parse};
 use crate::local_socket::{listen, write};
 
-/// Maximum number of simultaneous connections.
-const MAX_CONNECTIONS: usize = 16;
+/// Maximum number of simultaneous connections, and of those of one user. Schedulers label as root.
+const MAX_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS_A_USER: usize = 16;
 
 /// Time limit for reading a request and for writing its answer.
 const TALK: Duration = Duration::from_secs(2);
@@ -76,6 +78,7 @@ impl LabelSocket {
             return std::future::pending().await;
         };
         let mut open = JoinSet::new();
+        let mut users = HashMap::<Id, u32>::new();
         loop {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
@@ -85,25 +88,32 @@ impl LabelSocket {
                     continue;
                 }
             };
-            while open.try_join_next().is_some() {}
-            if open.len() >= MAX_CONNECTIONS {
+            while let Some(ended) = open.try_join_next_with_id() {
+                users.remove(&ended.map_or_else(|error| error.id(), |(id, ())| id));
+            }
+            let user = stream.peer_cred().map_or(u32::MAX, |peer| peer.uid());
+            let own = users.values().filter(|other| **other == user).count();
+            if users.len() >= MAX_CONNECTIONS || (user != 0 && own >= MAX_CONNECTIONS_A_USER) {
                 self.refused.fetch_add(1, Ordering::Relaxed);
+                // A new connection has room for one short line.
+                let _ = stream.try_write(format!("refused: {}\n", Refusal::Busy).as_bytes());
                 continue;
             }
-            let (to, refused) = (to.clone(), Arc::clone(&self.refused));
-            open.spawn(async move {
-                let said = serve_request(&stream, &to).await;
-                let words = match said {
-                    Ok(()) => "ok\n".to_owned(),
-                    Err(refusal) => {
-                        refused.fetch_add(1, Ordering::Relaxed);
-                        format!("refused: {refusal}\n")
-                    }
-                };
-                let _ = tokio::time::timeout(TALK, write(&stream, words.as_bytes())).await;
-            });
+            let answered = answer(stream, to.clone(), Arc::clone(&self.refused));
+            users.insert(open.spawn(answered).id(), user);
         }
     }
+}
+
+async fn answer(stream: UnixStream, to: mpsc::Sender<Request>, refused: Arc<AtomicU64>) {
+    let words = match serve_request(&stream, &to).await {
+        Ok(()) => "ok\n".to_owned(),
+        Err(refusal) => {
+            refused.fetch_add(1, Ordering::Relaxed);
+            format!("refused: {refusal}\n")
+        }
+    };
+    let _ = tokio::time::timeout(TALK, write(&stream, words.as_bytes())).await;
 }
 
 async fn serve_request(stream: &UnixStream, to: &mpsc::Sender<Request>) -> Result<(), Refusal> {
@@ -207,6 +217,36 @@ mod tests {
         check(b"\xff\xfe", Ok(()), "refused: not a request").await;
         check(&[b'x'; 9_000], Ok(()), "refused: more than 4096").await;
         assert_eq!(socket.refused(), 3);
+    }
+
+    #[tokio::test]
+    async fn one_user_does_not_take_all_connections() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("label.sock");
+        let socket = LabelSocket::open(Some(&path));
+        let (to, _from) = mpsc::channel::<Request>(4);
+        let connect = || Plain::connect(&path).expect("it listens");
+        let is_root = rustix::process::geteuid().is_root();
+        let most = if is_root {
+            MAX_CONNECTIONS
+        } else {
+            MAX_CONNECTIONS_A_USER
+        };
+        let open: Vec<Plain> = (0..most).map(|_| connect()).collect();
+        let late = connect();
+        let refused = async {
+            while socket.refused() == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            () = socket.serve(to) => (),
+            () = refused => (),
+        }
+        let mut said = String::new();
+        let _ = (&late).read_to_string(&mut said);
+        assert!(said.starts_with("refused: "), "{said}");
+        drop(open);
     }
 
     #[tokio::test]

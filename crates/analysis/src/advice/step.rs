@@ -151,31 +151,44 @@ fn mean_cores(runs: &[&Run]) -> Option<MilliCores> {
 /// grows if attempts reached it, or took more than half of it. It shrinks only after several runs.
 fn time_limit(runs: &[&Run], policy: &SizingPolicy) -> Option<TimeLimit> {
     let records = || runs.iter().filter_map(|run| run.record.as_deref());
-    let mut firsts = records().rev().filter(|record| record.attempt <= 1);
-    let asks = firsts.find_map(|record| record.time_limit)?;
+    let asks = present_limit(records().rev())?;
     let is_over = |record: &&AttemptRecord| record.failure == Some(FailureKind::TimeLimit);
     let reached = records().filter(is_over).filter_map(|r| r.time_limit).max();
     let ended_well = || runs.iter().filter(|run| !run.end.is_bad());
     let lasted = |run: &&Run| run.record.as_ref().and_then(|record| record.occupied);
     let lasted: Option<Vec<Duration>> = ended_well().map(lasted).collect();
-    let longest = lasted.filter(|all| all.len() >= policy.min_runs as usize);
-    let longest = longest.and_then(|all| all.into_iter().max());
+    let lasted = lasted.filter(|all| all.len() >= policy.min_runs as usize);
+    let longest = lasted.as_ref().and_then(|all| all.iter().copied().max());
+    // A task with a larger limit of its own does not show that the present one is too low.
+    let limits = ended_well().map(|run| run.record.as_ref().and_then(|record| record.time_limit));
+    let of_present = lasted.iter().flatten().zip(limits);
+    let of_present = of_present.filter(|(_, limit)| limit.is_some_and(|limit| limit <= asks));
+    let of_present = of_present.map(|(lasted, _)| *lasted).max();
     let pipeline_runs: BTreeSet<&str> = ended_well()
         .filter_map(|run| Some(run.record.as_ref()?.pipeline_run.as_str()))
         .collect();
     let larger = |lasted: Duration| limit_for(lasted, LARGER_LIMIT).max(asks);
-    let should_ask = match (longest.map(larger), reached.map(larger)) {
-        (Some(by_longest), by_reached) if by_longest > asks || by_reached.is_some() => {
-            by_longest.max(by_reached.unwrap_or(asks))
-        }
-        (_, Some(by_reached)) => by_reached,
-        _ if pipeline_runs.len() < LIMIT_RUNS => asks,
-        _ => longest.map_or(asks, |longest| {
+    let is_long = |lasted: &Duration| lasted.saturating_mul(LARGER_LIMIT) > asks;
+    let by_longest = of_present.filter(is_long).map(larger);
+    let should_ask = match by_longest.max(reached.map(larger)) {
+        Some(larger) => larger,
+        None if pipeline_runs.len() < LIMIT_RUNS => asks,
+        None => longest.map_or(asks, |longest| {
             let smaller = limit_for(longest, SMALLER_LIMIT).max(LEAST_LIMIT);
             smaller.min(asks)
         }),
     };
     Some(TimeLimit { asks, should_ask })
+}
+
+/// The limit of the first attempts of the newest pipeline run; `None` if they have different limits,
+/// which depend on the task. `records` begin with the newest.
+fn present_limit<'r>(records: impl Iterator<Item = &'r AttemptRecord>) -> Option<Duration> {
+    let mut firsts = records.filter(|record| record.attempt <= 1 && record.time_limit.is_some());
+    let newest = firsts.next()?;
+    let mut of_run = firsts.filter(|record| record.pipeline_run == newest.pipeline_run);
+    let is_same = of_run.all(|record| record.time_limit == newest.time_limit);
+    newest.time_limit.filter(|_| is_same)
 }
 
 /// A multiple of the given time, rounded up to quarters of an hour. An excessive limit only delays

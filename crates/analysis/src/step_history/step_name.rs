@@ -13,7 +13,7 @@ use ebb_model::inventory::batch::job::Job;
 use ebb_model::policy::Policy;
 use ebb_model::policy::name_rule::Drawn;
 use ebb_model::report::workflow_runs::StepNameSource;
-use ebb_model::task_record::{RecordSource, TaskRecord};
+use ebb_model::task_record::{RecordSource, TaskRecord, is_shell, names_no_step};
 use ebb_telemetry::identity::{is_uuid, split_uuid};
 use ebb_telemetry::step::{PlacedStep, StepKind, StepUsage, ToolUsage};
 
@@ -36,11 +36,6 @@ const MIN_SHARE_PPM: u128 = 100_000;
 
 /// The most executables in a name.
 const MAX_EXECUTABLES: usize = 3;
-
-/// Programs that start others. They name a step only if nothing else ran.
-const SHELLS: [&str; 8] = [
-    "bash", "sh", "dash", "zsh", "ksh", "fish", "busybox", "tini",
-];
 
 /// The commands of the rule "commands of batch systems", `probe/src/label_rules/default.toml`.
 const BATCH_COMMANDS: [&str; 17] = [
@@ -253,16 +248,11 @@ fn by_program(task: &NamedTask<'_>, context: &NameContext<'_, '_>) -> Option<Ste
     }
 }
 
-/// The name from the records of the engine. A job without a name of its own has that of the program
-/// that submitted it, which names no step.
-///
-/// Source: "sbatch", Slurm's manual: `wrap` for `--wrap`, `interactive` for `salloc`, `sbatch` for a
-/// script from standard input.
+/// The name from the records of the engine.
 fn by_record<'a>(task: &NamedTask<'a>, context: &NameContext<'_, 'a>) -> Option<StepName> {
-    const UNNAMED: [&str; 3] = ["wrap", "interactive", "sbatch"];
     let (name, form) = task.recorded.names()?.step?;
     let is_in_container = context.nextflow_containers.has_work_of(task.step);
-    if is_shell(name) || UNNAMED.contains(&name) || is_in_container {
+    if names_no_step(name) || is_in_container {
         return None;
     }
     let name = (name, form, StepNameSource::Record);
@@ -316,10 +306,6 @@ fn is_number_only(usage: &StepUsage) -> bool {
         StepKind::Pod => name == usage.id.key || is_hash(name) || is_numbered_pod(name),
         _ => is_shell(name) || name.starts_with("memfd:"),
     }
-}
-
-fn is_shell(program: &str) -> bool {
-    SHELLS.contains(&program)
 }
 
 /// Whether a program is runc before it starts the program of a container.

@@ -9,7 +9,6 @@ use ebb_report::step_advice;
 use ebb_telemetry::safe_text::one_line;
 use ebb_telemetry::step::StepKind;
 use ebb_telemetry::units::HumanDuration;
-use ebb_workflows::export::request::RetryPolicy;
 use ebb_workflows::export::{Form, TextOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -266,9 +265,7 @@ fn texts(step: &StepAdvice) -> Vec<PasteText> {
         Form::Batch,
         Form::Terraform,
     ];
-    let options = TextOptions {
-        retry: RetryPolicy::Unchanged,
-    };
+    let options = TextOptions::default();
     let write = |form: Form| PasteText {
         form: form.slug(),
         title: title(form),

@@ -64,7 +64,7 @@ pub(crate) struct TuneArgs {
 }
 
 /// Output of recommendations.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Form {
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
@@ -75,11 +75,15 @@ pub(crate) struct Form {
     /// Nextflow, Snakemake: also set how often failures are retried; Nextflow: and which
     #[arg(long)]
     pub(crate) with_retry: bool,
+    // `ebb import` sets it for a Snakemake that evaluates no expressions in a profile.
+    #[arg(skip)]
+    pub(crate) numbers_only: bool,
 }
 
 impl Form {
     pub(crate) fn options(&self) -> export::TextOptions {
         export::TextOptions {
+            numbers_only: self.numbers_only,
             retry: match self.with_retry {
                 true => request::RetryPolicy::Replaced,
                 false => request::RetryPolicy::Unchanged,

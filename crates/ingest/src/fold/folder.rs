@@ -282,7 +282,7 @@ impl Folder<'_> {
         folding.rebuilt_because = work.unusable.clone();
         self.settle(&mut work).await?;
         let guard = Guard::load(self.objects, self.shard).await;
-        let mut intake = Intake::new(self.limits.quotas, guard);
+        let mut intake = Intake::new(self.limits.quotas, guard, began);
         let is_over = || deadline.has_passed(now());
         let all = self.fold_all(&mut work, (&mut intake, &mut folding), (began, &is_over));
         let result = all.await;

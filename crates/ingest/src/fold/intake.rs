@@ -8,12 +8,14 @@ use ebb_cloud::ports::{CloudResult, Listed, Received};
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::attested;
 use ebb_wire::is_steps_message;
+use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::fold::folder::{Folder, Folding};
 use crate::fold::guard::Guard;
 use crate::fold::working_state::Work;
 use crate::object_key::{INGEST_PREFIX, StepKey};
+use crate::refusal::Refusal;
 
 /// With a wait the queue queries all its servers, so it does not report an empty queue while
 /// messages wait.
@@ -172,9 +174,15 @@ impl Suspect {
     }
 }
 
+/// Days after which an arrival is refused. Longer pauses of the sweep than a month are rare, and each
+/// arrival of another day makes a folder in the lake. In a folder, senders set the time of their files.
+const MAX_ARRIVAL_DAYS: u64 = 35;
+
 /// Arrivals that wait to be opened.
 pub(crate) struct Intake {
     pub(crate) guard: Guard,
+    /// Arrivals before this time are refused.
+    oldest_arrival: Timestamp,
     quotas: Quotas,
     used: BTreeMap<String, Used>,
     messages: VecDeque<Received>,
@@ -188,9 +196,12 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    pub(crate) fn new(quotas: Quotas, guard: Guard) -> Self {
+    /// No arrivals yet, at the start of a sweep.
+    pub(crate) fn new(quotas: Quotas, guard: Guard, began: Timestamp) -> Self {
+        let age = Duration::from_secs(MAX_ARRIVAL_DAYS * 86_400);
         Self {
             guard,
+            oldest_arrival: began.checked_sub(age).unwrap_or(Timestamp::MIN),
             quotas,
             used: BTreeMap::new(),
             messages: VecDeque::new(),
@@ -201,6 +212,18 @@ impl Intake {
             is_queue_empty: false,
             is_listed: false,
         }
+    }
+
+    /// Why an arrival is refused before it is opened; `None` if it is not.
+    pub(crate) fn refusal(&self, name: &str, arrived: Option<Timestamp>) -> Option<Refusal> {
+        if self.guard.refuses(name) {
+            return Some(Refusal::Crashes);
+        }
+        let at = arrived.filter(|at| *at < self.oldest_arrival)?;
+        Some(Refusal::Expired {
+            at,
+            days: MAX_ARRIVAL_DAYS,
+        })
     }
 
     /// Whether arrivals were received and not opened yet.

@@ -113,14 +113,18 @@ pub(crate) async fn take(
 fn take_messages(
     folder: &Folder<'_>,
     work: &mut Work,
-    mut received: Vec<Received>,
+    all: Vec<Received>,
     (intake, taken, folding): (&mut Intake, &mut Taken, &mut Folding),
 ) {
-    for message in received.extract_if(.., |one| intake.guard.refuses(&one.id)) {
-        taken.bad_messages.push(BadMessage {
-            received: message,
-            refusal: Refusal::Crashes,
-        });
+    let mut received = Vec::with_capacity(all.len());
+    for message in all {
+        match intake.refusal(&message.id, message.sent_at) {
+            None => received.push(message),
+            Some(refusal) => taken.bad_messages.push(BadMessage {
+                received: message,
+                refusal,
+            }),
+        }
     }
     let opened = authenticate::messages(&received, folder.limits.batch_bytes);
     let rest = received.split_off(opened.len());
@@ -243,15 +247,15 @@ async fn take_objects(
     (intake, taken, folding): (&mut Intake, &mut Taken, &mut Folding),
 ) {
     let fleet = &work.stored.fleet;
-    let refused: Vec<bool> = listed
+    let refused: Vec<Option<Refusal>> = listed
         .iter()
-        .map(|entry| intake.guard.refuses(&entry.key))
+        .map(|entry| intake.refusal(&entry.key, Some(entry.modified_at)))
         .collect();
     let reads = listed.into_iter().zip(refused);
-    let reads = reads.map(|(entry, is_refused)| async move {
-        let outcome = match is_refused {
-            true => Outcome::Bad(Refusal::Crashes),
-            false => read((folder, fleet), &entry).await,
+    let reads = reads.map(|(entry, refused)| async move {
+        let outcome = match refused {
+            Some(refusal) => Outcome::Bad(refusal),
+            None => read((folder, fleet), &entry).await,
         };
         (entry, outcome)
     });

@@ -39,7 +39,8 @@ pub enum FailureKind {
     OutOfMemory,
     /// Its tool failed, and the same task succeeded later with more memory.
     SuspectedOutOfMemory,
-    /// Signal 9, and the same task succeeded later without more memory: another process killed it.
+    /// Signal 9 by another process: the same task succeeded later without more memory, it used far
+    /// less than its request, or the scheduler would report the end of memory.
     Killed,
     /// Signal 15: the scheduler terminated it.
     Terminated,

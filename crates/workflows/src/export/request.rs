@@ -6,7 +6,6 @@ use std::time::Duration;
 use ebb_model::advice::group::GroupAdvice;
 use ebb_model::advice::sized_request::SizedRequest;
 use ebb_model::advice::step::{NameForm, StepAdvice};
-use ebb_model::step_profile::tasks::RequestBasis;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line};
@@ -92,6 +91,11 @@ impl<'a> Change<'a> {
         let (cores, memory) = (step.should_ask.cores, step.should_ask.memory);
         let limit = limit.filter(|_| changes_time);
         let further = memory.iter().flat_map(|_| step.risk.attempts.iter());
+        let counts = || step.present.counts.iter().map(|count| count.request);
+        let replaces_cores =
+            cores != step.asks.cores && counts().any(|one| one.cores != step.asks.cores);
+        let replaces_memory =
+            memory != step.asks.memory && counts().any(|one| one.memory != step.asks.memory);
         Some(Self {
             name: &step.step,
             name_form: step.name_form,
@@ -102,7 +106,7 @@ impl<'a> Change<'a> {
                 .filter(|limit| limit.should_ask < limit.asks)
                 .map(|limit| limit.asks),
             now: step.asks,
-            replaces_different: step.present.basis != RequestBasis::Same,
+            replaces_different: replaces_cores || replaces_memory,
             origin: step.origin,
             samples: step.samples,
             parallel_tasks: step.parallel_tasks,

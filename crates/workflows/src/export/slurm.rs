@@ -22,6 +22,12 @@ pub(super) fn slurm(steps: &[StepAdvice]) -> String {
     out.push_str(
         "# --mem is the memory of one node. It replaces --mem-per-cpu; remove that line.\n",
     );
+    if changes.iter().any(|change| change.new_cores().is_some()) {
+        out.push_str(
+            "# --cpus-per-task is the number of cores of each task. If a script has -n or --ntasks for a\n\
+             # program that is one task, replace it by --ntasks=1.\n",
+        );
+    }
     for change in &changes {
         step(&mut out, change);
     }

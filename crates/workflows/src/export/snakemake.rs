@@ -1,15 +1,17 @@
 //! Snakemake: a workflow profile with `set-threads` and `set-resources`.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use ebb_model::advice::step::StepAdvice;
 use ebb_telemetry::safe_text::one_line;
 use ebb_telemetry::units::Bytes;
 
+use crate::export::TextOptions;
 use crate::export::request::{Change, RetryPolicy, changes, minutes, nothing, origin_note};
 
 /// The `config.yaml` of a profile.
-pub(super) fn snakemake(steps: &[StepAdvice], retry: RetryPolicy) -> String {
+pub(super) fn snakemake(steps: &[StepAdvice], options: TextOptions) -> String {
     let changes = changes(steps);
     if changes.is_empty() {
         return nothing("#");
@@ -19,15 +21,23 @@ pub(super) fn snakemake(steps: &[StepAdvice], retry: RetryPolicy) -> String {
         "# Save it as profiles/tuned/config.yaml and use it with:\n\
          # snakemake --workflow-profile profiles/tuned\n",
     );
+    out.push_str(match options.numbers_only {
+        true => {
+            "# Snakemake 7 evaluates no expressions in a profile, so a retry has the same values.\n"
+        }
+        false => {
+            "# It needs Snakemake 8 or later. For Snakemake 7, use `ebb import --snakefile`.\n"
+        }
+    });
     for change in &changes {
         for note in change.notes() {
             let _ = writeln!(out, "# {}: {note}", one_line(change.name));
         }
     }
     let retries = changes.iter().map(|change| change.new_sizes().len()).max();
-    if let Some(sizes) = retries.filter(|sizes| *sizes > 1) {
+    if let Some(sizes) = retries.filter(|sizes| *sizes > 1 && !options.numbers_only) {
         let retries = sizes - 1;
-        let _ = match retry {
+        let _ = match options.retry {
             RetryPolicy::Replaced => writeln!(out, "retries: {retries}"),
             RetryPolicy::Unchanged => writeln!(
                 out,
@@ -49,30 +59,38 @@ pub(super) fn snakemake(steps: &[StepAdvice], retry: RetryPolicy) -> String {
             change.new_cores()?
         ))
     });
-    section(&mut out, "set-resources", &resources);
+    section(&mut out, "set-resources", &|change| {
+        resources(change, options.numbers_only)
+    });
     out
 }
 
 /// The resources of one rule; `None` if they stay unchanged.
-fn resources(change: &Change<'_>) -> Option<String> {
+fn resources(change: &Change<'_>, numbers_only: bool) -> Option<String> {
     let new = change.new_sizes();
-    let memory = (!new.is_empty()).then(|| format!("\n    mem_mb: \"{}\"", sizes(new)));
-    let runtime = runtime(change).map(|time| format!("\n    runtime: \"{time}\""));
+    let memory = new.first().map(|first| match numbers_only {
+        true => format!("\n    mem_mb: {}", mb(*first)),
+        false => format!("\n    mem_mb: \"{}\"", sizes(new)),
+    });
+    let runtime = change.time.map(|time| match numbers_only {
+        true => format!("\n    runtime: {}", minutes(time)),
+        false => format!("\n    runtime: \"{}\"", runtime(time, change.time_before)),
+    });
     let lines: Vec<String> = memory.into_iter().chain(runtime).collect();
     (!lines.is_empty()).then(|| format!("  {}:{}", quoted(change.name), lines.concat()))
 }
 
-/// The time limit in minutes; `None` if it stays. After a lower limit, a retry gets the present
-/// one, which was enough.
-fn runtime(change: &Change<'_>) -> Option<String> {
-    let first = minutes(change.time?);
-    Some(match change.time_before {
+/// An expression for the time limit in minutes. After a lower limit, a retry gets the present one,
+/// which was enough.
+fn runtime(limit: Duration, before: Option<Duration>) -> String {
+    let first = minutes(limit);
+    match before {
         Some(before) => format!(
             "{first} if attempt == 1 else {} * (attempt - 1)",
             minutes(before)
         ),
         None => format!("{first} * attempt"),
-    })
+    }
 }
 
 /// An expression that Snakemake evaluates on each attempt.

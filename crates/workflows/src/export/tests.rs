@@ -69,7 +69,15 @@ fn a_step_that_its_executables_name_is_left_out_with_a_note() {
 #[test]
 fn nextflow_text_leaves_the_retry_policy_unless_asked() {
     let steps = [step("STAR")];
-    let retry = |retry| Form::Nextflow.write(&steps, TextOptions { retry });
+    let retry = |retry| {
+        Form::Nextflow.write(
+            &steps,
+            TextOptions {
+                retry,
+                ..TextOptions::default()
+            },
+        )
+    };
     let unchanged = retry(RetryPolicy::Unchanged);
     assert!(!unchanged.contains("errorStrategy ="), "{unchanged}");
     assert!(!unchanged.contains("maxRetries ="), "{unchanged}");
@@ -102,6 +110,14 @@ fn requests_that_differ_by_sample_and_stay_are_left_alone() {
         let written = text(form, std::slice::from_ref(&fewer_cores));
         assert!(written.contains("First attempts have"), "{written}");
     }
+    // The values that change are the same for all tasks.
+    let memory_differs = SizedRequest {
+        memory: Some(Bytes::gib(16)),
+        ..fewer_cores.asks
+    };
+    fewer_cores.present.counts = vec![count(fewer_cores.asks), count(memory_differs)];
+    let written = text(Form::Slurm, std::slice::from_ref(&fewer_cores));
+    assert!(!written.contains("First attempts have"), "{written}");
     // A request that stays is not written, so that the pipeline keeps its sizes for retries.
     fewer_cores.present.basis = RequestBasis::Same;
     let written = text(Form::Nextflow, &[fewer_cores]);
@@ -122,6 +138,26 @@ fn a_time_limit_alone_is_a_change_for_those_that_have_one() {
 fn snakemake_text() {
     let steps = [limited("star", (8, 2)), step(HOSTILE)];
     insta::assert_snapshot!(text(Form::Snakemake, &steps));
+}
+
+#[test]
+fn a_profile_for_snakemake_7_has_numbers_only() {
+    let options = TextOptions {
+        numbers_only: true,
+        retry: RetryPolicy::Replaced,
+    };
+    let written = Form::Snakemake.write(&[limited("star", (8, 2))], options);
+    let values = written.lines().filter(|line| !line.starts_with('#'));
+    let values: Vec<&str> = values.collect();
+    let expect = [
+        "set-threads:",
+        "  \"star\": 3",
+        "set-resources:",
+        "  \"star\":",
+        "    mem_mb: 5101",
+        "    runtime: 120",
+    ];
+    assert_eq!(values, expect, "{written}");
 }
 
 #[test]

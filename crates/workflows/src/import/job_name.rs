@@ -7,7 +7,7 @@
 //! (`toil_job_N_STEP`).
 
 use ebb_model::advice::step::NameForm;
-use ebb_model::task_record::TaskKey;
+use ebb_model::task_record::{TaskKey, names_no_step};
 use ebb_telemetry::identity::split_uuid;
 
 /// The parts of a job's name.
@@ -48,7 +48,14 @@ impl JobName {
         if let Some(step) = name.strip_prefix("toil_job_").and_then(after_number) {
             return Ok(Self::named(step));
         }
-        Ok(Self::named(name))
+        let form = match names_no_step(name) {
+            true => NameForm::Executables,
+            false => NameForm::Exact,
+        };
+        Ok(Self {
+            form,
+            ..Self::named(name)
+        })
     }
 
     fn named(step: &str) -> Self {

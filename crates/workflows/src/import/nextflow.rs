@@ -11,6 +11,7 @@ use std::time::Duration;
 use ebb_model::step_profile::failure::FailureKind;
 use ebb_model::task_record::TaskKey;
 use ebb_telemetry::step::Requested;
+use ebb_telemetry::units::Bytes;
 
 use super::quantity::{busy, bytes, cores, is_local, percent, spoken, time, whole};
 use super::record::{
@@ -270,6 +271,13 @@ impl NextflowColumns {
         );
         // A sampler that started too late reports 0 for all values.
         let peak = peak.filter(|peak| peak.0 > 0);
+        let memory = row.get(self.memory, bytes)?;
+        let ending = match ending {
+            Ending::Failed(FailureKind::OutOfMemory) if used_little(peak, memory, wall) => {
+                Ending::Failed(FailureKind::Killed)
+            }
+            ending => ending,
+        };
         let cpu = row.get(self.cpu_percent, percent)?;
         let cpu = cpu.filter(|percent| *percent > 0.0 || peak.is_some());
         let occupied = self.occupied(row, wall)?;
@@ -304,7 +312,7 @@ impl NextflowColumns {
             input: row.get(self.rchar, bytes)?.or(read),
             requested: Requested {
                 cores: row.get(self.cpus, cores)?,
-                memory: row.get(self.memory, bytes)?.filter(|asked| asked.0 > 0),
+                memory: memory.filter(|asked| asked.0 > 0),
             },
             time_limit: row.get(self.time, spoken)?,
             ..Record::default()
@@ -386,6 +394,15 @@ fn split_name(name: &str) -> (Option<&str>, Option<&str>) {
 /// Source: `TaskStatus` and `TraceFileObserver.onFlowComplete` of Nextflow.
 fn is_open(status: &str) -> bool {
     matches!(status, "NEW" | "SUBMITTED" | "RUNNING")
+}
+
+/// Whether a task that signal 9 ended used far less memory than its request, so that something else
+/// killed it. A short task may have used more after its last sample.
+fn used_little(peak: Option<Bytes>, request: Option<Bytes>, wall: Duration) -> bool {
+    const LITTLE: u64 = 4;
+    const SAMPLED: Duration = Duration::from_secs(60);
+    let is_little = |(peak, request): (Bytes, Bytes)| peak.0 < request.0 / LITTLE;
+    wall >= SAMPLED && peak.zip(request).is_some_and(is_little)
 }
 
 /// How a task ended; that of an open task is not used. `None` for an unknown status.

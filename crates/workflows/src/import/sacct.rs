@@ -217,7 +217,10 @@ impl Accounting {
             let is_sampled = record.peak.is_some();
             record.cpu = record.cpu.filter(|cpu| cpu.0 > 0 || is_sampled);
             let tasks = job.steps.iter().filter_map(|step| step.tasks).max();
-            record.parallel_tasks = tasks.map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
+            // A job on several nodes has at least one task on each.
+            let nodes = if record.nodes > 1 { record.nodes } else { 0 };
+            let tasks = tasks.unwrap_or(0).max(nodes);
+            record.parallel_tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
             if job.killed_for_memory && record.ending != Ending::Completed {
                 record.ending = Ending::Failed(FailureKind::OutOfMemory);
             }
@@ -489,6 +492,12 @@ impl SacctColumns {
         if !self.req_mem.is_there() {
             notes.insert("no requests of memory; add ReqMem to sacct --format");
         }
+        if self.req_mem.is_there() && !self.nnodes.is_there() {
+            notes.insert(
+                "no numbers of nodes, so the memory of a job on several nodes counts as that of one; \
+                 add NNodes to sacct --format",
+            );
+        }
         if !self.alloc_cpus.is_there() && !self.req_cpus.is_there() {
             notes.insert("no requests of cores; add AllocCPUS to sacct --format");
         }
@@ -533,7 +542,13 @@ impl SacctColumns {
     /// `None` for a job that still runs or waits.
     fn ending(&self, row: &Row<'_>) -> Result<Option<Ending>, BadLine> {
         let state = row.required(self.state)?;
-        let ending = ending(state, self.exit_status(row)?);
+        let exit_status = self.exit_status(row)?;
+        // Slurm has a state of its own for jobs that ran out of memory.
+        let is_killed = state == "FAILED" && row.text(self.exit_code) == Some("0:9");
+        let ending = match is_killed {
+            true => Some(Ending::Failed(FailureKind::Killed)),
+            false => ending(state, exit_status),
+        };
         if ending.is_none() && !is_open(state) {
             return Err(row.bad(self.state, format!("unknown state '{}'", excerpt(state))));
         }

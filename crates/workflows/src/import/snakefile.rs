@@ -42,6 +42,7 @@ pub enum SnakefileError {
 /// The rules of a Snakefile.
 #[derive(Debug, Clone, Default)]
 pub struct Snakefile {
+    version: String,
     rules: BTreeMap<String, RuleRequest>,
     patterns: Vec<(String, PathPattern)>,
 }
@@ -55,6 +56,8 @@ pub(super) struct RuleRequest {
 
 #[derive(Deserialize)]
 struct Listing {
+    /// The version of Snakemake.
+    snakemake: String,
     rules: Vec<ListedRule>,
 }
 
@@ -94,7 +97,10 @@ impl Snakefile {
         if listing.rules.len() > MAX_RULES {
             return Err(SnakefileError::TooManyRules);
         }
-        let mut snakefile = Self::default();
+        let mut snakefile = Self {
+            version: listing.snakemake,
+            ..Self::default()
+        };
         for rule in listing.rules {
             if let Some(benchmark) = &rule.benchmark {
                 let pattern = PathPattern::of_snakefile(benchmark);
@@ -107,6 +113,14 @@ impl Snakefile {
             snakefile.rules.insert(rule.name.clone(), rule.request());
         }
         Ok(snakefile)
+    }
+
+    /// Whether its Snakemake evaluates expressions in a profile, as from version 8 on. Version 7 takes
+    /// only numbers and text.
+    ///
+    /// Source: `parse_set_resources` in `snakemake/__init__.py` of Snakemake 7.
+    pub fn evaluates_profiles(&self) -> bool {
+        !self.version.starts_with("7.")
     }
 
     /// Whether it has a rule of this name.
@@ -139,6 +153,9 @@ mod tests {
              "runtime_minutes": null}]}"#;
         let snakefile = Snakefile::read(listing.as_bytes()).expect("a listing");
         assert!(snakefile.has_rule("bwa") && snakefile.has_rule("all"));
+        assert!(snakefile.evaluates_profiles());
+        let earlier = Snakefile::read(listing.replace("9.27.1", "7.32.4").as_bytes());
+        assert!(!earlier.expect("a listing").evaluates_profiles());
         assert!(!snakefile.has_rule("bwa2"));
         let expect = RuleRequest {
             requested: Requested {
@@ -166,7 +183,7 @@ mod tests {
         check("", "failed to read the list of rules");
         check("{}", "failed to read the list of rules");
         check(
-            r#"{"rules": [{"name": "a", "benchmark": "x{y", "threads": 1, "mem_mb": 1,
+            r#"{"snakemake": "8.0.0", "rules": [{"name": "a", "benchmark": "x{y", "threads": 1, "mem_mb": 1,
                 "runtime_minutes": 1}]}"#,
             "rule a: the benchmark file 'x{y' has an unbalanced bracket",
         );

@@ -25,6 +25,16 @@ use super::{ImportError, Parser, Sink, Source};
 /// because a sample takes its time.
 const SHORTEST_SAMPLED: Duration = Duration::from_secs(1);
 
+/// Snakemake takes samples every half second until this time, and then every [`SAMPLE_INTERVAL`].
+/// It takes none at the end of a job.
+///
+/// Source: `ScheduledPeriodicTimer` in `benchmark.py` of Snakemake 7 to 9.
+const SHORT_INTERVALS_END: Duration = Duration::from_secs(15);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The share of a job after its last sample, in percent, above which its CPU time is unknown.
+const MAX_UNSAMPLED_PERCENT: u32 = 25;
+
 /// Reads one benchmark file.
 pub(super) struct Benchmark {
     named: Option<NamedFile>,
@@ -170,7 +180,8 @@ impl Benchmark {
         // A shorter job has one sample from its start, when it was still a shell.
         let is_sampled = wall >= SHORTEST_SAMPLED;
         let nanos = |time: Duration| CpuTime(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        let by_load = fields.load.map(|load| busy(wall, load));
+        let cpu = fields.cpu.map(nanos);
+        let cpu = cpu.or_else(|| fields.load.map(|load| busy(last_sample(wall), load)));
         Ok(Record {
             step: rule,
             run: Some(named.map_or_else(|| self.folder.clone(), |file| file.folder.clone())),
@@ -180,7 +191,9 @@ impl Benchmark {
             ended: self.modified,
             wall,
             occupied: Some(wall),
-            cpu: fields.cpu.map(nanos).or(by_load).filter(|_| is_sampled),
+            cpu: cpu
+                .filter(|_| is_sampled)
+                .and_then(|cpu| whole_cpu(cpu, wall)),
             peak: fields.max_rss.filter(|peak| peak.0 > 0 && is_sampled),
             disk: (fields.read.zip(fields.written)).map(|(a, b)| a.saturating_add(b)),
             input: fields.input,
@@ -232,11 +245,30 @@ impl Parser for Benchmark {
 
     fn notes(&self) -> Vec<String> {
         vec![
-            "Snakemake samples memory every 30 seconds after the first 15, so benchmark files do \
-             not contain shorter peaks"
+            "Snakemake takes samples every 30 seconds after the first 15, and none at the end. So \
+             benchmark files do not contain shorter peaks of memory. The CPU time counts if at \
+             most a quarter of the job was after its last sample"
                 .to_owned(),
         ]
     }
+}
+
+/// The time of the last sample of a job that took so long.
+fn last_sample(wall: Duration) -> Duration {
+    let Some(after) = wall.checked_sub(SHORT_INTERVALS_END) else {
+        return wall;
+    };
+    let samples = after.as_secs() / SAMPLE_INTERVAL.as_secs();
+    SHORT_INTERVALS_END + Duration::from_secs(samples * SAMPLE_INTERVAL.as_secs())
+}
+
+/// The CPU time of a whole job from the CPU time until its last sample, at the same rate. `None` if
+/// too much of the job was not sampled.
+fn whole_cpu(until_sample: CpuTime, wall: Duration) -> Option<CpuTime> {
+    let sampled = last_sample(wall);
+    let is_known = (wall - sampled) * 100 <= wall * MAX_UNSAMPLED_PERCENT;
+    let nanos = u128::from(until_sample.0) * wall.as_nanos() / sampled.as_nanos().max(1);
+    is_known.then(|| CpuTime(u64::try_from(nanos).unwrap_or(u64::MAX)))
 }
 
 impl BenchmarkColumns {

@@ -1,6 +1,7 @@
 //! Files of engines and schedulers, written here from the documented formats.
 
 use ebb_model::advice::bottleneck::Binding;
+use ebb_model::advice::step::NameForm;
 use ebb_model::step_profile::failure::FailureKind;
 use ebb_model::step_profile::tasks::RequestBasis;
 use ebb_telemetry::units::{MilliCores, Share};
@@ -286,6 +287,25 @@ fn a_task_that_failed_before_a_resume_is_the_task_that_ended_well_after_it() {
 }
 
 #[test]
+fn a_task_that_was_killed_with_little_memory_did_not_run_out_of_it() {
+    let check = |seconds: u64, peak: &str, expect: FailureKind| {
+        let text = format!(
+            "name\tstatus\texit\trealtime\tpeak_rss\tmemory\nA (1)\tFAILED\t137\t{seconds}s\t{peak}\t64 GB\n"
+        );
+        let imported = Files::new()
+            .with(Kind::Nextflow, "t", &text)
+            .import
+            .finish();
+        let failures = &imported.steps[0].failures;
+        assert_eq!(failures[0].kind, expect, "{seconds} {peak}");
+    };
+    check(600, "200 MB", FailureKind::Killed);
+    check(600, "60 GB", FailureKind::OutOfMemory);
+    check(600, "-", FailureKind::OutOfMemory);
+    check(20, "200 MB", FailureKind::OutOfMemory);
+}
+
+#[test]
 fn a_time_limit_grows_where_it_was_reached_and_shrinks_only_after_three_runs() {
     const HEAD: &str = "name\tstatus\texit\tsubmit\tstart\tcomplete\tduration\trealtime\ttime\n";
     let check = |runs: u32, times: &str, expect_minutes: u64| {
@@ -318,6 +338,31 @@ fn a_time_limit_grows_where_it_was_reached_and_shrinks_only_after_three_runs() {
     // Killed by the time limit.
     let killed = format!("FAILED\t140\t{submit}\t{submit}\t{}\t4h\t4h", at("12:00"));
     check(1, &killed, 480);
+}
+
+#[test]
+fn a_time_limit_stays_if_tasks_took_less_than_half_of_their_own() {
+    // The last minute of each task after nine o'clock, and its limit.
+    let check = |tasks: &[(&str, &str)], expect: Option<(u64, u64)>| {
+        let mut text = "name\tstatus\tsubmit\tstart\tcomplete\trealtime\ttime\n".to_owned();
+        for (n, (end, limit)) in tasks.iter().enumerate() {
+            let at = |time: &str| format!("2026-03-01 {time}:00.000");
+            let (start, end) = (at("09:00"), at(end));
+            text += &format!("A (s{n})\tCOMPLETED\t{start}\t{start}\t{end}\t5m\t{limit}\n");
+        }
+        let advice = Files::new().with(Kind::Nextflow, "t", &text).only();
+        let minutes = |time: std::time::Duration| time.as_secs() / 60;
+        let limit = advice.time_limit;
+        let limit = limit.map(|limit| (minutes(limit.asks), minutes(limit.should_ask)));
+        assert_eq!(limit, expect, "{tasks:?}");
+    };
+    // It is no multiple of a quarter of an hour.
+    check(&[("09:03", "10m"); 4], Some((10, 10)));
+    check(&[("09:16", "40m"); 4], Some((40, 40)));
+    check(&[("09:21", "40m"); 4], Some((40, 45)));
+    // It depends on the task.
+    let long = ("20:00", "24h");
+    check(&[long, long, long, ("09:20", "1h")], None);
 }
 
 #[test]
@@ -550,9 +595,9 @@ fn a_raw_trace_is_in_bytes_and_milliseconds() {
 }
 
 const PLAIN: &str = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n\
-    61.5\t0:01:01\t512.00\t900\t510\t511\t10\t2\t180.00\t110\n\
-    63.5\t0:01:03\t530.00\t900\t510\t511\t10\t2\t180.00\t110\n\
-    60.5\t0:01:00\t520.00\t900\t510\t511\t10\t2\t180.00\t110\n";
+    46.5\t0:00:46\t512.00\t900\t510\t511\t10\t2\t180.00\t81\n\
+    48.5\t0:00:48\t530.00\t900\t510\t511\t10\t2\t180.00\t81\n\
+    45.5\t0:00:45\t520.00\t900\t510\t511\t10\t2\t180.00\t81\n";
 
 fn named(patterns: &[(&str, &str)]) -> Files {
     let mut naming = FileNaming::default();
@@ -582,6 +627,32 @@ fn plain_benchmark_files_are_named_by_the_pattern_of_their_rule() {
     let basis = advice[0].risk.basis.expect("peaks are known");
     assert_eq!((basis.tasks, basis.samples, basis.runs), (6, 2, 1));
     assert_eq!(advice[0].bound.by, Some(Binding::Compute));
+}
+
+#[test]
+fn cpu_time_of_a_benchmark_counts_if_most_of_its_job_was_sampled() {
+    let check = |seconds: &str, expect: Option<u64>| {
+        let row = PLAIN
+            .lines()
+            .nth(1)
+            .expect("a row")
+            .replace("46.5", seconds);
+        let head = PLAIN.lines().next().expect("a header");
+        let text = format!("{head}\n{row}\n{row}\n{row}\n");
+        let files = named(&[("bwa", "{sample}.txt")]).with(Kind::Snakemake, "A.txt", &text);
+        assert_eq!(
+            files.only().mean_cores.map(|cores| cores.0),
+            expect,
+            "{seconds}"
+        );
+    };
+    // 81 s of CPU time until the last sample, at 15, 45 and 75 seconds.
+    check("10", Some(8_100));
+    check("18", Some(5_400));
+    check("44", None);
+    check("50", Some(1_800));
+    check("74", None);
+    check("90", Some(1_080));
 }
 
 #[test]
@@ -889,6 +960,20 @@ fn jobs_of_engines_are_named_by_what_the_engine_calls_them() {
 }
 
 #[test]
+fn a_job_that_is_named_after_its_submitter_names_no_step() {
+    for name in ["wrap", "interactive", "bash"] {
+        let row = format!(
+            "9|{name}||COMPLETED|0:0|00:10:00|00:09:00||4Gc|2||1|Unknown|Unknown|Unknown|UNLIMITED|/w\n"
+        );
+        assert_eq!(
+            sacct(&row).only().name_form,
+            NameForm::Executables,
+            "{name}"
+        );
+    }
+}
+
+#[test]
 fn states_exit_codes_and_units_of_sacct_are_read_as_it_writes_them() {
     let check = |state: &str, exit: &str, expect: Option<FailureKind>| {
         let row = format!(
@@ -903,7 +988,7 @@ fn states_exit_codes_and_units_of_sacct_are_read_as_it_writes_them() {
     check("OUT_OF_MEMORY", "0:125", Some(FailureKind::OutOfMemory));
     check("OUT_OF_ME+", "0:125", Some(FailureKind::OutOfMemory));
     check("FAILED", "137:0", Some(FailureKind::OutOfMemory));
-    check("FAILED", "0:9", Some(FailureKind::OutOfMemory));
+    check("FAILED", "0:9", Some(FailureKind::Killed));
     check("FAILED", "0:15", Some(FailureKind::Terminated));
     check("FAILED", "1:0", Some(FailureKind::Error));
     check("TIMEOUT", "0:0", Some(FailureKind::TimeLimit));

@@ -40,7 +40,8 @@ fn by_disk(state: &NodeState, node: &NodeId, run: &SeenRun<'_>) -> Option<Neighb
             Some((step, bytes))
         })
         .collect();
-    let all: u64 = moved.iter().map(|(_, bytes)| *bytes).sum();
+    let all = moved.iter().map(|(_, bytes)| *bytes);
+    let all = all.fold(0, u64::saturating_add);
     largest(moved, all, run, NeighbourResource::Disk)
 }
 

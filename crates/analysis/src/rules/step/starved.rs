@@ -88,7 +88,7 @@ fn neighbours(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<(MilliCores, Milli
         let wall = other.usage.observed.since(other.usage.started)?;
         other.usage.cpu.cores_over(wall)
     });
-    let busy = MilliCores(busy.map(|cores| cores.0).sum());
+    let busy = MilliCores(busy.map(|cores| cores.0).fold(0, u64::saturating_add));
     Some((busy, state.latest.as_ref()?.hardware.cores))
 }
 
