@@ -13,6 +13,7 @@ use ebb_model::report::workflow_runs::{
     JoinedBy, RunSeen, Runs, TaskLabels, TaskRuntime, UNASSIGNED,
 };
 use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::safe_text::{counted, one_line};
 use ebb_telemetry::step::container_labels::FROM_PROBE;
 use ebb_telemetry::step::resource_usage::SchedulerLabels;
@@ -28,7 +29,7 @@ use crate::step_history::observed_task::SeenRun;
 use crate::step_history::step_name::NamedTask;
 use crate::workflow_runs::batch_family::Families;
 
-/// Limit on reported runs; the newest are reported.
+/// Limit on reported runs; the newest are reported, in turn those of each node.
 pub const MAX_RUNS: usize = 200;
 
 /// Limit on reported tasks with labels; the newest are reported.
@@ -78,14 +79,38 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
     told.task_labels_left_out = told.task_labels.len().saturating_sub(MAX_TASK_LABELS);
     told.task_labels.truncate(MAX_TASK_LABELS);
     let unassigned = runs.remove(&None).map(|sum| sum.told(None));
-    told.runs = runs.into_iter().map(|(run, sum)| sum.told(run)).collect();
-    told.runs
-        .sort_by(|a, b| (b.to, &a.run).cmp(&(a.to, &b.run)));
     let room = MAX_RUNS - usize::from(unassigned.is_some());
-    told.left_out = told.runs.len().saturating_sub(room);
-    told.runs.truncate(room);
+    told.left_out = runs.len().saturating_sub(room);
+    told.runs = newest_in_turn(runs, room);
     told.runs.extend(unassigned);
     told
+}
+
+/// The newest runs, in turn those of each node, so that a node with many runs hides no other. A run of
+/// several nodes comes in the first turn.
+fn newest_in_turn(runs: BTreeMap<Option<(JoinedBy, String)>, RunSum>, room: usize) -> Vec<RunSeen> {
+    let runs = runs.into_iter();
+    let mut runs: Vec<(Option<NodeId>, RunSeen)> = runs
+        .map(|(run, sum)| (sum.only_node.clone(), sum.told(run)))
+        .collect();
+    runs.sort_by(|(_, a), (_, b)| (b.to, &a.run).cmp(&(a.to, &b.run)));
+    let mut of_node: BTreeMap<NodeId, usize> = BTreeMap::new();
+    let mut turns: Vec<(usize, RunSeen)> = runs
+        .into_iter()
+        .map(|(node, run)| {
+            let Some(node) = node else {
+                return (0, run);
+            };
+            let newer = of_node.entry(node).or_default();
+            *newer += 1;
+            (*newer - 1, run)
+        })
+        .collect();
+    turns.sort_by_key(|(turn, _)| *turn);
+    turns.truncate(room);
+    let mut runs: Vec<RunSeen> = turns.into_iter().map(|(_, run)| run).collect();
+    runs.sort_by(|a, b| (b.to, &a.run).cmp(&(a.to, &b.run)));
+    runs
 }
 
 /// A gap for tasks whose records name different steps.
@@ -110,6 +135,8 @@ pub(crate) fn disagreements(profiles: &Profiles<'_>) -> Option<Gap> {
 /// Sums over the tasks of a run.
 struct RunSum {
     told: RunSeen,
+    /// `None` with tasks on several nodes.
+    only_node: Option<NodeId>,
     pipelines: BTreeSet<String>,
     samples: BTreeSet<String>,
 }
@@ -132,6 +159,7 @@ impl RunSum {
                 origin: first.step.origin,
                 cost_breakdown: None,
             },
+            only_node: Some(first.step.node.clone()),
             pipelines: BTreeSet::new(),
             samples: BTreeSet::new(),
         }
@@ -139,6 +167,7 @@ impl RunSum {
 
     fn add(&mut self, seen: &SeenRun<'_>, sample: Option<&str>, policy: &Policy) {
         let (told, step) = (&mut self.told, seen.step);
+        self.only_node.take_if(|node| *node != step.node);
         told.steps += 1;
         told.running += usize::from(step.usage.end == StepEnd::Running);
         told.failed += usize::from(step.usage.end.is_bad());

@@ -222,6 +222,24 @@ fn what_a_report_holds_of_runs_is_bounded_and_what_is_left_out_counted() {
     assert_eq!(world_without_steps().joined_ppm(), None);
 }
 
+#[test]
+fn a_node_with_many_runs_hides_no_run_of_another() {
+    let mut world = World::with([instance(1), instance(2)]);
+    for n in 0..300 {
+        task(&mut world, n + 1, |d| {
+            d.run = launched(&format!("{n}@1"), None)
+        });
+    }
+    // The oldest run.
+    task(&mut world, 0, |d| d.run = launched("old", None));
+    let own = world.finished.last_mut().expect("the task");
+    own.node = ebb_telemetry::testing::node(2);
+    let runs = world.judge().runs.runs;
+    assert_eq!(runs.len(), MAX_RUNS);
+    let last = runs.last().expect("the oldest");
+    assert!(last.run.ends_with("/old"), "{}", last.run);
+}
+
 fn world_without_steps() -> Runs {
     World::default().judge().runs
 }
