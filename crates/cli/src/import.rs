@@ -55,7 +55,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
     progress.clear();
     failures.report_others();
     let imported = import.finish();
-    for note in &imported.notes {
+    for note in imported.notes.iter().chain(&imported.note_on_names()) {
         eprintln!("ebb: {note}");
     }
     if imported.records == 0 {

@@ -510,6 +510,20 @@ impl Imported {
             .fold(StepTotals::default(), |sum, step| sum.plus(&step.totals))
     }
 
+    /// A note if nearly all of many steps have a single task. Their names are then hardly those of steps.
+    pub fn note_on_names(&self) -> Option<String> {
+        const MANY: usize = 10;
+        let all = self.steps.len();
+        let single = self.steps.iter().filter(|step| step.totals.tasks == 1);
+        let single = single.count();
+        (all >= MANY && single * 10 >= all * 9).then(|| {
+            format!(
+                "{single} of {all} steps have a single task: their names may contain the sample. Only \
+                 tasks of the same name are compared, so give the jobs of a step one name"
+            )
+        })
+    }
+
     /// Failures of all steps by kind; the kind with the most lost time comes first.
     pub fn failures(&self) -> Vec<FailureCount> {
         FailureCount::merge(self.steps.iter().flat_map(|step| &step.failures))

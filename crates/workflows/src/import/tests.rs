@@ -960,6 +960,22 @@ fn jobs_of_engines_are_named_by_what_the_engine_calls_them() {
 }
 
 #[test]
+fn names_with_a_sample_are_noted() {
+    let note = |step: &dyn Fn(u32) -> String| {
+        let rows = (0..20).map(|n| {
+            format!("{n}|{}||COMPLETED|0:0|00:10:00|00:09:00||4G|2||1|Unknown|Unknown|Unknown|UNLIMITED|/w\n", step(n))
+        });
+        sacct(&rows.collect::<String>())
+            .import
+            .finish()
+            .note_on_names()
+    };
+    let text = note(&|n| format!("align_S{n}")).expect("each has its own name");
+    assert!(text.starts_with("20 of 20 steps"), "{text}");
+    assert_eq!(note(&|n| format!("align_{}", n % 5)), None);
+}
+
+#[test]
 fn a_job_that_is_named_after_its_submitter_names_no_step() {
     for name in ["wrap", "interactive", "bash"] {
         let row = format!(
