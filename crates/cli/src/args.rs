@@ -455,8 +455,8 @@ Examples:
 The command makes the read calls of a scan, and reads a few files of this machine. Cost
 Explorer charges $0.01 a page, CloudWatch less than $0.0001 a region. `limited` means that a
 part works with a restriction, which the line names. `ebb-probe check` also loads the probe and
-tries the queue. For a deployment, the command reads the newest report and the state of messages. Fix the first
-part that is `missing`, then run the command again.
+tries the queue. For a deployment, the command reads the newest report and the state of messages.
+Fix the first part that is `missing`, then run the command again.
 
 --send-test sends one message to Slack, to each address of EBB_EMAIL_TO, to the SNS topic and to
 the webhook for events. With --bucket, the sweeper function sends them, with its own rights; the
