@@ -10,6 +10,8 @@ pub mod aws;
 pub mod billing_export;
 #[cfg(feature = "cost-exports")]
 pub mod cost_export;
+#[cfg(feature = "account")]
+mod data_unit;
 pub mod documents;
 pub mod endpoint;
 pub mod error_chain;

@@ -2,13 +2,13 @@
 //! of a dollar, and what was not read.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::time::Duration;
 
 use ebb_model::bill::{BilledDay, ResourceCost};
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::money::Usd;
+use ebb_telemetry::safe_text::counted;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -38,6 +38,10 @@ pub(super) struct ExportBill {
     tags: Vec<String>,
     sums: BTreeMap<Date, DayParts>,
     usage_days: BTreeSet<Date>,
+    /// Machines with an invalid row, by day.
+    refused: BTreeSet<(Date, NodeId)>,
+    /// The last end of usage in any period.
+    newest: Option<Timestamp>,
 }
 
 /// The sums of a day, and how complete they are.
@@ -46,7 +50,7 @@ struct DayParts {
     sums: DaySums,
     /// When the export with this day was delivered; the earliest of several.
     delivered_at: Option<Timestamp>,
-    /// Whether a folder without months may have only a part of this day.
+    /// Whether usage begins late or ends early on this day, so that some of it may be missing.
     may_be_part: bool,
 }
 
@@ -73,6 +77,8 @@ impl ExportBill {
             tags: tags.to_owned(),
             sums: BTreeMap::new(),
             usage_days: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            newest: None,
         }
     }
 
@@ -108,8 +114,16 @@ impl ExportBill {
             );
             self.gap(scope.clone(), why);
         }
+        if let Some(column) = read.sums.missing_tags {
+            let why = format!(
+                "column {column} is missing, so costs have no tags; add it to the query of the export"
+            );
+            self.gap(scope.clone(), why);
+        }
         self.usage_days.extend(&read.sums.usage_days);
-        let (oldest, newest) = (read.sums.oldest, read.sums.newest);
+        self.refused.extend(read.sums.refused.iter().cloned());
+        self.newest = self.newest.max(read.sums.newest);
+        let oldest = read.sums.oldest;
         let delivered_at = period.delivered_at();
         let days = match read.sums.into_days(self.days) {
             Ok(days) => days,
@@ -122,7 +136,7 @@ impl ExportBill {
                 Some(known) => delivered_at.map(|at| at.min(known)),
                 None => delivered_at,
             };
-            known.may_be_part |= period.month.is_none() && is_edge(day, oldest, newest);
+            known.may_be_part |= period.month.is_none() && begins_late(day, oldest);
         }
     }
 
@@ -130,7 +144,7 @@ impl ExportBill {
         let before = self.gaps.len();
         let mut all = Vec::new();
         for (file, bad) in &read.bad {
-            all.extend(bad.gaps(Path::new(file)));
+            all.extend(bad.gaps_of(file));
         }
         let more = all.len().saturating_sub(MAX_ROW_GAPS);
         self.gaps.extend(all.into_iter().take(MAX_ROW_GAPS));
@@ -163,18 +177,28 @@ impl ExportBill {
             );
             self.gap(self.scope(), why);
         }
-        for (day, parts) in sums {
+        for (day, mut parts) in sums {
+            // The times of files are not enough: a copy has the time of the copy.
+            parts.may_be_part |= ends_early(day, self.newest);
+            let by_node = &mut parts.sums.by_node;
+            by_node.retain(|node, _| !self.refused.contains(&(day, node.clone())));
             match parts.completeness(day, to) {
                 DayCompleteness::Whole => self.add_day(day, &parts.sums, false),
                 DayCompleteness::Estimated => self.add_day(day, &parts.sums, true),
                 DayCompleteness::NotYet => {}
                 DayCompleteness::Part => self.gap(
                     format!("{} {day}", self.scope()),
-                    "the export contains only a part of this day; deliver it again",
+                    "the export may contain only a part of this day; deliver it again",
                 ),
             }
         }
-        if has_days && self.by_resource.is_empty() {
+        if !self.refused.is_empty() {
+            let days = counted(self.refused.len(), "machine day has", "machine days have");
+            let why =
+                format!("{days} no cost of the machine, because a row of the machine is invalid");
+            self.gap(self.scope(), why);
+        }
+        if has_days && self.by_resource.is_empty() && self.refused.is_empty() {
             self.gap(
                 self.scope(),
                 "no row names a machine, so that machines have list prices; include resource ids \
@@ -214,15 +238,16 @@ fn missing_days(usage_days: &BTreeSet<Date>) -> Vec<String> {
     between.map(|day| day.to_string()).collect()
 }
 
-/// Whether rows begin after the start of a day, or end before its end.
-fn is_edge(day: Date, oldest: Option<Timestamp>, newest: Option<Timestamp>) -> bool {
+/// Whether the first usage begins after the start of a day.
+fn begins_late(day: Date, oldest: Option<Timestamp>) -> bool {
     let start = day.to_zoned(TimeZone::UTC).map(|start| start.timestamp());
-    let begins_late =
-        oldest.is_some_and(|at| date(at) == day && start.is_ok_and(|start| at > start));
-    let ends_early = newest
-        .zip(start_of_next(day))
-        .is_some_and(|(newest, end)| newest < end);
-    begins_late || ends_early
+    oldest.is_some_and(|at| date(at) == day && start.is_ok_and(|start| at > start))
+}
+
+/// Whether the last usage ends before the end of a day.
+fn ends_early(day: Date, newest: Option<Timestamp>) -> bool {
+    let newest = newest.zip(start_of_next(day));
+    newest.is_some_and(|(newest, end)| newest < end)
 }
 
 impl DayParts {

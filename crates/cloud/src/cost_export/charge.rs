@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::amount::Amount;
 use super::columns::{ExportColumn, ExportForm};
+use crate::data_unit::is_amount_of_data;
 
 /// A value of a row.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +46,8 @@ pub(super) struct Charge<'a> {
     /// `None` if the export does not have it.
     pub(super) end: Option<Timestamp>,
     pub(super) service: Cow<'a, str>,
+    /// The account; empty text if it is unknown.
+    pub(super) account: &'a str,
     /// The machine that causes the cost.
     pub(super) node: Option<NodeId>,
     pub(super) amount: Amount,
@@ -53,6 +56,14 @@ pub(super) struct Charge<'a> {
     pub(super) is_spread: bool,
     /// The values of the requested tags, in their order; empty text without a value.
     pub(super) tags: Vec<Cow<'a, str>>,
+}
+
+/// The machine and the period of an invalid row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RefusedCharge {
+    pub(super) start: Timestamp,
+    pub(super) end: Option<Timestamp>,
+    pub(super) node: NodeId,
 }
 
 /// Services of AWS by product code, with their names in Cost Explorer; other codes stay.
@@ -117,6 +128,7 @@ pub(super) fn read<'a>(
         start,
         end,
         service,
+        account: values.account(),
         node,
         amount,
         is_spread: match form {
@@ -125,6 +137,22 @@ pub(super) fn read<'a>(
         },
         tags: values.tag_values(tags)?,
     })
+}
+
+/// The machine and the period of a row that cannot be read; `None` if it names no machine or time.
+pub(super) fn read_refused(row: &impl ExportRow, form: ExportForm) -> Option<RefusedCharge> {
+    let values = Values { row, form };
+    let start = values.time(ExportColumn::Start).ok()??;
+    let end = values.time(ExportColumn::End).ok().flatten();
+    let service = values.text(ExportColumn::Service).ok()??;
+    let kind = values.text(ExportColumn::Type).ok().flatten();
+    let node = values.machine(service).ok()??;
+    kind.is_none_or(|kind| is_usage(kind, form))
+        .then_some(RefusedCharge {
+            start,
+            end: end.filter(|end| *end > start),
+            node,
+        })
 }
 
 /// Whether a charge is for the use of a resource. Its discount is part of it.
@@ -166,6 +194,14 @@ impl<'a, R: ExportRow> Values<'a, R> {
             Cell::Absent => Ok(None),
             Cell::Text(text) => Ok((!text.is_empty()).then_some(text)),
             _ => Err(self.bad(column, "is not text")),
+        }
+    }
+
+    /// Two accounts may have one equal fee. Nothing else depends on the account, so any value is valid.
+    fn account(&self) -> &'a str {
+        match self.row.cell(ExportColumn::Account) {
+            Cell::Text(text) => text,
+            _ => "",
         }
     }
 
@@ -309,22 +345,6 @@ impl<'a, R: ExportRow> Values<'a, R> {
             _ => return Err(bad()),
         })
     }
-}
-
-/// Whether a unit counts bytes, such as `GB` or `1 GiB`. `GB-Hours` counts memory or storage over time.
-fn is_amount_of_data(unit: &str) -> bool {
-    let unit = unit.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
-    let unit = unit.to_ascii_lowercase();
-    let unit = unit.trim_end_matches('s');
-    ["b", "by", "byte"].iter().any(|byte| {
-        unit.strip_suffix(byte).is_some_and(|prefix| {
-            ["", "k", "m", "g", "t", "p", "ki", "mi", "gi", "ti", "pi"].contains(&prefix)
-                || [
-                    "kilo", "mega", "giga", "tera", "peta", "kibi", "mebi", "gibi", "tebi", "pebi",
-                ]
-                .contains(&prefix)
-        })
-    })
 }
 
 /// The node id in the id of a machine: an instance id, or the end of an ARN or of a path of Google.

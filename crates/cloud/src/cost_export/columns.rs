@@ -70,6 +70,7 @@ columns! {
     Class: Text, [], ["ChargeClass"];
     Service: Text, ["line_item_product_code"], ["ServiceName"];
     ServiceCategory: Text, [], ["ServiceCategory"];
+    Account: Text, ["line_item_usage_account_id"], ["SubAccountId"];
     Resource: Text, ["line_item_resource_id"], ["ResourceId"];
     UsageType: Text, ["line_item_usage_type"], ["x_UsageType", "SkuMeter"];
     Unit: Text, ["pricing_unit"], ["ConsumedUnit", "PricingUnit"];

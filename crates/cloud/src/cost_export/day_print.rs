@@ -8,7 +8,7 @@ use jiff::civil::Date;
 
 use super::amount::Amount;
 use super::charge::Charge;
-use super::sums::{DayRange, date};
+use super::sums::DayRange;
 
 /// The most days of all files that are compared. Parts of one delivery share few days.
 const MAX_PRINTS: usize = 20_000;
@@ -27,15 +27,15 @@ struct DayPrint {
 pub(super) struct FilePrint(BTreeMap<Date, DayPrint>);
 
 impl FilePrint {
-    /// Adds a row that begins on one of these days.
+    /// Adds a row to the first of these days that its period has; other rows do not count.
     pub(super) fn add(&mut self, charge: &Charge<'_>, days: DayRange) {
-        let day = date(charge.start);
-        if !days.contains(day) {
+        let end = charge.end.filter(|_| charge.is_spread);
+        let Some(day) = days.covered_by(charge.start, end).next() else {
             return;
-        }
+        };
         let mut hasher = DefaultHasher::new();
         let row = (charge.start, charge.end, &charge.service, &charge.node);
-        (row, charge.amount, &charge.tags).hash(&mut hasher);
+        (row, charge.account, charge.amount, &charge.tags).hash(&mut hasher);
         let print = self.0.entry(day).or_default();
         print.rows += 1;
         print.hash = print.hash.wrapping_add(hasher.finish());

@@ -12,7 +12,7 @@ use ebb_model::text_file::bad_lines::{BadLine, BadLines};
 use parquet::errors::ParquetError;
 
 use super::charge::{self, ExportRow};
-use super::columns::{ExportForm, HeaderProblem};
+use super::columns::{ExportColumn, ExportColumns, ExportForm, HeaderProblem};
 use super::day_print::FilePrint;
 use super::sums::{DayRange, PeriodSums, TooManySums};
 
@@ -68,6 +68,14 @@ pub(super) struct RowSink<'a> {
 }
 
 impl RowSink<'_> {
+    /// Checks the columns of a file for the requested tags.
+    fn check_tags(&mut self, columns: &ExportColumns) {
+        let column = ExportColumn::Tags;
+        if !self.tags.is_empty() && columns.at(column).is_none() {
+            self.sums.missing_tags = Some(column.name(columns.form));
+        }
+    }
+
     /// Adds a row with its number in the file.
     fn add(
         &mut self,
@@ -81,7 +89,12 @@ impl RowSink<'_> {
                 self.print.add(&charge, self.days);
                 self.sums.add(charge, self.days)?;
             }
-            Err((column, why)) => self.bad.add(BadLine::new(number, column, why)),
+            Err((column, why)) => {
+                self.bad.add(BadLine::new(number, column, why));
+                if let Some(charge) = charge::read_refused(row, form) {
+                    self.sums.refuse(charge, self.days)?;
+                }
+            }
         }
         Ok(())
     }

@@ -127,6 +127,17 @@ fn in_period(key: &str) -> Option<(&str, Month, &str)> {
     None
 }
 
+/// When the export wrote a file: the time in the name of its folder, if it keeps each refresh in a
+/// folder such as `2026-10-20T08:00:00.000Z-0a1b`. A copy of the file has a later time.
+fn written_at(after: &str, file: &Listed) -> Timestamp {
+    let in_name = || {
+        let (folder, _) = after.split_once('/')?;
+        let end = folder.find('Z')? + 1;
+        folder[..end].parse::<Timestamp>().ok()
+    };
+    in_name().map_or(file.modified_at, |at| at.min(file.modified_at))
+}
+
 /// The files of each month that has some of these days, or of a folder without months.
 pub(super) fn choose(
     listed: Vec<Listed>,
@@ -135,14 +146,15 @@ pub(super) fn choose(
     let mut data: BTreeMap<(String, Month), Vec<(Listed, String)>> = BTreeMap::new();
     let mut manifests: BTreeMap<(String, Month), Listed> = BTreeMap::new();
     let mut others = Vec::new();
-    for file in listed {
+    for mut file in listed {
         let has_data = form(&file.key).is_some();
         let Some((before, month, after)) = in_period(&file.key) else {
             others.extend(has_data.then_some(file));
             continue;
         };
         let (root, is_metadata) = root(before);
-        let of = (root.to_owned(), month);
+        let (of, after) = ((root.to_owned(), month), after.to_owned());
+        file.modified_at = written_at(&after, &file);
         if has_data && !is_metadata {
             let folder = after
                 .rsplit_once('/')

@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use super::amount::Amount;
-use super::charge::Charge;
+use super::charge::{Charge, RefusedCharge};
 
 /// The most sums, at about 100 bytes each.
 const MAX_SUMS: usize = 2_000_000;
@@ -27,6 +27,18 @@ pub(super) struct DayRange {
 impl DayRange {
     pub(super) fn contains(self, day: Date) -> bool {
         self.first <= day && day < self.end
+    }
+
+    /// Those of these days that have a part of a period; without an end, that of its start.
+    pub(super) fn covered_by(
+        self,
+        start: Timestamp,
+        end: Option<Timestamp>,
+    ) -> impl Iterator<Item = Date> {
+        let last = end.and_then(|end| end.checked_sub(1.nanosecond()).ok());
+        let (first, last) = (date(start), date(last.unwrap_or(start)));
+        let days = std::iter::successors(Some(self.first.max(first)), |day| day.tomorrow().ok());
+        days.take_while(move |day| self.contains(*day) && *day <= last)
     }
 }
 
@@ -60,22 +72,25 @@ pub(super) struct PeriodSums {
     days: BTreeMap<Date, DaySums>,
     long: BTreeMap<LongCharge, Amount>,
     sums: usize,
+    /// Machines with an invalid row, by day. The other rows are not the whole cost of a machine.
+    pub(super) refused: BTreeSet<(Date, NodeId)>,
+    /// The name of the column of tags, if tags are requested and a file does not have it.
+    pub(super) missing_tags: Option<&'static str>,
     /// Rows so far.
     pub(super) rows: u64,
     /// Rows about machines with a period of more than a day.
     pub(super) long_machine_rows: u64,
     /// The days on which usage of at most a day begins.
     pub(super) usage_days: BTreeSet<Date>,
-    /// The first start in any row.
+    /// The first start of usage of at most a day. Taxes and fees begin with their month.
     pub(super) oldest: Option<Timestamp>,
-    /// The last end of a row that is not longer than a day; its start if it has no end.
+    /// The last end of usage of at most a day; its start if it has no end.
     pub(super) newest: Option<Timestamp>,
 }
 
 impl PeriodSums {
     /// Adds a charge.
     pub(super) fn add(&mut self, charge: Charge<'_>, days: DayRange) -> Result<(), TooManySums> {
-        self.oldest = Some(self.oldest.map_or(charge.start, |at| at.min(charge.start)));
         let end = charge.end.unwrap_or(charge.start);
         let length = end.duration_since(charge.start).as_nanos();
         if length > DAY_NANOS && charge.is_spread {
@@ -89,7 +104,8 @@ impl PeriodSums {
             };
             return self.add_long(long, charge.amount);
         }
-        if length <= DAY_NANOS {
+        if length <= DAY_NANOS && charge.is_spread {
+            self.oldest = Some(self.oldest.map_or(charge.start, |at| at.min(charge.start)));
             self.newest = self.newest.max(Some(end));
         }
         let day = date(charge.start);
@@ -103,6 +119,19 @@ impl PeriodSums {
         let names = (charge.service.as_ref(), node.as_ref());
         let tags = charge.tags.iter().map(Cow::as_ref);
         self.add_to_day(day, names, tags, charge.amount)
+    }
+
+    /// Remembers a machine whose row is invalid.
+    pub(super) fn refuse(
+        &mut self,
+        charge: RefusedCharge,
+        days: DayRange,
+    ) -> Result<(), TooManySums> {
+        let before = self.refused.len();
+        for day in days.covered_by(charge.start, charge.end) {
+            self.refused.insert((day, charge.node.clone()));
+        }
+        self.count(self.refused.len() - before)
     }
 
     fn add_long(&mut self, long: LongCharge, amount: Amount) -> Result<(), TooManySums> {
@@ -228,6 +257,7 @@ mod tests {
             start: at(start),
             end: Some(at(end)),
             service: Cow::Borrowed("EC2"),
+            account: "",
             node: NodeId::new("i-0123456789abcdef0").ok(),
             amount: Amount::parse(dollars).expect("an amount"),
             is_spread: true,

@@ -130,8 +130,10 @@ async fn days_that_an_export_has_in_part_are_left_out() {
         &[part],
     )
     .await;
+    // The time of a copy does not make its last day whole.
     let late = "2026-11-16T00:00:00Z";
-    check(end, late, late, "2026-11-03 0.864", &[]).await;
+    check(end, late, late, "2026-11-02 2.304", &[part]).await;
+    check("2026-11-04T00:00:00Z", late, late, "2026-11-03 2.304", &[]).await;
     let nothing = "cost export s3://bills/ebb";
     check(end, written, "2026-12-20T00:00:00Z", "", &[nothing]).await;
 }
@@ -215,12 +217,23 @@ async fn invalid_rows_are_named_and_the_others_count() {
         ["2026-11-01 2.208"]
     );
     let gaps = export.gaps(now);
-    assert_eq!(gaps[0].scope, "ebb-00001.csv:2: line_item_currency_code");
+    let place = format!("{NOVEMBER}:2: line_item_currency_code");
+    assert_eq!(gaps[0].scope, place);
     assert_eq!(
         gaps[1].reason,
-        "1 of 48 rows are not part of the bill; the first is ebb-00001.csv:2: \
-         line_item_currency_code: 'EUR' is not USD; only bills in US dollars are read"
+        format!(
+            "1 of 48 rows are not part of the bill; the first is {place}: 'EUR' is not USD; only \
+             bills in US dollars are read"
+        )
     );
+    // The other 23 hours are not the price of a day.
+    let by_resource = export.by_resource(now).await.expect("read");
+    assert_eq!(by_resource, BTreeMap::new());
+    assert_eq!(
+        gaps[2].reason,
+        "1 machine day has no cost of the machine, because a row of the machine is invalid"
+    );
+    assert_eq!(gaps.len(), 3);
 }
 
 #[tokio::test]
@@ -295,4 +308,50 @@ async fn two_deliveries_of_one_month_in_a_folder_do_not_count_twice() {
         Ok(7),
     )
     .await;
+    // Two accounts with one equal fee.
+    let account = |name: &str| {
+        let day = "2026-10-31T00:00:00Z,2026-11-01T00:00:00Z";
+        format!("{HEAD},line_item_usage_account_id\n{day},Usage,AmazonVPC,USD,1,,,,{name}\n")
+    };
+    let (one, two) = (account("1"), account("2"));
+    check(&[("a.csv", &one, written), ("b.csv", &two, written)], Ok(1)).await;
+    // A row of a month that begins before the days of the report.
+    let month = "2026-10-01T00:00:00Z,2026-11-01T00:00:00Z,Usage,AmazonEC2,USD,31,box,BoxUsage,\n";
+    let (one, two) = (first + month, format!("{HEAD}\n{month}"));
+    check(
+        &[("a.csv", &one, written), ("b.csv", &two, written)],
+        Err(
+            "cost export s3://bills/ebb/b.csv: it has 1 day from 2026-10-20 on with the same rows \
+             as a.csv, so their costs would count twice; keep the newest file of each month only",
+        ),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_tax_of_the_month_does_not_make_the_first_day_whole() {
+    let text = hours("2026-11-01T07:00:00Z", "2026-11-03T00:00:00Z");
+    let tax = "2026-11-01T00:00:00Z,2026-12-01T00:00:00Z,Tax,AmazonEC2,USD,3,,,\n";
+    let written = "2026-11-08T00:00:00Z";
+    let (_folder, objects) = folder(&[("one.csv", &(text + tax), written)]);
+    let export = export(&objects);
+    let now = at("2026-11-08T00:00:00Z");
+    let found = days(&export.by_day(now, &[]).await.expect("no request"));
+    assert_eq!(found, ["2026-11-02 2.304"]);
+}
+
+#[tokio::test]
+async fn an_export_without_the_column_of_tags_is_named() {
+    let text = hours("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z");
+    let text = text.replacen("resource_tags", "tags", 1);
+    let (_folder, objects) = folder(&[(NOVEMBER, &text, "2026-11-05T00:00:00Z")]);
+    let export = export(&objects);
+    let now = at("2026-11-05T06:00:00Z");
+    assert_eq!(export.by_day(now, &[]).await.expect("read").len(), 1);
+    let gaps = export.gaps(now);
+    assert_eq!(
+        gaps[0].reason,
+        "column resource_tags is missing, so costs have no tags; add it to the query of the export"
+    );
+    assert_eq!(gaps.len(), 1);
 }

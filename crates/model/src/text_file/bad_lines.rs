@@ -64,7 +64,11 @@ impl BadLines {
 
     /// The same as gaps of a report.
     pub fn gaps(&self, path: &Path) -> Vec<Gap> {
-        let file = file_name(path);
+        self.gaps_of(&file_name(path))
+    }
+
+    /// The same, with this name of the file.
+    pub fn gaps_of(&self, file: &str) -> Vec<Gap> {
         let mut gaps: Vec<Gap> = self
             .named()
             .map(|BadLine { line, field, why }| {

@@ -36,6 +36,7 @@ pub(in crate::cost_export) fn read(
         None => return Err(FileProblem::Empty),
     }
     let columns = ExportColumns::find(record.iter())?;
+    sink.check_tags(&columns);
     let width = record.iter().count();
     loop {
         let before = record.line;

@@ -33,11 +33,15 @@ pub(in crate::cost_export) fn read<R: ChunkReader + 'static>(
         .root_schema_ptr();
     let fields = root.get_fields();
     let columns = ExportColumns::find(fields.iter().map(|field| field.name()))?;
+    sink.check_tags(&columns);
     let all = ExportColumn::ALL.iter().copied();
     let used = all.filter(|column| *column != ExportColumn::Tags || !sink.tags.is_empty());
     let mut projected: Vec<(usize, ExportColumn)> = Vec::new();
     for column in used {
-        let Some(at) = columns.at(column) else {
+        let Some(at) = columns
+            .at(column)
+            .filter(|at| is_read(column, &fields[*at]))
+        else {
             continue;
         };
         check_type(column, column.name(columns.form), &fields[at])?;
@@ -102,6 +106,10 @@ fn cell(field: &Field) -> Cell<'_> {
         Field::Bytes(bytes) => std::str::from_utf8(bytes.data()).map_or(Cell::Other, Cell::Text),
         Field::Double(dollars) => Cell::Amount(Amount::from_f64(*dollars)),
         Field::Float(dollars) => Cell::Amount(Amount::from_f64(f64::from(*dollars))),
+        Field::Byte(dollars) => Cell::Amount(Amount::from_scaled((*dollars).into(), 0)),
+        Field::Short(dollars) => Cell::Amount(Amount::from_scaled((*dollars).into(), 0)),
+        Field::Int(dollars) => Cell::Amount(Amount::from_scaled((*dollars).into(), 0)),
+        Field::Long(dollars) => Cell::Amount(Amount::from_scaled((*dollars).into(), 0)),
         Field::Decimal(decimal) => Cell::Amount(of_decimal(decimal.data(), decimal.scale())),
         Field::Date(days) => Cell::Time(Timestamp::from_second(i64::from(*days) * 86_400).ok()),
         Field::TimestampMillis(millis) => Cell::Time(Timestamp::from_millisecond(*millis).ok()),
@@ -171,6 +179,13 @@ fn primitive(field: &Type) -> Option<(PhysicalType, ConvertedType)> {
         .then(|| (field.get_physical_type(), info.converted_type()))
 }
 
+/// Whether a column has values of use. The program that wrote the file did not know the type of a
+/// column whose values are all null. Some programs write accounts as numbers.
+fn is_read(column: ExportColumn, field: &Type) -> bool {
+    let is_null = field.get_basic_info().logical_type_ref() == Some(&LogicalType::Unknown);
+    !is_null && (column != ExportColumn::Account || is_text(field))
+}
+
 fn is_text(field: &Type) -> bool {
     use ConvertedType as C;
     primitive(field).is_some_and(|(physical, converted)| {
@@ -180,14 +195,18 @@ fn is_text(field: &Type) -> bool {
 }
 
 fn is_amount(field: &Type) -> bool {
+    use ConvertedType as C;
     use PhysicalType as P;
-    primitive(field).is_some_and(|(physical, converted)| match physical {
+    let is_known = primitive(field).is_some_and(|(physical, converted)| match physical {
         P::DOUBLE | P::FLOAT => true,
-        P::INT32 | P::INT64 | P::BYTE_ARRAY | P::FIXED_LEN_BYTE_ARRAY => {
-            converted == ConvertedType::DECIMAL
-        }
+        P::INT32 | P::INT64 => matches!(
+            converted,
+            C::DECIMAL | C::NONE | C::INT_8 | C::INT_16 | C::INT_32 | C::INT_64
+        ),
+        P::BYTE_ARRAY | P::FIXED_LEN_BYTE_ARRAY => converted == C::DECIMAL,
         _ => false,
-    })
+    });
+    is_known && time_unit(field).is_none()
 }
 
 fn is_time(field: &Type) -> bool {

@@ -160,6 +160,13 @@ fn parquet(schema: &str, costs: &[f64]) -> Vec<u8> {
                     .map(|hour| (start + (hour + 1) * 3_600_000) * 1_000_000);
                 writer.write_batch(&ends.collect::<Vec<_>>(), Some(&ones), None)
             }
+            ("EffectiveCost", ColumnWriter::Int32ColumnWriter(writer)) => {
+                let whole: Vec<i32> = costs.iter().map(|dollars| *dollars as i32).collect();
+                writer.write_batch(&whole, None, None)
+            }
+            (_, ColumnWriter::Int32ColumnWriter(writer)) => {
+                writer.write_batch(&[], Some(&levels(0)), None)
+            }
             (_, ColumnWriter::DoubleColumnWriter(writer)) => writer.write_batch(costs, None, None),
             (name, ColumnWriter::ByteArrayColumnWriter(writer)) => match name {
                 "ServiceCategory" => writer.write_batch(&text("Compute"), None, None),
@@ -198,6 +205,32 @@ fn parquet_has_the_same_sums_as_csv() {
         amount("0.3125")
     );
     assert_eq!(day.by_tag[0]["tides"], amount("0.3125"));
+}
+
+#[test]
+fn parquet_may_have_whole_amounts_and_columns_of_nulls() {
+    let whole = SCHEMA.replace(
+        "required double EffectiveCost",
+        "required int32 EffectiveCost",
+    );
+    let (sums, bad, result) = read(|sink| {
+        let bytes = parquet(&whole, &[3.0, 4.0]);
+        parquet_rows::read(Bytes::from(bytes), sink)
+    });
+    assert_eq!((result, bad), (Ok(()), Vec::new()));
+    assert_eq!(day(sums).by_service["EC2"], amount("7"));
+    let nulls = SCHEMA.replace(
+        "optional binary ResourceId (UTF8)",
+        "optional int32 ResourceId (UNKNOWN)",
+    );
+    let (sums, bad, result) = read(|sink| {
+        let bytes = parquet(&nulls, &[3.0]);
+        parquet_rows::read(Bytes::from(bytes), sink)
+    });
+    assert_eq!((result, bad), (Ok(()), Vec::new()));
+    let day = day(sums);
+    assert_eq!(day.by_service["EC2"], amount("3"));
+    assert!(day.by_node.is_empty());
 }
 
 #[test]

@@ -8,6 +8,10 @@ fn file(key: &str, second: i64) -> Listed {
     }
 }
 
+fn at(text: &str) -> Timestamp {
+    text.parse().expect("a time")
+}
+
 fn days() -> DayRange {
     DayRange {
         first: "2026-10-25".parse().expect("a day"),
@@ -126,5 +130,47 @@ fn the_newest_manifest_names_the_files() {
     check(
         r#"["s3://bills/otherdata/BILLING_PERIOD=2026-11/x.csv"]"#,
         "1 of its 1 data files",
+    );
+}
+
+#[test]
+fn the_name_of_a_folder_is_the_time_of_a_refresh_if_its_files_were_copied() {
+    let of = |kind: &str, folder: &str, name: &str| {
+        format!("{kind}/BILLING_PERIOD=2026-11/{folder}/{name}")
+    };
+    let (old, new) = (
+        "2026-11-03T08:00:00.000Z-0a1b",
+        "2026-11-04T08:00:00.000Z-2c3d",
+    );
+    let copied_at = at("2026-11-08T00:00:00Z").as_second();
+    let data = |folder| of("data", folder, "ebb-00001.csv.gz");
+    let manifest = |folder| of("metadata", folder, "ebb-Manifest.json");
+    let mut listed = vec![
+        file(&data(new), copied_at),
+        file(&data(old), copied_at + 1),
+        file(&manifest(new), copied_at + 2),
+        file(&manifest(old), copied_at + 3),
+    ];
+    let choose = |listed: &[Listed]| {
+        choose(listed.to_vec(), days())
+            .expect("one export")
+            .remove(0)
+    };
+    let mut period = choose(&listed);
+    let newest = period.manifest.as_ref().map(|manifest| &*manifest.key);
+    assert_eq!(newest, Some(&*manifest(new)));
+    let named = format!(r#"["s3://bills/{}"]"#, data(new));
+    period.select(named.as_bytes()).expect("the file exists");
+    let delivered = at("2026-11-04T08:00:00Z");
+    assert_eq!(period.delivered_at(), Some(delivered));
+    assert!(!period.is_unfinished());
+    listed.truncate(2);
+    let files = choose(&listed).files;
+    assert_eq!(files.len(), 1);
+    assert_eq!(files[0].key, data(new));
+    let early = file(&data(new), 5);
+    assert_eq!(
+        choose(&[early]).delivered_at(),
+        Timestamp::from_second(5).ok()
     );
 }
