@@ -2,6 +2,7 @@
 
 use ebb_model::report::cost_table::{CostDimensions, CostMonth, CostQueryError, CostTable};
 use ebb_model::report::own_cost::OwnCost;
+use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::origin::Origin;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -33,6 +34,8 @@ pub(crate) struct CostAnswer {
     /// Simulated if any input is simulated.
     origin: Origin,
     costs: CostTable,
+    /// The missing parts of the bill.
+    bill_gaps: Vec<Gap>,
     /// The cost of Ebb itself, for any month.
     own_cost: OwnCost,
 }
@@ -63,6 +66,7 @@ pub(crate) async fn costs(
         at: newest.report.at,
         origin: newest.report.origin,
         costs,
+        bill_gaps: newest.report.bill_gaps().into_iter().cloned().collect(),
         own_cost: newest.report.own_cost.clone(),
     };
     Answer::json(&answer, &newest.version)

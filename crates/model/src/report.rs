@@ -144,6 +144,11 @@ impl Report {
     /// The value of [`Report::schema`].
     pub const SCHEMA: &'static str = "ebb.report/2";
 
+    /// The missing parts of the bill.
+    pub fn bill_gaps(&self) -> Vec<&Gap> {
+        self.gaps.iter().filter(|gap| gap.is_of_bill()).collect()
+    }
+
     /// The part of the report for some owners: their findings with the sums. The part has no gaps,
     /// no steps and no resources that were not evaluated.
     #[must_use]

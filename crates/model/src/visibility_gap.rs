@@ -102,6 +102,13 @@ impl Gap {
         self.may_hide(account, region) && self.in_region(region).is_none_or(is_one)
     }
 
+    /// Whether the scope is the bill: of Cost Explorer, or of an export.
+    pub fn is_of_bill(&self) -> bool {
+        let (_, place) = self.parts();
+        let mut begins = ["bill by ", "billing export ", "cost export "].iter();
+        begins.any(|begin| place.starts_with(begin)) || place.contains("ce:Get")
+    }
+
     /// The call that failed in a region, in any account; `None` for a gap of another region, or of
     /// none.
     pub fn in_region(&self, region: &str) -> Option<&str> {
@@ -141,6 +148,21 @@ mod tests {
             serde_json::from_str(earlier).ok(),
             Some(Gap::new("bill", "no"))
         );
+    }
+
+    #[test]
+    fn gaps_of_a_bill_are_known_by_their_scope() {
+        let check = |scope: &str, expect: bool| {
+            assert_eq!(Gap::new(scope, "no").is_of_bill(), expect, "{scope}");
+        };
+        check(BY_RESOURCE, true);
+        check("bill by service", true);
+        check("account 000000000001 bill by service", true);
+        check("us-east-1: ce:GetCostAndUsage", true);
+        check("cost export s3://bills/ebb 2026-11-03", true);
+        check("billing export bill.csv:7: cost", true);
+        check("us-east-1: ec2:DescribeVolumes", false);
+        check("fleet.csv:7: resource:", false);
     }
 
     #[test]

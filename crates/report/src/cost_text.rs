@@ -3,6 +3,7 @@
 use ebb_model::policy::costs::RestOfMachine;
 use ebb_model::report::cost_shares::{CostDimension, CostName};
 use ebb_model::report::cost_table::{CostRow, CostTable, RestRow};
+use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line};
@@ -15,6 +16,9 @@ use crate::zone::Zone;
 /// Limit on the rows of tasks in a table; CSV and JSON contain all.
 const MAX_ROWS: usize = 30;
 
+/// Limit on the missing parts of the bill that a text names.
+const MAX_GAPS: usize = 5;
+
 /// The table, the time of the report, and whether its input is simulated.
 #[derive(Debug, Clone, Copy)]
 pub struct CostReport<'a> {
@@ -24,6 +28,8 @@ pub struct CostReport<'a> {
     pub at: Timestamp,
     /// Simulated if any input is simulated.
     pub origin: Origin,
+    /// The missing parts of the bill.
+    pub bill_gaps: &'a [&'a Gap],
 }
 
 type Cells = [String; 8];
@@ -33,7 +39,7 @@ type Cells = [String; 8];
 pub fn table(report: CostReport<'_>, zone: &Zone, terminal: Option<usize>) -> String {
     let costs = report.table;
     let Some((from, to)) = costs.from.as_ref().zip(costs.to.as_ref()) else {
-        return without_days(costs);
+        return without_days(costs) + &gap_notes(report.bill_gaps, terminal);
     };
     let by: Vec<String> = costs.by.iter().map(ToString::to_string).collect();
     let mut out = match report.origin {
@@ -67,7 +73,33 @@ pub fn table(report: CostReport<'_>, zone: &Zone, terminal: Option<usize>) -> St
     sentences.push(table.left_out);
     let sentences: Vec<&str> = sentences.iter().map(String::as_str).collect();
     out.push_str(&fitted_table::notes(&sentences, terminal));
+    out.push_str(&gap_notes(report.bill_gaps, terminal));
     out
+}
+
+/// The sentences about missing parts of the bill, as a paragraph of lines.
+fn gap_notes(gaps: &[&Gap], terminal: Option<usize>) -> String {
+    let mut out = String::new();
+    for line in gap_lines(gaps) {
+        let lines = fitted_table::notes(&[&line], terminal);
+        out.push_str(if out.is_empty() {
+            &lines
+        } else {
+            lines.trim_start()
+        });
+    }
+    out
+}
+
+/// A sentence for each missing part of the bill, of which the first have a name.
+pub fn gap_lines(gaps: &[&Gap]) -> Vec<String> {
+    let shown = gaps.iter().take(MAX_GAPS).map(|gap| {
+        let (scope, reason) = (one_line(&gap.scope), one_line(&gap.reason));
+        format!("The bill is incomplete: {scope}: {reason}")
+    });
+    let more = gaps.len().saturating_sub(MAX_GAPS);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    shown.chain(more).collect()
 }
 
 /// The total, and the part of it that is billed.
@@ -355,8 +387,31 @@ mod tests {
             table: costs,
             at: Timestamp::from_second(1_790_000_000).expect("a time"),
             origin: Origin::Simulated,
+            bill_gaps: &[],
         };
         table(report, &Zone::utc(), terminal)
+    }
+
+    #[test]
+    fn an_incomplete_bill_is_named_with_and_without_costs() {
+        let gaps: Vec<Gap> = (1..8)
+            .map(|day| Gap::new(format!("cost export bills 2026-10-0{day}"), "only a part"))
+            .collect();
+        let gaps: Vec<&Gap> = gaps.iter().collect();
+        let mut table_of = costs(RestOfMachine::Apart);
+        for _ in 0..2 {
+            let report = CostReport {
+                table: &table_of,
+                at: Timestamp::from_second(1_790_000_000).expect("a time"),
+                origin: Origin::Measured,
+                bill_gaps: &gaps,
+            };
+            let text = table(report, &Zone::utc(), None);
+            let line =
+                "The bill is incomplete: cost export bills 2026-10-05: only a part\nand 2 more";
+            assert!(text.contains(line) && !text.contains("10-06"), "{text}");
+            table_of.from = None;
+        }
     }
 
     #[test]

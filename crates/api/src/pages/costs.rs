@@ -6,6 +6,7 @@ use axum::response::Response;
 use ebb_model::report::bill_day::LedgerDay;
 use ebb_model::report::billed_resources::BilledResource;
 use ebb_model::report::cost_table::CostDimensions;
+use ebb_report::cost_text;
 use ebb_report::page::bill;
 use ebb_report::page::bill::Bars;
 use ebb_telemetry::money::Usd;
@@ -36,6 +37,8 @@ pub(crate) struct CostPart {
 
 #[derive(Serialize)]
 struct Costs {
+    /// A sentence for each missing part of the bill.
+    gaps: Vec<String>,
     shares: Option<CostPanel>,
     lines: Vec<String>,
     bars: Option<Bars>,
@@ -86,6 +89,7 @@ pub(crate) async fn costs(Query(part): Query<CostPart>, view: View) -> Result<Re
     let is_node = |id: &str| report.nodes.iter().any(|node| node.id == id);
     let (services, services_left_out) = services(&report.ledger);
     let content = Costs {
+        gaps: cost_text::gap_lines(&report.bill_gaps()),
         shares,
         lines: bill::lines(&report.ledger),
         bars: bill::bars(&report.ledger),

@@ -4,6 +4,7 @@ use ebb_model::advice::Targets;
 use ebb_model::report::workflow_runs::{
     JoinedBy, RunSeen, Runs, StepNameSource, TaskLabels, UNASSIGNED,
 };
+use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::{AccountId, NodeId};
 use ebb_telemetry::step::resource_usage::SchedulerLabels;
 use ebb_telemetry::units::CpuTime;
@@ -363,6 +364,8 @@ async fn runs_are_listed_with_the_labels_of_their_steps_and_the_share_that_is_jo
 async fn costs_are_divided_by_the_wanted_names() {
     let mut report = report();
     report.costs = ebb_report::testing::costs("rnaseq");
+    let gap = Gap::new("cost export bills 2026-03-02", "only a part");
+    report.gaps.push(gap);
     let bucket = bucket(&report);
     let check = async |query: &str, by: Value, names: Value, total: &str| {
         let (answer, body) = ask(&bucket, get(&format!("/v1/costs{query}"))).await;
@@ -374,6 +377,8 @@ async fn costs_are_divided_by_the_wanted_names() {
         );
         assert_eq!(costs["rows"][0]["names"], names, "{query}");
         assert_eq!(costs["total_usd"], total, "{query}");
+        let gaps = json!([{"scope": "cost export bills 2026-03-02", "reason": "only a part", "denied": null}]);
+        assert_eq!(body["bill_gaps"], gaps);
     };
     let name = json!({"name": "rnaseq"});
     check("", json!(["pipeline"]), json!([name]), "10.00").await;

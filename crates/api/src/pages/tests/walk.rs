@@ -6,6 +6,7 @@ use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::fake::clock::FakeClock;
 use ebb_cloud::fake::objects::FakeObjects;
 use ebb_model::report::Report;
+use ebb_model::visibility_gap::Gap;
 use ebb_report::testing;
 use http::Request;
 use jiff::Timestamp;
@@ -100,6 +101,12 @@ async fn costs_link_to_the_pages_of_their_names() {
         text.contains("2026-03-03,tasks,simulated,rnaseq,3,1,6.00,2.00,6.00"),
         "{text}"
     );
+    assert!(!text.contains("incomplete"), "{text}");
+    let gap = Gap::new("billing export b.csv:2: cost", "is missing");
+    report.gaps.push(gap);
+    let (_, _, text) = get(Some(&report), "/costs").await;
+    let line = "The bill is incomplete: billing export b.csv:2: cost: is missing";
+    assert!(text.contains(line), "{text}");
     report.costs.cost_centre_tag = None;
     let (status, _, text) = get(Some(&report), "/costs?by=cost_centre").await;
     assert_eq!(status, 404);
