@@ -149,12 +149,15 @@ instance without a billed price has the price of --price-per-hour or of the poli
   bq query --nouse_legacy_sql --format=csv --max_rows=1000000 '
     SELECT service.description AS service_description,
       TIMESTAMP_TRUNC(usage_start_time, DAY) AS usage_start_time,
-      resource.global_name AS resource_global_name, currency, currency_conversion_rate,
-      SUM(cost) AS cost,
-      SUM((SELECT SUM(amount) FROM UNNEST(credits))) AS credits_amount
+      resource.global_name AS resource_global_name, usage.unit AS usage_unit,
+      currency, currency_conversion_rate, SUM(cost) AS cost,
+      SUM((SELECT SUM(amount) FROM UNNEST(credits)
+        WHERE IFNULL(type, \"\") != \"PROMOTION\")) AS credits_amount,
+      SUM((SELECT SUM(amount) FROM UNNEST(credits)
+        WHERE type = \"PROMOTION\")) AS promotions_amount
     FROM `DATASET.gcp_billing_export_resource_v1_ACCOUNT`
     WHERE usage_start_time > TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 15 DAY)
-    GROUP BY 1, 2, 3, 4, 5' > bill.csv
+    GROUP BY 1, 2, 3, 4, 5, 6' > bill.csv
 
 Bill from exports: `export` in [costs] of the policy names a bucket or a folder with CUR 2.0 or
 FOCUS 1.x, which replace Cost Explorer. On premises, it is a folder with FOCUS files.

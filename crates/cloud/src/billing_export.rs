@@ -158,11 +158,17 @@ impl BillSource for BillingExport {
     }
 
     fn gaps(&self, to: Timestamp) -> Vec<Gap> {
-        let file = file_name(&self.path);
-        let mut gaps = self.bill.bad_lines.gaps(&self.path);
+        let file = format!("billing export {}", file_name(&self.path));
+        let mut gaps = self.bill.bad_lines.gaps_of(&file);
         let mut gap = |scope: String, reason: &str| {
             gaps.push(Gap::new(scope, reason.to_owned()));
         };
+        if self.bill.is_without_credits {
+            gap(
+                file.clone(),
+                "column credits_amount is missing, so costs are before credits; add it to the query",
+            );
+        }
         for (date, ..) in self
             .days(to)
             .filter(|(.., completeness)| *completeness == Completeness::Part)

@@ -35,6 +35,8 @@ pub(super) struct BillingFile {
     pub(super) newest: Option<Timestamp>,
     /// Invalid lines.
     pub(super) bad_lines: BadLines,
+    /// Whether it is CSV without the column of credits.
+    pub(super) is_without_credits: bool,
     sums: usize,
 }
 
@@ -139,6 +141,7 @@ fn of_csv(source: impl Read, tags: &BTreeSet<String>) -> Result<BillingFile, NoB
         None => return Err(NoBillingExport::Empty),
     }
     let columns = BillingColumns::of(&record).ok_or(NoBillingExport::Columns)?;
+    bill.is_without_credits = !columns.has_credits();
     while let Some(read) = file.read(&mut record)? {
         let line = record.line;
         let row = read
@@ -206,6 +209,23 @@ mod tests {
         assert_eq!(day.by_node.values().sum::<i128>(), 200_000_000);
         assert_eq!(day.by_service["Cloud Storage"], 500_000_000);
         assert!(day.by_tag.is_empty());
+    }
+
+    #[test]
+    fn csv_has_promotions_apart_and_may_lack_credits() {
+        let bill = of(
+            "service_description,usage_start_time,resource_global_name,usage_unit,cost,currency,credits_amount,promotions_amount\n\
+             Compute Engine,2026-09-01,//compute.googleapis.com/projects/4/zones/z-a/instances/11,seconds,0.25,USD,-0.05,-0.2\n\
+             Compute Engine,2026-09-01,//compute.googleapis.com/projects/4/zones/z-a/instances/11,bytes,0.5,USD,,\n\
+             Compute Engine,2026-09-01,,,0.5,USD,,much\n",
+        );
+        assert_eq!(gaps(&bill), ["bill:4: promotions.amount"]);
+        assert!(!bill.is_without_credits);
+        let day = bill.days.values().next().expect("a day");
+        assert_eq!(day.by_service["Compute Engine"], 500_000_000);
+        assert_eq!(day.by_node.values().sum::<i128>(), 200_000_000);
+        let bill = of("service.description,usage_start_time,cost,currency\na,2026-09-01,1,USD\n");
+        assert!(bill.is_without_credits);
     }
 
     #[test]

@@ -13,11 +13,16 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
 
+use crate::data_unit::is_amount_of_data;
+
 pub(super) const LINE: &str = "line";
 const SERVICE: &str = "service.description";
 const START: &str = "usage_start_time";
 const COST: &str = "cost";
 const CREDITS: &str = "credits.amount";
+/// A column of a query: the promotional credits, which `credits.amount` then does not contain.
+const PROMOTIONS: &str = "promotions.amount";
+const UNIT: &str = "usage.unit";
 const CURRENCY: &str = "currency";
 const RATE: &str = "currency_conversion_rate";
 const GLOBAL_NAME: &str = "resource.global_name";
@@ -57,6 +62,9 @@ struct BillingRecord {
     currency: Option<String>,
     currency_conversion_rate: Option<Number>,
     credits: Option<Vec<Credit>>,
+    #[serde(skip)]
+    promotions: Option<Number>,
+    usage: Option<Usage>,
     cost_type: Option<String>,
     labels: Option<Vec<Label>>,
 }
@@ -69,6 +77,11 @@ struct Service {
 #[derive(Debug, Deserialize)]
 struct Resource {
     global_name: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Usage {
+    unit: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -111,7 +124,8 @@ impl BillingRecord {
         };
         let cost = number(COST, self.cost.as_ref())?;
         let cost = cost.ok_or_else(|| bad(COST, "is missing".to_owned()))?;
-        let (mut discounts, mut promotions) = (0.0, 0.0);
+        let promotions = number(PROMOTIONS, self.promotions.as_ref())?;
+        let (mut discounts, mut promotions) = (0.0, promotions.unwrap_or(0.0));
         for credit in self.credits.iter().flatten() {
             let sum = match credit.kind.as_deref() {
                 Some(PROMOTION) => &mut promotions,
@@ -136,7 +150,10 @@ impl BillingRecord {
         let price_nanos = dollars(cost + discounts)?;
         let kind = self.cost_type.as_deref().unwrap_or_default();
         let is_usage = kind.is_empty() || kind == REGULAR;
-        let resource = self.resource.filter(|_| is_usage);
+        // The traffic of a machine is not part of its price.
+        let unit = self.usage.and_then(|usage| usage.unit);
+        let is_traffic = unit.is_some_and(|unit| is_amount_of_data(&unit));
+        let resource = self.resource.filter(|_| is_usage && !is_traffic);
         let named = resource.and_then(|resource| resource.global_name);
         let node = match named.as_deref().and_then(instance) {
             Some(id) => Some(NodeId::new(id).map_err(|error| bad(GLOBAL_NAME, error.to_string()))?),
@@ -182,8 +199,17 @@ pub(super) struct BillingColumns(BTreeMap<&'static str, usize>);
 impl BillingColumns {
     /// The columns that are read, by the export's field names. A query result has `_` in place of
     /// the dot.
-    pub(super) const READ: [&'static str; 7] =
-        [SERVICE, START, GLOBAL_NAME, COST, CREDITS, CURRENCY, RATE];
+    pub(super) const READ: [&'static str; 9] = [
+        SERVICE,
+        START,
+        GLOBAL_NAME,
+        UNIT,
+        COST,
+        CREDITS,
+        PROMOTIONS,
+        CURRENCY,
+        RATE,
+    ];
 
     /// `None` if a required column is missing.
     pub(super) fn of(header: &Record) -> Option<Self> {
@@ -199,6 +225,10 @@ impl BillingColumns {
             .iter()
             .all(|field| found.contains_key(field))
             .then_some(Self(found))
+    }
+
+    pub(super) fn has_credits(&self) -> bool {
+        self.0.contains_key(CREDITS)
     }
 
     pub(super) fn row(&self, record: &Record, line: u64) -> Result<BillingRow, BadLine> {
@@ -222,6 +252,8 @@ impl BillingColumns {
                 amount: number(CREDITS),
                 kind: None,
             }]),
+            promotions: number(PROMOTIONS),
+            usage: Some(Usage { unit: text(UNIT) }),
             cost_type: None,
             labels: None,
         };
@@ -295,6 +327,12 @@ mod tests {
         let granted = json("0.25", "USD", "1", grant, OF_11);
         let row = of_json(&granted, 1).expect("a row");
         assert_eq!((row.net_nanos, row.price_nanos), (0, 200_000_000));
+        let unit = |unit: &str| {
+            let usage = format!(r#""usage":{{"amount":7,"unit":"{unit}"}},"currency""#);
+            json("0.25", "USD", "1", "", OF_11).replace("\"currency\"", &usage)
+        };
+        check(unit("bytes"), 250_000_000, None);
+        check(unit("byte-seconds"), 250_000_000, Some("11"));
         let tax = json("0.25", "USD", "1", "", OF_11).replace("regular", "tax");
         check(tax, 250_000_000, None);
         let francs = json("0.2", "CHF", "0.8", "", OF_11);
