@@ -37,6 +37,13 @@ pub(crate) fn metered(facts: &Facts<'_>, node: &NodeId, window: Window) -> u128 
     covered
 }
 
+/// Whether the probe of a node or its metrics cover a window well enough to say that it ran.
+pub(crate) fn is_covered(facts: &Facts<'_>, node: &NodeId, window: Window) -> bool {
+    let needed = u128::from(facts.policy.idle.min_coverage().ppm());
+    let covered = seen(facts, node, window).max(metered(facts, node, window));
+    covered * 1_000_000 >= window.length().as_nanos() * needed
+}
+
 pub(crate) fn overlap(a: Window, b: Window) -> u128 {
     let both = Window {
         from: a.from.max(b.from),

@@ -164,12 +164,7 @@ impl Facts<'_> {
     fn ran_during(&self, instance: &Instance, window: Window) -> bool {
         match instance.launched_at {
             Some(launched) => window.from >= launched,
-            None => {
-                let needed = u128::from(self.policy.idle.min_coverage().ppm());
-                let seen = coverage::seen(self, &instance.id, window);
-                let seen = seen.max(coverage::metered(self, &instance.id, window));
-                seen * 1_000_000 >= window.length().as_nanos() * needed
-            }
+            None => coverage::is_covered(self, &instance.id, window),
         }
     }
 }

@@ -2,13 +2,14 @@
 //! heartbeats. The bill of a day is complete only a day later, when many machines are gone.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ebb_model::inventory::instance::{Instance, InstanceState};
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::time::Window;
 use jiff::Timestamp;
 
-use crate::coverage::of_day;
+use crate::coverage::{is_covered, of_day};
 use crate::facts::Facts;
 
 /// Machines of the bill that only the state of the probes still contains. Their type and region are
@@ -37,16 +38,30 @@ pub(crate) fn life_of_gone(facts: &Facts<'_>, id: &NodeId, day: &str) -> Option<
 }
 
 /// The part of a day in which a machine of the inventory ran and so has a price. `None` if it did
-/// not run, or it is unknown whether it ran.
+/// not run, or it is unknown whether it ran. Without a launch time and a probe, its metrics decide.
 pub(crate) fn priced_life(facts: &Facts<'_>, instance: &Instance, day: &str) -> Option<Window> {
     let node = facts.state.nodes.get(&instance.id);
     let first_seen = node.and_then(|node| node.first_seen);
-    let from = instance.launched_at.or(first_seen)?;
+    let Some(from) = instance.launched_at.or(first_seen) else {
+        return metered_life(facts, &instance.id, day);
+    };
     let to = match instance.state {
         InstanceState::Running => facts.now,
         _ => instance.state_since?,
     };
     part_of_day(day, from, to).filter(|lived| lived.from < lived.to)
+}
+
+/// The part of a day between the first and the last metrics of a machine. `None` if they cover too
+/// little of it.
+fn metered_life(facts: &Facts<'_>, id: &NodeId, day: &str) -> Option<Window> {
+    let mut points = facts.metrics.get(id)?.points();
+    let first = points.next()?;
+    let last = points.next_back().unwrap_or(first);
+    let period = Duration::from_secs(first.period_seconds.into());
+    let from = first.end.checked_sub(period).unwrap_or(first.end);
+    let lived = part_of_day(day, from, last.end)?;
+    (lived.from < lived.to && is_covered(facts, id, lived)).then_some(lived)
 }
 
 fn part_of_day(day: &str, from: Timestamp, to: Timestamp) -> Option<Window> {

@@ -5,12 +5,14 @@ use std::time::Duration;
 use ebb_model::bill::ResourceCost;
 use ebb_model::inventory::batch::job::JobStatus;
 use ebb_model::inventory::instance::Market;
+use ebb_model::metric_series::MetricPoint;
 use ebb_model::report::cost_table::CostRow;
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::testing::{at, clock, node, placed, placed_step};
 use ebb_telemetry::units::{CpuTime, MilliCores};
 
 use ebb_model::policy::costs::AllocationMethod;
+use jiff::ToSpan;
 use proptest::prelude::*;
 
 use crate::step_history;
@@ -324,6 +326,33 @@ fn days_after_the_bill_have_the_prices_of_machines() {
         world.inventory.instances.insert(node(2), other);
     };
     check(&and_another_without_tasks, (1, 0, 4_608_000));
+}
+
+#[test]
+fn a_machine_with_metrics_alone_has_the_price_of_the_time_that_they_cover() {
+    let check = |hours: &[i64], expect: (usize, i64), is_priced: bool| {
+        let mut machine = instance(1);
+        machine.launched_at = None;
+        if !is_priced {
+            machine.instance_type = InstanceType::new("q9.huge").expect("a name");
+        }
+        let mut world = World::with([machine]);
+        world.state.nodes.clear();
+        let day = of_day(DAY).expect("a day").from;
+        let point = |hour: &i64| MetricPoint::new(day + (*hour + 1).hours(), 3_600);
+        let points = hours.iter().map(point).collect();
+        world.metrics.insert(node(1), points);
+        let days = allocated(&world.facts(), &[]).costs.days;
+        let day = days.iter().find(|day| day.day == DAY);
+        let found = day.map(|day| (day.machines_without_price, day.total.micros()));
+        assert_eq!(found, Some(expect), "{hours:?}");
+    };
+    let all: Vec<i64> = (-5..30).collect();
+    check(&all, (0, 4_608_000), true);
+    check(&all, (1, 0), false);
+    check(&all[..15], (0, 1_920_000), true);
+    check(&[-1, 23], (0, 0), true);
+    check(&[], (0, 0), true);
 }
 
 #[test]
