@@ -224,6 +224,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn gaps_are_of_the_bill_and_name_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("bill.csv");
+        let text = "service.description,usage_start_time,cost,currency\na,2026-09-01,much,USD\n";
+        std::fs::write(&path, text).expect("written");
+        let export = BillingExport::read(&path, &BTreeSet::new()).expect("an export");
+        let gaps = export.gaps("2026-09-05T00:00:00Z".parse().expect("a time"));
+        let scopes: Vec<&str> = gaps.iter().map(|gap| gap.scope.as_str()).collect();
+        let file = "billing export bill.csv";
+        assert_eq!(scopes, [&*format!("{file}:2: cost"), file, file]);
+        assert!(
+            gaps[1]
+                .reason
+                .starts_with("column credits_amount is missing")
+        );
+        assert!(gaps.iter().all(Gap::is_of_bill));
+    }
+
+    #[test]
     fn money_is_rounded_to_the_nearest_millionth() {
         let check = |nanos, micros| assert_eq!(usd(nanos).micros(), micros, "{nanos}");
         check(1_499, 1);

@@ -64,7 +64,7 @@ struct BillingRecord {
     credits: Option<Vec<Credit>>,
     #[serde(skip)]
     promotions: Option<Number>,
-    usage: Option<Usage>,
+    usage: Option<UsageAmount>,
     cost_type: Option<String>,
     labels: Option<Vec<Label>>,
 }
@@ -80,7 +80,7 @@ struct Resource {
 }
 
 #[derive(Debug, Deserialize)]
-struct Usage {
+struct UsageAmount {
     unit: Option<String>,
 }
 
@@ -253,7 +253,7 @@ impl BillingColumns {
                 kind: None,
             }]),
             promotions: number(PROMOTIONS),
-            usage: Some(Usage { unit: text(UNIT) }),
+            usage: Some(UsageAmount { unit: text(UNIT) }),
             cost_type: None,
             labels: None,
         };
