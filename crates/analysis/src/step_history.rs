@@ -60,9 +60,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
     }
     let by_step: BTreeMap<_, _> = by_name
         .into_iter()
-        .map(|(key, mut runs)| {
-            // Each of 200,000 steps may have a single task.
-            runs.shrink_to_fit();
+        .map(|(key, runs)| {
             let mut profile = StepProfile::default();
             profile.extend(chosen(&runs).into_iter().map(|run| {
                 let among_others = neighbours.crowded(run, facts.catalogue);
@@ -74,25 +72,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
                 };
                 (key, within_machine(profiled, run.machine_size(facts)))
             }));
-            let tools: Vec<String> = tools(runs.iter()).into_iter().collect();
-            let self_sizing = ebb_sizing::self_sizing::find_self_sizing(
-                &key.name,
-                tools.iter().map(String::as_str),
-            );
-            let need = crate::step_history::need::step_need(
-                &profile,
-                None,
-                self_sizing.as_ref(),
-                facts.policy,
-            );
-            let profiled = Profiled {
-                tools,
-                runs,
-                present: profile.present_request(),
-                profile,
-                need,
-                self_sizing,
-            };
+            let profiled = profiled(&key.name, runs, profile, facts.policy);
             (key, Box::new(profiled))
         })
         .collect();
@@ -107,6 +87,29 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
         demand: demand(facts),
         speeds: learned_speed::learned(all, facts.catalogue),
         by_step,
+    }
+}
+
+/// A step with its tasks, from the profile of those that a profile has room for.
+fn profiled<'a>(
+    name: &str,
+    mut runs: Vec<SeenRun<'a>>,
+    profile: StepProfile,
+    policy: &Policy,
+) -> Profiled<'a> {
+    // Each of 200,000 steps may have a single task.
+    runs.shrink_to_fit();
+    let tools: Vec<String> = tools(runs.iter()).into_iter().collect();
+    let names = tools.iter().map(String::as_str);
+    let self_sizing = ebb_sizing::self_sizing::find_self_sizing(name, names);
+    let need = need::step_need(&profile, None, self_sizing.as_ref(), policy);
+    Profiled {
+        tools,
+        runs,
+        present: profile.present_request(),
+        profile,
+        need,
+        self_sizing,
     }
 }
 

@@ -265,19 +265,11 @@ impl NextflowColumns {
             Some(peak) => Some(peak),
             None => row.get(self.rss, bytes)?,
         };
-        let (read, written) = (
-            row.get(self.read_bytes, bytes)?,
-            row.get(self.write_bytes, bytes)?,
-        );
+        let read = row.get(self.read_bytes, bytes)?;
+        let written = row.get(self.write_bytes, bytes)?;
         // A sampler that started too late reports 0 for all values.
         let peak = peak.filter(|peak| peak.0 > 0);
         let memory = row.get(self.memory, bytes)?;
-        let ending = match ending {
-            Ending::Failed(FailureKind::OutOfMemory) if used_little(peak, memory, wall) => {
-                Ending::Failed(FailureKind::Killed)
-            }
-            ending => ending,
-        };
         let cpu = row.get(self.cpu_percent, percent)?;
         let cpu = cpu.filter(|percent| *percent > 0.0 || peak.is_some());
         let occupied = self.occupied(row, wall)?;
@@ -301,7 +293,7 @@ impl NextflowColumns {
             ended: self.ended(row)?,
             wall,
             occupied,
-            ending,
+            ending: killed_if_used_little(ending, peak.zip(memory), wall),
             exit_status,
             is_retried: row.text(self.error_action).map(|action| action == "RETRY"),
             cpu: cpu.map(|percent| busy(wall, percent)),
@@ -396,13 +388,18 @@ fn is_open(status: &str) -> bool {
     matches!(status, "NEW" | "SUBMITTED" | "RUNNING")
 }
 
-/// Whether a task that signal 9 ended used far less memory than its request, so that something else
-/// killed it. A short task may have used more after its last sample.
-fn used_little(peak: Option<Bytes>, request: Option<Bytes>, wall: Duration) -> bool {
+/// The end of a task with its peak and its request of memory. If signal 9 ended it with far less than
+/// its request, something else killed it. A short task may have used more after its last sample.
+fn killed_if_used_little(ending: Ending, memory: Option<(Bytes, Bytes)>, wall: Duration) -> Ending {
     const LITTLE: u64 = 4;
     const SAMPLED: Duration = Duration::from_secs(60);
-    let is_little = |(peak, request): (Bytes, Bytes)| peak.0 < request.0 / LITTLE;
-    wall >= SAMPLED && peak.zip(request).is_some_and(is_little)
+    let used_little = memory.is_some_and(|(peak, request)| peak.0 < request.0 / LITTLE);
+    match ending {
+        Ending::Failed(FailureKind::OutOfMemory) if used_little && wall >= SAMPLED => {
+            Ending::Failed(FailureKind::Killed)
+        }
+        ending => ending,
+    }
 }
 
 /// How a task ended; that of an open task is not used. `None` for an unknown status.
