@@ -70,7 +70,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
                     record: record(run, &key, facts.policy, &families),
                     ..run.profiled()
                 };
-                (key, within_machine(profiled, run.machine_size(facts)))
+                (key, within_machine(profiled, attested_size(facts, run)))
             }));
             let profiled = profiled(&key.name, runs, profile, facts.policy);
             (key, Box::new(profiled))
@@ -111,6 +111,14 @@ fn profiled<'a>(
         need,
         self_sizing,
     }
+}
+
+/// The size of the machine of a task by the inventory. `None` if its type is unknown, or if the task
+/// began before the last start of the machine, which may have had another type then.
+fn attested_size(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<MachineSize> {
+    let launched_at = run.instance.launched_at?;
+    let spec = facts.catalogue.spec(&run.instance.instance_type)?;
+    (run.step.started_at >= launched_at).then(|| MachineSize::of(spec))
 }
 
 /// The task with at most the cores and the memory of its machine. A node that reports more for its

@@ -126,7 +126,8 @@ impl<'a> SeenRun<'a> {
         request: SizedRequest,
     ) -> Option<UsdPerHour> {
         let spec = facts.catalogue.spec(&self.instance.instance_type);
-        let size = self.machine_size(facts)?;
+        let size = spec.map(MachineSize::of);
+        let size = size.or_else(|| facts.measured_size(&self.step.node))?;
         let gpus = self.gpus(facts, size.gpus);
         let part = size.share_of_price(per_hour, request, gpus)?;
         // No probe observes which task uses an accelerator, so the task gets the whole price.
@@ -134,13 +135,6 @@ impl<'a> SeenRun<'a> {
             Some(_) => per_hour,
             None => part,
         })
-    }
-
-    /// The size of its machine; `None` if neither the catalogue nor its probe has it.
-    pub(crate) fn machine_size(&self, facts: &Facts<'_>) -> Option<MachineSize> {
-        let spec = facts.catalogue.spec(&self.instance.instance_type);
-        let size = spec.map(MachineSize::of);
-        size.or_else(|| facts.measured_size(&self.step.node))
     }
 
     /// Number of GPUs that the task uses. Without observation it is `all`, because other tasks may
