@@ -137,7 +137,11 @@ impl<'a> CostExport<'a> {
     }
 
     async fn read(&self, days: DayRange, to: Timestamp) -> ExportBill {
-        let mut bill = ExportBill::new(&self.place, days, &self.tags);
+        let bill = ExportBill::new(&self.place, days, &self.tags);
+        let mut bill = match self.objects.folder() {
+            Some(_) => bill.of_copies(),
+            None => bill,
+        };
         let periods = match self.periods(days).await {
             Ok(periods) => periods,
             Err(refused) => {

@@ -80,7 +80,15 @@ fn start(line: &Line) -> Timestamp {
 
 fn written(lines: &[Line]) -> String {
     let mut text = format!("{HEAD}\n");
-    for line in lines {
+    // Usage of today, so that the day before is whole.
+    let today = Line {
+        hour: 0,
+        kind: "Usage",
+        product: "AmazonS3",
+        resource: "",
+        cost: 0,
+    };
+    for line in lines.iter().chain([&today]) {
         let sign = if line.cost < 0 { "-" } else { "" };
         let cost = line.cost.unsigned_abs();
         let cost = format!(

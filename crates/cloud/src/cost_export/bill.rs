@@ -42,6 +42,8 @@ pub(super) struct ExportBill {
     refused: BTreeSet<(Date, NodeId)>,
     /// The last end of usage in any period.
     newest: Option<Timestamp>,
+    /// Whether its files may be copies, which can have the time of the copy.
+    may_be_copied: bool,
 }
 
 /// The sums of a day, and how complete they are.
@@ -79,6 +81,16 @@ impl ExportBill {
             usage_days: BTreeSet::new(),
             refused: BTreeSet::new(),
             newest: None,
+            may_be_copied: false,
+        }
+    }
+
+    /// The bill from files that may be copies.
+    #[must_use]
+    pub(super) fn of_copies(self) -> Self {
+        Self {
+            may_be_copied: true,
+            ..self
         }
     }
 
@@ -178,8 +190,7 @@ impl ExportBill {
             self.gap(self.scope(), why);
         }
         for (day, mut parts) in sums {
-            // The times of files are not enough: a copy has the time of the copy.
-            parts.may_be_part |= ends_early(day, self.newest);
+            parts.may_be_part |= self.may_be_copied && ends_early(day, self.newest);
             let by_node = &mut parts.sums.by_node;
             by_node.retain(|node, _| !self.refused.contains(&(day, node.clone())));
             match parts.completeness(day, to) {
