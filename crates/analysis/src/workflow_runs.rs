@@ -5,6 +5,7 @@ pub mod batch_family;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_model::policy::Policy;
@@ -93,7 +94,7 @@ fn newest_in_turn(runs: BTreeMap<Option<(JoinedBy, String)>, RunSum>, room: usiz
     let mut runs: Vec<(Option<NodeId>, RunSeen)> = runs
         .map(|(run, sum)| (sum.only_node.clone(), sum.told(run)))
         .collect();
-    runs.sort_by(|(_, a), (_, b)| (b.to, &a.run).cmp(&(a.to, &b.run)));
+    runs.sort_by(|(_, a), (_, b)| newest_first(a, b));
     let mut of_node: BTreeMap<NodeId, usize> = BTreeMap::new();
     let mut turns: Vec<(usize, RunSeen)> = runs
         .into_iter()
@@ -109,8 +110,12 @@ fn newest_in_turn(runs: BTreeMap<Option<(JoinedBy, String)>, RunSum>, room: usiz
     turns.sort_by_key(|(turn, _)| *turn);
     turns.truncate(room);
     let mut runs: Vec<RunSeen> = turns.into_iter().map(|(_, run)| run).collect();
-    runs.sort_by(|a, b| (b.to, &a.run).cmp(&(a.to, &b.run)));
+    runs.sort_by(newest_first);
     runs
+}
+
+fn newest_first(a: &RunSeen, b: &RunSeen) -> Ordering {
+    (b.to, &a.run).cmp(&(a.to, &b.run))
 }
 
 /// A gap for tasks whose records name different steps.

@@ -137,11 +137,8 @@ impl<'a> CostExport<'a> {
     }
 
     async fn read(&self, days: DayRange, to: Timestamp) -> ExportBill {
-        let bill = ExportBill::new(&self.place, days, &self.tags);
-        let mut bill = match self.objects.folder() {
-            Some(_) => bill.of_copies(),
-            None => bill,
-        };
+        let mut bill = ExportBill::new(&self.place, days, &self.tags);
+        bill.may_be_copied = self.objects.folder().is_some();
         let periods = match self.periods(days).await {
             Ok(periods) => periods,
             Err(refused) => {

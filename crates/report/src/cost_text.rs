@@ -91,7 +91,7 @@ fn gap_notes(gaps: &[&Gap], terminal: Option<usize>) -> String {
     out
 }
 
-/// A sentence for each missing part of the bill, of which the first have a name.
+/// A sentence for each of the first missing parts of the bill, and the number of the others.
 pub fn gap_lines(gaps: &[&Gap]) -> Vec<String> {
     let shown = gaps.iter().take(MAX_GAPS).map(|gap| {
         let (scope, reason) = (one_line(&gap.scope), one_line(&gap.reason));

@@ -21,17 +21,13 @@ pub struct CgroupStep {
 /// The container, pod or job of this cgroup or of one of its ancestors; `None` if there is none.
 pub fn job(path: &str) -> Option<CgroupStep> {
     let segments = Segments::new(path);
-    let of_node = || {
-        ecs(&segments)
-            .or_else(|| pod(&segments))
-            .or_else(|| slurm(&segments))
-    };
-    let of_node = if segments.is_of_user() {
-        None
-    } else {
-        of_node()
-    };
-    of_node.or_else(|| container(&segments))
+    if segments.is_of_user() {
+        return container(&segments);
+    }
+    ecs(&segments)
+        .or_else(|| pod(&segments))
+        .or_else(|| slurm(&segments))
+        .or_else(|| container(&segments))
 }
 
 /// The login session or systemd service of this cgroup or of one of its ancestors.

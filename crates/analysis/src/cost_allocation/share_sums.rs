@@ -154,13 +154,13 @@ fn fold(
         }
     }
     let shares = folded.into_iter().map(|(names, by_day)| CostShare {
-        names: dimensions.into_iter().zip(names.map(told)).collect(),
+        names: dimensions.into_iter().zip(names.map(cost_name)).collect(),
         by_day,
     });
     Some(shares.collect())
 }
 
-fn told(name: Shown<'_>) -> CostName {
+fn cost_name(name: Shown<'_>) -> CostName {
     match name {
         Shown::Name(name) => CostName::Name(name.to_owned()),
         Shown::Unknown => CostName::Unknown,

@@ -43,7 +43,7 @@ pub(super) struct ExportBill {
     /// The last end of usage in any period.
     newest: Option<Timestamp>,
     /// Whether its files may be copies, which can have the time of the copy.
-    may_be_copied: bool,
+    pub(super) may_be_copied: bool,
 }
 
 /// The sums of a day, and how complete they are.
@@ -82,15 +82,6 @@ impl ExportBill {
             refused: BTreeSet::new(),
             newest: None,
             may_be_copied: false,
-        }
-    }
-
-    /// The bill from files that may be copies.
-    #[must_use]
-    pub(super) fn of_copies(self) -> Self {
-        Self {
-            may_be_copied: true,
-            ..self
         }
     }
 
@@ -176,7 +167,12 @@ impl ExportBill {
 
     /// Rounds the days that are complete, and reports the others.
     pub(super) fn close(&mut self, to: Timestamp) {
-        let sums = std::mem::take(&mut self.sums);
+        let mut sums = std::mem::take(&mut self.sums);
+        for (day, node) in &self.refused {
+            if let Some(parts) = sums.get_mut(day) {
+                parts.sums.by_node.remove(node);
+            }
+        }
         if sums.is_empty() && self.gaps.is_empty() {
             self.gap(self.scope(), "no row of the last 14 days");
         }
@@ -191,8 +187,6 @@ impl ExportBill {
         }
         for (day, mut parts) in sums {
             parts.may_be_part |= self.may_be_copied && ends_early(day, self.newest);
-            let by_node = &mut parts.sums.by_node;
-            by_node.retain(|node, _| !self.refused.contains(&(day, node.clone())));
             match parts.completeness(day, to) {
                 DayCompleteness::Whole => self.add_day(day, &parts.sums, false),
                 DayCompleteness::Estimated => self.add_day(day, &parts.sums, true),

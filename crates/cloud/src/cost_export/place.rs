@@ -129,13 +129,13 @@ fn in_period(key: &str) -> Option<(&str, Month, &str)> {
 
 /// When the export wrote a file: the time in the name of its folder, if it keeps each refresh in a
 /// folder such as `2026-10-20T08:00:00.000Z-0a1b`. A copy of the file has a later time.
-fn written_at(after: &str, file: &Listed) -> Timestamp {
+fn written_at(after: &str, modified_at: Timestamp) -> Timestamp {
     let in_name = || {
         let (folder, _) = after.split_once('/')?;
         let end = folder.find('Z')? + 1;
         folder[..end].parse::<Timestamp>().ok()
     };
-    in_name().map_or(file.modified_at, |at| at.min(file.modified_at))
+    in_name().map_or(modified_at, |at| at.min(modified_at))
 }
 
 /// The files of each month that has some of these days, or of a folder without months.
@@ -153,8 +153,8 @@ pub(super) fn choose(
             continue;
         };
         let (root, is_metadata) = root(before);
-        let (of, after) = ((root.to_owned(), month), after.to_owned());
-        file.modified_at = written_at(&after, &file);
+        let of = (root.to_owned(), month);
+        file.modified_at = written_at(after, file.modified_at);
         if has_data && !is_metadata {
             let folder = after
                 .rsplit_once('/')

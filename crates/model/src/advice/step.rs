@@ -129,7 +129,8 @@ pub enum NameForm {
     /// The name of a job that Nextflow submitted to a grid scheduler. Each `:` of the process name
     /// is replaced by `_`.
     NextflowJob,
-    /// No source names the step. The name lists the executables that did the work, such as
+    /// No source names the step. The name is that of the command that submitted its jobs, such as
+    /// `wrap` of Slurm. Or it lists the executables that did the work, such as
     /// `bwa+samtools`, after the image of their container. The engine does not know it.
     Executables,
     /// A step of a Slurm job that did not do the work of the job alone: the name of the job with the

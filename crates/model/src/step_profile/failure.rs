@@ -39,8 +39,8 @@ pub enum FailureKind {
     OutOfMemory,
     /// Its tool failed, and the same task succeeded later with more memory.
     SuspectedOutOfMemory,
-    /// Signal 9 by another process: the same task succeeded later without more memory, it used far
-    /// less than its request, or the scheduler would report the end of memory.
+    /// Another process sent signal 9. The task used far less than its request, or succeeded later
+    /// without more memory, or the scheduler did not report that memory ran out.
     Killed,
     /// Signal 15: the scheduler terminated it.
     Terminated,

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use prost::encoding::{WireType, encode_key, encode_varint};
 
+use crate::contents::MAX_STEPS_AN_OBJECT;
 use crate::decode::fields::{Value, any_field};
 use crate::error::DecodeError;
 
@@ -30,8 +31,8 @@ pub(super) const fn shape(
     }
 }
 
-/// The most nested messages that are sorted. Objects of our probe have about a tenth of it.
-const MAX_NESTED: usize = 500_000;
+/// The most nested messages that are sorted: 50 for each of the most tasks of an object.
+const MAX_NESTED: usize = 50 * MAX_STEPS_AN_OBJECT;
 
 /// Decodes a refused message again, if its fields were only in another order.
 #[cold]

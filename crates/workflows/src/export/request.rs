@@ -91,11 +91,12 @@ impl<'a> Change<'a> {
         let (cores, memory) = (step.should_ask.cores, step.should_ask.memory);
         let limit = limit.filter(|_| changes_time);
         let further = memory.iter().flat_map(|_| step.risk.attempts.iter());
-        let counts = || step.present.counts.iter().map(|count| count.request);
-        let replaces_cores =
-            cores != step.asks.cores && counts().any(|one| one.cores != step.asks.cores);
-        let replaces_memory =
-            memory != step.asks.memory && counts().any(|one| one.memory != step.asks.memory);
+        let now = step.asks;
+        let (new_cores, new_memory) = (cores != now.cores, memory != now.memory);
+        let mut requests = step.present.counts.iter().map(|count| count.request);
+        let replaces_different = requests.any(|one| {
+            (new_cores && one.cores != now.cores) || (new_memory && one.memory != now.memory)
+        });
         Some(Self {
             name: &step.step,
             name_form: step.name_form,
@@ -105,8 +106,8 @@ impl<'a> Change<'a> {
             time_before: limit
                 .filter(|limit| limit.should_ask < limit.asks)
                 .map(|limit| limit.asks),
-            now: step.asks,
-            replaces_different: replaces_cores || replaces_memory,
+            now,
+            replaces_different,
             origin: step.origin,
             samples: step.samples,
             parallel_tasks: step.parallel_tasks,
@@ -212,7 +213,7 @@ pub(crate) fn unnamed_note(mark: &str, steps: &[StepAdvice]) -> String {
     let more = changes.len().saturating_sub(NAMED);
     names.extend((more > 0).then(|| format!("{more} more")));
     format!(
-        "{mark} Left out: {} without a name of the engine ({}). Each is named after its executables, or is a step of a Slurm job.\n\
+        "{mark} Left out: {} without a name of the engine ({}). Each is named after its executables or the command that submitted it, or is a step of a Slurm job.\n\
          {mark} Send the names to Ebb with a label or tag: see \"Names of steps\" in the documentation.\n",
         counted(changes.len(), "step", "steps"),
         names.join(", "),

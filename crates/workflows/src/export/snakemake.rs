@@ -21,14 +21,12 @@ pub(super) fn snakemake(steps: &[StepAdvice], options: TextOptions) -> String {
         "# Save it as profiles/tuned/config.yaml and use it with:\n\
          # snakemake --workflow-profile profiles/tuned\n",
     );
-    out.push_str(match options.numbers_only {
-        true => {
-            "# Snakemake 7 evaluates no expressions in a profile, so a retry has the same values.\n"
-        }
-        false => {
-            "# It needs Snakemake 8 or later. For Snakemake 7, use `ebb import --snakefile`.\n"
-        }
-    });
+    if changes.iter().any(has_resources) {
+        out.push_str(match options.numbers_only {
+            true => "# Snakemake 7 evaluates no expressions in a profile: retries have the same values.\n",
+            false => "# It needs Snakemake 8 or later. For Snakemake 7, use `ebb import --snakefile`.\n",
+        });
+    }
     for change in &changes {
         for note in change.notes() {
             let _ = writeln!(out, "# {}: {note}", one_line(change.name));
@@ -63,6 +61,10 @@ pub(super) fn snakemake(steps: &[StepAdvice], options: TextOptions) -> String {
         resources(change, options.numbers_only)
     });
     out
+}
+
+fn has_resources(change: &Change<'_>) -> bool {
+    !change.new_sizes().is_empty() || change.time.is_some()
 }
 
 /// The resources of one rule; `None` if they stay unchanged.

@@ -543,12 +543,8 @@ impl SacctColumns {
     fn ending(&self, row: &Row<'_>) -> Result<Option<Ending>, BadLine> {
         let state = row.required(self.state)?;
         let exit_status = self.exit_status(row)?;
-        // Slurm has a state of its own for jobs that ran out of memory.
-        let is_killed = state == "FAILED" && row.text(self.exit_code) == Some("0:9");
-        let ending = match is_killed {
-            true => Some(Ending::Failed(FailureKind::Killed)),
-            false => ending(state, exit_status),
-        };
+        let is_signal_9 = row.text(self.exit_code) == Some("0:9");
+        let ending = ending(state, exit_status, is_signal_9);
         if ending.is_none() && !is_open(state) {
             return Err(row.bad(self.state, format!("unknown state '{}'", excerpt(state))));
         }
@@ -706,7 +702,7 @@ fn is_open(state: &str) -> bool {
 }
 
 /// `None` if it has not ended.
-fn ending(state: &str, exit_status: Option<i64>) -> Option<Ending> {
+fn ending(state: &str, exit_status: Option<i64>, is_signal_9: bool) -> Option<Ending> {
     // `CANCELLED by 1000`, and `CANCELLED+` if the column was cut.
     let word = state.split(|c: char| c.is_whitespace() || c == '+').next();
     Some(match word.unwrap_or(state) {
@@ -717,6 +713,8 @@ fn ending(state: &str, exit_status: Option<i64>) -> Option<Ending> {
         // An attempt that `sacct -D` shows: a user or a plugin put the job back into the queue.
         "REQUEUED" | "CANCELLED" | "REVOKED" => Ending::Failed(FailureKind::Cancelled),
         "FAILED" if exit_status == Some(OUT_OF_MEMORY) => Ending::Failed(FailureKind::OutOfMemory),
+        // Slurm has a state of its own for jobs that ran out of memory.
+        "FAILED" if is_signal_9 => Ending::Failed(FailureKind::Killed),
         "FAILED" => Ending::Failed(FailureKind::of_exit_status(exit_status)),
         _ => return None,
     })
