@@ -216,6 +216,7 @@ fn findings(
         bill: &BTreeMap::new(),
         billed: &[],
         finished: &[],
+        left_out: &[],
         records: &[],
         memory: &Memory::default(),
         policy: &Policy::default(),

@@ -5,6 +5,7 @@ pub mod billed_resources;
 pub mod committed_savings;
 pub mod exemptions;
 pub mod fargate_jobs;
+pub mod faulty_nodes;
 pub mod node_summaries;
 pub mod price_ages;
 pub mod probe_summaries;
@@ -201,6 +202,7 @@ fn found(
     dearest_first(&mut all.findings);
     all.costs = shared_costs::costs(facts, profiles, &all.findings);
     savings::count_once(&mut all.findings, &all.costs.shared);
+    all.not_judged.extend(faulty_nodes::not_judged(facts));
     all.not_judged.sort();
     all.not_judged.dedup();
     all
@@ -226,6 +228,9 @@ impl Judged {
     /// evaluated.
     fn settle(&mut self, facts: &Facts<'_>, verdicts: Vec<Verdict>) {
         for mut verdict in verdicts {
+            if faulty_nodes::is_about_left_out(facts, &verdict) {
+                continue;
+            }
             if let Verdict::Waste(finding) = &mut verdict {
                 let resource = &mut finding.resource;
                 if resource.account.is_none() {
@@ -296,6 +301,7 @@ fn gaps(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Gap> {
     let gaps = facts.inventory.gaps.iter().cloned();
     gaps.chain(exemptions::ended(facts))
         .chain(hourly_price::unpriced(facts))
+        .chain(faulty_nodes::gap(facts))
         .chain(crate::workflow_runs::disagreements(profiles))
         .collect()
 }

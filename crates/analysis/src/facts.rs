@@ -36,6 +36,9 @@ pub struct Facts<'a> {
     pub bill: &'a BTreeMap<NodeId, ResourceCost>,
     /// Billed cost of whole days.
     pub billed: &'a [BilledDay],
+    /// Nodes whose data is left out because it stops the evaluation; see
+    /// [`evaluate_without_faulty_nodes`](crate::evaluate::faulty_nodes::evaluate_without_faulty_nodes).
+    pub left_out: &'a [NodeId],
     /// Ended tasks, from the lake.
     pub finished: &'a [PlacedStep],
     /// Names of tasks from the records of engines and schedulers.

@@ -130,6 +130,7 @@ impl World {
             bill: &self.bill,
             billed: &self.billed,
             finished: &self.finished,
+            left_out: &[],
             records: &self.records,
             memory: &self.memory,
             policy: &self.policy,

@@ -158,10 +158,13 @@ async fn accept(listener: &TcpListener, api: Service, limits: Limits) {
         }
         let is_answering = Arc::new(AtomicBool::new(false));
         let connection = connection(stream, api.clone(), limits, Arc::clone(&is_answering));
-        let ended = Rc::clone(&connections);
+        let entry = OpenEntry {
+            connections: Rc::clone(&connections),
+            number,
+        };
         let task = tokio::task::spawn_local(async move {
             connection.await;
-            ended.open().remove(&number);
+            drop(entry);
         });
         let abort = task.abort_handle();
         connections.open().insert(
@@ -182,6 +185,18 @@ struct Connection {
     abort: AbortHandle,
     /// False until its request is complete.
     is_answering: Arc<AtomicBool>,
+}
+
+/// The entry of one connection; removed when its task ends, also by a panic.
+struct OpenEntry {
+    connections: Rc<Connections>,
+    number: u64,
+}
+
+impl Drop for OpenEntry {
+    fn drop(&mut self) {
+        self.connections.open().remove(&self.number);
+    }
 }
 
 impl Connections {

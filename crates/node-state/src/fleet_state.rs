@@ -103,6 +103,25 @@ impl FleetState {
             .any(|life| life.accepted_heartbeat(&placed.heartbeat))
     }
 
+    /// All nodes with a state, also those without a present one.
+    pub fn node_ids(&self) -> impl Iterator<Item = &NodeId> {
+        self.nodes.keys().chain(self.earlier.keys())
+    }
+
+    /// A copy with these nodes only.
+    #[must_use]
+    pub fn of_nodes(&self, is_in: impl Fn(&NodeId) -> bool) -> Self {
+        let nodes = self.nodes.iter().filter(|(node, _)| is_in(node));
+        let earlier = self.earlier.iter().filter(|(node, _)| is_in(node));
+        Self {
+            nodes: nodes.map(|(id, node)| (id.clone(), node.clone())).collect(),
+            earlier: earlier
+                .map(|(id, lives)| (id.clone(), lives.clone()))
+                .collect(),
+            newest: self.newest,
+        }
+    }
+
     /// All recent steps of all nodes, including ended ones.
     pub fn steps(&self) -> Vec<PlacedStep> {
         let kept = self.nodes.values().map(|node| node.steps.len()).sum();

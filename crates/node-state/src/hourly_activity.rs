@@ -274,6 +274,17 @@ pub struct FleetHours {
 }
 
 impl FleetHours {
+    /// A copy with these nodes only.
+    #[must_use]
+    pub fn of_nodes(&self, is_in: impl Fn(&NodeId) -> bool) -> Self {
+        let nodes = self.nodes.iter().filter(|(node, _)| is_in(node));
+        Self {
+            nodes: nodes
+                .map(|(id, hours)| (id.clone(), hours.clone()))
+                .collect(),
+        }
+    }
+
     /// Adds heartbeats.
     pub fn fold_heartbeats(&mut self, placed: &[Placed], policy: &ActivityPolicy) {
         for of_one in placed.chunk_by(|a, b| a.node == b.node) {

@@ -434,6 +434,7 @@ pub async fn explain_task(
         bill: &BTreeMap::new(),
         billed: &[],
         finished: &data.finished,
+        left_out: &[],
         records: &data.records,
         memory: &Memory::default(),
         policy: &config.policy,
@@ -555,30 +556,21 @@ async fn look(
         catalogue: &best.catalogue,
         renew,
     };
+    let mut kept = cache::load(ports.objects).await;
+    let when = (&config.policy, now);
+    let seen = scan::see(&ports.account, before, &mut kept, when, judge_in_detail).await;
+    let (mut report, mut details) = seen.decided;
     let Remembered {
         lives,
         trend,
         decisions,
         ..
     } = remembered;
-    let decide = |facts: &Facts<'_>| {
-        let (mut report, mut details) = judge_in_detail(facts);
-        lives.advance(&mut report, (facts.inventory, facts.catalogue), decisions);
-        trend.take(&report);
-        report.history.trend.clone_from(&trend.0);
-        details.tasks.retain_findings(&report);
-        (report, details)
-    };
-    let mut kept = cache::load(ports.objects).await;
-    let seen = scan::see(
-        &ports.account,
-        before,
-        &mut kept,
-        (&config.policy, now),
-        decide,
-    )
-    .await;
-    let (mut report, details) = seen.decided;
+    let catalogue = seen.renewed.as_ref().unwrap_or(&best.catalogue);
+    lives.advance(&mut report, (&seen.inventory, catalogue), decisions);
+    trend.take(&report);
+    report.history.trend.clone_from(&trend.0);
+    details.tasks.retain_findings(&report);
     report.own_cost = seen.own_cost;
     kept.sold.want(&report);
     cache::save(ports.objects, &kept).await;

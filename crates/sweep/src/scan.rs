@@ -2,6 +2,7 @@
 //! needs neither a deployment nor a lake. Without a probe the evidence is weaker, and the report
 //! shows that.
 
+use ebb_analysis::evaluate::faulty_nodes::evaluate_without_faulty_nodes;
 use ebb_analysis::evaluate::{Details, judge, judge_in_detail};
 use ebb_analysis::explain::Explanation;
 use ebb_analysis::explain::explain;
@@ -9,6 +10,7 @@ use ebb_analysis::facts::Facts;
 use ebb_analysis::sweep_memory::next_memory;
 use ebb_catalog::catalog::Catalogue;
 use ebb_catalog::refreshed_prices::Refreshed;
+use ebb_model::inventory::Inventory;
 use ebb_model::policy::Policy;
 use ebb_model::report::Report;
 use ebb_model::report::own_cost::OwnCost;
@@ -75,7 +77,7 @@ async fn scan_known<T>(
     account: &Account<'_>,
     known: &Known,
     when: (&Policy, Timestamp),
-    decide: impl FnOnce(&Facts<'_>) -> T,
+    decide: impl Fn(&Facts<'_>) -> T,
 ) -> (T, OwnCost) {
     let catalogue = Catalogue::built_in().with(&known.prices);
     let before = Before {
@@ -122,15 +124,20 @@ pub(crate) struct Seen<T> {
     pub(crate) memory: Memory,
     /// Prices and machine types that were requested again.
     pub(crate) told: Refreshed,
+    /// The catalogue with them; `None` if it did not change.
+    pub(crate) renewed: Option<Catalogue>,
+    /// What the account contains.
+    pub(crate) inventory: Inventory,
 }
 
-/// Collects the inventory, metrics, bill and prices, and calls `decide` on them.
+/// Collects the inventory, metrics, bill and prices, and calls `decide` on them, without the data of nodes
+/// that make it panic.
 pub(crate) async fn see<T>(
     account: &Account<'_>,
     before: Before<'_>,
     AnswerCache { paid, sold, listed }: &mut AnswerCache,
     (policy, now): (&Policy, Timestamp),
-    decide: impl FnOnce(&Facts<'_>) -> T,
+    decide: impl Fn(&Facts<'_>) -> T,
 ) -> Seen<T> {
     let mut inventory = inventory::inventory(account).await;
     ebb_analysis::unlisted_hosts::add_unlisted_hosts(&mut inventory, before.state, now);
@@ -169,20 +176,26 @@ pub(crate) async fn see<T>(
         bill: paid.costs(),
         billed: paid.days(),
         finished: before.finished,
+        left_out: &[],
         records: before.records,
         memory: before.memory,
         policy,
         catalogue,
     };
-    let memory = next_memory(&facts);
-    let decided = decide(&Facts {
-        memory: &memory,
-        ..facts
+    let (decided, memory) = evaluate_without_faulty_nodes(&facts, |facts| {
+        let memory = next_memory(facts);
+        let decided = decide(&Facts {
+            memory: &memory,
+            ..*facts
+        });
+        (decided, memory)
     });
     Seen {
         decided,
         own_cost: paid.own_cost(),
         memory,
         told,
+        renewed,
+        inventory,
     }
 }

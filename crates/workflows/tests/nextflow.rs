@@ -177,6 +177,7 @@ impl SweepFacts {
             bill: &BTreeMap::new(),
             billed: &[],
             finished: &[],
+            left_out: &[],
             records: &self.records,
             memory: &Memory::default(),
             policy: &Policy::default(),

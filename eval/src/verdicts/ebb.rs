@@ -51,6 +51,7 @@ pub(super) fn says(set: &Set, history: &History) -> Says {
         bill: &BTreeMap::new(),
         billed: &[],
         finished: &[],
+        left_out: &[],
         records: &[],
         memory: &Memory::default(),
         policy: &policy,

@@ -116,6 +116,7 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         bill: &bill,
         billed: &[],
         finished: &[],
+        left_out: &[],
         records: &[],
         memory: &memory,
         policy: &policy,

@@ -84,6 +84,7 @@ pub(crate) async fn scan(
         bill: &bill.by_resource,
         billed: &bill.by_day,
         finished: &[],
+        left_out: &[],
         records: &[],
         memory: &Memory::default(),
         policy,
