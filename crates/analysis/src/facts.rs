@@ -51,6 +51,14 @@ pub struct Facts<'a> {
     pub catalogue: &'a Catalogue,
 }
 
+impl<'a> Facts<'a> {
+    /// The same facts with the observations of another sweep.
+    #[must_use]
+    pub fn remembering(&self, memory: &'a Memory) -> Self {
+        Self { memory, ..*self }
+    }
+}
+
 impl Facts<'_> {
     /// The size of a machine as its probe reports it; `None` without a probe.
     pub(crate) fn measured_size(&self, node: &NodeId) -> Option<MachineSize> {

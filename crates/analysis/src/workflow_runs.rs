@@ -23,6 +23,7 @@ use ebb_telemetry::tags::{PIPELINE_TAG, RUN_TAG};
 use ebb_telemetry::units::CpuTime;
 
 use crate::facts::Facts;
+use crate::in_turns::first_in_turns;
 use crate::step_history::by_step::Profiles;
 use crate::step_history::engine_record::Recorded;
 use crate::step_history::nextflow_task;
@@ -95,21 +96,8 @@ fn newest_in_turn(runs: BTreeMap<Option<(JoinedBy, String)>, RunSum>, room: usiz
         .map(|(run, sum)| (sum.only_node.clone(), sum.told(run)))
         .collect();
     runs.sort_by(|(_, a), (_, b)| newest_first(a, b));
-    let mut of_node: BTreeMap<NodeId, usize> = BTreeMap::new();
-    let mut turns: Vec<(usize, RunSeen)> = runs
-        .into_iter()
-        .map(|(node, run)| {
-            let Some(node) = node else {
-                return (0, run);
-            };
-            let newer = of_node.entry(node).or_default();
-            *newer += 1;
-            (*newer - 1, run)
-        })
-        .collect();
-    turns.sort_by_key(|(turn, _)| *turn);
-    turns.truncate(room);
-    let mut runs: Vec<RunSeen> = turns.into_iter().map(|(_, run)| run).collect();
+    let runs = first_in_turns(runs, 1, room);
+    let mut runs: Vec<RunSeen> = runs.into_iter().map(|(_, run)| run).collect();
     runs.sort_by(newest_first);
     runs
 }

@@ -6,7 +6,7 @@ mod target;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use ebb_analysis::evaluate::Details;
 use ebb_model::advice::spot_wish::SPOT_TYPES;
 use ebb_model::advice::step::StepAdvice;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &TuneArgs, zone: &Zone) -> Result<Outcome> {
     let steps = match &args.step {
         Some(name) => find_steps(name, &all).or_else(|error| {
             refuse_file(Some(name))?;
-            Err(error)
+            Err(with_left_out(error, report.steps_left_out))
         })?,
         None => all.to_vec(),
     };
@@ -55,6 +55,17 @@ pub(crate) fn run(args: &TuneArgs, zone: &Zone) -> Result<Outcome> {
         true => Outcome::Waste,
         false => Outcome::Done,
     })
+}
+
+/// An unknown step may be one that the report leaves out.
+fn with_left_out(error: Error, left_out: usize) -> Error {
+    match left_out {
+        0 => error,
+        steps => anyhow!(
+            "{error}\n  the report leaves out {} with smaller savings",
+            counted(steps, "step", "steps")
+        ),
+    }
 }
 
 /// Fails if the name of a step is that of a file, which other arguments or commands read.

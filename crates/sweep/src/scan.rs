@@ -126,7 +126,7 @@ pub(crate) struct Seen<T> {
     pub(crate) told: Refreshed,
     /// The catalogue with them; `None` if it did not change.
     pub(crate) renewed: Option<Catalogue>,
-    /// What the account contains.
+    /// The inventory of the account.
     pub(crate) inventory: Inventory,
 }
 
@@ -184,11 +184,7 @@ pub(crate) async fn see<T>(
     };
     let (decided, memory) = evaluate_without_faulty_nodes(&facts, |facts| {
         let memory = next_memory(facts);
-        let decided = decide(&Facts {
-            memory: &memory,
-            ..*facts
-        });
-        (decided, memory)
+        (decide(&facts.remembering(&memory)), memory)
     });
     Seen {
         decided,

@@ -3,6 +3,7 @@
 
 pub mod bottleneck;
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -20,12 +21,14 @@ use ebb_model::step_profile::tasks::{AttemptRecord, PresentRequest, RequestBasis
 use ebb_model::step_profile::{Run, StepProfile};
 use ebb_sizing::cheapest_type::usable;
 use ebb_sizing::need::Need;
+use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::step::{MemorySource, StepKind};
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 
 use crate::advice::placement;
 use crate::advice::step::bottleneck::find_bottleneck;
 use crate::facts::Facts;
+use crate::in_turns::first_in_turns;
 use crate::step_history::by_step::{Profiled, Profiles, StepKey};
 
 /// Limit on reported steps. They take 20 MB of a report, which a server holds in memory.
@@ -34,6 +37,10 @@ pub const MAX_STEPS: usize = 10_000;
 /// Limit on steps for which offers are computed in addition to steps with findings. Each step takes
 /// a few milliseconds.
 const MAX_PLACED: usize = 1_000;
+
+/// Turns of the nodes in a limited list of steps. If the list is full, a node with many step names has a
+/// tenth of it before the steps of other nodes are left out.
+const TURNS: usize = 10;
 
 /// Factor between a larger time limit and the longest attempt, or the limit that attempts reached.
 const LARGER_LIMIT: u32 = 2;
@@ -288,7 +295,7 @@ pub(crate) fn steps(
             advice.offers = placement::offers(facts, profiles, step, advice.should_ask);
         }
         leave_out_large_retries(&mut advice, facts.catalogue);
-        Some(advice)
+        Some((profiled.only_node(), advice))
     });
     greatest(advised, MAX_STEPS)
 }
@@ -308,45 +315,56 @@ fn leave_out_large_retries(advice: &mut StepAdvice, catalogue: &Catalogue) {
     advice.risk.attempts.retain(|size| *size <= most);
 }
 
-/// The steps with the greatest saving, at most `max`, and the number of the others. At most twice as
-/// many are in memory, because names of steps may be unique to each task.
-fn greatest(advised: impl Iterator<Item = StepAdvice>, max: usize) -> (Vec<StepAdvice>, usize) {
+/// The steps with the greatest saving, at most `max` and in turns of the nodes, and the number of the
+/// others. At most twice as many are in memory, because names of steps may be unique to each task.
+fn greatest(
+    advised: impl Iterator<Item = (Option<NodeId>, StepAdvice)>,
+    max: usize,
+) -> (Vec<StepAdvice>, usize) {
     let (mut steps, mut left_out) = (Vec::new(), 0);
     for advice in advised {
         steps.push(advice);
         if steps.len() >= 2 * max {
-            left_out += truncate(&mut steps, max);
+            steps = in_turns(steps, max, &mut left_out);
         }
     }
-    left_out += truncate(&mut steps, max);
-    (steps, left_out)
+    steps = in_turns(steps, max, &mut left_out);
+    steps.sort_by(|(_, a), (_, b)| greatest_first(a, b));
+    (steps.into_iter().map(|(_, step)| step).collect(), left_out)
 }
 
-/// Sorts the steps and removes those behind `max`; returns their number.
-fn truncate(steps: &mut Vec<StepAdvice>, max: usize) -> usize {
-    steps.sort_by(|a, b| {
-        let order = |s: &StepAdvice| (s.step.clone(), s.region.clone(), s.account.clone());
-        let saving = |s: &StepAdvice| s.saving_a_month.or(s.saving_at_most_a_month);
-        (saving(b).cmp(&saving(a))).then_with(|| order(a).cmp(&order(b)))
-    });
-    let left_out = steps.len().saturating_sub(max);
-    steps.truncate(max);
-    left_out
+fn in_turns(
+    mut steps: Vec<(Option<NodeId>, StepAdvice)>,
+    max: usize,
+    left_out: &mut usize,
+) -> Vec<(Option<NodeId>, StepAdvice)> {
+    *left_out += steps.len().saturating_sub(max);
+    steps.sort_by(|(_, a), (_, b)| greatest_first(a, b));
+    first_in_turns(steps, max / TURNS, max)
 }
 
-/// The steps with the longest total run time.
+fn greatest_first(a: &StepAdvice, b: &StepAdvice) -> Ordering {
+    let saving = |step: &StepAdvice| step.saving_a_month.or(step.saving_at_most_a_month);
+    (saving(b).cmp(&saving(a)))
+        .then_with(|| (&a.step, &a.region, &a.account).cmp(&(&b.step, &b.region, &b.account)))
+}
+
+/// The steps with the longest total run time, in turns of the nodes.
 fn placed<'p>(profiles: &'p Profiles<'_>) -> BTreeSet<&'p StepKey> {
     let wall = |profiled: &Profiled<'_>| -> Duration {
         let walls = profiled.runs.iter().map(|run| run.wall());
         walls.fold(Duration::ZERO, Duration::saturating_add)
     };
     let all = profiles.by_step.iter();
-    let mut all: Vec<_> = all.map(|(key, profiled)| (wall(profiled), key)).collect();
-    all.sort_by(|a, b| b.cmp(a));
-    all.into_iter()
-        .take(MAX_PLACED)
-        .map(|(_, key)| key)
-        .collect()
+    let mut all: Vec<_> = all
+        .map(|(key, profiled)| (wall(profiled), key, profiled))
+        .collect();
+    all.sort_by(|(a_wall, a, _), (b_wall, b, _)| (b_wall, b).cmp(&(a_wall, a)));
+    let all = all
+        .into_iter()
+        .map(|(_, key, profiled)| (profiled.only_node(), key));
+    let placed = first_in_turns(all, MAX_PLACED / TURNS, MAX_PLACED);
+    placed.into_iter().map(|(_, key)| key).collect()
 }
 
 fn told(

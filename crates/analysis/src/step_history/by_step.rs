@@ -8,7 +8,7 @@ use ebb_model::step_profile::StepProfile;
 use ebb_model::step_profile::tasks::PresentRequest;
 use ebb_sizing::core_speed::Speeds;
 use ebb_sizing::need::Need;
-use ebb_telemetry::identity::{AccountId, Region};
+use ebb_telemetry::identity::{AccountId, NodeId, Region};
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::StepKind;
 
@@ -30,6 +30,13 @@ pub(crate) struct Profiled<'a> {
 impl Profiled<'_> {
     pub(crate) fn newest(&self) -> Option<&SeenRun<'_>> {
         self.runs.iter().max_by_key(|run| run.step.observed_at)
+    }
+
+    /// The node of all its tasks; `None` if there are several.
+    pub(crate) fn only_node(&self) -> Option<NodeId> {
+        let mut nodes = self.runs.iter().map(|run| &run.step.node);
+        let first = nodes.next()?;
+        nodes.all(|node| node == first).then(|| first.clone())
     }
 
     /// Request of its first attempts.
