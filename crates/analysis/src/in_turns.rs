@@ -1,5 +1,5 @@
-//! The choice of items for a limited list, in turns of the nodes that reported them, so that a node with
-//! many items hides no item of another node.
+//! Chooses the items of a limited list in turns of the nodes that reported them. A node with many items then
+//! hides no item of another node.
 
 use std::collections::BTreeMap;
 

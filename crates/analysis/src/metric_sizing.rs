@@ -17,7 +17,7 @@ use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Controller, Instance, InstanceState};
 use ebb_model::metric_series::{MetricPoint, MetricSeries};
-use ebb_sizing::core_speed::Speeds;
+use ebb_sizing::core_speed::{Family, Speeds};
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::time::Window;
 use ebb_telemetry::units::{Bytes, HumanDuration, MilliCores, Share};
@@ -192,23 +192,21 @@ impl<'a> Machine<'a> {
         let percentile = self.facts.policy.metrics.size_percentile_ppm;
         // The machine may burst above the baseline of its type; the new type needs at most the same
         // baseline.
-        let mbps = |samples: &Option<Samples>, now: Option<u32>| {
-            let rate = samples
-                .as_ref()
-                .map_or(0, |rate| rate.percentile(percentile));
+        let mbps = |samples: &Option<Samples>, letter: char, now: Option<u32>| {
+            let Some(samples) = samples else {
+                // Somebody chose a family with much bandwidth, and nothing shows that it is unused.
+                let is_chosen = Family::of(&spec.name).has_letter(letter);
+                return now.filter(|_| is_chosen).unwrap_or(0);
+            };
+            let rate = samples.percentile(percentile);
             let mbps = self.with_headroom(rate.saturating_mul(8)) / 1_000_000;
             u32::try_from(mbps)
                 .unwrap_or(u32::MAX)
                 .min(now.unwrap_or(u32::MAX))
         };
-        let disk = self
-            .demand
-            .disk
-            .as_ref()
-            .filter(|_| spec.local_disk.is_none());
-        let ebs = match disk {
-            Some(_) => mbps(&self.demand.disk, spec.ebs_baseline_mbps),
-            None => 0,
+        let ebs = match spec.local_disk {
+            None => mbps(&self.demand.disk, 'b', spec.ebs_baseline_mbps),
+            Some(_) => 0,
         };
         let used = cores(self.cpu().ppm().into());
         SizeNeeds {
@@ -224,7 +222,7 @@ impl<'a> Machine<'a> {
                 }
                 None => MemoryNeeds::AsNow,
             },
-            network_mbps: mbps(&self.demand.network, spec.network_baseline_mbps),
+            network_mbps: mbps(&self.demand.network, 'n', spec.network_baseline_mbps),
             ebs_mbps: ebs,
             steady: Some(MilliCores(
                 self.with_headroom(cores(self.demand.cpu.percentile(950_000))),

@@ -50,6 +50,15 @@ pub struct TypeSpec {
     pub hypervisor: Option<Hypervisor>,
 }
 
+impl TypeSpec {
+    /// Whether it is for tightly coupled jobs only: hardly any bandwidth to EBS, no Spot, few zones.
+    ///
+    /// Source: EC2 User Guide, "High performance computing instances".
+    pub fn is_hpc(&self) -> bool {
+        self.name.as_str().starts_with("hpc")
+    }
+}
+
 /// The hypervisor of a machine.
 ///
 /// Source: EC2 User Guide, "Instances built on the AWS Nitro System".

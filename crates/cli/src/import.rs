@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
-use std::path::Path;
+use std::io::{self, BufRead, IsTerminal, Read};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -17,7 +17,9 @@ use ebb_telemetry::units::Bytes;
 use ebb_workflows::export::{self, changed_steps};
 use ebb_workflows::import::pattern::{FileNaming, PathPattern};
 use ebb_workflows::import::snakefile::Snakefile;
-use ebb_workflows::import::{BadLines, Import, ImportError, Imported, Kind, Source};
+use ebb_workflows::import::{
+    BadLines, Import, ImportError, Imported, Kind, Source, is_trace_without_requests,
+};
 use jiff::Timestamp;
 
 use crate::args::{Form, ImportArgs, ImportKind, StepOrder, TuneFormat};
@@ -26,6 +28,9 @@ use crate::snakefile;
 use crate::step_names::find_steps;
 use crate::tune;
 use ebb_report::step_summary;
+
+/// The longest first line that is read to choose the order of the files.
+const MAX_HEADER: u64 = 1 << 16;
 
 /// Time after which the progress is shown.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -46,7 +51,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
     }
     let mut progress = ImportProgress::new();
     let mut failures = FileErrors::default();
-    for path in &args.files {
+    for path in in_order(&args.files) {
         if let Err(error) = read(&mut import, path, args.kind, &mut progress) {
             progress.clear();
             failures.report(path, &error);
@@ -95,6 +100,28 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
         true => Outcome::Done,
         false => Outcome::Failed,
     })
+}
+
+/// The files in order, but traces without requests last: a resumed run repeats the tasks of the run before
+/// it, and the first record of a task counts.
+fn in_order(files: &[PathBuf]) -> Vec<&Path> {
+    let mut files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    if files.len() > 1 {
+        files.sort_by_cached_key(|path| {
+            first_line(path).is_some_and(|line| is_trace_without_requests(&line))
+        });
+    }
+    files
+}
+
+/// The first line of a file of text; `None` for a pipe, which can be read only once.
+fn first_line(path: &Path) -> Option<String> {
+    let is_file = path.metadata().is_ok_and(|known| known.is_file());
+    let file = File::open(path).ok().filter(|_| is_file)?;
+    let mut line = String::new();
+    let mut start = io::BufReader::new(file.take(MAX_HEADER));
+    start.read_line(&mut line).ok()?;
+    Some(line)
 }
 
 /// Notes about steps that never had an input as large as `input`.

@@ -150,7 +150,8 @@ fn evidence(step: &StepAdvice) -> Vec<String> {
         ))
     };
     all.extend(used("cores", step.bound.cores_used));
-    all.extend(used("memory", step.bound.memory_used));
+    let exceeded = crate::step_table::exceeded_memory(step);
+    all.extend(exceeded.or_else(|| used("memory", step.bound.memory_used)));
     if let Some(by) = step.bound.by {
         let share = match by {
             Binding::Compute => step.bound.computing,

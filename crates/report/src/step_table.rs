@@ -242,17 +242,26 @@ fn why(step: &StepAdvice, reasons: &Reasons) -> String {
     all.extend(first_attempts(&step.present));
     let used = |share: Option<_>, what: &str| share.map(|share| format!("{share} of its {what}"));
     let cores = used(step.bound.cores_used, "cores");
-    let memory = used(step.bound.memory_used, "memory");
+    let exceeded = exceeded_memory(step);
+    let memory = used(step.bound.memory_used, "memory").filter(|_| exceeded.is_none());
     let used: Vec<String> = cores.into_iter().chain(memory).collect();
     if !used.is_empty() {
         all.push(format!("used at most {}", used.join(" and ")));
     }
+    all.extend(exceeded);
     all.extend(more_cores(step));
     all.extend(full_memory(step));
     if let Some(by) = step.bound.by {
         all.push(format!("limited by {by}"));
     }
     all.join("; ")
+}
+
+/// A note if a task used more memory than it requested for certain.
+pub(crate) fn exceeded_memory(step: &StepAdvice) -> Option<String> {
+    let (asks, used) = (step.asks.memory?, step.peak_memory?);
+    let is_more = used > asks && !step.peak_is_upper_bound;
+    is_more.then(|| format!("used {used} of memory, more than it requested"))
 }
 
 /// A note if the tasks used more cores on average than they requested. The number is not raised: a

@@ -28,7 +28,7 @@ pub fn usable(memory: Bytes) -> Bytes {
 
 /// The cheapest type of the region that fits the request; `None` when no type fits or the request
 /// is unknown. Burstable types are excluded, because their price holds only while the step is
-/// mostly idle. Bare metal and types of earlier generations are excluded too.
+/// mostly idle. Bare metal, types for HPC and types of earlier generations are excluded too.
 pub fn cheapest(catalogue: &Catalogue, region: &Region, needs: Needs) -> Option<Placement> {
     let (cores, memory) = (needs.request.cores?, needs.request.memory?);
     let fits = |spec: &TypeSpec| {
@@ -39,6 +39,7 @@ pub fn cheapest(catalogue: &Catalogue, region: &Region, needs: Needs) -> Option<
             && spec.accelerators.is_none()
             && !spec.burstable
             && !spec.metal
+            && !spec.is_hpc()
             && spec.current_generation
     };
     cheapest_with(catalogue, region, fits)
@@ -143,6 +144,7 @@ mod tests {
                     && other.accelerators.is_none()
                     && !other.burstable
                     && !other.metal
+                    && !other.is_hpc()
                     && other.current_generation;
                 assert!(
                     !(fits && eligible && per_hour < placed.per_hour),

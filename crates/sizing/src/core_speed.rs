@@ -38,6 +38,16 @@ impl Family {
         &self.0
     }
 
+    /// Whether the letters behind its generation contain this one: `n` for much bandwidth of the network,
+    /// `b` for much bandwidth to EBS.
+    ///
+    /// Source: EC2 User Guide, "Instance type naming conventions".
+    pub fn has_letter(&self, letter: char) -> bool {
+        let series = self.0.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+        let letters = series.trim_start_matches(|c: char| c.is_ascii_digit());
+        letters.contains(letter)
+    }
+
     /// The letter of the processor vendor in AWS names: `a` for AMD, `g` for AWS Graviton, `i` for
     /// Intel. Names of older Intel generations have no letter.
     pub fn maker(&self) -> char {

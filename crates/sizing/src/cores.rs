@@ -14,6 +14,9 @@ use ebb_telemetry::units::MilliCores;
 /// their duration hardly matters.
 const LEAST_SECONDS: f64 = 30.0;
 
+/// The share of the run time that long tasks must have, so that the others do not count.
+const MOST: f64 = 0.9;
+
 /// The largest share of the requested cores that is worth a change.
 const WORTH: f64 = 0.8;
 
@@ -30,14 +33,10 @@ pub struct FewerCores {
 /// `None` if an average or the allowed cores are unknown, with too few tasks, or if the number is
 /// too close to the present one.
 pub fn from_averages(samples: &[Sample], policy: &SizingPolicy) -> Option<FewerCores> {
-    let long = |sample: &&Sample| sample.wall.as_secs_f64() >= LEAST_SECONDS;
-    let mut counted: Vec<&Sample> = samples.iter().filter(long).collect();
-    if counted.is_empty() {
-        counted = samples.iter().collect();
-    }
     if samples.len() < policy.min_runs as usize {
         return None;
     }
+    let counted = counted(samples, policy);
     let averages: Option<Vec<Average>> = counted.into_iter().map(Average::of).collect();
     let averages = averages?;
     let allowed = averages.iter().map(|one| one.allowed).fold(0.0, f64::max);
@@ -55,6 +54,19 @@ pub fn from_averages(samples: &[Sample], policy: &SizingPolicy) -> Option<FewerC
         cores: MilliCores::cores(cores),
         slowdown_ppm: (slowest(cores as f64) * 1e6).round() as u32,
     })
+}
+
+/// The long tasks, if they are enough and have most of the run time; else all tasks.
+fn counted<'s>(samples: &'s [Sample], policy: &SizingPolicy) -> Vec<&'s Sample> {
+    let seconds = |sample: &&Sample| sample.wall.as_secs_f64();
+    let is_long = |sample: &&Sample| seconds(sample) >= LEAST_SECONDS;
+    let long: Vec<&Sample> = samples.iter().filter(is_long).collect();
+    let of_long: f64 = long.iter().map(seconds).sum();
+    let of_all: f64 = samples.iter().map(|sample| seconds(&sample)).sum();
+    match long.len() >= policy.min_runs as usize && of_long >= of_all * MOST {
+        true => long,
+        false => samples.iter().collect(),
+    }
 }
 
 /// The mean number of busy cores of one task, and the cores that it was allowed.
@@ -118,10 +130,15 @@ mod tests {
         let mut unknown = tasks(3, 1_000, 12);
         unknown[1].mean_cores = None;
         check("one unknown", unknown, None);
-        let mut short = tasks(3, 1_000, 12);
+        let mut short = tasks(4, 1_000, 12);
         short[0].wall = Duration::from_secs(1);
         short[0].mean_cores = Some(MilliCores::cores(12));
         check("a short one computes", short, Some((6, 83_333)));
+        let mut many = tasks(200, 12_000, 12);
+        many.iter_mut()
+            .for_each(|task| task.wall = Duration::from_secs(29));
+        many.extend(tasks(3, 100, 12));
+        check("nearly all are short and compute", many, None);
     }
 
     #[test]

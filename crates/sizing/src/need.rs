@@ -330,10 +330,14 @@ fn sized_memory(
     };
     let size = in_steps(u128::from(least.0));
     let named = modelled.as_ref().map_or(&[][..], |advice| &advice.attempts);
-    let named: Vec<Bytes> = named
+    let mut named: Vec<Bytes> = named
         .iter()
         .map(|size| near_greatest(*size, samples, rarely_exceeded))
         .collect();
+    // The last attempt has a reserve above the largest need, as the first one has.
+    if let Some((last, greatest)) = named.last_mut().zip(greatest(samples, peak_of)) {
+        *last = (*last).max(Bytes((greatest.0 as f64 * RESERVE) as u64));
+    }
     SizedMemory {
         size,
         shrink_to: in_steps(u128::from(by_spread)).max(size),

@@ -63,6 +63,12 @@ pub enum Kind {
     Squeue,
 }
 
+/// Whether a file with this first line is a trace of Nextflow without requests. Of two records of one
+/// task, the first counts, so such a file should be read after others.
+pub fn is_trace_without_requests(line: &str) -> bool {
+    Kind::of(line) == Some(Kind::Nextflow) && nextflow::Trace::is_without_requests(line)
+}
+
 impl Kind {
     /// The kind of a file by its first line; `None` if it is unknown.
     fn of(line: &str) -> Option<Self> {

@@ -257,17 +257,11 @@ impl Wanted<'_> {
             && other.architecture == self.spec.architecture
             && other.gpus == self.spec.gpus
             && other.accelerators == self.spec.accelerators
-            && self.keeps_local_disk(other)
+            && keeps_local_disk(self.spec, other)
             && other.current_generation
             && (!other.burstable || self.is_held_by_baseline(other))
             && !other.metal
-    }
-
-    /// Local disks of other families may be of another kind (HDD instead of NVMe). Therefore the
-    /// replacement of a type with local disks is of the same family.
-    fn keeps_local_disk(&self, other: &TypeSpec) -> bool {
-        let is_alike = || Family::of(&other.name) == Family::of(&self.spec.name);
-        self.spec.local_disk.is_none() || other.local_disk >= self.spec.local_disk && is_alike()
+            && (!other.is_hpc() || self.spec.is_hpc())
     }
 
     /// A burstable type is offered only within its own family, and only if its baseline covers the
@@ -280,6 +274,13 @@ impl Wanted<'_> {
             steady.0 <= u64::from(other.vcpus) * percent * 1000 / 100
         })
     }
+}
+
+/// Local disks of other families may be of another kind (HDD instead of NVMe). Therefore the
+/// replacement of a type with local disks is of the same family.
+pub(crate) fn keeps_local_disk(spec: &TypeSpec, other: &TypeSpec) -> bool {
+    let is_alike = || Family::of(&other.name) == Family::of(&spec.name);
+    spec.local_disk.is_none() || other.local_disk >= spec.local_disk && is_alike()
 }
 
 /// Baseline of each vCPU of a burstable type in percent; use up to it spends no credits.

@@ -155,37 +155,72 @@ fn mean_cores(runs: &[&Run]) -> Option<MilliCores> {
 
 /// Current and recommended time limit of first attempts. An attempt lasts as long as the scheduler
 /// measures it, including the wait for files. The limit stays the same if this time is unknown. It
-/// grows if attempts reached it, or took more than half of it. It shrinks only after several runs.
+/// grows if attempts reached it, or took more than half of it. It shrinks only after several runs of
+/// several samples, and not below the time of a failed attempt.
 fn time_limit(runs: &[&Run], policy: &SizingPolicy) -> Option<TimeLimit> {
     let records = || runs.iter().filter_map(|run| run.record.as_deref());
     let asks = present_limit(records().rev())?;
-    let is_over = |record: &&AttemptRecord| record.failure == Some(FailureKind::TimeLimit);
-    let reached = records().filter(is_over).filter_map(|r| r.time_limit).max();
-    let ended_well = || runs.iter().filter(|run| !run.end.is_bad());
-    let lasted = |run: &&Run| run.record.as_ref().and_then(|record| record.occupied);
-    let lasted: Option<Vec<Duration>> = ended_well().map(lasted).collect();
-    let lasted = lasted.filter(|all| all.len() >= policy.min_runs as usize);
-    let longest = lasted.as_ref().and_then(|all| all.iter().copied().max());
+    let ended_well = || runs.iter().copied().filter(|run| !run.end.is_bad());
+    let is_known = ended_well().all(|run| lasted_at_most(run).is_some())
+        && ended_well().count() >= policy.min_runs as usize;
     // A task with a larger limit of its own does not show that the present one is too low.
-    let limits = ended_well().map(|run| run.record.as_ref().and_then(|record| record.time_limit));
-    let of_present = lasted.iter().flatten().zip(limits);
-    let of_present = of_present.filter(|(_, limit)| limit.is_some_and(|limit| limit <= asks));
-    let of_present = of_present.map(|(lasted, _)| *lasted).max();
-    let pipeline_runs: BTreeSet<&str> = ended_well()
-        .filter_map(|run| Some(run.record.as_ref()?.pipeline_run.as_str()))
-        .collect();
+    let limit_of = |run: &Run| run.record.as_ref().and_then(|record| record.time_limit);
+    let of_present = ended_well().filter(|run| limit_of(run).is_some_and(|limit| limit <= asks));
+    let of_present = of_present.filter(|_| is_known).map(lasted_at_least).max();
     let larger = |lasted: Duration| limit_for(lasted, LARGER_LIMIT).max(asks);
     let is_long = |lasted: &Duration| lasted.saturating_mul(LARGER_LIMIT) > asks;
     let by_longest = of_present.filter(is_long).map(larger);
-    let should_ask = match by_longest.max(reached.map(larger)) {
+    let should_ask = match by_longest.max(reached_limit(runs).map(larger)) {
         Some(larger) => larger,
-        None if pipeline_runs.len() < LIMIT_RUNS => asks,
-        None => longest.map_or(asks, |longest| {
-            let smaller = limit_for(longest, SMALLER_LIMIT).max(LEAST_LIMIT);
-            smaller.min(asks)
-        }),
+        None if !is_known || !has_several_runs(ended_well()) => asks,
+        None => {
+            let longest = runs.iter().filter_map(|run| lasted_at_most(run)).max();
+            let smaller = |longest| limit_for(longest, SMALLER_LIMIT).max(LEAST_LIMIT);
+            longest.map_or(asks, smaller).min(asks)
+        }
     };
     Some(TimeLimit { asks, should_ask })
+}
+
+fn lasted_at_most(run: &Run) -> Option<Duration> {
+    let record = run.record.as_deref()?;
+    record.occupied.or(record.occupied_at_most)
+}
+
+fn lasted_at_least(run: &Run) -> Duration {
+    let occupied = run.record.as_ref().and_then(|record| record.occupied);
+    occupied.unwrap_or(run.wall)
+}
+
+/// The largest limit that an attempt reached. An attempt does not count if another one of its task took
+/// less than half of the limit: it hung, and would hang longer with a larger limit.
+fn reached_limit(runs: &[&Run]) -> Option<Duration> {
+    let task = |record: &AttemptRecord| (record.pipeline_run.clone(), record.task.clone());
+    let ended_well = runs.iter().filter(|run| !run.end.is_bad());
+    let of_tasks: BTreeMap<(String, String), Duration> = ended_well
+        .filter_map(|run| Some((task(run.record.as_deref()?), lasted_at_least(run))))
+        .collect();
+    let records = runs.iter().filter_map(|run| run.record.as_deref());
+    let reached = records.filter(|record| record.failure == Some(FailureKind::TimeLimit));
+    let limits = reached.filter_map(|record| {
+        let limit = record.time_limit?;
+        let hung = of_tasks
+            .get(&task(record))
+            .is_some_and(|lasted| *lasted <= limit / 2);
+        (!hung).then_some(limit)
+    });
+    limits.max()
+}
+
+/// Whether these tasks are of several pipeline runs and, if their samples are known, of several samples.
+fn has_several_runs<'r>(ended_well: impl Iterator<Item = &'r Run>) -> bool {
+    let (mut pipeline_runs, mut samples) = (BTreeSet::new(), BTreeSet::new());
+    for record in ended_well.filter_map(|run| run.record.as_deref()) {
+        pipeline_runs.insert(record.pipeline_run.as_str());
+        samples.extend(record.sample.as_deref());
+    }
+    let has_samples = samples.is_empty() || samples.len() >= LIMIT_RUNS;
+    pipeline_runs.len() >= LIMIT_RUNS && has_samples
 }
 
 /// The limit of the first attempts of the newest pipeline run; `None` if they have different limits,
@@ -207,7 +242,7 @@ fn limit_for(lasted: Duration, factor: u32) -> Duration {
 }
 
 /// Recommended request and its risk. A request shrinks only with enough observed tasks. A request
-/// grows only with enough observed tasks or after OOM kills.
+/// grows only with enough observed tasks, after OOM kills, or if a task used more than it.
 ///
 /// If first attempts have different requests, one value replaces them all. It must then be at most
 /// the smallest of them, except after OOM kills of the most frequent one: a task that fills a larger
@@ -219,7 +254,9 @@ pub(crate) fn should_ask(
 ) -> (SizedRequest, Risk) {
     let asks = present.request;
     let is_one = present.basis == RequestBasis::Same;
-    let is_guess = need.risk.samples_needed > 0 && oom_kills == 0;
+    // More than the request is no guess: nothing enforces the request, and another scheduler would.
+    let is_below = need.held.is_none_or(|held| Some(held) <= asks.memory);
+    let is_guess = need.risk.samples_needed > 0 && oom_kills == 0 && is_below;
     let memory = match (asks.memory, need.memory.zip(need.shrink_to)) {
         (now, None) => now,
         (None, Some((_, shrink_to))) => Some(shrink_to).filter(|_| !need.too_few_tasks),

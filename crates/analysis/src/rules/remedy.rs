@@ -5,9 +5,11 @@ use ebb_model::advice::placement::Placement;
 use ebb_model::finding::{Action, Remedy};
 use ebb_model::inventory::instance::{Instance, Provider};
 use ebb_sizing::cheapest_type::cheapest_with;
+use ebb_sizing::core_speed::Speeds;
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::units::Bytes;
 
+use crate::advice::node::keeps_local_disk;
 use crate::facts::Facts;
 use crate::shell::{operand, option, quoted};
 
@@ -69,22 +71,41 @@ pub(crate) fn show(instance: &Instance) -> Option<String> {
     }
 }
 
-/// The cheapest similar type with at least this many cores and this much memory.
+/// The cheapest similar type with at least this many cores and this much memory, and no less of anything
+/// else.
 pub(crate) fn larger(
     facts: &Facts<'_>,
     instance: &Instance,
     spec: &TypeSpec,
     (vcpus, memory): (u32, Bytes),
 ) -> Option<Placement> {
+    let speeds = Speeds::default();
+    let all = f64::from(spec.vcpus.max(1));
+    // More cores that are slower can do less work.
+    let rate = speeds
+        .cores(spec)
+        .map(|cores| cores.rate(all) / all * f64::from(vcpus));
+    let is_fast = |other: &TypeSpec| {
+        let other_rate = speeds
+            .cores(other)
+            .map(|cores| cores.rate(other.vcpus.into()));
+        rate.zip(other_rate)
+            .is_none_or(|(rate, other)| other >= rate)
+    };
     cheapest_with(facts.catalogue, &instance.region, |other| {
         other.vcpus >= vcpus
             && other.memory >= memory
+            && is_fast(other)
             && other.architecture == spec.architecture
             && other.gpus == spec.gpus
             && other.accelerators == spec.accelerators
-            && other.local_disk >= spec.local_disk
-            && other.burstable == spec.burstable
+            && other.network_baseline_mbps >= spec.network_baseline_mbps
+            && other.ebs_baseline_mbps >= spec.ebs_baseline_mbps
+            && keeps_local_disk(spec, other)
+            && (!other.burstable || spec.burstable)
             && other.metal == spec.metal
+            && other.current_generation
+            && (!other.is_hpc() || spec.is_hpc())
     })
 }
 

@@ -48,6 +48,9 @@ pub struct AttemptRecord {
     /// for files. `None` if the file does not contain it.
     #[serde(default)]
     pub occupied: Option<Duration>,
+    /// An upper bound of that time, if only the time since its submission is known.
+    #[serde(default)]
+    pub occupied_at_most: Option<Duration>,
     /// Number of tasks that it ran in parallel (MPI ranks, `srun` tasks); 0 when unknown.
     #[serde(default)]
     pub parallel_tasks: u32,

@@ -35,7 +35,7 @@ pub enum Misfit {
     Licence,
     /// Its vCPUs deliver full performance only while it is mostly idle.
     Burstable,
-    /// Bare metal, or an accelerator that no step here uses.
+    /// Bare metal, a type for HPC, or an accelerator that no step here uses.
     Special,
     /// Its speed is unknown.
     SpeedUnknown,
@@ -112,7 +112,10 @@ pub(crate) fn fits(step: &Step<'_>, spec: &TypeSpec, limits: &Limits) -> Result<
             Misfit::Licence,
             licensed.is_none_or(|all| all.contains(&spec.name)),
         ),
-        (Misfit::Special, !spec.metal && spec.accelerators.is_none()),
+        (
+            Misfit::Special,
+            !spec.metal && !spec.is_hpc() && spec.accelerators.is_none(),
+        ),
         (Misfit::Burstable, !spec.burstable),
         (Misfit::Gpu, gpu),
         (

@@ -4,9 +4,12 @@
 //! a Java regular expression that must match the whole process name. Selectors for the qualified
 //! name are applied last and so win.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 
 use ebb_model::advice::step::{NameForm, StepAdvice};
+use ebb_model::step_profile::failure::FailureKind;
 
 use crate::export::request::{Change, RetryPolicy, changes, mib, minutes, nothing, origin_note};
 
@@ -14,7 +17,11 @@ use crate::export::request::{Change, RetryPolicy, changes, mib, minutes, nothing
 /// and of a failed file system.
 ///
 /// Source: `conf/base.config` of nf-core's pipeline template.
-const RETRIED: &str = "((130..145) + [104, 175])";
+const SIGNALS: RangeInclusive<i64> = 130..=145;
+const OTHERS: [i64; 2] = [104, 175];
+
+/// Limit on further exit statuses that are retried.
+const MAX_FURTHER: usize = 8;
 
 /// A configuration for `-c`.
 pub(super) fn nextflow(steps: &[StepAdvice], retry: RetryPolicy) -> String {
@@ -69,13 +76,33 @@ fn selector(out: &mut String, change: &Change<'_>, retry: RetryPolicy) {
     }
     if retry == RetryPolicy::Replaced {
         let retries = sizes.len().saturating_sub(1).max(1);
+        let retried = retried(change);
         let _ = writeln!(
             out,
-            "        errorStrategy = {{ task.exitStatus in {RETRIED} ? 'retry' : 'finish' }}\n        \
+            "        errorStrategy = {{ task.exitStatus in {retried} ? 'retry' : 'finish' }}\n        \
              maxRetries = {retries}"
         );
     }
     out.push_str("    }\n");
+}
+
+/// The exit statuses that are retried: those of nf-core, and those that the pipeline retried in the
+/// records. Nextflow sets the largest integer if a task has no exit status.
+fn retried(change: &Change<'_>) -> String {
+    let further = change.retried.iter().filter_map(|cause| match cause {
+        (FailureKind::NoExitStatus, None) => Some("Integer.MAX_VALUE".to_owned()),
+        (_, status) => {
+            let known = |status: &i64| SIGNALS.contains(status) || OTHERS.contains(status);
+            status
+                .filter(|status| !known(status))
+                .map(|status| status.to_string())
+        }
+    });
+    let all: BTreeSet<String> = further.take(MAX_FURTHER).collect();
+    let others = OTHERS.iter().map(i64::to_string).chain(all);
+    let others: Vec<String> = others.collect();
+    let (first, last) = (SIGNALS.start(), SIGNALS.end());
+    format!("(({first}..{last}) + [{}])", others.join(", "))
 }
 
 /// An expression for the time limit; `None` if it stays. After a lower limit, a retry gets the

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ebb_model::advice::group::GroupAdvice;
 use ebb_model::advice::sized_request::SizedRequest;
 use ebb_model::advice::step::{NameForm, StepAdvice};
+use ebb_model::step_profile::failure::FailureKind;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line};
@@ -78,6 +79,8 @@ pub(crate) struct Change<'a> {
     pub(crate) samples: u32,
     /// The most tasks that a job of it runs in parallel.
     pub(crate) parallel_tasks: u32,
+    /// The causes of failed attempts that were retried, or that ran out of memory.
+    pub(crate) retried: Vec<(FailureKind, Option<i64>)>,
 }
 
 impl<'a> Change<'a> {
@@ -111,6 +114,10 @@ impl<'a> Change<'a> {
             origin: step.origin,
             samples: step.samples,
             parallel_tasks: step.parallel_tasks,
+            retried: (step.failures.iter())
+                .filter(|failures| failures.retried > 0 || failures.kind.is_out_of_memory())
+                .map(|failures| (failures.kind, failures.exit_status))
+                .collect(),
         })
     }
 

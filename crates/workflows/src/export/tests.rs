@@ -8,6 +8,7 @@ use ebb_model::advice::sized_request::SizedRequest;
 use ebb_model::advice::step::{NameForm, StepAdvice, TimeLimit};
 use ebb_model::confidence::Level;
 use ebb_model::inventory::instance::Market;
+use ebb_model::step_profile::failure::{FailureCount, FailureKind};
 use ebb_model::step_profile::tasks::{RequestBasis, RequestCount};
 use ebb_telemetry::identity::{AccountId, InstanceType, Region};
 use ebb_telemetry::money::{Usd, UsdPerHour};
@@ -86,6 +87,31 @@ fn nextflow_text_leaves_the_retry_policy_unless_asked() {
     let policy = "        errorStrategy = { task.exitStatus in ((130..145) + [104, 175]) ? \
                   'retry' : 'finish' }\n        maxRetries = 2\n";
     assert!(replaced.contains(policy), "{replaced}");
+}
+
+#[test]
+fn nextflow_retries_what_was_retried_or_ran_out_of_memory() {
+    let failures = |kind, exit_status, retried| FailureCount {
+        kind,
+        exit_status,
+        attempts: 6,
+        retried,
+        lost_seconds: 60,
+    };
+    let mut step = step("STAR");
+    step.failures = vec![
+        failures(FailureKind::SuspectedOutOfMemory, Some(1), 0),
+        failures(FailureKind::NoExitStatus, None, 1),
+        failures(FailureKind::OutOfMemory, Some(137), 6),
+        failures(FailureKind::Error, Some(2), 0),
+    ];
+    let options = TextOptions {
+        retry: RetryPolicy::Replaced,
+        ..TextOptions::default()
+    };
+    let written = Form::Nextflow.write(&[step], options);
+    let expect = "task.exitStatus in ((130..145) + [104, 175, 1, Integer.MAX_VALUE]) ?";
+    assert!(written.contains(expect), "{written}");
 }
 
 #[test]

@@ -136,6 +136,7 @@ struct Attempt {
     started_at: Timestamp,
     wall: Duration,
     occupied: Option<Duration>,
+    occupied_at_most: Option<Duration>,
     parallel_tasks: u32,
     nodes: u64,
     cpu: Option<CpuTime>,
@@ -147,6 +148,7 @@ struct Attempt {
     time_limit: Option<Duration>,
     exit_status: Option<i64>,
     failure: Option<FailureKind>,
+    is_reported: bool,
     is_retried: bool,
     run: u32,
     sample: Option<u64>,
@@ -341,12 +343,26 @@ fn next_number(earlier: &[Attempt]) -> u32 {
     last.unwrap_or(0).saturating_add(1)
 }
 
-/// Whether an attempt took less than three quarters of its time limit. The signal that ends it at
-/// the limit also has other senders, such as a scheduler at a limit of memory.
-fn ended_long_before_limit(record: &Record) -> bool {
+/// Why an attempt failed, by the time that it took; `None` if it did not fail. The signals that end an
+/// attempt at its time limit also have other senders, such as a scheduler at a limit of memory.
+fn failure(record: &Record) -> Option<FailureKind> {
+    let Ending::Failed(kind) = record.ending else {
+        return None;
+    };
     let took = record.occupied.unwrap_or(record.wall);
-    let limit = record.time_limit;
-    limit.is_some_and(|limit| took < limit / 4 * 3)
+    let took_percent = |percent: u32| {
+        let limit = record.time_limit.filter(|limit| !limit.is_zero());
+        limit.map(|limit| took >= limit / 100 * percent)
+    };
+    Some(match kind {
+        FailureKind::TimeLimit if took_percent(75) == Some(false) => FailureKind::Terminated,
+        FailureKind::OutOfMemory | FailureKind::Terminated | FailureKind::NoExitStatus
+            if !record.is_reported && took_percent(98) == Some(true) =>
+        {
+            FailureKind::TimeLimit
+        }
+        kind => kind,
+    })
 }
 
 /// Why an attempt failed, derived from the successful attempt after it.
@@ -358,7 +374,7 @@ fn after_retry(kind: FailureKind, failed: &Attempt, well: &Attempt) -> FailureKi
         .peak
         .is_some_and(|peak| u128::from(peak.0) * 100 >= u128::from(had.0) * NEARLY_ALL_PERCENT);
     match kind {
-        FailureKind::OutOfMemory if then <= had => FailureKind::Killed,
+        FailureKind::OutOfMemory if then <= had && !failed.is_reported => FailureKind::Killed,
         FailureKind::Error if then > had && held_nearly_all => FailureKind::SuspectedOutOfMemory,
         FailureKind::Terminated if well.peak > Some(had) => FailureKind::SuspectedOutOfMemory,
         kind => kind,
@@ -390,6 +406,7 @@ impl Attempt {
                 .unwrap_or(ended),
             wall: record.wall,
             occupied: record.occupied,
+            occupied_at_most: record.occupied_at_most,
             parallel_tasks: record.parallel_tasks,
             nodes: record.nodes.max(1),
             cpu: record.cpu,
@@ -400,13 +417,8 @@ impl Attempt {
             requested: record.requested,
             time_limit: record.time_limit,
             exit_status: record.exit_status,
-            failure: match record.ending {
-                Ending::Completed => None,
-                Ending::Failed(FailureKind::TimeLimit) if ended_long_before_limit(record) => {
-                    Some(FailureKind::Terminated)
-                }
-                Ending::Failed(kind) => Some(kind),
-            },
+            failure: failure(record),
+            is_reported: record.is_reported,
             is_retried: record.is_retried == Some(true),
             run,
             sample: record
@@ -463,6 +475,7 @@ impl Attempt {
                 failure: self.failure,
                 time_limit: self.time_limit,
                 occupied: self.occupied,
+                occupied_at_most: self.occupied_at_most,
                 parallel_tasks: self.parallel_tasks,
             })),
         }

@@ -11,11 +11,11 @@ use std::time::Duration;
 use ebb_model::step_profile::failure::FailureKind;
 use ebb_model::task_record::TaskKey;
 use ebb_telemetry::step::Requested;
-use ebb_telemetry::units::Bytes;
 
 use super::quantity::{busy, bytes, cores, is_local, percent, spoken, time, whole};
 use super::record::{
     BadLine, Column, Ending, Header, Record, Row, counted_lines, excerpt, identity_of,
+    killed_if_used_little,
 };
 use super::{ImportError, Parser, Sink};
 
@@ -68,8 +68,20 @@ impl Trace {
         separator_of(line).is_some()
     }
 
+    /// Whether this first line is one of a trace that contains no requests.
+    pub(super) fn is_without_requests(line: &str) -> bool {
+        let has = |name| separator_of(line).is_some_and(|by| Header::of(line, by).has(name));
+        Self::is_header(line) && !(has("cpus") && has("memory"))
+    }
+
     pub(super) fn of(line: &str) -> Result<Self, ImportError> {
         let header = Header::of(line, separator_of(line).unwrap_or('\t'));
+        if separator_of(line).is_none() {
+            return Err(ImportError::MissingColumn {
+                column: "realtime",
+                remedy: "add it to trace.fields, or add a line of column names to `nextflow log -f`",
+            });
+        }
         if !header.has("process") && !header.has("name") {
             return Err(ImportError::MissingColumn {
                 column: "name",
@@ -293,6 +305,10 @@ impl NextflowColumns {
             ended: self.ended(row)?,
             wall,
             occupied,
+            // The time since the submission contains the wait in a queue.
+            occupied_at_most: row
+                .get(self.duration, spoken)?
+                .map(|lasted| lasted.max(wall)),
             ending: killed_if_used_little(ending, peak.zip(memory), wall),
             exit_status,
             is_retried: row.text(self.error_action).map(|action| action == "RETRY"),
@@ -330,12 +346,7 @@ impl NextflowColumns {
         let held = started
             .zip(completed)
             .and_then(|(from, to)| Duration::try_from(to.duration_since(from)).ok());
-        let occupied = match held {
-            Some(held) => Some(held),
-            // The duration since submission, which is too long if a task waited in a queue.
-            None => row.get(self.duration, spoken)?,
-        };
-        Ok(occupied.map(|occupied| occupied.max(wall)))
+        Ok(held.map(|held| held.max(wall)))
     }
 
     /// When it completed. Without that column it is computed from the duration, which begins at
@@ -386,20 +397,6 @@ fn split_name(name: &str) -> (Option<&str>, Option<&str>) {
 /// Source: `TaskStatus` and `TraceFileObserver.onFlowComplete` of Nextflow.
 fn is_open(status: &str) -> bool {
     matches!(status, "NEW" | "SUBMITTED" | "RUNNING")
-}
-
-/// The end of a task with its peak and its request of memory. If signal 9 ended it with far less than
-/// its request, something else killed it. A short task may have used more after its last sample.
-fn killed_if_used_little(ending: Ending, memory: Option<(Bytes, Bytes)>, wall: Duration) -> Ending {
-    const LITTLE: u64 = 4;
-    const SAMPLED: Duration = Duration::from_secs(60);
-    let used_little = memory.is_some_and(|(peak, request)| peak.0 < request.0 / LITTLE);
-    match ending {
-        Ending::Failed(FailureKind::OutOfMemory) if used_little && wall >= SAMPLED => {
-            Ending::Failed(FailureKind::Killed)
-        }
-        ending => ending,
-    }
 }
 
 /// How a task ended; that of an open task is not used. `None` for an unknown status.

@@ -62,11 +62,15 @@ pub(super) struct Record {
     pub(super) wall: Duration,
     /// How long it occupied its resources in the scheduler; `None` if the file does not contain it.
     pub(super) occupied: Option<Duration>,
+    /// An upper bound of it: the time since the submission.
+    pub(super) occupied_at_most: Option<Duration>,
     /// The number of tasks that it ran in parallel; 0 if unknown.
     pub(super) parallel_tasks: u32,
     /// The number of nodes that it ran on; 0 counts as one.
     pub(super) nodes: u64,
     pub(super) ending: Ending,
+    /// The scheduler itself reports that the attempt ran out of memory.
+    pub(super) is_reported: bool,
     pub(super) exit_status: Option<i64>,
     /// Whether the engine ran it again; `None` if the file does not contain it.
     pub(super) is_retried: Option<bool>,
@@ -78,6 +82,24 @@ pub(super) struct Record {
     pub(super) input: Option<Bytes>,
     pub(super) requested: Requested,
     pub(super) time_limit: Option<Duration>,
+}
+
+/// The end of a task with its peak and its request of memory. If signal 9 ended it with far less than
+/// its request, something else killed it. A short task may have used more after its last sample.
+pub(super) fn killed_if_used_little(
+    ending: Ending,
+    memory: Option<(Bytes, Bytes)>,
+    wall: Duration,
+) -> Ending {
+    const LITTLE: u64 = 4;
+    const SAMPLED: Duration = Duration::from_secs(60);
+    let used_little = memory.is_some_and(|(peak, request)| peak.0 < request.0 / LITTLE);
+    match ending {
+        Ending::Failed(FailureKind::OutOfMemory) if used_little && wall >= SAMPLED => {
+            Ending::Failed(FailureKind::Killed)
+        }
+        ending => ending,
+    }
 }
 
 /// A column by its name.

@@ -18,6 +18,7 @@ use super::job_name::{JobName, nextflow_hash};
 use super::quantity::{bytes, clock, cores, is_local, slurm_time, whole};
 use super::record::{
     BadLine, Column, Ending, Header, Record, Row, counted_lines, excerpt, identity_of,
+    killed_if_used_little,
 };
 use super::{ImportError, Parser, Sink};
 
@@ -223,6 +224,11 @@ impl Accounting {
             record.parallel_tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
             if job.killed_for_memory && record.ending != Ending::Completed {
                 record.ending = Ending::Failed(FailureKind::OutOfMemory);
+                record.is_reported = true;
+            }
+            if !record.is_reported {
+                let memory = record.peak.zip(record.requested.memory);
+                record.ending = killed_if_used_little(record.ending, memory, record.wall);
             }
             record
         });
@@ -571,10 +577,10 @@ impl SacctColumns {
             row.moment(self.start, slurm_time)?,
         );
         let first_time = row.text(self.submit).or(row.text(self.start));
-        let task = match name.task {
-            Some(task) => task,
-            None => id.to_owned(),
-        };
+        // All children of an array have the name of its first task.
+        let task = name.task.filter(|_| array_index(id).is_none());
+        let task = task.unwrap_or_else(|| id.to_owned());
+        let state = row.text(self.state).unwrap_or_default();
         Ok(Record {
             step: name.step,
             name_form: name.form,
@@ -598,6 +604,7 @@ impl SacctColumns {
                 .and_then(|n| u64::try_from(n).ok())
                 .unwrap_or(1),
             ending,
+            is_reported: state.starts_with("OUT_OF_ME"),
             // Slurm's own statuses add nothing to the state.
             exit_status: exit_status.filter(|status| {
                 !(matches!(ending, Ending::Failed(_)) && matches!(*status, 0 | OUT_OF_MEMORY))

@@ -341,6 +341,47 @@ fn a_time_limit_grows_where_it_was_reached_and_shrinks_only_after_three_runs() {
 }
 
 #[test]
+fn failed_attempts_count_for_a_time_limit_unless_they_hung() {
+    const HEAD: &str = "name\tstatus\texit\tstart\tcomplete\trealtime\ttime\tattempt\n";
+    let at = |hour: u64| format!("2026-03-{:02} {:02}:00:00.000", 1 + hour / 24, hour % 24);
+    let row = |name: &str, end: (&str, &str), hours: u64, attempt: u32| {
+        let (status, exit) = end;
+        let (from, to) = (
+            at(48 * u64::from(attempt)),
+            at(48 * u64::from(attempt) + hours),
+        );
+        format!("{name}\t{status}\t{exit}\t{from}\t{to}\t{hours}h\t24h\t{attempt}\n")
+    };
+    let well = ("COMPLETED", "0");
+    let check = |samples: usize, more: &str, expect: u64| {
+        let mut files = Files::new();
+        for run in 0..3 {
+            let rows = (0..samples).map(|n| row(&format!("OK (s{n})"), well, 1, 1));
+            let text = format!("{HEAD}{}{more}", rows.collect::<String>());
+            files = files.with(Kind::Nextflow, &format!("run-{run}/trace.txt"), &text);
+        }
+        let limit = files.only().time_limit.expect("a limit");
+        assert_eq!(
+            limit.should_ask.as_secs() / 3600,
+            expect,
+            "{samples} {more}"
+        );
+    };
+    check(3, "", 3);
+    // One sample says little about others.
+    check(1, "", 24);
+    let failed = |exit, hours| row("OK (big)", ("FAILED", exit), hours, 1);
+    check(3, &failed("1", 7), 21);
+    check(3, &failed("137", 20), 24);
+    // These signals ended it at its limit.
+    check(3, &failed("143", 24), 48);
+    check(3, &failed("137", 24), 48);
+    // It hung: its retry took an hour.
+    let retry = row("OK (big)", well, 1, 2);
+    check(3, &format!("{}{retry}", failed("140", 24)), 24);
+}
+
+#[test]
 fn a_time_limit_stays_if_tasks_took_less_than_half_of_their_own() {
     // The last minute of each task after nine o'clock, and its limit.
     let check = |tasks: &[(&str, &str)], expect: Option<(u64, u64)>| {
@@ -783,6 +824,35 @@ const SACCT: &str = "JobID|JobName|Comment|State|ExitCode|Elapsed|TotalCPU|MaxRS
 
 fn sacct(rows: &str) -> Files {
     Files::new().with(Kind::Sacct, "jobs.txt", &format!("{SACCT}{rows}"))
+}
+
+#[test]
+fn an_out_of_memory_state_of_slurm_is_not_doubted() {
+    let check = |state: &str, code: &str, peak: &str, expect: FailureKind| {
+        let times = |id: u32| {
+            let at = |hour: u32| format!("2024-03-01T{:02}:00:00", hour + 7 * id);
+            format!("{}|{}|{}", at(1), at(2), at(7))
+        };
+        let job = |id: u32, state: &str, code: &str, peak: &str| {
+            let times = times(id);
+            format!(
+                "{id}|nf-X_(1)||{state}|{code}|05:00:00|05:00:00||8G|4||1|{times}|1-00:00:00|/w\n\
+                 {id}.batch|batch||{state}|{code}|05:00:00|05:00:00|{peak}||4|1|1|{times}||\n"
+            )
+        };
+        // The task succeeded later with the same memory.
+        let rows = job(1, state, code, peak) + &job(2, "COMPLETED", "0:0", "8200000K");
+        let imported = sacct(&rows).import.finish();
+        assert_eq!(imported.steps[0].failures[0].kind, expect, "{state} {code}");
+    };
+    check(
+        "OUT_OF_MEMORY",
+        "0:125",
+        "8388000K",
+        FailureKind::OutOfMemory,
+    );
+    check("FAILED", "137:0", "8388000K", FailureKind::Killed);
+    check("FAILED", "137:0", "1000K", FailureKind::Killed);
 }
 
 #[test]

@@ -209,7 +209,7 @@ mod tests {
             None,
             15,
             "The task had no memory limit and used most of the memory of m5.xlarge. Run less work \
-             on the same machine, or use a type with at least 50 % more memory, such as r5a.xlarge.",
+             on the same machine, or use a type with at least 50 % more memory, such as r6a.xlarge.",
         );
         check(
             None,

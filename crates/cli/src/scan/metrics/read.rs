@@ -31,6 +31,9 @@ const ABOUT: [&str; 3] = ["instance_type", "region", "simulated"];
 /// Columns that are required to call a machine idle.
 const NEEDED: [&str; 3] = ["cpu_pct", "net_in_bytes", "net_out_bytes"];
 
+/// The most per cent of the whole machine: sums of decimal fractions may exceed 100 a little.
+const MOST_PERCENT: f64 = 101.0;
+
 /// The most rows, at about 100 bytes each; later rows are refused and counted.
 const MAX_ROWS: usize = 5_000_000;
 
@@ -176,7 +179,11 @@ impl MetricColumns {
             .iter()
             .map(|name| name.trim_start_matches('\u{feff}'))
             .collect();
-        let at = |wanted: &str| names.iter().position(|name| *name == wanted);
+        let at = |wanted: &str| {
+            names
+                .iter()
+                .position(|name| name.eq_ignore_ascii_case(wanted))
+        };
         let (Some(timestamp), Some(resource)) = (at(TIMESTAMP), at(RESOURCE)) else {
             bail!(
                 "the first line must contain the column names {TIMESTAMP},{RESOURCE},{}",
@@ -184,8 +191,9 @@ impl MetricColumns {
             );
         };
         let known = [TIMESTAMP, RESOURCE].into_iter().chain(VALUES).chain(ABOUT);
-        let known = BTreeSet::from_iter(known);
-        let unread = names.iter().filter(|name| !known.contains(**name));
+        let known: Vec<&str> = known.collect();
+        let is_known = |name: &str| known.iter().any(|known| known.eq_ignore_ascii_case(name));
+        let unread = names.iter().filter(|name| !is_known(name));
         metrics.unread_columns = unread.map(|name| shown(name)).collect();
         let missing = NEEDED.into_iter().filter(|name| at(name).is_none());
         metrics.missing_columns = missing.collect();
@@ -241,18 +249,20 @@ impl MetricColumns {
             number(text).map_err(|why| BadLine::new(line, VALUES[n], why))
         };
         let percent = |n: usize| match value(n)? {
-            Some(percent) if percent > 100.0 => {
+            Some(percent) if percent > MOST_PERCENT => {
                 let why = format!("{percent} is more than 100 % of the whole machine");
                 Err(BadLine::new(line, VALUES[n], why))
             }
-            percent => Ok(percent.map(|p| Share::from_ppm((p * 10_000.0).round() as u32))),
+            percent => {
+                Ok(percent.map(|p| Share::from_ppm((p.min(100.0) * 10_000.0).round() as u32)))
+            }
         };
         // A sum with one unknown part is unknown.
         let both = |a: usize, b: usize| {
             let (a, b) = (value(a)?, value(b)?);
             Ok::<_, BadLine>(a.zip(b).map(|(a, b)| (a + b) as u64))
         };
-        let is_over = value(0)?.is_some_and(|cpu| cpu > 100.0);
+        let is_over = value(0)?.is_some_and(|cpu| cpu > MOST_PERCENT);
         let sample = MetricSample {
             cpu: if is_over { None } else { percent(0)? },
             memory: percent(1)?,
@@ -268,12 +278,15 @@ impl MetricColumns {
     }
 }
 
-/// A time with a zone, or seconds since 1970; a local time without a zone is refused.
+/// A time with a zone, or seconds or milliseconds since 1970; a local time without a zone is refused.
 fn timestamp(text: &str) -> Result<Timestamp, String> {
-    let seconds = text.parse::<i64>().ok();
-    let told = match seconds {
-        Some(seconds) => Timestamp::from_second(seconds).ok(),
-        None => text.parse().ok(),
+    let number = text.parse::<f64>();
+    let told = match number {
+        Ok(number) if !number.is_finite() => None,
+        // Seconds of this size are after the year 5000.
+        Ok(number) if number.abs() >= 1e11 => Timestamp::from_millisecond(number as i64).ok(),
+        Ok(number) => Timestamp::from_second(number as i64).ok(),
+        Err(_) => text.parse().ok(),
     };
     told.ok_or_else(|| {
         format!(

@@ -102,8 +102,8 @@ fn a_node_is_short_of_memory_when_what_had_no_limit_of_its_own_was_killed() {
         assert_eq!(said(&world).as_deref(), expect, "{name}");
     };
     let short = "the kernel OOM-killed 2 sessions or services in the last 24 h 00 min, the last \
-                 one ada, which had no memory limit except the 16.0 GiB of the machine; r5a.xlarge \
-                 is larger and costs $0.2260/h instead of $0.1920/h";
+                 one ada, which had no memory limit except the 16.0 GiB of the machine; r6a.xlarge \
+                 is larger and costs $0.2268/h instead of $0.1920/h";
     check("two sessions", killed(works(), |_| ()), Some(short));
     let limited = |it: &mut StepUsage| it.requested.memory = Some(Bytes::gib(1));
     check("its own limit", killed(works(), limited), None);
