@@ -296,10 +296,11 @@ fn origin(facts: &Facts<'_>, findings: &[Finding]) -> Origin {
     findings.fold(facts.origin(), Origin::max)
 }
 
-/// Gaps of the inventory, the prices and the names of tasks, and exemptions of the policy that ended.
+/// Gaps of the inventory, the prices and the names of tasks, and exemptions of the policy without effect.
 fn gaps(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Gap> {
     let gaps = facts.inventory.gaps.iter().cloned();
     gaps.chain(exemptions::ended(facts))
+        .chain(exemptions::by_name(facts))
         .chain(hourly_price::unpriced(facts))
         .chain(faulty_nodes::gap(facts))
         .chain(crate::workflow_runs::disagreements(profiles))

@@ -1,6 +1,7 @@
 //! Sends text by HTTP POST, such as to a chat's incoming webhook. The URL is a secret, because it
 //! allows posting, so `Debug` and errors show only its host.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use thiserror::Error as ThisError;
+use url::form_urlencoded;
 
 use crate::endpoint::Endpoint;
 use crate::error_chain::reason;
@@ -20,6 +22,11 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum bytes of an answer that are read; Slack's answer repeats the message.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
+
+const OPERATION: &str = "HTTP POST";
+
+/// Minimum length of a part of a URL that is hidden on its own; shorter parts are common words.
+const MIN_HIDDEN_CHARS: usize = 8;
 
 /// The URL is not valid for a secret. The error contains nothing of the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ThisError)]
@@ -33,6 +40,62 @@ pub struct InvalidPostUrl;
 pub struct HttpPost {
     connector: Connector,
     url: String,
+    /// Texts that no error may contain.
+    hidden: Vec<String>,
+}
+
+/// The headers of a request.
+type PostHeaders = [(&'static str, String)];
+
+/// The status of an answer that is an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorAnswer {
+    /// The status of HTTP.
+    pub status: u16,
+    /// The time for which the receiver accepts no request; `None` if it does not say a number of
+    /// seconds.
+    pub retry_after: Option<Duration>,
+}
+
+impl ErrorAnswer {
+    /// Reads the error of a POST; `None` if it has no answer.
+    pub fn of(error: &CloudError) -> Option<Self> {
+        let CloudError::Failed { operation, message } = error else {
+            return None;
+        };
+        let answer = message
+            .strip_prefix("HTTP ")
+            .filter(|_| operation == OPERATION)?;
+        let (head, _) = answer.split_once(": ")?;
+        let (status, wait) = match head.split_once(", retry after ") {
+            Some((status, wait)) => (status, wait.strip_suffix(" s")),
+            None => (head, None),
+        };
+        let seconds = wait.and_then(|wait| wait.parse().ok());
+        Some(Self {
+            status: status.parse().ok()?,
+            retry_after: seconds.map(Duration::from_secs),
+        })
+    }
+
+    fn read(answer: &HttpResponse) -> Self {
+        let wait = answer.headers().get("retry-after");
+        let seconds = wait.and_then(|wait| wait.trim().parse().ok());
+        Self {
+            status: answer.status().as_u16(),
+            retry_after: seconds.map(Duration::from_secs),
+        }
+    }
+}
+
+impl fmt::Display for ErrorAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HTTP {}", self.status)?;
+        match self.retry_after {
+            Some(wait) => write!(f, ", retry after {} s", wait.as_secs()),
+            None => Ok(()),
+        }
+    }
 }
 
 impl HttpPost {
@@ -42,14 +105,18 @@ impl HttpPost {
         Ok(Self {
             connector: http::connector(),
             url: url.as_str().to_owned(),
+            hidden: parts_of(url.as_str()),
         })
     }
 
-    fn request(
-        &self,
-        body: String,
-        headers: &[(&'static str, String)],
-    ) -> Result<HttpRequest, InvalidPostUrl> {
+    /// The same, with errors that do not contain these texts.
+    #[must_use]
+    pub fn hiding(mut self, secrets: impl IntoIterator<Item = String>) -> Self {
+        self.hidden.extend(secrets);
+        self
+    }
+
+    fn request(&self, body: String, headers: &PostHeaders) -> Result<HttpRequest, InvalidPostUrl> {
         let mut request = HttpRequest::new(SdkBody::from(body));
         request.set_method("POST").map_err(|_| InvalidPostUrl)?;
         request
@@ -62,16 +129,20 @@ impl HttpPost {
         Ok(request)
     }
 
-    fn failed(&self, words: &str) -> CloudError {
-        let secret = path(&self.url).unwrap_or(&self.url);
-        let mut message = words.replace(&self.url, "(the URL)");
-        if secret.len() > 1 {
-            message = message.replace(secret, "/…");
-        }
-        CloudError::Failed {
-            operation: "HTTP POST".to_owned(),
-            message: bounded(&message),
-        }
+    /// A text without secrets. An answer may repeat the URL, a part of it, or a token.
+    fn without_secrets(&self, words: &str, headers: &PostHeaders) -> String {
+        let path = path(&self.url).filter(|path| path.len() > 1);
+        let tokens = headers.iter().filter(|(name, _)| *name == "authorization");
+        let tokens = tokens.flat_map(|(_, value)| credentials(value));
+        let others = self.hidden.iter().map(String::as_str).chain(tokens);
+        let others = others.filter(|secret| !secret.is_empty());
+        let mut hidden = vec![(self.url.as_str(), "(the URL)")];
+        hidden.extend(path.map(|path| (path, "/…")));
+        hidden.extend(others.map(|secret| (secret, "…")));
+        // A secret may be a part of another one.
+        hidden.sort_by_key(|(secret, _)| Reverse(secret.len()));
+        let hide = |text: String, (secret, mark): (&str, &str)| text.replace(secret, mark);
+        hidden.into_iter().fold(words.to_owned(), hide)
     }
 
     /// Posts `body` with an optional bearer token, and returns the beginning of the answer.
@@ -93,26 +164,23 @@ impl HttpPost {
     ///
     /// # Errors
     /// If there is no answer in time, or its status is an error. No error contains the URL.
-    pub async fn post(
-        &self,
-        body: String,
-        headers: &[(&'static str, String)],
-    ) -> CloudResult<Vec<u8>> {
-        let request = self
-            .request(body, headers)
-            .map_err(|e| self.failed(&e.to_string()))?;
+    pub async fn post(&self, body: String, headers: &PostHeaders) -> CloudResult<Vec<u8>> {
+        let hide = |words: &str| self.without_secrets(words, headers);
+        let request = self.request(body, headers);
+        let request = request.map_err(|e| failed(&hide(&e.to_string())))?;
         let talk = async {
             let answer = self.connector.call(request).await;
-            let answer = answer.map_err(|e| self.failed(&reason(&e)))?;
-            let status = answer.status();
+            let answer = answer.map_err(|e| failed(&hide(&reason(&e))))?;
+            let is_success = answer.status().is_success();
+            let head = ErrorAnswer::read(&answer);
             let words = beginning(answer).await;
-            if status.is_success() {
+            if is_success {
                 return Ok(words);
             }
             let words = String::from_utf8_lossy(&words);
-            Err(self.failed(&format!("HTTP {}: {words}", status.as_u16())))
+            Err(failed(&format!("{head}: {}", hide(&words))))
         };
-        let late = |_| self.failed("timed out waiting for a response");
+        let late = |_| failed("timed out waiting for a response");
         tokio::time::timeout(TIMEOUT, talk).await.map_err(late)?
     }
 }
@@ -121,6 +189,39 @@ impl fmt::Debug for HttpPost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpPost").finish_non_exhaustive()
     }
+}
+
+fn failed(message: &str) -> CloudError {
+    CloudError::Failed {
+        operation: OPERATION.to_owned(),
+        message: bounded(message),
+    }
+}
+
+/// The value of an `authorization` header, and what follows its scheme.
+fn credentials(value: &str) -> impl Iterator<Item = &str> {
+    value.split_whitespace().skip(1).chain([value])
+}
+
+/// The long segments of the path and the long values of the query, as they are written and decoded.
+fn parts_of(url: &str) -> Vec<String> {
+    let written = path(url).unwrap_or_default();
+    let written = written.split('#').next().unwrap_or_default();
+    let (path, query) = written.split_once('?').unwrap_or((written, ""));
+    let pairs = query.split('&');
+    let values = pairs.map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
+    let parts = path.split('/').chain(values);
+    let parts = parts.flat_map(|part| [part.to_owned(), decoded(part)]);
+    parts
+        .filter(|part| part.chars().count() >= MIN_HIDDEN_CHARS)
+        .collect()
+}
+
+fn decoded(part: &str) -> String {
+    let form = format!("={}", part.replace('&', "%26").replace('+', "%2B"));
+    let pair = form_urlencoded::parse(form.as_bytes()).next();
+    pair.map(|(_, value)| value.into_owned())
+        .unwrap_or_default()
 }
 
 /// The part of a URL after the host, which is secret.
@@ -199,6 +300,38 @@ mod tests {
             Err("HTTP POST failed: HTTP 403: no /… here"),
         )
         .await;
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_repeats_a_part_of_a_secret_hides_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let url = format!("http://{address}/hook/SEGMENT-77?token=TOP%20SECRET99&v=1");
+        let hook = HttpPost::new(&url).expect("loopback");
+        let hook = hook.hiding(["ROUTING".to_owned()]);
+        let body = serde_json::json!({"text": "3 findings"});
+        let answer = "HTTP/1.1 429 x\r\nretry-after: 3\r\ncontent-length: 63\r\n\r\n\
+            invalid TOP SECRET99, TOP%20SECRET99, SEGMENT-77 ABCDEF ROUTING";
+        let (_, got) = tokio::join!(serve(listener, answer), hook.send(&body, Some("ABCDEF")));
+        let error = got.expect_err("refused");
+        assert_eq!(
+            error.to_string(),
+            "HTTP POST failed: HTTP 429, retry after 3 s: invalid …, …, … … …"
+        );
+        let expect = ErrorAnswer {
+            status: 429,
+            retry_after: Some(Duration::from_secs(3)),
+        };
+        assert_eq!(ErrorAnswer::of(&error), Some(expect));
+    }
+
+    #[test]
+    fn a_secret_at_the_limit_of_an_error_is_hidden_before_it_is_cut() {
+        let hook = HttpPost::new("https://x.y/?token=TOPSECRET99").expect("a URL");
+        let words = format!("{}TOPSECRET99", "x".repeat(495));
+        let error = failed(&hook.without_secrets(&words, &[])).to_string();
+        assert!(error.ends_with("x…"), "{error}");
+        assert_eq!(ErrorAnswer::of(&failed("timed out")), None);
     }
 
     #[tokio::test]

@@ -7,10 +7,12 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ebb_model::finding::Finding;
 use ebb_model::finding_history::known_finding::Price;
 use ebb_model::finding_history::{Lives, Resolved, Stage};
 use ebb_model::finding_kind::{self, FindingKind};
 use ebb_model::pages_url::{PageOf, PagesUrl};
+use ebb_model::policy::webhook::{BuiltinTemplate, Webhook};
 use ebb_model::report::Report;
 use ebb_report::page::Page;
 use ebb_report::page::history::resolved_line;
@@ -97,7 +99,8 @@ pub struct Changes {
     pub grown: BTreeSet<String>,
     /// Notified, and now resolved.
     pub resolved: Vec<Resolved>,
-    /// Notified, and now dismissed or snoozed. Empty for a channel of people, who decided it.
+    /// Notified, and now dismissed or snoozed, or exempt for an alert. Empty for a channel of people,
+    /// who decided it.
     pub set_aside: BTreeSet<String>,
 }
 
@@ -274,17 +277,64 @@ pub fn since(
 /// The same for a program whose alerts end when somebody dismisses or snoozes their finding. The
 /// program may have accepted a request without a recorded delivery.
 pub(crate) fn since_for_alerts(
-    history: &ChannelHistory,
+    (history, webhook): (&ChannelHistory, &Webhook),
     report: &Report,
     lives: &Lives,
 ) -> (Changes, BTreeMap<String, Price>) {
-    let (mut changes, knows) = since(&history.findings, report, lives);
+    let (mut changes, mut knows) = since(&history.findings, report, lives);
     let sending: BTreeSet<&str> = history.sending.keys().map(|key| id_of_key(key)).collect();
-    let aside = report.history.set_aside.iter().map(|one| &one.finding.id);
-    let aside =
-        aside.filter(|id| history.findings.contains_key(*id) || sending.contains(id.as_str()));
-    changes.set_aside = aside.cloned().collect();
+    let is_told = |id: &str| history.findings.contains_key(id);
+    let may_know = |id: &str| is_told(id) || sending.contains(id);
+    let aside = report.history.set_aside.iter();
+    let aside = aside.map(|one| one.finding.id.as_str());
+    let aside = aside.filter(|id| may_know(id)).map(str::to_owned);
+    changes.set_aside = aside.collect();
+    // To resolve an alert that does not exist does no harm. Other receivers would announce it.
+    if webhook.template == Some(BuiltinTemplate::PagerDuty) {
+        let is_over = |id: &str| {
+            lives
+                .known
+                .get(id)
+                .is_some_and(|one| one.resolved.is_some())
+        };
+        for id in exempt_at_all_hours(report) {
+            if may_know(id) && !is_over(id) {
+                knows.remove(id);
+                changes.set_aside.insert(id.to_owned());
+            }
+        }
+        for id in sending.iter().copied() {
+            if !is_told(id) && !report.history.life.contains_key(id) {
+                let life = lives.known.get(id);
+                let resolved = life.and_then(|life| life.as_resolved(id, report.at));
+                changes.resolved.extend(resolved);
+            }
+        }
+    }
     (changes, knows)
+}
+
+/// Findings that an exemption without a schedule leaves out. The alert of another one would end and
+/// begin every day.
+fn exempt_at_all_hours(report: &Report) -> impl Iterator<Item = &str> {
+    let exempt = report.not_judged.iter();
+    let exempt = exempt.filter(|one| has_no_schedule(&one.reason));
+    let exempt: BTreeSet<(&str, &str)> = exempt
+        .map(|one| (one.resource.as_str(), one.rule.as_str()))
+        .collect();
+    let is_exempt = move |finding: &&Finding| {
+        exempt.contains(&(finding.resource.id.as_str(), finding.kind.slug()))
+    };
+    let findings = report.exempt.iter().filter(is_exempt);
+    findings.map(|finding| finding.id.as_str())
+}
+
+/// Whether a reason of the evaluation is `exempt until DAY: REASON`. With a schedule it is
+/// `exempt until DAY, SCHEDULE: REASON`.
+fn has_no_schedule(reason: &str) -> bool {
+    let end = reason.strip_prefix("exempt until ");
+    let is_of_day = |c: char| c.is_ascii_digit() || c == '-';
+    end.is_some_and(|end| end.trim_start_matches(is_of_day).starts_with(':'))
 }
 
 /// The page for a reader of changes: news first, and each finding marked with its change and, if the

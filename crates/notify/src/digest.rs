@@ -1,30 +1,37 @@
 //! Notifications to people and programs: one message for each channel, only if findings are new,
 //! reopened, due, grown or resolved. The first sweep also sends a welcome message.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ebb_cloud::ports::{
-    Chat, ChatPost, ChatSearch, CloudResult, Email, Events, Hooks, Mailer, Topic,
+    Chat, ChatPost, ChatSearch, CloudError, CloudResult, Email, Events, Hooks, Mailer, Topic,
 };
 use ebb_model::finding_history::Lives;
 use ebb_model::finding_history::known_finding::Price;
 use ebb_model::pages_url::PagesUrl;
 use ebb_model::policy::quiet_hours::QuietPolicy;
 use ebb_model::policy::route::Route;
-use ebb_model::policy::webhook::Webhook;
+use ebb_model::policy::webhook::{BuiltinTemplate, Webhook};
 use ebb_model::policy::weekly_digest::DigestPolicy;
 use ebb_model::report::Report;
 use jiff::Timestamp;
 use serde_json::Value;
 use thiserror::Error;
+use tokio::time::Instant;
 
 use crate::delivery_state::Remembered;
 use crate::diff::{Changes, ChannelHistory, Digest};
 use crate::email_digest::EmailParts;
 use crate::message_form::{Buttons, MessageForm};
-use crate::retry::{Failure, attempt};
+use crate::retry::{
+    Failure, RepeatRule, attempt, attempt_without_id, refuses_message, repeated, says_late,
+    unsure_if_late,
+};
 use crate::routing::{Destination, Routing};
 use crate::webhook_template::{TemplateError, WebhookContext, WebhookTemplate};
 use crate::weekly::{WeeklyDigest, WeeklyDue, WeeklyPlace};
@@ -42,8 +49,14 @@ pub(crate) const TOPIC: &str = "topic";
 /// Name of the webhook in the delivery state.
 pub(crate) const WEBHOOK: &str = "webhook";
 
-/// Time after which a sweep starts no further event; each event is one request.
+/// Time after which a sweep starts no further event to a program; each event is one request.
 const EVENTS_FOR: Duration = Duration::from_secs(20);
+
+/// The same for all webhooks of the policy together.
+const HOOKS_FOR: Duration = Duration::from_secs(60);
+
+/// Number of failures in a row after which a sweep sends no further message to a channel.
+const MAX_FAILURES: usize = 3;
 
 /// Sender and recipients of email.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,7 +182,7 @@ pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
         let channels = &mut news.remembered.channels;
         let history = channels.entry(hook_channel(webhook)).or_default();
         let lives = &news.remembered.lives;
-        let (changes, _) = diff::since_for_alerts(history, news.report, lives);
+        let (changes, _) = diff::since_for_alerts((&*history, webhook), news.report, lives);
         is_more |= history.begin(&changes, news.report.at);
     }
     plan_weekly(channels, news).await || is_more
@@ -184,7 +197,10 @@ async fn plan_weekly(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
     let places = WeeklyPlace::all(news.digest);
     let names: BTreeSet<String> = places.iter().map(WeeklyPlace::channel).collect();
     state.sent.retain(|channel, _| names.contains(channel));
-    state.begun.retain(|channel, _| names.contains(channel));
+    let is_set = news.digest.weekly.is_some();
+    state
+        .begun
+        .retain(|channel, _| is_set && names.contains(channel));
     for place in &places {
         let Some(time) = &news.digest.weekly else {
             break;
@@ -237,23 +253,47 @@ async fn post_once(
         id,
         since,
     });
-    let tried = AtomicBool::new(false);
+    let tried = PostTries::default();
     attempt(channel, || find_or_post(chat, post, &search, &tried)).await
+}
+
+/// Earlier attempts to post a message.
+#[derive(Default)]
+struct PostTries {
+    is_begun: AtomicBool,
+    /// The message may have arrived.
+    is_late: AtomicBool,
 }
 
 async fn find_or_post(
     chat: &dyn Chat,
     post: &ChatPost,
     search: &Option<ChatSearch>,
-    tried: &AtomicBool,
+    tried: &PostTries,
 ) -> CloudResult<Option<String>> {
-    if let Some(search) = search.as_ref().filter(|_| tried.load(Ordering::Relaxed))
-        && let Ok(Some(at)) = chat.find(search).await
-    {
-        return Ok(Some(at));
+    let search = search.as_ref();
+    if let Some(search) = search.filter(|_| tried.is_begun.load(Ordering::Relaxed)) {
+        match chat.find(search).await {
+            Ok(Some(at)) => return Ok(Some(at)),
+            // The search failed, so nobody knows whether the message arrived.
+            Err(error) if tried.is_late.load(Ordering::Relaxed) => return Err(late(&error)),
+            Ok(None) | Err(_) => {}
+        }
     }
-    tried.store(true, Ordering::Relaxed);
-    chat.post(post).await
+    tried.is_begun.store(true, Ordering::Relaxed);
+    let done = chat.post(post).await;
+    let is_late = |error: &CloudError| says_late(&error.to_string());
+    let is_late = done.as_ref().is_err_and(is_late);
+    tried.is_late.store(is_late, Ordering::Relaxed);
+    done
+}
+
+/// The error of a message that cannot be found after a timeout.
+fn late(search: &CloudError) -> CloudError {
+    unsure_if_late(CloudError::Failed {
+        operation: "chat".to_owned(),
+        message: format!("timed out waiting for a response, and the search failed: {search}"),
+    })
 }
 
 /// Sends the weekly digest to one recipient.
@@ -289,7 +329,7 @@ async fn send_weekly(
                 text: parts.text,
                 html: parts.html,
             };
-            attempt(channel, || mailer.send(&email)).await
+            attempt_without_id(channel, || mailer.send(&email)).await
         }
     }
 }
@@ -407,18 +447,115 @@ struct Outgoing {
 #[derive(Clone, Copy)]
 enum Receiver<'a> {
     Events(&'a dyn Events),
-    /// A webhook of the policy, by its name.
-    Hook(Option<&'a dyn Hooks>, &'a str),
+    /// A webhook of the policy.
+    Hook(Option<&'a dyn Hooks>, &'a Webhook),
 }
 
 impl Receiver<'_> {
     async fn send(&self, id: &str, body: &str) -> CloudResult<()> {
         match self {
             Self::Events(events) => events.send(id, body).await,
-            Self::Hook(Some(hooks), name) => hooks.post(name, id, body).await,
+            Self::Hook(Some(hooks), webhook) => hooks.post(&webhook.name, id, body).await,
             // Without a secret there is no request.
             Self::Hook(None, _) => Ok(()),
         }
+    }
+
+    /// The changes since the last request, and the new prices.
+    fn since(
+        self,
+        history: &ChannelHistory,
+        report: &Report,
+        lives: &Lives,
+    ) -> (Changes, BTreeMap<String, Price>) {
+        match self {
+            Self::Events(_) => diff::since(&history.findings, report, lives),
+            Self::Hook(_, webhook) => diff::since_for_alerts((history, webhook), report, lives),
+        }
+    }
+
+    fn repeat_rule(self) -> RepeatRule {
+        match self {
+            Self::Events(_) => RepeatRule::AfterTimeout,
+            Self::Hook(_, webhook) => match webhook.template {
+                Some(BuiltinTemplate::PagerDuty | BuiltinTemplate::Generic) => {
+                    RepeatRule::AfterTimeout
+                }
+                // Services for people ignore the header `idempotency-key`.
+                _ => RepeatRule::NotAfterTimeout,
+            },
+        }
+    }
+}
+
+/// The requests that a program accepted.
+#[derive(Default)]
+struct SentRequests {
+    /// Findings of the requests.
+    findings: BTreeSet<String>,
+    /// Changes of the requests.
+    changes: Vec<String>,
+    /// The first failure.
+    refused: Option<Failure>,
+}
+
+/// Sends requests in turn until the time is over. A request that is refused because of its content
+/// does not hold back those behind it.
+async fn send_in_turn(
+    channel: &str,
+    all: impl Iterator<Item = Outgoing>,
+    until: Instant,
+    (receiver, rule): (Receiver<'_>, RepeatRule),
+) -> SentRequests {
+    let (mut done, mut in_a_row) = (SentRequests::default(), 0);
+    for one in all {
+        if Instant::now() > until {
+            break;
+        }
+        let answer = match &one.body {
+            Ok(body) => repeated(rule, || receiver.send(&one.id, body))
+                .await
+                .map_err(|error| (Failure::of(channel, &error), refuses_message(&error))),
+            Err(error) => Err((Failure::of(channel, error), true)),
+        };
+        match answer {
+            Ok(()) => {
+                in_a_row = 0;
+                done.changes.push(one.change);
+                done.findings.insert(one.finding);
+            }
+            Err((failure, is_of_message)) => {
+                done.refused = done.refused.take().or(Some(failure));
+                in_a_row += 1;
+                if !is_of_message || in_a_row >= MAX_FAILURES {
+                    break;
+                }
+            }
+        }
+    }
+    done
+}
+
+/// The failure of a channel to which a number of changes is not sent; `None` if all are sent.
+fn unsent(channel: &str, refused: Option<Failure>, waiting: usize) -> Option<Failure> {
+    let waits = match waiting {
+        1 => "1 change waits for the next sweep".to_owned(),
+        n => format!("{n} changes wait for the next sweep"),
+    };
+    match refused {
+        Some(failure) if waiting > 1 => Some(Failure {
+            reason: format!("{}; {waits}", failure.reason),
+            ..failure
+        }),
+        None if waiting > 0 => {
+            let reason = format!("the time for the channel is over; {waits}");
+            tracing::warn!(channel, reason, "failed to deliver a notification");
+            Some(Failure {
+                channel: channel.to_owned(),
+                reason,
+            })
+        }
+        refused => refused,
     }
 }
 
@@ -430,18 +567,6 @@ pub(crate) fn email_channel(to: &str) -> String {
 /// The name of a webhook of the policy in the delivery state.
 pub(crate) fn hook_channel(webhook: &Webhook) -> String {
     format!("{WEBHOOK}/{}", webhook.name)
-}
-
-/// The changes for a program and its new prices.
-type ChangesSince = fn(&ChannelHistory, &Report, &Lives) -> (Changes, BTreeMap<String, Price>);
-
-/// [`diff::since`] for a program.
-fn since_for_events(
-    history: &ChannelHistory,
-    report: &Report,
-    lives: &Lives,
-) -> (Changes, BTreeMap<String, Price>) {
-    diff::since(&history.findings, report, lives)
 }
 
 struct Telling<'a> {
@@ -463,7 +588,7 @@ impl<'a> Telling<'a> {
                     body: welcome::slack_hello(&self.hello(None)),
                     id: None,
                 };
-                let done = attempt(&channel, || chat.post(&hello)).await;
+                let done = attempt_without_id(&channel, || chat.post(&hello)).await;
                 self.greeted(&channel, done.map(drop));
             }
             let part = routing.part(self.news.report, place);
@@ -471,7 +596,8 @@ impl<'a> Telling<'a> {
         }
     }
 
-    /// Posts the planned messages of a channel in turn, up to the first that fails.
+    /// Posts the planned messages of a channel in turn. A failed reply does not hold back those in
+    /// other threads.
     async fn say_in_threads(
         &mut self,
         chat: &dyn Chat,
@@ -484,7 +610,7 @@ impl<'a> Telling<'a> {
         let remembered = &mut *self.news.remembered;
         let history = remembered.channels.entry(channel.to_owned()).or_default();
         let digests = std::mem::take(&mut history.digests);
-        let mut buttons = None;
+        let (mut buttons, mut refused, mut in_a_row) = (None, None, 0);
         for digest in &digests {
             let (all, _) = due(history, part, &remembered.lives, quiet);
             let whole = all.each().count();
@@ -508,15 +634,22 @@ impl<'a> Telling<'a> {
                 Ok(at) => threads::delivered(history, digest, at),
                 Err(failure) => {
                     threads::forget_lost(history, &digest.thread, &failure.reason);
-                    let reason = failure.reason.clone();
-                    remembered.failed.insert(channel.to_owned(), reason);
-                    self.word.failures.push(failure);
-                    return;
+                    let is_down = digest.thread.is_none() || failure.is_late();
+                    refused = refused.or(Some(failure));
+                    in_a_row += 1;
+                    if is_down || in_a_row >= MAX_FAILURES {
+                        break;
+                    }
+                    continue;
                 }
             }
+            in_a_row = 0;
             if self.word.channels.last().is_none_or(|last| last != channel) {
                 self.word.channels.push(channel.to_owned());
             }
+        }
+        if let Some(failure) = refused {
+            return self.refuse(failure);
         }
         let (changes, knows) = due(history, part, &remembered.lives, quiet);
         // Messages beyond the maximum wait for the next sweep.
@@ -539,7 +672,7 @@ impl<'a> Telling<'a> {
                     text: parts.text,
                     html: parts.html,
                 };
-                attempt(&channel, || mailer.send(&email)).await
+                attempt_without_id(&channel, || mailer.send(&email)).await
             };
             if routing.is_for_the_rest(place) && self.greets(&channel) {
                 let sandboxed = mailer.is_sandboxed().await.ok();
@@ -571,28 +704,41 @@ impl<'a> Telling<'a> {
         let (report, links) = (self.news.report, self.news.links);
         let history = self.news.remembered.channels.get(WEBHOOK);
         let sending = history.map(|history| history.sending.clone());
-        let (changes, sending) = (
-            self.changes_of(WEBHOOK, since_for_events),
-            sending.unwrap_or_default(),
-        );
+        let sending = sending.unwrap_or_default();
+        let receiver = Receiver::Events(events);
+        let changes = self.changes_of(WEBHOOK, receiver);
+        let count = changes.each().count();
         let all = cloud_event::events(report, &changes, &sending, links).map(|event| Outgoing {
             finding: event.finding,
             change: event.change,
             id: event.id,
             body: Ok(event.body),
         });
-        let begun = tokio::time::Instant::now();
-        let receiver = Receiver::Events(events);
-        self.send_each(WEBHOOK, (all, None), begun, receiver).await;
+        let until = Instant::now() + EVENTS_FOR;
+        self.send_each(WEBHOOK, (all, count, None), until, receiver)
+            .await;
+    }
+
+    /// The webhooks of the policy. Those that failed in the last sweep are the last ones, each time
+    /// in another order. So no dead one takes the time of the others for good.
+    fn hooks_in_turn(&self) -> Vec<&'a Webhook> {
+        let (webhooks, at): (&'a [Webhook], _) = (self.news.webhooks, self.news.report.at);
+        let failed = &self.news.remembered.failed;
+        let mut all: Vec<&'a Webhook> = webhooks.iter().collect();
+        all.sort_by_cached_key(|webhook| {
+            let has_failed = failed.contains_key(&hook_channel(webhook));
+            has_failed.then(|| cloud_event::event_id("turn", at, &webhook.name))
+        });
+        all
     }
 
     /// Sends a request for each change that a webhook of the policy wants.
     async fn hooks(&mut self, hooks: Option<&dyn Hooks>) {
-        // All webhooks share the time.
-        let begun = tokio::time::Instant::now();
-        for webhook in self.news.webhooks {
+        let end = Instant::now() + HOOKS_FOR;
+        for webhook in self.hooks_in_turn() {
             let channel = hook_channel(webhook);
-            let changes = self.changes_of(&channel, diff::since_for_alerts);
+            let receiver = Receiver::Hook(hooks, webhook);
+            let changes = self.changes_of(&channel, receiver);
             let key = match (hooks, changes.is_empty()) {
                 (_, true) => Ok(None),
                 (Some(hooks), false) => attempt(&channel, || hooks.key(&webhook.name)).await,
@@ -620,6 +766,7 @@ impl<'a> Telling<'a> {
             let sending = history.map(|history| history.sending.clone());
             let sending = sending.unwrap_or_default();
             let all = webhook_template::requests(&context, webhook, &changes, &sending);
+            let count = all.len();
             let wanted: BTreeSet<String> = all.iter().map(|one| one.finding.clone()).collect();
             let all = all.into_iter().map(|request| Outgoing {
                 finding: request.finding,
@@ -627,18 +774,19 @@ impl<'a> Telling<'a> {
                 id: request.id,
                 body: template.render(&request.facts),
             });
-            let receiver = Receiver::Hook(hooks, &webhook.name);
-            self.send_each(&channel, (all, Some(&wanted)), begun, receiver)
+            let until = end.min(Instant::now() + EVENTS_FOR);
+            self.send_each(&channel, (all, count, Some(&wanted)), until, receiver)
                 .await;
         }
     }
 
     /// All changes since the last request to a program.
-    fn changes_of(&self, channel: &str, since: ChangesSince) -> Changes {
+    fn changes_of(&self, channel: &str, receiver: Receiver<'_>) -> Changes {
         let none = ChannelHistory::default();
         let remembered = &*self.news.remembered;
         let known = remembered.channels.get(channel).unwrap_or(&none);
-        since(known, self.news.report, &remembered.lives).0
+        let (changes, _) = receiver.since(known, self.news.report, &remembered.lives);
+        changes
     }
 
     fn refuse(&mut self, failure: Failure) {
@@ -647,43 +795,31 @@ impl<'a> Telling<'a> {
         self.word.failures.push(failure);
     }
 
-    /// Sends one request for each change. The next sweep sends those that a slow receiver does not
-    /// accept in time, and all after a refused one. Changes without a request are taken as sent.
+    /// Sends one request for each change. The next sweep sends those that a receiver refuses or does
+    /// not accept in time. Changes without a request are taken as sent.
     async fn send_each(
         &mut self,
         channel: &str,
-        (all, wanted): (impl Iterator<Item = Outgoing>, Option<&BTreeSet<String>>),
-        begun: tokio::time::Instant,
+        (all, count, wanted): (
+            impl Iterator<Item = Outgoing>,
+            usize,
+            Option<&BTreeSet<String>>,
+        ),
+        until: Instant,
         receiver: Receiver<'_>,
     ) {
         self.known.push(channel.to_owned());
-        let (mut taken, mut sent, mut refused) = (BTreeSet::new(), Vec::new(), None);
-        for one in all {
-            if begun.elapsed() > EVENTS_FOR {
-                break;
-            }
-            let done = match &one.body {
-                Ok(body) => attempt(channel, || receiver.send(&one.id, body)).await,
-                Err(error) => Err(Failure::of(channel, error)),
-            };
-            match done {
-                Ok(()) => {
-                    sent.push(one.change);
-                    taken.insert(one.finding);
-                }
-                Err(failure) => {
-                    refused = Some(failure);
-                    break;
-                }
-            }
-        }
+        // A receiver that seems to be dead gets little time.
+        let rule = match self.news.remembered.failed.contains_key(channel) {
+            true => RepeatRule::NotAfterTimeout,
+            false => receiver.repeat_rule(),
+        };
+        let done = send_in_turn(channel, all, until, (receiver, rule)).await;
+        let waiting = count.saturating_sub(done.changes.len());
+        let (taken, sent) = (done.findings, done.changes);
         let remembered = &mut *self.news.remembered;
         let history = remembered.channels.entry(channel.to_owned()).or_default();
-        let since = match receiver {
-            Receiver::Events(_) => since_for_events,
-            Receiver::Hook(..) => diff::since_for_alerts,
-        };
-        let (changes, knows) = since(history, self.news.report, &remembered.lives);
+        let (changes, knows) = receiver.since(history, self.news.report, &remembered.lives);
         let known = (&history.findings, knows);
         let is_unwanted = |id: &str| wanted.is_some_and(|wanted| !wanted.contains(id));
         (_, history.findings) = changes.only(known, |id| taken.contains(id) || is_unwanted(id));
@@ -696,7 +832,7 @@ impl<'a> Telling<'a> {
         if !taken.is_empty() {
             self.word.channels.push(channel.to_owned());
         }
-        match refused {
+        match unsent(channel, done.refused, waiting) {
             Some(failure) => self.refuse(failure),
             None => drop(remembered.failed.remove(channel)),
         }
@@ -704,8 +840,15 @@ impl<'a> Telling<'a> {
 
     /// Sends the planned weekly digests. Each channel is on its own.
     async fn weekly(&mut self, channels: &Channels<'_>) {
+        if self.news.digest.weekly.is_none() {
+            return;
+        }
         let places = WeeklyPlace::all(self.news.digest);
         self.known.extend(places.iter().map(WeeklyPlace::channel));
+        // A digest that failed before the quiet hours waits for their end.
+        if self.quiet().is_some() {
+            return;
+        }
         let begun = self.news.remembered.weekly.begun.clone();
         for place in &places {
             let channel = place.channel();

@@ -13,6 +13,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use crate::retry::unsure_if_late;
+
 const OPERATION: &str = "slack";
 
 /// Slack's API; GovSlack has another URL.
@@ -154,14 +156,18 @@ impl Bot {
     }
 }
 
-/// The answer of a successful Slack method.
-fn read_answer(method: &str, answer: &[u8]) -> CloudResult<Value> {
+/// The answer of a successful Slack method. The reason of another one does not contain the token.
+fn read_answer(method: &str, answer: &[u8], token: &str) -> CloudResult<Value> {
     let answer: Value = serde_json::from_slice(answer)
         .map_err(|_| failed(format!("the response of {method} is not JSON")))?;
     match answer["ok"].as_bool() {
         Some(true) => Ok(answer),
         _ => {
             let why = answer["error"].as_str().unwrap_or("no reason given");
+            let why = match token {
+                "" => why.to_owned(),
+                token => why.replace(token, "…"),
+            };
             Err(failed(format!("{method}: {why}")))
         }
     }
@@ -188,7 +194,8 @@ impl Chat for SlackChat {
         let place = self.place(&post.channel)?;
         let Some(bot) = &self.bot else {
             let webhook = HttpPost::new(place).map_err(failed)?;
-            return webhook.send(&post.body, None).await.map(|_| None);
+            let sent = webhook.send(&post.body, None).await;
+            return sent.map(|_| None).map_err(unsure_if_late);
         };
         let mut body = post.body.clone();
         body["channel"] = json!(place);
@@ -200,7 +207,7 @@ impl Chat for SlackChat {
         }
         let method = "chat.postMessage";
         let answer = bot.method(method)?.send(&body, Some(&bot.token)).await?;
-        let answer = read_answer(method, &answer)?;
+        let answer = read_answer(method, &answer, &bot.token)?;
         Ok(answer["ts"].as_str().map(str::to_owned))
     }
 
@@ -226,7 +233,7 @@ impl Chat for SlackChat {
             .method(method)?
             .post(form_of(search, place), &headers)
             .await?;
-        let answer = read_answer(method, &answer)?;
+        let answer = read_answer(method, &answer, &bot.token)?;
         let is_it = |message: &&Value| {
             let named = &message["metadata"];
             named["event_type"] == DIGEST && named["event_payload"]["id"] == search.id.as_str()
@@ -338,6 +345,8 @@ mod tests {
         check(r#"{"ok": true, "ts": "18.25"}"#, Ok(Some("18.25"))).await;
         let why = "slack failed: chat.postMessage: channel_not_found";
         check(r#"{"ok": false, "error": "channel_not_found"}"#, Err(why)).await;
+        let why = "slack failed: chat.postMessage: bad …";
+        check(r#"{"ok": false, "error": "bad xoxb-hush"}"#, Err(why)).await;
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cloud_event::event_id;
 use crate::digest::{Channels, SLACK, TOPIC, WEBHOOK, email_channel, hook_channel};
-use crate::retry::{Failure, attempt};
+use crate::retry::{Failure, attempt, attempt_without_id};
 use crate::webhook_template::WebhookTemplate;
 
 /// The event with which a sweeper function sends test messages instead of a sweep.
@@ -65,7 +65,7 @@ pub async fn send(
         for to in &addresses.to {
             let channel = email_channel(to);
             let email = email(&addresses.from, to, now);
-            let done = attempt(&channel, || mailer.send(&email)).await;
+            let done = attempt_without_id(&channel, || mailer.send(&email)).await;
             tests.push(sent(&channel, done));
         }
     }
@@ -110,7 +110,8 @@ async fn post(chat: &dyn Chat, now: Timestamp) -> Result<(), Failure> {
         body: json!({"text": text(now)}),
         id: None,
     };
-    attempt(SLACK, || chat.post(&post)).await.map(drop)
+    let done = attempt_without_id(SLACK, || chat.post(&post)).await;
+    done.map(drop)
 }
 
 /// Checks the secret and the template of a webhook of the policy. Nothing is sent, because PagerDuty

@@ -12,7 +12,11 @@ use crate::diff::{self, Changes, ChannelHistory, Digest};
 const MAX_MESSAGES: usize = 10;
 
 /// Errors of Slack for a thread that accepts no reply, such as that of a deleted message.
-const LOST_THREAD: [&str; 2] = ["thread_not_found", "cannot_reply_to_message"];
+const LOST_THREAD: [&str; 3] = [
+    "thread_not_found",
+    "cannot_reply_to_message",
+    "restricted_action_thread_locked",
+];
 
 /// The messages for these changes: a new message for findings without a thread, then a reply in
 /// each thread of the other findings.
@@ -160,6 +164,9 @@ mod tests {
             "slack failed: chat.postMessage: thread_not_found",
         );
         assert_eq!(history.threads.len(), 99);
+        let locked = "slack failed: chat.postMessage: restricted_action_thread_locked";
+        forget_lost(&mut history, &Some("8".to_owned()), locked);
+        assert_eq!(history.threads.len(), 98);
         forget_unknown(&mut history, &Lives::default());
         assert!(history.threads.is_empty());
     }

@@ -351,7 +351,7 @@ pub struct WebhookRequest<'a> {
 }
 
 /// The requests that a webhook wants, the most expensive finding first, then findings that a decision
-/// sets aside, then resolved ones. `sending` contains the first send time of each change.
+/// sets aside or the policy exempts, then resolved ones. `sending` contains the first send time of each change.
 pub fn requests<'a>(
     context: &WebhookContext<'a>,
     webhook: &'a Webhook,
@@ -382,13 +382,15 @@ pub fn requests<'a>(
         let facts = || context.of_finding(webhook, finding, (change, stage.word()));
         is_wanted.then(|| request(what, &finding.id, facts()))
     });
-    let aside = &context.report.history.set_aside;
-    let aside = aside.iter().filter_map(|one| {
-        let finding = &one.finding;
+    let aside = context.report.history.set_aside.iter();
+    let aside = aside.map(|one| (&one.finding, one.decision.verb.done()));
+    let exempt = context.report.exempt.iter();
+    let aside = aside.chain(exempt.map(|finding| (finding, "exempt")));
+    let aside = aside.filter_map(|(finding, word)| {
         let owner = finding.resource.owner.as_deref();
         let is_wanted = changes.set_aside.contains(&finding.id)
             && webhook.wants(WebhookChange::SetAside, finding.kind, owner);
-        let change = (WebhookChange::SetAside, one.decision.verb.done());
+        let change = (WebhookChange::SetAside, word);
         let facts = || context.of_finding(webhook, finding, change);
         is_wanted.then(|| request(diff::SET_ASIDE, &finding.id, facts()))
     });
@@ -524,6 +526,27 @@ mod tests {
         let jira = webhook(&format!("template = \"jira\"\n{PARAMETERS}"));
         let issues = rendered(&jira, &testing::small()).expect("valid");
         assert_eq!(issues.len(), 3, "the new findings");
+    }
+
+    #[test]
+    fn an_exemption_resolves_the_alert_of_its_finding() {
+        let mut report = testing::small();
+        let finding = report.findings.remove(0);
+        let changes = Changes {
+            set_aside: [finding.id.clone()].into(),
+            ..Changes::default()
+        };
+        report.exempt.push(finding);
+        let webhook = webhook("template = \"pagerduty\"");
+        let context = WebhookContext {
+            report: &report,
+            links: None,
+            key: Some("hush"),
+        };
+        let sent = requests(&context, &webhook, &changes, &BTreeMap::new());
+        let template = WebhookTemplate::new(&webhook).expect("valid");
+        let text = template.render(&sent[0].facts).expect("valid");
+        assert!(text.contains("\"event_action\":\"resolve\""), "{text}");
     }
 
     #[test]

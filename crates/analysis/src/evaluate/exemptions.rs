@@ -43,6 +43,26 @@ pub(crate) fn ended(facts: &Facts<'_>) -> impl Iterator<Item = Gap> {
     })
 }
 
+/// Exemptions with the name of a machine in place of its id, which exempt nothing.
+pub(crate) fn by_name(facts: &Facts<'_>) -> impl Iterator<Item = Gap> {
+    let instances = &facts.inventory.instances;
+    let exemptions = facts.policy.exempt.iter();
+    let holding = exemptions.filter(|exemption| exemption.holds_at(facts.now));
+    holding.filter_map(|exemption| {
+        let name = exemption.resource.as_deref()?;
+        let has_id = instances.keys().any(|id| id.as_str() == name);
+        let mut named = instances.values();
+        let named = named.find(|instance| !has_id && instance.name() == Some(name))?;
+        Some(Gap::new(
+            format!("policy: exemption of {exemption}"),
+            format!(
+                "it exempts nothing, because `resource` is the id and not the name; write {}",
+                named.id
+            ),
+        ))
+    })
+}
+
 /// The first exemption that applies to a finding.
 fn holding<'a>(facts: &Facts<'a>, finding: &Finding) -> Option<&'a Exemption> {
     if facts.policy.exempt.is_empty() {
@@ -99,5 +119,27 @@ mod tests {
         };
         check("2030-01-01", Err("exempt until 2030-01-01: a course"), 0);
         check("2020-01-01", Ok(()), 1);
+    }
+
+    #[test]
+    fn an_exemption_by_the_name_of_a_machine_is_said_to_exempt_nothing() {
+        let check = |resource: &str, gaps: usize| {
+            let mut machine = instance(1);
+            machine.tags.insert("Name".to_owned(), "login".to_owned());
+            let id = machine.id.to_string();
+            let mut world = World::with([machine]);
+            let resource = resource.replace("ID", &id);
+            world.policy = Policy::parse(&format!(
+                "[[exempt]]\nresource = \"{resource}\"\nuntil = \"2030-01-01\"\nreason = \"r\"\n"
+            ))
+            .expect("it is valid");
+            world.watch(1, 0, 60, |_, _| {});
+            let report = world.judge();
+            let of_id = report.gaps.iter().filter(|gap| gap.reason.ends_with(&id));
+            assert_eq!(of_id.count(), gaps, "{resource}");
+        };
+        check("login", 1);
+        check("ID", 0);
+        check("other", 0);
     }
 }

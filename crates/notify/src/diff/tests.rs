@@ -3,6 +3,7 @@
 use ebb_catalog::catalog::Catalogue;
 use ebb_model::decision::{Decision, Decisions, Verb};
 use ebb_model::inventory::Inventory;
+use ebb_model::policy::Policy;
 use ebb_model::report::NotJudged;
 use ebb_model::visibility_gap::Gap;
 use ebb_report::testing;
@@ -189,4 +190,65 @@ fn a_channel_that_was_down_is_told_later_and_what_is_not_its_own_by_now_never() 
     assert!(!knows.contains_key(&gone));
     let (changes, _) = since(&BTreeMap::new(), &moved, &channel.lives);
     assert_eq!(changes.counts(), "2 new", "although they are ongoing");
+}
+
+fn webhook(template: &str) -> Webhook {
+    let file = format!("[[webhooks]]\nname = \"ops\"\ntemplate = \"{template}\"\n");
+    Policy::parse(&file).expect("a policy").webhooks.remove(0)
+}
+
+#[test]
+fn an_alert_without_a_recorded_delivery_is_resolved_with_its_finding() {
+    let check = |template: &str, expect: usize| {
+        let (mut report, mut lives) = (testing::small(), Lives::default());
+        let (inventory, decisions) = (Inventory::default(), Decisions::default());
+        let known = (&inventory, Catalogue::built_in());
+        lives.advance(&mut report, known, &decisions);
+        let (mut history, webhook) = (ChannelHistory::default(), webhook(template));
+        let (changes, _) = since_for_alerts((&history, &webhook), &report, &lives);
+        history.begin(&changes, report.at);
+        // The answer to each request was lost.
+        report.findings.remove(0);
+        lives.advance(&mut report, known, &decisions);
+        let (changes, _) = since_for_alerts((&history, &webhook), &report, &lives);
+        let found = (changes.new.len(), changes.resolved.len());
+        assert_eq!(found, (2, expect), "{template}");
+        history.begin(&changes, report.at);
+        let (again, _) = since_for_alerts((&history, &webhook), &report, &lives);
+        assert_eq!(again, changes, "until it is delivered");
+    };
+    check("pagerduty", 1);
+    check("generic", 0);
+}
+
+#[test]
+fn the_alert_of_a_finding_that_is_exempt_at_all_hours_ends() {
+    let check = |template: &str, reason: &str, expect: usize| {
+        let (mut report, mut lives) = (testing::small(), Lives::default());
+        let (inventory, decisions) = (Inventory::default(), Decisions::default());
+        let known = (&inventory, Catalogue::built_in());
+        lives.advance(&mut report, known, &decisions);
+        let (_, findings) = since(&BTreeMap::new(), &report, &lives);
+        let history = ChannelHistory {
+            findings,
+            ..ChannelHistory::default()
+        };
+        let finding = report.findings.remove(0);
+        report.not_judged.push(NotJudged {
+            resource: finding.resource.id.clone(),
+            name: None,
+            rule: finding.kind.slug().to_owned(),
+            reason: reason.to_owned(),
+        });
+        report.exempt.push(finding);
+        lives.advance(&mut report, known, &decisions);
+        let (changes, knows) = since_for_alerts((&history, &webhook(template)), &report, &lives);
+        let found = (changes.each().count(), changes.set_aside.len());
+        assert_eq!(found, (expect, expect), "{template}: {reason}");
+        assert_eq!(knows.len(), 3 - expect, "{template}: {reason}");
+    };
+    check("pagerduty", "exempt until 2030-01-01: a course", 1);
+    let by_day = "exempt until 2030-01-01, mon 08:00: a course";
+    check("pagerduty", by_day, 0);
+    check("generic", "exempt until 2030-01-01: a course", 0);
 }
