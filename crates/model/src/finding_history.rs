@@ -23,7 +23,7 @@ use crate::finding_history::known_finding::{Life, Price, Resolution};
 use crate::finding_history::trend::Past;
 use crate::finding_kind::{self, FindingKind};
 use crate::inventory::Inventory;
-use crate::report::Report;
+use crate::report::{NotJudged, Report};
 use crate::savings;
 
 /// Days for which resolved findings are reported and recognised when they return.
@@ -357,8 +357,14 @@ fn stage_of(decision: Option<&Decision>) -> Option<Stage> {
 }
 
 fn was_looked_at(life: &Life, report: &Report) -> bool {
-    let mut not_judged = report.not_judged.iter();
+    // An exemption of one kind of finding tells nothing about other kinds.
+    let is_of_another_kind = |one: &NotJudged| {
+        let mut exempt = report.exempt.iter();
+        one.rule != life.kind.slug()
+            && exempt.any(|it| it.resource.id == one.resource && it.kind.slug() == one.rule)
+    };
+    let hides = |one: &NotJudged| one.resource == life.resource && !is_of_another_kind(one);
     let mut gaps = report.gaps.iter();
-    !not_judged.any(|one| one.resource == life.resource)
+    !report.not_judged.iter().any(hides)
         && !gaps.any(|gap| gap.may_hide(life.account.as_ref(), &life.region))
 }

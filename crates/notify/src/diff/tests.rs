@@ -2,6 +2,7 @@
 
 use ebb_catalog::catalog::Catalogue;
 use ebb_model::decision::{Decision, Decisions, Verb};
+use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::Inventory;
 use ebb_model::policy::Policy;
 use ebb_model::report::NotJudged;
@@ -127,6 +128,18 @@ fn what_was_not_looked_at_has_not_ended() {
             .push(Gap::new(format!("{region}: inventory"), "denied"));
     };
     check("its region denied", hidden, "");
+    let exempt = |r: &mut Report| {
+        let mut finding = r.findings.remove(0);
+        finding.kind = FindingKind::OldGeneration;
+        r.not_judged.push(NotJudged {
+            resource: finding.resource.id.clone(),
+            name: None,
+            rule: finding.kind.slug().to_owned(),
+            reason: "exempt until 2030-01-01: r".to_owned(),
+        });
+        r.exempt.push(finding);
+    };
+    check("exempt from another kind", exempt, "1 resolved");
 }
 
 #[test]
