@@ -2,7 +2,7 @@
 //! and field, and reading continues.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufRead, Read};
+use std::io::{self, Read};
 
 use ebb_model::text_file::bad_lines::{BadLine, BadLines};
 use ebb_model::text_file::csv::{CsvFile, Record};
@@ -106,21 +106,32 @@ pub enum NoBillingExport {
 /// # Errors
 /// If the file is truncated or has another format.
 pub(super) fn read(
-    mut source: impl BufRead,
+    source: impl Read,
     tags: &BTreeSet<String>,
 ) -> Result<BillingFile, NoBillingExport> {
-    let begin = source.fill_buf()?;
-    let first = begin.iter().copied().find(|b| !b.is_ascii_whitespace());
+    let mut lines = Lines::of(source)?;
+    let mut first = None;
+    while let Some(Line { number, text }) = lines.read_line()? {
+        let Ok(text) = text else {
+            let reason = "it is too long, or not UTF-8".to_owned();
+            return Err(NoBillingExport::FirstLine { reason });
+        };
+        if let Some(byte) = text.trim_start().bytes().next() {
+            first = Some(byte);
+            let line = (number, Ok(text.to_owned()));
+            lines.put_back(std::iter::once(line));
+            break;
+        }
+    }
     match first {
-        Some(b'{') => of_lines(source, tags),
+        Some(b'{') => of_lines(lines, tags),
         Some(b'[') => Err(NoBillingExport::List),
-        _ => of_csv(source, tags),
+        _ => of_csv(lines, tags),
     }
 }
 
-fn of_lines(source: impl Read, tags: &BTreeSet<String>) -> Result<BillingFile, NoBillingExport> {
+fn of_lines(mut lines: Lines<'_>, tags: &BTreeSet<String>) -> Result<BillingFile, NoBillingExport> {
     let mut bill = BillingFile::default();
-    let mut lines = Lines::of(source)?;
     while let Some(Line { number, text }) = lines.read_line()? {
         let row = match text {
             Ok(text) if text.trim().is_empty() => continue,
@@ -132,8 +143,8 @@ fn of_lines(source: impl Read, tags: &BTreeSet<String>) -> Result<BillingFile, N
     Ok(bill)
 }
 
-fn of_csv(source: impl Read, tags: &BTreeSet<String>) -> Result<BillingFile, NoBillingExport> {
-    let mut file = CsvFile::new(source)?;
+fn of_csv(lines: Lines<'_>, tags: &BTreeSet<String>) -> Result<BillingFile, NoBillingExport> {
+    let mut file = CsvFile::of_lines(lines);
     let (mut bill, mut record) = (BillingFile::default(), Record::default());
     match file.read(&mut record)? {
         Some(Ok(())) => {}
@@ -156,7 +167,11 @@ fn of_csv(source: impl Read, tags: &BTreeSet<String>) -> Result<BillingFile, NoB
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::path::Path;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
 
     use super::*;
 
@@ -174,6 +189,18 @@ mod tests {
     fn gaps(bill: &BillingFile) -> Vec<String> {
         let gaps = bill.bad_lines.gaps(Path::new("/srv/bill"));
         gaps.into_iter().map(|gap| gap.scope).collect()
+    }
+
+    #[test]
+    fn json_is_known_behind_a_byte_order_mark_and_in_gzip() {
+        let text = format!("\u{feff}\n{}", json(1, 0.25, "project"));
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(text.as_bytes()).expect("memory");
+        let packed = packed.finish().expect("memory");
+        for bytes in [text.into_bytes(), packed] {
+            let bill = read(bytes.as_slice(), &BTreeSet::new()).expect("it is read");
+            assert_eq!((bill.days.len(), bill.bad_lines.count()), (1, 0));
+        }
     }
 
     #[test]

@@ -117,12 +117,7 @@ impl ExportBill {
             );
             self.gap(scope.clone(), why);
         }
-        if let Some(column) = read.sums.missing_tags {
-            let why = format!(
-                "column {column} is missing, so costs have no tags; add it to the query of the export"
-            );
-            self.gap(scope.clone(), why);
-        }
+        self.add_tag_gaps(&scope, &read.sums);
         self.usage_days.extend(&read.sums.usage_days);
         self.refused.extend(read.sums.refused.iter().cloned());
         self.newest = self.newest.max(read.sums.newest);
@@ -140,6 +135,23 @@ impl ExportBill {
                 None => delivered_at,
             };
             known.may_be_part |= period.month.is_none() && begins_late(day, oldest);
+        }
+    }
+
+    fn add_tag_gaps(&mut self, scope: &str, sums: &PeriodSums) {
+        if let Some(column) = sums.missing_tags {
+            let why = format!(
+                "column {column} is missing, so costs have no tags; add it to the query of the export"
+            );
+            self.gap(scope.to_owned(), why);
+        }
+        if sums.bad_tags > 0 {
+            let why = format!(
+                "the tags of {} rows are no map of keys and values, so their costs have no tags; \
+                 export the column unchanged",
+                sums.bad_tags
+            );
+            self.gap(scope.to_owned(), why);
         }
     }
 

@@ -54,6 +54,8 @@ pub(super) struct Charge<'a> {
     /// Whether a period of more than a day is divided among its days. Cost Explorer shows a tax, a
     /// credit or a purchase on the day on which it begins.
     pub(super) is_spread: bool,
+    /// Whether tags are requested and cannot be read.
+    pub(super) has_bad_tags: bool,
     /// The values of the requested tags, in their order; empty text without a value.
     pub(super) tags: Vec<Cow<'a, str>>,
 }
@@ -124,6 +126,8 @@ pub(super) fn read<'a>(
     // A purchase, a credit or a tax is no price of an hour, nor is the correction of an earlier bill.
     let is_correction = values.text(ExportColumn::Class)? == Some("Correction");
     let node = machine.filter(|_| is_usage(kind, form) && !is_correction);
+    // A tag that cannot be read does not change what the row costs.
+    let tag_values = values.tag_values(tags);
     Ok(Charge {
         start,
         end,
@@ -135,7 +139,8 @@ pub(super) fn read<'a>(
             ExportForm::Cur2 => !matches!(kind, "Tax" | "Credit" | "Refund" | "Fee"),
             ExportForm::Focus => kind == "Usage",
         },
-        tags: values.tag_values(tags)?,
+        has_bad_tags: tag_values.is_none(),
+        tags: tag_values.unwrap_or_else(|| vec![Cow::Borrowed(""); tags.len()]),
     })
 }
 
@@ -309,41 +314,32 @@ impl<'a, R: ExportRow> Values<'a, R> {
         Ok(machine_id(resource, self.form).and_then(|id| NodeId::new(id).ok()))
     }
 
-    fn tag_values(&self, tags: &[String]) -> Result<Vec<Cow<'a, str>>, BadColumn> {
+    /// The value of each of these tags, empty without one; `None` if the cell is no map.
+    fn tag_values(&self, tags: &[String]) -> Option<Vec<Cow<'a, str>>> {
         if tags.is_empty() {
-            return Ok(Vec::new());
+            return Some(Vec::new());
         }
-        let bad = || self.bad(ExportColumn::Tags, "is not a map of keys and values");
-        Ok(match self.row.cell(ExportColumn::Tags) {
-            Cell::Absent | Cell::Text("") => vec![Cow::Borrowed(""); tags.len()],
+        match self.row.cell(ExportColumn::Tags) {
+            Cell::Absent | Cell::Text("") => Some(vec![Cow::Borrowed(""); tags.len()]),
             Cell::Tags(found) => {
-                let value = |tag| {
-                    let mut found = found.iter();
-                    found
-                        .find(|(key, _)| is_tag(key, tag))
-                        .map(|(_, value)| *value)
-                };
-                let values = tags
-                    .iter()
-                    .map(|tag| Cow::Borrowed(value(tag).unwrap_or_default()));
-                values.collect()
+                let keys = || found.iter().map(|(key, _)| *key);
+                let value =
+                    |tag| Cow::Borrowed(position_of(tag, keys).map_or("", |at| found[at].1));
+                Some(tags.iter().map(value).collect())
             }
             Cell::Text(text) => {
-                let found: BTreeMap<String, Value> =
-                    serde_json::from_str(text).map_err(|_| bad())?;
-                let value = |tag| {
-                    let mut found = found.iter();
-                    match found.find(|(key, _)| is_tag(key, tag))?.1 {
-                        Value::String(text) => Some(text.clone()),
-                        Value::Null => None,
-                        other => Some(other.to_string()),
-                    }
+                let found: BTreeMap<String, Value> = serde_json::from_str(text).ok()?;
+                let found: Vec<(String, Value)> = found.into_iter().collect();
+                let keys = || found.iter().map(|(key, _)| key.as_str());
+                let value = |tag| match position_of(tag, keys).map(|at| &found[at].1) {
+                    None | Some(Value::Null) => Cow::Borrowed(""),
+                    Some(Value::String(text)) => Cow::Owned(text.clone()),
+                    Some(other) => Cow::Owned(other.to_string()),
                 };
-                let values = tags.iter().map(|tag| value(tag).unwrap_or_default());
-                values.map(Cow::Owned).collect()
+                Some(tags.iter().map(value).collect())
             }
-            _ => return Err(bad()),
-        })
+            _ => None,
+        }
     }
 }
 
@@ -377,20 +373,24 @@ fn is_ec2_resource(id: &str) -> bool {
     is_id && kind != "i" && !kind.contains('-')
 }
 
-/// Whether a key of an export is a tag of the user. CUR 2.0 writes `user_cost_center` for the tag
-/// `Cost-Center`; other forms have `user:Cost-Center`, or the tag alone.
+/// The position of a tag among the keys of an export. A key with exactly this name is preferred.
+fn position_of<'k, K: Iterator<Item = &'k str>>(tag: &str, keys: impl Fn() -> K) -> Option<usize> {
+    let exact = |key: &str| key == tag || key.strip_prefix("user:") == Some(tag);
+    keys()
+        .position(exact)
+        .or_else(|| keys().position(|key| is_tag(key, tag)))
+}
+
+/// Whether a key of an export is a tag of the user. CUR 2.0 writes `user_cost_center` for the tags
+/// `Cost-Center` and `CostCenter`; other forms have `user:Cost-Center`, or the tag alone.
 fn is_tag(key: &str, tag: &str) -> bool {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() {
-            c.to_ascii_lowercase()
-        } else {
-            '_'
-        }
-    };
-    let same = |key: &str| key.chars().map(plain).eq(tag.chars().map(plain));
+    fn plain(name: &str) -> impl Iterator<Item = char> {
+        let letters = name.chars().filter(|c| c.is_alphanumeric());
+        letters.map(|c| c.to_ascii_lowercase())
+    }
     let prefixes = ["user:", "user_"].iter();
     let mut without = prefixes.filter_map(|prefix| key.strip_prefix(prefix));
-    key == tag || without.any(same)
+    without.any(|key| plain(key).eq(plain(tag)))
 }
 
 /// Parses RFC 3339, or a date with or without a time in UTC, as CSV exports have it.

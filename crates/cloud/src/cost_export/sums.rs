@@ -76,6 +76,8 @@ pub(super) struct PeriodSums {
     pub(super) refused: BTreeSet<(Date, NodeId)>,
     /// The name of the column of tags, if tags are requested and a file does not have it.
     pub(super) missing_tags: Option<&'static str>,
+    /// Rows whose tags are no map.
+    pub(super) bad_tags: u64,
     /// Rows so far.
     pub(super) rows: u64,
     /// Rows about machines with a period of more than a day.
@@ -93,6 +95,7 @@ impl PeriodSums {
     pub(super) fn add(&mut self, charge: Charge<'_>, days: DayRange) -> Result<(), TooManySums> {
         let end = charge.end.unwrap_or(charge.start);
         let length = end.duration_since(charge.start).as_nanos();
+        self.bad_tags += u64::from(charge.has_bad_tags);
         if length > DAY_NANOS && charge.is_spread {
             self.long_machine_rows += u64::from(charge.node.is_some());
             let long = LongCharge {
@@ -261,6 +264,7 @@ mod tests {
             node: NodeId::new("i-0123456789abcdef0").ok(),
             amount: Amount::parse(dollars).expect("an amount"),
             is_spread: true,
+            has_bad_tags: false,
             tags: vec![Cow::Borrowed("tides")],
         }
     }

@@ -1,6 +1,7 @@
 //! Lines of an untrusted text file, plain or gzipped. The length of a line and of the file is
 //! limited.
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
 
 use flate2::read::MultiGzDecoder;
@@ -15,6 +16,9 @@ const MAX_SKIPPED_BYTES: u64 = 64 << 20;
 /// error.
 const MAX_UNPACKED_BYTES: u64 = 16 << 30;
 
+/// Spreadsheets write it at the start of a file.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// The lines of a file.
@@ -24,6 +28,8 @@ pub struct Lines<'a> {
     number: u64,
     /// Bytes read so far, after decompression.
     bytes: u64,
+    /// Lines that were put back, in order.
+    waiting: VecDeque<WaitingLine>,
 }
 
 /// Why a line cannot be used.
@@ -44,6 +50,9 @@ impl Unusable {
         }
     }
 }
+
+/// The number of a line that was put back, and its text.
+pub type WaitingLine = (u64, Result<String, Unusable>);
 
 /// A line and its number, without its line ending.
 pub struct Line<'a> {
@@ -73,7 +82,15 @@ impl<'a> Lines<'a> {
             buffer: Vec::new(),
             number: 0,
             bytes: 0,
+            waiting: VecDeque::new(),
         })
+    }
+
+    /// Puts back lines with their numbers, which are read again in this order.
+    pub fn put_back(&mut self, lines: impl DoubleEndedIterator<Item = WaitingLine>) {
+        for line in lines.rev() {
+            self.waiting.push_front(line);
+        }
     }
 
     /// The next line; `None` at the end.
@@ -82,6 +99,14 @@ impl<'a> Lines<'a> {
     /// If the file cannot be read, is not text, or exceeds a limit.
     pub fn read_line(&mut self) -> io::Result<Option<Line<'_>>> {
         self.buffer.clear();
+        if let Some((number, text)) = self.waiting.pop_front() {
+            let text = text.map(|text| {
+                self.buffer = text.into_bytes();
+                self.buffer.as_slice()
+            });
+            let text = text.and_then(|text| str::from_utf8(text).map_err(|_| Unusable::NotUtf8));
+            return Ok(Some(Line { number, text }));
+        }
         let mut limited = self.source.by_ref().take(MAX_LINE_BYTES as u64 + 1);
         let read = limited.read_until(b'\n', &mut self.buffer)?;
         if read == 0 {
@@ -109,6 +134,10 @@ impl<'a> Lines<'a> {
         }
         let text = self.buffer.strip_suffix(b"\n").unwrap_or(&self.buffer);
         let text = text.strip_suffix(b"\r").unwrap_or(text);
+        let text = match self.number {
+            1 => text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text),
+            _ => text,
+        };
         Ok(Some(Line {
             number: self.number,
             text: std::str::from_utf8(text).map_err(|_| Unusable::NotUtf8),
