@@ -16,7 +16,7 @@ use jiff::tz::TimeZone;
 use super::ReadPeriod;
 use super::amount::{Amount, round_together};
 use super::place::PeriodFiles;
-use super::sums::{DayRange, DaySums, date, start_of_next};
+use super::sums::{DayRange, DaySums, PeriodSums, date, start_of_next};
 
 /// Time after the end of a day until its cost counts as complete.
 ///

@@ -323,15 +323,17 @@ impl<'a, R: ExportRow> Values<'a, R> {
             Cell::Absent | Cell::Text("") => Some(vec![Cow::Borrowed(""); tags.len()]),
             Cell::Tags(found) => {
                 let keys = || found.iter().map(|(key, _)| *key);
-                let value =
-                    |tag| Cow::Borrowed(position_of(tag, keys).map_or("", |at| found[at].1));
+                let value = |tag: &String| {
+                    let at = position_of(tag, keys);
+                    Cow::Borrowed(at.map_or("", |at| found[at].1))
+                };
                 Some(tags.iter().map(value).collect())
             }
             Cell::Text(text) => {
                 let found: BTreeMap<String, Value> = serde_json::from_str(text).ok()?;
                 let found: Vec<(String, Value)> = found.into_iter().collect();
                 let keys = || found.iter().map(|(key, _)| key.as_str());
-                let value = |tag| match position_of(tag, keys).map(|at| &found[at].1) {
+                let value = |tag: &String| match position_of(tag, keys).map(|at| &found[at].1) {
                     None | Some(Value::Null) => Cow::Borrowed(""),
                     Some(Value::String(text)) => Cow::Owned(text.clone()),
                     Some(other) => Cow::Owned(other.to_string()),
