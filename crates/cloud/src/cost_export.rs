@@ -272,6 +272,7 @@ impl FileJob {
     fn run(mut self) -> (Self, Result<(), FileProblem>) {
         let mut bad = BadLines::default();
         let mut sink = RowSink {
+            file: self.file.key(),
             days: self.days,
             tags: &self.tags,
             sums: &mut self.read.sums,

@@ -112,13 +112,9 @@ pub(super) fn read(
     let mut lines = Lines::of(source)?;
     let mut first = None;
     while let Some(Line { number, text }) = lines.read_line()? {
-        let Ok(text) = text else {
-            let reason = "it is too long, or not UTF-8".to_owned();
-            return Err(NoBillingExport::FirstLine { reason });
-        };
-        if let Some(byte) = text.trim_start().bytes().next() {
-            first = Some(byte);
-            let line = (number, Ok(text.to_owned()));
+        let line = (number, text.map(str::to_owned));
+        first = lines.first_byte();
+        if first.is_some() || line.1.is_err() {
             lines.put_back(std::iter::once(line));
             break;
         }
@@ -291,6 +287,8 @@ mod tests {
             assert!(error.to_string().contains(expect), "{error}");
         };
         check("[{}]", "jq -c '.[]'");
+        // A list on one line.
+        check(&format!("[{}]", "{},".repeat(1 << 20)), "jq -c '.[]'");
         check(
             "time,host\n",
             "service.description,usage_start_time,resource.global_name",

@@ -145,11 +145,12 @@ impl ExportBill {
             );
             self.gap(scope.to_owned(), why);
         }
-        if sums.bad_tags > 0 {
+        let unread = &sums.unread_tags;
+        if unread.rows > 0 {
             let why = format!(
-                "the tags of {} rows are no map of keys and values, so their costs have no tags; \
-                 export the column unchanged",
-                sums.bad_tags
+                "the tags of {} of {} rows cannot be read, so their costs have no tags; the first \
+                 is {}; export the column unchanged",
+                unread.rows, sums.rows, unread.first
             );
             self.gap(scope.to_owned(), why);
         }

@@ -48,14 +48,16 @@ pub(super) struct Charge<'a> {
     pub(super) service: Cow<'a, str>,
     /// The account; empty text if it is unknown.
     pub(super) account: &'a str,
+    /// The type of usage; empty text if it is unknown.
+    pub(super) usage: &'a str,
     /// The machine that causes the cost.
     pub(super) node: Option<NodeId>,
     pub(super) amount: Amount,
     /// Whether a period of more than a day is divided among its days. Cost Explorer shows a tax, a
     /// credit or a purchase on the day on which it begins.
     pub(super) is_spread: bool,
-    /// Whether tags are requested and cannot be read.
-    pub(super) has_bad_tags: bool,
+    /// Why requested tags cannot be read.
+    pub(super) bad_tags: Option<BadColumn>,
     /// The values of the requested tags, in their order; empty text without a value.
     pub(super) tags: Vec<Cow<'a, str>>,
 }
@@ -127,20 +129,24 @@ pub(super) fn read<'a>(
     let is_correction = values.text(ExportColumn::Class)? == Some("Correction");
     let node = machine.filter(|_| is_usage(kind, form) && !is_correction);
     // A tag that cannot be read does not change what the row costs.
-    let tag_values = values.tag_values(tags);
+    let (tags, bad_tags) = match values.tag_values(tags) {
+        Ok(values) => (values, None),
+        Err(bad) => (vec![Cow::Borrowed(""); tags.len()], Some(bad)),
+    };
     Ok(Charge {
         start,
         end,
         service,
-        account: values.account(),
+        account: values.plain(ExportColumn::Account),
+        usage: values.plain(ExportColumn::UsageType),
         node,
         amount,
         is_spread: match form {
             ExportForm::Cur2 => !matches!(kind, "Tax" | "Credit" | "Refund" | "Fee"),
             ExportForm::Focus => kind == "Usage",
         },
-        has_bad_tags: tag_values.is_none(),
-        tags: tag_values.unwrap_or_else(|| vec![Cow::Borrowed(""); tags.len()]),
+        bad_tags,
+        tags,
     })
 }
 
@@ -202,9 +208,10 @@ impl<'a, R: ExportRow> Values<'a, R> {
         }
     }
 
-    /// Two accounts may have one equal fee. Nothing else depends on the account, so any value is valid.
-    fn account(&self) -> &'a str {
-        match self.row.cell(ExportColumn::Account) {
+    /// The text of a column that only tells rows apart, such as the accounts of two equal fees. Any
+    /// value is valid.
+    fn plain(&self, column: ExportColumn) -> &'a str {
+        match self.row.cell(column) {
             Cell::Text(text) => text,
             _ => "",
         }
@@ -314,23 +321,28 @@ impl<'a, R: ExportRow> Values<'a, R> {
         Ok(machine_id(resource, self.form).and_then(|id| NodeId::new(id).ok()))
     }
 
-    /// The value of each of these tags, empty without one; `None` if the cell is no map.
-    fn tag_values(&self, tags: &[String]) -> Option<Vec<Cow<'a, str>>> {
+    /// The value of each of these tags, empty without one.
+    fn tag_values(&self, tags: &[String]) -> Result<Vec<Cow<'a, str>>, BadColumn> {
         if tags.is_empty() {
-            return Some(Vec::new());
+            return Ok(Vec::new());
         }
+        let bad = |text: &str| {
+            let why = format!("{text}is not a map of keys and values");
+            self.bad(ExportColumn::Tags, why)
+        };
         match self.row.cell(ExportColumn::Tags) {
-            Cell::Absent | Cell::Text("") => Some(vec![Cow::Borrowed(""); tags.len()]),
+            Cell::Absent | Cell::Text("") => Ok(vec![Cow::Borrowed(""); tags.len()]),
             Cell::Tags(found) => {
                 let keys = || found.iter().map(|(key, _)| *key);
                 let value = |tag: &String| {
                     let at = position_of(tag, keys);
                     Cow::Borrowed(at.map_or("", |at| found[at].1))
                 };
-                Some(tags.iter().map(value).collect())
+                Ok(tags.iter().map(value).collect())
             }
             Cell::Text(text) => {
-                let found: BTreeMap<String, Value> = serde_json::from_str(text).ok()?;
+                let found: BTreeMap<String, Value> =
+                    serde_json::from_str(text).map_err(|_| bad(&format!("'{}' ", shown(text))))?;
                 let found: Vec<(String, Value)> = found.into_iter().collect();
                 let keys = || found.iter().map(|(key, _)| key.as_str());
                 let value = |tag: &String| match position_of(tag, keys).map(|at| &found[at].1) {
@@ -338,9 +350,9 @@ impl<'a, R: ExportRow> Values<'a, R> {
                     Some(Value::String(text)) => Cow::Owned(text.clone()),
                     Some(other) => Cow::Owned(other.to_string()),
                 };
-                Some(tags.iter().map(value).collect())
+                Ok(tags.iter().map(value).collect())
             }
-            _ => None,
+            _ => Err(bad("")),
         }
     }
 }

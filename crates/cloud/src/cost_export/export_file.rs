@@ -57,6 +57,8 @@ pub(super) enum FileProblem {
 
 /// Where the rows of a file are added.
 pub(super) struct RowSink<'a> {
+    /// The key of the file.
+    pub(super) file: &'a str,
     pub(super) days: DayRange,
     /// The tags by which days are summed.
     pub(super) tags: &'a [String],
@@ -86,6 +88,10 @@ impl RowSink<'_> {
         self.count()?;
         match charge::read(row, form, self.tags) {
             Ok(charge) => {
+                if let Some((column, why)) = &charge.bad_tags {
+                    let first = || format!("{}:{number}: {column}: {why}", self.file);
+                    self.sums.unread_tags.add(first);
+                }
                 self.print.add(&charge, self.days);
                 self.sums.add(charge, self.days)?;
             }

@@ -66,6 +66,24 @@ struct LongCharge {
     tags: Vec<String>,
 }
 
+/// Rows whose tags cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct UnreadTags {
+    pub(super) rows: u64,
+    /// The place of the first row and the reason.
+    pub(super) first: String,
+}
+
+impl UnreadTags {
+    /// Counts a row; the text is used for the first one.
+    pub(super) fn add(&mut self, first: impl FnOnce() -> String) {
+        if self.rows == 0 {
+            self.first = first();
+        }
+        self.rows += 1;
+    }
+}
+
 /// The sums of a billing period.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct PeriodSums {
@@ -76,8 +94,8 @@ pub(super) struct PeriodSums {
     pub(super) refused: BTreeSet<(Date, NodeId)>,
     /// The name of the column of tags, if tags are requested and a file does not have it.
     pub(super) missing_tags: Option<&'static str>,
-    /// Rows whose tags are no map.
-    pub(super) bad_tags: u64,
+    /// Rows whose tags cannot be read.
+    pub(super) unread_tags: UnreadTags,
     /// Rows so far.
     pub(super) rows: u64,
     /// Rows about machines with a period of more than a day.
@@ -95,7 +113,6 @@ impl PeriodSums {
     pub(super) fn add(&mut self, charge: Charge<'_>, days: DayRange) -> Result<(), TooManySums> {
         let end = charge.end.unwrap_or(charge.start);
         let length = end.duration_since(charge.start).as_nanos();
-        self.bad_tags += u64::from(charge.has_bad_tags);
         if length > DAY_NANOS && charge.is_spread {
             self.long_machine_rows += u64::from(charge.node.is_some());
             let long = LongCharge {
@@ -261,10 +278,11 @@ mod tests {
             end: Some(at(end)),
             service: Cow::Borrowed("EC2"),
             account: "",
+            usage: "",
             node: NodeId::new("i-0123456789abcdef0").ok(),
             amount: Amount::parse(dollars).expect("an amount"),
             is_spread: true,
-            has_bad_tags: false,
+            bad_tags: None,
             tags: vec![Cow::Borrowed("tides")],
         }
     }

@@ -325,6 +325,55 @@ async fn two_deliveries_of_one_month_in_a_folder_do_not_count_twice() {
 }
 
 #[tokio::test]
+async fn a_later_delivery_with_other_amounts_or_tags_does_not_count_twice() {
+    let written = "2026-11-03T12:00:00Z";
+    let check = async |first: &str, next: &str, is_twice: bool| {
+        let (_folder, objects) = folder(&[("a.csv", first, written), ("b.csv", next, written)]);
+        let export = export(&objects);
+        let bill = export.bill(at("2026-11-03T13:00:00Z")).await;
+        let of_copies = |gap: &Gap| gap.reason.contains("their costs would count twice");
+        assert_eq!(bill.gaps.iter().any(of_copies), is_twice, "{:?}", bill.gaps);
+        assert!(!is_twice || bill.by_day.is_empty());
+    };
+    let first = hours("2026-10-25T00:00:00Z", "2026-10-27T00:00:00Z");
+    check(&first, &first.replace("0.0960000004", "0.09"), true).await;
+    check(&first, &first.replace("tides", "reefs"), true).await;
+    let longer = hours("2026-10-25T00:00:00Z", "2026-10-28T00:00:00Z");
+    check(&first, &longer.replace("0.0960000004", "0.09"), true).await;
+    // Other machines, another part of the charges of a machine, and its discounts.
+    let other = first.replace("i-0123456789abcdef0", "i-0123456789abcdef1");
+    check(&first, &other, false).await;
+    check(&first, &first.replace("BoxUsage", "EBSOptimized"), false).await;
+    check(&first, &first.replace("0.0960000004", "-0.01"), false).await;
+    // Too few rows to know a day.
+    let few = hours("2026-10-25T00:00:00Z", "2026-10-25T19:00:00Z");
+    check(&few, &few.replace("0.0960000004", "0.09"), false).await;
+}
+
+#[tokio::test]
+async fn rows_with_tags_that_cannot_be_read_count_and_are_named() {
+    let text = hours("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z");
+    let tags = "\"{\"\"user_team\"\":\"\"tides\"\"}\"";
+    let text = text.replacen(tags, "team=tides", 3);
+    let (_folder, objects) = folder(&[(NOVEMBER, &text, "2026-11-05T00:00:00Z")]);
+    let export = export(&objects);
+    let now = at("2026-11-05T06:00:00Z");
+    let by_day = export.by_day(now, &[]).await.expect("read");
+    assert_eq!(days(&by_day), ["2026-11-01 2.304"]);
+    assert_eq!(by_day[0].by_tag["team"][""], Usd::from_micros(192_000));
+    let gaps = export.gaps(now);
+    assert_eq!(
+        gaps[0].reason,
+        format!(
+            "the tags of 3 of 48 rows cannot be read, so their costs have no tags; the first is \
+             {NOVEMBER}:2: resource_tags: 'team=tides' is not a map of keys and values; export the \
+             column unchanged"
+        )
+    );
+    assert_eq!(gaps.len(), 1);
+}
+
+#[tokio::test]
 async fn a_tax_of_the_month_does_not_make_the_first_day_whole() {
     let text = hours("2026-11-01T07:00:00Z", "2026-11-03T00:00:00Z");
     let tax = "2026-11-01T00:00:00Z,2026-12-01T00:00:00Z,Tax,AmazonEC2,USD,3,,,\n";

@@ -93,6 +93,14 @@ impl<'a> Lines<'a> {
         }
     }
 
+    /// The first byte of the line that was read last, after blanks. It is also known of a line that
+    /// is too long, until that is put back.
+    pub fn first_byte(&self) -> Option<u8> {
+        let text = self.buffer.strip_prefix(BYTE_ORDER_MARK);
+        let text = text.unwrap_or(&self.buffer).trim_ascii_start();
+        text.first().copied()
+    }
+
     /// The next line; `None` at the end.
     ///
     /// # Errors
@@ -212,6 +220,25 @@ mod tests {
         let lines = all(endless);
         assert_eq!(lines[0], (1, Err(Unusable::TooLong)));
         assert_eq!(lines[1], (2, Ok("next".to_owned())));
+    }
+
+    #[test]
+    fn a_line_that_was_put_back_is_read_again_and_its_first_byte_is_known() {
+        let check = |text: &str, expect: Option<u8>| {
+            let mut lines = Lines::of(text.as_bytes()).expect("it opens");
+            let line = lines.read_line().expect("it is read").expect("a line");
+            let (number, text) = (line.number, line.text.map(str::to_owned));
+            assert_eq!(lines.first_byte(), expect);
+            lines.put_back(std::iter::once((number, text.clone())));
+            let again = lines.read_line().expect("it is read").expect("a line");
+            assert_eq!(
+                (again.number, again.text),
+                (1, text.as_deref().map_err(|why| *why))
+            );
+        };
+        check("\u{feff} {\n", Some(b'{'));
+        check(" \n{", None);
+        check(&"[".repeat(MAX_LINE_BYTES * 2), Some(b'['));
     }
 
     #[test]

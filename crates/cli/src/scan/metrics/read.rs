@@ -371,12 +371,27 @@ mod tests {
         check("300,a,1%,1,1", "3: cpu_pct: '1%' is not a number");
         check("300,a,-1,1,1", "3: cpu_pct: '-1' is not a number");
         check("300,a,NaN,1,1", "3: cpu_pct: 'NaN' is not a number");
-        check("300,a,1,101,1", "3: memory_pct: 101 is more than 100");
+        check("300,a,1,102,1", "3: memory_pct: 102 is more than 100");
         check("300,a,1,1,x", "3: disk_read_bytes: 'x' is not a number");
         check(
             "0,a,1,1,1",
             "3: timestamp: a second row of the machine for this time",
         );
+    }
+
+    #[test]
+    fn times_and_values_of_other_tools_are_read() {
+        let read =
+            of("TIMESTAMP,Resource_ID,cpu_pct\n1788220800.0,a,100.0000001\n1788221100000,a,5\n");
+        assert_eq!((read.bad_lines.count(), read.per_core.len()), (0, 0));
+        let points = read.series.values().flat_map(|series| series.points());
+        let points: Vec<_> = points.map(|p| (p.end.as_second(), p.cpu_max)).collect();
+        let expect = [(1_788_220_800, 1_000_000), (1_788_221_100, 50_000)];
+        let ends: Vec<(i64, Option<u32>)> = points
+            .into_iter()
+            .map(|(end, cpu)| (end - 300, cpu.map(Share::ppm)))
+            .collect();
+        assert_eq!(ends, expect.map(|(at, cpu)| (at, Some(cpu))));
     }
 
     #[test]

@@ -234,7 +234,34 @@ fn tags_are_found_by_the_names_of_each_form() {
     check("", "");
     check(r#"{"user_costcenter":"tides","user_cost_center":"x"}"#, "x");
     check(r#"{"user_CostCenter":"x","Cost-Center":"tides"}"#, "tides");
-    // The row counts without its tags.
-    check("Cost-Center=tides", "");
-    check("[1]", "");
+    check(
+        r#"{"user_CostCenter":"x","user:Cost-Center":"tides"}"#,
+        "tides",
+    );
+    check(r#"{"user:COST CENTER":"tides"}"#, "tides");
+    check(r#"{"user_cost_center_2":"tides"}"#, "");
+}
+
+#[test]
+fn a_row_with_tags_that_cannot_be_read_counts_without_them() {
+    let check = |text: &'static str, expect: Option<&str>| {
+        let row = row(ExportForm::Focus, &[(C::Tags, text)]);
+        let tags = ["Cost-Center".to_owned(), "team".to_owned()];
+        let charge = read(&row, ExportForm::Focus, &tags).expect("a charge");
+        assert_eq!(Some(charge.amount), Amount::parse("0.096"));
+        assert_eq!(charge.tags, ["", ""]);
+        let why = charge
+            .bad_tags
+            .map(|(column, why)| format!("{column}: {why}"));
+        assert_eq!(why.as_deref(), expect);
+        let charge = read(&row, ExportForm::Focus, &[]).expect("a charge");
+        assert_eq!((charge.tags.len(), charge.bad_tags), (0, None));
+    };
+    check("{}", None);
+    check("", None);
+    check(
+        "Cost-Center=tides",
+        Some("Tags: 'Cost-Center=tides' is not a map of keys and values"),
+    );
+    check("[1]", Some("Tags: '[1]' is not a map of keys and values"));
 }

@@ -36,6 +36,7 @@ fn read(
     let (mut sums, mut bad, mut rows) = (PeriodSums::default(), BadLines::default(), 0);
     let tags = ["team".to_owned()];
     let result = read(&mut RowSink {
+        file: "bill",
         days: days(),
         tags: &tags,
         sums: &mut sums,
