@@ -208,7 +208,7 @@ impl<'a, R: ExportRow> Values<'a, R> {
         }
     }
 
-    /// The text of a column that only tells rows apart, such as the accounts of two equal fees. Any
+    /// The text of a column that only distinguishes rows, such as the accounts of two equal fees. Any
     /// value is valid.
     fn plain(&self, column: ExportColumn) -> &'a str {
         match self.row.cell(column) {
