@@ -284,7 +284,6 @@ impl NextflowColumns {
         let memory = row.get(self.memory, bytes)?;
         let cpu = row.get(self.cpu_percent, percent)?;
         let cpu = cpu.filter(|percent| *percent > 0.0 || peak.is_some());
-        let occupied = self.occupied(row, wall)?;
         Ok(Record {
             step: process.to_owned(),
             task: name.map_or_else(|| tag.unwrap_or_default().to_owned(), str::to_owned),
@@ -304,11 +303,8 @@ impl NextflowColumns {
             started: row.moment(self.start, time)?,
             ended: self.ended(row)?,
             wall,
-            occupied,
-            // The time since the submission contains the wait in a queue.
-            occupied_at_most: row
-                .get(self.duration, spoken)?
-                .map(|lasted| lasted.max(wall)),
+            occupied: self.occupied(row, wall)?,
+            occupied_at_most: self.occupied_at_most(row, wall)?,
             ending: killed_if_used_little(ending, peak.zip(memory), wall),
             exit_status,
             is_retried: row.text(self.error_action).map(|action| action == "RETRY"),
@@ -347,6 +343,12 @@ impl NextflowColumns {
             .zip(completed)
             .and_then(|(from, to)| Duration::try_from(to.duration_since(from)).ok());
         Ok(held.map(|held| held.max(wall)))
+    }
+
+    /// An upper bound of that time: since the submission, which contains the wait in a queue.
+    fn occupied_at_most(&self, row: &Row<'_>, wall: Duration) -> Result<Option<Duration>, BadLine> {
+        let lasted = row.get(self.duration, spoken)?;
+        Ok(lasted.map(|lasted| lasted.max(wall)))
     }
 
     /// When it completed. Without that column it is computed from the duration, which begins at
