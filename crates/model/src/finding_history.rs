@@ -357,7 +357,7 @@ fn stage_of(decision: Option<&Decision>) -> Option<Stage> {
 }
 
 fn was_looked_at(life: &Life, report: &Report) -> bool {
-    // An exemption of one kind of finding tells nothing about other kinds.
+    // If the policy exempts one kind of finding on a resource, the other kinds were still evaluated.
     let is_of_another_kind = |one: &NotJudged| {
         let mut exempt = report.exempt.iter();
         one.rule != life.kind.slug()

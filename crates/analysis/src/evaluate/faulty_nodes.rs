@@ -42,8 +42,7 @@ pub fn evaluate_without_faulty_nodes<T>(
         if !search.leave_out_faulty() {
             break;
         }
-        let nodes = search.nodes.clone();
-        if let Ok(result) = search.try_nodes(&nodes) {
+        if let Ok(result) = search.try_nodes(&search.nodes) {
             return result;
         }
     }

@@ -174,11 +174,7 @@ struct MetricColumns {
 
 impl MetricColumns {
     fn of(header: &Record, metrics: &mut Metrics) -> Result<Self> {
-        // Spreadsheets write a byte order mark at the start of a file.
-        let names: Vec<&str> = header
-            .iter()
-            .map(|name| name.trim_start_matches('\u{feff}'))
-            .collect();
+        let names: Vec<&str> = header.iter().collect();
         let at = |wanted: &str| {
             names
                 .iter()
@@ -290,7 +286,7 @@ fn timestamp(text: &str) -> Result<Timestamp, String> {
     };
     told.ok_or_else(|| {
         format!(
-            "'{}' is neither a time such as 2026-09-01T00:05:00Z nor seconds since 1970",
+            "'{}' is neither a time such as 2026-09-01T00:05:00Z nor seconds or milliseconds since 1970",
             shown(text)
         )
     })
