@@ -305,6 +305,7 @@ impl IntervalAggregator {
         let entry = *entry;
         if let Some(step) = self.step_of(&entry) {
             step.tool_started(entry.tool, entry.key.start);
+            step.program_runs(process);
         }
     }
 

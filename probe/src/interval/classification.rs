@@ -63,6 +63,7 @@ impl IntervalAggregator {
             && let Some(step) = self.steps.get_mut(number)
         {
             step.process_joined(process.key.start);
+            step.program_runs(process);
         }
     }
 
@@ -141,7 +142,7 @@ impl IntervalAggregator {
         };
         match attribute::classify(&facts, &self.rules) {
             Placement::Background(children) => ProcessOwner::Background(children),
-            Placement::Step(step) => ProcessOwner::Step(self.steps.enter(step, process.key)),
+            Placement::Step(step) => ProcessOwner::Step(self.steps.enter(step, process)),
         }
     }
 }

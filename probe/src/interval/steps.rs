@@ -21,7 +21,7 @@ use crate::interval::opt_in_detail::OptInAccumulator;
 use crate::interval::processes::StepNumber;
 use crate::interval::resource_usage::StepObservations;
 use crate::interval::sockets::TaskSockets;
-use crate::kernel::{DiskBytes, ExitStatus, ProcessKey, ToolName, Totals};
+use crate::kernel::{Comm, DiskBytes, ExitStatus, Process, ProcessKey, ToolName, Totals};
 use crate::label;
 
 /// How long a task without processes waits for the last totals of processes that were not reaped
@@ -42,6 +42,9 @@ const MAX_STEPS: usize = 2_048;
 
 const OTHER_STEPS: &str = "(others)";
 
+/// The program of Slurm that starts the programs of a task.
+const SLURM_LAUNCHER: &str = "slurmstepd";
+
 /// Less CPU than this share of a core is the activity of a waiting process, such as timers of a
 /// virtual machine; it does not count as progress.
 const PROGRESS_CPU_SHARE: f64 = 0.01;
@@ -56,7 +59,7 @@ pub(crate) struct Steps {
 
 impl Steps {
     /// The running task with this identity, or a new one with the first process `root`.
-    pub(crate) fn enter(&mut self, step: Step, root: ProcessKey) -> StepNumber {
+    pub(crate) fn enter(&mut self, step: Step, root: &Process) -> StepNumber {
         if let Some(number) = self.by_id.get(&step.id) {
             return *number;
         }
@@ -161,6 +164,10 @@ fn others() -> Step {
     }
 }
 
+fn is_launcher(process: &Process) -> bool {
+    process.comm == Comm::new(SLURM_LAUNCHER)
+}
+
 /// One running task.
 #[derive(Debug)]
 pub(crate) struct RunningStep {
@@ -169,6 +176,7 @@ pub(crate) struct RunningStep {
     pub(crate) root: ProcessKey,
     started: BootClock,
     root_status: Option<ExitStatus>,
+    is_root_launcher: bool,
     out_of_memory: bool,
     oom_kills_before: Option<u64>,
     /// Number of live processes.
@@ -203,12 +211,15 @@ pub(crate) struct RunningStep {
 }
 
 impl RunningStep {
-    fn new(step: Step, root: ProcessKey) -> Self {
+    fn new(step: Step, root: &Process) -> Self {
+        let is_root_launcher = is_launcher(root);
+        let root = root.key;
         Self {
             step,
             root,
             started: root.start,
             root_status: None,
+            is_root_launcher,
             out_of_memory: false,
             oom_kills_before: None,
             living: 0,
@@ -240,6 +251,19 @@ impl RunningStep {
             header: HeaderName::default(),
             container: None,
             opt_in: OptInAccumulator::default(),
+        }
+    }
+
+    /// A process of this task runs a program. A task of Slurm has the exit status of its oldest
+    /// process that is not Slurm's own: with cgroup v1, the launcher is in the cgroup of its task, and
+    /// a prolog runs there before the task does.
+    pub(crate) fn program_runs(&mut self, process: &Process) {
+        let is_of_slurm = self.step.id.kind == StepKind::SlurmJob;
+        let is_first = self.is_root_launcher || process.key.start < self.root.start;
+        if is_of_slurm && is_first && !is_launcher(process) {
+            self.root = process.key;
+            self.root_status = None;
+            self.is_root_launcher = false;
         }
     }
 

@@ -163,6 +163,53 @@ fn a_container_ends_as_the_process_that_runc_started_in_it() {
     check("sh", StepEnd::Exited(0));
 }
 
+/// Slurm starts the script of a job by a copy of its launcher, which runs the prolog before.
+#[test]
+fn a_task_of_slurm_ends_as_its_script_also_if_the_launcher_is_in_its_cgroup() {
+    let in_job = CgroupId(20);
+    let launcher = |pid, start, parent| process(pid, start, parent, in_job, "slurmstepd");
+    let run = |outer: Option<Process>| {
+        let mut aggregator = aggregator();
+        let path = "/slurm/uid_0/job_5/step_batch";
+        aggregator.paths_mut().learn(in_job, path.into());
+        let outer = outer.map(|outer| sample(outer, 1, 1));
+        scan(&mut aggregator, 2_000, outer.as_slice());
+        let (copy, fork) = (launcher(61, 2_100, 60), launcher(62, 2_200, 61));
+        for forked in [copy, fork] {
+            aggregator.event(ProcessEvent::Forked(forked));
+        }
+        let [script, prolog] =
+            [(copy, "slurm_script"), (fork, "task-prolog")].map(|(one, name)| {
+                let comm = Comm::new(name);
+                Process { comm, ..one }
+            });
+        let sleep = process(63, 2_400, 61, in_job, "sleep");
+        let epilog = process(64, 9_100, 60, in_job, "task-epilog");
+        let end = |program: Process, at: u64, status: u8| {
+            ended(program, at, ExitStatus::Code(status), totals(0, 0))
+        };
+        let events = [
+            exec(prolog),
+            end(prolog, 2_250, 0),
+            exec(script),
+            exec(sleep),
+            end(sleep, 8_000, 0),
+            end(script, 9_000, 3),
+            exec(epilog),
+            end(epilog, 9_200, 0),
+        ];
+        let last = outer.as_ref().map(|outer| end(outer.process, 9_300, 0));
+        for event in events.into_iter().chain(last) {
+            aggregator.event(event);
+        }
+        let steps = aggregator.take_all_ended();
+        let ends: Vec<_> = steps.iter().map(|step| step.end).collect();
+        assert_eq!(ends, [StepEnd::Exited(3)], "{outer:?}");
+    };
+    run(None);
+    run(Some(launcher(60, 1_900, 50)));
+}
+
 #[test]
 fn a_process_between_two_passes_is_counted_in_full_with_its_last_totals() {
     let mut aggregator = aggregator();
