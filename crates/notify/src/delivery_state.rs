@@ -11,6 +11,7 @@ use ebb_model::decision::Decisions;
 use ebb_model::finding_history::Lives;
 use ebb_model::finding_history::trend::Trend;
 use ebb_model::visibility_gap::Gap;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::diff::ChannelHistory;
@@ -25,6 +26,10 @@ const ZSTD_LEVEL: i32 = 3;
 const MAX_PACKED_BYTES: u64 = 32 << 20;
 
 const MAX_BYTES: u64 = 256 << 20;
+
+/// Time during which no other sweep sends. It is more than the sum of the time limits of all
+/// channels. After a crash of the sender, the first sweep after this time sends the rest.
+const SENDING_FOR: SignedDuration = SignedDuration::from_mins(4);
 
 /// The stored history. Fields may be added; a field that an older sweep did not write is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -45,6 +50,8 @@ pub struct Remembered {
     pub weekly: WeeklyState,
     /// Decisions as last read, for a sweep that cannot read them.
     pub decisions: Decisions,
+    /// Until this time a sweep sends what is due, and no other does.
+    pub sending_until: Option<Timestamp>,
 }
 
 /// Key of the history of a shard.
@@ -136,6 +143,18 @@ fn pack(remembered: &Remembered) -> Result<Vec<u8>, String> {
 }
 
 impl Remembered {
+    /// Whether another sweep sends notifications at this time.
+    pub fn is_being_sent(&self, now: Timestamp) -> bool {
+        // A clock that was wrong must not stop notifications for good.
+        let left = self.sending_until.map(|until| until.duration_since(now));
+        left.is_some_and(|left| left > SignedDuration::ZERO && left <= SENDING_FOR)
+    }
+
+    /// Prevents notifications of other sweeps while this one sends.
+    pub fn begin_sending(&mut self, now: Timestamp) {
+        self.sending_until = now.checked_add(SENDING_FOR).ok();
+    }
+
     /// Reads the decisions of users. If they cannot be read, those of the last sweep stay in
     /// effect, and the function returns a gap.
     pub async fn decide(&mut self, objects: &dyn Objects) -> Option<Gap> {

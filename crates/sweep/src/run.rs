@@ -361,12 +361,17 @@ pub async fn sweep(
 }
 
 /// Sends the notifications and stores the delivery state, if `condition` holds. Nothing is sent if
-/// another sweep stored its delivery state first.
+/// another sweep stored its delivery state first, or sends now.
 async fn notify(ports: &Ports<'_>, mut news: News<'_>, condition: PutIf) -> Word {
+    if news.remembered.is_being_sent(news.report.at) {
+        tracing::warn!("another sweep sends notifications now");
+        return Word::default();
+    }
     // The notifications are stored before they are sent: after a crash they have the same
     // identifiers.
     let stored = match digest::plan(&ports.channels, &mut news).await {
         true => {
+            news.remembered.begin_sending(news.report.at);
             delivery_state::save(ports.objects, REPORTS, news.remembered, condition.clone()).await
         }
         false => Stored::Done(condition.clone()),
@@ -378,6 +383,7 @@ async fn notify(ports: &Ports<'_>, mut news: News<'_>, condition: PutIf) -> Word
     };
     let remembered = &mut *news.remembered;
     let mut word = digest::tell(&ports.channels, News { remembered, ..news }).await;
+    news.remembered.sending_until = None;
     word.failures.extend(unstored);
     let saved = delivery_state::save(ports.objects, REPORTS, news.remembered, condition).await;
     if let Stored::Failed(failure) = saved {

@@ -316,7 +316,7 @@ async fn after_a_crash_each_channel_gets_the_same_identifiers_and_the_chat_nothi
     let crash = Fault::at(last.expect("an event"), Moment::After, Then::StaysDead);
     let _ = world.sweep(&crash).await;
     assert_eq!(words(&world), (2, 2, 1));
-    world.clock.advance(Duration::from_secs(60));
+    world.clock.advance(Duration::from_secs(5 * 60));
     swept(&world).await;
     let events = world.events.sent();
     assert_eq!(events.len(), 2, "a webhook is sent the event again");
@@ -329,6 +329,24 @@ async fn after_a_crash_each_channel_gets_the_same_identifiers_and_the_chat_nothi
         2,
         "the chat shows that it has it"
     );
+}
+
+#[tokio::test]
+async fn a_sweep_sends_nothing_while_another_one_sends() {
+    let (rehearsal, whole) = (greeted().await, Fault::never());
+    rehearsal.sweep(&whole).await.expect("nothing fails it");
+    let first = whole.calls().iter().position(|call| *call == "chat.post");
+    let world = greeted().await;
+    let crash = Fault::at(first.expect("a post"), Moment::Before, Then::StaysDead);
+    let _ = world.sweep(&crash).await;
+    let before = words(&world);
+    let summary = swept(&world).await;
+    assert_eq!((summary.findings, summary.told.len()), (1, 0));
+    assert_eq!(words(&world), before, "the first one may still send");
+    world.clock.advance(Duration::from_secs(5 * 60));
+    swept(&world).await;
+    assert_eq!(words(&world), (2, 2, 1));
+    assert_eq!(busy(&world).await.told.len(), 4, "nobody sends any more");
 }
 
 #[tokio::test]
@@ -464,6 +482,7 @@ async fn after_a_crash_the_chat_gets_no_second_weekly_digest() {
     let world = a_week_later().await;
     let _ = world.sweep(&crash).await;
     assert_eq!(digests(&world), (1, 1));
+    world.clock.advance(Duration::from_secs(5 * 60));
     swept(&world).await;
     assert_eq!(digests(&world), (1, 2), "an email has no identifier");
     swept(&world).await;
