@@ -52,7 +52,8 @@ async fn to_cloud(config: &Config, fallback: Fallback) -> anyhow::Result<Connect
     };
     let sender = sender.context(
         "failed to get the identity of this machine from AWS; give it a role with the node policy \
-         (`terraform output node_instance_profile`, or attach `node_policy_arn`)",
+         (`terraform output node_instance_profile`, or attach `node_policy_arn`), and in a private \
+         subnet a way to STS: NAT, the endpoint `sts` or https_proxy",
     )?;
     let attested = attested(&sender).context(
         "the credentials do not belong to a role session; run the probe with the role of the \

@@ -67,9 +67,23 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
         bail!("no task could be read");
     }
     let mut steps = imported.advice(args.input);
-    let unknown = unknown_inputs(args.input, &imported, &steps);
-    for note in &unknown {
+    let named = args.step.as_deref().map(|name| find_steps(name, &steps));
+    let unknown = match named {
+        Some(named) => unknown_inputs(args.input, &imported, &named?),
+        None => unknown_inputs(args.input, &imported, &steps),
+    };
+    for note in unknown.iter().take(NAMED_INPUTS) {
         eprintln!("ebb: {note}");
+    }
+    if let Some(more) = unknown
+        .len()
+        .checked_sub(NAMED_INPUTS)
+        .filter(|more| *more > 0)
+    {
+        eprintln!(
+            "ebb: the same for {}",
+            counted(more, "other step", "other steps")
+        );
     }
     let has_sizes = steps.iter().any(|step| !step.by_input.is_empty());
     if args.input.is_some() && !has_sizes && unknown.is_empty() {
@@ -123,6 +137,9 @@ fn first_line(path: &Path) -> Option<String> {
     start.read_line(&mut line).ok()?;
     Some(line)
 }
+
+/// The most steps that are named because of a large input.
+const NAMED_INPUTS: usize = 5;
 
 /// Notes about steps that never had an input as large as `input`.
 fn unknown_inputs(

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ebb_model::advice::offer::{Offered, Offers};
 use ebb_model::advice::sized_request::SizedRequest;
-use ebb_model::advice::step::StepAdvice;
+use ebb_model::advice::step::{MemoryUse, StepAdvice};
 use ebb_model::step_profile::tasks::{PresentRequest, RequestBasis};
 use ebb_model::step_profile::{LARGEST_OLDER, MAX_RUNS};
 use ebb_telemetry::origin::Origin;
@@ -259,9 +259,9 @@ fn why(step: &StepAdvice, reasons: &Reasons) -> String {
 
 /// A note if a task used more memory than it requested for certain.
 pub(crate) fn exceeded_memory(step: &StepAdvice) -> Option<String> {
-    let (asks, used) = (step.asks.memory?, step.peak_memory?);
-    let is_more = used > asks && !step.peak_is_upper_bound;
-    is_more.then(|| format!("used {used} of memory, more than it requested"))
+    let MemoryUse { used, requested } = step.fullest?;
+    let is_more = used > requested;
+    is_more.then(|| format!("used {used} of memory, more than it requested ({requested})"))
 }
 
 /// A note if the tasks used more cores on average than they requested. The number is not raised: a
@@ -276,14 +276,13 @@ fn more_cores(step: &StepAdvice) -> Option<String> {
 }
 
 /// From this share of the request, the next task may need more.
-const FULL_MEMORY: Share = Share::from_ppm(950_000);
+const FULL_MEMORY_PPM: u128 = 950_000;
 
 /// A note if a task needed the whole request for memory, and it stays the same.
 fn full_memory(step: &StepAdvice) -> Option<String> {
-    let is_full = Share::of(step.peak_memory?.0, step.asks.memory?.0)? >= FULL_MEMORY
+    let is_full = step.fullest?.share() >= FULL_MEMORY_PPM
         && step.should_ask.memory == step.asks.memory
-        && step.oom_kills == 0
-        && !step.peak_is_upper_bound;
+        && step.oom_kills == 0;
     is_full.then(|| "a larger input may run out of memory".to_owned())
 }
 

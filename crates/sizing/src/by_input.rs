@@ -6,6 +6,7 @@ use ebb_model::step_profile::sample::Sample;
 use ebb_telemetry::units::{Bytes, Share};
 
 use crate::memory::{learned, run};
+use crate::need::with_reserve;
 use crate::sample::in_steps;
 
 /// Minimum correlation of the logarithms of input and need. With a smaller correlation the input
@@ -26,7 +27,7 @@ pub(crate) fn by_input(samples: &[Sample], policy: &SizingPolicy) -> Vec<SizedIn
     };
     let mut inputs: Vec<Bytes> = runs.iter().filter_map(|run| run.input).collect();
     inputs.sort();
-    let history = learned(runs, policy);
+    let history = learned(runs.clone(), policy);
     let mut sizes: Vec<SizedInput> = Vec::new();
     for quarter in 1..=4 {
         let Some(input) = inputs.get(inputs.len() * quarter / 4 - 1) else {
@@ -36,6 +37,10 @@ pub(crate) fn by_input(samples: &[Sample], policy: &SizingPolicy) -> Vec<SizedIn
             return Vec::new();
         };
         let told = in_steps(u128::from(advice.first().0));
+        // A model of needs without scatter leaves no reserve.
+        let seen = runs.iter().filter(|run| run.input <= Some(*input));
+        let seen = seen.map(|run| run.peak).max().unwrap_or_default();
+        let told = told.max(with_reserve(seen));
         let memory = sizes.last().map_or(told, |last| last.memory.max(told));
         if sizes.last().is_none_or(|last| last.input < *input) {
             sizes.push(SizedInput {

@@ -82,11 +82,15 @@ impl Need {
     }
 
     /// The risk of a request for `size` instead of `now`. A task that needs more than a smaller
-    /// request gets the present one next: engines often retry only once, and the present request
-    /// was enough.
+    /// request gets the present one next, if that was enough for all tasks, and otherwise a size that
+    /// is: engines often retry only once.
     pub fn risk_instead_of(&self, now: Option<Bytes>, size: Bytes) -> Risk {
         let mut risk = self.risk_after(size);
         if let Some(now) = now.filter(|now| *now > size) {
+            let now = match self.peaks.last().filter(|greatest| **greatest > now) {
+                Some(greatest) => with_reserve(*greatest),
+                None => now,
+            };
             // A size little above the present one would hardly be better.
             let much_larger = |next: &&Bytes| next.0 / 3 >= now.0 / 2;
             let named: Vec<Bytes> = risk.attempts.iter().filter(much_larger).copied().collect();
@@ -336,7 +340,7 @@ fn sized_memory(
         .collect();
     // The last attempt has a reserve above the largest need, as the first one has.
     if let Some((last, greatest)) = named.last_mut().zip(greatest(samples, peak_of)) {
-        *last = (*last).max(Bytes((greatest.0 as f64 * RESERVE) as u64));
+        *last = (*last).max(with_reserve(greatest));
     }
     SizedMemory {
         size,
@@ -356,6 +360,11 @@ fn near_greatest(size: Bytes, samples: &[Sample], least: f64) -> Bytes {
     let count = samples.len().max(1) as f64;
     let most = greatest.0.max(MEMORY_STEP.0) as f64 * (1.2 + 5.0 / count);
     Bytes((size.0 as f64).clamp(least, most.max(least)) as u64)
+}
+
+/// A size for later tasks like one with this peak.
+pub(crate) fn with_reserve(peak: Bytes) -> Bytes {
+    in_steps((peak.0 as f64 * RESERVE) as u128)
 }
 
 /// The size in bytes that at most this share of the tasks exceeded, with a reserve. Needs in two

@@ -30,6 +30,7 @@ use ebb_model::advice::step::{StepAdvice, StepTotals};
 use ebb_model::policy::Policy;
 use ebb_model::step_profile::failure::FailureCount;
 use ebb_model::text_file::lines::{Line, Lines};
+use ebb_telemetry::safe_text::counted;
 use ebb_telemetry::step::StepKind;
 use ebb_telemetry::units::Bytes;
 use jiff::Timestamp;
@@ -383,10 +384,20 @@ impl Import {
     /// Ends the import and returns its result.
     pub fn finish(self) -> Imported {
         let (steps, runs) = self.fold.finish();
+        let per_core = steps.iter().filter(|step| step.has_memory_per_core).count();
+        let note = (per_core > 0).then(|| {
+            format!(
+                "{} with mem_mb_per_cpu: cores and memory stay, because the one changes the other",
+                counted(per_core, "rule", "rules")
+            )
+        });
+        let has_several = runs.len() > 1;
+        let is_of_use = |note: &String| has_several || note != nextflow::NO_TIMES;
+        let notes = self.notes.into_iter().filter(is_of_use);
         Imported {
             steps,
             runs,
-            notes: self.notes.into_iter().collect(),
+            notes: notes.chain(note).collect(),
             records: self.records,
             skipped: self.skipped,
         }
@@ -563,6 +574,9 @@ impl Imported {
                 && step.exceeded_input(input).is_some()
             {
                 limit.should_ask = limit.should_ask.max(limit.asks);
+            }
+            if step.has_memory_per_core {
+                advice.should_ask = advice.asks;
             }
             advice.usage = Some(step.totals);
             advice.failures.clone_from(&step.failures);

@@ -11,18 +11,18 @@ use ebb_catalog::catalog::Catalogue;
 use ebb_model::advice::offer::Offers;
 use ebb_model::advice::self_sizing::SelfSizing;
 use ebb_model::advice::sized_request::{Risk, SizedRequest};
-use ebb_model::advice::step::{NameForm, StepAdvice, TimeLimit};
+use ebb_model::advice::step::{MemoryUse, NameForm, StepAdvice, TimeLimit};
 use ebb_model::finding::Finding;
 use ebb_model::finding_kind::FindingKind::OverprovisionedStep;
 use ebb_model::policy::Policy;
 use ebb_model::policy::sizing::SizingPolicy;
 use ebb_model::step_profile::failure::FailureKind;
-use ebb_model::step_profile::tasks::{AttemptRecord, PresentRequest, RequestBasis};
+use ebb_model::step_profile::tasks::{AttemptRecord, PresentRequest, RECENT_TASKS, RequestBasis};
 use ebb_model::step_profile::{Run, StepProfile};
 use ebb_sizing::cheapest_type::usable;
 use ebb_sizing::need::Need;
-use ebb_telemetry::identity::NodeId;
-use ebb_telemetry::step::{MemorySource, StepKind};
+use ebb_telemetry::identity::{InstanceType, NodeId};
+use ebb_telemetry::step::{MemorySource, PeakMemory, StepKind};
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 
 use crate::advice::placement;
@@ -89,9 +89,6 @@ pub fn advise_step(
     let telling: Vec<&Run> = runs.iter().copied().filter(|r| r.tells(policy)).collect();
     let many = u32::try_from(telling.len()).unwrap_or(u32::MAX);
     let all: Duration = telling.iter().map(|run| run.wall).sum();
-    let mut machines: Vec<_> = runs.iter().filter_map(|r| r.machine.clone()).collect();
-    machines.sort();
-    machines.dedup();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let present = profile.present_request();
     let asks = present.request;
@@ -101,6 +98,7 @@ pub fn advise_step(
         // Its cores depend on the number of ranks that the user starts.
         should_ask.cores = asks.cores;
     }
+    let peaks = peaks(&runs, policy);
     let fewer_cores = should_ask.cores.is_some() && should_ask.cores < asks.cores;
     Some(StepAdvice {
         step: subject.name.to_owned(),
@@ -117,22 +115,20 @@ pub fn advise_step(
         oom_kills: count(profile.oom_kills()),
         mean_wall: all.checked_div(many),
         mean_cores: mean_cores(&telling),
-        peak_memory: (telling.iter())
-            .filter_map(|run| run.peak_memory)
-            .map(|peak| peak.bytes)
-            .max(),
-        peak_is_upper_bound: (telling.iter())
-            .filter_map(|run| run.peak_memory)
+        peak_memory: peaks.iter().map(|peak| peak.bytes).max(),
+        peak_is_upper_bound: (peaks.iter())
             .any(|peak| peak.source == MemorySource::MaxRssUpperBound),
+        fullest: fullest(&telling),
         exhausted_memory: profile.exhausted_request(),
-        machines,
+        machines: machines(&runs),
         asks,
         present,
         should_ask,
         risk,
         slowdown_ppm: need.slowdown_ppm.filter(|_| fewer_cores),
-        time_limit: time_limit(&runs, &policy.sizing),
+        time_limit: time_limit(&runs, subject.kind, &policy.sizing),
         parallel_tasks,
+        attempts: attempts(&runs),
         self_sizing: subject.self_sizing.cloned(),
         failures: profile.failures(),
         usage: None,
@@ -146,6 +142,39 @@ pub fn advise_step(
     })
 }
 
+/// The peaks of the tasks that show the needs of the step, and of those that failed.
+fn peaks(runs: &[&Run], policy: &Policy) -> Vec<PeakMemory> {
+    let shown = runs
+        .iter()
+        .filter(|run| run.tells(policy) || run.end.is_bad());
+    shown.filter_map(|run| run.peak_memory).collect()
+}
+
+/// The largest number of attempts of a task.
+fn attempts(runs: &[&Run]) -> u32 {
+    let records = runs.iter().filter_map(|run| run.record.as_ref());
+    records.map(|record| record.attempt).max().unwrap_or(1)
+}
+
+fn machines(runs: &[&Run]) -> Vec<InstanceType> {
+    let known: BTreeSet<&InstanceType> = runs.iter().filter_map(|r| r.machine.as_ref()).collect();
+    known.into_iter().cloned().collect()
+}
+
+/// The task that used the greatest share of its own request for memory, by measured peaks.
+fn fullest(runs: &[&Run]) -> Option<MemoryUse> {
+    let uses = runs.iter().filter_map(|run| {
+        let peak = run
+            .peak_memory
+            .filter(|peak| !peak.source.is_upper_bound())?;
+        Some(MemoryUse {
+            used: peak.bytes,
+            requested: run.requested.memory.filter(|asked| asked.0 > 0)?,
+        })
+    });
+    uses.max_by_key(MemoryUse::share)
+}
+
 /// Mean number of busy cores; `None` if the CPU time of one task is unknown.
 fn mean_cores(runs: &[&Run]) -> Option<MilliCores> {
     let cpu: Option<Vec<CpuTime>> = runs.iter().map(|run| run.cpu).collect();
@@ -157,20 +186,28 @@ fn mean_cores(runs: &[&Run]) -> Option<MilliCores> {
 /// measures it, including the wait for files. The limit stays the same if this time is unknown. It
 /// grows if attempts reached it, or took more than half of it. It shrinks only after several runs of
 /// several samples, and not below the time of a failed attempt.
-fn time_limit(runs: &[&Run], policy: &SizingPolicy) -> Option<TimeLimit> {
+fn time_limit(runs: &[&Run], kind: StepKind, policy: &SizingPolicy) -> Option<TimeLimit> {
     let records = || runs.iter().filter_map(|run| run.record.as_deref());
-    let asks = present_limit(records().rev())?;
+    let asks = present_limit(records().rev(), kind)?;
     let ended_well = || runs.iter().copied().filter(|run| !run.end.is_bad());
-    let is_known = ended_well().all(|run| lasted_at_most(run).is_some())
-        && ended_well().count() >= policy.min_runs as usize;
-    // A task with a larger limit of its own does not show that the present one is too low.
+    let has_enough = ended_well().count() >= policy.min_runs as usize;
+    let is_known = has_enough && ended_well().all(|run| lasted_at_most(run).is_some());
+    // A task with a larger limit of its own does not show that the present one is too low, unless it
+    // got that limit because it reached the present one.
+    let has_grown = tasks_beyond(runs, asks);
+    let is_grown = |run: &Run| {
+        let record = run.record.as_deref();
+        record.is_some_and(|record| has_grown.contains(&task_of(record)))
+    };
     let limit_of = |run: &Run| run.record.as_ref().and_then(|record| record.time_limit);
-    let of_present = ended_well().filter(|run| limit_of(run).is_some_and(|limit| limit <= asks));
-    let of_present = of_present.filter(|_| is_known).map(lasted_at_least).max();
+    let is_of_present =
+        |run: &Run| is_grown(run) || limit_of(run).is_some_and(|limit| limit <= asks);
+    let of_present = ended_well().filter(|run| is_grown(run) || has_enough && is_of_present(run));
+    let of_present = of_present.map(lasted_at_least).max();
     let larger = |lasted: Duration| limit_for(lasted, LARGER_LIMIT).max(asks);
     let is_long = |lasted: &Duration| lasted.saturating_mul(LARGER_LIMIT) > asks;
     let by_longest = of_present.filter(is_long).map(larger);
-    let should_ask = match by_longest.max(reached_limit(runs).map(larger)) {
+    let should_ask = match by_longest.max(reached_limit(runs, is_of_present).map(larger)) {
         Some(larger) => larger,
         None if !is_known || !has_several_runs(ended_well()) => asks,
         None => {
@@ -192,20 +229,40 @@ fn lasted_at_least(run: &Run) -> Duration {
     occupied.unwrap_or(run.wall)
 }
 
-/// The largest limit that an attempt reached. An attempt does not count if another one of its task took
-/// less than half of the limit: it hung, and would hang longer with a larger limit.
-fn reached_limit(runs: &[&Run]) -> Option<Duration> {
-    let task = |record: &AttemptRecord| (record.pipeline_run.clone(), record.task.clone());
+/// The pipeline run and the name of a task.
+fn task_of(record: &AttemptRecord) -> (&str, &str) {
+    (&record.pipeline_run, &record.task)
+}
+
+/// The attempts that reached their time limit.
+fn reached<'r>(runs: &[&'r Run]) -> impl Iterator<Item = &'r Run> {
+    let is_reached = |run: &&Run| {
+        let failure = run.record.as_ref().and_then(|record| record.failure);
+        failure == Some(FailureKind::TimeLimit)
+    };
+    runs.iter().copied().filter(is_reached)
+}
+
+/// The tasks of which an attempt reached a limit up to `asks`.
+fn tasks_beyond<'r>(runs: &[&'r Run], asks: Duration) -> BTreeSet<(&'r str, &'r str)> {
+    let records = reached(runs).filter_map(|run| run.record.as_deref());
+    let records = records.filter(|record| record.time_limit.is_some_and(|limit| limit <= asks));
+    records.map(task_of).collect()
+}
+
+/// The largest limit that one of these attempts reached. An attempt does not count if another one of
+/// its task took less than half of the limit: it hung, and would hang longer with a larger limit.
+fn reached_limit(runs: &[&Run], is_counted: impl Fn(&Run) -> bool) -> Option<Duration> {
     let ended_well = runs.iter().filter(|run| !run.end.is_bad());
-    let of_tasks: BTreeMap<(String, String), Duration> = ended_well
-        .filter_map(|run| Some((task(run.record.as_deref()?), lasted_at_least(run))))
+    let of_tasks: BTreeMap<(&str, &str), Duration> = ended_well
+        .filter_map(|run| Some((task_of(run.record.as_deref()?), lasted_at_least(run))))
         .collect();
-    let records = runs.iter().filter_map(|run| run.record.as_deref());
-    let reached = records.filter(|record| record.failure == Some(FailureKind::TimeLimit));
-    let limits = reached.filter_map(|record| {
+    let counted = reached(runs).filter(|run| is_counted(run));
+    let limits = counted.filter_map(|run| {
+        let record = run.record.as_deref()?;
         let limit = record.time_limit?;
         let hung = of_tasks
-            .get(&task(record))
+            .get(&task_of(record))
             .is_some_and(|lasted| *lasted <= limit / 2);
         (!hung).then_some(limit)
     });
@@ -223,13 +280,25 @@ fn has_several_runs<'r>(ended_well: impl Iterator<Item = &'r Run>) -> bool {
     pipeline_runs.len() >= LIMIT_RUNS && has_samples
 }
 
-/// The limit of the first attempts of the newest pipeline run; `None` if they have different limits,
-/// which depend on the task. `records` begin with the newest.
-fn present_limit<'r>(records: impl Iterator<Item = &'r AttemptRecord>) -> Option<Duration> {
-    let mut firsts = records.filter(|record| record.attempt <= 1 && record.time_limit.is_some());
+/// The limit of the first attempts of the newest pipeline run, or of the newest jobs of Slurm, where a
+/// run is only a day; `None` if they have different limits, which depend on the task. `records` begin
+/// with the newest.
+fn present_limit<'r>(
+    records: impl Iterator<Item = &'r AttemptRecord>,
+    kind: StepKind,
+) -> Option<Duration> {
+    let is_slurm = kind == StepKind::SlurmJob;
+    let mut firsts = records.filter(|record| {
+        // A job without a limit has another one.
+        record.attempt <= 1 && (is_slurm || record.time_limit.is_some())
+    });
     let newest = firsts.next()?;
-    let mut of_run = firsts.filter(|record| record.pipeline_run == newest.pipeline_run);
-    let is_same = of_run.all(|record| record.time_limit == newest.time_limit);
+    let of_run = |record: &&AttemptRecord| record.pipeline_run == newest.pipeline_run;
+    let mut recent: Box<dyn Iterator<Item = _>> = match is_slurm {
+        true => Box::new(firsts.take(RECENT_TASKS)),
+        false => Box::new(firsts.filter(of_run)),
+    };
+    let is_same = recent.all(|record| record.time_limit == newest.time_limit);
     newest.time_limit.filter(|_| is_same)
 }
 
@@ -275,12 +344,18 @@ pub(crate) fn should_ask(
             Some(if grows { needed.max(now) } else { now })
         }
     };
+    // Of different requests, the largest was enough for the task that had it.
+    let most = present
+        .counts
+        .iter()
+        .filter_map(|count| count.request.memory)
+        .max();
     let risk = memory.map_or_else(
         || Risk {
             samples_needed: need.risk.samples_needed,
             ..Risk::default()
         },
-        |size| need.risk_instead_of(asks.memory, size),
+        |size| need.risk_instead_of(most.max(asks.memory), size),
     );
     let request = SizedRequest {
         cores: cores_to_ask(present, need),

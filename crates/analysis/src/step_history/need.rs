@@ -21,6 +21,10 @@ pub fn step_need(
     policy: &Policy,
 ) -> Need {
     let mut samples = profile.samples(policy);
+    // A request shrinks only with enough tasks. Tools that fill their request show no need.
+    if samples.len() >= policy.sizing.min_runs as usize && self_sizing.is_none() {
+        samples.extend(profile.used_until_failures(&samples, policy));
+    }
     for sample in &mut samples {
         let needed = needed_memory(sample, self_sizing.is_some());
         if let Some((peak, needed)) = sample.peak_memory.as_mut().zip(needed) {

@@ -41,7 +41,7 @@ pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
             let cause = cause.lines().next().unwrap_or_default();
             let missing = Check::missing("credentials", cause);
             return Ok(vec![missing.with_remedy(
-                "aws configure   (or --profile NAME, or: eval \"$(aws configure export-credentials --format env)\")",
+                "aws configure   (or --profile NAME, or: eval \"$(aws configure export-credentials --format env)\"; behind a proxy, set https_proxy)",
             )]);
         }
     };

@@ -10,7 +10,6 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
-use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use ebb_telemetry::identity::{AccountId, Region};
 
 use crate::http;
@@ -79,7 +78,7 @@ impl AwsConfig {
         if let Some(profile) = profile {
             // The default chain prefers keys in the environment to those of a profile.
             let place = ProviderConfig::default()
-                .with_http_client(transport())
+                .with_http_client(http::client())
                 .with_region(sdk.region().cloned());
             let provider = ProfileFileCredentialsProvider::builder()
                 .configure(&place)
@@ -169,7 +168,7 @@ fn loader(profile: Option<&str>) -> ConfigLoader {
         .operation_timeout(CALL_TIMEOUT)
         .build();
     let loader = aws_config::defaults(BehaviorVersion::latest())
-        .http_client(transport())
+        .http_client(http::client())
         .retry_config(RetryConfig::adaptive().with_max_attempts(MAX_ATTEMPTS))
         .timeout_config(timeouts)
         .app_name(AppName::new(APP_NAME).expect("the name has only plain characters"));
@@ -177,12 +176,6 @@ fn loader(profile: Option<&str>) -> ConfigLoader {
         Some(profile) => loader.profile_name(profile),
         None => loader,
     }
-}
-
-pub(super) fn transport() -> SharedHttpClient {
-    aws_smithy_http_client::Builder::new()
-        .tls_provider(http::tls())
-        .build_with_resolver(http::resolver())
 }
 
 impl fmt::Debug for AwsConfig {

@@ -5,9 +5,9 @@ use aws_config::provider_config::ProviderConfig;
 use ebb_telemetry::identity::{AccountId, IdentityError, NodeId, Region};
 
 use super::config::AwsConfig;
-use super::config::transport;
 use super::error::cloud_error;
 use crate::error_chain::reason;
+use crate::http;
 use crate::permissions::GET_CALLER_IDENTITY;
 use crate::ports::{CloudError, CloudResult, bounded};
 
@@ -25,7 +25,7 @@ pub struct Machine {
 
 /// Reads the instance metadata service (IMDSv2) of this machine.
 pub async fn machine() -> CloudResult<Machine> {
-    let provider = ProviderConfig::default().with_http_client(transport());
+    let provider = ProviderConfig::default().with_http_client(http::client());
     let client = imds::Client::builder().configure(&provider).build();
     let node = read(&client, "/latest/meta-data/instance-id").await?;
     let region = read(&client, "/latest/meta-data/placement/region").await?;

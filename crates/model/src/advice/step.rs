@@ -60,6 +60,10 @@ pub struct StepAdvice {
     /// held their memory at different times.
     #[serde(default)]
     pub peak_is_upper_bound: bool,
+    /// The task that used the greatest share of its own request for memory; `None` without measured
+    /// peaks or requests.
+    #[serde(default)]
+    pub fullest: Option<MemoryUse>,
     /// The largest memory request with which a task was OOM-killed.
     #[serde(default)]
     pub exhausted_memory: Option<Bytes>,
@@ -67,6 +71,9 @@ pub struct StepAdvice {
     /// unknown.
     #[serde(default)]
     pub parallel_tasks: u32,
+    /// The largest number of attempts of a task.
+    #[serde(default)]
+    pub attempts: u32,
     /// Instance types that it ran on, sorted.
     pub machines: Vec<InstanceType>,
     /// The present request, from the first attempts of its tasks.
@@ -114,6 +121,23 @@ pub struct StepAdvice {
     pub saving_at_most_a_month: Option<Usd>,
     /// The id of the finding about the step; `None` without a finding.
     pub finding: Option<String>,
+}
+
+/// The memory that a task used, and the memory that it requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MemoryUse {
+    /// Its peak in bytes.
+    pub used: Bytes,
+    /// Its request in bytes.
+    pub requested: Bytes,
+}
+
+impl MemoryUse {
+    /// The used share of the request in parts per million.
+    pub fn share(&self) -> u128 {
+        u128::from(self.used.0) * 1_000_000 / u128::from(self.requested.0.max(1))
+    }
 }
 
 /// How the recorded name of a step relates to the name in the configuration of its engine.

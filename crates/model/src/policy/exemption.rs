@@ -23,7 +23,7 @@ pub struct Exemption {
     /// Tag of the resource or its machine: `key` or `key=value`.
     #[serde(default)]
     pub tag: Option<String>,
-    /// Id of the resource or its machine.
+    /// Id of the resource or its machine. A `*` at the end matches any text.
     #[serde(default)]
     pub resource: Option<String>,
     /// Account of the resource.
@@ -74,13 +74,14 @@ impl Exemption {
             };
             what.tags.iter().any(has)
         };
+        let named = |wanted: &str| match wanted.strip_suffix('*') {
+            Some(begin) => what.ids.iter().any(|id| id.starts_with(begin)),
+            None => what.ids.contains(&wanted),
+        };
         let account = self.account.as_ref();
         self.kind.is_none_or(|kind| kind == what.kind)
             && account.is_none_or(|account| Some(account) == what.account)
-            && self
-                .resource
-                .as_deref()
-                .is_none_or(|id| what.ids.contains(&id))
+            && self.resource.as_deref().is_none_or(named)
             && self.tag.as_deref().is_none_or(tagged)
     }
 
@@ -99,10 +100,14 @@ impl Exemption {
         let by = [&self.tag, &self.resource];
         let is_of_all = by.iter().all(|by| by.is_none()) && self.account.is_none();
         let schedule = self.schedule.as_ref();
+        let begin = self.resource.as_deref().unwrap_or_default();
+        let begin = begin.strip_suffix('*').unwrap_or(begin);
         let problem = if is_of_all && self.kind.is_none() {
             "it has no tag, resource, account or kind"
         } else if let Some(problem) = schedule.and_then(Schedule::problem) {
             problem
+        } else if begin.contains('*') {
+            "in resource, a * is allowed only at the end"
         } else if self.reason.trim().is_empty() {
             "the reason is empty"
         } else {
@@ -159,6 +164,9 @@ mod tests {
         check("tag = \"Team=ops\"", false);
         check("resource = \"i-1\"", true);
         check("resource = \"i-2\"", false);
+        check("resource = \"job-*\"", true);
+        check("resource = \"jobs-*\"", false);
+        check("resource = \"*\"", true);
         check("kind = \"idle_node\"", true);
         check("kind = \"idle_node\"\nresource = \"i-2\"", false);
         check("kind = \"stuck_batch_job\"\ntag = \"Team\"", false);
@@ -222,6 +230,10 @@ mod tests {
         check(
             "account = \"\"\nuntil = \"2026-12-31\"\nreason = \"r\"",
             "line 2",
+        );
+        check(
+            "resource = \"rack*-1\"\nuntil = \"2026-12-31\"\nreason = \"r\"",
+            "a * is allowed only at the end",
         );
         check("tag = \"a\"\nuntil = \"soon\"\nreason = \"r\"", "line 3");
         check(

@@ -125,6 +125,9 @@ pub struct FailureCount {
     /// Number of these attempts after which the task was retried.
     #[serde(default)]
     pub retried: u32,
+    /// Number of these attempts whose failure the engine ignored.
+    #[serde(default)]
+    pub ignored: u32,
     /// Total run time of the attempts.
     pub lost_seconds: u64,
 }
@@ -137,6 +140,7 @@ impl FailureCount {
             exit_status: exit_status.filter(|status| *status != NO_EXIT_STATUS),
             attempts: 1,
             retried: 0,
+            ignored: 0,
             lost_seconds: wall.as_secs(),
         }
     }
@@ -149,6 +153,7 @@ impl FailureCount {
                 .and_modify(|sum| {
                     sum.attempts = sum.attempts.saturating_add(count.attempts);
                     sum.retried = sum.retried.saturating_add(count.retried);
+                    sum.ignored = sum.ignored.saturating_add(count.ignored);
                     sum.lost_seconds = sum.lost_seconds.saturating_add(count.lost_seconds);
                 })
                 .or_insert_with(|| count.clone());

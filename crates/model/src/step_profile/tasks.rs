@@ -19,7 +19,7 @@ use crate::step_profile::sample::Sample;
 use crate::step_profile::{Run, RunKey, StepProfile};
 
 /// Number of first attempts for the present request if no pipeline run is known: the newest ones.
-const RECENT_TASKS: usize = 50;
+pub const RECENT_TASKS: usize = 50;
 
 /// Maximum number of different requests.
 const MAX_REQUESTS: usize = 20;
@@ -219,6 +219,29 @@ impl Run {
         Some(without_waiting().map_or(peak, |cores| cores.max(peak)))
     }
 
+    /// What it used until it failed for another reason than memory; `None` if it did not fail so. Above
+    /// its request, the failure is a likely cause of the use.
+    fn used_until_failure(&self, policy: &Policy) -> Option<Sample> {
+        if !self.end.is_bad() || self.is_out_of_memory() {
+            return None;
+        }
+        let is_long = self.wall >= policy.overprovisioned.min_wall();
+        let cores = |cores: Option<MilliCores>| cores.filter(|_| is_long);
+        Some(Sample {
+            peak_memory: self.peak_memory.map(|peak| PeakMemory {
+                bytes: peak.bytes.min(self.requested.memory.unwrap_or(peak.bytes)),
+                source: peak.source,
+            }),
+            wall: self.wall,
+            mean_cores: cores(self.cpu.and_then(|cpu| cpu.cores_over(self.wall))),
+            allowed_cores: self.requested.cores,
+            peak_cores: cores(self.peak_demand(&policy.step)),
+            pipeline_run: Some(group_number(&self.pipeline_run())),
+            sample: self.sample_name().map(group_number),
+            ..Sample::default()
+        })
+    }
+
     /// Number of tasks that it ran in parallel; 0 when unknown.
     pub fn parallel_tasks(&self) -> u32 {
         self.record
@@ -280,6 +303,32 @@ impl StepProfile {
         samples.collect()
     }
 
+    /// The most that attempts used which failed for another reason than memory, such as the time
+    /// limit, as one further sample; `None` if those of `samples` used as much. They did not show all
+    /// that they need, but a smaller request would have stopped them earlier.
+    pub fn used_until_failures(&self, samples: &[Sample], policy: &Policy) -> Option<Sample> {
+        let runs = self.by_time();
+        let failed = runs.iter().filter_map(|run| run.used_until_failure(policy));
+        let failed: Vec<Sample> = failed.collect();
+        let peak = |sample: &Sample| sample.peak_memory.map(|peak| peak.bytes);
+        let mean = |sample: &Sample| sample.mean_cores;
+        let most = |sample: &Sample| sample.peak_cores;
+        let is_more = is_greater(&failed, samples, peak)
+            || is_greater(&failed, samples, mean)
+            || is_greater(&failed, samples, most);
+        let last = failed.last().filter(|_| is_more)?;
+        let all = || failed.iter().chain(samples);
+        let busiest = all().max_by_key(|sample| mean(sample))?;
+        Some(Sample {
+            peak_memory: all().max_by_key(|sample| peak(sample))?.peak_memory,
+            wall: failed.iter().map(|sample| sample.wall).max()?,
+            mean_cores: busiest.mean_cores,
+            allowed_cores: busiest.allowed_cores,
+            peak_cores: all().filter_map(most).max(),
+            ..*last
+        })
+    }
+
     /// The present request of first attempts: those of the newest pipeline run, or the newest ones
     /// if no run is known. The run of a Slurm job is only its day, and jobs of one name may be
     /// different work. The newest jobs of all days count then.
@@ -290,8 +339,8 @@ impl StepProfile {
             return PresentRequest::default();
         };
         let is_slurm = |key: &RunKey| key.step.kind == StepKind::SlurmJob;
-        let record = newest.record.as_ref();
-        let record = record.filter(|_| !self.runs.iter().any(|(key, _)| is_slurm(key)));
+        let is_slurm = self.runs.iter().any(|(key, _)| is_slurm(key));
+        let record = newest.record.as_ref().filter(|_| !is_slurm);
         let of_run = record.map(|record| &record.pipeline_run);
         let recent: Vec<&Run> = match of_run.filter(|run| !run.is_empty()) {
             Some(run) => firsts()
@@ -302,7 +351,10 @@ impl StepProfile {
                 .collect(),
             None => firsts().take(RECENT_TASKS).collect(),
         };
-        present(&recent)
+        match is_slurm {
+            true => present(&without_resubmitted(recent)),
+            false => present(&recent),
+        }
     }
 
     /// Failed attempts by kind and exit status, the most lost time first.
@@ -335,6 +387,36 @@ impl StepProfile {
     }
 }
 
+fn is_greater<T: Ord>(
+    some: &[Sample],
+    others: &[Sample],
+    of: impl Fn(&Sample) -> Option<T>,
+) -> bool {
+    let greatest = |samples: &[Sample]| samples.iter().filter_map(&of).max();
+    greatest(some) > greatest(others)
+}
+
+/// First attempts without those that have more memory than one with which at least half ran out of
+/// memory. A user of Slurm submits such a job again with more memory, as a job with another number.
+fn without_resubmitted(firsts: Vec<&Run>) -> Vec<&Run> {
+    let mut by_memory: BTreeMap<Bytes, (usize, usize)> = BTreeMap::new();
+    for first in &firsts {
+        if let Some(memory) = first.requested.memory {
+            let (tasks, killed) = by_memory.entry(memory).or_default();
+            *tasks += 1;
+            *killed += usize::from(first.is_out_of_memory());
+        }
+    }
+    let too_small = |(_, (tasks, killed)): &(&Bytes, &(usize, usize))| 2 * killed >= *tasks;
+    let Some(most) = by_memory.iter().rev().find(too_small) else {
+        return firsts;
+    };
+    let most = *most.0;
+    let is_first = |run: &&Run| run.requested.memory.is_none_or(|memory| memory <= most);
+    firsts.into_iter().filter(is_first).collect()
+}
+
+/// The present request of these first attempts.
 pub fn present(firsts: &[&Run]) -> PresentRequest {
     let mut counts: BTreeMap<SizedRequest, RequestCount> = BTreeMap::new();
     for first in firsts {

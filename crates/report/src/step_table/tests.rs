@@ -51,6 +51,7 @@ fn the_table_shows_request_advice_and_risk() {
         kind: FailureKind::OutOfMemory,
         exit_status: Some(137),
         attempts: 10,
+        ignored: 0,
         retried: 10,
         lost_seconds: 9_000,
     }];
@@ -66,6 +67,11 @@ fn the_table_shows_request_advice_and_risk() {
         effective_tasks_millis: 12_000,
     });
     insta::assert_snapshot!(table(&[step("align"), few, killed], None));
+}
+
+const fn used(used: u64, requested: u64) -> Option<MemoryUse> {
+    let (used, requested) = (Bytes::gib(used), Bytes::gib(requested));
+    Some(MemoryUse { used, requested })
 }
 
 #[test]
@@ -87,8 +93,12 @@ fn tasks_that_use_all_they_request_are_said() {
         "used 12 cores on average and requested 4: request as many, or limit its threads",
     );
     check(
-        |step| step.peak_memory = step.asks.memory,
+        |step| step.fullest = used(8, 8),
         "a larger input may run out of memory",
+    );
+    check(
+        |step| step.fullest = used(9, 8),
+        "used 9.0 GiB of memory, more than it requested (8.0 GiB)",
     );
     check(
         |step| {

@@ -75,11 +75,20 @@ fn selector(out: &mut String, change: &Change<'_>, retry: RetryPolicy) {
         let _ = writeln!(out, "        time = {{ {time} }}");
     }
     if retry == RetryPolicy::Replaced {
-        let retries = sizes.len().saturating_sub(1).max(1);
+        let retries = sizes
+            .len()
+            .saturating_sub(1)
+            .max(change.retries as usize)
+            .max(1);
         let retried = retried(change);
+        let otherwise = if change.is_ignored {
+            "ignore"
+        } else {
+            "finish"
+        };
         let _ = writeln!(
             out,
-            "        errorStrategy = {{ task.exitStatus in {retried} ? 'retry' : 'finish' }}\n        \
+            "        errorStrategy = {{ task.exitStatus in {retried} ? 'retry' : '{otherwise}' }}\n        \
              maxRetries = {retries}"
         );
     }

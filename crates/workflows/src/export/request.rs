@@ -10,6 +10,7 @@ use ebb_model::step_profile::failure::FailureKind;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line};
+use ebb_telemetry::step::StepKind;
 use ebb_telemetry::units::{Bytes, MilliCores};
 use thiserror::Error;
 
@@ -64,6 +65,8 @@ pub(crate) const IMAGE: &str = "REPLACE-WITH-THE-IMAGE-OF-THE-REVISION-BEFORE";
 pub(crate) struct Change<'a> {
     pub(crate) name: &'a str,
     pub(crate) name_form: NameForm,
+    /// Its tasks are jobs of Slurm.
+    pub(crate) is_slurm_job: bool,
     /// Whole cores; `None` for no change.
     pub(crate) cores: Option<u64>,
     /// The memory of the first attempt and after each failure; empty for no change.
@@ -79,6 +82,10 @@ pub(crate) struct Change<'a> {
     pub(crate) samples: u32,
     /// The most tasks that a job of it runs in parallel.
     pub(crate) parallel_tasks: u32,
+    /// The number of retries that its tasks needed in the records.
+    pub(crate) retries: u32,
+    /// Failures of its tasks were ignored in the records.
+    pub(crate) is_ignored: bool,
     /// The causes of failed attempts that were retried, or that ran out of memory.
     pub(crate) retried: Vec<(FailureKind, Option<i64>)>,
 }
@@ -103,6 +110,7 @@ impl<'a> Change<'a> {
         Some(Self {
             name: &step.step,
             name_form: step.name_form,
+            is_slurm_job: step.kind == StepKind::SlurmJob,
             cores: cores.filter(|_| step.parallel_tasks <= 1).map(whole),
             sizes: memory.iter().chain(further).copied().collect(),
             time: limit.map(|limit| limit.should_ask),
@@ -114,6 +122,8 @@ impl<'a> Change<'a> {
             origin: step.origin,
             samples: step.samples,
             parallel_tasks: step.parallel_tasks,
+            retries: step.attempts.saturating_sub(1),
+            is_ignored: step.failures.iter().any(|failures| failures.ignored > 0),
             retried: (step.failures.iter())
                 .filter(|failures| failures.retried > 0 || failures.kind.is_out_of_memory())
                 .map(|failures| (failures.kind, failures.exit_status))

@@ -4,6 +4,7 @@
 //! a time is `[days-]hours:minutes:seconds`.
 
 use std::fmt::Write;
+use std::slice;
 use std::time::Duration;
 
 use ebb_model::advice::step::{NameForm, StepAdvice};
@@ -56,7 +57,12 @@ fn step(out: &mut String, change: &Change<'_>) {
     if let Some(cores) = change.new_cores() {
         let _ = writeln!(out, "#SBATCH --cpus-per-task={cores}");
     }
-    if let Some((first, further)) = change.new_sizes().split_first() {
+    let sizes = match (change.new_cores(), change.new_sizes(), &change.sizes[..]) {
+        // With --mem-per-cpu, fewer cores would have less memory.
+        (Some(_), [], [now, ..]) => slice::from_ref(now),
+        (_, new, _) => new,
+    };
+    if let Some((first, further)) = sizes.split_first() {
         let _ = writeln!(out, "#SBATCH --mem={}M", mib(*first));
         let further: Vec<String> = further
             .iter()

@@ -8,7 +8,7 @@ use ebb_telemetry::safe_text::one_line;
 use ebb_telemetry::units::Bytes;
 
 use crate::export::TextOptions;
-use crate::export::request::{Change, RetryPolicy, changes, minutes, nothing, origin_note};
+use crate::export::request::{Change, RetryPolicy, changes, mib, minutes, nothing, origin_note};
 
 /// The `config.yaml` of a profile.
 pub(super) fn snakemake(steps: &[StepAdvice], options: TextOptions) -> String {
@@ -32,9 +32,10 @@ pub(super) fn snakemake(steps: &[StepAdvice], options: TextOptions) -> String {
             let _ = writeln!(out, "# {}: {note}", one_line(change.name));
         }
     }
-    let retries = changes.iter().map(|change| change.new_sizes().len()).max();
-    if let Some(sizes) = retries.filter(|sizes| *sizes > 1 && !options.numbers_only) {
-        let retries = sizes - 1;
+    let sizes = changes.iter().map(|change| change.new_sizes().len()).max();
+    if let Some(sizes) = sizes.filter(|sizes| *sizes > 1 && !options.numbers_only) {
+        let seen = changes.iter().map(|change| change.retries as usize).max();
+        let retries = seen.unwrap_or(0).max(sizes - 1);
         let _ = match options.retry {
             RetryPolicy::Replaced => writeln!(out, "retries: {retries}"),
             RetryPolicy::Unchanged => writeln!(
@@ -71,8 +72,8 @@ fn has_resources(change: &Change<'_>) -> bool {
 fn resources(change: &Change<'_>, numbers_only: bool) -> Option<String> {
     let new = change.new_sizes();
     let memory = new.first().map(|first| match numbers_only {
-        true => format!("\n    mem_mb: {}", mb(*first)),
-        false => format!("\n    mem_mb: \"{}\"", sizes(new)),
+        true => format!("\n    mem_mb: {}", mb(change, *first)),
+        false => format!("\n    mem_mb: \"{}\"", sizes(change)),
     });
     let runtime = change.time.map(|time| match numbers_only {
         true => format!("\n    runtime: {}", minutes(time)),
@@ -96,15 +97,20 @@ fn runtime(limit: Duration, before: Option<Duration>) -> String {
 }
 
 /// An expression that Snakemake evaluates on each attempt.
-fn sizes(sizes: &[Bytes]) -> String {
-    let sizes: Vec<String> = sizes.iter().map(|s| mb(*s).to_string()).collect();
+fn sizes(change: &Change<'_>) -> String {
+    let sizes = change.new_sizes().iter();
+    let sizes: Vec<String> = sizes.map(|size| mb(change, *size).to_string()).collect();
     let many = sizes.len();
     format!("[{}][min(attempt, {many}) - 1]", sizes.join(", "))
 }
 
-/// Megabytes of a million bytes, as Snakemake counts them.
-fn mb(bytes: Bytes) -> u64 {
-    bytes.0.div_ceil(1_000_000)
+/// Megabytes of a million bytes, as Snakemake counts them. Its executor for Slurm passes the number to
+/// `sbatch --mem`, which counts mebibytes.
+fn mb(change: &Change<'_>, bytes: Bytes) -> u64 {
+    match change.is_slurm_job {
+        true => mib(bytes),
+        false => bytes.0.div_ceil(1_000_000),
+    }
 }
 
 /// A double-quoted YAML string in ASCII.

@@ -96,6 +96,7 @@ fn nextflow_retries_what_was_retried_or_ran_out_of_memory() {
         exit_status,
         attempts: 6,
         retried,
+        ignored: 0,
         lost_seconds: 60,
     };
     let mut step = step("STAR");
@@ -109,9 +110,17 @@ fn nextflow_retries_what_was_retried_or_ran_out_of_memory() {
         retry: RetryPolicy::Replaced,
         ..TextOptions::default()
     };
-    let written = Form::Nextflow.write(&[step], options);
+    let written = Form::Nextflow.write(std::slice::from_ref(&step), options);
     let expect = "task.exitStatus in ((130..145) + [104, 175, 1, Integer.MAX_VALUE]) ?";
     assert!(written.contains(expect), "{written}");
+    // A task needed six attempts, and one failure was ignored.
+    step.attempts = 6;
+    step.failures[3].ignored = 1;
+    let written = Form::Nextflow.write(std::slice::from_ref(&step), options);
+    assert!(written.contains("? 'retry' : 'ignore' }"), "{written}");
+    assert!(written.contains("maxRetries = 5"), "{written}");
+    let written = Form::Snakemake.write(&[step], options);
+    assert!(written.contains("\nretries: 5\n"), "{written}");
 }
 
 #[test]
@@ -200,6 +209,23 @@ fn slurm_text() {
         assert!(known.iter().any(|name| value.starts_with(name)), "{option}");
     }
     insta::assert_snapshot!(written);
+}
+
+#[test]
+fn fewer_cores_of_a_slurm_job_keep_its_memory() {
+    let mut job = step("align");
+    job.should_ask.memory = job.asks.memory;
+    let written = text(Form::Slurm, &[job]);
+    assert!(written.contains("\n#SBATCH --mem=57344M\n"), "{written}");
+    assert!(!written.contains("runs out of memory"), "{written}");
+}
+
+#[test]
+fn snakemake_counts_memory_of_slurm_jobs_in_mebibytes() {
+    let mut job = step("align");
+    job.kind = StepKind::SlurmJob;
+    let written = text(Form::Snakemake, &[job]);
+    assert!(written.contains("mem_mb: \"[4864, "), "{written}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::resource_usage::StepDetail;
 use ebb_telemetry::step::{MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind};
 use ebb_telemetry::units::{Bytes, CpuTime};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::record::{Ending, Record, identity_of};
 
@@ -33,6 +33,11 @@ const MAX_PENDING: usize = 100_000;
 /// The most failed attempts of one task that wait. No engine retries as often: these are tasks without
 /// names, and each is one of its own.
 const MAX_PENDING_OF_TASK: usize = 100;
+
+/// Records without times are a millisecond apart, and their runs so many seconds.
+const SECONDS_A_RUN: i64 = 10_000;
+
+const MAX_LINES_OF_RUN: u64 = 9_999_999;
 
 /// A share in per cent. A tool that failed by itself counts as short of memory if its next attempt
 /// used at least this share of the failed attempt's request.
@@ -107,6 +112,7 @@ struct StepRecords {
     name: String,
     name_form: NameForm,
     kind: StepKind,
+    has_memory_per_core: bool,
     totals: StepTotals,
     failures: BTreeMap<(FailureKind, Option<i64>), FailureCount>,
     /// The newest attempts, and those of the others with the largest peaks; at most twice
@@ -150,6 +156,7 @@ struct Attempt {
     failure: Option<FailureKind>,
     is_reported: bool,
     is_retried: bool,
+    is_ignored: bool,
     run: u32,
     sample: Option<u64>,
     task: u64,
@@ -165,6 +172,8 @@ pub struct ImportedStep {
     pub name_form: NameForm,
     /// The kind of its tasks.
     pub kind: StepKind,
+    /// Its configuration requests memory for each core.
+    pub has_memory_per_core: bool,
     /// Its newest attempts.
     pub profile: StepProfile,
     /// Sums over all attempts.
@@ -222,6 +231,7 @@ impl Fold {
         if let Some(known) = self.by_name.get(&key) {
             if let Some(step) = self.steps.get_mut(*known as usize) {
                 step.name_form = step.name_form.max(record.name_form);
+                step.has_memory_per_core |= record.has_memory_per_core;
             }
             return Ok(*known);
         }
@@ -233,6 +243,7 @@ impl Fold {
             name: record.step.clone(),
             name_form: record.name_form,
             kind,
+            has_memory_per_core: record.has_memory_per_core,
             totals: StepTotals::default(),
             failures: BTreeMap::new(),
             attempts: Vec::new(),
@@ -388,10 +399,14 @@ impl Attempt {
         self.peak.max(self.requested.memory.filter(|_| is_killed))
     }
 
-    /// Files without times are assumed to be in chronological order.
+    /// Runs and lines without times are assumed to be in chronological order.
     fn of(record: &Record, run: u32, line: u64) -> Self {
-        let by_line = i64::try_from(line).ok();
-        let by_line = by_line.and_then(|line| Timestamp::from_second(line).ok());
+        let milliseconds = i64::try_from(line.min(MAX_LINES_OF_RUN)).ok();
+        let by_line = milliseconds.and_then(|line| {
+            let before = SignedDuration::from_secs(i64::from(run) * SECONDS_A_RUN);
+            let at = Timestamp::from_millisecond(line).ok()?;
+            at.checked_add(before).ok()
+        });
         let ended = record
             .ended
             .or_else(|| record.started?.checked_add(record.wall).ok())
@@ -420,6 +435,7 @@ impl Attempt {
             failure: failure(record),
             is_reported: record.is_reported,
             is_retried: record.is_retried == Some(true),
+            is_ignored: record.is_ignored,
             run,
             sample: record
                 .sample
@@ -524,10 +540,12 @@ impl StepRecords {
                 exit_status: attempt.exit_status,
                 attempts: 0,
                 retried: 0,
+                ignored: 0,
                 lost_seconds: 0,
             });
         count.attempts = count.attempts.saturating_add(1);
         count.retried = count.retried.saturating_add(u32::from(attempt.is_retried));
+        count.ignored = count.ignored.saturating_add(u32::from(attempt.is_ignored));
         count.lost_seconds = count.lost_seconds.saturating_add(attempt.wall.as_secs());
     }
 
@@ -573,6 +591,7 @@ impl StepRecords {
         failures.sort_by(|a, b| (b.lost_seconds, a).cmp(&(a.lost_seconds, b)));
         ImportedStep {
             name: self.name,
+            has_memory_per_core: self.has_memory_per_core,
             name_form: self.name_form,
             kind: self.kind,
             profile,

@@ -19,6 +19,10 @@ use super::record::{
 };
 use super::{ImportError, Parser, Sink};
 
+/// The note about a trace without times, which matters only beside other runs.
+pub(super) const NO_TIMES: &str = "the trace has no times, so runs count in the order of their files; \
+    add submit and complete to trace.fields";
+
 /// Reads one trace.
 pub(super) struct Trace {
     separator: char,
@@ -251,6 +255,10 @@ impl NextflowColumns {
                     .to_owned(),
             );
         }
+        let times = [self.submit, self.start, self.complete];
+        if times.iter().all(|column| !column.is_there()) {
+            notes.insert(NO_TIMES.to_owned());
+        }
         if !self.peak_rss.is_there() && !self.rss.is_there() {
             notes.insert("the trace has no memory data; add peak_rss to trace.fields".to_owned());
         }
@@ -308,6 +316,7 @@ impl NextflowColumns {
             ending: killed_if_used_little(ending, peak.zip(memory), wall),
             exit_status,
             is_retried: row.text(self.error_action).map(|action| action == "RETRY"),
+            is_ignored: row.text(self.error_action) == Some("IGNORE"),
             cpu: cpu.map(|percent| busy(wall, percent)),
             peak,
             disk: read.zip(written).map(|(a, b)| a.saturating_add(b)),

@@ -74,6 +74,10 @@ pub(super) struct Record {
     pub(super) exit_status: Option<i64>,
     /// Whether the engine ran it again; `None` if the file does not contain it.
     pub(super) is_retried: Option<bool>,
+    /// The engine ignored its failure.
+    pub(super) is_ignored: bool,
+    /// The configuration requests memory for each core, so the request depends on the cores.
+    pub(super) has_memory_per_core: bool,
     pub(super) cpu: Option<CpuTime>,
     pub(super) peak: Option<Bytes>,
     /// The peak is an upper bound.

@@ -43,6 +43,10 @@ pub(super) struct Accounting {
     never_began: u64,
     /// Jobs with a step whose MaxRSS is blank or 0.
     unsampled: u64,
+    /// Jobs with different numbers of cores on their nodes.
+    uneven: u64,
+    /// Completed jobs with a step that ran out of memory.
+    survived_kills: u64,
     notes: BTreeSet<&'static str>,
     /// The runs of failed jobs whose run is a day. Slurm may run such a job again on another day.
     failed_on: HashMap<String, String>,
@@ -91,6 +95,8 @@ struct Step {
     held: Option<Bytes>,
     /// `None` without NTasks.
     tasks: Option<u64>,
+    /// `None` without AllocCPUS.
+    cores: Option<MilliCores>,
     started: Option<Timestamp>,
     ended: Option<Timestamp>,
 }
@@ -158,6 +164,8 @@ impl Accounting {
             open_jobs: 0,
             never_began: 0,
             unsampled: 0,
+            uneven: 0,
+            survived_kills: 0,
             failed_on: HashMap::new(),
         })
     }
@@ -217,14 +225,22 @@ impl Accounting {
             // Accounting took no sample, or a service outside of the job did the work.
             let is_sampled = record.peak.is_some();
             record.cpu = record.cpu.filter(|cpu| cpu.0 > 0 || is_sampled);
-            let tasks = job.steps.iter().filter_map(|step| step.tasks).max();
             // A job on several nodes has at least one task on each.
             let nodes = if record.nodes > 1 { record.nodes } else { 0 };
-            let tasks = tasks.unwrap_or(0).max(nodes);
+            let tasks = tasks_at_once(&job.steps).max(nodes);
             record.parallel_tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
-            if job.killed_for_memory && record.ending != Ending::Completed {
-                record.ending = Ending::Failed(FailureKind::OutOfMemory);
-                record.is_reported = true;
+            match (job.killed_for_memory, record.ending) {
+                (false, _) => {}
+                // Its script went on, so it held all of its memory at least once.
+                (true, Ending::Completed) => {
+                    self.survived_kills += 1;
+                    record.peak = record.peak.max(record.requested.memory);
+                    record.peak_is_bound &= record.requested.memory.is_none();
+                }
+                (true, Ending::Failed(_)) => {
+                    record.ending = Ending::Failed(FailureKind::OutOfMemory);
+                    record.is_reported = true;
+                }
             }
             if !record.is_reported {
                 let memory = record.peak.zip(record.requested.memory);
@@ -238,6 +254,10 @@ impl Accounting {
     /// The most memory that the steps of a job used at the same time on its fullest node; `None` if
     /// the memory of any step is unknown.
     fn held(&mut self, steps: &[Step], job: &Record) -> Option<Held> {
+        if !is_even(steps, job) {
+            self.uneven += 1;
+            return None;
+        }
         let is_single = job.requested.cores.is_some_and(|cores| cores.0 <= 1000);
         let nodes = job.nodes.max(1);
         let on_fullest = |step: &Step| {
@@ -290,6 +310,24 @@ struct Held {
     is_bound: bool,
 }
 
+/// Whether a job has the same number of cores on each of its nodes, by those of its script on the
+/// first node. Otherwise the tasks on the fullest node are unknown.
+fn is_even(steps: &[Step], job: &Record) -> bool {
+    let of_script = steps.iter().filter(|step| step.kind == StepKind::Named);
+    let on_first = of_script.filter_map(|step| step.cores).min();
+    on_first
+        .zip(job.requested.cores)
+        .is_none_or(|(first, all)| job.nodes <= 1 || first.0.saturating_mul(job.nodes) == all.0)
+}
+
+/// The most tasks of a job that `srun` ran at the same time; 0 when unknown.
+fn tasks_at_once(steps: &[Step]) -> u64 {
+    let of_one = steps.iter().filter_map(|step| step.tasks).max();
+    let numbered = steps.iter().filter(|step| step.kind == StepKind::Numbered);
+    let times = numbered.filter_map(|step| Some((step.started?, step.ended?, step.tasks?)));
+    of_one.unwrap_or(0).max(most_at_once(times.collect()))
+}
+
 /// The delimiter of a header; `None` if it is no header of sacct.
 fn separator_of(line: &str) -> Option<char> {
     ['|', ',', ';', '\t', '^'].into_iter().find(|separator| {
@@ -310,16 +348,16 @@ fn is_aligned(line: &str) -> bool {
 /// overlap it.
 fn most_at_once(times: Vec<(Timestamp, Timestamp, u64)>) -> u64 {
     let mut turns: Vec<(Timestamp, bool, u64)> = Vec::with_capacity(2 * times.len());
-    for (from, to, bytes) in times {
-        turns.push((from, true, bytes));
-        turns.push((to.max(from), false, bytes));
+    for (from, to, amount) in times {
+        turns.push((from, true, amount));
+        turns.push((to.max(from), false, amount));
     }
     turns.sort_unstable();
     let (mut now, mut most) = (0_u64, 0);
-    for (_, begins, bytes) in turns {
+    for (_, begins, amount) in turns {
         now = match begins {
-            true => now.saturating_add(bytes),
-            false => now.saturating_sub(bytes),
+            true => now.saturating_add(amount),
+            false => now.saturating_sub(amount),
         };
         most = most.max(now);
     }
@@ -413,7 +451,21 @@ impl Parser for Accounting {
                 jobs(self.bare)
             ));
         }
-        if self.unsampled > 0 {
+        if self.uneven > 0 {
+            notes.push(format!(
+                "no memory data for {} with different numbers of cores on their nodes, because the \
+                 memory of the fullest node is unknown",
+                jobs(self.uneven)
+            ));
+        }
+        if self.survived_kills > 0 {
+            notes.push(format!(
+                "{} completed although a step ran out of memory; each counts as one that used all \
+                 of its memory",
+                jobs(self.survived_kills)
+            ));
+        }
+        if self.columns.max_rss.is_there() && self.unsampled > 0 {
             notes.push(format!(
                 "no memory data for {}, because MaxRSS is blank or 0; this occurs in steps shorter \
                  than JobAcctGatherFrequency",
@@ -438,6 +490,7 @@ impl ReadStep {
                 kind: StepKind::of(step),
                 held: None,
                 tasks: None,
+                cores: None,
                 started: None,
                 ended: None,
             }),
@@ -532,6 +585,7 @@ impl SacctColumns {
                 kind: StepKind::of(step),
                 held: held.filter(|held| held.0 > 0),
                 tasks,
+                cores: row.get(self.alloc_cpus, cores)?,
                 started: row.moment(self.start, slurm_time)?,
                 ended: row.moment(self.end, slurm_time)?,
             }),

@@ -91,6 +91,7 @@ def rule_of(rule):
         "benchmark": None if rule.benchmark is None else str(rule.benchmark),
         "threads": threads if threads is not None and threads <= MOST_THREADS else None,
         "mem_mb": memory_mb(rule.resources),
+        "mem_mb_per_cpu": number(rule.resources.get("mem_mb_per_cpu")),
         "runtime_minutes": runtime_minutes(rule.resources),
     }
 

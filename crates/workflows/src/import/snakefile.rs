@@ -51,6 +51,8 @@ pub struct Snakefile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RuleRequest {
     pub(super) requested: Requested,
+    /// Its memory is requested for each core.
+    pub(super) has_memory_per_core: bool,
     pub(super) time_limit: Option<Duration>,
 }
 
@@ -67,13 +69,20 @@ struct ListedRule {
     benchmark: Option<String>,
     threads: Option<f64>,
     mem_mb: Option<f64>,
+    #[serde(default)]
+    mem_mb_per_cpu: Option<f64>,
     runtime_minutes: Option<f64>,
 }
 
 impl ListedRule {
     fn request(&self) -> RuleRequest {
         let threads = self.threads.filter(|n| *n > 0.0 && *n < 1e6);
-        let mb = self.mem_mb.filter(|n| *n > 0.0 && *n < 1e12);
+        let per_core = self.mem_mb_per_cpu.filter(|n| *n > 0.0);
+        let mb = match per_core {
+            Some(per_core) => threads.map(|threads| per_core * threads),
+            None => self.mem_mb,
+        };
+        let mb = mb.filter(|n| *n > 0.0 && *n < 1e12);
         let minutes = self.runtime_minutes.filter(|n| *n > 0.0 && *n < 1e9);
         RuleRequest {
             requested: Requested {
@@ -82,6 +91,7 @@ impl ListedRule {
                 // way.
                 memory: mb.map(|n| Bytes::mib((n * 1e6 / 1_048_576.0).ceil() as u64)),
             },
+            has_memory_per_core: per_core.is_some(),
             time_limit: minutes.map(|n| Duration::from_secs((n * 60.0).round() as u64)),
         }
     }
@@ -162,6 +172,7 @@ mod tests {
                 cores: Some(MilliCores::cores(4)),
                 memory: Some(Bytes::mib(1_908)),
             },
+            has_memory_per_core: false,
             time_limit: Some(Duration::from_secs(1_800)),
         };
         assert_eq!(snakefile.request("bwa"), Some(expect));

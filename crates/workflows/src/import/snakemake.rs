@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_telemetry::step::Requested;
-use ebb_telemetry::units::{Bytes, CpuTime};
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -110,6 +110,7 @@ struct Fields {
     written: Option<Bytes>,
     input: Option<Bytes>,
     requested: Requested,
+    has_memory_per_core: bool,
     time_limit: Option<Duration>,
 }
 
@@ -201,6 +202,7 @@ impl Benchmark {
                 cores: fields.requested.cores.or(self.request.requested.cores),
                 memory: fields.requested.memory.or(self.request.requested.memory),
             },
+            has_memory_per_core: fields.has_memory_per_core || self.request.has_memory_per_core,
             time_limit: fields.time_limit.or(self.request.time_limit),
             // Snakemake writes a benchmark only for successful jobs.
             ..Record::default()
@@ -305,8 +307,9 @@ impl BenchmarkColumns {
             input: row.get(self.input_size_mb, input)?.flatten(),
             requested: Requested {
                 cores: row.get(self.threads, cores)?,
-                memory: memory(&resources),
+                memory: memory(&resources, row.get(self.threads, cores)?),
             },
+            has_memory_per_core: resources.contains_key(PER_CORE),
             time_limit: runtime(&resources),
         })
     }
@@ -332,8 +335,9 @@ fn of_object(line: u64, text: &str) -> Result<Fields, BadLine> {
         },
         requested: Requested {
             cores: object.get("threads", cores)?,
-            memory: memory(&resources),
+            memory: memory(&resources, object.get("threads", cores)?),
         },
+        has_memory_per_core: resources.contains_key(PER_CORE),
         time_limit: runtime(&resources),
     })
 }
@@ -445,12 +449,19 @@ fn sum_of_sizes(sizes: &BTreeMap<String, String>) -> Option<Bytes> {
     mebibytes(&sizes.iter().sum::<f64>().to_string())
 }
 
-/// Memory from `mem_mib`, or from `mem_mb` in millions of bytes.
-fn memory(resources: &BTreeMap<String, String>) -> Option<Bytes> {
+/// The resource of Snakemake for memory by core, which takes precedence with Slurm.
+const PER_CORE: &str = "mem_mb_per_cpu";
+
+/// Memory from `mem_mb_per_cpu` and the threads, otherwise from `mem_mib`, or from `mem_mb` in
+/// millions of bytes.
+fn memory(resources: &BTreeMap<String, String>, threads: Option<MilliCores>) -> Option<Bytes> {
     let of = |name: &str, by: f64| -> Option<Bytes> {
         let bytes = number(resources.get(name)?)? * by;
         (bytes > 0.0 && bytes < 1e18).then(|| Bytes(bytes.round() as u64))
     };
+    if resources.contains_key(PER_CORE) {
+        return of(PER_CORE, 1e6 * threads?.as_cores());
+    }
     of("mem_mib", 1_048_576.0).or_else(|| of("mem_mb", 1e6))
 }
 

@@ -6,6 +6,8 @@ use ebb_model::step_profile::failure::FailureKind;
 use ebb_model::step_profile::tasks::RequestBasis;
 use ebb_telemetry::units::{MilliCores, Share};
 
+use std::time::Duration;
+
 use super::pattern::PathPattern;
 use super::*;
 
@@ -598,6 +600,124 @@ fn an_input_that_no_model_follows_keeps_the_reserve_for_other_runs() {
     assert_eq!(size(Some(Bytes::gib(1))), size(None));
 }
 
+/// Rows of a trace without times: number, status, exit status, minutes, memory and time limit of the
+/// request, attempt, and peak.
+fn timeless(rows: &[(u32, &str, &str, &str, &str, &str, u32, &str)]) -> Files {
+    let rows = rows.iter().map(
+        |(task, status, exit, minutes, memory, limit, attempt, peak)| {
+            format!(
+                "{attempt}/{task}\tX (s{task})\t{status}\t{exit}\t{minutes}\t20%\t8\t{memory}\t{limit}\t{attempt}\t{peak}\n"
+            )
+        },
+    );
+    let head = "hash\tname\tstatus\texit\trealtime\t%cpu\tcpus\tmemory\ttime\tattempt\tpeak_rss\n";
+    let text = head.to_owned() + &rows.collect::<String>();
+    Files::new().with(Kind::Nextflow, "trace.txt", &text)
+}
+
+#[test]
+fn a_retry_gets_a_size_that_was_enough_for_all_tasks() {
+    let small = (1..=110).map(|n| (n, "COMPLETED", "0", "10m", "8 GB", "4h", 1, "3 GB"));
+    let large = [
+        (999, "FAILED", "137", "5m", "8 GB", "4h", 1, "-"),
+        (999, "COMPLETED", "0", "10m", "16 GB", "4h", 2, "12 GB"),
+    ];
+    let step = timeless(&small.chain(large).collect::<Vec<_>>()).only();
+    assert!(step.should_ask.memory < Some(Bytes::gib(8)), "{step:?}");
+    let second = step.risk.attempts[0];
+    assert!(
+        second >= Bytes::gib(12) && second <= Bytes::gib(16),
+        "{second}"
+    );
+}
+
+#[test]
+fn with_requests_by_sample_a_retry_gets_the_largest_of_them() {
+    let request = |n, memory| (n, "COMPLETED", "0", "10m", memory, "4h", 1, "1.5 GB");
+    let many = ["8 GB", "8 GB", "8 GB", "16 GB", "64 GB"];
+    let rows: Vec<_> = (1..)
+        .zip(many)
+        .map(|(n, memory)| request(n, memory))
+        .collect();
+    let step = timeless(&rows).only();
+    assert!(step.should_ask.memory < Some(Bytes::gib(8)));
+    assert_eq!(step.risk.attempts[0], Bytes::gib(64));
+}
+
+#[test]
+fn a_limit_that_all_tasks_reached_grows_to_what_their_retries_took() {
+    let limit = |rows: &[_]| {
+        timeless(rows)
+            .only()
+            .time_limit
+            .expect("a limit")
+            .should_ask
+    };
+    let hours = |hours: u64| Duration::from_secs(hours * 3_600);
+    let retried = (1..4).flat_map(|n| {
+        [
+            (n, "FAILED", "140", "1h", "6 GB", "1h", 1, "-"),
+            (n, "COMPLETED", "0", "8h", "6 GB", "12h", 2, "5.5 GB"),
+        ]
+    });
+    assert_eq!(limit(&retried.collect::<Vec<_>>()), hours(16));
+    let twice = (1..4).flat_map(|n| {
+        [
+            (n, "FAILED", "140", "1h", "6 GB", "1h", 1, "-"),
+            (n, "FAILED", "140", "2h", "6 GB", "2h", 2, "-"),
+        ]
+    });
+    assert_eq!(limit(&twice.collect::<Vec<_>>()), hours(4));
+}
+
+#[test]
+fn the_later_of_two_files_without_times_has_the_present_request() {
+    let head = "hash\tname\tstatus\trealtime\tcpus\tmemory\tattempt\tpeak_rss\n";
+    let text = |count: u32, run: &str, memory: &str| {
+        let row = |n| format!("{run}/{n}\tX (s{n})\tCOMPLETED\t10m\t1\t{memory}\t1\t5 GB\n");
+        head.to_owned() + &(1..=count).map(row).collect::<String>()
+    };
+    let files = Files::new()
+        .with(Kind::Nextflow, "run1.txt", &text(8, "a", "32 GB"))
+        .with(Kind::Nextflow, "run2.txt", &text(4, "b", "8 GB"));
+    let imported = files.import.finish();
+    assert!(imported.notes.join("\n").contains("the trace has no times"));
+    let asks = imported.advice(None)[0].asks;
+    assert_eq!(asks.memory, Some(Bytes::gib(8)));
+    let single = timeless(&[(1, "COMPLETED", "0", "10m", "8 GB", "4h", 1, "5 GB")]);
+    assert_eq!(single.import.finish().notes, [""; 0]);
+}
+
+#[test]
+fn a_task_is_compared_with_its_own_request() {
+    let rows = [("4 GB", "3 GB"), ("8 GB", "6.5 GB"), ("64 GB", "50 GB")];
+    let rows = (1..)
+        .zip(rows)
+        .map(|(n, (memory, peak))| (n, "COMPLETED", "0", "10m", memory, "4h", 1, peak));
+    let fullest = timeless(&rows.collect::<Vec<_>>()).only().fullest;
+    let fullest = fullest.expect("peaks are known");
+    assert_eq!(fullest.requested, Bytes::gib(8));
+}
+
+#[test]
+fn memory_for_each_core_is_a_request_and_stays() {
+    let benchmark = |sample: &str| {
+        format!(
+            "s\th:m:s\tmax_rss\tmean_load\tcpu_time\tjobid\trule_name\twildcards\tparams\tthreads\tcpu_usage\tresources\tinput_size_mb\n\
+             3600.00\t1:00:00\t12000.00\t100.00\t3600.00\t1\talign\t{{'s': '{sample}'}}\t{{}}\t8\t100.00\t{{'_nodes': 1, 'mem_mb_per_cpu': 2000, '_cores': 8}}\t{{}}\n"
+        )
+    };
+    let files = ["A", "B", "C"]
+        .into_iter()
+        .fold(Files::new(), |files, sample| {
+            let path = format!("benchmarks/{sample}.align.tsv");
+            files.with(Kind::Snakemake, &path, &benchmark(sample))
+        });
+    let step = files.only();
+    assert_eq!(step.asks.memory, Some(Bytes(16_000_000_000)));
+    assert_eq!(step.should_ask, step.asks);
+}
+
 #[test]
 fn a_trace_is_read_by_its_names_and_a_bad_line_is_named() {
     let mut bad = Task::well(5, "ALIGN (e)");
@@ -857,7 +977,7 @@ fn an_out_of_memory_state_of_slurm_is_not_doubted() {
 
 #[test]
 fn a_job_holds_what_its_steps_held_at_one_time_on_its_fullest_node() {
-    let job = "7|align||COMPLETED|0:0|01:00:00|02:00:00||8Gn|2||2|2024-03-01T09:00:00|2024-03-01T10:00:00|2024-03-01T11:00:00|1-00:00:00|/home/ana\n";
+    let job = "7|align||COMPLETED|0:0|01:00:00|02:00:00||8Gn|4||2|2024-03-01T09:00:00|2024-03-01T10:00:00|2024-03-01T11:00:00|1-00:00:00|/home/ana\n";
     let check = |steps: &str, gib: f64| {
         let imported = sacct(&format!("{job}{steps}")).import.finish();
         let runs = imported.steps[0].profile.by_time();
@@ -900,7 +1020,7 @@ fn a_job_holds_what_its_steps_held_at_one_time_on_its_fullest_node() {
 #[test]
 fn memory_is_unknown_as_soon_as_a_step_of_a_job_has_none() {
     let check = |steps: &str, note: &str| {
-        let job = "7|align||COMPLETED|0:0|01:00:00|02:00:00||8Gn|2||2|2024-03-01T09:00:00|2024-03-01T10:00:00|2024-03-01T11:00:00|1-00:00:00|/home/ana\n";
+        let job = "7|align||COMPLETED|0:0|01:00:00|02:00:00||8Gn|4||2|2024-03-01T09:00:00|2024-03-01T10:00:00|2024-03-01T11:00:00|1-00:00:00|/home/ana\n";
         let imported = sacct(&format!("{job}{steps}")).import.finish();
         let runs = imported.steps[0].profile.by_time();
         assert_eq!(runs[0].peak_memory, None, "{steps}");
@@ -925,12 +1045,16 @@ fn memory_is_unknown_as_soon_as_a_step_of_a_job_has_none() {
     check(&step("batch", "lots", "1"), "because MaxRSS is blank or 0");
     // The number of the step's tasks is unknown, and MaxRSS is that of one task.
     check(&step("0", "2G", ""), "");
+    let without = "JobID|State|Elapsed\n7|COMPLETED|01:00:00\n7.batch|COMPLETED|01:00:00\n";
+    let files = Files::new().with(Kind::Sacct, "jobs.txt", without);
+    let notes = files.import.finish().notes.join("\n");
+    assert!(!notes.contains("MaxRSS is blank"), "{notes}");
 }
 
 #[test]
 fn a_line_that_cannot_be_read_is_no_job_without_lines_of_steps() {
     let rows = "some words\n\
-        7|align||COMPLETED|0:0|01:00:00|02:00:00||8Gn|2||2|2024-03-01T09:00:00|2024-03-01T10:00:00|2024-03-01T11:00:00|1-00:00:00|/home/ana\n\
+        7|align||COMPLETED|0:0|01:00:00|02:00:00||8Gn|4||2|2024-03-01T09:00:00|2024-03-01T10:00:00|2024-03-01T11:00:00|1-00:00:00|/home/ana\n\
         7.batch|batch||COMPLETED|0:0|01:00:00|00:01:00|1G||2|1|1||2024-03-01T10:00:00|2024-03-01T11:00:00||\n";
     let files = sacct(rows);
     assert_eq!(files.bad.len(), 1);
@@ -956,6 +1080,221 @@ fn jobs_that_run_tasks_in_parallel_keep_their_cores() {
         step.usage.map(|u| u.asked_gib_seconds),
         Some(5 * 2 * 64 * 3_600)
     );
+}
+
+/// A job of one node with its script.
+struct Job {
+    number: u32,
+    state: &'static str,
+    hours: u32,
+    cpu_hours: u32,
+    gib: u32,
+    memory: &'static str,
+    cores: u32,
+    limit: &'static str,
+}
+
+impl Default for Job {
+    fn default() -> Self {
+        Self {
+            number: 1,
+            state: "COMPLETED",
+            hours: 1,
+            cpu_hours: 2,
+            gib: 4,
+            memory: "64G",
+            cores: 8,
+            limit: "1-00:00:00",
+        }
+    }
+}
+
+impl Job {
+    /// The days are in order of the numbers.
+    fn rows(&self) -> String {
+        let Self {
+            number,
+            state,
+            hours,
+            cpu_hours,
+            gib,
+            memory,
+            cores,
+            limit,
+        } = self;
+        let day = |day: u32| format!("2024-03-{day:02}");
+        let (begin, end) = (day(*number), day(number + hours / 24));
+        let times = format!(
+            "{begin}T01:00:00|{begin}T02:00:00|{end}T{:02}:00:00",
+            2 + hours % 24
+        );
+        let time = format!("{hours}:00:00|{cpu_hours}:00:00");
+        format!(
+            "{number}|to||{state}|0:0|{time}||{memory}|{cores}||1|{times}|{limit}|/w\n\
+             {number}.batch|batch||{state}|0:0|{time}|{gib}G||{cores}|1|1|{times}||\n"
+        )
+    }
+}
+
+fn jobs(jobs: &[Job]) -> Files {
+    sacct(&jobs.iter().map(Job::rows).collect::<String>())
+}
+
+fn three_and(more: Job) -> Vec<Job> {
+    let three = (1..4).map(|number| Job {
+        number,
+        ..Job::default()
+    });
+    three.chain([more]).collect()
+}
+
+#[test]
+fn no_request_shrinks_below_what_a_failed_attempt_used() {
+    let check = |more: Job, cores: u64, gib: std::ops::Range<u64>| {
+        let state = more.state;
+        let step = jobs(&three_and(more)).only();
+        let memory = step.should_ask.memory.expect("a request");
+        let range = Bytes::gib(gib.start)..Bytes::gib(gib.end);
+        assert!(range.contains(&memory), "{state}: {memory}");
+        assert_eq!(
+            step.should_ask.cores,
+            Some(MilliCores::cores(cores)),
+            "{state}"
+        );
+        let peak = step.peak_memory.expect("a peak");
+        assert!(peak >= Bytes::gib(4) && peak <= Bytes::gib(60), "{peak}");
+    };
+    let failed = |state, gib, cpu_hours| Job {
+        number: 4,
+        state,
+        gib,
+        cpu_hours,
+        hours: 24,
+        ..Job::default()
+    };
+    check(failed("COMPLETED", 4, 48), 6, 4..8);
+    check(failed("TIMEOUT", 4, 48), 6, 4..8);
+    check(failed("TIMEOUT", 60, 48), 6, 60..65);
+    check(failed("PREEMPTED", 50, 48), 6, 50..65);
+    check(failed("CANCELLED by 7", 4, 190), 8, 4..8);
+}
+
+#[test]
+fn a_job_that_survived_a_kill_used_all_of_its_memory() {
+    let job = |n: u32| {
+        let row = Job {
+            number: n,
+            memory: "8G",
+            ..Job::default()
+        };
+        let day = format!("2024-03-{n:02}");
+        row.rows()
+            + &format!(
+                "{n}.0|prog||OUT_OF_MEMORY|0:125|00:10:00|00:10:00|1G||8|1|1||{day}T02:00:00|{day}T02:10:00||\n"
+            )
+    };
+    let files = sacct(&(1..5).map(job).collect::<String>());
+    let imported = files.import.finish();
+    let notes = imported.notes.join("\n");
+    assert!(
+        notes.contains("4 jobs completed although a step ran out"),
+        "{notes}"
+    );
+    let files = sacct(&(1..5).map(job).collect::<String>());
+    let step = files.only();
+    assert_eq!(step.peak_memory, Some(Bytes::gib(8)));
+    assert_eq!(step.should_ask.memory, Some(Bytes::gib(8)));
+}
+
+#[test]
+fn memory_of_nodes_with_different_numbers_of_cores_is_unknown() {
+    let job = |n: u32| {
+        let day = format!("2024-03-{n:02}");
+        format!(
+            "{n}|wrf||COMPLETED|0:0|01:00:00|30:00:00||160G|40||2||{day}T10:00:00|{day}T11:00:00|1-00:00:00|/w\n\
+             {n}.batch|batch||COMPLETED|0:0|01:00:00|00:01:00|9000K||36|1|1||{day}T10:00:00|{day}T11:00:00||\n\
+             {n}.0|wrf||COMPLETED|0:0|01:00:00|30:00:00|2G||40|40|2||{day}T10:00:00|{day}T11:00:00||\n"
+        )
+    };
+    let rows: String = (1..5).map(job).collect();
+    let notes = sacct(&rows).import.finish().notes.join("\n");
+    assert!(
+        notes.contains("4 jobs with different numbers of cores"),
+        "{notes}"
+    );
+    let step = sacct(&rows).only();
+    assert_eq!((step.peak_memory, step.should_ask), (None, step.asks));
+}
+
+#[test]
+fn jobs_that_were_submitted_again_with_more_memory_are_no_first_attempts() {
+    let check = |killed: u32, well: u32| {
+        let killed = (1..=killed).map(|number| Job {
+            number,
+            state: "OUT_OF_MEMORY",
+            gib: 15,
+            memory: "16G",
+            ..Job::default()
+        });
+        let well = (1..=well).map(|number| Job {
+            number: 12 + number,
+            gib: 19,
+            memory: "32G",
+            ..Job::default()
+        });
+        let step = jobs(&killed.chain(well).collect::<Vec<_>>()).only();
+        assert_eq!(step.asks.memory, Some(Bytes::gib(16)));
+        let memory = step.should_ask.memory.expect("a request");
+        assert!(memory >= Bytes::gib(20), "{memory}");
+    };
+    check(3, 1);
+    check(8, 8);
+    check(10, 3);
+}
+
+#[test]
+fn a_limit_of_other_jobs_raises_no_time_limit() {
+    let with = |number, state, hours, limit| Job {
+        number,
+        state,
+        hours,
+        limit,
+        ..Job::default()
+    };
+    let limit = |jobs_of: &[Job]| jobs(jobs_of).only().time_limit;
+    let hung = with(1, "TIMEOUT", 168, "7-00:00:00");
+    let short = (10..13).map(|n| with(n, "COMPLETED", 1, "04:00:00"));
+    let other: Vec<Job> = [hung].into_iter().chain(short).collect();
+    assert_eq!(limit(&other), None, "its limit differs by job");
+    let own = [
+        with(1, "COMPLETED", 1, "04:00:00"),
+        with(2, "COMPLETED", 1, "04:00:00"),
+        with(3, "COMPLETED", 1, "04:00:00"),
+        with(4, "TIMEOUT", 4, "04:00:00"),
+    ];
+    let own = limit(&own).expect("a limit");
+    assert_eq!(own.should_ask, Duration::from_secs(8 * 3_600));
+}
+
+#[test]
+fn steps_of_a_job_at_the_same_time_are_parallel_tasks() {
+    let job = |n: u32| {
+        let day = format!("2024-03-{n:02}");
+        let step = |id: u32| {
+            format!(
+                "{n}.{id}|prog||COMPLETED|0:0|01:00:00|00:03:00|500M||1|1|1||{day}T02:00:00|{day}T03:00:00||\n"
+            )
+        };
+        let row = Job {
+            number: n,
+            cpu_hours: 1,
+            ..Job::default()
+        };
+        row.rows() + &(0..8).map(step).collect::<String>()
+    };
+    let step = sacct(&(1..5).map(job).collect::<String>()).only();
+    assert_eq!(step.parallel_tasks, 8);
+    assert_eq!(step.should_ask.cores, step.asks.cores);
 }
 
 #[test]

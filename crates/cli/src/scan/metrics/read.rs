@@ -11,7 +11,7 @@ use ebb_model::text_file::bad_lines::{BadLine, BadLines, shown};
 use ebb_model::text_file::csv::{CsvFile, Record};
 use ebb_telemetry::identity::{InstanceType, NodeId, Region};
 use ebb_telemetry::units::Share;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 const TIMESTAMP: &str = "timestamp";
 const RESOURCE: &str = "resource_id";
@@ -274,6 +274,10 @@ impl MetricColumns {
     }
 }
 
+/// How far a time may be in the future, for the clocks of other machines. A single wrong time in the
+/// future would make all other machines ended.
+const MAX_AHEAD: SignedDuration = SignedDuration::from_hours(1);
+
 /// A time with a zone, or seconds or milliseconds since 1970; a local time without a zone is refused.
 fn timestamp(text: &str) -> Result<Timestamp, String> {
     let number = text.parse::<f64>();
@@ -284,12 +288,16 @@ fn timestamp(text: &str) -> Result<Timestamp, String> {
         Ok(number) => Timestamp::from_second(number as i64).ok(),
         Err(_) => text.parse().ok(),
     };
-    told.ok_or_else(|| {
+    let told = told.ok_or_else(|| {
         format!(
             "'{}' is neither a time such as 2026-09-01T00:05:00Z nor seconds or milliseconds since 1970",
             shown(text)
         )
-    })
+    })?;
+    match told.duration_since(Timestamp::now()) > MAX_AHEAD {
+        true => Err(format!("'{}' is in the future", shown(text))),
+        false => Ok(told),
+    }
 }
 
 fn number(text: &str) -> Result<Option<f64>, String> {
@@ -361,6 +369,10 @@ mod tests {
         check(
             "2026-09-01 00:00,a,1,1,1",
             "3: timestamp: '2026-09-01 00:00' is neither a time",
+        );
+        check(
+            "2999-01-01T00:00:00Z,a,1,1,1",
+            "3: timestamp: '2999-01-01T00:00:00Z' is in the future",
         );
         check("300,,1,1,1", "3: resource_id: node id is empty");
         check("300,a b,1,1,1", "3: resource_id: node id 'a b' holds");
