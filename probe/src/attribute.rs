@@ -119,9 +119,14 @@ pub fn classify(facts: &Facts<'_>, rules: &Rules) -> Placement {
         }
         _ => {}
     }
+    // A user can give a program any name. An agent of the node does not run in a session.
+    let may_be_agent = |children: Children| {
+        children == Children::Classified || !facts.cgroup.is_some_and(path::is_of_login)
+    };
     if by_cgroup.is_none()
         && let Some(rule) = rules.by_program(&subject)
         && rule.class == Class::Background
+        && may_be_agent(rule.children)
     {
         return Placement::Background(rule.children);
     }
@@ -246,6 +251,16 @@ mod tests {
             "background",
         );
         check(case("dockerd", "/", Some(background())), "background");
+        // A user can give a program the name of an agent.
+        let of_user = "/user.slice/user-1000.slice/user@1000.service/app.slice/run-u1.service";
+        check(
+            case("vector", of_user, Some(background())),
+            "Session user-1000",
+        );
+        check(
+            case("vector", "/system.slice/vector.service", None),
+            "background",
+        );
         // A process that a daemon starts is classified by its own program.
         check(case("bash", "/", Some(background())), "Tree 7@5");
         check(

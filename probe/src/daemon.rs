@@ -30,7 +30,7 @@ use crate::config::Config;
 use crate::connect::Connected;
 use crate::container_names::lookup::ContainerLookup;
 use crate::durable;
-use crate::label::{self, Refusal};
+use crate::label::{self, Refusal, RequestBudget};
 use crate::label_rules::keeper::{ActiveRules, RulesKeeper};
 use crate::node;
 use crate::probe_run::ProbeRun;
@@ -41,10 +41,6 @@ use crate::watch::{self, WatchRequest, WatchSocket};
 
 /// Maximum number of label requests in the queue; the socket has fewer connections.
 const MAX_REQUESTS: usize = 32;
-
-/// Maximum number of label requests between two scans, so that frequent requests do not raise the
-/// cost of the probe.
-const MAX_REQUESTS_PER_SCAN: u32 = 200;
 
 /// Runs until `stop`, then adds the last records and sends as many as it can for a few seconds.
 ///
@@ -87,7 +83,7 @@ pub async fn run(
         labels: &labels,
         label_requests,
         waiting_requests: Vec::new(),
-        requests_since_scan: 0,
+        requests_since_scan: RequestBudget::default(),
         watch: &watch,
         watch_requests,
         last_scan: None,
@@ -271,7 +267,7 @@ struct Observer<'a> {
     /// Requests of processes that no scan has found yet, with the number of scans so far.
     waiting_requests: Vec<(label::Request, u8)>,
     /// Requests handled since the last scan.
-    requests_since_scan: u32,
+    requests_since_scan: RequestBudget,
     watch: &'a WatchSocket,
     watch_requests: mpsc::Receiver<WatchRequest>,
     last_scan: Option<BootClock>,
@@ -355,7 +351,7 @@ impl Observer<'_> {
             Ok(ended) => self.report.finish(ended, now),
             Err(error) => tracing::warn!(error = %chain(&error), "failed to scan the processes"),
         }
-        self.requests_since_scan = 0;
+        self.requests_since_scan = RequestBudget::default();
         for (request, scans) in std::mem::take(&mut self.waiting_requests) {
             self.label(request, scans + 1);
         }
@@ -389,8 +385,7 @@ impl Observer<'_> {
 
     /// Answers a request, or keeps it until a scan finds the process.
     fn label(&mut self, request: label::Request, scans: u8) {
-        self.requests_since_scan += 1;
-        if self.requests_since_scan > MAX_REQUESTS_PER_SCAN {
+        if !self.requests_since_scan.take(request.requester.user()) {
             return request.answer(Err(Refusal::Busy));
         }
         match self.collector.label(request.requester, &request.labels) {

@@ -3,10 +3,12 @@
 //! requests are refused and counted.
 
 mod client;
+mod request_budget;
 mod requester;
 mod socket;
 
 pub use client::{parse_labels, send_labels};
+pub(crate) use request_budget::RequestBudget;
 pub use requester::Requester;
 pub use socket::{LabelSocket, Request};
 

@@ -39,6 +39,13 @@ pub fn unit(path: &str) -> Option<CgroupStep> {
     session(&segments).or_else(|| service(&segments))
 }
 
+/// Whether this cgroup is in the slice of a user who logged in.
+///
+/// Source: `systemd.special(7)`, "user.slice".
+pub fn is_of_login(path: &str) -> bool {
+    path.starts_with("/user.slice/user-")
+}
+
 struct Segments<'a> {
     names: Vec<&'a str>,
 }

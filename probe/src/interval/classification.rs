@@ -1,6 +1,8 @@
 //! Assigns processes to their class and task.
 
-use crate::attribute::{self, Facts, Parent, Placement};
+use ebb_telemetry::step::StepKind;
+
+use crate::attribute::{self, Facts, Parent, Placement, Step};
 use crate::interval::aggregator::IntervalAggregator;
 use crate::interval::processes::side;
 use crate::interval::processes::{EngineRole, Entry, ProcessOwner, Stage};
@@ -22,6 +24,12 @@ pub(super) fn engine_role(process: &Process, start: &Start) -> EngineRole {
         None if start.engine_task.is_some() => EngineRole::Task,
         None => EngineRole::Other,
     }
+}
+
+/// A number for a path (FNV-1a), the same after a restart of the probe.
+fn number_of(path: &str) -> u32 {
+    let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    path.bytes().fold(0x811c_9dc5, step)
 }
 
 impl IntervalAggregator {
@@ -142,7 +150,40 @@ impl IntervalAggregator {
         };
         match attribute::classify(&facts, &self.rules) {
             Placement::Background(children) => ProcessOwner::Background(children),
-            Placement::Step(step) => ProcessOwner::Step(self.steps.enter(step, process)),
+            Placement::Step(step) => {
+                let step = self.apart_from_others(step, inherited.as_ref(), start.user);
+                ProcessOwner::Step(self.steps.enter(step, process))
+            }
         }
+    }
+
+    /// The task with another identity, if a running one of somebody else has the same. Users can give
+    /// any name to a folder, and to a cgroup below their own, so a name alone joins no task.
+    fn apart_from_others(
+        &self,
+        mut step: Step,
+        inherited: Option<&Placement>,
+        user: Option<u32>,
+    ) -> Step {
+        let is_inherited = matches!(inherited, Some(Placement::Step(of)) if of.id == step.id);
+        let known = self
+            .steps
+            .number(&step.id)
+            .and_then(|number| self.steps.get(number));
+        let Some(known) = known.filter(|_| !is_inherited) else {
+            return step;
+        };
+        let apart = match (step.id.kind, user.zip(known.detail.user)) {
+            (StepKind::NextflowTask, Some((user, other))) => (user != other).then_some(user),
+            (StepKind::Container, _) => {
+                let is_other = known.step.cgroup != step.cgroup;
+                is_other.then(|| number_of(step.cgroup.as_deref().unwrap_or_default()))
+            }
+            _ => None,
+        };
+        if let Some(number) = apart {
+            step.id.key = format!("{}@{number}", step.id.key);
+        }
+        step
     }
 }

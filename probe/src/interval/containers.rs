@@ -8,7 +8,7 @@ use crate::container_names::{ContainerDescription, NamedContainer, UnnamedContai
 use crate::interval::aggregator::IntervalAggregator;
 use crate::interval::processes::{ProcessOwner, Stage, StepNumber};
 use crate::interval::steps::RunningStep;
-use crate::label::{MAX_BYTES_IN_ALL, bytes_of};
+use crate::label::bytes_of;
 use crate::label_rules::MASKED;
 
 /// Number of scans that look for the name of a container. A runtime knows a container before it
@@ -117,7 +117,7 @@ impl IntervalAggregator {
         number: StepNumber,
         mut labels: SchedulerLabels,
     ) -> Option<SchedulerLabels> {
-        let room = MAX_BYTES_IN_ALL.saturating_sub(self.steps.label_bytes(number));
+        let room = self.steps.label_room(number);
         if bytes_of(&labels) > room {
             labels.labels.retain(|key, _| key == "step");
         }
@@ -235,7 +235,7 @@ mod tests {
             .iter()
             .filter_map(|step| step.detail.scheduler_labels.as_deref());
         let bytes: usize = labels.map(bytes_of).sum();
-        assert!(bytes <= MAX_BYTES_IN_ALL, "{bytes}");
+        assert!(bytes <= crate::label::MAX_BYTES_IN_ALL, "{bytes}");
         assert!(running.iter().all(|step| step.name == "align"));
     }
 }

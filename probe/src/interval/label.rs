@@ -10,7 +10,7 @@ use crate::interval::processes::{EngineRole, ProcessOwner, Stage, StepNumber};
 use crate::kernel::engine_task::{EngineTask, TITLES};
 use crate::kernel::snakemake::Snakemake;
 use crate::kernel::{Comm, Process, ProcessKey, Start, TaskSample};
-use crate::label::{MAX_BYTES_IN_ALL, Refusal, Requester, TaskLabels, bytes_of, merge};
+use crate::label::{Refusal, Requester, TaskLabels, bytes_of, merge};
 
 /// The name of a task from the arguments of an engine.
 #[derive(Debug)]
@@ -60,14 +60,12 @@ impl IntervalAggregator {
             (None, ProcessOwner::Step(number)) => number,
             (None, ProcessOwner::Background(_)) => return Err(Refusal::NoStep),
         };
-        let others = self.steps.label_bytes(number);
+        let room = self.steps.label_room(number);
         let step = self.steps.get_mut(number).ok_or(Refusal::NoStep)?;
         let held = step.scheduler_labels.take().unwrap_or_default();
-        let both = merge(&held, &request.labels).and_then(|both| {
-            match others + bytes_of(&both) > MAX_BYTES_IN_ALL {
-                true => Err(Refusal::NoRoom),
-                false => Ok(both),
-            }
+        let both = merge(&held, &request.labels).and_then(|both| match bytes_of(&both) > room {
+            true => Err(Refusal::NoRoom),
+            false => Ok(both),
         });
         let (kept, said) = match both {
             Ok(both) => (both, Ok(())),

@@ -86,10 +86,21 @@ impl Steps {
         self.by_number.get_mut(&number)
     }
 
-    /// Bytes of the labels of all running tasks except one.
-    pub(crate) fn label_bytes(&self, but: StepNumber) -> usize {
-        let others = self.by_number.iter().filter(|(number, _)| **number != but);
-        others.map(|(_, step)| step.label_bytes()).sum()
+    /// Bytes that the labels of a task can have beside those of the other running tasks. A quarter of all
+    /// bytes is left for users with few labels, so that nobody fills the room of the others.
+    pub(crate) fn label_room(&self, of: StepNumber) -> usize {
+        let user = |step: &RunningStep| step.detail.user;
+        let own = self.by_number.get(&of).and_then(user);
+        let (mut used, mut used_by_user) = (0, 0);
+        for (_, step) in self.by_number.iter().filter(|(number, _)| **number != of) {
+            let bytes = step.label_bytes();
+            used += bytes;
+            used_by_user += if user(step) == own { bytes } else { 0 };
+        }
+        let share = label::MAX_BYTES_IN_ALL / 4;
+        let left = label::MAX_BYTES_IN_ALL.saturating_sub(used);
+        left.saturating_sub(share)
+            .max(left.min(share.saturating_sub(used_by_user)))
     }
 
     /// The newest task that began with process `pid` and that the launcher with this key started.

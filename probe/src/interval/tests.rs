@@ -18,7 +18,7 @@ use crate::kernel::{
     CgroupId, ExitStatus, Extent, Process, ProcessEvent, ProcessKey, Samples, Start, TaskKind,
     TaskSample,
 };
-use crate::kernel::{Comm, DiskBytes, Resident, TaskCounters, Totals};
+use crate::kernel::{Comm, DiskBytes, Resident, TaskCounters, Totals, WorkFolder};
 use crate::label::{self, Refusal, Requester, TaskLabels};
 use crate::label_rules::Rules;
 use ebb_telemetry::units::Bytes;
@@ -161,6 +161,84 @@ fn a_container_ends_as_the_process_that_runc_started_in_it() {
     check("runc:[0:PARENT]", StepEnd::Exited(3));
     // A program that left processes behind.
     check("sh", StepEnd::Exited(0));
+}
+
+/// The keys of the tasks of two programs, in order.
+fn keys_of(programs: [(Process, Start); 2], paths: &[(CgroupId, &str)]) -> Vec<String> {
+    let mut aggregator = aggregator();
+    for (id, path) in paths {
+        aggregator.paths_mut().learn(*id, (*path).to_owned());
+    }
+    for (process, start) in programs {
+        aggregator.event(ProcessEvent::Executed {
+            process,
+            maxrss_before: Bytes(0),
+            start,
+        });
+        let child = self::process(
+            process.key.pid + 10,
+            2_500,
+            process.key.pid,
+            CgroupId(0),
+            "sh",
+        );
+        let child = Process {
+            cgroup: process.cgroup,
+            ..child
+        };
+        aggregator.event(ProcessEvent::Forked(child));
+        aggregator.event(exec(child));
+    }
+    let steps = aggregator.close(at(3_000), 0, None).running;
+    let processes: Vec<u64> = steps.iter().map(|step| step.processes).collect();
+    assert!(
+        processes
+            .iter()
+            .all(|count| *count == 4 / steps.len() as u64)
+    );
+    steps.into_iter().map(|step| step.id.key).collect()
+}
+
+#[test]
+fn a_user_joins_no_task_of_another_user_by_the_name_of_a_folder() {
+    let (leaf, parent) = ("adbeef0123456789abcdef01234567", "de");
+    let program = |pid: u32, user: u32| {
+        let folder = WorkFolder {
+            parent: parent.into(),
+            leaf: leaf.into(),
+        };
+        let start = Start {
+            work_folder: Some(folder),
+            user: Some(user),
+            ..Start::default()
+        };
+        (
+            process(pid, 2_000 + u64::from(pid), 1, ROOT_CGROUP, "bash"),
+            start,
+        )
+    };
+    let task = format!("{parent}/{leaf}");
+    let same = keys_of([program(60, 1_000), program(61, 1_000)], &[]);
+    assert_eq!(same, [task.as_str()]);
+    let apart = keys_of([program(60, 1_000), program(61, 65_534)], &[]);
+    assert_eq!(apart, [task.clone(), format!("{task}@65534")]);
+}
+
+#[test]
+fn a_user_joins_no_container_by_the_name_of_a_cgroup() {
+    let id = "ab".repeat(32);
+    let (docker, sub) = (format!("/docker/{id}"), format!("/docker/{id}/init"));
+    let own = format!("/user.slice/user-7.slice/user@7.service/app.slice/{id}");
+    let (first, second) = (CgroupId(30), CgroupId(31));
+    let program = |pid, cgroup| (process(pid, 2_000, 1, cgroup, "bwa"), Start::default());
+    let programs = || [program(60, first), program(61, second)];
+    let same = keys_of(programs(), &[(first, &docker), (second, &sub)]);
+    assert_eq!(same, [id.as_str()]);
+    let apart = keys_of(programs(), &[(first, &docker), (second, &own)]);
+    assert!(
+        apart.len() == 2 && apart[1].starts_with(&format!("{id}@")),
+        "{apart:?}"
+    );
 }
 
 /// Slurm starts the script of a job by a copy of its launcher, which runs the prolog before.

@@ -20,6 +20,8 @@ pub struct Requester {
     pid: u32,
     /// Clock ticks since boot, from procfs; the kernel half has nanoseconds.
     start_ticks: u64,
+    /// The numeric user id.
+    user: u32,
 }
 
 impl Requester {
@@ -32,7 +34,16 @@ impl Requester {
         let start_ticks = ProcessStat::parse(&read_of(pid, "stat")?)?.start_ticks;
         // This check comes last: it proves that the PID was not reused before the start time was
         // read.
-        still_has(stream.as_fd(), pid, &peer).then_some(Self { pid, start_ticks })
+        still_has(stream.as_fd(), pid, &peer).then_some(Self {
+            pid,
+            start_ticks,
+            user: peer.uid(),
+        })
+    }
+
+    /// The numeric user id.
+    pub const fn user(&self) -> u32 {
+        self.user
     }
 
     /// The PID.
@@ -51,6 +62,7 @@ impl Requester {
         Self {
             pid: key.pid,
             start_ticks: key.start.as_nanos() / tick_ns(),
+            user: 0,
         }
     }
 }

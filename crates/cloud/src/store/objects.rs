@@ -2,8 +2,11 @@
 //! so this module adds them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Metadata;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -142,15 +145,14 @@ impl StoreObjects {
         };
         let lock = lock_file(folder.root()).map_err(io)?;
         lock.try_lock().map_err(|_| conflict())?;
-        let store = &self.store;
-        let there = match store.head(path).await {
-            Err(Error::NotFound { .. }) => return Err(conflict()),
-            there => there.map_err(|error| failed("put", key, &error))?,
+        let there = match folder.open(key).and_then(|file| file.metadata()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(conflict()),
+            there => there.map_err(folder_error("put", key))?,
         };
-        if there.e_tag != expected.e_tag {
+        if Some(e_tag_of_file(&there)) != expected.e_tag {
             return Err(conflict());
         }
-        let done = store.put(path, payload).await;
+        let done = self.store.put(path, payload).await;
         done.map_err(|error| failed("put", key, &error))
     }
 
@@ -172,11 +174,10 @@ impl StoreObjects {
             }
             _ => folder_error("get", key)(error),
         };
-        let path = self.path("get", key)?;
-        // The version is read before the bytes. If the file is replaced meanwhile, the bytes are newer
-        // than the version, which the next look or conditional write notices.
-        let meta = self.store.head(&path).await;
+        self.path("get", key)?;
+        // The store would wait for the writer of a FIFO, also to read its version.
         let file = folder.open(key).map_err(io)?;
+        let meta = file.metadata().map_err(io)?;
         let mut bytes = Vec::new();
         let limited = file
             .take(max_bytes.saturating_add(1))
@@ -185,11 +186,12 @@ impl StoreObjects {
         if read as u64 > max_bytes {
             return Err(too_large("get", key, max_bytes));
         }
-        let meta = meta.map_err(|error| failed("get", key, &error))?;
+        let modified_at = meta.modified().ok();
+        let modified_at = modified_at.and_then(|at| Timestamp::try_from(at).ok());
         Ok(Object {
             bytes,
-            etag: etag(version(&meta)),
-            modified_at: not_in_the_future(modified_at(&meta)),
+            etag: Etag(e_tag_of_file(&meta)),
+            modified_at: not_in_the_future(modified_at.unwrap_or(Timestamp::UNIX_EPOCH)),
         })
     }
 
@@ -423,6 +425,16 @@ fn version(meta: &ObjectMeta) -> UpdateVersion {
     }
 }
 
+/// The entity tag that the store gives a file that it wrote.
+///
+/// Source: `get_etag` in `src/local.rs` of `object_store`.
+fn e_tag_of_file(meta: &Metadata) -> String {
+    let modified = meta.modified().ok();
+    let since = modified.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let micros = since.unwrap_or_default().as_micros();
+    format!("{:x}-{micros:x}-{:x}", meta.ino(), meta.len())
+}
+
 /// Google's conditional writes use the version, S3's the entity tag. Neither contains an `@`, which
 /// is valid in a header.
 fn etag(version: UpdateVersion) -> Etag {
@@ -618,6 +630,30 @@ mod tests {
         set(std::time::UNIX_EPOCH + std::time::Duration::from_secs(past));
         let past = Timestamp::from_second(past.cast_signed()).expect("a time");
         assert_eq!(times().await, [past, past]);
+    }
+
+    #[tokio::test]
+    async fn a_fifo_in_a_folder_is_an_error_and_nothing_waits_for_it() {
+        let (folder, objects) = in_folder();
+        let written = objects.put("a/1", b"1".to_vec(), PutOptions::default());
+        let etag = written.await.expect("written");
+        // The tag of a file is that of the store.
+        let read = objects.get("a/1", 10).await.expect("read");
+        assert_eq!(read.etag, etag);
+        let path = folder.path().join("ebb/a/1");
+        std::fs::remove_file(&path).expect("removed");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).expect("made");
+        let error = objects.get("a/1", 10).await.expect_err("no file");
+        assert!(error.to_string().contains("not a regular file"), "{error}");
+        let options = PutOptions {
+            condition: PutIf::Matches(etag),
+            ..PutOptions::default()
+        };
+        let error = objects.put("a/1", b"2".to_vec(), options).await;
+        let error = error.expect_err("no file").to_string();
+        assert!(error.contains("not a regular file"), "{error}");
     }
 
     #[tokio::test]
