@@ -82,8 +82,8 @@ impl Need {
     }
 
     /// The risk of a request for `size` instead of `now`. A task that needs more than a smaller
-    /// request gets the present one next, if that was enough for all tasks, and otherwise a size that
-    /// is: engines often retry only once.
+    /// request gets the present one next, because engines often retry only once. If that was not enough
+    /// for all tasks, it gets a size that is.
     pub fn risk_instead_of(&self, now: Option<Bytes>, size: Bytes) -> Risk {
         let mut risk = self.risk_after(size);
         if let Some(now) = now.filter(|now| *now > size) {

@@ -86,8 +86,9 @@ impl Steps {
         self.by_number.get_mut(&number)
     }
 
-    /// Bytes that the labels of a task can have beside those of the other running tasks. A quarter of all
-    /// bytes is left for users with few labels, so that nobody fills the room of the others.
+    /// Bytes that the labels of a task can have in addition to those of the other running tasks. A
+    /// quarter of all bytes is left for users with few labels, so that nobody fills the room of the
+    /// others.
     pub(crate) fn label_room(&self, of: StepNumber) -> usize {
         let user = |step: &RunningStep| step.detail.user;
         let own = self.by_number.get(&of).and_then(user);

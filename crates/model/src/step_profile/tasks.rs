@@ -219,8 +219,8 @@ impl Run {
         Some(without_waiting().map_or(peak, |cores| cores.max(peak)))
     }
 
-    /// What it used until it failed for another reason than memory; `None` if it did not fail so. Above
-    /// its request, the failure is a likely cause of the use.
+    /// Its use until it failed for another reason than memory; `None` if it did not fail so. At most its
+    /// request: above it, the failure is a likely cause of the use.
     fn used_until_failure(&self, policy: &Policy) -> Option<Sample> {
         if !self.end.is_bad() || self.is_out_of_memory() {
             return None;

@@ -19,7 +19,7 @@ use super::record::{
 };
 use super::{ImportError, Parser, Sink};
 
-/// The note about a trace without times, which matters only beside other runs.
+/// The note about a trace without times, which matters only with several runs.
 pub(super) const NO_TIMES: &str = "the trace has no times, so runs count in the order of their files; \
     add submit and complete to trace.fields";
 
