@@ -67,29 +67,9 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
         bail!("no task could be read");
     }
     let mut steps = imported.advice(args.input);
-    let named = args.step.as_deref().map(|name| find_steps(name, &steps));
-    let unknown = match named {
-        Some(named) => unknown_inputs(args.input, &imported, &named?),
-        None => unknown_inputs(args.input, &imported, &steps),
-    };
-    for note in unknown.iter().take(NAMED_INPUTS) {
-        eprintln!("ebb: {note}");
-    }
-    if let Some(more) = unknown
-        .len()
-        .checked_sub(NAMED_INPUTS)
-        .filter(|more| *more > 0)
-    {
-        eprintln!(
-            "ebb: the same for {}",
-            counted(more, "other step", "other steps")
-        );
-    }
-    let has_sizes = steps.iter().any(|step| !step.by_input.is_empty());
-    if args.input.is_some() && !has_sizes && unknown.is_empty() {
-        eprintln!(
-            "ebb: --input changes nothing: in no step the size of the input explains the memory"
-        );
+    match args.step.as_deref() {
+        Some(name) => note_inputs(args.input, &imported, &find_steps(name, &steps)?),
+        None => note_inputs(args.input, &imported, &steps),
     }
     step_summary::sort(&mut steps, args.sort.into());
     if let (Some(snakefile), TuneFormat::Snakemake) = (&snakefile, args.form.format) {
@@ -140,6 +120,25 @@ fn first_line(path: &Path) -> Option<String> {
 
 /// The most steps that are named because of a large input.
 const NAMED_INPUTS: usize = 5;
+
+/// Prints notes about `--input`.
+fn note_inputs(input: Option<Bytes>, imported: &Imported, advised: &[StepAdvice]) {
+    let unknown = unknown_inputs(input, imported, advised);
+    for note in unknown.iter().take(NAMED_INPUTS) {
+        eprintln!("ebb: {note}");
+    }
+    let more = unknown.len().saturating_sub(NAMED_INPUTS);
+    if more > 0 {
+        let others = counted(more, "other step", "other steps");
+        eprintln!("ebb: the same for {others}");
+    }
+    let has_sizes = advised.iter().any(|step| !step.by_input.is_empty());
+    if input.is_some() && !has_sizes && unknown.is_empty() {
+        eprintln!(
+            "ebb: --input changes nothing: in no step the size of the input explains the memory"
+        );
+    }
+}
 
 /// Notes about steps that never had an input as large as `input`.
 fn unknown_inputs(

@@ -88,15 +88,15 @@ fn harmless(c: char) -> char {
     if is_unsafe(c) { '\u{FFFD}' } else { c }
 }
 
-/// Control characters (C0, DEL and C1), Unicode line separators, and marks that change the writing
-/// direction.
+/// Control characters (C0, DEL and C1), Unicode line separators, marks that change the writing
+/// direction, and characters without a width: two names that look the same would differ.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
-            '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}'
+            '\u{AD}' | '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
         )
-        || matches!(c, '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{2060}'..='\u{2069}' | '\u{FEFF}')
 }
 
 /// A name that is safe to send and store: at most `max_bytes`, cut between characters, without
@@ -155,6 +155,7 @@ mod tests {
         check("a\nb\tc", "a b c");
         check("a\u{1b}[31mb", "a\u{FFFD}[31mb");
         check("abc\u{202E}fed", "abc\u{FFFD}fed");
+        check("a\u{200B}b\u{AD}c\u{FEFF}", "a\u{FFFD}b\u{FFFD}c\u{FFFD}");
         check("größe 2", "größe 2");
     }
 

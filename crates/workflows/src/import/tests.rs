@@ -600,9 +600,20 @@ fn an_input_that_no_model_follows_keeps_the_reserve_for_other_runs() {
     assert_eq!(size(Some(Bytes::gib(1))), size(None));
 }
 
-/// Rows of a trace without times: number, status, exit status, minutes, memory and time limit of the
-/// request, attempt, and peak.
-fn timeless(rows: &[(u32, &str, &str, &str, &str, &str, u32, &str)]) -> Files {
+/// Number, status, exit status, duration, memory and time limit of the request, attempt, and peak.
+type TimelessRow<'a> = (
+    u32,
+    &'a str,
+    &'a str,
+    &'a str,
+    &'a str,
+    &'a str,
+    u32,
+    &'a str,
+);
+
+/// A trace without times.
+fn timeless(rows: &[TimelessRow<'_>]) -> Files {
     let rows = rows.iter().map(
         |(task, status, exit, minutes, memory, limit, attempt, peak)| {
             format!(
