@@ -293,12 +293,12 @@ fn present_limit<'r>(
         record.attempt <= 1 && (is_slurm || record.time_limit.is_some())
     });
     let newest = firsts.next()?;
-    let of_run = |record: &&AttemptRecord| record.pipeline_run == newest.pipeline_run;
-    let mut recent: Box<dyn Iterator<Item = _>> = match is_slurm {
-        true => Box::new(firsts.take(RECENT_TASKS)),
-        false => Box::new(firsts.filter(of_run)),
+    let is_recent = |(number, record): &(usize, &AttemptRecord)| match is_slurm {
+        true => *number < RECENT_TASKS,
+        false => record.pipeline_run == newest.pipeline_run,
     };
-    let is_same = recent.all(|record| record.time_limit == newest.time_limit);
+    let mut recent = firsts.enumerate().filter(is_recent);
+    let is_same = recent.all(|(_, record)| record.time_limit == newest.time_limit);
     newest.time_limit.filter(|_| is_same)
 }
 

@@ -398,6 +398,7 @@ fn is_greater<T: Ord>(
 
 /// First attempts without those that have more memory than one with which at least half ran out of
 /// memory. A user of Slurm submits such a job again with more memory, as a job with another number.
+/// There are at most as many of these as of the others that failed so.
 fn without_resubmitted(firsts: Vec<&Run>) -> Vec<&Run> {
     let mut by_memory: BTreeMap<Bytes, (usize, usize)> = BTreeMap::new();
     for first in &firsts {
@@ -407,13 +408,15 @@ fn without_resubmitted(firsts: Vec<&Run>) -> Vec<&Run> {
             *killed += usize::from(first.is_out_of_memory());
         }
     }
-    let too_small = |(_, (tasks, killed)): &(&Bytes, &(usize, usize))| 2 * killed >= *tasks;
-    let Some(most) = by_memory.iter().rev().find(too_small) else {
-        return firsts;
-    };
-    let most = *most.0;
-    let is_first = |run: &&Run| run.requested.memory.is_none_or(|memory| memory <= most);
-    firsts.into_iter().filter(is_first).collect()
+    let mut with_more = 0;
+    for (most, (tasks, killed)) in by_memory.into_iter().rev() {
+        if 2 * killed >= tasks && killed >= with_more {
+            let is_first = |run: &&Run| run.requested.memory.is_none_or(|memory| memory <= most);
+            return firsts.into_iter().filter(is_first).collect();
+        }
+        with_more += tasks;
+    }
+    firsts
 }
 
 /// The present request of these first attempts.

@@ -1261,6 +1261,19 @@ fn jobs_that_were_submitted_again_with_more_memory_are_no_first_attempts() {
     check(3, 1);
     check(8, 8);
     check(10, 3);
+    // A single job with less memory than usual.
+    let one = Job {
+        state: "OUT_OF_MEMORY",
+        memory: "2G",
+        gib: 2,
+        ..Job::default()
+    };
+    let others = (2..12).map(|number| Job {
+        number,
+        ..Job::default()
+    });
+    let step = jobs(&[one].into_iter().chain(others).collect::<Vec<_>>()).only();
+    assert_eq!(step.asks.memory, Some(Bytes::gib(64)));
 }
 
 #[test]
