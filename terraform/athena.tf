@@ -12,5 +12,6 @@ module "athena" {
   tags             = local.tags
   bucket           = local.bucket_name
   results_prefix   = "${local.query_results}/"
+  iam_path         = var.iam_path
   scan_limit_bytes = var.athena_scan_limit_bytes
 }

@@ -23,7 +23,7 @@ locals {
   bucket_name    = coalesce(var.bucket_name, "${var.name}-${local.account}-${local.region}")
 
   # Built from the names, so that a plan shows complete policies before anything exists.
-  node_role_arn        = "arn:${local.partition}:iam::${local.account}:role/${local.node_role_name}"
+  node_role_arn        = "arn:${local.partition}:iam::${local.account}:role${var.iam_path}${local.node_role_name}"
   bucket_arn           = "arn:${local.partition}:s3:::${local.bucket_name}"
   own_objects_arn      = "${local.bucket_arn}/ingest/v1/$${aws:userid}/*"
   queue_names          = [for suffix in local.shard_suffix : "${var.name}-heartbeats${suffix}"]

@@ -5,6 +5,7 @@ resource "aws_iam_policy" "node" {
   count = var.senders.ec2 == null ? 0 : 1
 
   name        = "${var.name}-node"
+  path        = var.iam_path
   description = "Ebb probe: sends what its own node did, and reads its rules."
   policy      = data.aws_iam_policy_document.sender["ec2"].json
   tags        = local.tags
@@ -28,10 +29,12 @@ data "aws_iam_policy_document" "assume_node" {
 }
 
 resource "aws_iam_role" "node" {
-  name               = local.node_role_name
-  description        = "A machine that runs the Ebb probe."
-  assume_role_policy = data.aws_iam_policy_document.assume_node.json
-  tags               = local.tags
+  name                 = local.node_role_name
+  path                 = var.iam_path
+  permissions_boundary = var.permissions_boundary_arn
+  description          = "A machine that runs the Ebb probe."
+  assume_role_policy   = data.aws_iam_policy_document.assume_node.json
+  tags                 = local.tags
 }
 
 resource "aws_iam_role_policy_attachment" "node" {
@@ -48,6 +51,7 @@ moved {
 
 resource "aws_iam_instance_profile" "node" {
   name = "${var.name}-node"
+  path = var.iam_path
   role = aws_iam_role.node.name
   tags = local.tags
 }

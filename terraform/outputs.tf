@@ -86,6 +86,11 @@ output "alarm_topic_arn" {
     condition     = var.alarm_topic_arn == null || length(var.alarm_emails) == 0
     error_message = "Addresses subscribe only to the topic of the module: set either alarm_emails or alarm_topic_arn."
   }
+
+  precondition {
+    condition     = length(var.alarm_emails) == 0 || var.alarms || var.monthly_budget_usd != null
+    error_message = "alarm_emails receive nothing without alarms and without monthly_budget_usd: set alarms = true or remove alarm_emails."
+  }
 }
 
 output "alarm_names" {

@@ -5,6 +5,9 @@
 locals {
   permissions   = jsondecode(file("${path.module}/permissions.json"))
   named_members = [for account in var.member_accounts : account if account != "organization"]
+
+  # The path and name of the role in each member account, as in its ARN.
+  member_role = "${trimprefix(var.member_iam_path, "/")}${var.member_role_name}"
 }
 
 # Lambda documents no source account or ARN for execution roles, so this has no
@@ -21,10 +24,12 @@ data "aws_iam_policy_document" "assume_lambda" {
 }
 
 resource "aws_iam_role" "sweeper" {
-  name               = local.sweeper_name
-  description        = "Ebb sweeper: reads the account, writes its own bucket and queues."
-  assume_role_policy = data.aws_iam_policy_document.assume_lambda.json
-  tags               = local.tags
+  name                 = local.sweeper_name
+  path                 = var.iam_path
+  permissions_boundary = var.permissions_boundary_arn
+  description          = "Ebb sweeper: reads the account, writes its own bucket and queues."
+  assume_role_policy   = data.aws_iam_policy_document.assume_lambda.json
+  tags                 = local.tags
 }
 
 # S3 names no account in its ARNs. `aws:ResourceAccount` prevents the
@@ -69,7 +74,7 @@ data "aws_iam_policy_document" "sweeper" {
 
       resources = [
         for account in local.named_members :
-        "arn:${local.partition}:iam::${account}:role/${var.member_role_name}"
+        "arn:${local.partition}:iam::${account}:role/${local.member_role}"
       ]
     }
   }
@@ -81,7 +86,7 @@ data "aws_iam_policy_document" "sweeper" {
     content {
       sid       = "EnterOrganization"
       actions   = ["sts:AssumeRole"]
-      resources = ["arn:${local.partition}:iam::*:role/${var.member_role_name}"]
+      resources = ["arn:${local.partition}:iam::*:role/${local.member_role}"]
 
       condition {
         test     = "StringEquals"
@@ -215,6 +220,7 @@ data "aws_iam_policy_document" "sweeper" {
     }
   }
 
+  # SES also checks the configuration set if the identity has a default one.
   dynamic "statement" {
     for_each = var.email_from == null ? [] : [var.email_from]
 
@@ -222,7 +228,7 @@ data "aws_iam_policy_document" "sweeper" {
       sid     = "SendDigest"
       actions = ["ses:SendEmail"]
       resources = [
-        for resource in concat(["identity/*"], var.email_contact_list == null ? [] : ["contact-list/${var.email_contact_list}"]) :
+        for resource in concat(["configuration-set/*", "identity/*"], var.email_contact_list == null ? [] : ["contact-list/${var.email_contact_list}"]) :
         "arn:${local.partition}:ses:${local.region}:${local.account}:${resource}"
       ]
 
@@ -254,13 +260,26 @@ data "aws_iam_policy_document" "sweeper" {
       resources = [statement.value]
     }
   }
+
+  # SNS and S3 use the keys on behalf of the sweep: for messages to the topic and for exports of the bill.
+  dynamic "statement" {
+    for_each = length(var.kms_key_arns) > 0 ? [true] : []
+
+    content {
+      sid       = "UseKeys"
+      actions   = ["kms:Decrypt", "kms:GenerateDataKey"]
+      resources = var.kms_key_arns
+    }
+  }
 }
 
 resource "aws_iam_role" "tune" {
-  name               = local.tune_name
-  description        = "Ebb tune API: reads the lake and the reports, keeps what people decide."
-  assume_role_policy = data.aws_iam_policy_document.assume_lambda.json
-  tags               = local.tags
+  name                 = local.tune_name
+  path                 = var.iam_path
+  permissions_boundary = var.permissions_boundary_arn
+  description          = "Ebb tune API: reads the lake and the reports, keeps what people decide."
+  assume_role_policy   = data.aws_iam_policy_document.assume_lambda.json
+  tags                 = local.tags
 }
 
 resource "aws_iam_role_policy" "tune" {

@@ -25,10 +25,12 @@ data "aws_iam_policy_document" "assume_scheduler" {
 }
 
 resource "aws_iam_role" "schedule" {
-  name               = "${var.name}-schedule"
-  description        = "EventBridge Scheduler: invokes the Ebb sweeper."
-  assume_role_policy = data.aws_iam_policy_document.assume_scheduler.json
-  tags               = local.tags
+  name                 = "${var.name}-schedule"
+  path                 = var.iam_path
+  permissions_boundary = var.permissions_boundary_arn
+  description          = "EventBridge Scheduler: invokes the Ebb sweeper."
+  assume_role_policy   = data.aws_iam_policy_document.assume_scheduler.json
+  tags                 = local.tags
 }
 
 resource "aws_iam_role_policy" "schedule" {

@@ -164,6 +164,7 @@ resource "aws_iam_policy" "sender" {
   for_each = { for kind, document in data.aws_iam_policy_document.sender : kind => document if kind != "ec2" }
 
   name        = "${var.name}-sender-${replace(each.key, "_", "-")}"
+  path        = var.iam_path
   description = "Ebb probe: sends what its own node did, and reads its rules."
   policy      = each.value.json
   tags        = local.tags

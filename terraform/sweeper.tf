@@ -43,7 +43,7 @@ resource "aws_lambda_function" "sweeper" {
         EBB_POLICY_KEY            = local.policy_key
         EBB_REGIONS               = join(",", var.regions)
         EBB_ACCOUNTS              = join(",", var.member_accounts)
-        EBB_ACCOUNT_ROLE          = var.member_role_name
+        EBB_ACCOUNT_ROLE          = local.member_role
         EBB_ACCOUNT_EXTERNAL_ID   = var.member_external_id == null ? "" : var.member_external_id
         EBB_SHARD                 = tostring(count.index)
         EBB_SHARDS                = tostring(var.shards)

@@ -2,6 +2,7 @@ variable "name" {
   description = "Prefix of every name in this deployment."
   type        = string
   default     = "ebb"
+  nullable    = false
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]{1,19}$", var.name))
@@ -13,6 +14,30 @@ variable "tags" {
   description = "Tags for all resources that support tags."
   type        = map(string)
   default     = {}
+  nullable    = false
+}
+
+variable "iam_path" {
+  description = "IAM path of the roles, the policies and the instance profile, such as /teams/ebb/. A change creates them again."
+  type        = string
+  default     = "/"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^/([A-Za-z0-9+=,.@_-]+/)*$", var.iam_path)) && length(var.iam_path) <= 512
+    error_message = "iam_path must begin and end with a slash, such as /teams/ebb/, and have at most 512 characters."
+  }
+}
+
+variable "permissions_boundary_arn" {
+  description = "Policy that limits the permissions of every role in this account; null for none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.permissions_boundary_arn == null || can(regex("^arn:[a-z-]+:iam::([0-9]{12}|aws):policy/[A-Za-z0-9+=,.@_/-]+$", var.permissions_boundary_arn))
+    error_message = "permissions_boundary_arn must be the ARN of a policy, such as arn:aws:iam::123456789012:policy/boundary."
+  }
 }
 
 variable "bucket_name" {
@@ -30,16 +55,18 @@ variable "bucket_force_destroy" {
   description = "Whether `terraform destroy` may delete a bucket that contains the lake."
   type        = bool
   default     = false
+  nullable    = false
 }
 
 variable "ingest_retention_days" {
   description = "Days after which objects that no sweep read, and refused objects, are deleted."
   type        = number
   default     = 30
+  nullable    = false
 
   validation {
-    condition     = var.ingest_retention_days >= 14
-    error_message = "ingest_retention_days must be at least 14, as long as the queue keeps its messages."
+    condition     = var.ingest_retention_days >= 14 && floor(var.ingest_retention_days) == var.ingest_retention_days
+    error_message = "ingest_retention_days must be a whole number, at least 14, as long as the queue keeps its messages."
   }
 }
 
@@ -47,6 +74,7 @@ variable "version_retention_days" {
   description = "Days for which earlier versions of decisions and configuration are stored."
   type        = number
   default     = 90
+  nullable    = false
 
   validation {
     condition     = var.version_retention_days >= 1 && floor(var.version_retention_days) == var.version_retention_days
@@ -58,10 +86,11 @@ variable "report_retention_days" {
   description = "Days for which dated reports are stored; the latest report stays."
   type        = number
   default     = 90
+  nullable    = false
 
   validation {
-    condition     = var.report_retention_days >= 1
-    error_message = "report_retention_days must be at least 1."
+    condition     = var.report_retention_days >= 1 && floor(var.report_retention_days) == var.report_retention_days
+    error_message = "report_retention_days must be a whole number, at least 1."
   }
 }
 
@@ -69,6 +98,7 @@ variable "log_retention_days" {
   description = "Days for which CloudWatch stores the logs of the functions and the access log of the API."
   type        = number
   default     = 30
+  nullable    = false
 
   validation {
     condition     = contains([1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365], var.log_retention_days)
@@ -122,10 +152,11 @@ variable "sweeper_memory_mb" {
   description = "Memory of the sweeper in MB; its CPU share grows with it."
   type        = number
   default     = 1024
+  nullable    = false
 
   validation {
-    condition     = var.sweeper_memory_mb >= 256 && var.sweeper_memory_mb <= 10240
-    error_message = "sweeper_memory_mb must be between 256 and 10240."
+    condition     = var.sweeper_memory_mb >= 256 && var.sweeper_memory_mb <= 10240 && floor(var.sweeper_memory_mb) == var.sweeper_memory_mb
+    error_message = "sweeper_memory_mb must be a whole number between 256 and 10240."
   }
 }
 
@@ -133,10 +164,11 @@ variable "sweeper_timeout_seconds" {
   description = "Timeout of one sweep in seconds. A sweep stops after 60 % of it, and the next one continues."
   type        = number
   default     = 300
+  nullable    = false
 
   validation {
-    condition     = var.sweeper_timeout_seconds >= 30 && var.sweeper_timeout_seconds <= 900
-    error_message = "sweeper_timeout_seconds must be between 30 and 900."
+    condition     = var.sweeper_timeout_seconds >= 30 && var.sweeper_timeout_seconds <= 900 && floor(var.sweeper_timeout_seconds) == var.sweeper_timeout_seconds
+    error_message = "sweeper_timeout_seconds must be a whole number between 30 and 900."
   }
 }
 
@@ -144,6 +176,7 @@ variable "sweeper_reserved_concurrency" {
   description = "Reserved concurrency of the sweeper: 1, or -1 for none if the limit of the account is too low."
   type        = number
   default     = 1
+  nullable    = false
 
   validation {
     condition     = contains([-1, 1], var.sweeper_reserved_concurrency)
@@ -155,10 +188,11 @@ variable "tune_memory_mb" {
   description = "Memory of the tune API in MB; its CPU share grows with it."
   type        = number
   default     = 512
+  nullable    = false
 
   validation {
-    condition     = var.tune_memory_mb >= 128 && var.tune_memory_mb <= 10240
-    error_message = "tune_memory_mb must be between 128 and 10240."
+    condition     = var.tune_memory_mb >= 128 && var.tune_memory_mb <= 10240 && floor(var.tune_memory_mb) == var.tune_memory_mb
+    error_message = "tune_memory_mb must be a whole number between 128 and 10240."
   }
 }
 
@@ -166,10 +200,11 @@ variable "tune_timeout_seconds" {
   description = "Timeout of one API request in seconds; the timeout of the gateway is 30."
   type        = number
   default     = 29
+  nullable    = false
 
   validation {
-    condition     = var.tune_timeout_seconds >= 1 && var.tune_timeout_seconds <= 30
-    error_message = "tune_timeout_seconds must be between 1 and 30."
+    condition     = var.tune_timeout_seconds >= 1 && var.tune_timeout_seconds <= 30 && floor(var.tune_timeout_seconds) == var.tune_timeout_seconds
+    error_message = "tune_timeout_seconds must be a whole number between 1 and 30."
   }
 }
 
@@ -177,6 +212,7 @@ variable "sweep_interval_minutes" {
   description = "Minutes between the start of two sweeps."
   type        = number
   default     = 10
+  nullable    = false
 
   validation {
     condition     = var.sweep_interval_minutes >= 1 && floor(var.sweep_interval_minutes) == var.sweep_interval_minutes
@@ -188,6 +224,7 @@ variable "schedule_state" {
   description = "State of the schedule: ENABLED or DISABLED. With DISABLED, invoke the sweeper yourself."
   type        = string
   default     = "ENABLED"
+  nullable    = false
 
   validation {
     condition     = contains(["ENABLED", "DISABLED"], var.schedule_state)
@@ -199,6 +236,7 @@ variable "regions" {
   description = "Regions to sweep; empty for all enabled regions of the account."
   type        = list(string)
   default     = []
+  nullable    = false
 
   validation {
     condition     = alltrue([for region in var.regions : can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", region))])
@@ -210,6 +248,7 @@ variable "member_accounts" {
   description = "Other accounts to scan: their ids, or \"organization\" for all accounts. Each needs the role of terraform/modules/member."
   type        = list(string)
   default     = []
+  nullable    = false
 
   validation {
     condition     = alltrue([for account in var.member_accounts : account == "organization" || can(regex("^[0-9]{12}$", account))])
@@ -221,6 +260,30 @@ variable "member_role_name" {
   description = "Name of the role that the sweeper assumes in each member account."
   type        = string
   default     = "ebb-member"
+  nullable    = false
+}
+
+variable "member_iam_path" {
+  description = "IAM path of the role in each member account: iam_path of terraform/modules/member."
+  type        = string
+  default     = "/"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^/([A-Za-z0-9+=,.@_-]+/)*$", var.member_iam_path)) && length(var.member_iam_path) <= 512
+    error_message = "member_iam_path must begin and end with a slash, such as /teams/ebb/, and have at most 512 characters."
+  }
+}
+
+variable "member_permissions_boundary_name" {
+  description = "Policy of each member account that limits the role of the StackSet: its name, with its path if it has one. Null for none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.member_permissions_boundary_name == null || can(regex("^[A-Za-z0-9+=,.@_-]+(/[A-Za-z0-9+=,.@_-]+)*$", var.member_permissions_boundary_name))
+    error_message = "member_permissions_boundary_name must be the name of a policy, such as boundary or teams/boundary."
+  }
 }
 
 variable "member_external_id" {
@@ -233,18 +296,21 @@ variable "member_organizational_unit_ids" {
   description = "Organizational units in whose accounts a StackSet creates the role of terraform/modules/member; the root, such as r-a1b2, for all accounts. Only in the management account, or in a delegated administrator for StackSets."
   type        = list(string)
   default     = []
+  nullable    = false
 }
 
 variable "member_stack_set_call_as" {
   description = "Account that manages the StackSet: SELF in the management account, otherwise DELEGATED_ADMIN."
   type        = string
   default     = "SELF"
+  nullable    = false
 }
 
 variable "shards" {
   description = "Number of shards that divide the nodes, each with a queue and a function. Use one for every 100,000 nodes. Probes need the new queue_url to use more shards. Before you reduce the number, give them the shorter queue_url and wait until the removed queues are empty."
   type        = number
   default     = 1
+  nullable    = false
 
   validation {
     condition     = var.shards >= 1 && var.shards <= 99 && floor(var.shards) == var.shards
@@ -315,6 +381,7 @@ variable "api_authorization" {
   description = "Authorization of the API: AWS_IAM (signed requests), JWT (tokens of api_jwt_issuer) or NONE (only for simulators)."
   type        = string
   default     = "AWS_IAM"
+  nullable    = false
 
   validation {
     condition     = contains(["AWS_IAM", "JWT", "NONE"], var.api_authorization)
@@ -337,6 +404,7 @@ variable "api_jwt_audience" {
   description = "Accepted audiences of tokens: values of `aud` or `client_id`."
   type        = list(string)
   default     = []
+  nullable    = false
 
   validation {
     condition     = alltrue([for audience in var.api_jwt_audience : length(audience) > 0])
@@ -348,6 +416,7 @@ variable "api_jwt_read_scopes" {
   description = "Scopes that permit reading; one of them is enough. With [] every token of the audience permits reading."
   type        = list(string)
   default     = ["ebb.read"]
+  nullable    = false
 
   validation {
     condition     = alltrue([for scope in var.api_jwt_read_scopes : can(regex("^[!#-\\[\\]-~]+$", scope))])
@@ -359,6 +428,7 @@ variable "api_jwt_write_scopes" {
   description = "Scopes that permit reading and decisions about findings; one of them is enough."
   type        = list(string)
   default     = ["ebb.write"]
+  nullable    = false
 
   validation {
     condition     = alltrue([for scope in var.api_jwt_write_scopes : can(regex("^[!#-\\[\\]-~]+$", scope))])
@@ -370,6 +440,7 @@ variable "api_rate_limit" {
   description = "Average requests per second of all callers; further requests get status 429."
   type        = number
   default     = 20
+  nullable    = false
 
   validation {
     condition     = var.api_rate_limit >= 1 && var.api_rate_limit <= 10000
@@ -381,6 +452,7 @@ variable "api_burst_limit" {
   description = "Requests above the rate that the API accepts at once."
   type        = number
   default     = 40
+  nullable    = false
 
   validation {
     condition     = var.api_burst_limit >= 1 && var.api_burst_limit <= 5000 && floor(var.api_burst_limit) == var.api_burst_limit
@@ -416,6 +488,7 @@ variable "slack_channels" {
   description = "Further Slack channels by name: webhooks, or channel ids with slack_bot_token. Routes of the policy use these names."
   type        = map(string)
   default     = {}
+  nullable    = false
   sensitive   = true
 }
 
@@ -452,6 +525,7 @@ variable "webhooks" {
     key           = optional(string)
   }))
   default   = {}
+  nullable  = false
   sensitive = true
 
   validation {
@@ -540,6 +614,7 @@ variable "email_to" {
   description = "Recipients of notifications by email."
   type        = list(string)
   default     = []
+  nullable    = false
 
   validation {
     condition     = alltrue([for address in var.email_to : can(regex("^[^@,\\s]+@[^@,\\s]+$", address))])
@@ -551,6 +626,7 @@ variable "alarms" {
   description = "Whether to create alarms about Ebb itself: 3, plus 4 for each shard, 0.10 USD a month each."
   type        = bool
   default     = true
+  nullable    = false
 }
 
 variable "alarm_topic_arn" {
@@ -568,6 +644,7 @@ variable "alarm_emails" {
   description = "Addresses that subscribe to the topic NAME-alarms. Each receives a link that confirms the subscription."
   type        = list(string)
   default     = []
+  nullable    = false
 
   validation {
     condition     = alltrue([for address in var.alarm_emails : can(regex("^[^@,\\s]+@[^@,\\s]+$", address))])
@@ -579,6 +656,7 @@ variable "dashboard" {
   description = "Whether to create a CloudWatch dashboard; it costs 3 USD a month if the account has three others."
   type        = bool
   default     = false
+  nullable    = false
 }
 
 variable "monthly_budget_usd" {
@@ -603,16 +681,30 @@ variable "cost_export_bucket" {
   }
 }
 
+variable "kms_key_arns" {
+  description = "Customer managed keys that encrypt topic_arn or cost_export_bucket. The sweep may use them."
+  type        = list(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for arn in var.kms_key_arns : can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$", arn))])
+    error_message = "kms_key_arns must be ARNs of keys, not of aliases, such as arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab."
+  }
+}
+
 variable "athena" {
   description = "Whether to create the tables of the lake in Glue and a workgroup of Athena. Athena costs 5 USD for each TB that queries scan."
   type        = bool
   default     = false
+  nullable    = false
 }
 
 variable "athena_scan_limit_bytes" {
   description = "Bytes that a query in the workgroup may scan before Athena cancels it; the default of 20 GB costs 0.10 USD."
   type        = number
   default     = 20000000000
+  nullable    = false
 
   validation {
     condition     = var.athena_scan_limit_bytes >= 10485760 && floor(var.athena_scan_limit_bytes) == var.athena_scan_limit_bytes
@@ -624,4 +716,5 @@ variable "extra_environment" {
   description = "Additional environment variables of both functions, such as `AWS_ENDPOINT_URL_<SERVICE>`, `EBB_SPOT_ADVISOR_URL` or the log level."
   type        = map(string)
   default     = {}
+  nullable    = false
 }

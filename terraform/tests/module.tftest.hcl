@@ -237,6 +237,135 @@ run "only_a_named_bucket_of_exports_is_read" {
   }
 }
 
+run "only_named_keys_are_used" {
+  command = plan
+
+  variables { kms_key_arns = ["arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"] }
+
+  assert {
+    condition = [for one in data.aws_iam_policy_document.sweeper.statement : one.resources if one.sid == "UseKeys"] == [
+      toset(["arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"])
+    ]
+    error_message = "The sweep must be able to use this key and no other."
+  }
+}
+
+run "without_keys_no_key_is_used" {
+  command = plan
+
+  assert {
+    condition     = length([for one in data.aws_iam_policy_document.sweeper.statement : one if one.sid == "UseKeys"]) == 0
+    error_message = "a permission for keys that nobody named"
+  }
+}
+
+run "an_alias_is_no_key" {
+  command = plan
+
+  variables { kms_key_arns = ["arn:aws:kms:eu-central-1:123456789012:alias/ebb"] }
+
+  expect_failures = [var.kms_key_arns]
+}
+
+run "roles_have_the_path_and_the_boundary" {
+  command = plan
+
+  variables {
+    iam_path                 = "/teams/ebb/"
+    permissions_boundary_arn = "arn:aws:iam::123456789012:policy/boundary"
+    member_accounts          = ["210987654321"]
+    member_iam_path          = "/readers/"
+    athena                   = true
+
+    senders = {
+      ec2  = {}
+      irsa = { role_arns = ["arn:aws:iam::123456789012:role/probe"], oidc_provider_arns = ["arn:aws:iam::123456789012:oidc-provider/oidc.example.org"] }
+    }
+  }
+
+  assert {
+    condition = alltrue([
+      for role in [aws_iam_role.node, aws_iam_role.schedule, aws_iam_role.sweeper, aws_iam_role.tune] :
+      role.path == "/teams/ebb/" && role.permissions_boundary == "arn:aws:iam::123456789012:policy/boundary"
+    ])
+    error_message = "a role without the path or the boundary"
+  }
+
+  assert {
+    condition = alltrue([
+      for path in concat([aws_iam_instance_profile.node.path], aws_iam_policy.node[*].path, values(aws_iam_policy.sender)[*].path) :
+      path == "/teams/ebb/"
+    ]) && length(aws_iam_policy.sender) == 1
+    error_message = "a policy or a profile without the path"
+  }
+
+  assert {
+    condition     = local.node_role_arn == "arn:aws:iam::123456789012:role/teams/ebb/ebb-node"
+    error_message = "the policy of the bucket names another role"
+  }
+
+  assert {
+    condition     = aws_lambda_function.sweeper[0].environment[0].variables["EBB_ACCOUNT_ROLE"] == "readers/ebb-member"
+    error_message = "the sweep assumes another role"
+  }
+
+  assert {
+    condition = [for one in data.aws_iam_policy_document.sweeper.statement : one.resources if one.sid == "EnterMembers"] == [
+      toset(["arn:aws:iam::210987654321:role/readers/ebb-member"])
+    ]
+    error_message = "the sweep may not assume the role"
+  }
+}
+
+run "a_path_without_a_slash_at_its_end_is_refused" {
+  command = plan
+
+  variables { iam_path = "/teams" }
+
+  expect_failures = [var.iam_path]
+}
+
+run "a_name_is_no_boundary" {
+  command = plan
+
+  variables { permissions_boundary_arn = "boundary" }
+
+  expect_failures = [var.permissions_boundary_arn]
+}
+
+run "half_a_day_and_half_a_megabyte_are_refused" {
+  command = plan
+
+  variables {
+    ingest_retention_days = 14.5
+    report_retention_days = 1.5
+    sweeper_memory_mb     = 512.5
+    tune_memory_mb        = 512.5
+  }
+
+  expect_failures = [var.ingest_retention_days, var.report_retention_days, var.sweeper_memory_mb, var.tune_memory_mb]
+}
+
+run "null_means_the_default" {
+  command = plan
+
+  variables {
+    alarm_emails   = null
+    alarms         = null
+    kms_key_arns   = null
+    name           = null
+    shards         = null
+    slack_channels = null
+    tags           = null
+    webhooks       = null
+  }
+
+  assert {
+    condition     = aws_lambda_function.sweeper[0].function_name == "ebb-sweeper"
+    error_message = "another name than the default"
+  }
+}
+
 run "a_url_is_no_bucket_of_exports" {
   command = plan
 
@@ -525,6 +654,32 @@ run "addresses_need_the_topic_of_the_module" {
   expect_failures = [output.alarm_topic_arn]
 }
 
+run "addresses_without_alarms_are_refused" {
+  command = plan
+
+  variables {
+    alarms       = false
+    alarm_emails = ["ops@example.org"]
+  }
+
+  expect_failures = [output.alarm_topic_arn]
+}
+
+run "addresses_receive_messages_of_the_budget_without_alarms" {
+  command = plan
+
+  variables {
+    alarms             = false
+    alarm_emails       = ["ops@example.org"]
+    monthly_budget_usd = 50
+  }
+
+  assert {
+    condition     = length(output.alarm_names) == 0
+    error_message = "an unexpected alarm"
+  }
+}
+
 run "a_budget_of_nothing_is_refused" {
   command = plan
 
@@ -618,11 +773,13 @@ run "accounts_of_units_get_the_role" {
   command = apply
 
   variables {
-    member_accounts                = ["organization"]
-    member_organizational_unit_ids = ["r-a1b2"]
-    member_stack_set_call_as       = "DELEGATED_ADMIN"
-    member_external_id             = "ebb"
-    senders                        = { ec2 = { organization_id = "o-a1b2c3d4e5" } }
+    member_accounts                  = ["organization"]
+    member_organizational_unit_ids   = ["r-a1b2"]
+    member_stack_set_call_as         = "DELEGATED_ADMIN"
+    member_external_id               = "ebb"
+    member_iam_path                  = "/readers/"
+    member_permissions_boundary_name = "boundary"
+    senders                          = { ec2 = { organization_id = "o-a1b2c3d4e5" } }
   }
 
   assert {

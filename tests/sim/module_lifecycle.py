@@ -297,7 +297,9 @@ class MemberStackSet(unittest.TestCase):
             aws_secret_access_key=keys["SecretAccessKey"],
             aws_session_token=keys["SessionToken"],
         )
-        return {found["RoleName"]: found for found in iam.list_roles()["Roles"]}
+        # A list lacks the boundaries.
+        names = [found["RoleName"] for found in iam.list_roles()["Roles"]]
+        return {name: iam.get_role(RoleName=name)["Role"] for name in names}
 
     def test_accounts_of_the_unit_get_the_role(self):
         folder = tempfile.TemporaryDirectory()
@@ -305,6 +307,7 @@ class MemberStackSet(unittest.TestCase):
         unit, accounts = self.unit_with_accounts()
         deployment = Deployment(Path(folder.name), _simulators().moto_url)
         members = {"sweeper_role_arn": self.role, "external_id": "ebb", "organizational_unit_ids": [unit]}
+        members |= {"iam_path": "/readers/", "permissions_boundary_name": "teams/boundary"}
         deployment.use_members(_ROOT / "terraform", **members)
         deployment.run("apply", "-auto-approve", "-input=false")
 
@@ -315,6 +318,9 @@ class MemberStackSet(unittest.TestCase):
             [statement] = role["AssumeRolePolicyDocument"]["Statement"]
             self.assertEqual(statement["Principal"], {"AWS": self.role})
             self.assertEqual(statement["Condition"], {"StringEquals": {"sts:ExternalId": "ebb"}})
+            self.assertEqual(role["Arn"], f"arn:aws:iam::{account}:role/readers/ebb-member")
+            boundary = f"arn:aws:iam::{account}:policy/teams/boundary"
+            self.assertEqual(role["PermissionsBoundary"]["PermissionsBoundaryArn"], boundary)
         # moto does not implement the deletion by units (moto 5.2.5), so there is no destroy here.
 
 

@@ -10,6 +10,7 @@ import subprocess
 import tarfile
 import tempfile
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from install_script import rendered
@@ -120,8 +121,20 @@ class InstallScript(unittest.TestCase):
 
     def test_no_download_is_an_error(self):
         self.program("aws", "exit 1")
-        self.assertNotEqual(self.run_script(b"").returncode, 0)
+        ended = self.run_script(b"")
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("failed to download the probe from s3://ebb-b/config/ebb-probe.tar.gz", ended.stderr)
         self.assertFalse(self.installed().exists())
+
+    def test_two_runs_at_the_same_time_install_once(self):
+        self.program("aws", 'echo "$*" >>"$CALLS"; sleep 1; cp "$ARCHIVE" probe.tar.gz')
+        archive = _archive(_MACHINES[platform.machine()])
+        with ThreadPoolExecutor() as pool:
+            ended = list(pool.map(lambda _: self.run_script(archive), range(2)))
+        self.assertEqual([one.returncode for one in ended], [0, 0], [one.stderr for one in ended])
+        self.assertEqual(sum(one.stdout == "the probe is current\n" for one in ended), 1)
+        self.assertEqual(self.calls().count("\n"), 1)
+        self.assertEqual([path.name for path in self.installed().parent.iterdir()], ["ebb-probe"])
 
     def test_a_probe_for_another_processor_is_refused(self):
         self.program("aws", 'cp "$ARCHIVE" probe.tar.gz')
@@ -131,24 +144,36 @@ class InstallScript(unittest.TestCase):
         self.assertIn("for another processor", ended.stderr)
         self.assertFalse(self.installed().exists())
 
-    def test_without_the_cli_curl_signs_and_no_process_list_shows_the_key(self):
+    def without_cli(self, version: str) -> None:
+        """A PATH without `aws`, whatever this machine has, and with a stand-in for this version of curl."""
         self.program(
             "curl",
             'echo "$*" >>"$CALLS"\n'
             'case "$*" in\n'
+            f"  --version) echo 'curl {version} (x86_64-pc-linux-gnu) libcurl/{version}' ;;\n"
             "  *--config*) cat >>\"$CALLS\"; cp \"$ARCHIVE\" probe.tar.gz ;;\n"
             "  *api/token*) echo TOKEN ;;\n"
             "  *security-credentials/) echo role ;;\n"
             "  *security-credentials/role) printf '%s\\n' '{' '  \"AccessKeyId\" : \"AKID\",' '  \"SecretAccessKey\" : \"SECRET\",' '  \"Token\" : \"SESSION\"' '}' ;;\n"
             "esac",
         )
-        # A PATH without `aws`, whatever this machine has.
-        for name in ("cat", "cp", "dirname", "env", "gzip", "id", "install", "mkdir", "mktemp", "mv", "od", "rm", "sed",
+        for name in ("cat", "cp", "dirname", "env", "flock", "gzip", "id", "install", "mkdir", "mktemp", "mv", "od", "rm", "sed",
                      "sh", "sha256sum", "sleep", "tar", "tr", "uname"):
             (self.folder / "bin" / name).symlink_to(next(p for p in (f"/usr/bin/{name}", f"/bin/{name}") if os.path.exists(p)))
+
+    def test_without_the_cli_an_old_curl_is_refused(self):
+        self.without_cli("7.81.0")
+        ended = self.run_script(_archive(_MACHINES[platform.machine()]), path="")
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("neither the AWS CLI nor curl 7.88 or newer", ended.stderr)
+        self.assertEqual(self.calls(), "--version\n")
+
+    def test_without_the_cli_curl_signs_and_no_process_list_shows_the_key(self):
+        self.without_cli("8.5.0")
         archive = _archive(_MACHINES[platform.machine()])
         ended = self.run_script(archive, path="")
         self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn('url = "https://s3.us-east-1.amazonaws.com/ebb-b/config/ebb-probe.tar.gz"', self.calls())
         self.assertTrue(self.installed().exists())
         self.assertIn('user = "AKID:SECRET"', self.calls())
         self.assertIn('header = "x-amz-security-token: SESSION"', self.calls())

@@ -2,6 +2,7 @@
 
 resource "aws_iam_policy" "analyst" {
   name        = "${var.name}-analyst"
+  path        = var.iam_path
   description = "Queries over the lake of Ebb in the workgroup ${var.name}."
   policy      = data.aws_iam_policy_document.analyst.json
   tags        = var.tags

@@ -7,6 +7,19 @@ variable "tags" {
   description = "Tags for all resources that support tags."
   type        = map(string)
   default     = {}
+  nullable    = false
+}
+
+variable "iam_path" {
+  description = "IAM path of the policy for people who query."
+  type        = string
+  default     = "/"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^/([A-Za-z0-9+=,.@_-]+/)*$", var.iam_path)) && length(var.iam_path) <= 512
+    error_message = "iam_path must begin and end with a slash, such as /teams/ebb/, and have at most 512 characters."
+  }
 }
 
 variable "bucket" {
@@ -18,6 +31,7 @@ variable "results_prefix" {
   description = "Folder for the results of queries, with a slash at the end."
   type        = string
   default     = "queries/"
+  nullable    = false
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]*/$", var.results_prefix))

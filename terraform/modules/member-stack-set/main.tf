@@ -13,15 +13,29 @@ resource "aws_cloudformation_stack_set" "members" {
   tags             = var.tags
 
   parameters = {
-    SweeperRoleArn = var.sweeper_role_arn
-    RoleName       = var.role_name
-    ExternalId     = var.external_id == null ? "" : var.external_id
-    OrganizationId = var.organization_id == null ? "" : var.organization_id
+    SweeperRoleArn          = var.sweeper_role_arn
+    RoleName                = var.role_name
+    Path                    = var.iam_path
+    PermissionsBoundaryName = var.permissions_boundary_name == null ? "" : var.permissions_boundary_name
+    ExternalId              = var.external_id == null ? "" : var.external_id
+    OrganizationId          = var.organization_id == null ? "" : var.organization_id
   }
 
   auto_deployment {
     enabled                          = true
     retain_stacks_on_account_removal = false
+  }
+
+  # All accounts at once, and an account that refuses the role stops no other one. By default, AWS takes
+  # one account after the other and stops at the first failure.
+  operation_preferences {
+    failure_tolerance_percentage = 100
+    max_concurrent_percentage    = 100
+    region_concurrency_type      = "PARALLEL"
+  }
+
+  timeouts {
+    update = "2h"
   }
 
   lifecycle {
@@ -38,5 +52,18 @@ resource "aws_cloudformation_stack_set_instance" "members" {
 
   deployment_targets {
     organizational_unit_ids = var.organizational_unit_ids
+  }
+
+  operation_preferences {
+    failure_tolerance_percentage = 100
+    max_concurrent_percentage    = 100
+    region_concurrency_type      = "PARALLEL"
+  }
+
+  # Hundreds of accounts take longer than the 30 minutes of the provider.
+  timeouts {
+    create = "2h"
+    update = "2h"
+    delete = "2h"
   }
 }

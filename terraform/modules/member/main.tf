@@ -50,10 +50,12 @@ data "aws_iam_policy_document" "read" {
 }
 
 resource "aws_iam_role" "member" {
-  name               = var.role_name
-  description        = "Read-only access of Ebb to this account."
-  assume_role_policy = data.aws_iam_policy_document.assume.json
-  tags               = var.tags
+  name                 = var.role_name
+  path                 = var.iam_path
+  permissions_boundary = var.permissions_boundary_arn
+  description          = "Read-only access of Ebb to this account."
+  assume_role_policy   = data.aws_iam_policy_document.assume.json
+  tags                 = var.tags
 }
 
 resource "aws_iam_role_policy" "read" {

@@ -7,6 +7,30 @@ variable "role_name" {
   description = "Name of the role: member_role_name of the deployment."
   type        = string
   default     = "ebb-member"
+  nullable    = false
+}
+
+variable "iam_path" {
+  description = "IAM path of the role: member_iam_path of the deployment."
+  type        = string
+  default     = "/"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^/([A-Za-z0-9+=,.@_-]+/)*$", var.iam_path)) && length(var.iam_path) <= 512
+    error_message = "iam_path must begin and end with a slash, such as /teams/ebb/, and have at most 512 characters."
+  }
+}
+
+variable "permissions_boundary_arn" {
+  description = "Policy of this account that limits the permissions of the role; null for none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.permissions_boundary_arn == null || can(regex("^arn:[a-z-]+:iam::([0-9]{12}|aws):policy/[A-Za-z0-9+=,.@_/-]+$", var.permissions_boundary_arn))
+    error_message = "permissions_boundary_arn must be the ARN of a policy, such as arn:aws:iam::123456789012:policy/boundary."
+  }
 }
 
 variable "external_id" {
@@ -30,4 +54,5 @@ variable "tags" {
   description = "Tags of the role."
   type        = map(string)
   default     = {}
+  nullable    = false
 }

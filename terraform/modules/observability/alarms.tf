@@ -11,7 +11,8 @@ locals {
   interval_seconds = 60 * coalesce(var.sweep_interval_minutes, 10)
   period_seconds   = min(max(local.interval_seconds, local.minimum_period_seconds), local.maximum_period_seconds)
 
-  # A message waits for one sweep, and returns to the queue if that sweep fails.
+  # A message waits for one sweep, and returns to the queue if that sweep fails. SQS does not measure the age
+  # of messages that were received three times or more. Source: "Available CloudWatch metrics for Amazon SQS".
   queue_age_seconds = max(3600, 4 * local.interval_seconds)
 
   # A sweep stops receiving after 60 % of its timeout, so 80 % is late.
@@ -62,7 +63,7 @@ locals {
         missing     = "notBreaching"
       }
       queue-age = {
-        description = "The oldest heartbeat waits for more than four sweeps and an hour. Sweeps fail or are too slow. SQS deletes messages after 14 days."
+        description = "The oldest heartbeat waits for more than four sweeps and an hour: sweeps are too slow or do not run. SQS leaves out messages that were received three times or more, which the alarm failed-sweeps covers. SQS deletes messages after 14 days."
         namespace   = "AWS/SQS"
         metric      = "ApproximateAgeOfOldestMessage"
         statistic   = "Maximum"

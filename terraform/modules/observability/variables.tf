@@ -7,6 +7,7 @@ variable "tags" {
   description = "Tags for all resources that support tags."
   type        = map(string)
   default     = {}
+  nullable    = false
 }
 
 variable "sweeps" {
@@ -42,6 +43,7 @@ variable "alarms" {
   description = "Whether to create the alarms."
   type        = bool
   default     = true
+  nullable    = false
 }
 
 variable "topic_arn" {
@@ -54,12 +56,14 @@ variable "emails" {
   description = "Addresses that subscribe to the created topic."
   type        = list(string)
   default     = []
+  nullable    = false
 }
 
 variable "dashboard" {
   description = "Whether to create the dashboard."
   type        = bool
   default     = false
+  nullable    = false
 }
 
 variable "monthly_budget_usd" {
