@@ -565,3 +565,43 @@ impl RunningStep {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_with_many_labels_leaves_room_for_those_of_others() {
+        const KIB: usize = 1 << 10;
+        let mut steps = Steps::default();
+        let mut enter = |pid: u32, user: u32, bytes: usize| {
+            let root = Process {
+                key: ProcessKey {
+                    pid,
+                    start: BootClock::from_nanos(1),
+                },
+                parent: 1,
+                cgroup: None,
+                comm: Comm::new("bwa"),
+            };
+            let mut step = others();
+            step.id.key = pid.to_string();
+            let number = steps.enter(step, &root);
+            let value = "x".repeat(bytes - 1);
+            let labels = [("k".to_owned(), value)].into();
+            if let Some(step) = steps.get_mut(number) {
+                step.detail.user = Some(user);
+                step.scheduler_labels = Some(Box::new(SchedulerLabels {
+                    labels,
+                    ..SchedulerLabels::default()
+                }));
+            }
+            steps.label_room(number) / KIB
+        };
+        // The room of a task includes its own labels.
+        assert_eq!(enter(1, 7, 10 * KIB), 18);
+        assert_eq!(enter(2, 7, 8 * KIB), 8);
+        assert_eq!(enter(3, 7, 1), 0);
+        assert_eq!(enter(4, 8, KIB), 5);
+    }
+}
