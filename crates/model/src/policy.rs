@@ -11,6 +11,7 @@ pub mod exemption;
 mod file_position;
 pub mod gpu_and_hours;
 pub mod idle;
+mod ids;
 pub mod lake;
 pub mod links;
 pub mod metrics;

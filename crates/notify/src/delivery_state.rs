@@ -27,8 +27,8 @@ const MAX_PACKED_BYTES: u64 = 32 << 20;
 
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Time during which no other sweep sends. It is more than the sum of the time limits of all
-/// channels. After a crash of the sender, the first sweep after this time sends the rest.
+/// Time during which no other sweep sends. A sweep needs less, unless many receivers do not respond.
+/// After a crash of the sender, the first sweep after this time sends the rest.
 const SENDING_FOR: SignedDuration = SignedDuration::from_mins(4);
 
 /// The stored history. Fields may be added; a field that an older sweep did not write is empty.

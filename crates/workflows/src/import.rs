@@ -30,6 +30,7 @@ use ebb_model::advice::step::{StepAdvice, StepTotals};
 use ebb_model::policy::Policy;
 use ebb_model::step_profile::failure::FailureCount;
 use ebb_model::text_file::lines::{Line, Lines};
+use ebb_sizing::need::Need;
 use ebb_telemetry::safe_text::counted;
 use ebb_telemetry::step::StepKind;
 use ebb_telemetry::units::Bytes;
@@ -519,6 +520,15 @@ pub struct Imported {
     pub skipped: u64,
 }
 
+/// Recommends the present request, with its risk.
+fn keep_request(advice: &mut StepAdvice, need: &Need) {
+    advice.should_ask = advice.asks;
+    advice.slowdown_ppm = None;
+    if let Some(memory) = advice.asks.memory {
+        advice.risk = need.risk_after(memory);
+    }
+}
+
 impl Imported {
     /// Sums over all steps.
     pub fn totals(&self) -> StepTotals {
@@ -576,7 +586,7 @@ impl Imported {
                 limit.should_ask = limit.should_ask.max(limit.asks);
             }
             if step.has_memory_per_core {
-                advice.should_ask = advice.asks;
+                keep_request(&mut advice, &need);
             }
             advice.usage = Some(step.totals);
             advice.failures.clone_from(&step.failures);

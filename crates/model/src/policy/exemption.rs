@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::finding_kind::FindingKind;
 use crate::policy::error::PolicyError;
+use crate::policy::ids;
 use crate::policy::weekly_schedule::Schedule;
 
 /// One exemption. At least one of `tag`, `resource`, `account` and `kind` is set, and all that are
@@ -74,10 +75,7 @@ impl Exemption {
             };
             what.tags.iter().any(has)
         };
-        let named = |wanted: &str| match wanted.strip_suffix('*') {
-            Some(begin) => what.ids.iter().any(|id| id.starts_with(begin)),
-            None => what.ids.contains(&wanted),
-        };
+        let named = |wanted: &str| what.ids.iter().any(|id| ids::means(wanted, id));
         let account = self.account.as_ref();
         self.kind.is_none_or(|kind| kind == what.kind)
             && account.is_none_or(|account| Some(account) == what.account)
@@ -100,13 +98,11 @@ impl Exemption {
         let by = [&self.tag, &self.resource];
         let is_of_all = by.iter().all(|by| by.is_none()) && self.account.is_none();
         let schedule = self.schedule.as_ref();
-        let begin = self.resource.as_deref().unwrap_or_default();
-        let begin = begin.strip_suffix('*').unwrap_or(begin);
         let problem = if is_of_all && self.kind.is_none() {
             "it has no tag, resource, account or kind"
         } else if let Some(problem) = schedule.and_then(Schedule::problem) {
             problem
-        } else if begin.contains('*') {
+        } else if self.resource.as_deref().is_some_and(ids::has_inner_star) {
             "in resource, a * is allowed only at the end"
         } else if self.reason.trim().is_empty() {
             "the reason is empty"

@@ -4,6 +4,7 @@ use ebb_telemetry::money::UsdPerHour;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::error::PolicyError;
+use crate::policy::ids;
 
 /// More than the price of any machine.
 const MAX_USD_MICROS_PER_HOUR: u64 = 1_000_000_000_000;
@@ -49,22 +50,21 @@ impl StatedPrice {
 
     /// Whether the price applies to the machine with this id and name.
     pub fn covers(&self, id: &str, name: Option<&str>) -> bool {
-        let meant = |known: &str| match self.node.strip_suffix('*') {
-            Some(begin) => known.starts_with(begin),
-            None => known == self.node,
-        };
-        meant(id) || name.is_some_and(meant)
+        let is_meant = |known: &str| ids::means(&self.node, known);
+        is_meant(id) || name.is_some_and(is_meant)
     }
 
     pub(crate) fn check(&self, index: usize) -> Result<(), PolicyError> {
-        let problem = match self.node.trim_end_matches('*') {
-            _ if self.node.is_empty() => "it has no node; \"*\" means all",
-            begin if begin.contains('*') => "a * is allowed only at the end",
-            _ if self.usd_micros_per_hour == 0 => "usd_micros_per_hour must be greater than 0",
-            _ if self.usd_micros_per_hour > MAX_USD_MICROS_PER_HOUR => {
-                "usd_micros_per_hour must be at most 1000000000000, a million dollars"
-            }
-            _ => return Ok(()),
+        let problem = if self.node.is_empty() {
+            "it has no node; \"*\" means all"
+        } else if ids::has_inner_star(&self.node) {
+            "a * is allowed only at the end"
+        } else if self.usd_micros_per_hour == 0 {
+            "usd_micros_per_hour must be greater than 0"
+        } else if self.usd_micros_per_hour > MAX_USD_MICROS_PER_HOUR {
+            "usd_micros_per_hour must be at most 1000000000000, a million dollars"
+        } else {
+            return Ok(());
         };
         Err(PolicyError::Price {
             index,

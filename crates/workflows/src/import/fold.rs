@@ -13,7 +13,7 @@ use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::resource_usage::StepDetail;
 use ebb_telemetry::step::{MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind};
 use ebb_telemetry::units::{Bytes, CpuTime};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::record::{Ending, Record, identity_of};
 
@@ -34,10 +34,8 @@ const MAX_PENDING: usize = 100_000;
 /// names, and each is one of its own.
 const MAX_PENDING_OF_TASK: usize = 100;
 
-/// Records without times are a millisecond apart, and their runs so many seconds.
-const SECONDS_A_RUN: i64 = 10_000;
-
-const MAX_LINES_OF_RUN: u64 = 9_999_999;
+/// Lines without times are a millisecond apart, and their runs so many.
+const MILLISECONDS_A_RUN: i64 = 10_000_000;
 
 /// A share in per cent. A tool that failed by itself counts as short of memory if its next attempt
 /// used at least this share of the failed attempt's request.
@@ -401,12 +399,11 @@ impl Attempt {
 
     /// Runs and lines without times are assumed to be in chronological order.
     fn of(record: &Record, run: u32, line: u64) -> Self {
-        let milliseconds = i64::try_from(line.min(MAX_LINES_OF_RUN)).ok();
-        let by_line = milliseconds.and_then(|line| {
-            let before = SignedDuration::from_secs(i64::from(run) * SECONDS_A_RUN);
-            let at = Timestamp::from_millisecond(line).ok()?;
-            at.checked_add(before).ok()
-        });
+        let of_run = i64::try_from(line)
+            .unwrap_or(i64::MAX)
+            .min(MILLISECONDS_A_RUN - 1);
+        let by_line = i64::from(run) * MILLISECONDS_A_RUN + of_run;
+        let by_line = Timestamp::from_millisecond(by_line).ok();
         let ended = record
             .ended
             .or_else(|| record.started?.checked_add(record.wall).ok())

@@ -726,7 +726,7 @@ fn memory_for_each_core_is_a_request_and_stays() {
         });
     let step = files.only();
     assert_eq!(step.asks.memory, Some(Bytes(16_000_000_000)));
-    assert_eq!(step.should_ask, step.asks);
+    assert_eq!((step.should_ask, step.slowdown_ppm), (step.asks, None));
 }
 
 #[test]
