@@ -53,7 +53,7 @@ pub struct StepAdvice {
     /// one of them is unknown.
     #[serde(default)]
     pub mean_cores: Option<MilliCores>,
-    /// The largest peak memory of these tasks; `None` when no peak is known.
+    /// The largest peak memory of these tasks and of failed ones; `None` when no peak is known.
     #[serde(default)]
     pub peak_memory: Option<Bytes>,
     /// Whether that peak is an upper bound: a sum over the tasks or steps of a job, which may have
