@@ -146,6 +146,22 @@ impl Facts<'_> {
         }
     }
 
+    /// Hourly price of another type in the market of an instance; `None` without a spot price.
+    pub(crate) fn price_as(
+        &self,
+        instance: &Instance,
+        other: &InstanceType,
+        list: UsdPerHour,
+    ) -> Option<UsdPerHour> {
+        match instance.market {
+            Market::OnDemand | Market::Reserved => Some(list),
+            Market::Spot => {
+                let spot = self.inventory.markets.spot.get(&instance.region)?;
+                spot.get(other).map(|terms| terms.per_hour)
+            }
+        }
+    }
+
     fn billed_full_day(&self, instance: &Instance) -> Option<(&str, Usd)> {
         let full = |day: &str| {
             let day = coverage::of_day(day)?;

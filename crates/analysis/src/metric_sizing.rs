@@ -462,7 +462,7 @@ fn too_small(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     });
     let controller = facts.controller(instance);
     let remedy = match machine.spec {
-        Some(_) => larger_remedy(instance, controller.as_ref(), instead.as_ref()),
+        Some(_) => larger_remedy(facts, instance, controller.as_ref(), instead.as_ref()),
         None => Remedy {
             action: Action::Rightsize,
             advice: "Increase the fully used resource by half, or run less work on this node."
@@ -585,13 +585,16 @@ fn too_large(machine: &Machine<'_>, q: &mut RuleTrace) -> Option<Finding> {
     let size = MetricSize {
         instead: Some(LargerType {
             instance_type: other.name.clone(),
-            now: facts.catalogue.on_demand(&instance.region, &spec.name),
+            now: facts
+                .catalogue
+                .on_demand(&instance.region, &spec.name)
+                .and_then(|list| facts.price_as(instance, &spec.name, list)),
             then: per_hour,
         }),
         beyond: Some(beyond(machine, spec, other)),
         ..machine.size(SizeFit::TooLarge)
     };
-    let remedy = change_type(instance, Action::Rightsize, &other.name);
+    let remedy = change_type(facts, instance, Action::Rightsize, &other.name);
     let mut finding = machine.finding(FindingKind::OverprovisionedNode, size, remedy);
     finding.cost = Some(cost);
     Some(finding)

@@ -65,12 +65,16 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
             profile.extend(chosen(&runs).into_iter().map(|run| {
                 let among_others = neighbours.crowded(run, facts.catalogue);
                 let key = RunKey::of(run.step);
+                let attested = attested_size(facts, run);
+                let size = attested.or_else(|| facts.measured_size(&run.step.node));
                 let profiled = Run {
+                    machine_cores: size.map(|size| size.cores),
                     among_others,
+                    shares_machine: neighbours.shares(run),
                     record: record(run, &key, facts.policy, &families),
                     ..run.profiled()
                 };
-                (key, within_machine(profiled, attested_size(facts, run)))
+                (key, within_machine(profiled, attested))
             }));
             let profiled = profiled(&key.name, runs, profile, facts.policy);
             (key, Box::new(profiled))
@@ -228,7 +232,7 @@ fn newest_tasks<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<&'a Placed
             .iter_mut()
             .find(|known| !is_other_attempt(known, step))
         {
-            Some(known) if step.usage.observed > known.usage.observed => *known = step,
+            Some(known) if step.usage.order() > known.usage.order() => *known = step,
             Some(_) => {}
             None => of_id.push(step),
         }
@@ -278,11 +282,12 @@ pub(crate) fn with_names<'a, T>(
     use_names(&named, &context, &records)
 }
 
-/// The request of the Slurm job of a task, if the task alone did the work of the job.
-pub(crate) fn slurm_request(task: &NamedTask<'_>, context: &NameContext<'_, '_>) -> Requested {
-    let is_job = task.step.usage.id.kind == StepKind::SlurmJob
-        && context.slurm_steps.suffix(task.step).is_none();
-    let names = task.recorded.names().filter(|_| is_job);
+/// The request of a task in a record of its engine, or of its Slurm job if the task alone did the work
+/// of the job.
+pub(crate) fn record_request(task: &NamedTask<'_>, context: &NameContext<'_, '_>) -> Requested {
+    let is_part = task.step.usage.id.kind == StepKind::SlurmJob
+        && context.slurm_steps.suffix(task.step).is_some();
+    let names = task.recorded.names().filter(|_| !is_part);
     names.map_or_else(Requested::default, |names| names.requested)
 }
 
@@ -296,7 +301,7 @@ fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<SeenRun<'a>> {
                 instance: facts.inventory.instances.get(&task.step.node)?,
                 job: task.job,
                 recorded: task.recorded,
-                slurm_request: slurm_request(task, context),
+                record_request: record_request(task, context),
             })
         });
         seen.collect()

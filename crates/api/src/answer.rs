@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::extract::{MAX_LIMIT, Page};
+use crate::extract::{MAX_LIMIT, Page, is_owned_by};
 use crate::openapi::{Operation, Output, Schemas};
 use crate::problem::Problem;
 
@@ -240,10 +240,10 @@ impl<T> Paged<T> {
 
 /// The totals of an owner's findings, if a list is filtered by owner.
 pub(crate) fn owner_totals<'a>(report: &'a Report, owner: Option<&String>) -> Cow<'a, Totals> {
-    let Some(owner) = owner else {
+    if owner.is_none() {
         return Cow::Borrowed(&report.totals);
-    };
+    }
     let findings = report.findings.iter();
-    let theirs = findings.filter(|finding| finding.resource.owner.as_ref() == Some(owner));
+    let theirs = findings.filter(|one| is_owned_by(owner, one.resource.owner.as_deref()));
     Cow::Owned(report.totals.of_part(theirs))
 }

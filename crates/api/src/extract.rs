@@ -290,6 +290,14 @@ pub(crate) struct ResourceScope {
     pub(crate) account: Option<String>,
 }
 
+/// Whether a resource passes a filter by owner; `-` stands for resources without one.
+pub(crate) fn is_owned_by(filter: Option<&String>, owner: Option<&str>) -> bool {
+    match filter.map(String::as_str) {
+        Some("-") => owner.is_none(),
+        _ => passes(filter, owner),
+    }
+}
+
 /// Whether a value passes a filter; no filter passes every value.
 pub(crate) fn passes(filter: Option<&String>, value: Option<&str>) -> bool {
     filter.is_none_or(|wanted| value == Some(wanted.as_str()))

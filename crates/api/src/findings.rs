@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Head, OfReport, PageOfReport, Paged};
-use crate::extract::{Name, Newest, Page, Query, SetAsideFindings, passes};
+use crate::extract::{Name, Newest, Page, Query, SetAsideFindings, is_owned_by, passes};
 use crate::openapi::NoParameters;
 use crate::problem::Problem;
 use crate::store::SetAside;
@@ -38,7 +38,7 @@ pub(crate) struct FindingQuery {
     account: Option<String>,
     /// Only of this kind
     kind: Option<FindingKind>,
-    /// Only of this owner
+    /// Only of this owner; `-` means without an owner
     owner: Option<String>,
 }
 
@@ -72,7 +72,7 @@ impl FindingQuery {
         let account = resource.account.as_ref().map(AccountId::as_str);
         passes(self.region.as_ref(), Some(resource.region.as_str()))
             && passes(self.account.as_ref(), account)
-            && passes(self.owner.as_ref(), resource.owner.as_deref())
+            && is_owned_by(self.owner.as_ref(), resource.owner.as_deref())
             && self.kind.is_none_or(|kind| kind == finding.kind)
     }
 }

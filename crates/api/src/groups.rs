@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::answer::{Answer, Head, OfReport, PageOfReport, Paged, owner_totals};
-use crate::extract::{Name, Newest, Page, Query, ResourceScope, passes};
+use crate::extract::{Name, Newest, Page, Query, ResourceScope, is_owned_by, passes};
 use crate::problem::Problem;
 
 /// Filters of pipelines and environments.
@@ -22,7 +22,7 @@ pub(crate) struct GroupQuery {
     region: Option<String>,
     /// Only in this account
     account: Option<String>,
-    /// Only of this owner
+    /// Only of this owner; `-` means without an owner
     owner: Option<String>,
 }
 
@@ -128,7 +128,7 @@ fn page<'a>(
 ) -> Result<Paged<&'a GroupAdvice>, Problem> {
     let wanted = groups.iter().filter(|group| {
         is_in(group, query.region.as_ref(), query.account.as_ref())
-            && passes(query.owner.as_ref(), group.owner.as_deref())
+            && is_owned_by(query.owner.as_ref(), group.owner.as_deref())
     });
     Paged::cut(&query.page, wanted.collect(), id_of)
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::answer::{Answer, Head, OfReport, PageOfReport, Paged, owner_totals};
-use crate::extract::{Name, Newest, Page, Query, passes};
+use crate::extract::{Name, Newest, Page, Query, is_owned_by, passes};
 use crate::problem::Problem;
 
 /// Filters of nodes.
@@ -23,7 +23,7 @@ pub(crate) struct NodeQuery {
     state: Option<InstanceState>,
     /// Only of this machine type
     instance_type: Option<String>,
-    /// Only of this owner
+    /// Only of this owner; `-` means without an owner
     owner: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl NodeQuery {
         let region = node.region.as_ref().map(Region::as_str);
         let instance_type = node.instance_type.as_ref().map(|name| name.as_str());
         passes(self.region.as_ref(), region)
-            && passes(self.owner.as_ref(), node.owner.as_deref())
+            && is_owned_by(self.owner.as_ref(), node.owner.as_deref())
             && passes(self.instance_type.as_ref(), instance_type)
             && self.state.is_none_or(|state| node.state == Some(state))
     }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::answer::{Answer, Head, JSON, OfReport, PageOfReport, Paged, owner_totals};
-use crate::extract::{Name, Newest, Page, Query, ResourceScope, passes};
+use crate::extract::{Name, Newest, Page, Query, ResourceScope, is_owned_by, passes};
 use crate::findings::Advice;
 use crate::openapi::{Operation, Output, Schemas};
 use crate::problem::Problem;
@@ -33,7 +33,7 @@ pub(crate) struct StepQuery {
     account: Option<String>,
     /// Only of this kind
     kind: Option<StepKind>,
-    /// Only of this owner
+    /// Only of this owner; `-` means without an owner
     owner: Option<String>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) async fn steps(
     let steps = step_advice::steps(report);
     let wanted = steps.iter().filter(|step| {
         is_in(step, query.region.as_ref(), query.account.as_ref())
-            && passes(query.owner.as_ref(), step.owner.as_deref())
+            && is_owned_by(query.owner.as_ref(), step.owner.as_deref())
             && query.kind.is_none_or(|kind| step.kind == kind)
     });
     let part = Paged::cut(&query.page, wanted.collect(), id_of)?.map(Reasoned::from);
@@ -161,7 +161,7 @@ pub(crate) struct TextQuery {
     region: Option<String>,
     /// Only in this account
     account: Option<String>,
-    /// Only of this owner
+    /// Only of this owner; `-` means without an owner
     owner: Option<String>,
     /// For Nextflow: also replace `errorStrategy` and `maxRetries` of the pipeline
     #[serde(default)]
@@ -189,7 +189,7 @@ pub(crate) async fn text(
     let steps = step_advice::steps(&newest.report);
     let wanted = steps.iter().filter(|step| {
         is_in(step, query.region.as_ref(), query.account.as_ref())
-            && passes(query.owner.as_ref(), step.owner.as_deref())
+            && is_owned_by(query.owner.as_ref(), step.owner.as_deref())
             && passes(query.step.as_ref(), Some(&step.step))
     });
     let wanted: Vec<StepAdvice> = wanted.cloned().collect();

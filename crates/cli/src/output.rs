@@ -48,11 +48,11 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Writes to a file or to standard output. It is not an error if the reader of a pipe, such as
-/// `head`, ends early.
+/// Writes to a file or, without one or with `-`, to standard output. It is not an error if the reader
+/// of a pipe, such as `head`, ends early.
 pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<()> {
-    if let Some(path) = file {
-        fs::write(path, text).with_context(|| format!("failed to write {}", path.display()))?;
+    if let Some(path) = file.filter(|path| *path != Path::new("-")) {
+        replace(path, text).with_context(|| format!("failed to write {}", path.display()))?;
         eprintln!("Wrote {}.", path.display());
         return Ok(());
     }
@@ -68,6 +68,31 @@ pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Writes a file as a whole: after an error, the earlier content is still there.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let before = fs::symlink_metadata(path).ok();
+    let is_other = before.as_ref().is_some_and(|before| !before.is_file());
+    let Some(name) = path.file_name().filter(|_| !is_other) else {
+        // A pipe, a device or a link.
+        return fs::write(path, text);
+    };
+    let mut part = name.to_owned();
+    part.push(format!(".{}.part", std::process::id()));
+    let part = path.with_file_name(part);
+    let written = fs::write(&part, text);
+    if before.is_some() && matches!(&written, Err(e) if e.kind() == ErrorKind::PermissionDenied) {
+        // The user may write the file, but not the folder.
+        return fs::write(path, text);
+    }
+    let done = written.and_then(|()| {
+        if let Some(before) = before {
+            fs::set_permissions(&part, before.permissions())?;
+        }
+        fs::rename(&part, path)
+    });
+    done.inspect_err(|_| drop(fs::remove_file(&part)))
 }
 
 /// Writes text for people to standard output. It removes terminal control sequences, also if
@@ -128,7 +153,17 @@ pub(crate) fn usage(error: &clap::Error) {
 pub(crate) fn zone() -> Zone {
     let name = std::env::var("TZ").ok().filter(|name| !name.is_empty());
     let Some(name) = name else { return Zone::utc() };
-    Zone::parse(&name).unwrap_or_else(|| {
+    let path = name.strip_prefix(':').unwrap_or(&name);
+    let path = if path == "localtime" {
+        "/etc/localtime"
+    } else {
+        path
+    };
+    let in_file = || {
+        let bytes = std::fs::read(path).ok().filter(|_| path.starts_with('/'))?;
+        Zone::of_file(path, &bytes)
+    };
+    Zone::parse(&name).or_else(in_file).unwrap_or_else(|| {
         eprintln!("ebb: TZ={name:?} is not a time zone; times are in UTC");
         Zone::utc()
     })

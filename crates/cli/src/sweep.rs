@@ -18,9 +18,9 @@ pub(crate) fn run(args: &SweepArgs) -> Result<Outcome> {
     if let Some(seconds) = args.watch {
         return runtime.block_on(at::watch(args, seconds));
     }
-    let summary = runtime.block_on(at::once(args))?;
+    let (summary, outcome) = runtime.block_on(at::once(args))?;
     crate::output::print(&format!("{summary:#}\n"))?;
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 #[cfg(not(feature = "sweep"))]

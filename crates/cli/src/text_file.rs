@@ -6,14 +6,20 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-/// The content of a text file.
+/// The content of a text file; `-` is standard input.
 ///
 /// # Errors
 /// If the file cannot be read, has more than `max_bytes` bytes, or is not UTF-8.
 pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<String> {
     let failed = || format!("failed to read {}", path.display());
     let mut bytes = Vec::new();
-    let file = File::open(path).with_context(failed)?;
+    let is_input = path == Path::new("-");
+    let opened = if is_input {
+        Path::new("/dev/stdin")
+    } else {
+        path
+    };
+    let file = File::open(opened).with_context(failed)?;
     file.take(max_bytes + 1)
         .read_to_end(&mut bytes)
         .with_context(failed)?;

@@ -87,9 +87,16 @@ pub struct Run {
     /// Its parallelism and wait states; empty if not observed.
     #[serde(default)]
     pub detail: StepDetail,
+    /// The cores of its machine; `None` when unknown.
+    #[serde(default)]
+    pub machine_cores: Option<MilliCores>,
     /// Whether other tasks kept most of the other vCPUs of its machine busy; `None` when unknown.
     #[serde(default)]
     pub among_others: Option<bool>,
+    /// Whether tasks of other steps ran on its machine for at least half of its time; `None` when
+    /// unknown.
+    #[serde(default)]
+    pub shares_machine: Option<bool>,
     /// Additional data from a record of the engine or scheduler; `None` if only a probe observed
     /// the task.
     #[serde(default)]
@@ -120,7 +127,9 @@ impl Run {
             machine: Some(machine.clone()),
             origin: step.origin,
             detail: usage.detail.clone(),
+            machine_cores: None,
             among_others: None,
+            shares_machine: None,
             record: None,
         }
     }

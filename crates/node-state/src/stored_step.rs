@@ -184,18 +184,22 @@ impl KeptStep {
         (&self.names.boot, id.ok().map(|(id, _)| id))
     }
 
-    /// Totals only grow, so that the record with the latest observation replaces the others. The
-    /// other fields only make the order total. Of two records of the same time, the one that
-    /// contains the end of the step wins.
+    /// Totals only grow, so that the record with the latest observation replaces the others; an end
+    /// counts as observed a little later. The other fields only make the order total.
     pub(crate) fn is_older_than(&self, other: &Self) -> bool {
+        let order = self.observed.cmp(&other.observed);
+        let (earlier, later) = match order {
+            Ordering::Greater => (other.observed, self.observed),
+            _ => (self.observed, other.observed),
+        };
+        if later.since(earlier) > Some(StepUsage::END_IS_LATER) {
+            return order.is_lt();
+        }
         let rest = |step: &Self| {
             let (usage, (sequence, ..)) = step.usage()?;
-            Some((usage.end, usage, step.observed_at, sequence))
+            Some((usage.order(), usage.end, usage, step.observed_at, sequence))
         };
-        match self.observed.cmp(&other.observed) {
-            Ordering::Equal => rest(self) < rest(other),
-            order => order.is_lt(),
-        }
+        rest(self) < rest(other)
     }
 }
 

@@ -51,6 +51,17 @@ impl Ticks {
         Share::of(u64::try_from(held).ok()?, u64::try_from(end - first).ok()?)
     }
 
+    /// The start of the longest time up to `to` of which at least the share `least` is in the set.
+    /// `None` without such a time.
+    pub fn covered_since(&self, to: Timestamp, tick: Duration, least: Share) -> Option<Timestamp> {
+        let begins = self.ranges.as_slice().iter().map(|(begin, _)| {
+            let nanos = i128::from(*begin) * i128::try_from(tick.as_nanos()).ok()?;
+            Timestamp::from_nanosecond(nanos).ok()
+        });
+        let is_covered = |from: &Timestamp| self.coverage(*from, to, tick) >= Some(least);
+        begins.flatten().find(is_covered)
+    }
+
     fn insert(&mut self, (first, end): (i64, i64)) {
         let ranges = self.ranges.as_slice();
         let from = ranges.partition_point(|range| range.1 < first);
@@ -117,6 +128,24 @@ mod tests {
         check(&[(0, 271), (331, 600)], 900_000);
         check(&[(0, 270), (360, 600)], 800_000);
         check(&[], 0);
+    }
+
+    #[test]
+    fn the_end_after_an_outage_is_covered() {
+        let check = |intervals: &[(i64, i64)], expect: Option<i64>| {
+            let mut ticks = Ticks::default();
+            for (from, to) in intervals {
+                ticks.add(at(*from), at(*to), MINUTE);
+            }
+            let least = Share::from_ppm(900_000);
+            let since = ticks.covered_since(at(1_200), MINUTE, least);
+            assert_eq!(since, expect.map(at), "{intervals:?}");
+        };
+        check(&[(0, 1_200)], Some(0));
+        check(&[(0, 300), (360, 1_200)], Some(0));
+        check(&[(0, 300), (900, 1_200)], Some(900));
+        check(&[(0, 300)], None);
+        check(&[], None);
     }
 
     #[test]

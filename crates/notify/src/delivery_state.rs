@@ -46,6 +46,11 @@ pub struct Remembered {
     pub greeted: BTreeSet<String>,
     /// Channels that failed in the last sweep, with the reason.
     pub failed: BTreeMap<String, String>,
+    /// When each channel last received a message.
+    pub delivered: BTreeMap<String, Timestamp>,
+    /// Channels of earlier sweeps that the last sweeps did not have, with the time of the first of
+    /// these.
+    pub absent: BTreeMap<String, Timestamp>,
     /// Weekly digests.
     pub weekly: WeeklyState,
     /// Decisions as last read, for a sweep that cannot read them.

@@ -217,6 +217,21 @@ impl Changes {
     }
 }
 
+/// The headline if no finding is open: what changed, and how much was not evaluated.
+pub(crate) fn headline_without_findings(page: &Page, changes: &Changes) -> String {
+    let not_evaluated: usize = page.not_judged.iter().map(|group| group.count).sum();
+    let counts = changes.counts();
+    let changed = match counts.is_empty() {
+        true => String::new(),
+        false => format!("{counts}, "),
+    };
+    let rest = match not_evaluated {
+        0 => String::new(),
+        many => format!(", {many} not evaluated"),
+    };
+    format!("{changed}no open finding{rest}")
+}
+
 /// The change of a finding that a decision sets aside, in [`Changes::keys`].
 pub(crate) const SET_ASIDE: &str = "set_aside";
 

@@ -19,7 +19,7 @@ use ebb_model::policy::route::Route;
 use ebb_model::policy::webhook::{BuiltinTemplate, Webhook};
 use ebb_model::policy::weekly_digest::DigestPolicy;
 use ebb_model::report::Report;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use thiserror::Error;
 use tokio::time::Instant;
@@ -57,6 +57,12 @@ const HOOKS_FOR: Duration = Duration::from_secs(60);
 
 /// Number of failures in a row after which a sweep sends no further message to a channel.
 const MAX_FAILURES: usize = 3;
+
+/// Time for the messages of a chat or mail service of which one failed.
+const SERVICE_FOR: Duration = Duration::from_secs(60);
+
+/// The history of a channel is kept for this time after the last sweep that had the channel.
+const ABSENT_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// Sender and recipients of email.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -418,19 +424,20 @@ pub async fn tell(channels: &Channels<'_>, news: News<'_>) -> Word {
         word: Word::default(),
         known: Vec::new(),
     };
+    // Programs first: a page to the engineer on call does not wait for a mail service that is down.
+    telling.hooks(channels.hooks).await;
+    if let Some(events) = channels.webhook {
+        telling.webhook(events).await;
+    }
+    if let Some(topic) = channels.topic {
+        telling.topic(topic).await;
+    }
     if let Some(chat) = channels.chat {
         telling.chat(chat).await;
     }
     if let Some((mailer, addresses)) = channels.mail {
         telling.mail(mailer, addresses).await;
     }
-    if let Some(topic) = channels.topic {
-        telling.topic(topic).await;
-    }
-    if let Some(events) = channels.webhook {
-        telling.webhook(events).await;
-    }
-    telling.hooks(channels.hooks).await;
     telling.weekly(channels).await;
     telling.end()
 }
@@ -569,6 +576,13 @@ pub(crate) fn hook_channel(webhook: &Webhook) -> String {
     format!("{WEBHOOK}/{}", webhook.name)
 }
 
+/// When a chat or mail service has had enough time.
+struct ServiceLimit {
+    until: Instant,
+    /// The number of failures before its first message.
+    failures: usize,
+}
+
 struct Telling<'a> {
     news: News<'a>,
     word: Word,
@@ -579,8 +593,14 @@ struct Telling<'a> {
 impl<'a> Telling<'a> {
     async fn chat(&mut self, chat: &dyn Chat) {
         let routing = chat_routing(self.news.routes);
+        let places = routing.places();
+        self.known.extend(places.iter().copied().map(slack_channel));
+        let limit = self.limit();
         for place in routing.places() {
             let channel = slack_channel(place);
+            if self.is_down(&channel, &limit) {
+                continue;
+            }
             if routing.is_for_the_rest(place) && self.greets(&channel) {
                 let hello = ChatPost {
                     channel: place.clone(),
@@ -661,9 +681,16 @@ impl<'a> Telling<'a> {
 
     async fn mail(&mut self, mailer: &dyn Mailer, addresses: &Addresses) {
         let routing = mail_routing(self.news.routes, addresses);
+        let places = routing.places();
+        let recipients = places.iter().filter_map(|place| place.as_deref());
+        self.known.extend(recipients.map(email_channel));
+        let limit = self.limit();
         for place in routing.places() {
             let Some(recipient) = place else { continue };
             let channel = email_channel(recipient);
+            if self.is_down(&channel, &limit) {
+                continue;
+            }
             let send = async |parts: EmailParts| {
                 let email = Email {
                     from: addresses.from.clone(),
@@ -888,7 +915,10 @@ impl<'a> Telling<'a> {
 
     fn greeted(&mut self, channel: &str, done: Result<(), Failure>) {
         match done {
-            Ok(()) => drop(self.news.remembered.greeted.insert(channel.to_owned())),
+            Ok(()) => {
+                self.news.remembered.greeted.insert(channel.to_owned());
+                self.delivered_to(channel);
+            }
             Err(failure) => self.word.failures.push(failure),
         }
     }
@@ -918,13 +948,54 @@ impl<'a> Telling<'a> {
         remembered.failed.remove(channel);
     }
 
-    /// Removes channels that no longer exist.
-    fn end(self) -> Word {
+    fn limit(&self) -> ServiceLimit {
+        ServiceLimit {
+            until: Instant::now() + SERVICE_FOR,
+            failures: self.word.failures.len(),
+        }
+    }
+
+    /// Whether the time is over and the service failed in it. The channel then waits for the next
+    /// sweep.
+    fn is_down(&mut self, channel: &str, limit: &ServiceLimit) -> bool {
+        let failed = self.word.failures.get(limit.failures..);
+        let failed = failed.and_then(<[_]>::last);
+        let Some(failed) = failed.filter(|_| Instant::now() >= limit.until) else {
+            return false;
+        };
+        let reason = format!("not tried, because {} failed for too long", failed.channel);
+        let remembered = &mut *self.news.remembered;
+        remembered.failed.insert(channel.to_owned(), reason);
+        true
+    }
+
+    fn delivered_to(&mut self, channel: &str) {
+        let at = self.news.report.at;
+        let delivered = &mut self.news.remembered.delivered;
+        delivered.insert(channel.to_owned(), at);
+    }
+
+    /// Removes channels that no sweep had for a time. A sweep by hand may have none.
+    fn end(mut self) -> Word {
+        for channel in self.word.channels.clone() {
+            self.delivered_to(&channel);
+        }
         let is_known = |channel: &String| self.known.contains(channel);
-        let remembered = self.news.remembered;
-        remembered.channels.retain(|channel, _| is_known(channel));
+        let (remembered, at) = (self.news.remembered, self.news.report.at);
+        let channels = remembered.channels.keys().chain(&remembered.greeted);
+        for channel in channels.filter(|channel| !is_known(channel)) {
+            let absent = &mut remembered.absent;
+            absent.entry(channel.clone()).or_insert(at);
+        }
+        let is_kept = |since: Timestamp| at.duration_since(since) < ABSENT_FOR;
+        let absent = &mut remembered.absent;
+        absent.retain(|channel, since| !is_known(channel) && is_kept(*since));
+        let absent = &remembered.absent;
+        let stays = |channel: &String| is_known(channel) || absent.contains_key(channel);
+        remembered.channels.retain(|channel, _| stays(channel));
+        remembered.greeted.retain(|channel| stays(channel));
+        remembered.delivered.retain(|channel, _| stays(channel));
         remembered.failed.retain(|channel, _| is_known(channel));
-        remembered.greeted.retain(is_known);
         self.word
     }
 }

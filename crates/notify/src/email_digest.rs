@@ -6,8 +6,9 @@ use ebb_report::html::for_mail;
 use ebb_report::page::Page;
 use ebb_report::table::of_page;
 use ebb_report::terminal_style::{Colour, Look};
+use ebb_telemetry::safe_text::one_line;
 
-use crate::diff::Changes;
+use crate::diff::{Changes, headline_without_findings};
 
 /// An email without its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub fn email(report: &Report, changes: &Changes, links: Option<&PagesUrl>) -> Em
     let tag = tag.unwrap_or_default();
     let counts = changes.counts();
     let subject = match page.cards.is_empty() {
-        true => format!("{tag}Ebb: no waste found ({counts})"),
+        true => format!("{tag}Ebb: {}", headline_without_findings(&page, changes)),
         false => format!("{tag}Ebb: {} ({counts})", page.headline),
     };
     let html = for_mail(&page);
@@ -52,15 +53,17 @@ fn text(page: &Page) -> String {
     let mut text = page.news.join("\n");
     text.push_str("\n\n");
     text.push_str(&of_page(page, &look, FINDINGS));
-    let Some(overview) = &page.link else {
-        return text;
-    };
-    text.push_str(&format!("\nAll findings: {overview}\n"));
+    match &page.link {
+        Some(overview) => text.push_str(&format!("\nAll findings: {overview}\n")),
+        None => text.push_str("\nTo snooze a finding:\n"),
+    }
     let changed = page.cards.iter().filter(|card| card.change.is_some());
     for card in changed.take(FINDINGS) {
-        if let Some(link) = &card.link {
-            text.push_str(&format!("{}: {}\n  {link}\n", card.kind, card.title));
-        }
+        let act = match &card.link {
+            Some(link) => link.clone(),
+            None => format!("ebb findings snooze {}", one_line(&card.whole_id)),
+        };
+        text.push_str(&format!("{}: {}\n  {act}\n", card.kind, card.title));
     }
     text
 }
@@ -80,7 +83,7 @@ mod tests {
         };
         check(
             &ebb_report::testing::empty(),
-            "[SIMULATED] Ebb: no waste found ()",
+            "[SIMULATED] Ebb: no open finding",
         );
         check(
             &ebb_report::testing::small(),

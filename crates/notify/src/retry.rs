@@ -33,7 +33,7 @@ impl Failure {
     /// Also logs the failure.
     pub fn of(channel: &str, error: &dyn Error) -> Self {
         let reason = reason(error);
-        tracing::warn!(channel, reason, "failed to deliver a notification");
+        tracing::warn!(channel, reason, "failed to store or to send");
         Self {
             channel: channel.to_owned(),
             reason,

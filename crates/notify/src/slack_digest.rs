@@ -13,7 +13,7 @@ use ebb_report::page::card::Card;
 use ebb_telemetry::safe_text::clip;
 use serde_json::{Value, json};
 
-use crate::diff::Changes;
+use crate::diff::{Changes, headline_without_findings};
 use crate::message_form::{Buttons, MessageForm};
 
 const MAX_CHARACTERS: usize = 12_000;
@@ -37,7 +37,7 @@ const DETAILS: usize = 5;
 /// resolved findings.
 pub fn slack(report: &Report, changes: &Changes, form: &MessageForm<'_>) -> Value {
     let page = crate::diff::page_of_changes(report, changes, form.links);
-    let headline = headline(&page);
+    let headline = headline(&page, changes);
     let mut digest = DigestBlocks::new(&headline);
     let title = json!({"type": "plain_text", "text": clip(&headline, MAX_HEADER)});
     digest.add(json!({"type": "header", "text": title}));
@@ -141,11 +141,11 @@ impl DigestBlocks {
     }
 }
 
-fn headline(page: &Page) -> String {
+fn headline(page: &Page, changes: &Changes) -> String {
     let tag = page.simulated.map(|simulated| format!("[{simulated}] "));
     let tag = tag.unwrap_or_default();
     if page.cards.is_empty() {
-        return format!("{tag}No waste found");
+        return format!("{tag}{}", headline_without_findings(page, changes));
     }
     format!("{tag}{}", page.headline)
 }
@@ -208,7 +208,8 @@ fn finding(row: &Alike<'_>) -> Value {
         text.push_str(&format!(" · {simulated}"));
     }
     if let Some(cost) = &card.cost {
-        text.push_str(&format!(" · waste {}", cost.price));
+        let of_each = if row.count() > 1 { " of each" } else { "" };
+        text.push_str(&format!(" · waste{of_each} {}", cost.price));
         if let Some(counted) = &cost.counted {
             text.push_str(&format!(" · {}", outside(counted, 160)));
         }
@@ -228,8 +229,12 @@ fn finding(row: &Alike<'_>) -> Value {
         None => card.advice.clone(),
     };
     text.push_str(&format!("\n_{}:_ {}", card.action, outside(&advice, 160)));
-    if let Some(link) = &card.link {
-        text.push_str(&format!("\n{}", linked(link, "Details")));
+    match &card.link {
+        Some(link) => text.push_str(&format!("\n{}", linked(link, "Details"))),
+        None => {
+            let command = format!("ebb findings snooze {}", card.whole_id);
+            text.push_str(&format!("\n{}", quoted(&command, 200)));
+        }
     }
     section(&text)
 }
@@ -522,7 +527,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*$884.76 a month* · new · Idle node · `gpu-notebook` `i-0aaa`\nana · eu-central-1 · g5.2xlarge, on demand · SIMULATED · waste $1.2120/h from the bill of 2026-02-27\nno activity for 3 h 05 min; background processes use 0.02 cores; task session of ana exists without activity\n_Stop:_ Stop it; its volumes stay.",
+                "text": "*$884.76 a month* · new · Idle node · `gpu-notebook` `i-0aaa`\nana · eu-central-1 · g5.2xlarge, on demand · SIMULATED · waste $1.2120/h from the bill of 2026-02-27\nno activity for 3 h 05 min; background processes use 0.02 cores; task session of ana exists without activity\n_Stop:_ Stop it; its volumes stay.\n`ebb findings snooze idle_node/eu-central-1/i-0aaa`",
                 "type": "mrkdwn",
                 "verbatim": true
               },
@@ -530,7 +535,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*at most $280.32 a month* · new · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED · waste at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less\nrequested 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (1 task, total run time 60 min)\n_Rightsize:_ request 3 vCPU and 4.8 GiB; the cheapest suitable type is c6i.xlarge in eu-central-1 at $0.1940/h, list price of 2026-02-01",
+                "text": "*at most $280.32 a month* · new · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED · waste at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less\nrequested 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (1 task, total run time 60 min)\n_Rightsize:_ request 3 vCPU and 4.8 GiB; the cheapest suitable type is c6i.xlarge in eu-central-1 at $0.1940/h, list price of 2026-02-01\n`ebb findings snooze overprovisioned_step/eu-central-1/variant-call`",
                 "type": "mrkdwn",
                 "verbatim": true
               },
@@ -538,7 +543,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*price not known* · new · Stuck Batch job · `align-sample-17` `job-17`\nno owner · eu-central-1\nRUNNING without CPU usage, I/O or a new process for 42 min; since its start, 3 processes used 1.25 s of CPU\n_Investigate:_ Look at what it waits for.",
+                "text": "*price not known* · new · Stuck Batch job · `align-sample-17` `job-17`\nno owner · eu-central-1\nRUNNING without CPU usage, I/O or a new process for 42 min; since its start, 3 processes used 1.25 s of CPU\n_Investigate:_ Look at what it waits for.\n`ebb findings snooze stuck_batch_job/eu-central-1/job-17`",
                 "type": "mrkdwn",
                 "verbatim": true
               },

@@ -157,11 +157,7 @@ fn costs_of_day<'a>(
     });
     lines.extend(rest.map(|(kind, usd)| Line::of_untasked(*kind, *usd, day, payer)));
     let lines = lines.into_iter().map(|line| line.of_origin(report.origin));
-    let mut lines: Vec<Line<'_>> = lines.collect();
-    let of_machines: Usd = lines.iter().map(|line| line.billed).sum();
-    lines.extend(other_services(day, of_machines, payer));
-    close(&mut lines, day, payer);
-    lines
+    with_other_services(lines.collect(), day, payer)
 }
 
 /// The billed account; `None` if several accounts are known, because any of them may pay for the
@@ -187,25 +183,44 @@ fn of_day<'a>(
     let machines: Vec<Line<'_>> = resources
         .filter_map(|one| Line::of_machine(one, day, payer))
         .collect();
+    with_other_services(machines, day, payer)
+}
+
+/// All rows of one day. The rows of machines get the name of their service on the bill.
+fn with_other_services<'a>(
+    machines: Vec<Line<'a>>,
+    day: &'a LedgerDay,
+    payer: Option<&'a AccountId>,
+) -> Vec<Line<'a>> {
     let of_machines: Usd = machines.iter().map(|line| line.billed).sum();
-    let mut lines = other_services(day, of_machines, payer);
-    lines.extend(machines);
+    let home = service_of_machines(day, of_machines);
+    let mut lines = other_services(day, (home, of_machines), payer);
+    lines.extend(machines.into_iter().map(|line| line.in_service(home)));
     close(&mut lines, day, payer);
     lines
+}
+
+/// The service under which a bill has the machines: one of the known names, otherwise the smallest that
+/// costs as much as they do.
+fn service_of_machines(day: &LedgerDay, of_machines: Usd) -> Option<&str> {
+    let mut names = day.by_service.keys();
+    let known = names.find(|name| Service::has_machines(name));
+    let enough = || {
+        let services = day.by_service.iter();
+        let enough = services.filter(|(_, usd)| **usd >= of_machines);
+        enough.min_by_key(|(_, usd)| **usd).map(|(name, _)| name)
+    };
+    known.or_else(enough).map(String::as_str)
 }
 
 /// The cost of each service without that of the machines.
 fn other_services<'a>(
     day: &'a LedgerDay,
-    of_machines: Usd,
+    (home, of_machines): (Option<&str>, Usd),
     payer: Option<&'a AccountId>,
 ) -> Vec<Line<'a>> {
-    let home = day
-        .by_service
-        .keys()
-        .find(|name| Service::has_machines(name));
     let services = day.by_service.iter().map(|(name, usd)| {
-        let elsewhere = match Some(name) == home {
+        let elsewhere = match Some(name.as_str()) == home {
             true => *usd - of_machines,
             false => *usd,
         };

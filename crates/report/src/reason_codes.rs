@@ -7,6 +7,7 @@ use ebb_model::advice::bottleneck::Binding;
 use ebb_model::advice::step::StepAdvice;
 use ebb_model::confidence::Level;
 use ebb_telemetry::step::StepKind;
+use ebb_telemetry::step::resource_usage::TaskState;
 use ebb_telemetry::units::Share;
 use serde::Serialize;
 
@@ -106,7 +107,8 @@ fn codes(step: &StepAdvice) -> Vec<ReasonCode> {
             Code::MemoryUnderprovisioned,
         ),
         (
-            step.bound.by == Some(Binding::Disk),
+            step.bound.by == Some(Binding::Disk)
+                && step.bound.disk > step.bound.doing.get(&TaskState::Disk).copied(),
             Code::EbsThroughputUnderprovisioned,
         ),
     ];
@@ -158,6 +160,7 @@ fn evidence(step: &StepAdvice) -> Vec<String> {
             Binding::Waiting => step.bound.waiting,
             Binding::Disk => step.bound.disk,
             Binding::Network => step.bound.network,
+            Binding::BusyCores => step.bound.doing.get(&TaskState::Runnable).copied(),
             Binding::Memory => None,
         };
         let for_share = share.map(|share| format!(" for {share} of its time"));

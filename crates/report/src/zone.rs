@@ -26,6 +26,11 @@ impl Zone {
         named.or_else(|| TimeZone::posix(name).ok()).map(Self)
     }
 
+    /// Parses a file in TZif, such as `/etc/localtime`. `None` for any other file.
+    pub fn of_file(name: &str, bytes: &[u8]) -> Option<Self> {
+        TimeZone::tzif(name, bytes).ok().map(Self)
+    }
+
     /// To the minute, with the zone: `2026-03-04 13:00 CET`.
     pub fn minute(&self, at: Timestamp) -> String {
         self.format("%Y-%m-%d %H:%M %Z", at)

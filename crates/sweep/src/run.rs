@@ -214,7 +214,7 @@ pub struct Summary {
     pub published: Vec<String>,
     /// Channels that sent notifications.
     pub told: Vec<String>,
-    /// How many of the failures are notifications that were not sent or not recorded.
+    /// How many of the failures are notifications that were not sent.
     pub failed_notifications: usize,
     /// Counts of the upkeep of the lake.
     pub upkeep: UpkeepCounts,
@@ -337,9 +337,9 @@ pub async fn sweep(
         first_verdict: first_verdict(others.fleet(&work), &config.policy),
         remembered: &mut remembered,
     };
-    let word = notify(ports, news, condition).await;
+    let (word, unstored) = notify(ports, news, condition).await;
     let failed_notifications = word.failures.len();
-    failures.extend(word.failures);
+    failures.extend(word.failures.into_iter().chain(unstored));
     folder.remember(&mut work, memory).await?;
     // The last steps, so that nothing else lacks time.
     let detailed = publish_details::write(ports.objects, &details).await;
@@ -361,11 +361,16 @@ pub async fn sweep(
 }
 
 /// Sends the notifications and stores the delivery state, if `condition` holds. Nothing is sent if
-/// another sweep stored its delivery state first, or sends now.
-async fn notify(ports: &Ports<'_>, mut news: News<'_>, condition: PutIf) -> Word {
+/// another sweep stored its delivery state first, or sends now. Nothing is sent either if the state
+/// cannot be stored: each sweep would send the same again.
+async fn notify(
+    ports: &Ports<'_>,
+    mut news: News<'_>,
+    condition: PutIf,
+) -> (Word, Option<Failure>) {
     if news.remembered.is_being_sent(news.report.at) {
         tracing::warn!("another sweep sends notifications now");
-        return Word::default();
+        return (Word::default(), None);
     }
     // The notifications are stored before they are sent: after a crash they have the same
     // identifiers.
@@ -376,20 +381,19 @@ async fn notify(ports: &Ports<'_>, mut news: News<'_>, condition: PutIf) -> Word
         }
         false => Stored::Done(condition.clone()),
     };
-    let (condition, unstored) = match stored {
-        Stored::Overtaken => return Word::default(),
-        Stored::Done(condition) => (condition, None),
-        Stored::Failed(failure) => (condition, Some(failure)),
+    let condition = match stored {
+        Stored::Overtaken => return (Word::default(), None),
+        Stored::Done(condition) => condition,
+        Stored::Failed(failure) => return (Word::default(), Some(failure)),
     };
     let remembered = &mut *news.remembered;
-    let mut word = digest::tell(&ports.channels, News { remembered, ..news }).await;
+    let word = digest::tell(&ports.channels, News { remembered, ..news }).await;
     news.remembered.sending_until = None;
-    word.failures.extend(unstored);
     let saved = delivery_state::save(ports.objects, REPORTS, news.remembered, condition).await;
-    if let Stored::Failed(failure) = saved {
-        word.failures.push(failure);
+    match saved {
+        Stored::Failed(failure) => (word, Some(failure)),
+        Stored::Done(_) | Stored::Overtaken => (word, None),
     }
-    word
 }
 
 /// The data of a place, read without a sweep.

@@ -13,6 +13,7 @@ pub mod origin;
 pub mod probe_version;
 pub mod safe_text;
 pub mod shard;
+pub mod stable_hash;
 pub mod step;
 pub mod tags;
 #[cfg(any(test, feature = "testing"))]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::identity::NodeId;
+use crate::stable_hash::stable_hash;
 
 /// One of several shards that divide the nodes by the hash of their id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -20,15 +21,9 @@ impl Shard {
     /// Maximum number of shards. A shard handles 100,000 nodes.
     pub const MOST: u16 = 99;
 
-    /// The shard of a node if there are `of` shards. It is the FNV-1a hash of the node id, which is
-    /// stable across machines and versions.
+    /// The shard of a node if there are `of` shards, by the hash of its id.
     pub fn of_node(node: &NodeId, of: u16) -> Self {
-        let hash = node
-            .as_str()
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
+        let hash = stable_hash(node.as_str().bytes());
         let index = u16::try_from(hash % u64::from(of.max(1))).unwrap_or(0);
         Self { index, of }
     }

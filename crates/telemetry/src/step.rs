@@ -223,6 +223,20 @@ pub struct StepUsage {
 }
 
 impl StepUsage {
+    /// How much later the end of a task counts in [`Self::order`]. A probe reads the end of a task and
+    /// the list of running tasks one after the other.
+    pub const END_IS_LATER: Duration = Duration::from_secs(30);
+
+    /// Of two records of one task, the one with the greater value replaces the other.
+    pub fn order(&self) -> BootClock {
+        let later = match self.end {
+            StepEnd::Running => Duration::ZERO,
+            _ => Self::END_IS_LATER,
+        };
+        let later = u64::try_from(later.as_nanos()).unwrap_or(u64::MAX);
+        BootClock::from_nanos(self.observed.as_nanos().saturating_add(later))
+    }
+
     /// The approximate memory of this record, including its heap data. Readers limit the size of a
     /// message by this value.
     pub fn memory_bytes(&self) -> usize {

@@ -123,7 +123,7 @@ pub enum ImportError {
     /// Its first line begins a JSON object of another program.
     #[error(
         "line 1 begins JSON, and only JSON lines of Snakemake benchmarks are read; run sacct with \
-         --parsable2 instead of --json"
+         --parsable2 instead of --json. For a report of Ebb, use `ebb tune --report FILE`"
     )]
     Json,
     /// Its first line is a record of sacct.

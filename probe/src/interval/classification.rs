@@ -1,5 +1,6 @@
 //! Assigns processes to their class and task.
 
+use ebb_telemetry::stable_hash::stable_hash;
 use ebb_telemetry::step::StepKind;
 
 use crate::attribute::{self, Facts, Parent, Placement, Step};
@@ -24,12 +25,6 @@ pub(super) fn engine_role(process: &Process, start: &Start) -> EngineRole {
         None if start.engine_task.is_some() => EngineRole::Task,
         None => EngineRole::Other,
     }
-}
-
-/// A number for a path (FNV-1a), the same after a restart of the probe.
-fn number_of(path: &str) -> u32 {
-    let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    path.bytes().fold(0x811c_9dc5, step)
 }
 
 impl IntervalAggregator {
@@ -174,10 +169,13 @@ impl IntervalAggregator {
             return step;
         };
         let apart = match (step.id.kind, user.zip(known.detail.user)) {
-            (StepKind::NextflowTask, Some((user, other))) => (user != other).then_some(user),
+            (StepKind::NextflowTask, Some((user, other))) => {
+                (user != other).then_some(u64::from(user))
+            }
             (StepKind::Container, _) => {
                 let is_other = known.step.cgroup != step.cgroup;
-                is_other.then(|| number_of(step.cgroup.as_deref().unwrap_or_default()))
+                let path = step.cgroup.as_deref().unwrap_or_default();
+                is_other.then(|| stable_hash(path.bytes()))
             }
             _ => None,
         };

@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use ebb_tests::demo::{Console, Demo, Means, Options, RealProbe, Verdict, Waste, tell};
 use ebb_tests::world::{Planted, World};
 use tokio::signal::unix::{SignalKind, signal};
+
+/// The wait before the next sweep if one failed.
+const AFTER_A_FAILURE: Duration = Duration::from_secs(15);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -108,13 +112,15 @@ async fn play(arguments: Arguments, console: Console) -> Result<ExitCode> {
             Ok(address) => println!("\nPages, with a sweep every 15 seconds: {address}"),
             Err(error) => console.say(format_args!("the pages do not start: {error:#}")),
         }
-        tokio::select! {
-            failed = demo.go_on() => {
-                let Err(error) = failed;
-                console.say(format_args!("no more sweeps: {error:#}"));
-                stop.asked().await;
+        loop {
+            tokio::select! {
+                failed = demo.go_on() => {
+                    let Err(error) = failed;
+                    console.say(format_args!("a sweep failed, the next one follows: {error:#}"));
+                    tokio::time::sleep(AFTER_A_FAILURE).await;
+                }
+                () = stop.asked() => break,
             }
-            () = stop.asked() => {}
         }
     }
     console.say("taking everything down");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::advice::node::{MAX_NODES, NodeAdvice, NodeOffer, Used};
 use ebb_model::cost::PriceBasis;
-use ebb_model::inventory::instance::{Instance, InstanceState};
+use ebb_model::inventory::instance::{Instance, InstanceState, Market};
 use ebb_node_state::hourly_activity::NodeHours;
 use ebb_sizing::cheapest_type::usable;
 use ebb_sizing::core_speed::{Cores, Family, Speeds};
@@ -136,6 +136,9 @@ fn offer(
     };
     let fitting = cheapest_alike(facts, speeds, instance, (spec, &needs));
     let paid = advice.per_hour.filter(|_| is_paid(advice.basis));
+    if paid.is_none() {
+        return Err("its effective price is unknown".to_owned());
+    }
     advice.offers = (fitting.into_iter().take(TOLD))
         .map(|(per_hour, other)| NodeOffer {
             instance_type: other.name.clone(),
@@ -143,7 +146,7 @@ fn offer(
             saves_an_hour: paid.map(|paid| UsdPerHour(paid.0 - per_hour.0)),
         })
         .collect();
-    advice.assumed = assumed(speeds.cores(spec).is_some());
+    advice.assumed = assumed(instance.market, speeds.cores(spec).is_some());
     if (Some(cores), Some(memory)) != (advice.needs.cores, advice.needs.memory) {
         advice.assumed.push(
             "a type as large as the present one holds the work, with less headroom".to_owned(),
@@ -191,7 +194,7 @@ pub(crate) enum MemoryNeeds {
 }
 
 /// Returns the types of the region that fit the work of the node, the cheapest first, one for each
-/// family.
+/// family. Prices are of the market of the node.
 pub(crate) fn cheapest_alike<'f>(
     facts: &Facts<'f>,
     speeds: &Speeds,
@@ -216,7 +219,7 @@ pub(crate) fn cheapest_alike<'f>(
     };
     let mut fitting: Vec<(UsdPerHour, &TypeSpec)> = (facts.catalogue.types_in(&instance.region))
         .filter(|(other, _)| may_be(other))
-        .map(|(other, per_hour)| (per_hour, other))
+        .filter_map(|(other, list)| Some((facts.price_as(instance, &other.name, list)?, other)))
         .collect();
     fitting.sort_by(|a, b| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
     let mut families = BTreeSet::new();
@@ -352,7 +355,7 @@ fn newest<'s>(steps: impl Iterator<Item = &'s PlacedStep>) -> Vec<&'s PlacedStep
     let mut newest: BTreeMap<_, &PlacedStep> = BTreeMap::new();
     for step in steps {
         let entry = newest.entry((&step.boot, &step.usage.id)).or_insert(step);
-        if step.usage.observed > entry.usage.observed {
+        if step.usage.order() > entry.usage.order() {
             *entry = step;
         }
     }
@@ -371,11 +374,15 @@ fn with_headroom(used: Used, ppm: u32) -> Used {
     }
 }
 
-fn assumed(speed_is_known: bool) -> Vec<String> {
+fn assumed(market: Market, speed_is_known: bool) -> Vec<String> {
     let mut all = vec![
         "the node runs all month with the same work".to_owned(),
         "the peaks of concurrent tasks coincide, and only tasks use memory".to_owned(),
-        "the recommended type costs its list price".to_owned(),
+        match market {
+            Market::Spot => "the recommended type costs its spot price in the cheapest zone",
+            Market::OnDemand | Market::Reserved => "the recommended type costs its list price",
+        }
+        .to_owned(),
         "network and volumes are fast enough; their peak demand is not measured".to_owned(),
     ];
     if !speed_is_known {

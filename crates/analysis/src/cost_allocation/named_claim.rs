@@ -13,7 +13,7 @@ use crate::run_costs::RunFactors;
 use crate::step_history::by_step::Profiles;
 use crate::step_history::observed_task::SeenRun;
 use crate::step_history::step_name::find_step_name;
-use crate::step_history::{slurm_request, with_names};
+use crate::step_history::{record_request, with_names};
 use crate::workflow_runs::batch_family::Families;
 use crate::workflow_runs::{label_of, pipeline, run_of};
 
@@ -69,7 +69,7 @@ impl NamedClaims {
                         instance,
                         job: task.job,
                         recorded: task.recorded,
-                        slurm_request: slurm_request(task, context),
+                        record_request: record_request(task, context),
                     };
                     all.add(facts, &task, &families);
                 }

@@ -1,5 +1,5 @@
-//! Findings about machines that a commitment covers, used or not. Their saving is no cash until the
-//! commitment ends, unless other machines use the commitment up.
+//! Findings about machines that a commitment or a capacity reservation pays for, used or not. Their
+//! saving is no cash until it ends, unless other machines use the commitment up.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +11,10 @@ use ebb_telemetry::money::{Usd, UsdPerHour};
 
 use crate::facts::Facts;
 use crate::step_history::demand;
+
+/// Source: EC2 user guide, "Capacity Reservation pricing and billing".
+const RESERVED: &str = "Its capacity reservation is billed, used or not. The change saves nothing \
+                        before you cancel or reduce the reservation, unless other work uses it.";
 
 /// A commitment and the list price of the machines that it can cover, without the savings of
 /// earlier findings.
@@ -42,6 +46,9 @@ pub(crate) fn hold_back(facts: &Facts<'_>, findings: &mut [Finding]) {
     // Two findings about one machine save its price once.
     let mut spared = BTreeSet::new();
     for finding in findings {
+        if finding.resource.market == Some(Market::Reserved) && !is_about_purchasing(finding.kind) {
+            tell(finding, RESERVED);
+        }
         let Some(taken) = taken(facts, finding) else {
             continue;
         };
@@ -79,12 +86,7 @@ pub(crate) fn hold_back(facts: &Facts<'_>, findings: &mut [Finding]) {
 fn taken(facts: &Facts<'_>, finding: &Finding) -> Option<UsdPerHour> {
     let cost = finding.cost.as_ref()?;
     let resource = &finding.resource;
-    // The spot rule itself compares spot with commitments.
-    let is_none = matches!(
-        finding.kind,
-        FindingKind::SpotCandidate | FindingKind::UnusedCommitment
-    );
-    if is_none || resource.market != Some(Market::OnDemand) {
+    if is_about_purchasing(finding.kind) || resource.market != Some(Market::OnDemand) {
         return None;
     }
     let kind = resource.instance_type.as_ref()?;
@@ -95,6 +97,14 @@ fn taken(facts: &Facts<'_>, finding: &Finding) -> Option<UsdPerHour> {
     );
     let part = cost.list_per_hour.unwrap_or(cost.per_hour);
     Some(whole.filter(|_| is_whole).unwrap_or(part))
+}
+
+/// Whether the rule itself compares prices with commitments.
+fn is_about_purchasing(kind: FindingKind) -> bool {
+    matches!(
+        kind,
+        FindingKind::SpotCandidate | FindingKind::UnusedCommitment
+    )
 }
 
 fn words(paid: &Commitment, kind: &str) -> String {
@@ -147,6 +157,20 @@ mod tests {
             used: None,
         });
         world
+    }
+
+    #[test]
+    fn a_machine_in_reserved_capacity_saves_nothing_by_itself() {
+        let mut world = World::with([instance(1)]);
+        world.watch(1, 0, 60, |_, _| ());
+        for machine in world.inventory.instances.values_mut() {
+            machine.market = Market::Reserved;
+        }
+        let idle = world.verdict().expect("it is idle");
+        let cost = idle.cost.expect("it has a price");
+        assert_eq!(cost.saving_a_month, Usd::ZERO);
+        assert!(cost.per_hour > UsdPerHour::default());
+        assert!(idle.remedy.advice.ends_with("unless other work uses it."));
     }
 
     #[test]

@@ -95,6 +95,7 @@ pub(crate) fn judge_job(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Opti
     let rows: &[Row] = match job.status {
         JobStatus::Runnable => &[blocked::judge, at_head::judge],
         JobStatus::Starting => &[starting::judge],
+        JobStatus::Running if job.array_size.is_some() => &[],
         JobStatus::Running if facts.inventory.batch.is_on_fargate(job) => &[on_fargate::judge],
         JobStatus::Running => &[process_gone::judge, no_progress::judge],
         _ => &[],

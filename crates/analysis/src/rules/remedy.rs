@@ -3,7 +3,7 @@
 use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::advice::placement::Placement;
 use ebb_model::finding::{Action, Remedy};
-use ebb_model::inventory::instance::{Instance, Provider};
+use ebb_model::inventory::instance::{Instance, Market, Provider};
 use ebb_sizing::cheapest_type::cheapest_with;
 use ebb_sizing::core_speed::Speeds;
 use ebb_telemetry::identity::InstanceType;
@@ -14,17 +14,54 @@ use crate::facts::Facts;
 use crate::shell::{operand, option, quoted};
 
 /// Changes the type of a machine without a controller.
-pub(crate) fn change_type(instance: &Instance, action: Action, to: &InstanceType) -> Remedy {
+pub(crate) fn change_type(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    action: Action,
+    to: &InstanceType,
+) -> Remedy {
     let (region, id) = (&instance.region, &instance.id);
+    if instance.market == Market::Spot {
+        return Remedy {
+            action,
+            advice: format!(
+                "Launch a new spot instance as {to}, and terminate this one. EC2 does not change \
+                 the type of a spot instance."
+            ),
+            command: Some(spot_request(instance)),
+        };
+    }
+    let disks = erased_disks(facts, instance);
     Remedy {
         action,
         advice: format!(
-            "Stop the instance when it is not needed, change its type to {to} and start it again."
+            "Stop the instance when it is not needed, change its type to {to} and start it again.\
+             {disks}"
         ),
         command: Some(format!(
             "aws ec2 modify-instance-attribute --region {region} --instance-id {id} \
              --instance-type Value={to}"
         )),
+    }
+}
+
+/// The request of a spot instance, which says whether EC2 can stop it.
+pub(crate) fn spot_request(instance: &Instance) -> String {
+    let (region, id) = (&instance.region, &instance.id);
+    format!(
+        "aws ec2 describe-spot-instance-requests --region {region} --filters \
+         Name=instance-id,Values={id}"
+    )
+}
+
+/// A sentence that warns of the loss of local disks, empty without such disks.
+///
+/// Source: EC2 user guide, "Data persistence for Amazon EC2 instance store volumes".
+pub(crate) fn erased_disks(facts: &Facts<'_>, instance: &Instance) -> &'static str {
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    match spec.and_then(|spec| spec.local_disk) {
+        Some(_) => " A stop erases its local disks (instance store).",
+        None => "",
     }
 }
 
@@ -71,6 +108,20 @@ pub(crate) fn show(instance: &Instance) -> Option<String> {
     }
 }
 
+/// Whether a type does at least as much work as `vcpus` cores of `spec`. More cores that are slower can
+/// do less. True if a speed is unknown.
+pub(crate) fn does_as_much(
+    speeds: &Speeds,
+    (spec, vcpus): (&TypeSpec, u32),
+    other: &TypeSpec,
+) -> bool {
+    let rate = |of: &TypeSpec| Some(speeds.cores(of)?.rate(of.vcpus.into()));
+    let wanted = rate(spec).map(|rate| rate / f64::from(spec.vcpus.max(1)) * f64::from(vcpus));
+    wanted
+        .zip(rate(other))
+        .is_none_or(|(wanted, other)| other >= wanted)
+}
+
 /// The cheapest similar type with at least this many cores and this much memory, and no less of anything
 /// else.
 pub(crate) fn larger(
@@ -80,22 +131,10 @@ pub(crate) fn larger(
     (vcpus, memory): (u32, Bytes),
 ) -> Option<Placement> {
     let speeds = Speeds::default();
-    let all = f64::from(spec.vcpus.max(1));
-    // More cores that are slower can do less work.
-    let rate = speeds
-        .cores(spec)
-        .map(|cores| cores.rate(all) / all * f64::from(vcpus));
-    let is_fast = |other: &TypeSpec| {
-        let other_rate = speeds
-            .cores(other)
-            .map(|cores| cores.rate(other.vcpus.into()));
-        rate.zip(other_rate)
-            .is_none_or(|(rate, other)| other >= rate)
-    };
     cheapest_with(facts.catalogue, &instance.region, |other| {
         other.vcpus >= vcpus
             && other.memory >= memory
-            && is_fast(other)
+            && does_as_much(&speeds, (spec, vcpus), other)
             && other.architecture == spec.architecture
             && other.gpus == spec.gpus
             && other.accelerators == spec.accelerators

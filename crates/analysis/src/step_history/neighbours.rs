@@ -1,4 +1,4 @@
-//! Whether a task shared its machine with busy neighbours.
+//! Whether a task shared its machine with others, and whether these were busy.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,38 @@ use jiff::Timestamp;
 
 use crate::step_history::observed_task::SeenRun;
 
-/// Core seconds that all tasks of one machine used, up to each start or end of a task. Each entry
-/// also has the number of busy cores; entries are in order of time.
+/// The sum over time of an amount on one machine, such as busy cores, up to each start or end of a
+/// task. Each entry also has the amount from then on; entries are in order of time.
 #[derive(Default)]
-struct Busy(Vec<(Timestamp, f64, f64)>);
+struct OverTime(Vec<(Timestamp, f64, f64)>);
 
-impl Busy {
-    /// Builds the sums from starts and ends with the change in busy cores.
+impl OverTime {
+    /// Builds the sums from starts and ends with the change of the amount.
     fn of(mut turns: Vec<(Timestamp, f64)>) -> Self {
         turns.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let mut sums: Vec<(Timestamp, f64, f64)> = Vec::with_capacity(turns.len());
-        for (at, cores) in turns {
-            let (used, busy) = match sums.last() {
-                Some((before, used, busy)) => (used + busy * seconds(*before, at), busy + cores),
-                None => (0.0, cores),
+        for (at, change) in turns {
+            let (sum, now) = match sums.last() {
+                Some((before, sum, now)) => (sum + now * seconds(*before, at), now + change),
+                None => (0.0, change),
             };
-            sums.push((at, used, busy));
+            sums.push((at, sum, now));
         }
         Self(sums)
     }
 
     fn until(&self, at: Timestamp) -> f64 {
         let next = self.0.partition_point(|(from, ..)| *from <= at);
-        let Some((from, used, busy)) = next.checked_sub(1).and_then(|i| self.0.get(i)) else {
+        let Some((from, sum, now)) = next.checked_sub(1).and_then(|i| self.0.get(i)) else {
             return 0.0;
         };
-        used + busy * seconds(*from, at)
+        sum + now * seconds(*from, at)
+    }
+
+    /// The mean of the amount while a task ran.
+    fn mean_during(&self, run: &SeenRun<'_>) -> f64 {
+        let (from, to) = (run.step.started_at, run.step.observed_at);
+        (self.until(to) - self.until(from)) / seconds(from, to)
     }
 }
 
@@ -43,39 +49,70 @@ fn seconds(from: Timestamp, to: Timestamp) -> f64 {
 
 /// Use of all machines over time.
 pub(crate) struct Neighbours<'a> {
-    by_machine: BTreeMap<(&'a NodeId, &'a BootId), Busy>,
+    cores: BTreeMap<Machine<'a>, OverTime>,
+    tasks: BTreeMap<Machine<'a>, OverTime>,
+    tasks_of_step: BTreeMap<(Machine<'a>, String), OverTime>,
+}
+
+/// A machine since its last boot.
+type Machine<'a> = (&'a NodeId, &'a BootId);
+
+fn machine<'a>(run: &SeenRun<'a>) -> Machine<'a> {
+    (&run.step.node, &run.step.boot)
+}
+
+/// The sums of an amount of each task by a key; tasks without an amount are left out.
+fn sums<'a, K: Ord>(
+    runs: &[SeenRun<'a>],
+    key: impl Fn(&SeenRun<'a>) -> K,
+    amount: impl Fn(&SeenRun<'a>) -> Option<f64>,
+) -> BTreeMap<K, OverTime> {
+    let mut turns: BTreeMap<_, Vec<(Timestamp, f64)>> = BTreeMap::new();
+    for run in runs {
+        if let Some(amount) = amount(run) {
+            let turns = turns.entry(key(run)).or_default();
+            turns.push((run.step.started_at, amount));
+            turns.push((run.step.observed_at, -amount));
+        }
+    }
+    let machines = turns.into_iter();
+    machines
+        .map(|(key, turns)| (key, OverTime::of(turns)))
+        .collect()
 }
 
 impl<'a> Neighbours<'a> {
     /// Each task counts with its average number of busy cores.
     pub(crate) fn of(runs: &[SeenRun<'a>]) -> Self {
-        let mut turns: BTreeMap<_, Vec<(Timestamp, f64)>> = BTreeMap::new();
-        for run in runs {
-            if let Some(cores) = cores(run) {
-                let turns = turns.entry((&run.step.node, &run.step.boot)).or_default();
-                turns.push((run.step.started_at, cores));
-                turns.push((run.step.observed_at, -cores));
-            }
-        }
-        let by_machine = turns.into_iter();
         Self {
-            by_machine: by_machine
-                .map(|(key, turns)| (key, Busy::of(turns)))
-                .collect(),
+            cores: sums(runs, machine, cores),
+            tasks: sums(runs, machine, |_| Some(1.0)),
+            tasks_of_step: sums(runs, of_step, |_| Some(1.0)),
         }
+    }
+
+    /// Whether a task of another step ran on its machine for at least half of its time. `None` if it
+    /// took no time.
+    pub(crate) fn shares(&self, run: &SeenRun<'a>) -> Option<bool> {
+        let all = self.tasks.get(&machine(run))?.mean_during(run);
+        let own = self.tasks_of_step.get(&of_step(run))?.mean_during(run);
+        let others = all - own;
+        others.is_finite().then_some(others >= 0.5)
     }
 
     /// Whether other tasks used at least half of the vCPUs that this task left free. `None` if it
     /// left less than half a vCPU free, or the machine is unknown.
     pub(crate) fn crowded(&self, run: &SeenRun<'a>, catalogue: &Catalogue) -> Option<bool> {
         let spec = catalogue.spec(&run.instance.instance_type)?;
-        let busy = self.by_machine.get(&(&run.step.node, &run.step.boot))?;
+        let busy = self.cores.get(&machine(run))?;
         let own = cores(run)?;
-        let wall = seconds(run.step.started_at, run.step.observed_at);
-        let all = busy.until(run.step.observed_at) - busy.until(run.step.started_at);
-        let (others, left) = (all / wall - own, f64::from(spec.vcpus) - own);
+        let (others, left) = (busy.mean_during(run) - own, f64::from(spec.vcpus) - own);
         (left >= 0.5).then(|| others >= left / 2.0)
     }
+}
+
+fn of_step<'a>(run: &SeenRun<'a>) -> (Machine<'a>, String) {
+    (machine(run), run.name().to_owned())
 }
 
 fn cores(run: &SeenRun<'_>) -> Option<f64> {

@@ -28,9 +28,9 @@ pub(crate) struct SeenRun<'a> {
     pub(crate) job: Option<&'a Job>,
     pub(crate) name: StepName,
     pub(crate) recorded: Recorded<'a>,
-    /// The request of its Slurm job in the accounting; empty if other tasks share that request, or
-    /// if it is unknown.
-    pub(crate) slurm_request: Requested,
+    /// The request in a record of its engine or Slurm job; empty if other tasks share that request,
+    /// or if it is unknown.
+    pub(crate) record_request: Requested,
 }
 
 impl<'a> SeenRun<'a> {
@@ -61,14 +61,14 @@ impl<'a> SeenRun<'a> {
         StepLink::of(self.step, name, self.job)
     }
 
-    /// The request of its job, otherwise the limits of its cgroup. Slurm limits the cores of a job
+    /// The request of its job or record, otherwise the limits of its cgroup. Slurm limits the cores of a job
     /// by a set of CPUs, which is no limit of the cgroup.
     pub(crate) fn requested(&self) -> Requested {
         let limits = self.step.usage.requested;
         self.job.map_or(
             Requested {
-                cores: self.slurm_request.cores.or(limits.cores),
-                memory: self.slurm_request.memory.or(limits.memory),
+                cores: self.record_request.cores.or(limits.cores),
+                memory: self.record_request.memory.or(limits.memory),
             },
             |job| job.requested,
         )

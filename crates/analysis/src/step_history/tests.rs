@@ -55,7 +55,9 @@ pub(crate) fn run(seconds: u64) -> Run {
         machine: Some(InstanceType::new("m5.4xlarge").expect("a type")),
         origin: Origin::Measured,
         detail: StepDetail::default(),
+        machine_cores: None,
         among_others: None,
+        shares_machine: None,
         record: None,
     }
 }

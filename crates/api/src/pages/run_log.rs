@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::pages::pager::{Link, Pager};
-use crate::pages::tasks::{Progress, queued_seconds};
+use crate::pages::tasks::{Progress, queued_seconds, wildcards};
 use crate::pages::words::{bytes, clock, name, seconds};
 use crate::problem::Problem;
 
@@ -171,6 +171,8 @@ impl Event<'_> {
         let mut who = name(&task.step);
         if let Some(sample) = &task.sample {
             who.push_str(&format!(" of sample {}", name(sample)));
+        } else if let Some(wildcards) = wildcards(task) {
+            who.push_str(&format!(" ({})", name(wildcards)));
         }
         if let Some(attempt) = task.attempt.filter(|attempt| *attempt > 1) {
             who.push_str(&format!(", attempt {attempt},"));

@@ -150,7 +150,7 @@ impl TaskRow {
             id: task.id.to_string(),
             step: name(&task.step),
             name: name(&task.name),
-            sample: task.sample.as_deref().map(name),
+            sample: task.sample.as_deref().or(wildcards(task)).map(name),
             attempt: task.attempt,
             run: task.run.as_deref().unwrap_or(UNASSIGNED).to_owned(),
             node: task.node.to_string(),
@@ -165,6 +165,14 @@ impl TaskRow {
             cpu: seconds(task.cpu_seconds),
         }
     }
+}
+
+/// What distinguishes a task without a sample from the others of its step: the wildcards of a rule, or
+/// the tag of a process in `STEP (TAG)`.
+pub(crate) fn wildcards(task: &TaskBrief) -> Option<&str> {
+    let tag = task.name.strip_prefix(task.step.as_str());
+    let tag = tag.and_then(|rest| rest.strip_prefix(" (")?.strip_suffix(')'));
+    tag.or_else(|| task.name.contains('=').then_some(task.name.as_str()))
 }
 
 /// The time in the queue; `None` for a task without a known submission.

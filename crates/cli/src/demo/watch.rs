@@ -12,6 +12,7 @@ use ebb_telemetry::arrival::{Arrival, Placed, Sent};
 use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
 use ebb_telemetry::identity::{BootId, ProbeStart};
 use ebb_telemetry::origin::Origin;
+use ebb_telemetry::stable_hash::stable_hash;
 use ebb_telemetry::step::resource_usage::{RunName, Sampled, SchedulerLabels, StepDetail};
 use ebb_telemetry::step::{
     MemorySource, PeakMemory, PlacedStep, Requested, StepEnd, StepId, StepKind, StepUsage,
@@ -218,10 +219,7 @@ fn finished_run(account: &Account, spec: &StepSpec, node: &Node, run: u64) -> Re
 /// between tasks.
 fn container_id(name: &str, run: u64) -> String {
     let bytes = name.bytes().chain(run.to_le_bytes());
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{:012x}", hash >> 16)
+    format!("{:012x}", stable_hash(bytes) >> 16)
 }
 
 /// The use of a task by its executables, which start one after the other and then work together.

@@ -2,7 +2,7 @@
 //! does not work. Reading is separate from the evaluation.
 
 use ebb_model::report::Report;
-use ebb_model::report::probe_problem::{GROWN_SPOOL, WRONG_CLOCK_SECONDS};
+use ebb_model::report::probe_problem::{GROWN_SPOOL, ProbeProblem, WRONG_CLOCK_SECONDS};
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
 use ebb_report::remediation::of_gap;
 use ebb_telemetry::safe_text::{counted, one_line};
@@ -31,7 +31,7 @@ pub(super) struct DeploymentFacts {
     access: Result<String, String>,
     /// The newest report; `None` before the first sweep.
     report: Result<Option<Report>, String>,
-    /// Why the last message of a channel failed, by channel, and the channels that got a message.
+    /// Why the last message of a channel failed, by channel, and whether the others got one.
     channels: Option<Result<ChannelFacts, String>>,
 }
 
@@ -40,6 +40,8 @@ pub(super) struct DeploymentFacts {
 pub(super) struct ChannelFacts {
     failed: Vec<(String, String)>,
     reached: Vec<String>,
+    /// Channels that have not received any message yet.
+    unused: Vec<String>,
 }
 
 pub(super) async fn checks(target: &Target) -> Vec<Check> {
@@ -82,10 +84,23 @@ async fn channels(deployment: &Deployment) -> Option<Result<ChannelFacts, String
     };
     let loaded = ebb_notify::delivery_state::load(stored.objects.as_ref(), 0).await;
     Some(match loaded {
-        Ok((state, _)) => Ok(ChannelFacts {
-            failed: state.failed.into_iter().collect(),
-            reached: state.channels.into_keys().collect(),
-        }),
+        Ok((state, _)) => {
+            // Earlier versions did not store the time of a delivery.
+            let is_reached = |channel: &String| {
+                let history = state.channels.get(channel);
+                state.delivered.contains_key(channel)
+                    || state.greeted.contains(channel)
+                    || history.is_some_and(|history| !history.findings.is_empty())
+            };
+            let channels = state.channels.keys().cloned();
+            let present = channels.filter(|channel| !state.absent.contains_key(channel));
+            let (reached, unused) = present.partition(is_reached);
+            Ok(ChannelFacts {
+                reached,
+                unused,
+                failed: state.failed.into_iter().collect(),
+            })
+        }
         Err(error) => Err(reason(&error)),
     })
 }
@@ -153,7 +168,7 @@ fn sweep(facts: &DeploymentFacts, now: Timestamp) -> (Check, Option<&Report>) {
         Place::Bucket(_) | Place::Api(_) => {
             "aws logs tail /aws/lambda/ebb-sweeper --since 1h   (ebb is the variable `name` of the module)".to_owned()
         }
-        Place::Lake(url) => format!("systemctl status ebb-sweep.timer ebb-sweep   or: ebb sweep --lake {url}"),
+        Place::Lake(url) => format!("systemctl status ebb-sweep.timer ebb-sweep; systemctl start ebb-sweep   (the sweep of {url})"),
     };
     let report = match &facts.report {
         Ok(Some(report)) => report,
@@ -250,7 +265,12 @@ fn heartbeats(report: &Report) -> Option<Check> {
 /// One line for each kind of trouble, with the nodes that have it.
 fn health(report: &Report) -> Vec<Check> {
     type Trouble = (&'static str, &'static str, fn(&ProbeSummary) -> bool);
-    const TROUBLES: [Trouble; 4] = [
+    const TROUBLES: [Trouble; 5] = [
+        (
+            "silent, though the machine should run",
+            "on the node: systemctl status ebb-probe; ebb-probe check",
+            |probe| probe.problems.contains(&ProbeProblem::Silent),
+        ),
         (
             "without eBPF, short processes are missed",
             "on the node: ebb-probe check",
@@ -297,7 +317,7 @@ fn health(report: &Report) -> Vec<Check> {
         let all = counted(report.probes.len(), "probe", "probes");
         checks.push(Check::ok(
             "probes",
-            format!("{all} without a loss, with right clocks"),
+            format!("{all} heard of lately, without a loss, with right clocks"),
         ));
     }
     checks
@@ -314,6 +334,13 @@ fn messages(facts: &DeploymentFacts) -> Check {
         Some(Ok(channels)) => match channels.failed.first() {
             Some((channel, why)) => Check::missing(name, format!("{channel}: {why}")).with_remedy(
                 "check the address or secret of this channel; the next sweep sends again",
+            ),
+            None if !channels.unused.is_empty() => Check::limited(
+                name,
+                format!("no message was sent yet: {}", channels.unused.join(", ")),
+            )
+            .with_remedy(
+                "ebb sweep --send-test, with the variables of the sweep, tries each channel",
             ),
             None if channels.reached.is_empty() => {
                 Check::limited(name, "no channel has received a message; reports only").with_remedy(
@@ -372,6 +399,7 @@ mod tests {
         let channels = ChannelFacts {
             failed: Vec::new(),
             reached: vec!["slack".to_owned()],
+            unused: Vec::new(),
         };
         let facts = DeploymentFacts {
             place: Place::Bucket("ebb-data".to_owned()),
@@ -440,7 +468,11 @@ mod tests {
         let failed = |f: &mut DeploymentFacts| {
             let failed = vec![("slack".to_owned(), "HTTP 404".to_owned())];
             let reached = Vec::new();
-            f.channels = Some(Ok(ChannelFacts { failed, reached }));
+            f.channels = Some(Ok(ChannelFacts {
+                failed,
+                reached,
+                unused: Vec::new(),
+            }));
         };
         check(&failed, "messages", Missing, "slack: HTTP 404");
         let silent = |f: &mut DeploymentFacts| f.channels = Some(Ok(ChannelFacts::default()));

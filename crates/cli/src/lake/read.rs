@@ -260,6 +260,17 @@ fn table(name: LakeTable) -> Table {
     }
 }
 
+/// A JSON object has room for one value of each name.
+fn check_names(columns: &[String]) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    match columns.iter().find(|name| !seen.insert(name.as_str())) {
+        Some(name) => anyhow::bail!(
+            "two columns have the name {name:?}\n  give one another name with AS, or use --format csv"
+        ),
+        None => Ok(()),
+    }
+}
+
 fn written(result: &QueryResult, format: TableFormat) -> Result<String> {
     if result.is_cut {
         eprintln!(
@@ -269,6 +280,7 @@ fn written(result: &QueryResult, format: TableFormat) -> Result<String> {
     }
     Ok(match format {
         TableFormat::Json => {
+            check_names(&result.columns)?;
             let rows: Vec<Map<String, Value>> = result
                 .rows
                 .iter()

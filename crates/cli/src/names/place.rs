@@ -156,7 +156,7 @@ pub(super) fn explain(args: &ExplainArgs, zone: &Zone) -> Result<Outcome> {
     }
     if explained.is_empty() {
         bail!(
-            "no task {} in the state or in the lake\n  run `ebb sweep` first, which reads the data of the probes",
+            "no task {} in the state or in the lake\n  name it by its id, as in `ebb runs RUN --format json`; `ebb sweep` reads the newest data of the probes",
             one_line(&args.task)
         );
     }

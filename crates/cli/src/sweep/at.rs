@@ -20,7 +20,7 @@ use ebb_notify::test_message::{self, ChannelTest};
 use ebb_notify::webhook::SignedWebhook;
 use ebb_sweep::publish::ReportCopies;
 use ebb_sweep::retention;
-use ebb_sweep::run::{self, Config};
+use ebb_sweep::run::{self, Config, Summary};
 use ebb_sweep::standalone::{POLICY_KEY, Site, account_without_cloud};
 use ebb_telemetry::shard::Shard;
 use jiff::Timestamp;
@@ -85,12 +85,22 @@ pub(super) fn log_warnings() {
     let _ = log.try_init();
 }
 
-/// One sweep; returns its summary.
-pub(super) async fn once(args: &SweepArgs) -> Result<Value> {
-    sweep(args, ReportCopies::DatedAndLatest).await
+/// One sweep; returns its summary. It failed if a part of its data was not stored. A message that did
+/// not arrive is sent again by the next sweep.
+pub(super) async fn once(args: &SweepArgs) -> Result<(Value, Outcome)> {
+    let summary = sweep(args, ReportCopies::DatedAndLatest).await?;
+    let outcome = match summary.failures.len() > summary.failed_notifications {
+        true => Outcome::Failed,
+        false => Outcome::Done,
+    };
+    Ok((as_json(&summary)?, outcome))
 }
 
-async fn sweep(args: &SweepArgs, copies: ReportCopies) -> Result<Value> {
+fn as_json(summary: &Summary) -> Result<Value> {
+    serde_json::to_value(summary).context("failed to write the summary as JSON")
+}
+
+async fn sweep(args: &SweepArgs, copies: ReportCopies) -> Result<Summary> {
     let (site, mut config) = open(&args.lake, args.policy.as_deref()).await?;
     config.copies = copies;
     let told = SweepSettings::read(|name| std::env::var(name).ok())?;
@@ -115,7 +125,7 @@ async fn sweep(args: &SweepArgs, copies: ReportCopies) -> Result<Value> {
     if let Err(error) = expired {
         summary.failures.push(Failure::of("retention", &error));
     }
-    serde_json::to_value(summary).context("failed to write the summary as JSON")
+    Ok(summary)
 }
 
 /// Sweeps at each interval, or later if a sweep takes longer. Only one report in five minutes is
@@ -129,7 +139,7 @@ pub(super) async fn watch(args: &SweepArgs, seconds: u16) -> Result<Outcome> {
     let mut summary = Ok(sweep(args, ReportCopies::DatedAndLatest).await?);
     loop {
         match summary {
-            Ok(summary) => crate::output::print(&format!("{summary}\n"))?,
+            Ok(summary) => crate::output::print(&format!("{}\n", as_json(&summary)?))?,
             Err(error) => eprintln!("ebb: {}: a sweep failed: {error:#}", Timestamp::now()),
         }
         turns.tick().await;

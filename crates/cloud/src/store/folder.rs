@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use ebb_telemetry::stable_hash::stable_hash;
 use jiff::Timestamp;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid, chownat, openat};
 
@@ -223,14 +224,8 @@ pub(super) fn lock_file(folder: &Path) -> io::Result<File> {
         )));
     }
     let folder = fs::canonicalize(folder)?;
-    // FNV-1a, which is stable across releases.
-    let number = folder
-        .as_os_str()
-        .as_encoded_bytes()
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+    let path = folder.as_os_str().as_encoded_bytes();
+    let number = stable_hash(path.iter().copied());
     let options = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let path = directory.join(format!("ebb-{number:016x}.lock"));
     let mode = Mode::RUSR | Mode::WUSR;

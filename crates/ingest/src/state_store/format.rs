@@ -186,6 +186,7 @@ mod tests {
     use ebb_telemetry::heartbeat::node_signals::{GpuUse, Pressure};
     use ebb_telemetry::identity::attested;
     use ebb_telemetry::money::Usd;
+    use ebb_telemetry::stable_hash::stable_hash;
     use ebb_telemetry::step::{
         MemorySource, PeakMemory, Requested, StepDetail, StepUsage, ToolUsage,
     };
@@ -200,20 +201,13 @@ mod tests {
     #[test]
     fn a_changed_stored_form_has_a_new_schema() {
         let bytes = postcard::to_allocvec(&full()).expect("it is encoded");
-        let form = (SCHEMA, digest(&bytes));
+        let form = (SCHEMA, stable_hash(bytes));
         assert_eq!(
             form, STORED_FORM,
             "The stored form of the state changed. A sweep would read states of the earlier form \
              wrongly. If a release wrote states of this schema, raise SCHEMA. Then write the new \
              schema and digest into STORED_FORM: {form:#x?}"
         );
-    }
-
-    /// FNV-1a, which needs no crate and does not change with the Rust version.
-    fn digest(bytes: &[u8]) -> u64 {
-        bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        })
     }
 
     fn full_usage() -> StepUsage {

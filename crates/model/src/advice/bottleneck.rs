@@ -20,6 +20,8 @@ pub enum Binding {
     Disk,
     /// The step waits for the network, including network file systems.
     Network,
+    /// Busy cores: other work on the machine, or a CPU limit, leaves the step without a core.
+    BusyCores,
     /// The step waits for a lock, a peer, a timer, or something that the probe cannot see.
     Waiting,
 }
@@ -31,6 +33,7 @@ impl fmt::Display for Binding {
             Self::Memory => "memory",
             Self::Disk => "disk",
             Self::Network => "network",
+            Self::BusyCores => "busy cores",
             Self::Waiting => "waiting",
         })
     }

@@ -90,6 +90,9 @@ pub enum Assumed {
     ListPrice,
     /// As many tasks share a machine as were observed at once.
     RunsAtOnce,
+    /// The cost is the part of the machine that the request takes, because tasks of other steps ran
+    /// on it at the same time.
+    RequestShare,
     /// Cores are as fast as their vendor publishes.
     PublishedSpeed,
     /// The step needs a GPU, because its machine had one.
@@ -113,6 +116,9 @@ impl fmt::Display for Assumed {
         f.pad(match self {
             Self::ListPrice => "the list price applies",
             Self::RunsAtOnce => "as many tasks share a machine as were observed at the same time",
+            Self::RequestShare => {
+                "the cost is the request's part of the machine, because other steps use the rest"
+            }
             Self::PublishedSpeed => "cores are as fast as published benchmarks show",
             Self::GpuNeeded => "the task needs the GPU of its machine",
             Self::RestartsFromBegin => {

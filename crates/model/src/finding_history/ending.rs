@@ -6,7 +6,7 @@ use ebb_telemetry::identity::NodeId;
 use serde::{Deserialize, Serialize};
 
 use crate::inventory::Inventory;
-use crate::inventory::instance::InstanceState;
+use crate::inventory::instance::{InstanceState, Provider};
 
 /// The kind of a billed resource in the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +14,8 @@ use crate::inventory::instance::InstanceState;
 pub enum Thing {
     /// A machine.
     Instance,
+    /// A machine that no inventory of a cloud lists.
+    Host,
     /// A volume.
     Volume,
     /// An address.
@@ -26,16 +28,16 @@ pub enum Thing {
 
 impl Thing {
     pub(crate) fn of(id: &str, inventory: &Inventory) -> Self {
-        let is_instance = || {
-            let node = NodeId::new(id).ok();
-            node.is_some_and(|node| inventory.instances.contains_key(&node))
-        };
+        let instance = || inventory.instances.get(&NodeId::new(id).ok()?);
         match id {
             _ if inventory.storage.volumes.contains_key(id) => Self::Volume,
             _ if inventory.storage.addresses.contains_key(id) => Self::Address,
             _ if inventory.storage.snapshots.contains_key(id) => Self::Snapshot,
-            _ if is_instance() => Self::Instance,
-            _ => Self::Other,
+            _ => match instance().map(|instance| &instance.provider) {
+                Some(Provider::Own) => Self::Host,
+                Some(Provider::Aws | Provider::Gcp { .. }) => Self::Instance,
+                None => Self::Other,
+            },
         }
     }
 }
@@ -53,6 +55,8 @@ pub enum Ending {
     Changed,
     /// It exists and is billed, but is no longer waste.
     StillThere,
+    /// Its probe sends nothing any more; whether the machine still runs is unknown.
+    Silent,
     /// The inventory does not show how it ended.
     Unknown,
 }
@@ -64,6 +68,7 @@ impl fmt::Display for Ending {
             Self::Gone => "gone",
             Self::Changed => "changed",
             Self::StillThere => "exists and is billed, but is no longer waste",
+            Self::Silent => "its probe is silent, so its state is unknown",
             Self::Unknown => "no longer waste",
         })
     }
@@ -75,20 +80,19 @@ impl Ending {
             true => Self::StillThere,
             false => Self::Gone,
         };
+        let node = NodeId::new(billed).ok();
+        let instance = node.and_then(|node| inventory.instances.get(&node));
         match thing {
             Thing::Volume => there(inventory.storage.volumes.contains_key(billed)),
             Thing::Address => there(inventory.storage.addresses.contains_key(billed)),
             Thing::Snapshot => there(inventory.storage.snapshots.contains_key(billed)),
             Thing::Other => Self::Unknown,
-            Thing::Instance => {
-                let node = NodeId::new(billed).ok();
-                let instance = node.and_then(|node| inventory.instances.get(&node));
-                match instance.map(|instance| instance.state) {
-                    None | Some(InstanceState::Terminated) => Self::Gone,
-                    Some(InstanceState::Stopping | InstanceState::Stopped) => Self::Stopped,
-                    Some(InstanceState::Pending | InstanceState::Running) => Self::StillThere,
-                }
-            }
+            Thing::Host if instance.is_none() => Self::Silent,
+            Thing::Instance | Thing::Host => match instance.map(|instance| instance.state) {
+                None | Some(InstanceState::Terminated) => Self::Gone,
+                Some(InstanceState::Stopping | InstanceState::Stopped) => Self::Stopped,
+                Some(InstanceState::Pending | InstanceState::Running) => Self::StillThere,
+            },
         }
     }
 }

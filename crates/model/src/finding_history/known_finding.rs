@@ -255,11 +255,13 @@ impl Life {
     fn saved(&self, resolution: &Resolution, now: Timestamp) -> Option<Saved> {
         let a_month = match resolution.ending {
             Ending::Stopped | Ending::Gone if self.is_controlled => None,
-            Ending::Changed if self.thing == Thing::Instance => resolution.change_saves,
+            Ending::Changed if matches!(self.thing, Thing::Instance | Thing::Host) => {
+                resolution.change_saves
+            }
             Ending::Stopped | Ending::Gone | Ending::Changed => {
                 self.price.counted_a_month.or(self.price.saving_a_month)
             }
-            Ending::StillThere | Ending::Unknown => None,
+            Ending::StillThere | Ending::Silent | Ending::Unknown => None,
         }?;
         let basis = self.basis.filter(|basis| !basis.is_bound())?;
         let end = resolution.paid_again_at.unwrap_or(now);

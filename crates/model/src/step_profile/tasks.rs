@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ebb_telemetry::stable_hash::stable_hash;
 use ebb_telemetry::step::{MemorySource, PeakMemory, Requested, StepEnd, StepKind};
 use ebb_telemetry::units::{Bytes, MilliCores, Share};
 use serde::{Deserialize, Serialize};
@@ -184,10 +185,9 @@ fn beyond(peak: PeakMemory, limit: Bytes, enough: Requested) -> PeakMemory {
     }
 }
 
-/// A number for a name (FNV-1a); equal names have equal numbers.
+/// A number for a name; equal names have equal numbers.
 fn group_number(name: &str) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+    stable_hash(name.bytes())
 }
 
 impl Run {
@@ -202,7 +202,7 @@ impl Run {
     /// The cores that it would have used at its peak without neighbours; `None` when unknown.
     /// Neighbours limit the peak of a task that waits for cores for much of its time, as in the rule
     /// about starved steps. Without them its threads would run for the time that they waited too. At
-    /// most the requested cores.
+    /// most the requested cores, or without a request those of its machine.
     fn peak_demand(&self, policy: &StepPolicy) -> Option<MilliCores> {
         let peak = self.peak_cores?;
         let without_waiting = || {
@@ -214,7 +214,7 @@ impl Run {
             let ran = u128::from(cpu.0);
             let cores = u128::from(peak.0).saturating_mul(ran + waited.as_nanos()) / ran.max(1);
             let cores = MilliCores(u64::try_from(cores).unwrap_or(u64::MAX));
-            is_starved.then_some(cores.min(self.requested.cores?))
+            is_starved.then_some(cores.min(self.requested.cores.or(self.machine_cores)?))
         };
         Some(without_waiting().map_or(peak, |cores| cores.max(peak)))
     }

@@ -111,6 +111,17 @@ impl<'a> Line<'a> {
         Some(line)
     }
 
+    /// The same row of a machine under the name that its service has on the bill.
+    pub(crate) fn in_service(mut self, name: Option<&'a str>) -> Self {
+        if let Some(name) = name {
+            self.service = Service {
+                name,
+                ..self.service
+            };
+        }
+        self
+    }
+
     /// The same row with the origin of the report.
     pub(crate) fn of_origin(mut self, origin: Origin) -> Self {
         self.about.origin = Some(origin);

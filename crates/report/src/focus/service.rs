@@ -18,7 +18,12 @@ pub(crate) enum Provider {
 }
 
 /// Names of the services with machines on the bills of AWS and Google.
-const MACHINES: [&str; 2] = ["Amazon Elastic Compute Cloud - Compute", "Compute Engine"];
+const MACHINES: [&str; 3] = [
+    "Amazon Elastic Compute Cloud - Compute",
+    "Compute Engine",
+    // In exports in the format of FOCUS, with the other charges of EC2.
+    "Amazon Elastic Compute Cloud",
+];
 
 /// Name on the bill, category and subcategory. Other services have the category `Other`.
 ///

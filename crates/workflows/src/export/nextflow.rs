@@ -10,8 +10,11 @@ use std::ops::RangeInclusive;
 
 use ebb_model::advice::step::{NameForm, StepAdvice};
 use ebb_model::step_profile::failure::FailureKind;
+use ebb_telemetry::step::StepKind;
 
-use crate::export::request::{Change, RetryPolicy, changes, mib, minutes, nothing, origin_note};
+use crate::export::request::{
+    Change, RetryPolicy, changes_of, mib, minutes, nothing, origin_note, other_engine_note,
+};
 
 /// Exit statuses of signals that end a task (128 plus the signal's number), of a reset connection
 /// and of a failed file system.
@@ -25,11 +28,21 @@ const MAX_FURTHER: usize = 8;
 
 /// A configuration for `-c`.
 pub(super) fn nextflow(steps: &[StepAdvice], retry: RetryPolicy) -> String {
-    let changes = changes(steps);
-    if changes.is_empty() {
-        return nothing("//");
+    let words = "that are no processes of Nextflow";
+    let left_out = other_engine_note("//", steps, is_process, words);
+    let changes = changes_of(steps, is_process);
+    match changes.is_empty() {
+        true => nothing("//") + &left_out,
+        false => selectors(&changes, retry) + &left_out,
     }
-    let mut out = origin_note("//", &changes);
+}
+
+fn is_process(step: &StepAdvice) -> bool {
+    step.kind != StepKind::SnakemakeJob
+}
+
+fn selectors(changes: &[Change<'_>], retry: RetryPolicy) -> String {
+    let mut out = origin_note("//", changes);
     out.push_str("// Use it with: nextflow run PIPELINE -c FILE\n");
     out.push_str(match retry {
         RetryPolicy::Unchanged => {
@@ -40,7 +53,7 @@ pub(super) fn nextflow(steps: &[StepAdvice], retry: RetryPolicy) -> String {
         }
     });
     out.push_str("process {\n");
-    for change in &changes {
+    for change in changes {
         selector(&mut out, change, retry);
     }
     out.push_str("}\n");

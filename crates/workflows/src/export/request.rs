@@ -165,7 +165,16 @@ impl<'a> Change<'a> {
 
 /// The steps to change that the engine knows by name.
 pub(crate) fn changes(steps: &[StepAdvice]) -> Vec<Change<'_>> {
-    changes_by_name(steps.iter().filter(|step| is_known_to_engine(step)))
+    changes_of(steps, |_| true)
+}
+
+/// The steps to change that the engine knows by name and that can be its own.
+pub(crate) fn changes_of(
+    steps: &[StepAdvice],
+    is_own: impl Fn(&StepAdvice) -> bool,
+) -> Vec<Change<'_>> {
+    let known = steps.iter().filter(|step| is_known_to_engine(step));
+    changes_by_name(known.filter(|step| is_own(step)))
 }
 
 /// Whether the engine knows the name of a step. It knows neither names of executables nor single
@@ -217,8 +226,40 @@ pub(crate) fn simulated_note(mark: &str, origin: Origin) -> String {
 /// A note about changes of steps whose names the engine does not know. A text with these names
 /// would change nothing, or another step.
 pub(crate) fn unnamed_note(mark: &str, steps: &[StepAdvice]) -> String {
+    let left_out = steps.iter().filter(|step| !is_known_to_engine(step));
+    let note = left_out_note(mark, left_out, "without a name of the engine");
+    if note.is_empty() {
+        return note;
+    }
+    format!(
+        "{note} Each is named after its executables or the command that submitted it, or is a step of a Slurm job.\n\
+         {mark} Send the names to Ebb with a label or tag: see \"Names of steps\" in the documentation.\n"
+    )
+}
+
+/// A note about changes of steps that another engine ran.
+pub(crate) fn other_engine_note(
+    mark: &str,
+    steps: &[StepAdvice],
+    is_own: impl Fn(&StepAdvice) -> bool,
+    words: &str,
+) -> String {
+    let known = steps.iter().filter(|step| is_known_to_engine(step));
+    let note = left_out_note(mark, known.filter(|step| !is_own(step)), words);
+    match note.is_empty() {
+        true => note,
+        false => note + "\n",
+    }
+}
+
+/// The names of steps with a change that a text does not contain; empty without any.
+fn left_out_note<'a>(
+    mark: &str,
+    steps: impl Iterator<Item = &'a StepAdvice>,
+    words: &str,
+) -> String {
     const NAMED: usize = 5;
-    let changes = changes_by_name(steps.iter().filter(|step| !is_known_to_engine(step)));
+    let changes = changes_by_name(steps);
     if changes.is_empty() {
         return String::new();
     }
@@ -230,8 +271,7 @@ pub(crate) fn unnamed_note(mark: &str, steps: &[StepAdvice]) -> String {
     let more = changes.len().saturating_sub(NAMED);
     names.extend((more > 0).then(|| format!("{more} more")));
     format!(
-        "{mark} Left out: {} without a name of the engine ({}). Each is named after its executables or the command that submitted it, or is a step of a Slurm job.\n\
-         {mark} Send the names to Ebb with a label or tag: see \"Names of steps\" in the documentation.\n",
+        "{mark} Left out: {} {words} ({}).",
         counted(changes.len(), "step", "steps"),
         names.join(", "),
     )

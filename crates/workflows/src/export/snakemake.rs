@@ -5,18 +5,35 @@ use std::time::Duration;
 
 use ebb_model::advice::step::StepAdvice;
 use ebb_telemetry::safe_text::one_line;
+use ebb_telemetry::step::StepKind;
 use ebb_telemetry::units::Bytes;
 
 use crate::export::TextOptions;
-use crate::export::request::{Change, RetryPolicy, changes, mib, minutes, nothing, origin_note};
+use crate::export::request::{
+    Change, RetryPolicy, changes_of, mib, minutes, nothing, origin_note, other_engine_note,
+};
 
 /// The `config.yaml` of a profile.
 pub(super) fn snakemake(steps: &[StepAdvice], options: TextOptions) -> String {
-    let changes = changes(steps);
-    if changes.is_empty() {
-        return nothing("#");
+    let left_out = other_engine_note("#", steps, is_rule, "that are no rules of Snakemake");
+    let changes = changes_of(steps, is_rule);
+    match changes.is_empty() {
+        true => nothing("#") + &left_out,
+        false => profile(&changes, options) + &left_out,
     }
-    let mut out = origin_note("#", &changes);
+}
+
+/// Whether a step can be a rule, whose name is a Python identifier. Snakemake refuses a whole profile
+/// with another name.
+fn is_rule(step: &StepAdvice) -> bool {
+    let is_letter = |c: char| c == '_' || c.is_alphabetic();
+    step.kind != StepKind::NextflowTask
+        && step.step.starts_with(is_letter)
+        && step.step.chars().all(|c| is_letter(c) || c.is_numeric())
+}
+
+fn profile(changes: &[Change<'_>], options: TextOptions) -> String {
+    let mut out = origin_note("#", changes);
     out.push_str(
         "# Save it as profiles/tuned/config.yaml and use it with:\n\
          # snakemake --workflow-profile profiles/tuned\n",
@@ -27,7 +44,7 @@ pub(super) fn snakemake(steps: &[StepAdvice], options: TextOptions) -> String {
             false => "# It needs Snakemake 8 or later. For Snakemake 7, use `ebb import --snakefile`.\n",
         });
     }
-    for change in &changes {
+    for change in changes {
         for note in change.notes() {
             let _ = writeln!(out, "# {}: {note}", one_line(change.name));
         }

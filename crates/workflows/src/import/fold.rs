@@ -478,7 +478,9 @@ impl Attempt {
             machine: None,
             origin: Origin::Measured,
             detail: StepDetail::default(),
+            machine_cores: None,
             among_others: None,
+            shares_machine: None,
             record: Some(Box::new(AttemptRecord {
                 pipeline_run: format!("{:06}", runs.first(self.run)),
                 task: self.task.to_string(),

@@ -6,6 +6,7 @@ use ebb_model::advice::step::NameForm;
 use ebb_model::step_profile::failure::FailureKind;
 use ebb_model::task_record::TaskKey;
 use ebb_telemetry::safe_text::{clip, counted, one_line};
+use ebb_telemetry::stable_hash::stable_hash;
 use ebb_telemetry::step::Requested;
 use ebb_telemetry::units::{Bytes, CpuTime};
 use jiff::Timestamp;
@@ -269,10 +270,8 @@ pub(super) fn excerpt(text: &str) -> String {
     clip(&one_line(text), 40).into_owned()
 }
 
-/// A hash of texts that is the same in every run of the program: FNV-1a with a separator.
+/// A hash of texts that is the same in every run of the program. A byte that no text contains
+/// separates them.
 pub(super) fn identity_of(parts: &[&str]) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    parts.iter().fold(0xcbf2_9ce4_8422_2325, |hash, part| {
-        step(part.bytes().fold(hash, step), 0xff)
-    })
+    stable_hash(parts.iter().flat_map(|part| part.bytes().chain([0xff])))
 }

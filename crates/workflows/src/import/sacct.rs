@@ -55,6 +55,7 @@ pub(super) struct Accounting {
 struct SacctColumns {
     job_id: Column,
     job_id_raw: Column,
+    cluster: Column,
     sluid: Column,
     job_name: Column,
     comment: Column,
@@ -381,11 +382,12 @@ impl Parser for Accounting {
             Some((job_id, step)) => (job_id, Some(step)),
             None => (id, None),
         };
+        let job_id = self.columns.in_cluster(&row, job_id);
         let is_open = self.open.as_ref().is_some_and(|job| job.id == job_id);
         if !is_open || step.is_none() {
             self.close(sink);
             self.open = Some(Job {
-                id: job_id.to_owned(),
+                id: job_id,
                 line: number,
                 record: None,
                 is_open: false,
@@ -518,6 +520,7 @@ impl SacctColumns {
         Self {
             job_id: either("JobID", "JobIDRaw"),
             job_id_raw: at("JobIDRaw"),
+            cluster: at("Cluster"),
             sluid: at("SLUID"),
             job_name: at("JobName"),
             comment: at("Comment"),
@@ -593,6 +596,14 @@ impl SacctColumns {
         })
     }
 
+    /// The id of a job among those of several clusters, which number their jobs independently.
+    fn in_cluster(&self, row: &Row<'_>, job_id: &str) -> String {
+        match row.text(self.cluster) {
+            Some(cluster) => format!("{cluster} {job_id}"),
+            None => job_id.to_owned(),
+        }
+    }
+
     /// Whether the job was cancelled before it got a core.
     fn never_began(&self, row: &Row<'_>) -> bool {
         let state = row.text(self.state).unwrap_or_default();
@@ -631,9 +642,10 @@ impl SacctColumns {
             row.moment(self.start, slurm_time)?,
         );
         let first_time = row.text(self.submit).or(row.text(self.start));
+        let in_cluster = self.in_cluster(row, id);
         // All children of an array have the name of its first task.
         let task = name.task.filter(|_| array_index(id).is_none());
-        let task = task.unwrap_or_else(|| id.to_owned());
+        let task = task.unwrap_or_else(|| in_cluster.clone());
         let state = row.text(self.state).unwrap_or_default();
         Ok(Record {
             step: name.step,
@@ -644,7 +656,7 @@ impl SacctColumns {
             engine_run: name.run.clone(),
             run: Some(run(name.run, row.text(self.work_dir), started)),
             task,
-            identity: first_time.map(|at| identity_of(&["sacct", id, at])),
+            identity: first_time.map(|at| identity_of(&["sacct", &in_cluster, at])),
             // Snakemake gives all tasks of an array the wildcards of the first one.
             sample: array_index(id).or(name.sample),
             attempt: name.attempt.or(self.attempt(row)?),

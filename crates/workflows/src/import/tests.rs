@@ -1803,6 +1803,21 @@ fn a_second_output_of_sacct_has_its_own_columns() {
 }
 
 #[test]
+fn clusters_number_their_jobs_independently() {
+    let head = "Cluster|JobID|JobName|State|Elapsed|Start|MaxRSS\n";
+    let job = |cluster: &str, state: &str| {
+        format!(
+            "{cluster}|7|map|{state}|01:00:00|2026-11-01T10:00:00|\n\
+             {cluster}|7.batch|batch|{state}|01:00:00|2026-11-01T10:00:00|2G\n"
+        )
+    };
+    let text = format!("{head}{}{}", job("a", "COMPLETED"), job("b", "TIMEOUT"));
+    let step = Files::new().with(Kind::Sacct, "all.txt", &text).only();
+    assert_eq!((step.runs, step.failed, step.attempts), (2, 1, 1));
+    assert_eq!(step.present.tasks(), 2, "each is a first attempt");
+}
+
+#[test]
 fn an_input_beyond_all_known_ones_lowers_no_time_limit() {
     let mut files = Files::new();
     for run in 0..3 {

@@ -11,13 +11,14 @@ use ebb_model::inventory::instance;
 use ebb_model::inventory::spot_market::Markets;
 use ebb_model::policy::Policy;
 use ebb_model::step_profile::{Run, StepProfile};
+use ebb_sizing::cheapest_type::MachineSize;
 use ebb_sizing::core_speed::{Family, Speeds};
 use ebb_sizing::ranking;
 use ebb_sizing::ranking::misfit::Misfit;
 use ebb_sizing::ranking::offer::{Committed, Limits, Market, Offer, Ranked};
 use ebb_sizing::ranking::{Ranking, offer};
 use ebb_sizing::spot_risk::interruptions;
-use ebb_telemetry::identity::Region;
+use ebb_telemetry::identity::{InstanceType, Region};
 use ebb_telemetry::money::{Usd, UsdPerHour};
 use ebb_telemetry::units::Bytes;
 
@@ -67,6 +68,8 @@ pub(crate) struct StepInputs<'a> {
     at_once: u32,
     pub(crate) home: &'a Region,
     moved: Option<Bytes>,
+    /// Most tasks on the present type ran at the same time as tasks of other steps.
+    shares_machine: bool,
 }
 
 impl<'a> Placing<'a> {
@@ -107,6 +110,7 @@ impl<'a> Placing<'a> {
             at_once,
             home,
             moved: None,
+            shares_machine: false,
         };
         let (limits, _) = limits(self, &step, (&profiled.tags(), Arm::of(profiled)));
         Some(AtHome {
@@ -143,6 +147,7 @@ impl<'a> Placing<'a> {
             at_once: profile.at_once(),
             home,
             moved: told.or(said),
+            shares_machine: share_machines(&runs, &now.name),
         };
         let (limits, in_the_way_of_arm) = limits(self, &step, (about.tags, about.arm));
         let paid = about.paid.filter(|paid| *paid.on == now.name);
@@ -161,6 +166,7 @@ impl<'a> Placing<'a> {
         let teller = Teller {
             placing: self,
             now: runs_on,
+            is_share: step.shares_machine && now.gpus.is_none(),
             paid,
             checkpoint: limits.checkpoint,
             confident: self.policy.sizing.confident_samples,
@@ -288,7 +294,15 @@ impl<'a> Placing<'a> {
             zones: None,
         };
         let ranking = ranking::rank(&ranked, [offer], &limits, self.speeds);
-        ranking.ranked.first().copied()
+        let mut now = ranking.ranked.first().copied()?;
+        // The GPUs of a task are no part of its request.
+        if step.shares_machine && step.now.gpus.is_none() {
+            let size = MachineSize::of(step.now);
+            let part = size.share_of_price(offer.per_hour, asks, 0)?;
+            let hours = now.wall.as_secs_f64() / 3600.0;
+            now.usd = part.0.micros() as f64 / 1e6 * hours;
+        }
+        Some(now)
     }
 
     /// The cheapest type of its own region on which the step never ran. A trial of a few tasks must
@@ -316,6 +330,14 @@ impl<'a> Placing<'a> {
         let pays = gain > price && usd(gain - price) >= least && trial.usd < best_known;
         pays.then(|| teller.tell(trial))
     }
+}
+
+/// Whether most tasks on this type shared its machine with tasks of other steps.
+fn share_machines(runs: &[&Run], on: &InstanceType) -> bool {
+    let here = runs.iter().filter(|run| run.machine.as_ref() == Some(on));
+    let known: Vec<bool> = here.filter_map(|run| run.shares_machine).collect();
+    let shared = known.iter().filter(|shared| **shared).count();
+    2 * shared > known.len()
 }
 
 pub(crate) fn usd(dollars: f64) -> Usd {

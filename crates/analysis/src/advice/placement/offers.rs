@@ -28,6 +28,8 @@ pub(crate) struct Teller<'a> {
     pub(crate) placing: &'a Placing<'a>,
     /// The current machine of the step.
     pub(crate) now: Option<Ranked<'a>>,
+    /// Its cost is the part of the machine that the request takes.
+    pub(crate) is_share: bool,
     /// Effective price of the current machine; `None` stands for the list price.
     pub(crate) paid: Option<Paid<'a>>,
     /// Interval between checkpoints; `None` if none is declared.
@@ -132,7 +134,11 @@ impl Teller<'_> {
 
     /// The current machine at its effective price, together with the list price.
     fn tell_now(&self, now: &Ranked<'_>) -> Offered {
-        let told = self.tell(now);
+        let mut told = self.tell(now);
+        if self.is_share {
+            told.assumed.retain(|one| *one != Assumed::RunsAtOnce);
+            told.assumed.push(Assumed::RequestShare);
+        }
         let Some(paid) = self.paid else {
             return told;
         };

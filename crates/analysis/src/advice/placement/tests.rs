@@ -11,6 +11,7 @@ use ebb_model::cost::PriceBasis;
 use ebb_model::inventory::spot_market::Markets;
 use ebb_model::inventory::{commitments, instance};
 use ebb_model::policy::Policy;
+use ebb_model::step_profile::Run;
 use ebb_sizing::spot_risk::interruptions;
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::money::{Usd, UsdPerHour};
@@ -446,4 +447,24 @@ fn the_same_facts_give_the_same_bytes() {
         serde_json::to_string(&case.offers()).expect("it has a form")
     };
     assert_eq!(told(), told());
+}
+
+#[test]
+fn a_task_on_a_shared_machine_costs_its_part_of_it() {
+    let now = |shares: bool| {
+        let runs = (0..4).map(|n| Run {
+            shares_machine: Some(shares),
+            ..run(n * 86_400)
+        });
+        let case = Case {
+            profile: profile(runs),
+            ..Case::default()
+        };
+        case.offers().now.expect("its machine is known")
+    };
+    let (alone, shared) = (now(false), now(true));
+    // 2 of 16 vCPUs, and less of the memory.
+    assert_eq!(shared.usd_a_run, alone.usd_a_run.part(1, 8));
+    assert!(shared.assumed.contains(&Assumed::RequestShare));
+    assert!(!alone.assumed.contains(&Assumed::RequestShare));
 }

@@ -48,7 +48,7 @@ pub fn find_bottleneck(profile: &StepProfile, policy: &Policy, catalogue: &Catal
     } else if reaches(network, MOST) {
         Some(Binding::Network)
     } else if reaches(waiting, MOST) {
-        Some(Binding::Waiting)
+        Some(unless_for_cores(&doing))
     } else {
         computing.map(|_| Binding::Compute)
     };
@@ -72,6 +72,18 @@ pub fn find_bottleneck(profile: &StepProfile, policy: &Policy, catalogue: &Catal
             .filter(|(_, used)| is_little(*used))
             .map(|(asked, _)| asked)
             .collect(),
+    }
+}
+
+/// What limits a step that computes less than half of its time. A step that waits for cores only
+/// would compute with free cores.
+fn unless_for_cores(doing: &BTreeMap<TaskState, Share>) -> Binding {
+    let of = |state| doing.get(&state).map_or(0, |share: &Share| share.ppm());
+    let (runs, waits) = (of(TaskState::Running), of(TaskState::Runnable));
+    match runs + waits >= MOST.ppm() {
+        true if waits > runs => Binding::BusyCores,
+        true => Binding::Compute,
+        false => Binding::Waiting,
     }
 }
 

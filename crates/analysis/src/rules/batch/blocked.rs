@@ -16,6 +16,27 @@ use crate::rules::verdict::Verdict;
 /// Source: AWS Batch "Job states", reasons of jobs that block a queue.
 const BLOCKED: [&str; 2] = ["MISCONFIGURATION:", "CAPACITY:"];
 
+/// What removes the cause.
+///
+/// Source: AWS Batch "Job states", reasons of jobs that block a queue.
+fn remedy(reason: &str) -> &'static str {
+    let is = |prefix: &str| reason.starts_with(prefix);
+    if is("CAPACITY:") {
+        "Allow more instance types or Availability Zones, or add a second compute environment to \
+         the job queue."
+    } else if is("MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS") {
+        "Add the missing permissions to the service role of the compute environment. AWS Batch \
+         cannot start instances without them."
+    } else if is("MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE") {
+        "Increase the maximum vCPUs of the compute environment, or request less for the job."
+    } else if is("MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT") {
+        "Request less for the job, or allow larger instance types in the compute environment. No \
+         allowed type has as much."
+    } else {
+        "Change the configuration that the status reason names. The job cannot start with it."
+    }
+}
+
 pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let reason = job.status_reason.as_deref();
     let blocked = reason.filter(|r| BLOCKED.iter().any(|prefix| r.starts_with(prefix)));
@@ -25,16 +46,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
         blocked.is_some(),
     );
     let reason = blocked?;
-    let advice = match reason.starts_with("CAPACITY:") {
-        true => {
-            "Allow more instance types or Availability Zones, or add a second compute environment \
-             to the job queue."
-        }
-        false => {
-            "Change the request of the job or the compute environment. The job cannot start with \
-             the present configuration."
-        }
-    };
+    let advice = remedy(reason);
     // The job was not RUNNABLE while it waited for other jobs.
     let runnable = facts.inventory.batch.queue_time(job).runnable_at;
     let seen = StuckObservation {

@@ -9,6 +9,7 @@ use ebb_model::finding::{Action, Remedy, Resource};
 use ebb_model::inventory::batch::container_instances::ContainerInstance;
 use ebb_model::inventory::batch::task::Health;
 use ebb_model::inventory::instance::Instance;
+use ebb_node_state::node_state::NodeState;
 use ebb_telemetry::origin::labelled;
 use ebb_telemetry::time::Window;
 use ebb_telemetry::units::HumanDuration;
@@ -128,15 +129,34 @@ fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
                 .into(),
         );
     };
-    let agent_alone = silent_for <= facts.policy.idle.after();
-    let seen = match agent_alone {
-        true => agent_disconnected(worker, window),
-        false => host_lost(worker, window, silent_for),
-    };
-    Some(found_worker(facts, instance, seen))
+    if silent_for > facts.policy.idle.after() {
+        let seen = host_lost(worker, window, silent_for);
+        return Some(found_worker(facts, instance, seen));
+    }
+    let is_at_work = state.is_some_and(|state| works(facts, state));
+    let seen = agent_disconnected(worker, window, is_at_work);
+    let controller = facts.controller(instance);
+    Some(match is_at_work {
+        // Its tasks continue without the agent.
+        true => {
+            let resource = Resource::of_instance(instance, controller, labelled(&instance.tags));
+            Verdict::Waste(Box::new(found(resource, None, seen)))
+        }
+        false => found_worker(facts, instance, seen),
+    })
 }
 
-fn agent_disconnected(worker: &ContainerInstance, window: Window) -> StuckObservation {
+/// Whether the tasks of a node were active lately.
+fn works(facts: &Facts<'_>, state: &NodeState) -> bool {
+    let ago = state.active_until.and_then(|until| since(facts, until));
+    ago.is_some_and(|ago| ago <= facts.policy.idle.after())
+}
+
+fn agent_disconnected(
+    worker: &ContainerInstance,
+    window: Window,
+    is_at_work: bool,
+) -> StuckObservation {
     StuckObservation {
         window,
         coverage: None,
@@ -157,9 +177,17 @@ fn agent_disconnected(worker: &ContainerInstance, window: Window) -> StuckObserv
         },
         remedy: Remedy {
             action: Action::Investigate,
-            advice: "Restart the ECS agent, or let the compute environment replace the instance. \
+            advice: match is_at_work {
+                true => {
+                    "Restart the ECS agent. Its tasks still run, and they end if the instance is \
+                     replaced. AWS Batch cannot place more jobs on it."
+                }
+                false => {
+                    "Restart the ECS agent, or let the compute environment replace the instance. \
                      AWS Batch cannot place jobs on it."
-                .into(),
+                }
+            }
+            .into(),
             command: Some(format!(
                 "aws ecs list-container-instances --region {} {}",
                 worker.region,

@@ -8,7 +8,7 @@ use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::batch::Stuck;
 use ebb_model::finding::{Action, Remedy};
 use ebb_model::inventory::instance::{Instance, InstanceState};
-use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::identity::{AccountId, NodeId};
 use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
@@ -28,7 +28,8 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// Running machines of an environment that are not members of its cluster.
+/// Running machines of an environment that are not members of its ECS cluster. An environment on EKS
+/// has none.
 pub(crate) fn nodes<'a>(facts: &Facts<'a>) -> impl Iterator<Item = &'a Instance> {
     let joined: BTreeSet<&NodeId> = facts
         .inventory
@@ -44,10 +45,23 @@ pub(crate) fn nodes<'a>(facts: &Facts<'a>) -> impl Iterator<Item = &'a Instance>
     instances.filter(move |instance| {
         let age = instance.launched_at.and_then(|at| since(&facts, at));
         instance.state == InstanceState::Running
-            && instance.tags.contains_key(ENVIRONMENT)
+            && has_cluster(&facts, instance)
             && !joined.contains(&instance.id)
             && age.is_some_and(|age| age >= patience)
             && is_whole(&facts, &instance.region)
+    })
+}
+
+/// Whether the environment of a machine has an ECS cluster that it can join.
+fn has_cluster(facts: &Facts<'_>, instance: &Instance) -> bool {
+    let Some(name) = instance.tags.get(ENVIRONMENT) else {
+        return false;
+    };
+    facts.inventory.batch.environments.iter().any(|one| {
+        one.name == *name
+            && one.region == instance.region
+            && AccountId::may_be_one(one.account.as_ref(), instance.account.as_ref())
+            && one.cluster_arn.is_some()
     })
 }
 
@@ -66,7 +80,7 @@ fn found(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
         },
         confidence: Confidence {
             level: Level::High,
-            reason: "AWS Batch started this instance, but ECS does not list it".into(),
+            reason: "AWS Batch started this instance, but ECS does not list it now".into(),
         },
         remedy: Remedy {
             action: Action::Investigate,

@@ -284,6 +284,20 @@ fn an_agent_is_lost_when_sweeps_keep_finding_it_disconnected_and_its_host_lives(
         finding.evidence,
         Evidence::StuckJob(ref e) if e.stuck == Stuck::AgentDisconnected
     ));
+    assert!(finding.cost.is_some());
+    let mut at_work = lost(Some(3_000), 0);
+    at_work.watch(1, 0, 60, |_, h| {
+        h.workload.cpu = Some(CpuTime::from_millis(30_000))
+    });
+    at_work.now = at(3_600);
+    let finding = at_work.verdict().expect("new jobs cannot start on it");
+    assert_eq!(finding.cost, None, "its tasks continue");
+    assert!(
+        finding
+            .remedy
+            .advice
+            .contains("they end if the instance is replaced")
+    );
     check(
         &lost(Some(3_500), 60),
         "was first found disconnected 100 s ago",

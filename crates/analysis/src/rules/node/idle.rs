@@ -28,7 +28,7 @@ use crate::activity_history::ActivityHistory;
 use crate::coverage;
 use crate::facts::Facts;
 use crate::rules::node::idle::idle_time::{Projection, Quiet};
-use crate::rules::node::idle::keeper::{LastEnds, Patience};
+use crate::rules::node::idle::keeper::{BatchFleet, Patience};
 use crate::rules::node::recurring_idle;
 use crate::rules::node::recurring_idle::Usual;
 use crate::rules::trace::{Check, RuleTrace};
@@ -54,14 +54,14 @@ pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
 struct ByBatch<'a> {
     /// Machines that the rule about Batch evaluates.
     judged: BTreeSet<&'a NodeId>,
-    ends: LastEnds<'a>,
+    fleet: BatchFleet<'a>,
 }
 
 impl<'a> ByBatch<'a> {
     fn of(facts: &Facts<'a>) -> Self {
         Self {
             judged: judged_by_batch(facts),
-            ends: keeper::last_ends(facts),
+            fleet: BatchFleet::of(facts),
         }
     }
 }
@@ -105,7 +105,7 @@ fn judge_one(
     if !is_asked {
         return None;
     }
-    match quiet(facts, instance, &known.ends, q) {
+    match quiet(facts, instance, &known.fleet, q) {
         Ok(quiet) => Some(Verdict::Waste(Box::new(found(facts, instance, quiet?)))),
         Err(reason) => {
             let (id, name) = (instance.id.as_str(), instance.name());
@@ -118,7 +118,7 @@ fn judge_one(
 fn quiet(
     facts: &Facts<'_>,
     instance: &Instance,
-    ends: &LastEnds<'_>,
+    fleet: &BatchFleet<'_>,
     q: &mut RuleTrace,
 ) -> Result<Option<Quiet>, String> {
     if let Some(tag) = check_standby(facts, instance, q) {
@@ -127,7 +127,7 @@ fn quiet(
     let node = facts.state.nodes.get(&instance.id);
     match node.and_then(|node| Some((node, node.latest.as_ref()?))) {
         None => by_metrics::quiet(facts, instance, q),
-        Some((node, latest)) => by_probe(facts, instance, (node, latest), ends, q),
+        Some((node, latest)) => by_probe(facts, instance, (node, latest), fleet, q),
     }
 }
 
@@ -170,7 +170,7 @@ fn by_probe(
     facts: &Facts<'_>,
     instance: &Instance,
     (node, latest): (&NodeState, &Latest),
-    ends: &LastEnds<'_>,
+    fleet: &BatchFleet<'_>,
     q: &mut RuleTrace,
 ) -> Result<Option<Quiet>, String> {
     let policy = &facts.policy.idle;
@@ -199,12 +199,15 @@ fn by_probe(
         return Ok(None);
     };
     let to = latest.end;
-    let Some(kept_alive_by) = rests_long(facts, instance, (node, Window { from, to }), ends, q)?
-    else {
+    let window = observed_end(facts, &instance.id, node, Window { from, to });
+    let is_cut = window.from > from;
+    let was_active = node.active_until.is_some() && !is_cut;
+    let seen = (node, window, was_active);
+    let Some(kept_alive_by) = rests_long(facts, instance, seen, fleet, q)? else {
         return Ok(None);
     };
     sees_all(facts, instance, latest, q).map_err(str::to_owned)?;
-    let (window, coverage) = coverage::observed(facts, &instance.id, node, Window { from, to });
+    let (window, coverage) = coverage::observed(facts, &instance.id, node, window);
     let least = policy.min_coverage();
     let shown = coverage.compared_with(least);
     if !q.holds(
@@ -220,7 +223,10 @@ fn by_probe(
     Ok(Some(Quiet {
         window,
         coverage,
-        evidence: evidence(node, latest, window, kept_alive_by),
+        evidence: IdleNode {
+            never_active: (node.active_until.is_none() && !is_cut).then(|| window.length()),
+            ..evidence(latest, window, kept_alive_by)
+        },
         origin: latest.origin,
         confidence: Confidence {
             level: Level::High,
@@ -230,17 +236,32 @@ fn by_probe(
     }))
 }
 
+/// The idle time of a node, or only its end if the rest was not observed well enough, as after an
+/// outage of the probe.
+fn observed_end(facts: &Facts<'_>, id: &NodeId, node: &NodeState, whole: Window) -> Window {
+    let patience = facts.policy.idle.after();
+    let least = facts.policy.idle.min_coverage();
+    if whole.length() < patience || coverage::observed(facts, id, node, whole).1 >= least {
+        return whole;
+    }
+    let tick = facts.policy.activity.tick();
+    let since = node.seen.covered_since(whole.to, tick, least);
+    let end = since.map(|from| Window { from, ..whole });
+    end.filter(|end| end.from > whole.from && end.length() >= patience)
+        .unwrap_or(whole)
+}
+
 /// Returns the cause that keeps a node alive, once it was idle for its patience. The outer `None`
 /// is a shorter idle time. Errors: the node waits on purpose, or was not observed for long enough.
 fn rests_long(
     facts: &Facts<'_>,
     instance: &Instance,
-    (node, window): (&NodeState, Window),
-    ends: &LastEnds<'_>,
+    (node, window, was_active): (&NodeState, Window, bool),
+    fleet: &BatchFleet<'_>,
     q: &mut RuleTrace,
 ) -> Result<Option<Option<KeptAliveBy>>, String> {
     const HOW_LONG: &str = "How long has the node been idle?";
-    let (rested, was_active) = (window.length(), node.active_until.is_some());
+    let rested = window.length();
     let least = keeper::least_patience(facts);
     // Most nodes are active, so this check avoids the search for what keeps them alive.
     if was_active && rested < least {
@@ -253,8 +274,8 @@ fn rests_long(
         return Ok(None);
     }
     let after = facts.policy.idle.after();
-    let keeper = keeper::of(facts, instance, node);
-    let (patience, meant) = match keeper::patience(facts, instance, keeper.as_ref(), ends) {
+    let keeper = keeper::of(facts, instance, node, fleet);
+    let (patience, meant) = match keeper::patience(facts, instance, keeper.as_ref(), fleet) {
         Patience::For(time) => (time, None),
         Patience::Meant(why) => (after, Some(why).filter(|_| rested >= after)),
     };
@@ -370,15 +391,10 @@ pub(crate) fn gpus(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> O
     latest.hardware.gpus.or_else(|| Some(spec?.gpu_count()))
 }
 
-fn evidence(
-    node: &NodeState,
-    latest: &Latest,
-    window: Window,
-    kept_alive_by: Option<KeptAliveBy>,
-) -> IdleNode {
+fn evidence(latest: &Latest, window: Window, kept_alive_by: Option<KeptAliveBy>) -> IdleNode {
     IdleNode {
         idle_for: window.length(),
-        never_active: node.active_until.is_none().then(|| window.length()),
+        never_active: None,
         background_cores: (latest.detail())
             .background_cpu
             .and_then(|cpu| cpu.cores_over(latest.length)),

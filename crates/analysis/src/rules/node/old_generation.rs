@@ -12,13 +12,14 @@ use ebb_model::finding::{Action, Finding, Remedy, Resource};
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Controller, Instance, InstanceState, Market};
 use ebb_sizing::cheapest_type::cheapest_with;
+use ebb_sizing::core_speed::Speeds;
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::origin::labelled;
 use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
-use crate::rules::remedy::change_type;
+use crate::rules::remedy::{change_type, does_as_much};
 use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
@@ -83,7 +84,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
         return None;
     }
     let controller = facts.controller(instance);
-    let remedy = remedy(instance, controller.as_ref(), &newer.instance_type);
+    let remedy = remedy(facts, instance, controller.as_ref(), &newer.instance_type);
     Some(Verdict::Waste(Box::new(Finding {
         id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
         kind: KIND,
@@ -96,8 +97,8 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
         }),
         confidence: Confidence {
             level: Level::Medium,
-            reason: "compares cores, memory, disks and list prices; the AMI must contain ENA and \
-                     NVMe drivers"
+            reason: "compares cores, memory, disks, network and list prices; the AMI must contain \
+                     ENA and NVMe drivers"
                 .into(),
         },
         cost: Some(cost),
@@ -124,11 +125,15 @@ fn newer_with_as_much(
     spec: &TypeSpec,
     series_now: &str,
 ) -> Option<Placement> {
+    let speeds = Speeds::default();
     cheapest_with(facts.catalogue, &instance.region, |other| {
         series(&other.name) == Some(series_now)
             && other.hypervisor == Some(Hypervisor::Nitro)
             && other.vcpus >= spec.vcpus
             && other.memory >= spec.memory
+            && does_as_much(&speeds, (spec, spec.vcpus), other)
+            && other.network_baseline_mbps >= spec.network_baseline_mbps
+            && other.ebs_baseline_mbps >= spec.ebs_baseline_mbps
             && other.architecture == spec.architecture
             && other.burstable == spec.burstable
             && other.metal == spec.metal
@@ -142,7 +147,12 @@ fn newer_with_as_much(
     })
 }
 
-fn remedy(instance: &Instance, controller: Option<&Controller>, newer: &InstanceType) -> Remedy {
+fn remedy(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    controller: Option<&Controller>,
+    newer: &InstanceType,
+) -> Remedy {
     let region = &instance.region;
     match controller {
         Some(controller) => Remedy {
@@ -152,7 +162,7 @@ fn remedy(instance: &Instance, controller: Option<&Controller>, newer: &Instance
                 "aws ec2 describe-instance-types --region {region} --instance-types {newer}"
             )),
         },
-        None => change_type(instance, Action::Upgrade, newer),
+        None => change_type(facts, instance, Action::Upgrade, newer),
     }
 }
 

@@ -96,7 +96,7 @@ fn judge_one(
         }),
         confidence: confidence(advice.hours_seen),
         cost: Some(cost),
-        remedy: change_type(instance, Action::Rightsize, &offer.instance_type),
+        remedy: change_type(facts, instance, Action::Rightsize, &offer.instance_type),
         recommendation: None,
         steps: Vec::new(),
         resource: Resource::of_instance(instance, None, advice.origin),

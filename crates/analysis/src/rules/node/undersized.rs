@@ -256,7 +256,7 @@ fn found_short(
         kind: KIND,
         window,
         coverage: Some(coverage),
-        remedy: remedy(instance, controller.as_ref(), tight.instead.as_ref()),
+        remedy: remedy(facts, instance, controller.as_ref(), tight.instead.as_ref()),
         evidence: Evidence::UndersizedNode(tight),
         confidence,
         cost: nothing.map(|nothing| nothing.wasted_over(window)),
@@ -271,6 +271,7 @@ fn found_short(
 }
 
 pub(crate) fn remedy(
+    facts: &Facts<'_>,
     instance: &Instance,
     controller: Option<&Controller>,
     instead: Option<&LargerType>,
@@ -278,7 +279,7 @@ pub(crate) fn remedy(
     let kind = instead.map_or(&instance.instance_type, |larger| &larger.instance_type);
     let advice = match (controller, instead) {
         (None, Some(larger)) => {
-            return change_type(instance, Action::Rightsize, &larger.instance_type);
+            return change_type(facts, instance, Action::Rightsize, &larger.instance_type);
         }
         (Some(controller), Some(_)) => {
             format!(

@@ -4,7 +4,6 @@ use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::Action;
 use ebb_model::finding::evidence::step::Trouble;
 use ebb_model::finding_kind::FindingKind;
-use ebb_model::inventory::instance::Instance;
 use ebb_telemetry::step::StepEnd;
 use ebb_telemetry::units::{Bytes, HumanDuration};
 
@@ -51,7 +50,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
     let peaks = kills.iter().filter_map(|run| run.step.usage.peak_memory);
     let peak = peaks.max_by_key(|peak| peak.bytes);
     let advice = match step.profiled.need.memory.filter(|need| Some(*need) > limit) {
-        _ if limit.is_none() => without_limit(facts, newest.instance, peak.map(|peak| peak.bytes)),
+        _ if limit.is_none() => without_limit(facts, newest, peak.map(|peak| peak.bytes)),
         Some(need) => format!("Request {need} of memory, which is the observed need."),
         None => "Request more memory. Start with 50 % more.".to_owned(),
     };
@@ -78,16 +77,31 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
 /// The memory that a task could use: its limit, or all of its machine. `None` if both are unknown.
 fn allowed(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<Bytes> {
     let limit = run.requested().memory;
-    limit.or_else(|| Some(facts.catalogue.spec(&run.instance.instance_type)?.memory))
+    limit.or_else(|| memory_of_machine(facts, run))
+}
+
+fn memory_of_machine(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<Bytes> {
+    let spec = facts.catalogue.spec(&run.instance.instance_type);
+    let by_probe = || facts.measured_size(&run.step.node).map(|size| size.memory);
+    spec.map(|spec| spec.memory).or_else(by_probe)
 }
 
 /// Advice for a task without a memory limit of its own, with the observed peak. If the peak is less
 /// than half of the machine, the limit may be that of a cgroup above the task.
-fn without_limit(facts: &Facts<'_>, instance: &Instance, peak: Option<Bytes>) -> String {
+fn without_limit(facts: &Facts<'_>, run: &SeenRun<'_>, peak: Option<Bytes>) -> String {
+    let instance = run.instance;
     let spec = facts.catalogue.spec(&instance.instance_type);
-    let kind = &instance.instance_type;
-    let is_small = |all: Bytes| peak.is_some_and(|peak| peak.0 < all.0 / 2);
-    if spec.is_some_and(|spec| is_small(spec.memory)) {
+    let kind = match instance.instance_type.is_listed() {
+        true => instance.instance_type.as_str(),
+        false => "its machine",
+    };
+    let memory = memory_of_machine(facts, run);
+    let Some(memory) = memory else {
+        return "The task itself had no memory limit. Check the limit of the container or service in \
+                which it ran, and the other tasks on the machine."
+            .to_owned();
+    };
+    if peak.is_some_and(|peak| peak.0 < memory.0 / 2) {
         return format!(
             "The task itself had no memory limit, and its peak is less than half of the memory of \
              {kind}. Check the limit of the container or service in which it ran, and the other \
@@ -112,6 +126,7 @@ mod tests {
     use super::*;
     use crate::testing::asked;
     use crate::testing::step_world::{ended, gib, no_run, peak as of_mib, verdict};
+    use ebb_telemetry::identity::InstanceType;
     use ebb_telemetry::step::MemorySource;
 
     #[test]
@@ -185,6 +200,26 @@ mod tests {
         check(
             None,
             "(most CPU: bwa with 20 min of CPU, then sort with 0.00 s of CPU)",
+        );
+    }
+
+    #[test]
+    fn on_premises_the_probe_says_how_much_memory_the_machine_has() {
+        let mut world = no_run();
+        ended(&mut world, 1, 30, |s| {
+            s.end = StepEnd::OutOfMemory;
+            s.requested.memory = None;
+            s.peak_memory = Some(of_mib(156, MemorySource::CgroupSampled));
+        });
+        for machine in world.inventory.instances.values_mut() {
+            machine.instance_type = InstanceType::unlisted();
+        }
+        world.watch(1, 0, 60, |_, _| ());
+        let advice = verdict(&world, KIND).map(|finding| finding.remedy.advice);
+        let advice = advice.expect("it was killed");
+        assert!(
+            advice.contains("less than half of the memory of its machine"),
+            "{advice}"
         );
     }
 

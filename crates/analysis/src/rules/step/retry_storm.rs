@@ -1,7 +1,7 @@
 //! Retry storm: a step fails repeatedly, and each attempt costs machine time.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::Action;
@@ -17,6 +17,7 @@ use crate::rules::step::earlier_runs::many;
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::step_history::observed_task::SeenRun;
+use crate::workflow_runs::label_of;
 
 const KIND: FindingKind = FindingKind::RetryStorm;
 
@@ -29,10 +30,15 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
         .iter()
         .filter(|run| run.step.usage.end != StepEnd::Running && run.step.observed_at >= from)
         .collect();
-    let bad = |run: &&&SeenRun<'_>| run.step.usage.end.is_bad();
-    let failed: Vec<&SeenRun<'_>> = ended.iter().filter(bad).copied().collect();
+    let finished = finished_tasks(&ended);
+    // A retry that succeeds is the retry strategy at work.
+    let failed = ended.iter().filter(|run| {
+        let recovered = task_of(run).is_some_and(|task| finished.contains(&task));
+        run.step.usage.end.is_bad() && !recovered
+    });
+    let failed: Vec<&SeenRun<'_>> = failed.copied().collect();
     let goes_on = q.holds(
-        "How many of its tasks failed?",
+        "How many of its tasks failed, without a later attempt that succeeded?",
         (
             failed.len(),
             format_args!(
@@ -89,10 +95,28 @@ fn count_ends(runs: &[&SeenRun<'_>]) -> Vec<Ended> {
     ends
 }
 
+/// The run and the name of a task in its engine, or its job. All attempts have the same; `None` if
+/// they are not known.
+fn task_of<'a>(run: &SeenRun<'a>) -> Option<(&'a str, &'a str)> {
+    if let Some(job) = run.job {
+        return Some(("", job.id.as_str()));
+    }
+    let names = run.recorded.names().unwrap_or_default();
+    let run_name = label_of(run.step, "run").or(names.run)?;
+    Some((run_name, label_of(run.step, "task").or(names.name)?))
+}
+
+/// The tasks of which an attempt succeeded.
+fn finished_tasks<'a>(ended: &[&SeenRun<'a>]) -> BTreeSet<(&'a str, &'a str)> {
+    let good = ended.iter().filter(|run| !run.step.usage.end.is_bad());
+    good.filter_map(|run| task_of(run)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::step_world::{ended, no_run, verdict};
+    use ebb_telemetry::step::SchedulerLabels;
 
     #[test]
     fn a_step_storms_when_it_fails_often_and_mostly() {
@@ -111,6 +135,27 @@ mod tests {
         check(5, 2, Some(storm));
         check(4, 0, None);
         check(5, 6, None);
+    }
+
+    #[test]
+    fn an_attempt_before_a_successful_one_is_no_storm() {
+        let storms = |recovers: bool| {
+            let mut world = no_run();
+            for n in 0..12 {
+                ended(&mut world, n, 10, |s| {
+                    s.end = StepEnd::Exited(u8::from(n % 2 == 0));
+                    let task = if recovers { n / 2 } else { n };
+                    let labels = [("run", "r1".to_owned()), ("task", format!("s={task}"))];
+                    s.detail.scheduler_labels = Some(Box::new(SchedulerLabels {
+                        labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
+                        ..SchedulerLabels::default()
+                    }));
+                });
+            }
+            verdict(&world, KIND).is_some()
+        };
+        assert!(storms(false));
+        assert!(!storms(true));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
         .map(|(run, _)| *run)
         .collect();
     let goes_on = q.holds(
-        "How many tasks with this request succeeded?",
+        "How many successful tasks with this request have a sampled peak of their cgroup?",
         (
             runs.len(),
             format_args!("at least {}", policy.sizing.min_runs),

@@ -39,32 +39,37 @@ const STATUSES: [Status; 7] = [
 enum Of {
     Queue(String),
     Array(String),
+    MultiNode(String),
 }
 
 /// A job that was listed but not described.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     id: String,
-    is_array: Array,
+    children: Children,
 }
 
+/// The live children of a job, which their queue does not list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Array {
-    Parent,
+enum Children {
     No,
+    OfArray,
+    /// The nodes of a multi-node parallel job.
+    Nodes,
 }
 
 /// The ids of all live jobs and of jobs that ended within a day before `now`, including the
-/// children of live array jobs.
+/// children of live array jobs and multi-node parallel jobs.
 pub(super) async fn list(clients: &Clients, queues: &[JobQueue], now: Timestamp) -> Part<String> {
     let of_queues = queues.iter().map(|queue| Of::Queue(queue.name.clone()));
     let mut all = list_each(clients, of_queues.collect(), now).await;
-    let parents = all
-        .found
-        .iter()
-        .filter(|seen| seen.is_array == Array::Parent);
-    let of_arrays = parents.map(|seen| Of::Array(seen.id.clone())).collect();
-    all.absorb(list_each(clients, of_arrays, now).await);
+    let parents = all.found.iter().filter_map(|seen| match seen.children {
+        Children::No => None,
+        Children::OfArray => Some(Of::Array(seen.id.clone())),
+        Children::Nodes => Some(Of::MultiNode(seen.id.clone())),
+    });
+    let parents = parents.collect();
+    all.absorb(list_each(clients, parents, now).await);
     let mut ids: Vec<_> = all.found.into_iter().map(|seen| seen.id).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -91,6 +96,7 @@ async fn list_one(clients: Clients, of: Of, status: Status, now: Timestamp) -> P
     let (call, name) = match of {
         Of::Queue(name) => (call.job_queue(&name), name),
         Of::Array(id) => (call.array_job_id(&id), id),
+        Of::MultiNode(id) => (call.multi_node_job_id(&id), id),
     };
     let mut jobs = call
         .into_paginator()
@@ -127,10 +133,17 @@ fn seen(job: &JobSummary, now: Timestamp) -> Option<Seen> {
     if ended && last.is_some_and(|last| last < since) {
         return None;
     }
-    let parent = !ended && job.array_properties().is_some_and(|a| a.size().is_some());
+    let is_array = job.array_properties().is_some_and(|a| a.size().is_some());
+    // A node of such a job has an index.
+    let nodes = job.node_properties();
+    let has_nodes = nodes.is_some_and(|n| n.num_nodes().is_some() && n.node_index().is_none());
     Some(Seen {
         id: job.job_id()?.to_owned(),
-        is_array: if parent { Array::Parent } else { Array::No },
+        children: match (ended, is_array, has_nodes) {
+            (false, true, _) => Children::OfArray,
+            (false, false, true) => Children::Nodes,
+            _ => Children::No,
+        },
     })
 }
 
@@ -164,8 +177,8 @@ async fn describe_page(clients: Clients, ids: Vec<String>) -> Part<Job> {
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_batch::types::ArrayPropertiesSummary;
     use aws_sdk_batch::types::builders::JobSummaryBuilder;
+    use aws_sdk_batch::types::{ArrayPropertiesSummary, NodePropertiesSummary};
 
     use super::*;
 
@@ -174,27 +187,36 @@ mod tests {
         let now: Timestamp = "2026-03-02T12:00:00Z".parse().expect("a time");
         let hours_ago = |hours: i64| now.as_millisecond() - hours * 3_600_000;
         let summary = |status| JobSummary::builder().job_id("j").status(status);
-        let check = |job: JobSummaryBuilder, expect: Option<Array>| {
+        let check = |job: JobSummaryBuilder, expect: Option<Children>| {
             let job = job.build();
-            assert_eq!(seen(&job, now).map(|s| s.is_array), expect, "{job:?}");
+            assert_eq!(seen(&job, now).map(|s| s.children), expect, "{job:?}");
         };
         let array = ArrayPropertiesSummary::builder().size(3).build();
         check(
             summary(Status::Running).created_at(hours_ago(100)),
-            Some(Array::No),
+            Some(Children::No),
         );
         check(
             summary(Status::Pending).array_properties(array),
-            Some(Array::Parent),
+            Some(Children::OfArray),
+        );
+        let nodes = NodePropertiesSummary::builder().num_nodes(4);
+        check(
+            summary(Status::Running).node_properties(nodes.clone().build()),
+            Some(Children::Nodes),
+        );
+        check(
+            summary(Status::Running).node_properties(nodes.node_index(0).build()),
+            Some(Children::No),
         );
         check(summary(Status::Failed).created_at(hours_ago(25)), None);
         check(
             summary(Status::Succeeded)
                 .created_at(hours_ago(25))
                 .stopped_at(hours_ago(23)),
-            Some(Array::No),
+            Some(Children::No),
         );
-        check(summary(Status::Succeeded), Some(Array::No));
+        check(summary(Status::Succeeded), Some(Children::No));
         check(JobSummary::builder().status(Status::Running), None);
     }
 }

@@ -108,7 +108,7 @@ pub enum Stuck {
         /// Time since the last heartbeat of the probe.
         silent_for: Duration,
     },
-    /// A machine of an environment that never joined its ECS cluster.
+    /// A machine of an environment that its ECS cluster does not list.
     NeverJoined {
         /// True if its probe sends heartbeats; `None` without a probe.
         lives: Option<bool>,
@@ -207,7 +207,7 @@ impl fmt::Display for StuckJob {
                 };
                 write!(
                     f,
-                    "started {time} ago and never joined its ECS cluster{probe}"
+                    "started {time} ago, but its ECS cluster does not list it{probe}"
                 )
             }
             Stuck::Invalid { reason } => write!(f, "status INVALID: {reason}"),

@@ -51,8 +51,7 @@ pub enum KeptAliveBy {
     DaemonTasks(u32),
     /// The number of vCPUs that its environment always keeps.
     MinimumCapacity(u32),
-    /// Its environment is disabled. Batch does not terminate the machines of a disabled
-    /// environment.
+    /// Its environment is disabled, but has a minimum of vCPUs.
     DisabledEnvironment,
     /// Minutes for which its environment keeps a machine after the last job. This delay is over.
     ScaleInDelay(u32),
@@ -107,8 +106,7 @@ impl fmt::Display for KeptAliveBy {
                 write!(f, "its compute environment keeps at least {vcpus} vCPUs")
             }
             Self::DisabledEnvironment => f.write_str(
-                "its compute environment is disabled, so AWS Batch does not terminate its \
-                 instances",
+                "its compute environment is disabled, but keeps instances for its minimum vCPUs",
             ),
             Self::ScaleInDelay(minutes) => write!(
                 f,

@@ -190,7 +190,7 @@ pub enum SizeFit {
 pub struct LargerType {
     /// The recommended type.
     pub instance_type: InstanceType,
-    /// The list price of the present type; `None` when unknown.
+    /// The price of the present type: of the list, or of the spot market; `None` when unknown.
     #[serde(rename = "now_per_hour_usd", alias = "now")]
     pub now: Option<UsdPerHour>,
     /// The list price of the recommended type.

@@ -18,9 +18,14 @@ use crate::inventory::instance::owner_of;
 pub struct JobId(String);
 
 impl JobId {
-    /// Checks an id by the same rule as a node id.
+    /// Checks an id by the same rule as a node id. A node of a multi-node parallel job is
+    /// `ID#INDEX`.
     pub fn new(id: impl AsRef<str>) -> Result<Self, IdentityError> {
-        NodeId::new(id).map(|checked| Self(String::from(checked)))
+        let id = id.as_ref();
+        let (job, index) = id.split_once('#').unwrap_or((id, "0"));
+        NodeId::new(job)?;
+        NodeId::new(index)?;
+        Ok(Self(id.to_owned()))
     }
 
     /// The id as text.
@@ -108,7 +113,8 @@ pub struct Job {
     /// Seconds after which Batch terminates an attempt; `None` without a timeout.
     #[serde(default)]
     pub timeout_seconds: Option<u32>,
-    /// Number of children, if it is the parent of an array.
+    /// Number of children, if it is the parent of an array or a multi-node parallel job. Its
+    /// children run, not the job itself.
     #[serde(default)]
     pub array_size: Option<u32>,
     /// The exit code of its container; `None` while it runs, or when unknown.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ebb_model::inventory::batch::job::{Attempt, JobStatus};
 use ebb_model::inventory::batch::task::Task;
-use ebb_model::inventory::batch::{FrontJob, JobQueue};
+use ebb_model::inventory::batch::{ComputeEnvironment, FrontJob, JobQueue};
 use ebb_model::inventory::instance::Instance;
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::heartbeat::node_signals::Pressure;
@@ -242,6 +242,10 @@ fn stranger(launched_s: u64) -> Instance {
 fn a_machine_of_an_environment_that_never_joined_is_stuck() {
     let world = |launched_s: u64, gap: bool| {
         let mut world = World::with([stranger(launched_s)]);
+        world.inventory.batch.environments.push(ComputeEnvironment {
+            cluster_arn: Some("arn:cluster".to_owned()),
+            ..ComputeEnvironment::new("env", instance(2).region)
+        });
         if gap {
             world.inventory.gaps.push(Gap::new(
                 "us-east-1: ecs:ListContainerInstances",
@@ -253,9 +257,12 @@ fn a_machine_of_an_environment_that_never_joined_is_stuck() {
     };
     check(
         &world(600, false),
-        "started 50 min ago and never joined its ECS cluster",
+        "started 50 min ago, but its ECS cluster does not list it",
     );
     check(&world(3_000, false), "no probe and no metrics");
+    let mut on_eks = world(600, false);
+    on_eks.inventory.batch.environments[0].cluster_arn = None;
+    check(&on_eks, "no probe and no metrics");
     check(&world(600, true), "no probe and no metrics");
     let mut alive = world(600, false);
     alive.watch(2, 0, 60, |_, _| {});

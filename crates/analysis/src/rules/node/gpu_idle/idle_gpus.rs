@@ -133,8 +133,17 @@ pub(crate) fn found(facts: &Facts<'_>, instance: &Instance, resting: Resting) ->
     }))
 }
 
-/// The cheapest type without GPUs that has at least as many cores and as much memory; `None` if it
-/// is not cheaper.
+/// Whether the local disks of a type are hard disks, which are slower than the NVMe disks of types
+/// with GPUs.
+///
+/// Source: EC2 instance types guide, "Storage optimized", column "Disk type".
+fn has_hard_disks(spec: &TypeSpec) -> bool {
+    let family = spec.name.as_str().split('.').next();
+    matches!(family, Some("d2" | "d3" | "d3en" | "h1"))
+}
+
+/// The cheapest type without GPUs that has at least as many cores and as much memory, local disk and
+/// EBS bandwidth; `None` if it is not cheaper. The network of a type with many GPUs connects them.
 fn without_gpus(
     facts: &Facts<'_>,
     instance: &Instance,
@@ -147,8 +156,12 @@ fn without_gpus(
             && other.architecture == spec.architecture
             && other.gpus.is_none()
             && other.accelerators.is_none()
+            && other.ebs_baseline_mbps >= spec.ebs_baseline_mbps
+            && other.local_disk >= spec.local_disk
+            && !has_hard_disks(other)
             && !other.burstable
             && !other.metal
+            && !other.is_hpc()
             && other.current_generation
     })?;
     (placed.per_hour < now).then_some((placed.instance_type, placed.per_hour))

@@ -6,20 +6,26 @@ use std::time::Duration;
 use ebb_model::finding::evidence::idle::KeptAliveBy;
 use ebb_model::inventory::batch::ComputeEnvironment;
 use ebb_model::inventory::batch::job::JobStatus;
-use ebb_model::inventory::instance::{Controller, Instance};
+use ebb_model::inventory::instance::{Controller, Instance, InstanceState};
 use ebb_node_state::node_state::NodeState;
-use ebb_telemetry::identity::{AccountId, NodeId};
+use ebb_telemetry::identity::{AccountId, NodeId, Region};
 use ebb_telemetry::step::StepKind;
 use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 
 use crate::facts::Facts;
+use crate::rules::batch::never_joined::ENVIRONMENT;
 
 /// The cause that keeps a node alive; `None` if unknown. The settings of a Batch environment come
 /// first, because the end of a task would not release the machine.
-pub(crate) fn of(facts: &Facts<'_>, instance: &Instance, node: &NodeState) -> Option<KeptAliveBy> {
+pub(crate) fn of(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    node: &NodeState,
+    fleet: &BatchFleet<'_>,
+) -> Option<KeptAliveBy> {
     let environment = environment(facts, instance);
-    let by_batch = environment.and_then(|env| by_batch(facts, instance, env));
+    let by_batch = environment.and_then(|env| by_batch(facts, instance, env, fleet));
     let by_delay = || environment.and_then(delay).map(KeptAliveBy::ScaleInDelay);
     let by_step = || by_step(&instance.id, node);
     by_batch.or_else(by_step).or_else(by_delay)
@@ -29,17 +35,27 @@ fn by_batch(
     facts: &Facts<'_>,
     instance: &Instance,
     environment: &ComputeEnvironment,
+    fleet: &BatchFleet<'_>,
 ) -> Option<KeptAliveBy> {
     let batch = &facts.inventory.batch;
     let (_, worker) = batch.container_instances.on(&instance.id)?;
     if let Some(tasks) = worker.running_tasks.filter(|tasks| *tasks > 0) {
         return Some(KeptAliveBy::DaemonTasks(tasks));
     }
-    if environment.enabled == Some(false) {
-        return Some(KeptAliveBy::DisabledEnvironment);
-    }
-    let least = environment.min_vcpus.filter(|vcpus| *vcpus > 0)?;
-    Some(KeptAliveBy::MinimumCapacity(least))
+    // A minimum keeps a machine only if the others have less.
+    let own = vcpus(facts, instance)?;
+    let others = fleet.vcpus_of(instance).saturating_sub(own);
+    let least = environment.min_vcpus;
+    let least = least.filter(|least| others < u64::from(*least))?;
+    Some(match environment.enabled {
+        Some(false) => KeptAliveBy::DisabledEnvironment,
+        _ => KeptAliveBy::MinimumCapacity(least),
+    })
+}
+
+fn vcpus(facts: &Facts<'_>, instance: &Instance) -> Option<u64> {
+    let spec = facts.catalogue.spec(&instance.instance_type)?;
+    Some(spec.vcpus.into())
 }
 
 fn by_step(id: &NodeId, node: &NodeState) -> Option<KeptAliveBy> {
@@ -92,7 +108,7 @@ pub(crate) fn patience(
     facts: &Facts<'_>,
     instance: &Instance,
     keeper: Option<&KeptAliveBy>,
-    ends: &LastEnds<'_>,
+    fleet: &BatchFleet<'_>,
 ) -> Patience {
     let (idle, batch) = (facts.policy.idle.after(), &facts.policy.batch);
     match keeper {
@@ -100,14 +116,51 @@ pub(crate) fn patience(
         Some(KeptAliveBy::MinimumCapacity(_)) => {
             Patience::For(Duration::from_secs(batch.minimum_capacity_seconds).max(idle))
         }
-        _ => scale_in_delay(facts, instance, ends).map_or(Patience::For(idle), Patience::Meant),
+        _ => scale_in_delay(facts, instance, &fleet.ends)
+            .map_or(Patience::For(idle), Patience::Meant),
     }
 }
 
-/// End of the last job of each machine, collected once for all machines.
-pub(crate) type LastEnds<'a> = BTreeMap<&'a NodeId, Timestamp>;
+/// Data about all machines of AWS Batch, collected once.
+pub(crate) struct BatchFleet<'a> {
+    ends: LastEnds<'a>,
+    /// vCPUs of the running machines of each environment.
+    vcpus: BTreeMap<EnvironmentKey<'a>, u64>,
+}
 
-pub(crate) fn last_ends<'a>(facts: &Facts<'a>) -> LastEnds<'a> {
+/// Region, account and name of an environment.
+type EnvironmentKey<'a> = (&'a Region, Option<&'a AccountId>, &'a str);
+
+/// End of the last job of each machine.
+type LastEnds<'a> = BTreeMap<&'a NodeId, Timestamp>;
+
+impl<'a> BatchFleet<'a> {
+    pub(crate) fn of(facts: &Facts<'a>) -> Self {
+        let mut vcpus_of: BTreeMap<EnvironmentKey<'a>, u64> = BTreeMap::new();
+        for instance in facts.inventory.instances.values() {
+            let vcpus = vcpus(facts, instance).filter(|_| instance.state == InstanceState::Running);
+            if let Some((key, vcpus)) = key_of(instance).zip(vcpus) {
+                *vcpus_of.entry(key).or_default() += vcpus;
+            }
+        }
+        Self {
+            ends: last_ends(facts),
+            vcpus: vcpus_of,
+        }
+    }
+
+    fn vcpus_of(&self, instance: &Instance) -> u64 {
+        let vcpus = key_of(instance).and_then(|key| self.vcpus.get(&key));
+        vcpus.copied().unwrap_or_default()
+    }
+}
+
+fn key_of(instance: &Instance) -> Option<EnvironmentKey<'_>> {
+    let name = instance.tags.get(ENVIRONMENT)?;
+    Some((&instance.region, instance.account.as_ref(), name))
+}
+
+fn last_ends<'a>(facts: &Facts<'a>) -> LastEnds<'a> {
     let batch = &facts.inventory.batch;
     let mut ends = LastEnds::new();
     for job in batch.jobs.values() {

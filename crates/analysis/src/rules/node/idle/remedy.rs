@@ -3,11 +3,11 @@
 
 use ebb_model::finding::evidence::idle::{IdleNode, KeptAliveBy};
 use ebb_model::finding::{Action, Remedy};
-use ebb_model::inventory::instance::{Controller, Instance, Provider};
+use ebb_model::inventory::instance::{Controller, Instance, Market, Provider};
 
 use crate::facts::Facts;
 use crate::rules::node::idle::keeper::environment;
-use crate::rules::remedy::compute_engine;
+use crate::rules::remedy::{compute_engine, erased_disks, spot_request};
 use crate::shell::{operand, option, quoted};
 
 pub(crate) fn of(
@@ -16,7 +16,7 @@ pub(crate) fn of(
     controller: Option<&Controller>,
     evidence: &IdleNode,
 ) -> Remedy {
-    let remedy = by_controller(instance, controller);
+    let remedy = by_controller(facts, instance, controller);
     match &evidence.kept_alive_by {
         None => remedy,
         Some(keeper) => by_keeper(facts, instance, keeper, remedy),
@@ -50,7 +50,7 @@ fn by_keeper(
         ),
         KeptAliveBy::DisabledEnvironment => {
             "Set the minimum vCPUs of the disabled compute environment to 0, or delete the \
-             environment. AWS Batch does not terminate the instances of a disabled environment."
+             environment."
                 .into()
         }
         KeptAliveBy::ScaleInDelay(minutes) => format!(
@@ -98,23 +98,43 @@ fn reduce_minimum_vcpus(facts: &Facts<'_>, instance: &Instance, vcpus: u32) -> R
     }
 }
 
-fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy {
+fn by_controller(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    controller: Option<&Controller>,
+) -> Remedy {
     match controller {
         Some(controller) => Remedy {
             action: Action::ScaleIn,
             advice: advise_scale_in(controller),
             command: Some(describe(instance, controller)),
         },
-        None => Remedy {
-            action: Action::Stop,
-            advice: match instance.owner() {
-                Some(owner) => {
-                    format!("Ask {owner} whether the node is still needed. If not, stop it.")
-                }
-                None => "Find out who needs the node, or stop it. No tag names an owner.".into(),
-            },
-            command: Some(stop(instance)),
-        },
+        None => end(facts, instance),
+    }
+}
+
+/// Ends a machine without a controller.
+fn end(facts: &Facts<'_>, instance: &Instance) -> Remedy {
+    let is_spot = instance.market == Market::Spot && instance.provider == Provider::Aws;
+    let verb = if is_spot { "terminate" } else { "stop" };
+    let ask = match instance.owner() {
+        Some(owner) => {
+            format!("Ask {owner} whether the node is still needed. If not, {verb} it.")
+        }
+        None => format!("Find out who needs the node, or {verb} it. No tag names an owner."),
+    };
+    let (note, command) = match is_spot {
+        true => (
+            " EC2 stops a spot instance only if its request is persistent. Cancel such a request \
+             first, or EC2 starts another instance.",
+            spot_request(instance),
+        ),
+        false => (erased_disks(facts, instance), stop(instance)),
+    };
+    Remedy {
+        action: Action::Stop,
+        advice: format!("{ask}{note}"),
+        command: Some(command),
     }
 }
 
@@ -206,7 +226,7 @@ fn stop(instance: &Instance) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::instance;
+    use crate::testing::{World, instance};
 
     /// Arguments that a shell parses from a command, without running it.
     fn words(command: &str) -> Vec<String> {
@@ -237,7 +257,8 @@ mod tests {
                 let cluster = ("eks:cluster-name".to_owned(), name.to_owned());
                 instance.tags.extend([cluster]);
                 let controller = make(name.to_owned());
-                let command = by_controller(&instance, Some(&controller)).command;
+                let world = World::default();
+                let command = by_controller(&world.facts(), &instance, Some(&controller)).command;
                 let words = words(&command.expect("each controller has a command"));
                 let operands = words.iter().position(|word| word == "--");
                 let found = words

@@ -90,10 +90,18 @@ fn a_node_is_idle_only_when_nothing_ran_for_long_enough_and_that_was_seen() {
         "observed for only 12 min; at least 30 min are required",
     );
     check(
-        "a gap of a tenth",
+        "a gap with enough time after it",
         Box::new(|w| {
             w.watch(1, 0, 20, quiet);
             w.watch(1, 24, 60, quiet);
+        }),
+        "no activity for 36 min; background",
+    );
+    check(
+        "a gap with too little time after it",
+        Box::new(|w| {
+            w.watch(1, 0, 32, quiet);
+            w.watch(1, 36, 60, quiet);
         }),
         "the probe observed only 93 % of the last 60 min",
     );
@@ -371,4 +379,21 @@ fn what_credits_memory_and_gpus_tell_keeps_a_quiet_node_from_being_called_idle()
         },
         "metrics of GPUs cover only 50 %",
     );
+}
+
+#[test]
+fn after_an_outage_of_the_probe_the_time_since_then_counts() {
+    let after = |minutes: u64| {
+        let mut world = World::with([instance(1)]);
+        world.watch(1, 0, 60, busy_until(20));
+        world.watch(1, 600, 600 + minutes, quiet);
+        match world.verdict() {
+            Ok(finding) => finding.evidence.to_string(),
+            Err(said) => said,
+        }
+    };
+    let said = after(90);
+    assert!(said.contains("no activity for 90 min"), "{said}");
+    let said = after(20);
+    assert!(said.contains("the probe observed only"), "{said}");
 }

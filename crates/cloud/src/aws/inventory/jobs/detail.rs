@@ -40,6 +40,11 @@ pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {
     let status = status.ok_or_else(|| about("unknown status"))?;
     let before = told.depends_on().iter().filter_map(|one| one.job_id());
     let whole = |n: Option<i32>| n.and_then(|n| u32::try_from(n).ok());
+    // The nodes of a multi-node parallel job have details of their own.
+    let parent = told
+        .node_properties()
+        .filter(|_| told.node_details().is_none());
+    let nodes = parent.and_then(|parent| parent.num_nodes());
     Ok(Job {
         definition: told.job_definition().map(definition),
         status_reason: told.status_reason().map(str::to_owned),
@@ -54,7 +59,7 @@ pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {
         depends_on: before.filter_map(|id| JobId::new(id).ok()).collect(),
         attempts: told.attempts().iter().map(attempt).collect(),
         timeout_seconds: whole(told.timeout().and_then(|t| t.attempt_duration_seconds())),
-        array_size: whole(told.array_properties().and_then(|a| a.size())),
+        array_size: whole(told.array_properties().and_then(|a| a.size()).or(nodes)),
         exit_code: container.and_then(ContainerDetail::exit_code),
         platform: container
             .and_then(ContainerDetail::runtime_platform)

@@ -4,7 +4,7 @@ use ebb_model::finding::evidence::Evidence;
 use ebb_model::inventory::batch::job::JobStatus;
 use ebb_model::inventory::instance::{Controller, controller_from_tags};
 use ebb_telemetry::step::StepKind;
-use ebb_telemetry::testing::{at, clock, usage};
+use ebb_telemetry::testing::{at, clock, node, usage};
 
 use crate::rules::node::idle::tests::quiet;
 use crate::testing::{World, asked, instance};
@@ -102,12 +102,15 @@ fn what_an_environment_is_told_keeps_its_machines_and_is_given_its_own_time() {
         least,
         "observed for only 50 min; at least 60 min are required",
     );
-    let off = |world: &mut World| world.inventory.batch.environments[0].enabled = Some(false);
+    let off = |world: &mut World| {
+        let environment = &mut world.inventory.batch.environments[0];
+        (environment.enabled, environment.min_vcpus) = (Some(false), Some(8));
+    };
     check(
         40,
         off,
-        "its compute environment is disabled, so AWS Batch does not terminate its instances | \
-         Set the minimum vCPUs of the disabled",
+        "its compute environment is disabled, but keeps instances for its minimum vCPUs | Set \
+         the minimum vCPUs of the disabled",
     );
     let delay = |world: &mut World| {
         world.inventory.batch.environments[0].scale_down_delay_minutes = Some(60);
@@ -177,5 +180,25 @@ fn what_a_controller_owns_is_never_to_be_stopped_by_hand() {
         "parallelcluster:cluster-name",
         Controller::ParallelCluster(name()),
         "pcluster",
+    );
+}
+
+#[test]
+fn a_minimum_capacity_keeps_no_node_if_the_others_have_as_much() {
+    let others_are_enough = |world: &mut World| {
+        world.inventory.batch.environments[0].min_vcpus = Some(4);
+        let key = "aws:batch:compute-environment".to_owned();
+        let mut other = instance(2);
+        other.tags.insert(key, "env".to_owned());
+        other.launched_at = None;
+        let tags = other.tags.clone();
+        world.inventory.instances.insert(other.id.clone(), other);
+        let own = world.inventory.instances.get_mut(&node(1));
+        own.expect("the worker").tags = tags;
+    };
+    let said = said(&worker(40, others_are_enough));
+    assert!(
+        said.starts_with("nothing | Reduce the minimum vCPUs"),
+        "{said}"
     );
 }
