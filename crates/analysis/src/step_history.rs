@@ -282,8 +282,8 @@ pub(crate) fn with_names<'a, T>(
     use_names(&named, &context, &records)
 }
 
-/// The request of a task in a record of its engine, or of its Slurm job if the task alone did the work
-/// of the job.
+/// The request of a task in a record of its engine or Slurm job. Empty if another task did a part of the
+/// work of the job.
 pub(crate) fn record_request(task: &NamedTask<'_>, context: &NameContext<'_, '_>) -> Requested {
     let is_part = task.step.usage.id.kind == StepKind::SlurmJob
         && context.slurm_steps.suffix(task.step).is_some();

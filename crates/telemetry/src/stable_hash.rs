@@ -1,6 +1,6 @@
 //! A hash that is the same on every machine and in every version.
 
-/// The FNV-1a hash of bytes in 64 bits. Whoever chooses the bytes can make two hashes equal.
+/// The FNV-1a hash of bytes in 64 bits. Hostile bytes can have any hash.
 pub fn stable_hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step)

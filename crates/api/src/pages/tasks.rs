@@ -167,8 +167,8 @@ impl TaskRow {
     }
 }
 
-/// What distinguishes a task without a sample from the others of its step: the wildcards of a rule, or
-/// the tag of a process in `STEP (TAG)`.
+/// The text that distinguishes a task without a sample from the others of its step: the wildcards of a
+/// rule, or the tag of a process in `STEP (TAG)`.
 pub(crate) fn wildcards(task: &TaskBrief) -> Option<&str> {
     let tag = task.name.strip_prefix(task.step.as_str());
     let tag = tag.and_then(|rest| rest.strip_prefix(" (")?.strip_suffix(')'));

@@ -317,7 +317,7 @@ fn health(report: &Report) -> Vec<Check> {
         let all = counted(report.probes.len(), "probe", "probes");
         checks.push(Check::ok(
             "probes",
-            format!("{all} heard of lately, without a loss, with right clocks"),
+            format!("{all} without a loss, with right clocks"),
         ));
     }
     checks

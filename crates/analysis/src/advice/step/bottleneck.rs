@@ -75,7 +75,7 @@ pub fn find_bottleneck(profile: &StepProfile, policy: &Policy, catalogue: &Catal
     }
 }
 
-/// What limits a step that computes less than half of its time. A step that waits for cores only
+/// The limit of a step that computes less than half of its time. A step that waits for cores only
 /// would compute with free cores.
 fn unless_for_cores(doing: &BTreeMap<TaskState, Share>) -> Binding {
     let of = |state| doing.get(&state).map_or(0, |share: &Share| share.ppm());

@@ -16,7 +16,7 @@ use crate::rules::verdict::Verdict;
 /// Source: AWS Batch "Job states", reasons of jobs that block a queue.
 const BLOCKED: [&str; 2] = ["MISCONFIGURATION:", "CAPACITY:"];
 
-/// What removes the cause.
+/// The advice that removes the cause.
 ///
 /// Source: AWS Batch "Job states", reasons of jobs that block a queue.
 fn remedy(reason: &str) -> &'static str {

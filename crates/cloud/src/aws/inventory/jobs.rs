@@ -58,8 +58,8 @@ enum Children {
     Nodes,
 }
 
-/// The ids of all live jobs and of jobs that ended within a day before `now`, including the
-/// children of live array jobs and multi-node parallel jobs.
+/// The ids of all live jobs and of jobs that ended within a day before `now`. They include the children
+/// of live array jobs and multi-node parallel jobs.
 pub(super) async fn list(clients: &Clients, queues: &[JobQueue], now: Timestamp) -> Part<String> {
     let of_queues = queues.iter().map(|queue| Of::Queue(queue.name.clone()));
     let mut all = list_each(clients, of_queues.collect(), now).await;
