@@ -13,6 +13,7 @@ locals {
     "GET /v1/explain/{resource}",
     "GET /v1/findings",
     "GET /v1/findings/{finding}",
+    "GET /v1/metrics",
     "GET /v1/nodes",
     "GET /v1/nodes/{node}/activity",
     "GET /v1/nodes/{node}/recommendation",

@@ -24,6 +24,7 @@ _ROUTES = (
     "GET /v1/explain/{resource}",
     "GET /v1/findings",
     "GET /v1/findings/{finding}",
+    "GET /v1/metrics",
     "GET /v1/nodes",
     "GET /v1/nodes/{node}/activity",
     "GET /v1/nodes/{node}/recommendation",

@@ -15,6 +15,7 @@ pub mod extract;
 pub mod findings;
 pub mod gateway;
 pub mod groups;
+pub mod metrics;
 pub mod nodes;
 pub mod openapi;
 pub mod page_access;

@@ -23,7 +23,7 @@ use crate::problem::Problem;
 use crate::slack_signature::SigningSecret;
 use crate::store::{REFRESH, Store};
 use crate::{
-    costs, decisions, explanations, findings, groups, nodes, page_link, pages, prices, probes,
+    costs, decisions, explanations, findings, groups, metrics, nodes, page_link, pages, prices, probes,
     runs, slack, steps, tasks, whole_report,
 };
 
@@ -304,6 +304,11 @@ pub(crate) fn endpoints() -> Endpoints {
                 "Show the active hours of a node and its tasks, at most the 500 newest",
             ),
             tasks::node,
+        )
+        .get(
+            "/v1/metrics",
+            get("metrics", "Show figures of the newest report for Prometheus"),
+            metrics::metrics,
         )
         .get(
             "/v1/probes",

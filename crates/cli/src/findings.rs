@@ -138,6 +138,10 @@ async fn store(
 #[derive(Serialize)]
 struct ListedFinding<'r> {
     stage: &'static str,
+    /// `None` if no earlier sweep is known.
+    first_seen: Option<Timestamp>,
+    /// The decision that sets it aside.
+    decision: Option<&'r Decision>,
     #[serde(flatten)]
     finding: &'r Finding,
 }
@@ -146,17 +150,24 @@ struct ListedFinding<'r> {
 /// in effect follows from it, also if the decision is newer than the report.
 fn list(
     report: &Report,
-    decided: &BTreeMap<String, Verb>,
+    decided: &BTreeMap<String, Decision>,
     (format, zone): (TableFormat, &Zone),
 ) -> String {
-    let aside = report.history.set_aside.iter().map(|one| &one.finding);
-    let listed = report.findings.iter().chain(aside).map(|finding| {
+    let aside = report.history.set_aside.iter();
+    let aside = aside.map(|one| (&one.finding, Some(&one.decision)));
+    let found = report.findings.iter().map(|finding| (finding, None));
+    let listed = found.chain(aside).map(|(finding, of_report)| {
         let standing = report.history.life.get(&finding.id);
-        let stage = match decided.get(&finding.id) {
-            Some(verb) => verb.done(),
-            None => standing.map_or("found", |standing| standing.stage.word()),
-        };
-        ListedFinding { stage, finding }
+        let newer = decided.get(&finding.id);
+        ListedFinding {
+            stage: match newer {
+                Some(decision) => decision.verb.done(),
+                None => standing.map_or("found", |standing| standing.stage.word()),
+            },
+            first_seen: standing.map(|standing| standing.first_seen),
+            decision: newer.or(of_report),
+            finding,
+        }
     });
     let listed: Vec<ListedFinding<'_>> = listed.collect();
     match format {
@@ -175,13 +186,15 @@ fn list(
     }
 }
 
-/// One line for each finding: its stage, its saving and its id.
+/// One line for each finding: its stage, its saving and its id. A second line has the decision that sets
+/// it aside.
 fn table(listed: &[ListedFinding<'_>], (at, zone): (Timestamp, &Zone)) -> String {
     let mut out = format!("Report of {}\n", zone.minute(at));
     if listed.is_empty() {
         out.push_str("No findings.\n");
     }
-    for ListedFinding { stage, finding } in listed {
+    for one in listed {
+        let (stage, finding) = (one.stage, one.finding);
         let cost = finding.cost.as_ref();
         let saving = cost.map_or("unknown".to_owned(), |cost| {
             let sign = if cost.basis.is_bound() { "≤ " } else { "" };
@@ -189,6 +202,12 @@ fn table(listed: &[ListedFinding<'_>], (at, zone): (Timestamp, &Zone)) -> String
         });
         let id = one_line(&finding.id);
         out.push_str(&format!("{stage:<10}{saving:>14}  {id}\n"));
+        if let Some(decision) = one.decision {
+            let (by, reason) = (one_line(&decision.by), one_line(&decision.reason));
+            let until = decision.until.map(|until| format!(" until {}", zone.minute(until)));
+            let until = until.unwrap_or_default();
+            out.push_str(&format!("{:26}by {by}{until}: {reason}\n", ""));
+        }
     }
     out
 }
@@ -300,7 +319,7 @@ mod tests {
         );
         let listed = said(&objects, &["list"]).await.expect("listed");
         assert!(
-            listed.contains("snoozed "),
+            listed.contains("snoozed ") && listed.contains("by ana until "),
             "before the next sweep: {listed}"
         );
         let csv = said(&objects, &["list", "--format", "csv"]).await;
@@ -309,6 +328,8 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&json.expect("listed")).expect("JSON");
         assert_eq!(json["findings"][0]["id"], *id);
         assert_eq!(json["findings"][0]["stage"], "snoozed");
+        assert_eq!(json["findings"][0]["decision"]["reason"], "a course");
+        assert!(json["findings"][0]["first_seen"].is_string());
         let held: Decisions = decisions::load(&objects).await.expect("it answers");
         assert_eq!(held.findings[&id].by, "ana");
         let report = swept(&objects).await;

@@ -168,7 +168,7 @@ impl ApiClient {
     }
 
     /// The decisions that are in effect, by the id of the finding.
-    pub(crate) async fn decisions(&self) -> Result<BTreeMap<String, Verb>> {
+    pub(crate) async fn decisions(&self) -> Result<BTreeMap<String, Decision>> {
         #[derive(Deserialize)]
         struct Entry {
             finding: String,
@@ -181,9 +181,7 @@ impl ApiClient {
         }
         let (entries, _) = self.list::<Entry, Head>("/v1/decisions").await?;
         let entries = entries.into_iter().filter(|one| one.holds);
-        Ok(entries
-            .map(|one| (one.finding, one.decision.verb))
-            .collect())
+        Ok(entries.map(|one| (one.finding, one.decision)).collect())
     }
 
     /// Stores a decision, and returns it.

@@ -10,7 +10,7 @@ use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::endpoint::Endpoint;
 use ebb_cloud::ports::Objects;
 use ebb_cloud::store::StoreObjects;
-use ebb_model::decision::Verb;
+use ebb_model::decision::Decision;
 use ebb_model::report::Report;
 use ebb_report::report_file;
 use ebb_telemetry::safe_text::one_line;
@@ -47,12 +47,12 @@ impl Deployment {
     }
 
     /// The decisions that are in effect at `now`, by the id of the finding.
-    pub(crate) async fn decisions(&self, now: Timestamp) -> Result<BTreeMap<String, Verb>> {
+    pub(crate) async fn decisions(&self, now: Timestamp) -> Result<BTreeMap<String, Decision>> {
         match self {
             Self::Stored(stored) => {
                 let all = decisions::load(stored.objects.as_ref()).await?;
                 let in_effect = (all.findings.into_iter()).filter(|(_, one)| one.holds_at(now));
-                Ok(in_effect.map(|(id, one)| (id, one.verb)).collect())
+                Ok(in_effect.collect())
             }
             Self::Api(api) => api.decisions().await,
         }
