@@ -31,6 +31,8 @@ pub(super) struct DeploymentFacts {
     access: Result<String, String>,
     /// The newest report; `None` before the first sweep.
     report: Result<Option<Report>, String>,
+    /// Whether sweeps can read the policy; `None` if that cannot be tested.
+    policy: Option<Result<(), String>>,
     /// Why the last message of a channel failed, by channel, and whether the others got one.
     channels: Option<Result<ChannelFacts, String>>,
 }
@@ -71,8 +73,25 @@ async fn read(target: &Target) -> DeploymentFacts {
         place,
         access: Ok(access),
         report,
+        policy: policy(&deployment).await,
         channels: channels(&deployment).await,
     }
+}
+
+#[cfg(feature = "sweep")]
+async fn policy(deployment: &Deployment) -> Option<Result<(), String>> {
+    let Deployment::Stored(stored) = deployment else {
+        return None;
+    };
+    let key = ebb_sweep::standalone::POLICY_KEY;
+    let read = ebb_sweep::run::policy(stored.objects.as_ref(), key).await;
+    Some(read.map(drop).map_err(|error| one_line(&error.to_string())))
+}
+
+#[cfg(not(feature = "sweep"))]
+#[expect(clippy::unused_async, reason = "the same shape as with the feature")]
+async fn policy(_: &Deployment) -> Option<Result<(), String>> {
+    None
 }
 
 #[cfg(feature = "sweep")]
@@ -117,6 +136,7 @@ impl DeploymentFacts {
             place,
             access: Err(why),
             report: Ok(None),
+            policy: None,
             channels: None,
         }
     }
@@ -128,6 +148,10 @@ fn evaluate(facts: &DeploymentFacts, now: Timestamp) -> Vec<Check> {
     if facts.access.is_err() {
         checks.extend(depend(&["sweep", "probes", "messages"], "access"));
         return checks;
+    }
+    if let Some(Err(problem)) = &facts.policy {
+        let check = Check::missing("policy", format!("each sweep fails: {problem}"));
+        checks.push(check.with_remedy("ebb policy check FILE, then replace config/policy.toml"));
     }
     let (check, report) = sweep(facts, now);
     checks.push(check);
@@ -405,6 +429,7 @@ mod tests {
             place: Place::Bucket("ebb-data".to_owned()),
             access: Ok("bucket ebb-data, as ana".to_owned()),
             report: Ok(Some(report)),
+            policy: Some(Ok(())),
             channels: Some(Ok(channels)),
         };
         (facts, now)
@@ -454,6 +479,16 @@ mod tests {
         check(&|f| f.report = Ok(None), "sweep", Missing, "no sweep");
         let damaged = |f: &mut DeploymentFacts| f.report = Err("damaged".into());
         check(&damaged, "sweep", Missing, "damaged");
+        let misspelt = |f: &mut DeploymentFacts| f.policy = Some(Err("line 3: unknown key".into()));
+        check(&misspelt, "policy", Missing, "line 3: unknown key");
+        let unused = |f: &mut DeploymentFacts| {
+            let unused = vec!["webhook/oncall".to_owned()];
+            f.channels = Some(Ok(ChannelFacts {
+                unused,
+                ..ChannelFacts::default()
+            }));
+        };
+        check(&unused, "messages", Limited, "webhook/oncall");
         let denied = |f: &mut DeploymentFacts| {
             let mut gap = Gap::new("eu-central-1: batch:DescribeJobs", "AccessDenied");
             gap.denied = Some("batch:DescribeJobs".to_owned());
