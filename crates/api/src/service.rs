@@ -23,8 +23,8 @@ use crate::problem::Problem;
 use crate::slack_signature::SigningSecret;
 use crate::store::{REFRESH, Store};
 use crate::{
-    costs, decisions, explanations, findings, groups, metrics, nodes, page_link, pages, prices, probes,
-    runs, slack, steps, tasks, whole_report,
+    costs, decisions, explanations, findings, groups, metrics, nodes, page_link, pages, prices,
+    probes, runs, slack, steps, tasks, whole_report,
 };
 
 /// The API over a bucket.

@@ -204,7 +204,9 @@ fn table(listed: &[ListedFinding<'_>], (at, zone): (Timestamp, &Zone)) -> String
         out.push_str(&format!("{stage:<10}{saving:>14}  {id}\n"));
         if let Some(decision) = one.decision {
             let (by, reason) = (one_line(&decision.by), one_line(&decision.reason));
-            let until = decision.until.map(|until| format!(" until {}", zone.minute(until)));
+            let until = decision
+                .until
+                .map(|until| format!(" until {}", zone.minute(until)));
             let until = until.unwrap_or_default();
             out.push_str(&format!("{:26}by {by}{until}: {reason}\n", ""));
         }

@@ -4,6 +4,7 @@
 pub mod at_head;
 pub mod blocked;
 pub mod context;
+pub mod held_node;
 pub mod invalid_queue;
 pub mod long_queued;
 pub mod lost_agent;
@@ -35,6 +36,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .values()
         .filter_map(|job| judge_job(facts, job, &mut RuleTrace::unwritten(KIND)))
         .collect();
+    held_node::charge(facts, &mut verdicts);
     verdicts.extend(lost_agent::judge(facts));
     verdicts.extend(never_joined::judge(facts));
     verdicts.extend(orphan_container::judge(facts));

@@ -11,6 +11,7 @@ use ebb_model::inventory::batch::job::JobStatus;
 use ebb_model::inventory::batch::task::{Health, Task, TaskFamily};
 use ebb_model::metric_series::MetricPoint;
 use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::ToolUsage;
 use ebb_telemetry::testing::{at, clock, node};
 use ebb_telemetry::units::{CpuTime, Share};
@@ -80,6 +81,27 @@ fn what_a_stuck_job_mostly_runs_is_told_by_its_own_heartbeats() {
     };
     said(&[("sort", 10), ("bwa", 90)], ", most of it in bwa");
     said(&[], " of CPU");
+}
+
+#[test]
+fn a_job_that_alone_holds_its_node_costs_the_whole_node() {
+    let per_hour = |tasks_on_node: u32| {
+        let mut world = running();
+        world.watch(1, 0, 60, |minute, h| {
+            let observed = minute * 60 + 60;
+            h.workload.cpu = Some(CpuTime::from_millis(2_000));
+            h.steps = vec![step(observed, |s| {
+                s.last_progress = clock(observed.min(30 * 60));
+            })];
+        });
+        let workers = &mut world.inventory.batch.container_instances;
+        workers.change(|worker| worker.running_tasks = Some(tasks_on_node));
+        let cost = world.verdict().expect("it is stuck").cost;
+        cost.expect("it has a price").per_hour
+    };
+    let (alone, with_another) = (per_hour(1), per_hour(2));
+    assert_eq!(alone, UsdPerHour::from_micros(192_000));
+    assert!(with_another < alone, "{with_another}");
 }
 
 #[test]
