@@ -23,7 +23,10 @@ where
         let message = bounded(&reason(error));
         return CloudError::Failed { operation, message };
     };
-    let code = service.code().unwrap_or("no error code");
+    let status = error.raw_response().map(|answer| answer.status().as_u16());
+    let status = status.map(|status| format!("HTTP {status} without an error code"));
+    let code = service.code().or(status.as_deref());
+    let code = code.unwrap_or("no error code");
     let words = service.message().unwrap_or("no message");
     let message = bounded(&format!("{code}: {words}"));
     match kind_of(code) {
