@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
-use ebb_model::advice::offer::{Offered, Offers};
+use ebb_model::advice::offer::{Assumed, Offered, Offers};
 use ebb_model::advice::sized_request::SizedRequest;
 use ebb_model::advice::step::{MemoryUse, StepAdvice};
 use ebb_model::step_profile::tasks::{PresentRequest, RequestBasis};
@@ -457,11 +457,14 @@ fn elsewhere(offers: &[Offered]) -> String {
 
 /// The offer of the present type. It is an estimate as the others, not the observed duration.
 fn offer_of_same_type(same: &Offered) -> String {
-    let tasks = counted(same.runs_a_machine as usize, "task", "tasks");
-    format!(
-        "{}, estimated with the recommended request and {tasks} on the machine",
-        offer(same)
-    )
+    let with = match same.assumed.contains(&Assumed::RequestShare) {
+        true => "for its part of a machine that other steps use too".to_owned(),
+        false => {
+            let tasks = counted(same.runs_a_machine as usize, "task", "tasks");
+            format!("with the recommended request and {tasks} on the machine")
+        }
+    };
+    format!("{}, estimated {with}", offer(same))
 }
 
 fn offer(offer: &Offered) -> String {

@@ -146,6 +146,10 @@ fn a_task_that_waited_for_cores_needs_those_that_it_waited_for() {
     // More threads than cores wait on a machine of their own too.
     check(Some(2_000), Some(2), 2);
     check(Some(2_000), None, 2);
+    let on_16_cores = |run: &mut Run| run.machine_cores = Some(MilliCores::cores(16));
+    check_with(on_16_cores, Some(2_000), None, 4);
+    let on_3_cores = |run: &mut Run| run.machine_cores = Some(MilliCores::cores(3));
+    check_with(on_3_cores, Some(2_000), None, 3);
     let alone = |run: &mut Run| run.among_others = Some(false);
     check_with(alone, Some(2_000), Some(8), 2);
     // It waits for cores for a tenth of its run time, and mostly for a disk.

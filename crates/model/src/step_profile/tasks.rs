@@ -201,8 +201,9 @@ impl Run {
 
     /// The cores that it would have used at its peak without neighbours; `None` when unknown.
     /// Neighbours limit the peak of a task that waits for cores for much of its time, as in the rule
-    /// about starved steps. Without them its threads would run for the time that they waited too. At
-    /// most the requested cores, or without a request those of its machine.
+    /// about starved steps. Without them its threads would run for the time that they waited too: at
+    /// most the requested cores. Without a known request, the mean over its time counts, at most the
+    /// cores of its machine.
     fn peak_demand(&self, policy: &StepPolicy) -> Option<MilliCores> {
         let peak = self.peak_cores?;
         let without_waiting = || {
@@ -212,9 +213,16 @@ impl Run {
                 && Share::of_time(waited, self.wall) >= starved
                 && self.among_others != Some(false);
             let ran = u128::from(cpu.0);
-            let cores = u128::from(peak.0).saturating_mul(ran + waited.as_nanos()) / ran.max(1);
-            let cores = MilliCores(u64::try_from(cores).unwrap_or(u64::MAX));
-            is_starved.then_some(cores.min(self.requested.cores.or(self.machine_cores)?))
+            let wanted = ran + waited.as_nanos();
+            let of_wanted = |peak: u128| {
+                let cores = peak.saturating_mul(wanted) / ran.max(1);
+                MilliCores(u64::try_from(cores).unwrap_or(u64::MAX))
+            };
+            let cores = match self.requested.cores {
+                Some(requested) => of_wanted(peak.0.into()).min(requested),
+                None => of_wanted(cpu.cores_over(self.wall)?.0.into()).min(self.machine_cores?),
+            };
+            is_starved.then_some(cores)
         };
         Some(without_waiting().map_or(peak, |cores| cores.max(peak)))
     }
