@@ -49,15 +49,15 @@ fn seconds(from: Timestamp, to: Timestamp) -> f64 {
 
 /// Use of all machines over time.
 pub(crate) struct Neighbours<'a> {
-    cores: BTreeMap<Machine<'a>, OverTime>,
-    tasks: BTreeMap<Machine<'a>, OverTime>,
-    tasks_of_step: BTreeMap<(Machine<'a>, String), OverTime>,
+    cores: BTreeMap<MachineBoot<'a>, OverTime>,
+    tasks: BTreeMap<MachineBoot<'a>, OverTime>,
+    tasks_of_step: BTreeMap<(MachineBoot<'a>, String), OverTime>,
 }
 
 /// A machine since its last boot.
-type Machine<'a> = (&'a NodeId, &'a BootId);
+type MachineBoot<'a> = (&'a NodeId, &'a BootId);
 
-fn machine<'a>(run: &SeenRun<'a>) -> Machine<'a> {
+fn machine<'a>(run: &SeenRun<'a>) -> MachineBoot<'a> {
     (&run.step.node, &run.step.boot)
 }
 
@@ -111,7 +111,7 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-fn of_step<'a>(run: &SeenRun<'a>) -> (Machine<'a>, String) {
+fn of_step<'a>(run: &SeenRun<'a>) -> (MachineBoot<'a>, String) {
     (machine(run), run.name().to_owned())
 }
 
