@@ -153,7 +153,11 @@ fn offer(
         );
     }
     let Some(best) = advice.offers.first() else {
-        return Err("no known instance type fits the observed work".to_owned());
+        return Err(match instance.market {
+            Market::Spot => "no instance type with a known spot price fits the observed work",
+            Market::OnDemand | Market::Reserved => "no known instance type fits the observed work",
+        }
+        .to_owned());
     };
     let saves = best.saves_an_hour;
     let saves = saves.ok_or("its effective price is unknown")?;
