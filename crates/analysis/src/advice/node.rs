@@ -153,11 +153,7 @@ fn offer(
         );
     }
     let Some(best) = advice.offers.first() else {
-        return Err(match instance.market {
-            Market::Spot => "no instance type with a known spot price fits the observed work",
-            Market::OnDemand | Market::Reserved => "no known instance type fits the observed work",
-        }
-        .to_owned());
+        return Err(no_offer(instance.market).to_owned());
     };
     let saves = best.saves_an_hour;
     let saves = saves.ok_or("its effective price is unknown")?;
@@ -167,6 +163,13 @@ fn offer(
     }
     advice.saving_a_month = Some(saves.a_month());
     Ok(())
+}
+
+fn no_offer(market: Market) -> &'static str {
+    match market {
+        Market::Spot => "no instance type with a known spot price fits the observed work",
+        Market::OnDemand | Market::Reserved => "no known instance type fits the observed work",
+    }
 }
 
 fn is_paid(basis: Option<PriceBasis>) -> bool {
