@@ -84,7 +84,7 @@ async fn what_is_new_is_told_once_in_each_channel() {
         (summary.new, summary.told),
         (
             1,
-            ["slack", EMAIL, "topic", "webhook"]
+            ["webhook", "topic", "slack", EMAIL]
                 .map(str::to_owned)
                 .to_vec()
         )
@@ -192,7 +192,7 @@ async fn an_owners_findings_go_where_the_policy_routes_them() {
     let summary = swept(&world).await;
     assert_eq!(
         summary.told,
-        ["slack/lab", "email/ana@example.com", "topic", "webhook"]
+        ["webhook", "topic", "slack/lab", "email/ana@example.com"]
     );
     let posted = world.chat.posted();
     assert_eq!(posted[1].channel.as_deref(), Some("lab"));
@@ -311,9 +311,9 @@ async fn after_a_crash_each_channel_gets_the_same_identifiers_and_the_chat_nothi
     let whole = Fault::never();
     rehearsal.sweep(&whole).await.expect("nothing fails it");
     let calls = whole.calls();
-    let last = calls.iter().rposition(|call| *call == "events.send");
+    let last = calls.iter().rposition(|call| *call == "mailer.send");
     // All messages are sent, and the sweep ends before it stores that.
-    let crash = Fault::at(last.expect("an event"), Moment::After, Then::StaysDead);
+    let crash = Fault::at(last.expect("an email"), Moment::After, Then::StaysDead);
     let _ = world.sweep(&crash).await;
     assert_eq!(words(&world), (2, 2, 1));
     world.clock.advance(Duration::from_secs(5 * 60));
@@ -335,9 +335,9 @@ async fn after_a_crash_each_channel_gets_the_same_identifiers_and_the_chat_nothi
 async fn a_sweep_sends_nothing_while_another_one_sends() {
     let (rehearsal, whole) = (greeted().await, Fault::never());
     rehearsal.sweep(&whole).await.expect("nothing fails it");
-    let first = whole.calls().iter().position(|call| *call == "chat.post");
+    let first = whole.calls().iter().position(|call| *call == "events.send");
     let world = greeted().await;
-    let crash = Fault::at(first.expect("a post"), Moment::Before, Then::StaysDead);
+    let crash = Fault::at(first.expect("an event"), Moment::Before, Then::StaysDead);
     let _ = world.sweep(&crash).await;
     let before = words(&world);
     let summary = swept(&world).await;
