@@ -230,3 +230,39 @@ async fn a_weekly_digest_that_failed_waits_for_the_end_of_the_quiet_hours() {
     check(&format!("{digest}{days}"), true, 0).await;
     check(digest, false, 0).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_without_channels_leaves_what_they_know_for_a_month() {
+    let policy = Policy::default();
+    let known = (&Inventory::default(), Catalogue::built_in());
+    let messages_after = async |days: i64| {
+        let (chat, mut remembered) = (LockedChat::default(), Remembered::default());
+        remembered.greeted.insert(SLACK.to_owned());
+        let with_chat = Channels {
+            chat: Some(&chat),
+            ..Channels::default()
+        };
+        let without = Channels::default();
+        let mut at = testing::small().at;
+        for (channels, later) in [
+            (&with_chat, 0),
+            (&without, 1),
+            (&without, days),
+            (&with_chat, 1),
+        ] {
+            at = at
+                .checked_add(SignedDuration::from_hours(24 * later))
+                .expect("a time");
+            let mut report = testing::small();
+            report.at = at;
+            remembered
+                .lives
+                .advance(&mut report, known, &Decisions::default());
+            swept(channels, news(&policy, &report, &mut remembered)).await;
+        }
+        chat.0.lock().expect("no panic").len()
+    };
+    assert_eq!(messages_after(1).await, 1, "the findings are known");
+    // The welcome, and the findings once more.
+    assert_eq!(messages_after(31).await, 3, "the channel is a new one");
+}
