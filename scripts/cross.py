@@ -6,6 +6,7 @@
 
 import shlex
 import sys
+from pathlib import Path
 
 sys.dont_write_bytecode = True
 from debian import BASE, CACHE, Missing, fetch, of_tools, unpack, update
@@ -13,11 +14,22 @@ from debian import BASE, CACHE, Missing, fetch, of_tools, unpack, update
 CROSS = ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "rustc-web"]
 
 
+LIBRARIES = Path("usr/aarch64-linux-gnu/lib")
+
+
+def relocate(libraries):
+    """Has the linker look for libraries in its folders: its scripts name those of an installed package."""
+    for script in libraries.glob("*.so"):
+        if script.read_bytes().startswith(b"/* GNU ld script"):
+            script.write_text(script.read_text().replace(f"/{LIBRARIES}/", ""))
+
+
 def cross(environment):
     """What compiles for arm64: rustup's target, or else Debian's compiler, unpacked."""
     files = fetch(BASE, "amd64", CROSS)
     files += fetch(BASE, "arm64", ["libstd-rust-web-dev"], "libstd-rust-web-dev$")
     folder = unpack("cross", files)
+    relocate(folder / LIBRARIES)
     binaries = CACHE / "cross-bin"
     binaries.mkdir(exist_ok=True)
     of_gcc = f" -B{binaries}"

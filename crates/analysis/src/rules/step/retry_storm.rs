@@ -102,7 +102,9 @@ fn task_of<'a>(run: &SeenRun<'a>) -> Option<(&'a str, &'a str)> {
         return Some(("", job.id.as_str()));
     }
     let names = run.recorded.names().unwrap_or_default();
-    let run_name = label_of(run.step, "run").or(names.run)?;
+    let launched = run.step.usage.detail.run.as_ref();
+    let launched = launched.map(|launched| launched.key.as_str());
+    let run_name = label_of(run.step, "run").or(names.run).or(launched)?;
     Some((run_name, label_of(run.step, "task").or(names.name)?))
 }
 
