@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -81,7 +81,8 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut part = name.to_owned();
     part.push(format!(".{}.part", std::process::id()));
     let part = path.with_file_name(part);
-    let written = fs::write(&part, text);
+    // A file or link that another user made under this name is not written to.
+    let written = File::create_new(&part).and_then(|mut file| file.write_all(text.as_bytes()));
     if before.is_some() && matches!(&written, Err(e) if e.kind() == ErrorKind::PermissionDenied) {
         // The user may write the file, but not the folder.
         return fs::write(path, text);

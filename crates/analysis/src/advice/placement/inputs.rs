@@ -24,7 +24,7 @@ use ebb_telemetry::units::Bytes;
 
 use crate::advice::placement::current_price::Paid;
 use crate::advice::placement::limits::limits;
-use crate::advice::placement::offers::Teller;
+use crate::advice::placement::offers::{Teller, dollars};
 use crate::advice::placement::{StepConditions, TRIAL_MAY_TAKE, TRIAL_RUNS, runs_a_month};
 use crate::facts::Facts;
 use crate::step_history::by_step::{Profiled, Profiles};
@@ -68,7 +68,8 @@ pub(crate) struct StepInputs<'a> {
     at_once: u32,
     pub(crate) home: &'a Region,
     moved: Option<Bytes>,
-    /// Most tasks on the present type ran at the same time as tasks of other steps.
+    /// Its present cost is its part of the machine: most tasks on the present type ran at the same
+    /// time as tasks of other steps.
     shares_machine: bool,
 }
 
@@ -147,7 +148,8 @@ impl<'a> Placing<'a> {
             at_once: profile.at_once(),
             home,
             moved: told.or(said),
-            shares_machine: share_machines(&runs, &now.name),
+            // The GPUs of a task are no part of its request.
+            shares_machine: now.gpus.is_none() && share_machines(&runs, &now.name),
         };
         let (limits, in_the_way_of_arm) = limits(self, &step, (about.tags, about.arm));
         let paid = about.paid.filter(|paid| *paid.on == now.name);
@@ -166,7 +168,7 @@ impl<'a> Placing<'a> {
         let teller = Teller {
             placing: self,
             now: runs_on,
-            is_share: step.shares_machine && now.gpus.is_none(),
+            is_share: step.shares_machine,
             paid,
             checkpoint: limits.checkpoint,
             confident: self.policy.sizing.confident_samples,
@@ -295,12 +297,11 @@ impl<'a> Placing<'a> {
         };
         let ranking = ranking::rank(&ranked, [offer], &limits, self.speeds);
         let mut now = ranking.ranked.first().copied()?;
-        // The GPUs of a task are no part of its request.
-        if step.shares_machine && step.now.gpus.is_none() {
+        if step.shares_machine {
             let size = MachineSize::of(step.now);
             let part = size.share_of_price(offer.per_hour, asks, 0)?;
             let hours = now.wall.as_secs_f64() / 3600.0;
-            now.usd = part.0.micros() as f64 / 1e6 * hours;
+            now.usd = dollars(part) * hours;
         }
         Some(now)
     }

@@ -230,6 +230,6 @@ fn assumed(ranked: &Ranked<'_>, checkpoint: Option<Duration>) -> Vec<Assumed> {
     all.map(|(_, assumed)| assumed).collect()
 }
 
-fn dollars(price: UsdPerHour) -> f64 {
+pub(crate) fn dollars(price: UsdPerHour) -> f64 {
     price.0.micros() as f64 / 1e6
 }

@@ -8,12 +8,13 @@ use ebb_model::finding::evidence::Evidence;
 use ebb_model::finding::evidence::batch::{Stuck, StuckJob};
 use ebb_model::finding::{Finding, Remedy, Resource, StepLink};
 use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::batch::ComputeEnvironment;
 use ebb_model::inventory::batch::job::Job;
 use ebb_model::inventory::batch::queue_time::WaitCause;
 use ebb_model::inventory::instance::Instance;
 use ebb_node_state::node_state::NodeState;
 use ebb_sizing::cheapest_type::MachineSize;
-use ebb_telemetry::identity::{NodeId, Region};
+use ebb_telemetry::identity::{AccountId, NodeId, Region};
 use ebb_telemetry::origin::{Origin, labelled};
 use ebb_telemetry::step::{PlacedStep, StepId, StepKind};
 use ebb_telemetry::time::Window;
@@ -102,15 +103,38 @@ pub(crate) fn gpus_of(step: &PlacedStep) -> u32 {
     step.usage.detail.gpu.map_or(0, |gpu| gpu.devices)
 }
 
+/// The environment of this name in the region and account of a machine.
+pub(crate) fn environment_named<'a>(
+    facts: &Facts<'a>,
+    instance: &Instance,
+    name: &str,
+) -> Option<&'a ComputeEnvironment> {
+    let environments = &facts.inventory.batch.environments;
+    environments.iter().find(|one| {
+        one.name == name
+            && one.region == instance.region
+            && AccountId::may_be_one(one.account.as_ref(), instance.account.as_ref())
+    })
+}
+
+/// Creates a finding about a worker, without a cost.
+pub(crate) fn worker_without_cost(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    seen: StuckObservation,
+) -> Finding {
+    let controller = facts.controller(instance);
+    let resource = Resource::of_instance(instance, controller, labelled(&instance.tags));
+    found(resource, None, seen)
+}
+
 /// Creates a finding about a worker; the whole machine is wasted.
 pub(crate) fn found_worker(
     facts: &Facts<'_>,
     instance: &Instance,
     seen: StuckObservation,
 ) -> Verdict {
-    let controller = facts.controller(instance);
-    let resource = Resource::of_instance(instance, controller, labelled(&instance.tags));
-    let finding = found(resource, None, seen);
+    let finding = worker_without_cost(facts, instance, seen);
     let price = facts.price_of(instance);
     let cost = price.map(|price| price.wasted_over(finding.window));
     Verdict::Waste(Box::new(Finding { cost, ..finding }))

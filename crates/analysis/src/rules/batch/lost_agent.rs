@@ -5,19 +5,18 @@ use std::time::Duration;
 
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::batch::Stuck;
-use ebb_model::finding::{Action, Remedy, Resource};
+use ebb_model::finding::{Action, Remedy};
 use ebb_model::inventory::batch::container_instances::ContainerInstance;
 use ebb_model::inventory::batch::task::Health;
 use ebb_model::inventory::instance::Instance;
 use ebb_node_state::node_state::NodeState;
-use ebb_telemetry::origin::labelled;
 use ebb_telemetry::time::Window;
 use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{
-    KIND, StuckObservation, found, found_worker, silent_for, since,
+    KIND, StuckObservation, found_worker, silent_for, since, worker_without_cost,
 };
 use crate::rules::remedy::open_shell;
 use crate::rules::trace::RuleTrace;
@@ -97,9 +96,7 @@ fn found_impaired(facts: &Facts<'_>, instance: &Instance, window: Window) -> Ver
             command: Some(open_shell(instance)),
         },
     };
-    let controller = facts.controller(instance);
-    let resource = Resource::of_instance(instance, controller, labelled(&instance.tags));
-    Verdict::Waste(Box::new(found(resource, None, seen)))
+    Verdict::Waste(Box::new(worker_without_cost(facts, instance, seen)))
 }
 
 fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
@@ -135,13 +132,9 @@ fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
     }
     let is_at_work = state.is_some_and(|state| works(facts, state));
     let seen = agent_disconnected(worker, window, is_at_work);
-    let controller = facts.controller(instance);
     Some(match is_at_work {
         // Its tasks continue without the agent.
-        true => {
-            let resource = Resource::of_instance(instance, controller, labelled(&instance.tags));
-            Verdict::Waste(Box::new(found(resource, None, seen)))
-        }
+        true => Verdict::Waste(Box::new(worker_without_cost(facts, instance, seen))),
         false => found_worker(facts, instance, seen),
     })
 }

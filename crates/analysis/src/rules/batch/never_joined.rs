@@ -8,11 +8,13 @@ use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::batch::Stuck;
 use ebb_model::finding::{Action, Remedy};
 use ebb_model::inventory::instance::{Instance, InstanceState};
-use ebb_telemetry::identity::{AccountId, NodeId};
+use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
-use crate::rules::batch::context::{StuckObservation, found_worker, is_whole, silent_for, since};
+use crate::rules::batch::context::{
+    StuckObservation, environment_named, found_worker, is_whole, silent_for, since,
+};
 use crate::rules::verdict::Verdict;
 
 /// The tag in which Batch stores the environment of a machine.
@@ -54,15 +56,9 @@ pub(crate) fn nodes<'a>(facts: &Facts<'a>) -> impl Iterator<Item = &'a Instance>
 
 /// Whether the environment of a machine has an ECS cluster that it can join.
 fn has_cluster(facts: &Facts<'_>, instance: &Instance) -> bool {
-    let Some(name) = instance.tags.get(ENVIRONMENT) else {
-        return false;
-    };
-    facts.inventory.batch.environments.iter().any(|one| {
-        one.name == *name
-            && one.region == instance.region
-            && AccountId::may_be_one(one.account.as_ref(), instance.account.as_ref())
-            && one.cluster_arn.is_some()
-    })
+    let name = instance.tags.get(ENVIRONMENT);
+    let environment = name.and_then(|name| environment_named(facts, instance, name));
+    environment.is_some_and(|environment| environment.cluster_arn.is_some())
 }
 
 fn found(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {

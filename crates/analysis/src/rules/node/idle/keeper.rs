@@ -14,6 +14,7 @@ use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 
 use crate::facts::Facts;
+use crate::rules::batch::context::environment_named;
 use crate::rules::batch::never_joined::ENVIRONMENT;
 
 /// The cause that keeps a node alive; `None` if unknown. The settings of a Batch environment come
@@ -197,10 +198,5 @@ pub(crate) fn environment<'a>(
     let Some(Controller::BatchEnvironment(name)) = facts.controller(instance) else {
         return None;
     };
-    let environments = &facts.inventory.batch.environments;
-    environments.iter().find(|e| {
-        e.name == name
-            && e.region == instance.region
-            && AccountId::may_be_one(e.account.as_ref(), instance.account.as_ref())
-    })
+    environment_named(facts, instance, &name)
 }
