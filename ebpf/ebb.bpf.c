@@ -108,12 +108,12 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 		bpf_probe_read_kernel_str(record->work_parent, sizeof(record->work_parent),
 					  BPF_CORE_READ(folder, d_parent, d_name.name));
 	}
-	if (runs_snakemake(task, record->head.comm)) {
+	if (runs_snakemake(task, record->head.comm))
 		record->head.flags |= EBB_SNAKEMAKE;
+	if (record->head.flags & (EBB_NEXTFLOW | EBB_SNAKEMAKE))
 		submit_now(record);
-		return 0;
-	}
-	submit(record);
+	else
+		submit(record);
 	return 0;
 }
 

@@ -1,15 +1,6 @@
 #!/bin/sh
 # Installs `ebb`, or the probe of Ebb, from a release. It prints each step before it does it.
-#
-#   curl -fsSL URL/install.sh | sh -s -- --from URL              ebb into ~/.local/bin, without root
-#   sh install.sh --from FOLDER                                  offline
-#   sh install.sh --from s3://BUCKET/PATH probe --queue-url URL --bucket NAME --region REGION
-#   sh install.sh --from URL probe --place file:///srv/ebb       as root
-#   sh install.sh --uninstall [probe]
-#
-# --from names the folder of a release (dist/ of `make release`) as URL, local folder or S3 address. It is not
-# needed if EBB_RELEASE is set. --to DIR is the folder of `ebb`; default: ~/.local/bin, for root
-# /usr/local/bin. Downloads use the variables https_proxy and no_proxy.
+# Usage: sh install.sh --help
 set -eu
 
 # The key of minisign that signed the release. `make release` writes it here; empty: the release is not signed.
@@ -21,8 +12,28 @@ fail() {
   exit 1
 }
 usage() {
-  sed -n '2,13s/^# \{0,1\}//p' "$0" 2>/dev/null >&2 || true
-  fail 'unknown arguments; see the head of install.sh'
+  cat <<'END'
+Install `ebb`, or the probe of Ebb, from a release
+
+  curl -fsSL URL/install.sh | sh -s -- --from URL              ebb into ~/.local/bin, without root
+  sh install.sh --from FOLDER                                  offline
+  sh install.sh --from s3://BUCKET/PATH probe --queue-url URL --bucket NAME --region REGION
+  sh install.sh --from URL probe --place file:///srv/ebb       as root
+  sh install.sh --uninstall [probe]
+
+Options:
+  --from URL|FOLDER|s3://BUCKET/PATH  Folder of a release [default: the variable EBB_RELEASE]
+  --to DIR                            Folder of ebb [default: ~/.local/bin, for root /usr/local/bin]
+  --uninstall                         Remove ebb, or the probe
+  -h, --help                          Print help
+
+Arguments after `probe` are those of the script `install` in the archive of the probe. Downloads use the variables
+https_proxy and no_proxy.
+END
+}
+refuse() {
+  usage >&2
+  fail "unknown arguments: $1"
 }
 has() { command -v "$1" >/dev/null 2>&1; }
 
@@ -32,7 +43,7 @@ main() {
   while [ $# -gt 0 ]; do
     case $1 in
       --from | --to)
-        [ $# -ge 2 ] || usage
+        [ $# -ge 2 ] || refuse "$1 without a value"
         case $1 in --from) from=$2 ;; *) to=$2 ;; esac
         shift 2
         ;;
@@ -42,7 +53,11 @@ main() {
         shift
         break
         ;;
-      *) usage ;;
+      -h | --help)
+        usage
+        exit
+        ;;
+      *) refuse "$1" ;;
     esac
   done
   if [ -z "$to" ]; then
@@ -66,6 +81,30 @@ main() {
   if [ $program = ebb ]; then install_ebb; else install_probe "$@"; fi
 }
 
+# Whether a URL with http is on this machine. Only digits may follow the colon, because `localhost:1@HOST` is HOST.
+is_this_machine() {
+  address=${1#http://}
+  case ${address%%/*} in
+    localhost | 127.0.0.1) ;;
+    localhost:*[!0-9]* | 127.0.0.1:*[!0-9]*) return 1 ;;
+    localhost:?* | 127.0.0.1:?*) ;;
+    *) return 1 ;;
+  esac
+}
+
+# wget has no option that limits redirects to https, so a file that came by http is removed.
+fetch_with_wget() {
+  wget --quiet --server-response --output-document="$2" "$1" 2>"$folder/answers" || {
+    cat "$folder/answers" >&2
+    return 1
+  }
+  if grep -qi '^[[:space:]]*location:[[:space:]]*http:' "$folder/answers"; then
+    rm -f "$2"
+    say "$1 redirects to http, which is not safe" >&2
+    return 1
+  fi
+}
+
 # One file of the release.
 fetch() {
   case $from in
@@ -73,16 +112,16 @@ fetch() {
       has aws || fail "failed to read $from: the AWS CLI is not installed"
       aws s3 cp --only-show-errors "$from/$1" "$folder/$1"
       ;;
-    https://* | http://127.0.0.1* | http://localhost*)
+    http://* | https://*)
+      [ "${from#https://}" != "$from" ] || is_this_machine "$from" || fail "failed to use $from: http is not safe; use https"
       if has curl; then
-        curl --fail --silent --show-error --location --output "$folder/$1" "$from/$1"
+        curl --fail --silent --show-error --location --proto-redir =https --output "$folder/$1" "$from/$1"
       elif has wget; then
-        wget --quiet --output-document="$folder/$1" "$from/$1"
+        fetch_with_wget "$from/$1" "$folder/$1"
       else
         fail 'neither curl nor wget is installed'
       fi
       ;;
-    http://*) fail "failed to use $from: http is not safe; use https" ;;
     *) cp "$from/$1" "$folder/$1" ;;
   esac || fail "failed to fetch $1 from $from"
 }

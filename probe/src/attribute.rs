@@ -492,6 +492,42 @@ mod tests {
     }
 
     #[test]
+    fn a_program_of_a_user_that_is_named_slurmd_hides_nothing() {
+        let shell = born_in(StepKind::Tree, "shell");
+        let check = |cgroup, inherited: Option<&Placement>| {
+            let facts = Facts {
+                key: ProcessKey {
+                    pid: 7,
+                    start: BootClock::from_nanos(5),
+                },
+                kind: TaskKind::User,
+                program: "crunch",
+                script: None,
+                cgroup: Some(cgroup),
+                work_folder: None,
+                snakemake: None,
+                engine_task: None,
+                parent: Some(Parent {
+                    key: ProcessKey {
+                        pid: 4,
+                        start: BootClock::from_nanos(5),
+                    },
+                    program: "slurmd",
+                }),
+                inherited,
+            };
+            let got = classify(&facts, &Rules::built_in());
+            assert!(matches!(got, Placement::Step(_)), "{cgroup}: {got:?}");
+        };
+        check("/", Some(&shell));
+        check("/user.slice/user-1000.slice/user@1000.service/x", None);
+        check(
+            "/user.slice/user-1000.slice/session-9.scope",
+            Some(&background()),
+        );
+    }
+
+    #[test]
     fn the_first_process_and_kernel_threads_are_background() {
         let rules = Rules::built_in();
         let placed = |pid, kind| {

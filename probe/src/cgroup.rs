@@ -1,6 +1,7 @@
 //! The cgroup tree that identifies tasks: its mount point, and the path of each id. [`reading`]
 //! reads the usage and limits of a cgroup.
 
+mod pod_request;
 pub mod reading;
 
 use std::collections::{BTreeSet, HashMap};

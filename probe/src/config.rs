@@ -15,7 +15,8 @@ use ebb_telemetry::identity::{NodeId, Region};
 use ebb_telemetry::shard::Shard;
 use ebb_telemetry::units::Bytes;
 use ebb_wire::MAX_HEARTBEATS;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 use crate::label_rules::line_of;
@@ -101,6 +102,7 @@ pub struct Config {
     /// The bucket for finished tasks, which may also contain rules.
     pub bucket: Option<String>,
     /// The region of both; by default the region from the environment or the machine.
+    #[serde(deserialize_with = "region")]
     pub region: Option<Region>,
     /// The directory for records until they are sent.
     pub spool_dir: PathBuf,
@@ -193,6 +195,21 @@ impl<'a> Cloud<'a> {
         let shards = u16::try_from(all.len()).unwrap_or(u16::MAX);
         let own = Shard::of_node(node, shards).index;
         all.get(usize::from(own)).unwrap_or(&self.queue_url)
+    }
+}
+
+/// The value of a key. The manifest for Kubernetes contains empty values.
+fn required<'a>(key: &'static str, value: Option<&'a str>) -> Result<&'a str, ConfigError> {
+    let value = value.filter(|value| !value.is_empty());
+    value.ok_or(ConfigError::Missing { key })
+}
+
+/// Reads a region. An empty one has the same remedy as an empty bucket.
+fn region<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Region>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match text.is_empty() {
+        true => Err(D::Error::custom(ConfigError::Missing { key: "region" })),
+        false => Region::new(text).map(Some).map_err(D::Error::custom),
     }
 }
 
@@ -383,10 +400,9 @@ impl Config {
 
     /// The queue and the bucket.
     pub fn cloud(&self) -> Result<Cloud<'_>, ConfigError> {
-        let missing = |key| ConfigError::Missing { key };
         Ok(Cloud {
-            queue_url: self.queue_url.as_deref().ok_or(missing("queue_url"))?,
-            bucket: self.bucket.as_deref().ok_or(missing("bucket"))?,
+            queue_url: required("queue_url", self.queue_url.as_deref())?,
+            bucket: required("bucket", self.bucket.as_deref())?,
         })
     }
 }

@@ -181,7 +181,8 @@ impl Folders {
         match folder.try_lock() {
             Err(TryLockError::WouldBlock) => {
                 bail!(
-                    "another probe uses {}; stop it, or set another spool_dir",
+                    "another probe uses {}; stop it, or set another folder in spool_dir or \
+                     EBB_PROBE_SPOOL_DIR",
                     shown_parent(&self.state)
                 )
             }
@@ -480,7 +481,8 @@ mod tests {
         assert!(first.is_some());
         let error = Folders::new(&config).lock().expect_err("one is there");
         let expect = format!(
-            "another probe uses {}; stop it, or set another spool_dir",
+            "another probe uses {}; stop it, or set another folder in spool_dir or \
+             EBB_PROBE_SPOOL_DIR",
             config.spool_dir.display()
         );
         assert_eq!(error.to_string(), expect);

@@ -54,6 +54,9 @@ pub enum Refusal {
     /// The client process is in no task.
     #[error("the requesting process is in no task")]
     NoStep,
+    /// The task belongs to another user.
+    #[error("the task belongs to user id {0}; only this user and root can label it")]
+    OtherUser(u32),
     /// The probe has not seen the client process.
     #[error("the requesting process is unknown; it must run until it has the answer")]
     Unknown,

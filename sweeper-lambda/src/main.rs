@@ -28,7 +28,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// for secrets.
 const LOG: &str = "warn,ebb_sweeper=info,ebb_sweep=info,ebb_cloud=info,ebb_lake=info";
 
-#[tokio::main(flavor = "current_thread")]
+// A checkpoint of the lake blocks a thread while it waits for connections that another one has to serve.
+#[tokio::main(flavor = "multi_thread", worker_threads = 1)]
 async fn main() -> Result<(), lambda_runtime::Error> {
     tracing_subscriber::fmt()
         .json()

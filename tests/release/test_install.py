@@ -95,16 +95,37 @@ class Install(unittest.TestCase):
     def test_a_server_is_used_through_curl_or_wget(self):
         release = self.release()
         handler = functools.partial(QuietHandler, directory=str(release.folder))
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        url = f"http://127.0.0.1:{server.server_port}/"
+        url = self.server(handler) + "/"
         self.assert_installed(self.run_installer(release, "--from", url))
         shutil.rmtree(self.to)
         self.assert_refused(self.run_installer(release, "--from", f"{url}absent"), "failed to fetch SHA256SUMS")
         if shutil.which("wget"):
             self.assert_installed(self.run_installer(release, "--from", url, path=self.path_without("curl")))
+
+    def test_a_redirect_to_http_is_refused(self):
+        release = self.release()
+        handler = functools.partial(QuietHandler, directory=str(release.folder))
+        plain = self.server(handler)
+
+        class Redirect(QuietHandler):
+            def do_GET(self):
+                self.send_response(302)
+                self.send_header("Location", plain + self.path)
+                self.end_headers()
+
+        moved = self.server(Redirect)
+        self.assert_refused(self.run_installer(release, "--from", moved), "failed to fetch SHA256SUMS")
+        if shutil.which("wget"):
+            ran = self.run_installer(release, "--from", moved, path=self.path_without("curl"))
+            self.assert_refused(ran, "redirects to http")
+
+    def server(self, handler) -> str:
+        """The URL of a server on loopback, until the end of the test."""
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return f"http://127.0.0.1:{server.server_port}"
 
     def path_without(self, *programs: str) -> str:
         """A PATH with everything but these programs."""
@@ -131,10 +152,19 @@ class Install(unittest.TestCase):
         self.run_installer(release, "--from", str(release.folder))
         self.assertFalse(self.to.exists())
 
+    def test_help_prints_the_usage_also_without_a_file(self):
+        ran = self.run_installer(self.release(), "--help")
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        for words in ("--from URL", "--uninstall", "EBB_RELEASE"):
+            self.assertIn(words, ran.stdout)
+        self.assertFalse(self.to.exists())
+
     def test_wrong_words_are_named(self):
         release = self.release()
         self.assert_refused(self.run_installer(release), "--from URL")
-        self.assert_refused(self.run_installer(release, "--from", "http://ebb.example/"), "http is not safe")
+        others = ("ebb.example", "localhost.ebb.example", "127.0.0.1.ebb.example:80", "localhost:80@ebb.example", "localhost:")
+        for other in others:
+            self.assert_refused(self.run_installer(release, "--from", f"http://{other}/"), "http is not safe")
         self.assert_refused(self.run_installer(release, "--unknown"), "unknown arguments")
         name = release.archive.name.replace(platform.machine(), "riscv64")
         sums = release.folder / "SHA256SUMS"

@@ -68,9 +68,10 @@ async function nodes(page, base, { ask, rows }, check) {
   const { items } = await ask("/v1/nodes");
   const shown = await rows("main");
   check(shown.length === items.length, `${shown.length} nodes of ${items.length}`);
-  for (const { id, name, per_hour_usd: price, heard_at: heard, findings } of items) {
+  for (const { id, name, per_hour_usd: price, basis, heard_at: heard, findings } of items) {
     const row = shown.find(([text]) => text.includes(id) || text === name) ?? [];
     check(showsMoney(row[6] ?? "", price), `price of ${id}: ${row[6]}`);
+    check((row[6] ?? "").startsWith("at most") === (basis === "list_price_as_upper_bound"), `bound of ${id}: ${row[6]}`);
     check((row[5] === "no probe") === (heard === null), `probe of ${id}: ${row[5]}`);
     check(Number(row[7]) <= findings.length, `findings of ${id}: ${row[7]}`);
   }

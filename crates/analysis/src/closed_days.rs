@@ -133,6 +133,7 @@ mod tests {
             total: Usd::from_micros(total),
             rest: BTreeMap::new(),
             upper_bound: Usd::ZERO,
+            rest_by_centre: Vec::new(),
             machines_without_price: 0,
         }
     }

@@ -2,6 +2,7 @@
 //! parts of a day add up to its bill, to the millionth of a dollar.
 
 pub mod apportion;
+pub(crate) mod centre_rest;
 pub(crate) mod cost_rows;
 pub(crate) mod machine;
 pub(crate) mod machine_day;
@@ -32,12 +33,13 @@ use ebb_telemetry::time::Window;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::cost_allocation::centre_rest::{CentreRests, centre_of_machine};
 use crate::cost_allocation::cost_rows::CostRows;
 use crate::cost_allocation::machine_day::{ChargedMachine, MachineDay, charge};
 use crate::cost_allocation::named_claim::NamedClaims;
 use crate::cost_allocation::share_sums::ShareSums;
 use crate::cost_allocation::spend_sums::SpendSums;
-use crate::coverage::{DAY, of_day, overlap};
+use crate::coverage::{DAY, is_whole, of_day, overlap};
 use crate::facts::Facts;
 use crate::run_costs::RunFactors;
 use crate::step_history::by_step::Profiles;
@@ -58,7 +60,8 @@ pub(crate) struct Allocation {
 }
 
 /// Divides each day of the bill, and the days after it by the prices of the machines. A day of the
-/// bill without a total uses the sum of its resources.
+/// bill without a total uses the sum of its resources. A day whose hours and tasks are partly
+/// forgotten is left out, because its parts would be wrong.
 pub(crate) fn allocate(
     facts: &Facts<'_>,
     (profiles, kept): (&Profiles<'_>, &[PlacedStep]),
@@ -77,6 +80,7 @@ pub(crate) fn allocate(
         claims: &claims,
         windows,
         shares: ShareSums::default(),
+        centres: CentreRests::default(),
         runs: claims.task_sums.clone(),
         spend: SpendSums::new(&claims.names),
         rows: CostRows::new(facts),
@@ -88,6 +92,7 @@ pub(crate) fn allocate(
     for day in &mut days {
         day.machines_without_price = allocator.count_without_price(&day.day);
     }
+    std::mem::take(&mut allocator.centres).put_into(&mut days);
     let by = |first| allocator.shares.by(first, &claims.names);
     let policy = &facts.policy.costs;
     let costs = CostShares {
@@ -133,6 +138,7 @@ struct Allocator<'a> {
     /// Windows of findings by machine.
     windows: BTreeMap<&'a str, Vec<Window>>,
     shares: ShareSums,
+    centres: CentreRests<'a>,
     /// By the index of the names of the tasks.
     runs: Vec<RunFactors>,
     spend: SpendSums,
@@ -143,9 +149,14 @@ struct Allocator<'a> {
     unpriced: BTreeMap<String, BTreeSet<NodeId>>,
 }
 
-impl Allocator<'_> {
+impl<'a> Allocator<'a> {
     fn billed_days(&mut self) -> (Vec<LedgerDay>, Vec<CostDay>) {
-        let told = self.facts.billed.iter();
+        let now = self.facts.now;
+        let told = self
+            .facts
+            .billed
+            .iter()
+            .filter(|day| is_whole(&day.day, now));
         let told: BTreeMap<&str, &BilledDay> = told.map(|day| (day.day.as_str(), day)).collect();
         // The parts of a day for the ledger, and after the policy for the rest of machines.
         let mut days: BTreeMap<&str, [LedgerDay; 2]> = BTreeMap::new();
@@ -153,22 +164,19 @@ impl Allocator<'_> {
             days.entry(day).or_default();
         }
         for (node, cost) in self.facts.bill {
-            for (day, usd) in &cost.by_day {
+            for (day, usd) in cost.by_day.iter().filter(|(day, _)| is_whole(day, now)) {
                 let known = self.facts.inventory.instances.get(node);
                 let lived = match known {
                     Some(instance) => machine::life(self.facts, instance, day),
                     None => machine::life_of_gone(self.facts, node, day),
                 };
                 let instance = known.or_else(|| self.gone.get(node));
-                let mut parts = self.charge((node, instance, lived), day, *usd);
+                let parts = self.charge((node, instance, lived), day, *usd);
                 let tasks = self.claims.by_machine.get(node);
                 self.rows.add_machine(day, (node, tasks), &parts);
                 let [ledger, shown] = days.entry(day).or_default();
                 parts.add_to(ledger);
-                if self.facts.policy.costs.rest == RestOfMachine::Spread {
-                    parts.spread();
-                }
-                parts.add_to(shown);
+                self.show(day, instance, parts, shown);
             }
         }
         let days = days.into_iter().map(|(day, [ledger, shown])| {
@@ -188,6 +196,7 @@ impl Allocator<'_> {
                 total: ledger.billed,
                 upper_bound: Usd::ZERO,
                 rest: rest(&of_bill),
+                rest_by_centre: Vec::new(),
                 machines_without_price: 0,
             };
             (ledger, cost)
@@ -211,11 +220,8 @@ impl Allocator<'_> {
                     continue;
                 };
                 let usd = price.per_hour.over(lived.length());
-                let mut parts = self.charge((node, Some(instance), Some(lived)), &day, usd);
-                if self.facts.policy.costs.rest == RestOfMachine::Spread {
-                    parts.spread();
-                }
-                parts.add_to(&mut shown);
+                let parts = self.charge((node, Some(instance), Some(lived)), &day, usd);
+                self.show(&day, Some(instance), parts, &mut shown);
                 total = total + usd;
                 if price.basis.is_bound() {
                     upper_bound = upper_bound + usd;
@@ -228,10 +234,29 @@ impl Allocator<'_> {
                 total,
                 upper_bound,
                 rest: rest(&shown),
+                rest_by_centre: Vec::new(),
                 machines_without_price: 0,
             });
         }
         days
+    }
+
+    /// Adds a machine to the costs of a day, after the policy for the rest of machines.
+    fn show(
+        &mut self,
+        day: &str,
+        instance: Option<&'a Instance>,
+        mut parts: MachineDay,
+        shown: &mut LedgerDay,
+    ) {
+        if self.facts.policy.costs.rest == RestOfMachine::Spread {
+            parts.spread();
+        }
+        let policy = self.facts.policy;
+        if let Some(centre) = instance.and_then(|one| centre_of_machine(policy, one)) {
+            self.centres.add(day, centre, &parts);
+        }
+        parts.add_to(shown);
     }
 
     fn charge(

@@ -1,7 +1,8 @@
-//! Coverage of a window: by the minute for the last day, and by the hour for 14 days.
+//! Coverage of a window: by the minute for the last day, and by the hour for two weeks.
 
 use std::time::Duration;
 
+use ebb_node_state::hourly_activity::FORTNIGHT_HOURS;
 use ebb_node_state::node_state::NodeState;
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::time::Window;
@@ -60,6 +61,20 @@ pub(crate) fn of_day(day: &str) -> Option<Window> {
     Some(Window { from, to })
 }
 
+/// Whole days before the current one for which hours and tasks are stored.
+const WHOLE_DAYS: u32 = 14;
+
+/// Whether the hours and tasks of a day are still stored as a whole. A bill that was read yesterday
+/// may contain an earlier day.
+pub(crate) fn is_whole(day: &str, now: Timestamp) -> bool {
+    let today = now.to_zoned(TimeZone::UTC).date().to_string();
+    let oldest = of_day(&today).and_then(|today| today.from.checked_sub(DAY * WHOLE_DAYS).ok());
+    let begins = of_day(day).map(|day| day.from);
+    begins
+        .zip(oldest)
+        .is_none_or(|(begins, oldest)| begins >= oldest)
+}
+
 /// Minimum number of minutes that a node keeps; see [`ebb_node_state::ticks::Ticks`].
 const MINUTES_KEPT: u32 = 24 * 60;
 
@@ -102,6 +117,22 @@ pub(crate) fn observed(
         },
         newest,
     )
+}
+
+/// Whether a window was cut because earlier hours are no longer stored: it begins with the stored
+/// hours of the node, which reach back for almost as long as hours are stored.
+pub(crate) fn is_cut_by_storage(
+    facts: &Facts<'_>,
+    id: &NodeId,
+    (whole, window): (Window, Window),
+) -> bool {
+    let Some(hours) = facts.hours.nodes.get(id) else {
+        return false;
+    };
+    let first = hours.hours().next().map(|(begin, _)| begin);
+    window.from > whole.from
+        && first == Some(window.from)
+        && hours.hours().count() > FORTNIGHT_HOURS - 24
 }
 
 /// Coverage of the nodes during their tasks, weighted by duration. `None` if it is no longer known

@@ -18,7 +18,7 @@ use ebb_model::advice::Targets;
 use ebb_model::cost_record::CostRecord;
 use ebb_model::finding::Finding;
 use ebb_model::finding_history::History;
-use ebb_model::inventory::instance::InstanceState;
+use ebb_model::inventory::instance::{Instance, InstanceState};
 use ebb_model::inventory::second_opinion::SecondOpinion;
 use ebb_model::node_hour::{HourBatch, NodeHourRecord};
 use ebb_model::report::own_cost::OwnCost;
@@ -304,6 +304,7 @@ fn gaps(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Gap> {
         .chain(hourly_price::unpriced(facts))
         .chain(faulty_nodes::gap(facts))
         .chain(crate::workflow_runs::disagreements(profiles))
+        .chain(profiles.gap())
         .collect()
 }
 
@@ -328,7 +329,9 @@ fn totals(facts: &Facts<'_>, all: &Judged) -> Totals {
         .filter(|i| !probed(&i.id) && facts.metrics.contains_key(&i.id))
         .filter(|i| !refused.contains(i.id.as_str()))
         .count();
+    let is_unpriced = |i: &&&Instance| facts.price_of(i).is_none();
     let mut totals = Totals {
+        machines_without_price: running.iter().filter(is_unpriced).count(),
         running_instances: running.len(),
         with_probe,
         on_metrics,

@@ -31,7 +31,7 @@ use crate::rules::storage::{
 };
 use crate::rules::trace::{Check, Speaks};
 use crate::rules::{batch, step};
-use crate::step_history::by_step::Profiles;
+use crate::step_history::by_step::{Profiles, StepEntry, StepKey};
 use crate::step_history::observed_task::SeenRun;
 use crate::unlisted_hosts;
 
@@ -88,9 +88,8 @@ pub(crate) struct ExplainInput<'k, 'a> {
     pub(crate) spend: &'k Spend,
     pub(crate) kept: &'k [PlacedStep],
     pub(crate) profiles: &'k Profiles<'a>,
-    /// Names of steps and ids of tasks. The rules about steps look at all of them, so they are not
-    /// asked about other names.
-    step_ids: OnceCell<BTreeSet<String>>,
+    /// The steps by their name and by the ids of their tasks.
+    steps_of: OnceCell<BTreeMap<String, BTreeSet<&'k StepKey>>>,
 }
 
 impl<'k, 'a> ExplainInput<'k, 'a> {
@@ -106,7 +105,7 @@ impl<'k, 'a> ExplainInput<'k, 'a> {
             spend,
             kept,
             profiles,
-            step_ids: OnceCell::new(),
+            steps_of: OnceCell::new(),
         }
     }
 
@@ -166,14 +165,21 @@ impl<'k, 'a> ExplainInput<'k, 'a> {
         }
     }
 
-    fn step_ids(&self) -> &BTreeSet<String> {
-        self.step_ids.get_or_init(|| {
-            let names = self.profiles.by_step.keys().map(|key| key.name.clone());
-            let all = self.profiles.by_step.values();
-            names
-                .chain(all.flat_map(|step| step.runs.iter().map(SeenRun::id)))
-                .collect()
-        })
+    /// The steps with this name, and the steps of the task with this id.
+    fn steps_of(&self, id: &str) -> impl Iterator<Item = StepEntry<'k, 'a>> {
+        let steps_of = self.steps_of.get_or_init(|| {
+            let mut steps_of: BTreeMap<String, BTreeSet<&'k StepKey>> = BTreeMap::new();
+            for (key, step) in &self.profiles.by_step {
+                let ids = step.runs.iter().map(SeenRun::id);
+                for id in ids.chain([key.name.clone()]) {
+                    steps_of.entry(id).or_default().insert(key);
+                }
+            }
+            steps_of
+        });
+        let (keys, profiles) = (steps_of.get(id).into_iter().flatten(), self.profiles);
+        let known = keys.filter_map(|key| profiles.by_step.get_key_value(*key));
+        known.map(|(key, step)| (key, step.as_ref()))
     }
 }
 
@@ -273,11 +279,13 @@ impl ExplainInput<'_, '_> {
     }
 
     fn of_step(&self, name: &str) -> Vec<Check> {
-        if !self.step_ids().contains(name) {
-            return Vec::new();
-        }
-        let mut of_step = crate::rules::step::oversized::explain(self.facts, self.profiles, name);
-        of_step.extend(step::explain(self.facts, self.profiles, name));
+        let (facts, profiles) = (self.facts, self.profiles);
+        let named = self.steps_of(name).filter(|(key, _)| key.name == name);
+        let mut of_step: Vec<Check> = named
+            .flat_map(|entry| step::oversized::explain(facts, profiles, entry))
+            .collect();
+        let known = self.steps_of(name);
+        of_step.extend(known.flat_map(|entry| step::explain(facts, entry, name)));
         of_step
     }
 

@@ -7,7 +7,7 @@ use ebb_telemetry::identity::NodeId;
 
 /// The first `max` of these items, in which the items of each node take turns of `turn` items. Items of
 /// several nodes have no node here and come in the first turn. Within a turn, the order stays.
-pub(crate) fn first_in_turns<T>(
+pub fn first_in_turns<T>(
     items: impl IntoIterator<Item = (Option<NodeId>, T)>,
     turn: usize,
     max: usize,

@@ -10,7 +10,7 @@ pub mod evaluate;
 pub mod explain;
 pub mod facts;
 pub mod hourly_price;
-mod in_turns;
+pub mod in_turns;
 pub mod metric_activity;
 pub mod metric_sizing;
 mod node_hours;

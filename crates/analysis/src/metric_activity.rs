@@ -12,10 +12,10 @@ use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::inventory::instance::Instance;
 use ebb_model::metric_series::{MetricPoint, MetricSeries};
 use ebb_model::policy::metrics::MetricsPolicy;
-use ebb_node_state::hourly_activity::{KEPT_HOURS, NodeHours};
+use ebb_node_state::hourly_activity::{FORTNIGHT_HOURS, NodeHours};
 use ebb_telemetry::activity::Activity;
 use ebb_telemetry::time::Window;
-use ebb_telemetry::units::Share;
+use ebb_telemetry::units::{MilliCores, Share};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
@@ -181,20 +181,21 @@ impl<'a> MetricActivity<'a> {
     ) -> Option<Self> {
         let has_gpus = gpus(facts, instance).is_some_and(|gpus| gpus > 0);
         let signals = if has_gpus { &SIGNALS } else { CPU_AND_NETWORK };
-        Self::from_series(facts, series, signals)
+        Self::from_series(facts, series, signals, cpu_floor(facts, instance))
     }
 
-    /// `None` without any point.
+    /// `None` without any point. Less CPU use than `cpu_floor` is no work.
     pub(crate) fn from_series(
         facts: &Facts<'_>,
         series: &'a MetricSeries,
         signals: &'static [Signal],
+        cpu_floor: Share,
     ) -> Option<Self> {
         let span = Window {
             from: begin(series.points().next()?)?,
             to: series.points().next_back()?.end,
         };
-        let mut bursts = bursts(facts, series);
+        let mut bursts = bursts(facts, series, cpu_floor);
         let mut housekeeping = Housekeeping::NONE;
         // Less than a week does not show what is usual.
         if span.to.duration_since(span.from) >= WEEK {
@@ -235,7 +236,7 @@ impl<'a> MetricActivity<'a> {
     /// Hourly activity of the newest 14 days. A point without work counts as observed if it
     /// contains all required signals.
     pub(crate) fn hours(&self) -> NodeHours {
-        let kept = SignedDuration::from_hours(KEPT_HOURS as i64);
+        let kept = SignedDuration::from_hours(FORTNIGHT_HOURS as i64);
         let oldest = earlier(self.span.to, kept);
         let mut hours = NodeHours::default();
         let mut work = self.work.iter().peekable();
@@ -401,10 +402,10 @@ fn turns(at: Timestamp) -> [Option<Timestamp>; 2] {
 }
 
 /// All activity, housekeeping included.
-fn bursts(facts: &Facts<'_>, series: &MetricSeries) -> Vec<Burst> {
+fn bursts(facts: &Facts<'_>, series: &MetricSeries, cpu_floor: Share) -> Vec<Burst> {
     let mut bursts: Vec<Burst> = Vec::new();
     for point in series.points() {
-        if !is_active(facts, &point) {
+        if !works(facts, &point, cpu_floor) && !computes(facts, &point) {
             continue;
         }
         let Some(from) = begin(point) else { continue };
@@ -416,7 +417,7 @@ fn bursts(facts: &Facts<'_>, series: &MetricSeries) -> Vec<Burst> {
             points: 1,
             cpu: point.cpu_max.unwrap_or(Share::NONE),
             network: point.network_bytes.unwrap_or(0),
-            computes: uses_cpu(facts, &point) || computes(facts, &point),
+            computes: uses_cpu(&point, cpu_floor) || computes(facts, &point),
         };
         match bursts.last_mut() {
             Some(last) if from.duration_since(last.window.to) <= SAME_BURST => last.join(burst),
@@ -524,25 +525,35 @@ pub(crate) fn begin(point: MetricPoint) -> Option<Timestamp> {
         .ok()
 }
 
-fn is_active(facts: &Facts<'_>, point: &MetricPoint) -> bool {
-    works(facts, point) || computes(facts, point)
+/// CPU use below which a machine does nothing: the share of the policy, and at most one core, because a
+/// busy core is work on a machine of any size.
+pub(crate) fn cpu_floor(facts: &Facts<'_>, instance: &Instance) -> Share {
+    let floor = facts.policy.metrics.cpu_floor();
+    let one = cores(facts, instance).and_then(|cores| Share::of(1_000, cores.0));
+    one.map_or(floor, |one| floor.min(one))
+}
+
+/// Hardware threads; `None` if neither the catalogue nor the cloud reports them.
+pub(crate) fn cores(facts: &Facts<'_>, instance: &Instance) -> Option<MilliCores> {
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    let by_type = spec.map(|spec| MilliCores::cores(spec.vcpus.into()));
+    by_type.or_else(|| Some(instance.hardware?.cores))
 }
 
 /// Whether cores, network or disks did more than a system without work. An unknown value is no
 /// activity; the coverage excludes such a point.
-pub(crate) fn works(facts: &Facts<'_>, point: &MetricPoint) -> bool {
+pub(crate) fn works(facts: &Facts<'_>, point: &MetricPoint, cpu_floor: Share) -> bool {
     let policy = facts.policy;
     let beyond = |bytes: Option<u64>, a_minute: u64| {
         bytes.is_some_and(|bytes| bytes >= a_minute * u64::from(point.period_seconds) / 60)
     };
-    uses_cpu(facts, point)
+    uses_cpu(point, cpu_floor)
         || beyond(point.network_bytes, policy.activity.network_floor_bytes)
         || beyond(point.disk_bytes, policy.metrics.disk_floor_bytes)
 }
 
-fn uses_cpu(facts: &Facts<'_>, point: &MetricPoint) -> bool {
-    let floor = facts.policy.metrics.cpu_floor();
-    point.cpu_max.is_some_and(|cpu| cpu >= floor)
+fn uses_cpu(point: &MetricPoint, cpu_floor: Share) -> bool {
+    point.cpu_max.is_some_and(|cpu| cpu >= cpu_floor)
 }
 
 /// Whether a GPU computed; false if unknown.

@@ -34,7 +34,8 @@ use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::step::{PlacedStep, Requested, StepEnd, StepKind};
 
 use crate::facts::Facts;
-use crate::step_history::by_step::{Profiled, Profiles, StepKey};
+use crate::in_turns::first_in_turns;
+use crate::step_history::by_step::{Profiled, Profiles, StepKey, beyond_limit};
 use crate::step_history::container_name::NextflowContainers;
 use crate::step_history::engine_record::{RecordIndex, SlurmSteps};
 use crate::step_history::neighbours::Neighbours;
@@ -90,6 +91,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
         on_arm: tools(runs.filter(on_arm)),
         demand: demand(facts),
         speeds: learned_speed::learned(all, facts.catalogue),
+        not_evaluated: beyond_limit(&by_step),
         by_step,
     }
 }
@@ -107,6 +109,11 @@ fn profiled<'a>(
     let names = tools.iter().map(String::as_str);
     let self_sizing = ebb_sizing::self_sizing::find_self_sizing(name, names);
     let need = need::step_need(&profile, None, self_sizing.as_ref(), policy);
+    let newest = runs.iter().max_by_key(|run| run.step.observed_at);
+    let need = match newest.map(|run| run.step.usage.id.kind) {
+        Some(StepKind::Pod) => need.in_tenths_of_cores(),
+        _ => need,
+    };
     Profiled {
         tools,
         runs,
@@ -170,8 +177,8 @@ fn record(
 }
 
 /// The tasks that a profile has room for: the newest of each node in turn, and of the other tasks
-/// those with the largest peaks. A node with many tasks therefore does not displace those of other
-/// nodes.
+/// those with the largest peaks of each node in turn. A node therefore has at most half of the places
+/// while other nodes have tasks for the rest.
 fn chosen<'r, 'a>(runs: &'r [SeenRun<'a>]) -> Vec<&'r SeenRun<'a>> {
     if runs.len() <= MAX_RUNS {
         return runs.iter().collect();
@@ -189,8 +196,13 @@ fn chosen<'r, 'a>(runs: &'r [SeenRun<'a>]) -> Vec<&'r SeenRun<'a>> {
     turns.sort_by_key(|(turn, run)| (*turn, Reverse(run.step.observed_at)));
     let mut older = turns.split_off(MAX_RUNS - LARGEST_OLDER);
     older.sort_by_key(|(_, run)| Reverse(run.step.usage.peak_memory.map(|peak| peak.bytes)));
-    older.truncate(LARGEST_OLDER);
-    turns.into_iter().chain(older).map(|(_, run)| run).collect()
+    let older = older.into_iter();
+    let older = older.map(|(_, run)| (Some(run.step.node.clone()), run));
+    let older = first_in_turns(older, 1, LARGEST_OLDER);
+    let newest = turns.into_iter().map(|(_, run)| run);
+    newest
+        .chain(older.into_iter().map(|(_, run)| run))
+        .collect()
 }
 
 /// For each commitment, the hourly list price of the running machines without spot that it can

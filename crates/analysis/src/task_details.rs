@@ -14,20 +14,25 @@ use ebb_model::inventory::batch::task::task_id;
 use ebb_model::report::task_detail::{TaskDetail, ToolDetail};
 use ebb_model::report::task_groups::{TaskGroup, TaskGroups};
 use ebb_model::report::workflow_runs::{TaskRuntime, UNASSIGNED};
-use ebb_telemetry::identity::{AccountId, Region};
+use ebb_telemetry::identity::{AccountId, NodeId, Region};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::{StepEnd, StepId, ToolUsage};
 use jiff::Timestamp;
 
 use crate::facts::Facts;
+use crate::in_turns::first_in_turns;
 use crate::step_history::by_step::{Profiled, Profiles, StepKey};
 use crate::step_history::nextflow_task;
 use crate::step_history::observed_task::SeenRun;
 use crate::workflow_runs::batch_family::Families;
 use crate::workflow_runs::{pipeline, run_of, sample_of};
 
-/// Limit on all tasks; the newest stay.
+/// Limit on all tasks; the newest stay, in turns of the nodes.
 pub const MAX_TASKS: usize = 100_000;
+
+/// Turns of a node in the list of all tasks. If the list is full, a node has a hundredth of it before
+/// the tasks of other nodes are left out.
+const TURNS: usize = 100;
 
 /// Limit on the tasks of a node; the newest stay.
 pub const MAX_NODE_TASKS: usize = 500;
@@ -52,12 +57,13 @@ pub(crate) fn group_tasks(
     let mut newest = Vec::new();
     for (key, profiled) in &profiles.by_step {
         let typical = typical_seconds(profiled);
-        newest.extend(profiled.runs.iter().map(|seen| (key, typical, seen)));
+        let tasks = profiled.runs.iter();
+        newest.extend(tasks.map(|seen| (Some(seen.step.node.clone()), (key, typical, seen))));
     }
-    newest.sort_by_key(|(_, _, seen)| Reverse(seen.step.observed_at));
+    let (newest, beyond) = newest_in_turns(newest, MAX_TASKS, |(.., seen)| seen.step.observed_at);
     let mut groups = GroupSums::default();
-    let mut tasks = Vec::with_capacity(newest.len().min(MAX_TASKS));
-    for (at, (key, typical, seen)) in newest.into_iter().enumerate() {
+    let mut tasks = Vec::with_capacity(newest.len());
+    for (at, (_, (key, typical, seen))) in newest.into_iter().chain(beyond).enumerate() {
         let run = run_of(seen, facts.policy, &families).map(|(_, run)| run);
         let position = (at < MAX_TASKS).then_some(at);
         groups.add((run.as_deref(), &key.name), seen, position);
@@ -76,6 +82,26 @@ pub(crate) fn group_tasks(
         }
     }
     groups.in_order(facts.now, tasks)
+}
+
+/// A task with its node.
+type TaskOfNode<T> = (Option<NodeId>, T);
+
+/// The newest `max` tasks in turns of their nodes, the newest first, and the other tasks.
+fn newest_in_turns<T>(
+    mut tasks: Vec<TaskOfNode<T>>,
+    max: usize,
+    observed_at: impl Fn(&T) -> Timestamp,
+) -> (Vec<TaskOfNode<T>>, Vec<TaskOfNode<T>>) {
+    let newest_first = |(_, task): &TaskOfNode<T>| Reverse(observed_at(task));
+    tasks.sort_by_key(newest_first);
+    if tasks.len() <= max {
+        return (tasks, Vec::new());
+    }
+    let mut newest = first_in_turns(tasks, max / TURNS, usize::MAX);
+    let others = newest.split_off(max);
+    newest.sort_by_key(newest_first);
+    (newest, others)
 }
 
 /// Positions in the order of observation, the newest first.

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use ebb_model::finding::Finding;
 use ebb_model::inventory::instance::InstanceState;
 use ebb_model::report::timeline::{NodeHours, Timeline};
-use ebb_node_state::hourly_activity::KEPT_HOURS;
+use ebb_node_state::hourly_activity::FORTNIGHT_HOURS;
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::units::Share;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::facts::Facts;
 
-/// Number of reported days, including the current one; equal to the retention of hourly data.
-const DAYS: i64 = KEPT_HOURS as i64 / DAY;
+/// Number of reported days, including the current one.
+const DAYS: i64 = FORTNIGHT_HOURS as i64 / DAY;
 
 /// Hours in a day.
 const DAY: i64 = 24;

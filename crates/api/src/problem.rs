@@ -8,6 +8,15 @@ use serde::Serialize;
 
 use crate::answer::MAX_BODY_BYTES;
 
+/// A client of a server on loopback that runs neither as the user of the server nor as root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtherUser {
+    /// The id of the user of the server.
+    pub server: u32,
+    /// The id of the user of the client; `None` when unknown.
+    pub client: Option<u32>,
+}
+
 /// Why a request fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Problem {
@@ -33,6 +42,8 @@ pub(crate) enum Problem {
     Signature,
     /// The browser has no valid cookie, or its link is not valid.
     PageLink,
+    /// `ebb serve` answers only its own user and root.
+    OtherUser(OtherUser),
     /// The content type of the body is not JSON.
     MediaType,
     /// Several entries have this name.
@@ -85,6 +96,7 @@ impl Problem {
             Self::Undecidable(_) => new(409, "undecidable", "Decision not possible"),
             Self::Signature => new(401, "signature", "Invalid signature"),
             Self::PageLink => new(403, "page-link", "No access"),
+            Self::OtherUser(_) => new(403, "other-user", "No access"),
             Self::MediaType => new(415, "media-type", "Content type is not JSON"),
             Self::Ambiguous { .. } => new(409, "ambiguous", "Ambiguous name"),
             Self::Samples { .. } => new(409, "samples", "Too few tasks"),
@@ -129,6 +141,14 @@ impl Problem {
                 "The pages need a link. Print one with `ebb pages --api URL`, and open it within 15 \
                  minutes. It gives this browser access for 12 hours."
                     .into()
+            }
+            Self::OtherUser(OtherUser { server, client }) => {
+                let client = client.map_or_else(|| "unknown".to_owned(), |id| format!("uid {id}"));
+                format!(
+                    "This `ebb serve` answers only its own user (uid {server}) and root. The user \
+                     of this client is {client}. Run `ebb serve` and the client as the same user, on \
+                     the same machine or in the same container."
+                )
             }
             Self::MediaType => "Send the header content-type: application/json.".into(),
             Self::Ambiguous { what, ids } => format!(

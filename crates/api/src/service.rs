@@ -19,7 +19,7 @@ use crate::endpoints::{Endpoints, Template};
 use crate::extract::Moment;
 use crate::openapi::{Document, Operation, openapi};
 use crate::page_access::PageAccess;
-use crate::problem::Problem;
+use crate::problem::{OtherUser, Problem};
 use crate::slack_signature::SigningSecret;
 use crate::store::{REFRESH, Store};
 use crate::{
@@ -116,6 +116,18 @@ impl Service {
             return Response::from_parts(parts, Bytes::new());
         }
         collect(Response::from_parts(parts, body)).await
+    }
+
+    /// Answers a request of a client that may not ask, in the form of its path.
+    pub async fn refuse<T>(request: &Request<T>, user: OtherUser) -> Response<Bytes> {
+        let mut answered = Problem::OtherUser(user).into_response();
+        let form = Form::of(request);
+        if form != Form::Api {
+            answered = pages::answer::finish(answered, form).await;
+        }
+        // The server adds it.
+        answered.headers_mut().remove(CONTENT_LENGTH);
+        collect(answered).await
     }
 
     /// The request to the router. The gateway verified requests to the API; those to a page need a
@@ -435,6 +447,26 @@ mod tests {
     use ebb_cloud::fake::{FakeClock, FakeObjects};
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_refused_user_gets_a_problem_in_the_form_of_the_path() {
+        let check = async |path: &str, client: Option<u32>, kind: &str, expect: &str| {
+            let request = Request::get(path).body(()).expect("a request");
+            let server = 1_000;
+            let answer = Service::refuse(&request, OtherUser { server, client }).await;
+            assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+            assert_eq!(answer.headers()[CONTENT_TYPE], kind, "{path}");
+            let text = std::str::from_utf8(answer.body()).expect("UTF-8");
+            for expect in ["(uid 1000) and root", expect, "as the same user"] {
+                assert!(text.contains(expect), "{text}");
+            }
+        };
+        let problem = "application/problem+json";
+        check("/v1/steps", Some(1_001), problem, "uid 1001").await;
+        check("/data/steps", None, problem, "unknown").await;
+        let page = "text/html; charset=utf-8";
+        check("/findings", Some(1_001), page, "<h1>No access</h1>").await;
+    }
 
     #[test]
     fn escapes_are_undone_and_what_is_none_stays() {

@@ -83,6 +83,7 @@ fn finding(kind: FindingKind, region: &str, id: &str, name: &str) -> Finding {
             }),
             false => Evidence::IdleNode(IdleNode {
                 idle_for: Duration::from_secs(3600),
+                is_longer: false,
                 never_active: None,
                 background_cores: None,
                 kept_alive_by: None,

@@ -7,6 +7,9 @@ mod read;
 
 use anyhow::Result;
 
+#[cfg(feature = "sweep")]
+pub(crate) use self::read::open_lake;
+
 use crate::args::LakeArgs;
 use crate::output::Outcome;
 

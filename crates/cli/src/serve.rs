@@ -2,6 +2,8 @@
 //! function. One report is in a bucket in memory, so that decisions last until the program ends. This
 //! module contains only the limits of the server; hyper speaks HTTP.
 
+mod client_user;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -228,13 +230,17 @@ async fn connection(
     limits: Limits,
     is_answering: Arc<AtomicBool>,
 ) {
+    let refused = client_user::refused(&stream).await;
     let answer = service_fn(async |request: Request<Incoming>| {
-        let answer = match whole(request, limits.request).await {
-            Ok(request) => {
-                is_answering.store(true, Ordering::Relaxed);
-                api.answer(request, Instant::now(), Timestamp::now()).await
-            }
-            Err(status) => refusal(status),
+        let answer = match refused {
+            Some(user) => Service::refuse(&request, user).await,
+            None => match whole(request, limits.request).await {
+                Ok(request) => {
+                    is_answering.store(true, Ordering::Relaxed);
+                    api.answer(request, Instant::now(), Timestamp::now()).await
+                }
+                Err(status) => refusal(status),
+            },
         };
         Ok::<_, Infallible>(answer.map(Full::new))
     });
@@ -254,8 +260,7 @@ async fn whole(request: Request<Incoming>, time: Duration) -> Result<Request<Byt
     let headers = request.headers();
     // A page of another site may send requests to this address under its own host name.
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let name = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
-    if !matches!(name, Some("127.0.0.1" | "localhost")) {
+    if !host.is_some_and(is_own) {
         return Err(StatusCode::MISDIRECTED_REQUEST);
     }
     let length = headers.get(CONTENT_LENGTH).map(HeaderValue::to_str);
@@ -271,6 +276,14 @@ async fn whole(request: Request<Incoming>, time: Duration) -> Result<Request<Byt
         Ok(Err(_)) => Err(StatusCode::BAD_REQUEST),
         Err(_) => Err(StatusCode::REQUEST_TIMEOUT),
     }
+}
+
+/// Whether a host is this machine, with or without a port.
+fn is_own(host: &str) -> bool {
+    let (name, port) = host.split_once(':').unwrap_or((host, "0"));
+    let is_port = port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    let names = ["127.0.0.1", "localhost"];
+    is_port && names.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
 fn refusal(status: StatusCode) -> Response<Bytes> {
@@ -347,7 +360,16 @@ mod tests {
         check(&format!("{chunked}two\r\nab\r\n0\r\n\r\n"), 400);
         let chunk = format!("100000\r\n{}\r\n", "x".repeat(MAX_BODY_BYTES));
         check(&format!("{chunked}{chunk}1\r\nx\r\n0\r\n\r\n"), 413);
-        check("host: evil.example\r\n\r\n", 421);
+        check("host: LocalHost:8080\r\n\r\n", 200);
+        for other in [
+            "evil.example",
+            "localhost:evil",
+            "localhost:",
+            "localhost:1:2",
+        ] {
+            check(&format!("host: {other}\r\n\r\n"), 421);
+        }
+        check("host: 127.0.0.1:99999\r\n\r\n", 421);
         check("\r\n", 421);
         check(&format!("{host}x: {}", "y".repeat(70_000)), 431);
     }

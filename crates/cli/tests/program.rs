@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use ebb_telemetry::money::Usd;
 
@@ -14,6 +14,37 @@ fn ebb(line: &[&str]) -> Command {
         .env("HOME", "/nowhere")
         .env("AWS_EC2_METADATA_DISABLED", "true");
     command
+}
+
+/// A user without rights.
+const NOBODY: u32 = 65_534;
+
+/// The program as [`NOBODY`], which only root can start.
+fn ebb_as_nobody(line: &[&str]) -> Command {
+    use std::os::fd::IntoRawFd;
+    use std::os::unix::process::CommandExt;
+
+    // The folder of the program may be closed to other users, so the child opens no path of it.
+    let program = fs::File::open(env!("CARGO_BIN_EXE_ebb")).expect("the program");
+    rustix::io::fcntl_setfd(&program, rustix::io::FdFlags::empty()).expect("it is inherited");
+    let mut command = Command::new(format!("/proc/self/fd/{}", program.into_raw_fd()));
+    command.args(line).env_clear();
+    command.uid(NOBODY).gid(NOBODY);
+    command
+}
+
+/// A server, with its address. The command is one of `ebb serve`.
+fn start_server(mut command: Command) -> (Child, String) {
+    let mut server = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let out = server.stdout.take().expect("its output");
+    let mut line = String::new();
+    BufReader::new(out)
+        .read_line(&mut line)
+        .expect("its address");
+    let address = line.trim_end().strip_suffix("/  pages, for a browser");
+    let address = address.and_then(|line| line.strip_prefix("http://"));
+    let address = address.expect("an address").to_owned();
+    (server, address)
 }
 
 fn run(line: &[&str]) -> Output {
@@ -376,6 +407,39 @@ fn without_credentials_it_says_how_to_get_them() {
     assert!(text(&doctor.stdout).contains("missing      credentials"));
 }
 
+#[cfg(feature = "aws")]
+#[test]
+fn the_remedy_for_credentials_follows_their_problem() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("config");
+    let sso = "[profile lab]\nregion = eu-west-1\nsso_session = s\nsso_account_id = 1\n\
+        sso_role_name = r\n[sso-session s]\nsso_start_url = https://x\nsso_region = eu-west-1\n";
+    fs::write(&config, sso).expect("a file");
+    let check = |line: &[&str], variables: &[(&str, &str)], expect: &str| {
+        let output = ebb(&[line, &["--region", "eu-west-1"]].concat())
+            .env("AWS_CONFIG_FILE", &config)
+            .envs(variables.iter().copied())
+            .output();
+        let output = output.expect("the program starts");
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(output.status.code(), Some(1), "{line:?}: {all}");
+        assert!(all.contains(expect), "{line:?} should say {expect}: {all}");
+    };
+    let none = "\n  no profile nope in the AWS configuration";
+    check(&["scan", "--profile", "nope"], &[], none);
+    let export = "export-credentials --profile 'lab' --format env";
+    check(&["scan", "--profile", "lab"], &[], export);
+    check(&["scan"], &[("AWS_PROFILE", "lab")], export);
+    let keys = [
+        ("AWS_ACCESS_KEY_ID", "a"),
+        ("AWS_SECRET_ACCESS_KEY", "b"),
+        ("all_proxy", "http://127.0.0.1:1"),
+    ];
+    check(&["scan"], &keys, "\n  AWS did not answer; all_proxy names");
+    let bucket = ["doctor", "deployment", "--bucket", "nope"];
+    check(&bucket, &keys, "-> AWS did not answer; all_proxy names");
+}
+
 #[test]
 #[expect(
     clippy::too_many_lines,
@@ -568,17 +632,8 @@ fn a_format_of_another_engine_says_which_one_fits() {
 
 #[test]
 fn the_api_is_served_on_loopback_from_a_report() {
-    use std::io::{BufRead, BufReader, Write};
-    let mut command = ebb(&["serve", "--demo"]);
-    let mut server = command.stdout(Stdio::piped()).spawn().expect("it starts");
-    let out = server.stdout.take().expect("its output");
-    let mut line = String::new();
-    BufReader::new(out)
-        .read_line(&mut line)
-        .expect("its address");
-    let address = line.trim_end().strip_suffix("/  pages, for a browser");
-    let address = address.and_then(|line| line.strip_prefix("http://"));
-    let address = address.expect("an address").to_owned();
+    use std::io::Write;
+    let (mut server, address) = start_server(ebb(&["serve", "--demo"]));
     let ask = |request: &str| {
         let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
         stream.write_all(request.as_bytes()).expect("it takes it");
@@ -688,26 +743,74 @@ fn a_deployment_in_a_folder_answers_and_keeps_decisions() {
     check(&["serve"], 1, "the first sweep writes it");
 }
 
-/// A user without rights. Root may read each file, so root runs the sweep as this user.
-#[cfg(feature = "sweep")]
-const NOBODY: u32 = 65_534;
-
-/// `ebb sweep` of a folder that belongs to [`NOBODY`] if the tests run as root.
-#[cfg(feature = "sweep")]
-fn sweep_without_rights(folder: &std::path::Path) -> Output {
-    use std::os::fd::AsRawFd;
+/// The answer to a client that runs as this user. It waits for the answer if `end` is `cat <&3`.
+#[cfg(target_os = "linux")]
+fn answer_to(user: u32, address: &str, request: &str, end: &str) -> String {
     use std::os::unix::process::CommandExt;
 
-    let lake = format!("file://{}", folder.display());
-    let program = fs::File::open(env!("CARGO_BIN_EXE_ebb")).expect("the program");
-    let mut command = ebb(&["sweep", "--lake", &lake]);
-    if rustix::process::geteuid().is_root() {
-        // The folder of the program may be closed to other users, so the child opens no path of it.
-        rustix::io::fcntl_setfd(&program, rustix::io::FdFlags::empty()).expect("it is inherited");
-        command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
-        command.args(["sweep", "--lake", &lake]).env_clear();
-        command.uid(NOBODY).gid(NOBODY);
+    let port = address.rsplit(':').next().expect("a port");
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; printf '%s' \"$0\" >&3; {end}");
+    let mut client = Command::new("bash");
+    client.args(["-c", &script, request]).current_dir("/");
+    let output = client.uid(user).gid(user).output();
+    text(&output.expect("bash starts").stdout).to_owned()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn only_the_own_user_and_root_are_answered() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    if !rustix::process::geteuid().is_root() {
+        println!(
+            "skipped only_the_own_user_and_root_are_answered: only root can start other users"
+        );
+        return;
     }
+    let (mut server, address) = start_server(ebb_as_nobody(&["serve", "--demo"]));
+    let get = "GET /v1/decisions HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let check = |user: u32, status: &str, expect: &str| {
+        let answer = answer_to(user, &address, get, "cat <&3");
+        let status = format!("HTTP/1.1 {status} ");
+        assert!(answer.starts_with(&status), "{user}: {answer}");
+        assert!(answer.contains(expect), "{user}: {answer}");
+    };
+    check(NOBODY, "200", "\"total\":0");
+    check(0, "200", "\"total\":0");
+    check(65_533, "403", "application/problem+json");
+    check(
+        65_533,
+        "403",
+        "The user of this client is uid 65533. Run `ebb serve`",
+    );
+    // The client has ended when the server reads its request.
+    let pid = Pid::from_child(&server);
+    kill_process(pid, Signal::STOP).expect("it stops");
+    let body = r#"{"reason":"hostile"}"#;
+    let dismiss = format!(
+        "POST /v1/findings/idle_node/eu-central-1/i-0b7d3f5a9c1e2d406/dismiss HTTP/1.1\r\nHost: localhost\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    answer_to(65_533, &address, &dismiss, "exec 3>&-");
+    kill_process(pid, Signal::CONT).expect("it goes on");
+    check(NOBODY, "200", "\"total\":0");
+    // The same request of the own user is a decision.
+    answer_to(NOBODY, &address, &dismiss, "cat <&3");
+    check(NOBODY, "200", "hostile");
+    server.kill().expect("it ends");
+    server.wait().expect("it ended");
+}
+
+/// `ebb sweep` of a folder that belongs to [`NOBODY`] if the tests run as root, which may read each file.
+#[cfg(feature = "sweep")]
+fn sweep_without_rights(folder: &std::path::Path) -> Output {
+    let lake = format!("file://{}", folder.display());
+    let line = ["sweep", "--lake", &lake];
+    let mut command = match rustix::process::geteuid().is_root() {
+        true => ebb_as_nobody(&line),
+        false => ebb(&line),
+    };
     command.output().expect("the program starts")
 }
 
@@ -987,15 +1090,8 @@ fn probes_are_listed_in_three_forms() {
 /// A build without an HTTP client says how to get one.
 #[test]
 fn an_api_is_asked_if_the_program_has_a_client() {
-    use std::io::{BufRead, BufReader};
-    let mut command = ebb(&["serve", "--demo"]);
-    let mut server = command.stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut line = String::new();
-    let out = server.stdout.take().expect("its output");
-    BufReader::new(out)
-        .read_line(&mut line)
-        .expect("its address");
-    let address = line.split("/  ").next().expect("an address").to_owned();
+    let (mut server, address) = start_server(ebb(&["serve", "--demo"]));
+    let address = format!("http://{address}");
     let ask = |line: &[&str]| {
         let output = run(&[line, &["--api", &address]].concat());
         let all = [text(&output.stdout), text(&output.stderr)].concat();

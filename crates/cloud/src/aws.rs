@@ -78,5 +78,7 @@ pub use queue::AwsQueue;
 pub use secrets::AwsSecrets;
 #[cfg(feature = "http-api-signed")]
 pub use signer::{RequestSigner, SignedService};
+
+pub use crate::http::proxy_variable;
 #[cfg(feature = "topic")]
 pub use topic::AwsTopic;

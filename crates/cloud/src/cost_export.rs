@@ -8,6 +8,7 @@ mod columns;
 mod day_print;
 mod export_file;
 mod place;
+mod repeated_rows;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ use bill::ExportBill;
 use day_print::{CopiedDays, FilePrint, FilePrints};
 use export_file::{FileProblem, RowSink, csv_rows, parquet_rows};
 use place::{FileForm, PeriodFiles};
+use repeated_rows::RepeatedRows;
 use sums::{DayRange, PeriodSums};
 
 /// Number of days, the same as for a bill of Cost Explorer.
@@ -213,6 +215,8 @@ impl<'a> CostExport<'a> {
                 tags: self.tags.clone(),
                 read,
                 print: FilePrint::default(),
+                // The files that a manifest names are one delivery.
+                repeated: period.manifest.is_none().then(RepeatedRows::default),
                 rows: *rows,
             };
             // Reading waits for parts of the file.
@@ -220,7 +224,7 @@ impl<'a> CostExport<'a> {
             let (job, result) = done.map_err(|error| Gap::new(scope.clone(), error.to_string()))?;
             (read, *rows) = (job.read, job.rows);
             result.map_err(|problem| Gap::new(scope.clone(), problem.to_string()))?;
-            // The files that a manifest names are parts of one delivery.
+            read.add_repeated(at, job.repeated.as_ref(), &scope)?;
             if period.manifest.is_none()
                 && let Some(copied) = read.prints.add(at, job.print)
             {
@@ -255,6 +259,28 @@ struct ReadPeriod {
     prints: FilePrints,
     /// The invalid rows of each file that has some.
     bad: Vec<(String, BadLines)>,
+    /// A sentence for each file with a few repeated rows.
+    repeated: Vec<String>,
+}
+
+impl ReadPeriod {
+    /// Refuses a file that is its own copy. A few equal rows count, and are reported.
+    fn add_repeated(
+        &mut self,
+        file: &str,
+        rows: Option<&RepeatedRows>,
+        scope: &str,
+    ) -> Result<(), Gap> {
+        let Some((rows, words)) = rows.and_then(|rows| Some((rows, rows.words(file)?))) else {
+            return Ok(());
+        };
+        if rows.is_copy() {
+            let why = format!("{words}; their costs would count twice; deliver the file again");
+            return Err(Gap::new(scope, why));
+        }
+        self.repeated.push(words);
+        Ok(())
+    }
 }
 
 /// The reading of one file, on a thread that may wait.
@@ -265,6 +291,7 @@ struct FileJob {
     tags: Vec<String>,
     read: ReadPeriod,
     print: FilePrint,
+    repeated: Option<RepeatedRows>,
     rows: u64,
 }
 
@@ -277,6 +304,7 @@ impl FileJob {
             tags: &self.tags,
             sums: &mut self.read.sums,
             print: &mut self.print,
+            repeated: self.repeated.as_mut(),
             bad: &mut bad,
             rows: &mut self.rows,
         };

@@ -57,15 +57,25 @@ pub(crate) fn client() -> SharedHttpClient {
     })
 }
 
+/// The variable of the environment that names the proxy for HTTPS; `None` without a proxy.
+#[cfg(feature = "aws")]
+pub fn proxy_variable() -> Option<&'static str> {
+    first_set(&PROXY).map(|(name, _)| name)
+}
+
+/// The first variable with a value, and the value.
+fn first_set(names: &[&'static str]) -> Option<(&'static str, String)> {
+    let values = names
+        .iter()
+        .filter_map(|name| Some((*name, env::var(name).ok()?)));
+    values
+        .map(|(name, value)| (name, value.trim().to_owned()))
+        .find(|(_, value)| !value.is_empty())
+}
+
 /// The proxy of the environment. Its URL may contain a password, so it is in no error.
 fn proxy() -> ProxyConfig {
-    let first = |names: &[&str]| {
-        let values = names.iter().filter_map(|name| env::var(name).ok());
-        values
-            .map(|value| value.trim().to_owned())
-            .find(|value| !value.is_empty())
-    };
-    let Some(url) = first(&PROXY) else {
+    let Some((_, url)) = first_set(&PROXY) else {
         return ProxyConfig::disabled();
     };
     // Other tools also accept a host without a scheme.
@@ -74,7 +84,10 @@ fn proxy() -> ProxyConfig {
         false => format!("http://{url}"),
     };
     match ProxyConfig::https(url) {
-        Ok(proxy) => proxy.no_proxy(first(&NO_PROXY).unwrap_or_default()),
+        Ok(proxy) => {
+            let hosts = first_set(&NO_PROXY).map(|(_, hosts)| hosts);
+            proxy.no_proxy(hosts.unwrap_or_default())
+        }
         Err(_) => {
             tracing::warn!("https_proxy is not the URL of an HTTP proxy; it is not used");
             ProxyConfig::disabled()

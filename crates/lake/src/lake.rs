@@ -12,6 +12,7 @@ use ebb_telemetry::shard::Shard;
 use ebb_telemetry::step::PlacedStep;
 use jiff::civil::Date;
 use thiserror::Error;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::rows::{Judged, Record, RowsError};
 use crate::table::{
@@ -43,6 +44,13 @@ pub enum LakeError {
         url: String,
         /// The cause.
         source: Box<TableError>,
+    },
+    /// The runtime has one thread. A checkpoint would block it while it waits for a connection that the
+    /// same thread has to serve.
+    #[error("a lake in {url} needs a runtime with several threads")]
+    OneThread {
+        /// The URL of the lake.
+        url: String,
     },
     /// A batch has more than [`MAX_BATCH_ROWS`] rows.
     #[error("{rows} rows in a batch for {table}, more than the maximum of {MAX_BATCH_ROWS}")]
@@ -106,8 +114,15 @@ pub struct Lake {
 
 impl Lake {
     /// Opens the tables at a URL; see [`store::open`]. It reads and creates nothing yet except a
-    /// local folder. Call it on a Tokio runtime that outlives the lake.
+    /// local folder. Call it on a Tokio runtime that outlives the lake, with several threads unless the
+    /// URL is that of a folder.
     pub async fn open(url: &str) -> Result<Self, LakeError> {
+        let is_one_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+        if is_one_thread && !url.starts_with("file:") {
+            return Err(LakeError::OneThread {
+                url: url.to_owned(),
+            });
+        }
         let place = store::open(url)?;
         let log = |table| {
             TableLog::new(table, &place).map_err(|source| LakeError::Table {

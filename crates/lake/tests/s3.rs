@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use ebb_lake::{Appended, Batch, Cleanup, Commits, Lake, Table, Upkeep, UpkeepCounts};
+use ebb_lake::{Appended, Batch, Cleanup, Commits, Lake, LakeError, Table, Upkeep, UpkeepCounts};
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::shard::Shard;
 use ebb_test_support::{run, skip, tests};
@@ -24,13 +24,16 @@ const BUCKET: &str = "ebb-lake-test";
 
 fn a_lake_on_s3_commits_once_and_reads_back() {
     if std::env::var_os("EBB_TEST_ON_S3").is_some() {
-        for mut runtime in [
-            tokio::runtime::Builder::new_current_thread(),
-            tokio::runtime::Builder::new_multi_thread(),
-        ] {
-            let runtime = runtime.enable_all().build().expect("a runtime");
-            runtime.block_on(on_s3());
-        }
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let one_thread = runtime.enable_all().build().expect("a runtime");
+        let refused = one_thread.block_on(Lake::open(&url()));
+        assert!(matches!(refused, Err(LakeError::OneThread { .. })));
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            on_s3().await;
+            past_checkpoints().await;
+        });
         return;
     }
     let server = Server::start().unwrap_or_else(|reason| skip(reason));
@@ -48,13 +51,7 @@ fn a_lake_on_s3_commits_once_and_reads_back() {
 
 async fn on_s3() {
     let (one, other) = (open().await, open().await);
-    // Each of the two runtimes finds what the one before it left.
-    let before = one
-        .heartbeats_since(Commits::after(None))
-        .await
-        .expect("reads");
-    let number = before.through.map_or(1, |v| v + 1);
-
+    let number = 1;
     let rows: Vec<Placed> = (0..1_000).map(|node| heartbeat(node, number)).collect();
     let raced_for = batch(number);
     let began = Instant::now();
@@ -87,6 +84,20 @@ async fn on_s3() {
     );
     assert_eq!(since.rows, rows);
     upkeep_on_s3(&one).await;
+}
+
+/// Each tenth commit writes a checkpoint, which blocks a thread.
+async fn past_checkpoints() {
+    let lake = open().await;
+    let before = all_rows(&lake).await;
+    let numbers = 100..125;
+    for number in numbers.clone() {
+        let rows = [heartbeat(1, number)];
+        let made = lake.append_heartbeats(&rows, &batch(number)).await;
+        assert!(matches!(made, Ok(Appended::Committed(_))), "{made:?}");
+    }
+    let rows = all_rows(&lake).await;
+    assert_eq!(rows.len(), before.len() + numbers.count());
 }
 
 /// Merges all files and deletes those of the commits, as eight days later.
@@ -127,8 +138,11 @@ async fn all_rows(lake: &Lake) -> Vec<Placed> {
 }
 
 async fn open() -> Lake {
-    let url = format!("s3://{BUCKET}/some/lake");
-    Lake::open(&url).await.expect("a lake")
+    Lake::open(&url()).await.expect("a lake")
+}
+
+fn url() -> String {
+    format!("s3://{BUCKET}/some/lake")
 }
 
 struct Server {

@@ -36,7 +36,7 @@ pub struct CostRecord {
     pub step: Option<String>,
     /// The user of the tasks.
     pub user: Option<String>,
-    /// The cost centre of the tasks.
+    /// The cost centre of the tasks, otherwise of the machine.
     pub cost_centre: Option<String>,
     /// The use.
     pub part: CostUse,

@@ -22,7 +22,7 @@ use crate::cost::Cost;
 use crate::finding::evidence::Evidence;
 use crate::finding_kind::{self, FindingKind};
 use crate::inventory::batch::job::Job;
-use crate::inventory::instance::{Controller, Instance, Market, Provider};
+use crate::inventory::instance::{Controller, Instance, Market};
 
 /// The resource that a finding is about, and its owner.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -88,8 +88,8 @@ impl Resource {
             account: instance.account.clone(),
             node: None,
             owner: instance.owner().map(str::to_owned),
-            instance_type: Some(instance.instance_type.clone()).filter(InstanceType::is_listed),
-            market: (instance.provider != Provider::Own).then_some(instance.market),
+            instance_type: instance.listed_type(),
+            market: instance.billed_market(),
             controller,
             origin,
             tags: BTreeMap::new(),
@@ -266,14 +266,34 @@ impl Finding {
         }
     }
 
+    /// Whether the waste began before the window, because earlier data is no longer stored. The
+    /// waste so far is then a lower bound.
+    pub fn is_longer(&self) -> bool {
+        matches!(&self.evidence, Evidence::IdleNode(idle) if idle.is_longer)
+    }
+
     /// Extends an empty window to begin at the first sweep that found the waste. The window is
     /// empty if the cloud reports a state without its start time.
     pub(crate) fn seen_by_sweeps_since(&mut self, since: Timestamp) {
-        if self.window.from < self.window.to {
-            return;
+        if self.window.from >= self.window.to {
+            self.begin_at(since.min(self.window.to));
         }
-        self.window.from = since.min(self.window.to);
+    }
+
+    /// Extends a window to what this and earlier sweeps observed, if a part of the window is no
+    /// longer stored.
+    pub(crate) fn seen_by_sweeps_in(&mut self, observed: Window) {
+        if self.is_longer() && observed.from < self.window.from {
+            self.begin_at(observed.from);
+        }
+    }
+
+    fn begin_at(&mut self, from: Timestamp) {
+        self.window.from = from;
         let length = self.window.length();
+        if let Evidence::IdleNode(idle) = &mut self.evidence {
+            idle.idle_for = length;
+        }
         if let Some(cost) = &mut self.cost {
             cost.spent = cost.per_hour.over(length);
         }

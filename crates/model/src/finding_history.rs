@@ -19,12 +19,13 @@ use crate::cost::PriceBasis;
 use crate::decision::{Assignee, Decision, Decisions, Verb};
 use crate::finding::Finding;
 use crate::finding_history::ending::Ending;
-use crate::finding_history::known_finding::{Life, Price, Resolution};
+use crate::finding_history::known_finding::{ChangedType, Life, Price, Resolution};
 use crate::finding_history::trend::Past;
 use crate::finding_kind::{self, FindingKind};
 use crate::inventory::Inventory;
 use crate::report::{NotJudged, Report};
 use crate::savings;
+use crate::visibility_gap::Gap;
 
 /// Days for which resolved findings are reported and recognised when they return.
 const RESOLVED_KEPT_DAYS: i64 = 30;
@@ -190,8 +191,12 @@ impl Lives {
         for mut finding in std::mem::take(&mut report.findings) {
             let decision = decisions.holding(&finding.id, now);
             let standing = self.meet(&finding, decision, inventory, now);
-            if let Some(since) = self.known.get(&finding.id).and_then(|life| life.since) {
+            let life = self.known.get(&finding.id);
+            if let Some(since) = life.and_then(|life| life.since) {
                 finding.seen_by_sweeps_since(since);
+            }
+            if let Some(observed) = life.and_then(|life| life.observed) {
+                finding.seen_by_sweeps_in(observed);
             }
             history.life.insert(finding.id.clone(), standing);
             if let Some(assignee) = decisions.assignees.get(&finding.id) {
@@ -289,7 +294,7 @@ impl Lives {
         (inventory, catalogue): (&Inventory, &Catalogue),
     ) {
         for (id, life) in &mut self.known {
-            let ending = Ending::of(life.thing, &life.billed, inventory);
+            let ending = life.ending(inventory);
             let changed = (ending == Ending::StillThere)
                 .then(|| life.changed_type(inventory, catalogue))
                 .flatten();
@@ -302,7 +307,8 @@ impl Lives {
                     _ if ending == Ending::StillThere => resolution.paid_again(report.at),
                     _ => {}
                 }
-            } else if !found.life.contains_key(id) && was_looked_at(life, report) {
+            } else if !found.life.contains_key(id) && was_looked_at(life, report, (ending, changed))
+            {
                 let mut resolution = Resolution::new(life.kind, ending, report.at);
                 if let Some(changed) = changed {
                     resolution.changed(changed);
@@ -356,7 +362,14 @@ fn stage_of(decision: Option<&Decision>) -> Option<Stage> {
     })
 }
 
-fn was_looked_at(life: &Life, report: &Report) -> bool {
+/// Whether the sweep could have found the finding again. A call that failed matters if it lists the
+/// resource. If the inventory does not show that the resource ended, the calls for the resources
+/// that use it matter too.
+fn was_looked_at(
+    life: &Life,
+    report: &Report,
+    (ending, changed): (Ending, Option<ChangedType>),
+) -> bool {
     // If the policy exempts one kind of finding on a resource, the other kinds were still evaluated.
     let is_of_another_kind = |one: &NotJudged| {
         let mut exempt = report.exempt.iter();
@@ -364,7 +377,14 @@ fn was_looked_at(life: &Life, report: &Report) -> bool {
             && exempt.any(|it| it.resource.id == one.resource && it.kind.slug() == one.rule)
     };
     let hides = |one: &NotJudged| one.resource == life.resource && !is_of_another_kind(one);
-    let mut gaps = report.gaps.iter();
-    !report.not_judged.iter().any(hides)
-        && !gaps.any(|gap| gap.may_hide(life.account.as_ref(), &life.region))
+    let (account, region) = (life.account.as_ref(), life.region.as_str());
+    let is_hidden = |gap: &Gap| match life.kind {
+        _ if ending.is_over() || changed.is_some() => {
+            gap.may_hide_from(account, region, life.thing.listed_by())
+        }
+        // These kinds compare prices of the market and list commitments.
+        FindingKind::SpotCandidate | FindingKind::UnusedCommitment => gap.may_hide(account, region),
+        _ => gap.may_hide_from(account, region, life.thing.evaluated_by()),
+    };
+    !report.not_judged.iter().any(hides) && !report.gaps.iter().any(is_hidden)
 }

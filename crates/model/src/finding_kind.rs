@@ -114,10 +114,13 @@ kinds! {
 }
 
 impl FindingKind {
-    /// Whether a finding of the kind is waste, which has a saving. Other kinds are about spending, and
-    /// their evidence contains the amounts.
+    /// Whether a finding of the kind is waste, which has a saving. Other kinds are about spending,
+    /// and their evidence contains the amounts. A job that waits holds no machine.
     pub const fn is_waste(self) -> bool {
-        !matches!(self, Self::BudgetExceeded | Self::CostAnomaly)
+        !matches!(
+            self,
+            Self::BudgetExceeded | Self::CostAnomaly | Self::LongQueuedJob
+        )
     }
 
     /// The text in place of a saving.

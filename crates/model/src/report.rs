@@ -6,6 +6,7 @@ pub mod billed_resources;
 pub mod cost_shares;
 pub mod cost_table;
 pub mod fargate_jobs;
+pub mod lake_days;
 pub mod node_summary;
 pub mod own_cost;
 pub mod price_age;
@@ -15,6 +16,7 @@ pub mod run_cost;
 pub mod run_costs;
 pub mod run_opening;
 pub mod selection;
+pub mod tag_table;
 pub mod task_brief;
 pub mod task_detail;
 pub mod task_groups;
@@ -241,10 +243,21 @@ pub struct Totals {
     /// The same cost for resources that are priced by an upper bound.
     #[serde(rename = "cost_at_most_a_month_usd", default)]
     pub cost_at_most_a_month: Option<Usd>,
+    /// Number of running machines without a known price; the cost in a month does not contain them.
+    #[serde(default)]
+    pub machines_without_price: usize,
     /// Number of findings of waste without a known price; the sums do not contain them.
     pub without_price: usize,
     /// The sources of the prices in the sums.
     pub price_bases: Vec<PriceBasis>,
+}
+
+impl Report {
+    /// Number of findings of kinds that have a saving.
+    pub fn waste_findings(&self) -> usize {
+        let kinds = self.findings.iter().map(|finding| finding.kind);
+        kinds.filter(|kind| kind.is_waste()).count()
+    }
 }
 
 impl Totals {
@@ -254,6 +267,7 @@ impl Totals {
         let mut totals = Self {
             cost_a_month: None,
             cost_at_most_a_month: None,
+            machines_without_price: 0,
             ..self.clone()
         };
         totals.sum_up(findings);

@@ -8,6 +8,9 @@ pub const BY_RESOURCE: &str = "bill by resource";
 /// Prefix of the scope of a gap in a call that covers all regions.
 pub const ALL_REGIONS: &str = "all regions";
 
+/// The call in the scope of a gap in the whole inventory of a region.
+pub const WHOLE_INVENTORY: &str = "inventory";
+
 /// Prefix of the scope of a gap in the list of accounts.
 pub const ALL_ACCOUNTS: &str = "accounts of the organization";
 
@@ -96,9 +99,11 @@ impl Gap {
     }
 
     /// Whether this gap may hide what one of these calls lists in an account and region: a gap of
-    /// prices or metrics hides no resource.
+    /// prices or metrics hides no resource. A gap of the whole inventory hides every resource.
     pub fn may_hide_from(&self, account: Option<&AccountId>, region: &str, calls: &[&str]) -> bool {
-        let is_one = |failed: &str| failed.is_empty() || calls.contains(&failed);
+        let is_one = |failed: &str| {
+            failed.is_empty() || failed == WHOLE_INVENTORY || calls.contains(&failed)
+        };
         self.may_hide(account, region) && self.in_region(region).is_none_or(is_one)
     }
 
@@ -163,6 +168,23 @@ mod tests {
         check("billing export bill.csv:7: cost", true);
         check("us-east-1: ec2:DescribeVolumes", false);
         check("fleet.csv:7: resource:", false);
+    }
+
+    #[test]
+    fn a_gap_hides_what_its_call_lists_and_no_prices() {
+        let check = |scope: &str, expect: bool| {
+            let gap = Gap::new(scope, "denied");
+            let got = gap.may_hide_from(None, "us-east-1", &["ec2:DescribeVolumes"]);
+            assert_eq!(got, expect, "{scope}");
+        };
+        check("us-east-1: ec2:DescribeVolumes", true);
+        check("us-east-1: inventory", true);
+        check("us-east-1", true);
+        check(ALL_REGIONS, true);
+        check("us-east-1: ec2:DescribeAddresses", false);
+        check("us-east-1: list prices", false);
+        check("us-east-1: metrics", false);
+        check("us-west-2: ec2:DescribeVolumes", false);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The hourly activity of each node over two weeks. The state of a node covers only about a day,
+//! The hourly activity of each node over 15 days. The state of a node covers only about a day,
 //! which is too short to find recurring use. The hours are separate from the state, so that the
 //! state stays small.
 //!
@@ -28,9 +28,13 @@ use serde::{Deserialize, Serialize};
 use crate::hourly_activity::hour::{Hour, SLOTS, part};
 use crate::retention::take_oldest;
 
-/// Hours stored for each node, the newest ones: two weeks, so that every hour of the week occurs
+/// Hours stored for each node, the newest ones: the current day, and the 14 days before it that a
+/// bill contains. The cost of a day that is partly forgotten would count as time without a probe.
+pub const KEPT_HOURS: usize = FORTNIGHT_HOURS + 24;
+
+/// Hours that rules evaluate, the newest ones: two weeks, so that every hour of the week occurs
 /// twice. Data is accepted up to the same age.
-pub const KEPT_HOURS: usize = 14 * 24;
+pub const FORTNIGHT_HOURS: usize = 2 * WEEK_HOURS;
 
 /// Hours of a week.
 pub const WEEK_HOURS: usize = 7 * 24;
@@ -119,10 +123,14 @@ impl NodeHours {
         }
     }
 
-    /// The stored hours with their begin times, oldest first. Hours without data in between are
-    /// unobserved.
+    /// The newest two weeks of hours with their begin times, oldest first. Hours without data in
+    /// between are unobserved; the first hour is observed.
     pub fn hours(&self) -> impl DoubleEndedIterator<Item = (Timestamp, Hour)> {
-        self.numbered().filter_map(|(number, hour)| {
+        let older = self.hours.len().saturating_sub(FORTNIGHT_HOURS);
+        let unseen = self.hours[older..].iter();
+        let unseen = unseen.take_while(|hour| **hour == Hour::default()).count();
+        let newest = self.numbered().skip(older + unseen);
+        newest.filter_map(|(number, hour)| {
             let begin = Timestamp::from_second(number * 3600).ok()?;
             Some((begin, hour))
         })

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ebb_model::finding_history::trend::Past;
 use ebb_model::pages_url::{PageOf, PagesUrl};
 use ebb_model::policy::weekly_digest::{DigestPolicy, WeeklyTime};
 use ebb_model::report::Report;
@@ -27,9 +28,6 @@ const OWNER_CHARS: usize = 60;
 
 /// Hours of a week.
 const WEEK_HOURS: i64 = 7 * 24;
-
-/// Maximum distance of the compared report from a week ago, in hours.
-const COMPARED_WITHIN_HOURS: i64 = 24;
 
 /// Which weekly digests were sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -209,15 +207,7 @@ fn saved(report: &Report) -> String {
 /// The change of the saving since a week ago, without upper bounds.
 fn trend(report: &Report) -> String {
     let week = SignedDuration::from_hours(WEEK_HOURS);
-    let then = report.at.saturating_sub(week).unwrap_or(Timestamp::MIN);
-    let distance = |at: Timestamp| at.duration_since(then).abs();
-    let closest = report
-        .history
-        .trend
-        .iter()
-        .min_by_key(|past| distance(past.at));
-    let within = SignedDuration::from_hours(COMPARED_WITHIN_HOURS);
-    let Some(past) = closest.filter(|past| distance(past.at) <= within) else {
+    let Some(past) = Past::before(&report.history.trend, report.at, week) else {
         return "Trend: there is no report of a week ago.".to_owned();
     };
     let now = report.totals.saving_a_month;
@@ -229,7 +219,7 @@ fn trend(report: &Report) -> String {
     format!(
         "Trend: {now} a month now, {} a week ago ({change}); {} now, {} then.",
         past.saving_a_month,
-        counted(report.findings.len(), "finding", "findings"),
+        counted(report.waste_findings(), "finding", "findings"),
         past.findings,
     )
 }
@@ -263,7 +253,6 @@ fn spend(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ebb_model::finding_history::trend::Past;
     use ebb_model::report::bill_day::LedgerDay;
     use ebb_report::testing;
 

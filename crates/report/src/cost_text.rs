@@ -30,6 +30,8 @@ pub struct CostReport<'a> {
     pub origin: Origin,
     /// The missing parts of the bill.
     pub bill_gaps: &'a [&'a Gap],
+    /// Sentences about missing days.
+    pub notes: &'a [String],
 }
 
 type Cells = [String; 8];
@@ -39,15 +41,11 @@ type Cells = [String; 8];
 pub fn table(report: CostReport<'_>, zone: &Zone, terminal: Option<usize>) -> String {
     let costs = report.table;
     let Some((from, to)) = costs.from.as_ref().zip(costs.to.as_ref()) else {
-        return without_days(costs) + &gap_notes(report.bill_gaps, terminal);
+        let days = without_days(costs) + &lines_of(report.notes);
+        return days + &gap_notes(report.bill_gaps, terminal);
     };
     let by: Vec<String> = costs.by.iter().map(ToString::to_string).collect();
-    let mut out = match report.origin {
-        Origin::Measured => String::new(),
-        Origin::Simulated => {
-            "SIMULATED: at least a part of this input was generated, not measured.\n\n".to_owned()
-        }
-    };
+    let mut out = simulated(report.origin).to_owned();
     let (from, to) = (one_line(from), one_line(to));
     out.push_str(&format!(
         "Costs by {}, {from} to {to} (UTC): {}\n\n",
@@ -69,6 +67,8 @@ pub fn table(report: CostReport<'_>, zone: &Zone, terminal: Option<usize>) -> St
     let table = fitted_table::table(&columns, &rows, terminal);
     out.push_str(&table.lines);
     let mut sentences = notes(costs, "UNUSED", "COST");
+    sentences.extend(task_note(costs));
+    sentences.extend(report.notes.iter().cloned());
     sentences.push(format!("As of {}.", zone.minute(report.at)));
     sentences.push(table.left_out);
     let sentences: Vec<&str> = sentences.iter().map(String::as_str).collect();
@@ -77,8 +77,18 @@ pub fn table(report: CostReport<'_>, zone: &Zone, terminal: Option<usize>) -> St
     out
 }
 
+/// The first paragraph of simulated costs; empty if all input is measured.
+pub(crate) fn simulated(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Measured => "",
+        Origin::Simulated => {
+            "SIMULATED: at least a part of this input was generated, not measured.\n\n"
+        }
+    }
+}
+
 /// The sentences about missing parts of the bill, as a paragraph of lines.
-fn gap_notes(gaps: &[&Gap], terminal: Option<usize>) -> String {
+pub(crate) fn gap_notes(gaps: &[&Gap], terminal: Option<usize>) -> String {
     let mut out = String::new();
     for line in gap_lines(gaps) {
         let lines = fitted_table::notes(&[&line], terminal);
@@ -100,6 +110,25 @@ pub fn gap_lines(gaps: &[&Gap]) -> Vec<String> {
     let more = gaps.len().saturating_sub(MAX_GAPS);
     let more = (more > 0).then(|| format!("and {more} more"));
     shown.chain(more).collect()
+}
+
+/// Each sentence on a line.
+pub(crate) fn lines_of(sentences: &[String]) -> String {
+    sentences.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// A sentence about numbers of tasks, if the table has days of the lake.
+fn task_note(costs: &CostTable) -> Option<String> {
+    let last = costs.days_of_lake.last()?;
+    let is_all = costs.to.as_ref() == Some(last);
+    let last = one_line(last);
+    Some(match is_all {
+        true => "The days are those of the lake, which has no numbers of tasks.".to_owned(),
+        false => format!(
+            "The days to {last} are those of the lake, which has no numbers of tasks. TASKS counts the \
+             days after it."
+        ),
+    })
 }
 
 /// The total, and the part of it that is billed.
@@ -154,9 +183,14 @@ fn all_rows(costs: &CostTable) -> Vec<Cells> {
     rows
 }
 
-/// The name of a row without tasks.
+/// The name of a row without tasks, with the cost centre of its machines.
 pub fn rest_name(rest: &RestRow) -> String {
-    format!("no task: {}", rest.kind)
+    let centre = rest.cost_centre.as_ref();
+    let centre = centre.map(|centre| match centre {
+        CostName::Name(name) => format!(" ({})", one_line(name)),
+        other => format!(" {}", name(CostDimension::CostCentre, other)),
+    });
+    format!("no task: {}{}", rest.kind, centre.unwrap_or_default())
 }
 
 /// The text of a name of a row.
@@ -180,7 +214,14 @@ fn task_row(row: &CostRow, costs: &CostTable) -> Cells {
         cells[5..].fill(UNKNOWN.to_owned());
         return cells;
     };
-    cells((names, costs), Some(row.tasks), (cost, Some(unused)))
+    let tasks = Some(row.tasks).filter(|_| has_task_count(row, costs));
+    cells((names, costs), tasks, (cost, Some(unused)))
+}
+
+/// Whether a day of the row has a number of tasks.
+fn has_task_count(row: &CostRow, costs: &CostTable) -> bool {
+    let mut days = row.by_day.keys();
+    days.any(|day| !costs.days_of_lake.contains(day))
 }
 
 fn cells(
@@ -226,15 +267,6 @@ pub fn notes(costs: &CostTable, unused: &str, cost: &str) -> Vec<String> {
             "{cost} contains {unused}: the cost of the parts of machines that no task occupied while these tasks ran."
         ),
     }];
-    if let Some((month, from)) = costs.month.as_ref().zip(costs.from.as_ref()) {
-        let is_first_day = format!("{month}-01") == *from;
-        if !is_first_day && costs.report_from.as_ref() == Some(from) {
-            notes.push(format!(
-                "The report contains {month} from {} on.",
-                one_line(from)
-            ));
-        }
-    }
     if let Some(day) = &costs.not_billed_from {
         let priced = costs.total - costs.billed;
         notes.push(format!(
@@ -282,12 +314,14 @@ pub fn csv(costs: &CostTable, origin: Origin) -> String {
                 true => "others",
                 false => "tasks",
             };
+            let counts = match costs.days_of_lake.contains(day) {
+                true => ",".to_owned(),
+                false => format!("{},{}", share.tasks, share.tasks_without_price),
+            };
             out.push_str(&format!(
-                "{},{kind},{origin},{},{},{},{}\r\n",
+                "{},{kind},{origin},{},{counts},{}\r\n",
                 text(day),
                 names.join(","),
-                share.tasks,
-                share.tasks_without_price,
                 numbers.join(",")
             ));
         }
@@ -295,10 +329,17 @@ pub fn csv(costs: &CostTable, origin: Origin) -> String {
     for rest in &costs.rest {
         let kind = crate::csv::slug(&rest.kind);
         for (day, usd) in &rest.by_day {
-            let empty = ",".repeat(costs.by.len() + 4);
+            let names = costs.by.iter().map(|one| match one {
+                CostDimension::CostCentre => {
+                    rest.cost_centre.as_ref().map_or_else(String::new, csv_name)
+                }
+                _ => String::new(),
+            });
+            let names: Vec<String> = names.collect();
             out.push_str(&format!(
-                "{},{kind},{origin}{empty},{}\r\n",
+                "{},{kind},{origin},{},,,,,{}\r\n",
                 text(day),
+                names.join(","),
                 usd.to_decimal()
             ));
         }
@@ -312,7 +353,7 @@ fn csv_name(name: &CostName) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use ebb_model::report::cost_shares::{DayShare, RestKind};
 
@@ -348,6 +389,7 @@ mod tests {
         };
         let rest = |kind, cents| RestRow {
             kind,
+            cost_centre: None,
             cost: usd(cents),
             by_day: BTreeMap::from([("2026-10-02".to_owned(), usd(cents))]),
         };
@@ -358,6 +400,7 @@ mod tests {
             report_to: Some("2026-10-03".to_owned()),
             from: Some("2026-10-02".to_owned()),
             to: Some("2026-10-03".to_owned()),
+            days_of_lake: BTreeSet::new(),
             rest_of_machines,
             total: usd(10_000),
             billed: usd(9_000),
@@ -388,6 +431,7 @@ mod tests {
             at: Timestamp::from_second(1_790_000_000).expect("a time"),
             origin: Origin::Simulated,
             bill_gaps: &[],
+            notes: &[],
         };
         table(report, &Zone::utc(), terminal)
     }
@@ -405,11 +449,13 @@ mod tests {
                 at: Timestamp::from_second(1_790_000_000).expect("a time"),
                 origin: Origin::Measured,
                 bill_gaps: &gaps,
+                notes: &["Missing days.".to_owned()],
             };
             let text = table(report, &Zone::utc(), None);
             let line =
                 "The bill is incomplete: cost export bills 2026-10-05: only a part\nand 2 more";
             assert!(text.contains(line) && !text.contains("10-06"), "{text}");
+            assert!(text.contains("Missing days."), "{text}");
             table_of.from = None;
         }
     }
@@ -422,6 +468,17 @@ mod tests {
         insta::assert_snapshot!(csv(&apart, Origin::Simulated));
         let spread = shown(&costs(RestOfMachine::Spread), None);
         assert!(spread.contains("COST contains UNUSED"), "{spread}");
+    }
+
+    #[test]
+    fn days_of_the_lake_have_no_numbers_of_tasks() {
+        let mut of_lake = costs(RestOfMachine::Apart);
+        of_lake.days_of_lake.insert("2026-10-02".to_owned());
+        let text = shown(&of_lake, None);
+        assert!(text.contains("TASKS counts the days after it"), "{text}");
+        assert!(!text.contains(" 12 "), "{text}");
+        let text = csv(&of_lake, Origin::Measured);
+        assert!(text.contains("ada,,,40.00,0.50,40.00\r\n"), "{text}");
     }
 
     #[test]

@@ -169,7 +169,7 @@ fn recommended(recommendation: Option<&Recommendation>) -> [String; 5] {
 }
 
 /// Name of a value in JSON.
-pub(crate) fn slug<T: Serialize>(value: &T) -> String {
+pub fn slug<T: Serialize>(value: &T) -> String {
     serde_json::to_value(value)
         .ok()
         .and_then(|name| name.as_str().map(str::to_owned))

@@ -20,7 +20,7 @@ use std::fmt::Write;
 
 use ebb_model::report::Report;
 use ebb_model::report::bill_day::LedgerDay;
-use ebb_model::report::cost_shares::RestKind;
+use ebb_model::report::cost_shares::{CostDay, CostName, RestKind};
 use ebb_model::report::cost_table::CostMonth;
 use ebb_telemetry::identity::AccountId;
 use ebb_telemetry::money::Usd;
@@ -151,11 +151,14 @@ fn costs_of_day<'a>(
     });
     let mut lines: Vec<Line<'_>> = tasks.collect();
     let rest = costs.days.iter().filter(|one| one.day == day.day);
-    let rest = rest.flat_map(|one| &one.rest).filter(|(kind, _)| {
-        // These are in the rows of services and the last row.
-        !matches!(kind, RestKind::Elsewhere | RestKind::Rounding)
-    });
-    lines.extend(rest.map(|(kind, usd)| Line::of_untasked(*kind, *usd, day, payer)));
+    let rest = rest.flat_map(CostDay::rest_by_kind_and_centre);
+    // These are in the rows of services and the last row.
+    let rest =
+        rest.filter(|(kind, _, _)| !matches!(kind, RestKind::Elsewhere | RestKind::Rounding));
+    lines.extend(rest.map(|(kind, centre, usd)| {
+        let line = Line::of_untasked(kind, usd, day, payer);
+        line.of_cost_centre(centre.and_then(CostName::name))
+    }));
     let lines = lines.into_iter().map(|line| line.of_origin(report.origin));
     with_other_services(lines.collect(), day, payer)
 }

@@ -6,8 +6,16 @@ use ebb_telemetry::safe_text;
 /// Formatted JSON with a newline at its end; the same report gives the same bytes. Control
 /// characters of names are escaped, because people also read the document in a terminal.
 pub fn json(report: &Report) -> String {
-    let mut text = serde_json::to_string_pretty(report)
-        .expect("a report holds only values that JSON can express");
+    finished(serde_json::to_string_pretty(report))
+}
+
+/// The same on one line, which takes two thirds of the space.
+pub fn compact(report: &Report) -> String {
+    finished(serde_json::to_string(report))
+}
+
+fn finished(text: serde_json::Result<String>) -> String {
+    let mut text = text.expect("a report holds only values that JSON can express");
     text.push('\n');
     safe_text::json(&text).into_owned()
 }
@@ -24,6 +32,12 @@ mod tests {
             let back: Report = serde_json::from_str(&text).expect("it is a report");
             assert_eq!(back, report);
             assert_eq!(json(&back), text);
+            let on_one_line = compact(&report);
+            assert_eq!(on_one_line.lines().count(), 1);
+            assert_eq!(
+                serde_json::from_str::<Report>(&on_one_line).ok(),
+                Some(back)
+            );
         }
     }
 

@@ -21,6 +21,7 @@ pub mod step_advice;
 pub mod step_summary;
 pub mod step_table;
 pub mod table;
+pub mod tag_text;
 pub mod terminal_style;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -88,6 +88,14 @@ fn summary(page: &Page) -> String {
     lines.join("\n")
 }
 
+/// The cell of a finding without a saving.
+fn unknown(card: &Card) -> &'static str {
+    match card.is_waste {
+        true => "not known",
+        false => "-",
+    }
+}
+
 fn table(rows: &[Alike<'_>], out: &mut String) {
     if rows.is_empty() {
         return;
@@ -102,7 +110,7 @@ fn table(rows: &[Alike<'_>], out: &mut String) {
             escaped(&title),
             escaped(card.owner.as_deref().unwrap_or("no owner")),
             escaped(&card.region),
-            escaped(&row.saving().unwrap_or_else(|| "not known".to_owned())),
+            escaped(&row.saving().unwrap_or_else(|| unknown(card).to_owned())),
         ]
     });
     let cells: Vec<[String; 5]> = [head].into_iter().chain(cells).collect();

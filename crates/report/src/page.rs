@@ -37,7 +37,8 @@ pub struct Page {
     pub simulated: Option<&'static str>,
     /// The same as a sentence.
     pub simulated_means: Option<&'static str>,
-    /// Saving in a month if all findings are fixed, and the number of findings.
+    /// Saving in a month if all findings are fixed, and the number of findings of kinds that have a
+    /// saving.
     pub headline: String,
     /// The same saving alone, without upper bounds; `None` if no finding has a known price.
     pub saving: Option<String>,
@@ -49,7 +50,7 @@ pub struct Page {
     pub per_hour: String,
     /// Waste so far.
     pub spent: String,
-    /// Number of findings.
+    /// Number of findings of kinds that have a saving.
     pub findings: String,
     /// Evaluated resources.
     pub looked_at: String,
@@ -130,25 +131,21 @@ impl Page {
             .findings
             .iter()
             .map(|finding| Card::of(finding, report, greatest.unwrap_or_default(), zone));
-        let findings = counted(report.findings.len(), "finding", "findings");
+        let waste = report.waste_findings();
         let priced = report.findings.iter().any(|finding| finding.cost.is_some());
         let saving = priced.then(|| totals.saving_a_month.to_string());
         Self {
             at: zone.minute(report.at),
             simulated: simulated.then_some(SIMULATED),
             simulated_means: simulated.then_some(SIMULATED_MEANS),
-            headline: match priced {
-                true => money::headline(totals, &findings),
-                false if report.findings.is_empty() => "No findings".to_owned(),
-                false => format!("{findings} without a known price"),
-            },
+            headline: money::headline(totals, &report.findings),
             saving,
             at_most: (totals.at_most.saving_a_month > Usd::ZERO)
                 .then(|| totals.at_most.saving_a_month.to_string()),
             evaluated: money::evaluated(totals).filter(|_| priced),
             per_hour: totals.waste_per_hour.to_string(),
-            spent: totals.spent.to_string(),
-            findings,
+            spent: money::wasted_by(totals, &report.findings),
+            findings: counted(waste, "finding", "findings"),
             looked_at: looked_at(report),
             selected: report.selected.as_ref().map(selected),
             weaker: (totals.running_instances > 0 && totals.with_probe == 0).then_some(WEAKER),

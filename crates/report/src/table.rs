@@ -39,6 +39,9 @@ const NAMED: usize = 5;
 const AT_MOST: &str =
     "≤: at most, because spot costs less than the on-demand price used; not in the totals";
 
+/// Explanation of the other sign in a column.
+const AT_LEAST: &str = "≥: at least, because earlier data of the node is no longer stored";
+
 /// The report as a table, with times in a time zone.
 pub fn table(report: &Report, look: &Look, zone: &Zone) -> String {
     of_page(&Page::of(report, zone), look, usize::MAX)
@@ -138,6 +141,9 @@ impl Sheet {
         }
         if rows.iter().any(Alike::is_bound) {
             self.paragraph(DIM, AT_MOST, 0);
+        }
+        if rows.iter().any(Alike::is_longer) {
+            self.paragraph(DIM, AT_LEAST, 0);
         }
         let left = cards.len() - rows.iter().map(Alike::count).sum::<usize>();
         if left > 0 {
@@ -280,6 +286,8 @@ fn advice(card: &Card) -> String {
 mod tests {
     use super::*;
     use crate::testing;
+    use ebb_model::finding::evidence::Evidence;
+    use ebb_model::finding_kind::FindingKind;
     use ebb_model::report::probe_problem::ProbeProblem;
 
     #[test]
@@ -359,6 +367,39 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("$0.00"), "{text}");
+    }
+
+    #[test]
+    fn a_kind_without_a_saving_has_no_amounts_and_is_not_in_the_headline() {
+        let mut report = testing::small();
+        report.findings[2].kind = FindingKind::BudgetExceeded;
+        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        assert!(text.contains(" more, in 2 findings. "), "{text}");
+        assert!(
+            text.contains("         -        -  align-sample-17"),
+            "{text}"
+        );
+        report.findings.drain(..2);
+        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        assert!(text.contains("\n1 finding without a saving\n"), "{text}");
+    }
+
+    #[test]
+    fn waste_longer_than_the_stored_data_is_a_lower_bound() {
+        let mut report = testing::small();
+        let Evidence::IdleNode(idle) = &mut report.findings[0].evidence else {
+            panic!("an idle node");
+        };
+        idle.is_longer = true;
+        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        for expect in [
+            "$884.76  ≥ $3.74  gpu-notebook",
+            "no activity for at least 3 h 05 min;",
+            "≥: at least, because earlier data",
+            "Wasted so far: at least $3.74;",
+        ] {
+            assert!(text.contains(expect), "no {expect} in\n{text}");
+        }
     }
 
     #[test]

@@ -232,6 +232,7 @@ fn idle() -> Finding {
     finding.cost = Some(cost(1_212_000, PriceBasis::Bill));
     finding.evidence = Evidence::IdleNode(IdleNode {
         idle_for: Duration::from_secs(11_100),
+        is_longer: false,
         never_active: None,
         background_cores: Some(MilliCores(20)),
         kept_alive_by: Some(KeptAliveBy::QuietStep("session of ana".to_owned())),
@@ -456,6 +457,7 @@ pub fn costs(name: &str) -> CostShares {
             total: usd(10),
             rest: [(RestKind::Idle, usd(4))].into(),
             upper_bound: Usd::ZERO,
+            rest_by_centre: Vec::new(),
             machines_without_price: 0,
         }],
         by_run: vec![share(CostDimension::Run)],

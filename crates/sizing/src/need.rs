@@ -18,6 +18,8 @@ use crate::{by_input, chance_range, cores, fargate_sizes};
 pub struct Need {
     /// Whole cores; `None` if the parallelism of a task is unknown.
     pub cores: Option<MilliCores>,
+    /// The largest measured number of busy cores; `None` if only averages are known.
+    pub peak_cores: Option<MilliCores>,
     /// The memory to which a smaller request grows; `None` if the peak of a task is unknown.
     pub memory: Option<Bytes>,
     /// The memory to which a larger request may shrink. It also has room for tasks of another run
@@ -49,6 +51,14 @@ pub struct Need {
 }
 
 impl Need {
+    /// The same with tenths of cores instead of whole ones, for schedulers that divide a core.
+    #[must_use]
+    pub fn in_tenths_of_cores(mut self) -> Self {
+        let tenths = |peak: MilliCores| MilliCores(peak.0.div_ceil(100).max(1) * 100);
+        self.cores = self.peak_cores.map(tenths).or(self.cores);
+        self
+    }
+
     /// The 90 % bounds of the chance that a task of a new run needs more than `size`; `None` when
     /// no peak is known.
     pub fn chance_of_more_than(&self, size: Bytes) -> Option<ChanceRange> {
@@ -188,6 +198,7 @@ pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> 
     let on_fargate = cores.peak.zip(shrink_to);
     let mut need = Need {
         cores: cores.request,
+        peak_cores: cores.peak,
         memory: sized.as_ref().map(|sized| sized.size),
         shrink_to,
         risk: Risk {

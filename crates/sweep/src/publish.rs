@@ -30,7 +30,7 @@ pub async fn report(
             html::html(report, &zone::Zone::utc()),
         ),
         ("report.csv", "text/csv; charset=utf-8", csv::csv(report)),
-        ("report.json", "application/json", json::json(report)),
+        ("report.json", "application/json", json::compact(report)),
     ];
     let (mut keys, mut failures) = (Vec::new(), Vec::new());
     let dated = (copies == ReportCopies::DatedAndLatest).then(|| dated(report));

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ebb_analysis::evaluate::Details;
+use ebb_analysis::in_turns::first_in_turns;
 use ebb_analysis::task_details::usage_points::{continue_points, thin_out};
 use ebb_cloud::documents::run_tasks::{PART_TASKS, read_run, run_key};
 use ebb_cloud::documents::task_lists::{
@@ -19,16 +20,17 @@ use ebb_cloud::documents::task_lists::{
 use ebb_cloud::ports::Objects;
 use ebb_model::report::task_detail::TaskList;
 use ebb_model::report::task_groups::{TaskGroup, TaskGroups};
+use ebb_telemetry::identity::NodeId;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use serde::Serialize;
 use thiserror::Error;
 
-/// Limit on the runs in the index; the newest stay.
+/// Limit on the runs in the index; the newest stay, in turns of the nodes.
 const MAX_RUNS: usize = 2_000;
 
-/// Limit on the documents of runs that a sweep writes, the newest first. Later sweeps write the
-/// others.
+/// Limit on the documents of runs that a sweep writes, in turns of the nodes. Runs without a document
+/// come first, then those whose document is oldest. Later sweeps write the others.
 const MAX_RUNS_A_SWEEP: usize = 500;
 
 /// Documents that are written at the same time. Each takes up to 100 MB of memory, also that of a run
@@ -121,24 +123,13 @@ async fn write_runs(
     groups: &TaskGroups,
     mut known: RunEntries,
 ) -> (RunEntries, Vec<DocumentError>) {
-    let mut newest: Vec<(&String, &TaskGroup, RunEntry)> = (groups.runs.iter())
-        .filter_map(|(run, group)| Some((run, group, entry(groups, group)?)))
-        .collect();
-    newest.sort_by_key(|(run, _, entry)| (Reverse(entry.newest), *run));
-    newest.truncate(MAX_RUNS);
-    let known_before = |run: &String| known.get(run).copied();
-    let changed: Vec<_> = newest
-        .iter()
-        .filter(|(run, _, entry)| known_before(run) != Some(*entry))
-        .take(MAX_RUNS_A_SWEEP)
-        .map(|(run, group, entry)| (*run, *group, *entry, known.contains_key(*run)))
-        .collect();
-    let writes: Vec<BoxFuture<'_, Result<(String, RunEntry), DocumentError>>> = changed
+    let newest = indexed_runs(groups, &known);
+    let writes: Vec<BoxFuture<'_, Result<(String, RunEntry), DocumentError>>> = due_runs(&newest)
         .into_iter()
-        .map(|(run, group, entry, is_known)| {
+        .map(|one| {
             let written = async move {
-                write_run(objects, (run, is_known), (groups, group)).await?;
-                Ok((run.clone(), entry))
+                write_run(objects, (one.run, one.known.is_some()), (groups, one.group)).await?;
+                Ok((one.run.clone(), one.entry))
             };
             written.boxed()
         })
@@ -150,7 +141,7 @@ async fn write_runs(
     let mut errors = Vec::new();
     let mut entries: RunEntries = newest
         .iter()
-        .filter_map(|(run, ..)| known.remove_entry(*run))
+        .filter_map(|(_, one)| known.remove_entry(one.run))
         .collect();
     for result in written {
         match result {
@@ -159,6 +150,56 @@ async fn write_runs(
         }
     }
     (entries, errors)
+}
+
+/// A run with its entry in the index.
+#[derive(Clone, Copy)]
+struct IndexedRun<'g> {
+    run: &'g String,
+    group: &'g TaskGroup,
+    entry: RunEntry,
+    /// The entry of the stored document; `None` without one.
+    known: Option<RunEntry>,
+}
+
+/// A run with the node of all its tasks; `None` if there are several.
+type RunOfNode<'g> = (Option<NodeId>, IndexedRun<'g>);
+
+/// The runs that the index has room for.
+fn indexed_runs<'g>(groups: &'g TaskGroups, known: &RunEntries) -> Vec<RunOfNode<'g>> {
+    let runs = groups.runs.iter();
+    let mut runs: Vec<RunOfNode<'g>> = runs
+        .filter_map(|(run, group)| {
+            let indexed = IndexedRun {
+                run,
+                group,
+                entry: entry(groups, group)?,
+                known: known.get(run).copied(),
+            };
+            Some((only_node(groups, group), indexed))
+        })
+        .collect();
+    runs.sort_by_key(|(_, one)| (Reverse(one.entry.newest), one.run));
+    first_in_turns(runs, 1, MAX_RUNS)
+}
+
+/// The runs whose documents this sweep writes.
+fn due_runs<'g>(runs: &[RunOfNode<'g>]) -> Vec<IndexedRun<'g>> {
+    let changed = runs.iter().filter(|(_, one)| one.known != Some(one.entry));
+    let mut changed: Vec<RunOfNode<'g>> = changed.cloned().collect();
+    changed.sort_by_key(|(_, one)| {
+        let stored = one.known.map(|known| known.newest);
+        (stored, Reverse(one.entry.newest), one.run)
+    });
+    let due = first_in_turns(changed, 1, MAX_RUNS_A_SWEEP);
+    due.into_iter().map(|(_, one)| one).collect()
+}
+
+/// The node of all tasks of a run; `None` if there are several.
+fn only_node(groups: &TaskGroups, group: &TaskGroup) -> Option<NodeId> {
+    let mut nodes = groups.tasks_of(group).map(|task| &task.node);
+    let first = nodes.next()?;
+    nodes.all(|node| node == first).then(|| first.clone())
 }
 
 /// The values by which a changed run is recognized; `None` without tasks.

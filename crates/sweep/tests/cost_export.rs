@@ -233,9 +233,9 @@ fn invalid_rows_are_gaps_of_the_report() {
     let gap = report
         .gaps
         .iter()
-        .find(|gap| gap.scope.contains("line_item_currency_code"));
+        .find(|gap| gap.reason.contains("not in US dollars"));
     assert!(
-        gap.is_some_and(|gap| gap.reason.contains("'CHF' is not USD")),
+        gap.is_some_and(|gap| gap.reason.contains("CHF 1)")),
         "{:?}",
         report.gaps
     );

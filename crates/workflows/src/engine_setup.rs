@@ -143,7 +143,7 @@ logger:
 const SLURM: &str = "\
 # Names of jobs, for /etc/cron.d on the controller. Replace the URL by the one that `ebb sweep` reads.
 # Comments of ended jobs need AccountingStoreFlags=job_comment in slurm.conf.
-*/15 * * * * root SLURM_TIME_FORMAT=\\%s sacct -D -a --parsable2 --starttime=now-1hour --format=JobID,JobIDRaw,State,Elapsed,Start,End,ReqMem,AllocCPUS,NNodes,WorkDir,JobName,Comment | ebb names push - --lake s3://bucket/ebb
+*/15 * * * * root SLURM_TIME_FORMAT=\\%s sacct -D -a --parsable2 --starttime=now-1hour --format=JobID,JobIDRaw,State,Elapsed,Start,End,ReqMem,ReqCPUS,AllocCPUS,NNodes,WorkDir,JobName,Comment | ebb names push - --lake s3://bucket/ebb
 ";
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod python_literal;
 pub mod quantity;
 mod record;
 mod sacct;
+mod slurm_gpus;
 pub mod snakefile;
 mod snakemake;
 mod squeue;

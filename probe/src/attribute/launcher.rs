@@ -2,7 +2,7 @@
 
 use ebb_telemetry::step::{RunName, StepId, StepKind};
 
-use super::{Facts, Parent, Placement, Step, tree, tree_key};
+use super::{Facts, Parent, Placement, Step, path, tree, tree_key};
 use crate::kernel::WorkFolder;
 use crate::kernel::snakemake::Snakemake;
 use crate::label_rules::{Children, Rules};
@@ -56,12 +56,15 @@ pub(super) fn snakemake_shell(facts: &Facts<'_>) -> Option<Step> {
 }
 
 /// Whether this is a script that `slurmd` runs for the node, such as `Prolog`, `Epilog` or
-/// `HealthCheckProgram`. Such a script is not in the cgroup of a job.
+/// `HealthCheckProgram`. Such a script is not in the cgroup of a job. A user can name a program `slurmd`, but
+/// not start it outside of all tasks and sessions.
 pub(super) fn is_script_of_slurmd(facts: &Facts<'_>) -> bool {
     let of_slurmd = facts
         .parent
         .is_some_and(|parent| parent.program == "slurmd");
-    of_slurmd && !matches!(facts.program, "slurmd" | "slurmstepd")
+    let is_of_user = matches!(facts.inherited, Some(Placement::Step(_)))
+        || facts.cgroup.is_some_and(path::is_of_login);
+    of_slurmd && !is_of_user && !matches!(facts.program, "slurmd" | "slurmstepd")
 }
 
 /// The process that runs one job of a Snakemake workflow of another process, unless it is already

@@ -49,23 +49,30 @@ fn chosen(pod: &str) -> &str {
     }
     match owner.rsplit_once('-') {
         Some((name, part)) if is_template_hash(part) || is_schedule(part) => name,
+        // An Indexed Job.
+        Some((name, part)) if is_no_word(suffix) && is_index(part) => name,
         _ if is_no_word(suffix) => owner,
         _ => pod,
     }
 }
 
-/// Argo pods: the name of the workflow, which usually ends in five random letters, the name of the
-/// template, and a 32-bit hash in decimal digits.
+/// Argo pods: the names of the workflow and of the template, and a 32-bit hash in decimal digits. The name of
+/// the workflow usually ends in five random letters or the time of its schedule.
 ///
-/// Source: Argo Workflows, `GeneratePodName` in `workflow/util/pod_name.go`.
+/// Source: Argo Workflows, `GeneratePodName` in `workflow/util/pod_name.go`, and `getChildWorkflowName` in
+/// `workflow/cron/operator.go`.
 fn of_workflow(pod: &str) -> Option<String> {
+    // A shorter number can be a date.
+    const SURELY_HASH: usize = 9;
     let (both, hash) = pod.rsplit_once('-')?;
     let is_hash = hash.len() >= 7 && !hash.starts_with('0') && hash.parse::<u32>().is_ok();
-    let mut parts = both.split('-');
-    let at = parts.position(|part| is_random(part) && is_no_word(part))?;
-    let (workflow, template) = (both.split('-').take(at), parts);
-    let names: Vec<&str> = workflow.chain(template).collect();
-    (is_hash && at > 0 && names.len() > at).then(|| names.join("-"))
+    let mut parts: Vec<&str> = both.split('-').collect();
+    let is_added = |part: &&str| is_random(part) && is_no_word(part) || is_time(part);
+    let added = parts.iter().skip(1).position(is_added);
+    if let Some(before) = added {
+        parts.remove(before + 1);
+    }
+    (is_hash && (added.is_some() || hash.len() >= SURELY_HASH)).then(|| parts.join("-"))
 }
 
 /// Five of the letters and digits that Kubernetes uses for generated names.
@@ -79,12 +86,30 @@ fn is_random(part: &str) -> bool {
             .all(|b| b"bcdfghjklmnpqrstvwxz2456789".contains(&b))
 }
 
-/// Whether a letter follows a digit. `pgsql` and `chr22` consist of the same letters, but people
-/// choose them.
+/// Whether a letter follows a digit, or all are consonants. `pgsql` and `chr22` consist of the same letters,
+/// but people choose them.
 fn is_no_word(part: &str) -> bool {
     let first_digit = part.bytes().position(|b| b.is_ascii_digit());
-    let after = first_digit.map(|at| part.as_bytes()[at..].iter());
-    after.is_some_and(|mut after| after.any(u8::is_ascii_lowercase))
+    first_digit.map_or(part != "pgsql", |at| {
+        part.as_bytes()[at..].iter().any(u8::is_ascii_lowercase)
+    })
+}
+
+/// The index of a pod in its job.
+///
+/// Source: `podGenerateNameWithIndex` in `pkg/controller/job/indexed_job_utils.go` of Kubernetes.
+fn is_index(part: &str) -> bool {
+    (1..=6).contains(&part.len())
+        && part.bytes().all(|b| b.is_ascii_digit())
+        && (part == "0" || !part.starts_with('0'))
+}
+
+/// A time in seconds, from 2001 to 2065.
+fn is_time(part: &str) -> bool {
+    part.len() == 10
+        && part
+            .parse()
+            .is_ok_and(|seconds: u64| (1_000_000_000..3_000_000_000).contains(&seconds))
 }
 
 /// The hash of a pod template, which comes before the random part in pods of a Deployment: a 32-bit
@@ -151,7 +176,11 @@ mod tests {
         check("nightly-29387520-x7k2p", "nightly");
         // A Job, a DaemonSet, and anything with `generateName`.
         check("align-x7k2p", "align");
-        check("align-0-x7k2p", "align-0");
+        check("align-bcdfg", "align");
+        // An Indexed Job.
+        check("align-0-x7k2p", "align");
+        check("align-12-bcdfg", "align");
+        check("align-007-x7k2p", "align-007");
         // The same letters, but chosen by people.
         check("align-pgsql", "align-pgsql");
         check("align-chr22", "align-chr22");
@@ -169,14 +198,13 @@ mod tests {
         // Argo.
         check("rnaseq-x7k2p-align-3482913021", "rnaseq-align");
         check("rnaseq-x7k2p-align-reads-348291302", "rnaseq-align-reads");
-        check(
-            "rnaseq-2024-align-3482913021",
-            "rnaseq-2024-align-3482913021",
-        );
+        check("rnaseq-2024-align-3482913021", "rnaseq-2024-align");
+        check("nightly-1730424000-align-3482913021", "nightly-align");
+        check("backup-20241130", "backup-20241130");
         check(
             "rnaseq-x7k2p-align-9999999999",
             "rnaseq-x7k2p-align-9999999999",
         );
-        check("rnaseq-x7k2p-3482913021", "rnaseq-x7k2p-3482913021");
+        check("rnaseq-x7k2p-3482913021", "rnaseq");
     }
 }

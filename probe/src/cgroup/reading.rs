@@ -6,8 +6,9 @@ use std::path::Path;
 use ebb_telemetry::step::{Reclaim, Requested};
 use ebb_telemetry::units::{Bytes, MilliCores};
 
-use super::{Hierarchy, Version, below};
+use super::{Hierarchy, Version, below, pod_request};
 use crate::kernel_file;
+use crate::node::{PROCESSORS, processors};
 
 /// The values of one cgroup at one instant; `None` means unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,7 +16,7 @@ pub struct Reading {
     /// Memory that counts against the limit and cannot be reclaimed: anonymous, shared and kernel
     /// memory.
     pub memory_used: Option<Bytes>,
-    /// Its limits, including those of its ancestors.
+    /// Its limits, including those of its ancestors; of a pod, its CPU request and its memory limit.
     pub limits: Requested,
     /// Processes that the kernel killed in it because of an out-of-memory condition.
     pub oom_kills: Option<u64>,
@@ -82,6 +83,9 @@ pub fn read(hierarchy: &Hierarchy, path: &str, wanted: Wanted) -> Reading {
 
 fn limits(hierarchy: &Hierarchy, path: &str) -> Requested {
     let mount = &hierarchy.mount;
+    if pod_request::is_of_pod(path) {
+        return of_pod(hierarchy, path);
+    }
     let (cores, memory) = match &hierarchy.version {
         Version::V1 { cpu_mount, .. } => (
             cpu_mount
@@ -93,6 +97,32 @@ fn limits(hierarchy: &Hierarchy, path: &str) -> Requested {
             effective_limit(mount, path, quota_v2),
             effective_limit(mount, path, limit_v2),
         ),
+    };
+    Requested {
+        cores: cores.map(MilliCores),
+        memory: memory.map(Bytes),
+    }
+}
+
+/// The CPU request and the memory limit of a pod. Its cgroup contains no request of memory, and its limit
+/// of CPU time is no request.
+fn of_pod(hierarchy: &Hierarchy, path: &str) -> Requested {
+    let mount = &hierarchy.mount;
+    let (cores, memory) = match &hierarchy.version {
+        Version::V1 { cpu_mount, .. } => (
+            cpu_mount
+                .as_ref()
+                .and_then(|mount| pod_request::of_shares(mount, path)),
+            effective_limit(mount, path, limit_v1),
+        ),
+        Version::V2 => {
+            let cores = text(Path::new(PROCESSORS)).and_then(|text| processors(&text));
+            let of_weight = |cores: u32| pod_request::of_weight(mount, path, cores.into());
+            (
+                cores.and_then(of_weight),
+                effective_limit(mount, path, limit_v2),
+            )
+        }
     };
     Requested {
         cores: cores.map(MilliCores),

@@ -110,11 +110,15 @@ fn what_cannot_work_is_refused_with_what_mends_it() {
     );
     check("spool_max_bytes = 5", "spool_max_bytes is 5");
     check("region = \"a b\"", "line 1: region 'a b' holds a character");
-    let said = parse("bucket = \"b\"")
-        .expect("valid")
-        .cloud()
-        .expect_err("no queue");
-    assert!(said.to_string().starts_with("queue_url is not set"));
+    check(
+        "\n\nregion = \"\"",
+        "line 3: region is not set; set it from `terraform output`",
+    );
+    for text in ["bucket = \"b\"", "queue_url = \"\"\nbucket = \"b\""] {
+        let config = parse(text).expect("valid");
+        let said = config.cloud().expect_err("no queue");
+        assert!(said.to_string().starts_with("queue_url is not set"));
+    }
     let said = Config::read(Path::new("/nowhere/probe.toml")).expect_err("not there");
     assert!(
         said.to_string()

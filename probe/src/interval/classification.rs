@@ -147,7 +147,7 @@ impl IntervalAggregator {
             Placement::Background(children) => ProcessOwner::Background(children),
             Placement::Step(step) => {
                 let step = self.apart_from_others(step, inherited.as_ref(), start.user);
-                ProcessOwner::Step(self.steps.enter(step, process))
+                ProcessOwner::Step(self.steps.enter(step, process, start.user))
             }
         }
     }

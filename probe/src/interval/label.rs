@@ -62,6 +62,9 @@ impl IntervalAggregator {
         };
         let room = self.steps.label_room(number);
         let step = self.steps.get_mut(number).ok_or(Refusal::NoStep)?;
+        if let Some(owner) = step.owner_against(requester.user()) {
+            return Err(Refusal::OtherUser(owner));
+        }
         let held = step.scheduler_labels.take().unwrap_or_default();
         let both = merge(&held, &request.labels).and_then(|both| match bytes_of(&both) > room {
             true => Err(Refusal::NoRoom),

@@ -34,9 +34,16 @@ const LAST_GPU_WAIT: Duration = Duration::from_secs(4);
 /// Maximum number of separate executables of a task; the rest is summed under one name.
 const MAX_TOOLS_KEPT: usize = 200;
 
+/// Executables that the running tasks share, each about 400 bytes. The more tasks run when a task begins,
+/// the fewer it has. With all [`MAX_STEPS`] tasks there are at most five times as many.
+const TOOLS_TO_SHARE: usize = 8_000;
+
+/// The fewest separate executables of a task.
+const LEAST_TOOLS: usize = 8;
+
 const OTHER_TOOLS: &str = "(others)";
 
-/// Limit of separate tasks, about 6 MB; the rest is summed as one task. The largest nodes run 250
+/// Limit of separate tasks, about 6 MB without their executables; the rest is summed as one task. The largest nodes run 250
 /// pods.
 const MAX_STEPS: usize = 2_048;
 
@@ -58,19 +65,33 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// The running task with this identity, or a new one with the first process `root`.
-    pub(crate) fn enter(&mut self, step: Step, root: &Process) -> StepNumber {
+    /// The running task with this identity, or a new one of `user` with the first process `root`.
+    pub(crate) fn enter(&mut self, step: Step, root: &Process, user: Option<u32>) -> StepNumber {
         if let Some(number) = self.by_id.get(&step.id) {
             return *number;
         }
-        if self.by_number.len() >= MAX_STEPS && step.id != others().id {
-            return self.enter(others(), root);
+        if !self.has_room(user) && step.id != others().id {
+            return self.enter(others(), root, None);
         }
+        let share = TOOLS_TO_SHARE / (self.by_number.len() + 1);
         let number = StepNumber(self.next);
         self.next += 1;
         self.by_id.insert(step.id.clone(), number);
-        self.by_number.insert(number, RunningStep::new(step, root));
+        let mut new = RunningStep::new(step, root);
+        new.max_tools = share.clamp(LEAST_TOOLS, MAX_TOOLS_KEPT);
+        new.detail.user = user;
+        self.by_number.insert(number, new);
         number
+    }
+
+    /// Whether a user may have another task of its own. The last quarter of all tasks is for users with
+    /// few tasks, so that nobody takes the places of the others.
+    fn has_room(&self, user: Option<u32>) -> bool {
+        const SHARE: usize = MAX_STEPS / 4;
+        let all = self.by_number.len();
+        let is_own = |step: &&RunningStep| step.detail.user == user;
+        all < MAX_STEPS - SHARE
+            || all < MAX_STEPS && self.by_number.values().filter(is_own).count() < SHARE
     }
 
     pub(crate) fn number(&self, id: &StepId) -> Option<StepNumber> {
@@ -209,6 +230,8 @@ pub(crate) struct RunningStep {
     process_peak: Option<PeakMemory>,
     now_anon: Bytes,
     now_shared: Bytes,
+    /// Separate executables that it may have.
+    max_tools: usize,
     tools: BTreeMap<String, ToolUsage>,
     pub(crate) detail: StepObservations,
     pub(crate) network: TaskSockets,
@@ -254,6 +277,7 @@ impl RunningStep {
             now_anon: Bytes::default(),
             now_shared: Bytes::default(),
             tools: BTreeMap::new(),
+            max_tools: MAX_TOOLS_KEPT,
             detail: StepObservations::default(),
             network: TaskSockets::default(),
             gpu: None,
@@ -277,6 +301,21 @@ impl RunningStep {
             self.root_status = None;
             self.is_root_launcher = false;
         }
+    }
+
+    /// The user of the task, if it is another one. Root may do everything, and the users within a container
+    /// or a Slurm job are those of one person.
+    pub(crate) fn owner_against(&self, user: u32) -> Option<u32> {
+        let is_shared = matches!(
+            self.step.id.kind,
+            StepKind::Session
+                | StepKind::Service
+                | StepKind::Tree
+                | StepKind::NextflowTask
+                | StepKind::SnakemakeJob
+        );
+        let owner = self.detail.user.filter(|owner| *owner != user)?;
+        (is_shared && user != 0).then_some(owner)
     }
 
     pub(crate) fn process_joined(&mut self, at: BootClock) {
@@ -380,7 +419,7 @@ impl RunningStep {
 
     fn tool(&mut self, program: ToolName) -> &mut ToolUsage {
         let mut name = program.to_string();
-        if self.tools.len() >= MAX_TOOLS_KEPT && !self.tools.contains_key(&name) {
+        if self.tools.len() >= self.max_tools && !self.tools.contains_key(&name) {
             name = OTHER_TOOLS.into();
         }
         self.tools.entry(name).or_insert_with_key(|name| ToolUsage {
@@ -570,27 +609,85 @@ impl RunningStep {
 mod tests {
     use super::*;
 
+    fn root(pid: u32) -> Process {
+        Process {
+            key: ProcessKey {
+                pid,
+                start: BootClock::from_nanos(1),
+            },
+            parent: 1,
+            cgroup: None,
+            comm: Comm::new("bwa"),
+        }
+    }
+
+    fn named(key: &str) -> Step {
+        let mut step = others();
+        step.id.key = key.to_owned();
+        step
+    }
+
+    #[test]
+    fn a_user_with_many_tasks_leaves_room_for_those_of_others() {
+        let mut steps = Steps::default();
+        let mut enter = |pid: u32, user: u32| {
+            let number = steps.enter(named(&pid.to_string()), &root(pid), Some(user));
+            let step = steps.get(number).expect("it entered");
+            (step.step.id.key != OTHER_STEPS, step.max_tools)
+        };
+        assert_eq!(enter(1, 7), (true, MAX_TOOLS_KEPT));
+        for pid in 2..2_500 {
+            enter(pid, 7);
+        }
+        assert!(!enter(3_000, 7).0);
+        for pid in 4_000..4_400 {
+            assert_eq!(enter(pid, 8), (true, LEAST_TOOLS), "{pid}");
+        }
+        assert_eq!(enter(1, 7), (true, MAX_TOOLS_KEPT));
+    }
+
+    #[test]
+    fn only_root_and_its_user_label_a_task_on_the_host() {
+        let check = |kind, owner, user, expect| {
+            let mut step = RunningStep::new(named("1"), &root(1));
+            step.step.id.kind = kind;
+            step.detail.user = owner;
+            assert_eq!(
+                step.owner_against(user),
+                expect,
+                "{kind:?} {owner:?} {user}"
+            );
+        };
+        check(StepKind::Session, Some(0), 1000, Some(0));
+        check(StepKind::Service, Some(1000), 1001, Some(1000));
+        check(StepKind::Tree, Some(1000), 1000, None);
+        check(StepKind::Tree, Some(1000), 0, None);
+        check(StepKind::Tree, None, 1000, None);
+        check(StepKind::Container, Some(0), 1000, None);
+        check(StepKind::SlurmJob, Some(0), 1000, None);
+    }
+
+    #[test]
+    fn executables_beyond_the_limit_of_a_task_are_one() {
+        let mut step = RunningStep::new(named("1"), &root(1));
+        step.max_tools = 8;
+        for n in 0..100 {
+            let program = Comm::new(&format!("tool{n}"));
+            step.tool(ToolName::new(program, None)).processes += 1;
+        }
+        assert_eq!(step.tools.len(), 9);
+        assert_eq!(step.tools[OTHER_TOOLS].processes, 92);
+    }
+
     #[test]
     fn a_user_with_many_labels_leaves_room_for_those_of_others() {
         const KIB: usize = 1 << 10;
         let mut steps = Steps::default();
         let mut enter = |pid: u32, user: u32, bytes: usize| {
-            let root = Process {
-                key: ProcessKey {
-                    pid,
-                    start: BootClock::from_nanos(1),
-                },
-                parent: 1,
-                cgroup: None,
-                comm: Comm::new("bwa"),
-            };
-            let mut step = others();
-            step.id.key = pid.to_string();
-            let number = steps.enter(step, &root);
+            let number = steps.enter(named(&pid.to_string()), &root(pid), Some(user));
             let value = "x".repeat(bytes - 1);
             let labels = [("k".to_owned(), value)].into();
             if let Some(step) = steps.get_mut(number) {
-                step.detail.user = Some(user);
                 step.scheduler_labels = Some(Box::new(SchedulerLabels {
                     labels,
                     ..SchedulerLabels::default()

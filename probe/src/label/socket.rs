@@ -13,11 +13,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{Id, JoinSet};
 
 use super::{MAX_REQUEST_BYTES, Refusal, Requester, TaskLabels, parse};
-use crate::local_socket::{listen, write};
+use crate::local_socket::{ClientLimits, listen, write};
 
-/// Maximum number of simultaneous connections, and of those of one user. Schedulers label as root.
-const MAX_CONNECTIONS: usize = 64;
-const MAX_CONNECTIONS_A_USER: usize = 16;
+/// Schedulers label as root.
+const LIMITS: ClientLimits = ClientLimits {
+    all: 64,
+    a_user: 16,
+};
 
 /// Time limit for reading a request and for writing its answer.
 const TALK: Duration = Duration::from_secs(2);
@@ -92,8 +94,7 @@ impl LabelSocket {
                 users.remove(&ended.map_or_else(|error| error.id(), |(id, ())| id));
             }
             let user = stream.peer_cred().map_or(u32::MAX, |peer| peer.uid());
-            let own = users.values().filter(|other| **other == user).count();
-            if users.len() >= MAX_CONNECTIONS || (user != 0 && own >= MAX_CONNECTIONS_A_USER) {
+            if !LIMITS.has_room(users.values().copied(), user) {
                 self.refused.fetch_add(1, Ordering::Relaxed);
                 // A new connection has room for one short line.
                 let _ = stream.try_write(format!("refused: {}\n", Refusal::Busy).as_bytes());
@@ -227,11 +228,7 @@ mod tests {
         let (to, _from) = mpsc::channel::<Request>(4);
         let connect = || Plain::connect(&path).expect("it listens");
         let is_root = rustix::process::geteuid().is_root();
-        let most = if is_root {
-            MAX_CONNECTIONS
-        } else {
-            MAX_CONNECTIONS_A_USER
-        };
+        let most = if is_root { LIMITS.all } else { LIMITS.a_user };
         let open: Vec<Plain> = (0..most).map(|_| connect()).collect();
         let late = connect();
         let refused = async {

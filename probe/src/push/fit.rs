@@ -212,8 +212,9 @@ fn left_out(whole: &[StepUsage], shorter: &[StepUsage]) -> OmittedSteps {
     }
 }
 
-/// Keeps at most `most` tasks: jobs before sessions, services and process trees, and the busiest of
-/// each first. The probe sends the others when they end.
+/// Keeps at most `most` tasks: first the busiest, and for the other half of the places jobs before sessions,
+/// services and process trees. So many small jobs displace no busy task. The probe sends the others when
+/// they end.
 pub(crate) fn keep_most_relevant(steps: &mut Vec<StepUsage>, most: usize) {
     if steps.len() <= most {
         return;
@@ -224,8 +225,12 @@ pub(crate) fn keep_most_relevant(steps: &mut Vec<StepUsage>, most: usize) {
             StepKind::Session | StepKind::Service | StepKind::Tree
         )
     };
-    steps.sort_by_key(|step| (names_no_job(step), Reverse(step.cpu)));
+    let in_order = |step: &StepUsage| (names_no_job(step), Reverse(step.cpu));
+    steps.sort_by_key(|step| Reverse(step.cpu));
+    let rest = steps.get_mut(most / 2..).unwrap_or_default();
+    rest.sort_by_key(in_order);
     steps.truncate(most);
+    steps.sort_by_key(in_order);
 }
 
 #[cfg(test)]

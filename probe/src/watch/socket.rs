@@ -13,13 +13,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{Id, JoinSet};
 use tokio::time::MissedTickBehavior;
 
-use crate::local_socket::{listen, write};
+use crate::local_socket::{ClientLimits, listen, write};
 
-/// Maximum number of clients.
-const MAX_CLIENTS: usize = 8;
-
-/// Maximum number of clients of one user other than root, so that one user leaves room for others.
-const MAX_CLIENTS_A_USER: usize = 4;
+const LIMITS: ClientLimits = ClientLimits { all: 8, a_user: 4 };
 
 /// Time between two snapshots for one client.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -134,8 +130,7 @@ impl WatchSocket {
             return;
         };
         let user = peer.uid();
-        let own = users.values().filter(|other| **other == user).count();
-        if users.len() >= MAX_CLIENTS || (user != 0 && own >= MAX_CLIENTS_A_USER) {
+        if !LIMITS.has_room(users.values().copied(), user) {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
             refuse(&stream);
             return;
@@ -149,7 +144,10 @@ impl WatchSocket {
 fn refuse(stream: &UnixStream) {
     let refusal = WatchRefusal {
         schema: SCHEMA.to_owned(),
-        refused: format!("at most {MAX_CLIENTS} clients, and {MAX_CLIENTS_A_USER} of one user"),
+        refused: format!(
+            "at most {} clients, and {} of one user",
+            LIMITS.all, LIMITS.a_user
+        ),
     };
     if let Ok(line) = serde_json::to_string(&refusal) {
         let _ = stream.try_write(format!("{line}\n").as_bytes());
@@ -197,6 +195,7 @@ async fn end_of(stream: &UnixStream) -> ClientEnd {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream as Plain;
 
     use super::*;
@@ -223,13 +222,9 @@ mod tests {
         };
         let connected = || Plain::connect(&path).expect("it listens");
         let test = async {
-            let mut open: Vec<_> = (0..MAX_CLIENTS).map(|_| connected()).collect();
+            let mut open: Vec<_> = (0..LIMITS.all).map(|_| connected()).collect();
             let is_root = rustix::process::geteuid().is_root();
-            let most = if is_root {
-                MAX_CLIENTS
-            } else {
-                MAX_CLIENTS_A_USER
-            } as u64;
+            let most = if is_root { LIMITS.all } else { LIMITS.a_user } as u64;
             until(|| socket.clients().connected == most).await;
             let late = connected();
             until(|| socket.clients().refused >= 1).await;
@@ -245,6 +240,47 @@ mod tests {
         tokio::select! {
             () = socket.serve(to) => panic!("it ended"),
             () = answers => panic!("it ended"),
+            done = tokio::time::timeout(Duration::from_secs(20), test) => done.expect("in time"),
+        }
+    }
+
+    /// A client of this user. On Linux, each thread has a user of its own.
+    fn connected_as(user: u32, path: &Path) -> Plain {
+        let path = path.to_owned();
+        let client = std::thread::spawn(move || {
+            let user = rustix::process::Uid::from_raw(user);
+            rustix::thread::set_thread_res_uid(user, user, user).expect("root changes it");
+            Plain::connect(path).expect("it listens")
+        });
+        client.join().expect("it connects")
+    }
+
+    #[tokio::test]
+    async fn two_users_leave_places_for_root() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped two_users_leave_places_for_root: only root can become other users");
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let permissions = std::fs::Permissions::from_mode(0o711);
+        std::fs::set_permissions(folder.path(), permissions).expect("open to others");
+        let path = folder.path().join("watch.sock");
+        let socket = WatchSocket::open(Some(&path));
+        let (to, _from) = mpsc::channel::<WatchRequest>(1);
+        let test = async {
+            let mut open = Vec::new();
+            for (user, connected, refused) in [(1_001, 4, 0), (1_002, 6, 2), (0, 8, 4)] {
+                open.extend((0..4).map(|_| connected_as(user, &path)));
+                until(|| {
+                    let clients = socket.clients();
+                    clients.connected + clients.refused == connected + refused
+                })
+                .await;
+                assert_eq!(socket.clients().connected, connected, "user {user}");
+            }
+        };
+        tokio::select! {
+            () = socket.serve(to) => panic!("it ended"),
             done = tokio::time::timeout(Duration::from_secs(20), test) => done.expect("in time"),
         }
     }

@@ -58,7 +58,7 @@ impl Work {
              /bin/bash -ue {at}/.command.sh\n  exit\nfi\n{launch}\ntrue\n"
         );
         fs::write(folder.join(".command.run"), script).expect("a file");
-        fs::write(folder.join(".command.sh"), "sleep 1.5\ntrue\n").expect("a file");
+        fs::write(folder.join(".command.sh"), "sleep 0.4\ntrue\n").expect("a file");
         Self { folder, key }
     }
 

@@ -22,6 +22,7 @@ use ebb_model::step_profile::{Run, StepProfile};
 use ebb_sizing::cheapest_type::usable;
 use ebb_sizing::need::Need;
 use ebb_telemetry::identity::{InstanceType, NodeId};
+use ebb_telemetry::money::Usd;
 use ebb_telemetry::step::{MemorySource, PeakMemory, StepKind};
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 
@@ -31,8 +32,15 @@ use crate::facts::Facts;
 use crate::in_turns::first_in_turns;
 use crate::step_history::by_step::{Profiled, Profiles, StepKey};
 
-/// Limit on reported steps. They take 20 MB of a report, which a server holds in memory.
-pub const MAX_STEPS: usize = 10_000;
+/// Limit on reported steps. They usually take 1.6 MB of a report.
+pub const MAX_STEPS: usize = 1_000;
+
+/// Limit on their size as JSON. The API answers with reports of at most 4 MiB, and the other parts of
+/// the report need the rest.
+const MAX_STEPS_BYTES: usize = 2 << 20;
+
+/// Limit on the kinds of failures of a step. A node could report 255 of them.
+const MAX_FAILURES: usize = 20;
 
 /// Limit on steps for which offers are computed in addition to steps with findings. Each step takes
 /// a few milliseconds.
@@ -130,7 +138,7 @@ pub fn advise_step(
         parallel_tasks,
         attempts: attempts(&runs),
         self_sizing: subject.self_sizing.cloned(),
-        failures: profile.failures(),
+        failures: profile.failures().into_iter().take(MAX_FAILURES).collect(),
         usage: None,
         by_input: need.by_input.clone(),
         on_fargate: need.on_fargate,
@@ -407,7 +415,8 @@ pub(crate) fn steps(
             advice.offers = placement::offers(facts, profiles, step, advice.should_ask);
         }
         leave_out_large_retries(&mut advice, facts.catalogue);
-        Some((profiled.only_node(), advice))
+        let wall = profiled.wall();
+        Some((profiled.only_node(), RankedStep { advice, wall }))
     });
     greatest(advised, MAX_STEPS)
 }
@@ -427,49 +436,67 @@ fn leave_out_large_retries(advice: &mut StepAdvice, catalogue: &Catalogue) {
     advice.risk.attempts.retain(|size| *size <= most);
 }
 
-/// The steps with the greatest saving, at most `max` and in turns of the nodes, and the number of the
-/// others. At most twice as many are in memory, because names of steps may be unique to each task.
+/// Advice on a step, with the total run time of its tasks.
+struct RankedStep {
+    advice: StepAdvice,
+    wall: Duration,
+}
+
+/// The steps with the greatest saving and then the longest run time, and the number of the others. Nodes
+/// take turns up to `max` steps. At most twice as many are in memory, because names of steps may be
+/// unique to each task.
 fn greatest(
-    advised: impl Iterator<Item = (Option<NodeId>, StepAdvice)>,
+    advised: impl Iterator<Item = (Option<NodeId>, RankedStep)>,
     max: usize,
 ) -> (Vec<StepAdvice>, usize) {
-    let (mut steps, mut left_out) = (Vec::new(), 0);
-    for advice in advised {
-        steps.push(advice);
+    let (mut steps, mut all) = (Vec::new(), 0);
+    for step in advised {
+        steps.push(step);
+        all += 1;
         if steps.len() >= 2 * max {
-            steps = in_turns(steps, max, &mut left_out);
+            steps = in_turns(steps, max);
         }
     }
-    steps = in_turns(steps, max, &mut left_out);
-    steps.sort_by(|(_, a), (_, b)| greatest_first(a, b));
-    (steps.into_iter().map(|(_, step)| step).collect(), left_out)
+    let mut room = MAX_STEPS_BYTES;
+    let fits = |step: &StepAdvice| {
+        let size = serde_json::to_vec(step).map_or(usize::MAX, |text| text.len());
+        let left = room.checked_sub(size);
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    let steps = in_turns(steps, max).into_iter();
+    let mut steps: Vec<StepAdvice> = steps.map(|(_, step)| step.advice).filter(fits).collect();
+    steps.sort_by(|a, b| saving(b).cmp(&saving(a)).then_with(|| by_name(a, b)));
+    let left_out = all - steps.len();
+    (steps, left_out)
 }
 
 fn in_turns(
-    mut steps: Vec<(Option<NodeId>, StepAdvice)>,
+    mut steps: Vec<(Option<NodeId>, RankedStep)>,
     max: usize,
-    left_out: &mut usize,
-) -> Vec<(Option<NodeId>, StepAdvice)> {
-    *left_out += steps.len().saturating_sub(max);
-    steps.sort_by(|(_, a), (_, b)| greatest_first(a, b));
+) -> Vec<(Option<NodeId>, RankedStep)> {
+    steps.sort_by(|(_, a), (_, b)| {
+        let rank = |step: &RankedStep| (saving(&step.advice), step.wall);
+        rank(b)
+            .cmp(&rank(a))
+            .then_with(|| by_name(&a.advice, &b.advice))
+    });
     first_in_turns(steps, max / TURNS, max)
 }
 
-fn greatest_first(a: &StepAdvice, b: &StepAdvice) -> Ordering {
-    let saving = |step: &StepAdvice| step.saving_a_month.or(step.saving_at_most_a_month);
-    (saving(b).cmp(&saving(a)))
-        .then_with(|| (&a.step, &a.region, &a.account).cmp(&(&b.step, &b.region, &b.account)))
+fn saving(step: &StepAdvice) -> Option<Usd> {
+    step.saving_a_month.or(step.saving_at_most_a_month)
+}
+
+fn by_name(a: &StepAdvice, b: &StepAdvice) -> Ordering {
+    (&a.step, &a.region, &a.account).cmp(&(&b.step, &b.region, &b.account))
 }
 
 /// The steps with the longest total run time, in turns of the nodes.
 fn placed<'p>(profiles: &'p Profiles<'_>) -> BTreeSet<&'p StepKey> {
-    let wall = |profiled: &Profiled<'_>| -> Duration {
-        let walls = profiled.runs.iter().map(|run| run.wall());
-        walls.fold(Duration::ZERO, Duration::saturating_add)
-    };
     let all = profiles.by_step.iter();
     let mut all: Vec<_> = all
-        .map(|(key, profiled)| (wall(profiled), key, profiled))
+        .map(|(key, profiled)| (profiled.wall(), key, profiled))
         .collect();
     all.sort_by(|(a_wall, a, _), (b_wall, b, _)| (b_wall, b).cmp(&(a_wall, a)));
     let all = all
@@ -516,8 +543,60 @@ fn told(
 #[cfg(test)]
 mod tests {
     use ebb_model::step_profile::tasks::RequestCount;
+    use ebb_telemetry::testing::node;
 
     use super::*;
+    use crate::step_history::tests::{profile, run};
+
+    /// Advice without a saving on a step of one task, which failed in `kinds` ways.
+    fn ranked(name: &str, kinds: u8, seconds: u64) -> RankedStep {
+        let failed = (1..=kinds).map(|status| {
+            let mut failed = run(u64::from(status));
+            failed.end = ebb_telemetry::step::StepEnd::Exited(status);
+            failed
+        });
+        let profile = profile([run(0)].into_iter().chain(failed));
+        let subject = StepSubject {
+            name,
+            name_form: NameForm::Exact,
+            kind: StepKind::Container,
+            profile: &profile,
+            need: &Need::default(),
+            self_sizing: None,
+        };
+        let advice = advise_step(subject, &Policy::default(), Catalogue::built_in());
+        RankedStep {
+            advice: advice.expect("it has tasks"),
+            wall: Duration::from_secs(seconds),
+        }
+    }
+
+    #[test]
+    fn a_node_with_many_step_names_leaves_out_none_of_another_node_and_the_others_are_counted() {
+        let many = (0..3_000).map(|n| (Some(node(1)), ranked(&format!("a{n}"), 0, 9_000)));
+        let few = (0..50).map(|n| (Some(node(2)), ranked(&format!("z{n}"), 0, n)));
+        let both = (Some(node(1)), ranked("long", 0, 9_001));
+        let (steps, left_out) = greatest(many.chain(few).chain([both]), MAX_STEPS);
+        assert_eq!((steps.len(), left_out), (MAX_STEPS, 2_051));
+        let of_other = steps.iter().filter(|step| step.step.starts_with('z'));
+        assert_eq!(of_other.count(), 50);
+        assert!(steps.iter().any(|step| step.step == "long"));
+    }
+
+    #[test]
+    fn reported_steps_have_a_limited_size_with_a_share_for_each_node() {
+        let long = |n: usize| format!("{n}{}", "\u{1b}".repeat(255));
+        let many = (0..1_000).map(|n| (Some(node(1)), ranked(&long(n), 60, 9_000)));
+        let few = (0..100).map(|n| (Some(node(2)), ranked(&format!("z{n}"), 0, n)));
+        let (steps, left_out) = greatest(many.chain(few), MAX_STEPS);
+        let size = |step: &StepAdvice| serde_json::to_vec(step).expect("JSON").len();
+        let sizes: usize = steps.iter().map(size).sum();
+        assert!(sizes <= MAX_STEPS_BYTES, "{sizes}");
+        assert_eq!(steps.len() + left_out, 1_100);
+        assert!(steps.iter().all(|step| step.failures.len() <= MAX_FAILURES));
+        let of_other = steps.iter().filter(|step| step.step.starts_with('z'));
+        assert_eq!(of_other.count(), 100);
+    }
 
     /// A need of `mib` MiB from 30 tasks with a peak of 900 MiB each.
     fn need(mib: u64) -> Need {

@@ -14,9 +14,11 @@ use ebb_telemetry::money::Usd;
 use jiff::civil::Date;
 
 use crate::closed_days::{is_closed, is_complete};
+use crate::cost_allocation::centre_rest::centre_of_machine;
 use crate::cost_allocation::is_young;
 use crate::cost_allocation::machine_day::MachineDay;
 use crate::cost_allocation::named_claim::{MachineTasks, TaskNames};
+use crate::coverage::is_whole;
 use crate::facts::Facts;
 
 /// Limit on the rows of a day. The largest amounts have rows of their own.
@@ -57,7 +59,7 @@ impl CostRows {
         }
         let is_due = |(day, now): &(&str, WrittenDay)| {
             let date = day.parse::<Date>();
-            date.is_ok_and(|date| facts.memory.costs.is_due(date, *now))
+            is_whole(day, facts.now) && date.is_ok_and(|date| facts.memory.costs.is_due(date, *now))
         };
         let most = match facts.bill.len() > MANY_MACHINES {
             true => 1,
@@ -175,6 +177,11 @@ fn of_day(
                 known.or_else(|| gone.get(node))
             });
             let task = at.as_ref().and_then(|at| names.get(at));
+            let of_machine = || machine.and_then(|one| centre_of_machine(facts.policy, one));
+            let cost_centre = match task {
+                Some(task) => task.cost_centre.as_deref(),
+                None => of_machine(),
+            };
             CostRecord {
                 account: machine.and_then(|machine| machine.account.clone()),
                 resource: node.as_ref().map(ToString::to_string),
@@ -182,7 +189,7 @@ fn of_day(
                 run: task.and_then(|task| task.run.clone()),
                 step: task.map(|task| task.step.clone()),
                 user: task.and_then(|task| task.user.clone()),
-                cost_centre: task.and_then(|task| task.cost_centre.clone()),
+                cost_centre: cost_centre.map(str::to_owned),
                 part: *part,
                 cost,
                 ..empty.clone()

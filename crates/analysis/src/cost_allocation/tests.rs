@@ -100,6 +100,27 @@ fn with_run(world: World, hours: i64) -> World {
 }
 
 #[test]
+fn the_first_of_fourteen_days_is_observed_as_a_whole_and_earlier_days_are_left_out() {
+    let mut world = World::with([instance(1)]);
+    billed(&mut world, 1, 4_800_000);
+    let from = of_day(DAY).expect("a day").from;
+    // A heartbeat an hour, through the evening of the fourteenth day after it.
+    for hour in 1..=14 * 24 + 23_u64 {
+        let mut placed = placed(1, hour);
+        placed.end = from + Duration::from_secs(hour * 3600);
+        let (start, end) = (clock((hour - 1) * 3600), clock(hour * 3600));
+        (placed.heartbeat.start, placed.heartbeat.end) = (start, end);
+        placed.heartbeat.steps.clear();
+        world.take(&placed);
+    }
+    world.now = from + Duration::from_secs((14 * 24 + 23) * 3600);
+    let days = divide_bill(&world.facts(), &[]);
+    assert_eq!(parts(&days[0]), [0, 0, 0, 4_800_000, 0, 0, 0]);
+    world.now = from + Duration::from_secs(15 * 24 * 3600);
+    assert!(divide_bill(&world.facts(), &[]).is_empty());
+}
+
+#[test]
 fn the_parts_of_a_day_are_its_bill() {
     let check = |change: &dyn Fn(World) -> World, told: Option<BilledDay>, expect: [i64; 7]| {
         let mut world = change(World::with([instance(1)]));

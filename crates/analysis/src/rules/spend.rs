@@ -98,7 +98,17 @@ fn found(known: SpendFacts<'_>, subject: &SpendSubject, what: SpendFinding) -> V
     let tag = costs.cost_centre_tag.as_ref();
     let tag = tag.filter(|_| subject.dimension == CostDimension::CostCentre);
     let id = subject.id();
-    let month = what.to.strftime("%Y-%m");
+    let (slug, month) = (subject.dimension.slug(), what.to.strftime("%Y-%m"));
+    // A budget is about the sum of the month so far, an anomaly about the runs of a day.
+    let command = match what.kind {
+        FindingKind::BudgetExceeded => {
+            format!(
+                "ebb costs --by {slug} --month {month} --through {}",
+                what.to
+            )
+        }
+        _ => format!("ebb costs --by {slug},run --month {month}"),
+    };
     Verdict::Waste(Box::new(Finding {
         id: Finding::id_of(what.kind, &region, &id),
         kind: what.kind,
@@ -110,10 +120,7 @@ fn found(known: SpendFacts<'_>, subject: &SpendSubject, what: SpendFinding) -> V
         remedy: Remedy {
             action: Action::Investigate,
             advice: what.advice,
-            command: Some(format!(
-                "ebb costs --by {},run --month {month}",
-                subject.dimension.slug()
-            )),
+            command: Some(command),
         },
         recommendation: None,
         steps: Vec::new(),

@@ -29,7 +29,7 @@ use crate::rules::step::context::{Step, UnderWay};
 use crate::rules::step::earlier_runs::Past;
 use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
-use crate::step_history::by_step::Profiles;
+use crate::step_history::by_step::{Profiles, StepEntry};
 
 type StepRule<S> = (
     FindingKind,
@@ -61,7 +61,8 @@ fn of_runs<'s>() -> [StepRule<UnderWay<'s>>; 6] {
 /// Evaluates every step of a pipeline.
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    for step in all(facts, profiles) {
+    for entry in profiles.evaluated() {
+        let step = with_past(facts, entry);
         verdicts.extend(first(facts, &step, &of_steps()));
         for run in under_way(facts, &step) {
             verdicts.extend(first(facts, &run, &of_runs()));
@@ -70,27 +71,25 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
     verdicts
 }
 
-/// Questions of all rules about the steps with this name, or about the task with this id.
-pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> Vec<Check> {
+/// Questions of all rules about this step if it has this name, and about its task with this id.
+pub(crate) fn explain<'a>(facts: &Facts<'_>, entry: StepEntry<'a, 'a>, id: &str) -> Vec<Check> {
     let mut checks = Vec::new();
-    for step in all(facts, profiles) {
-        if step.name == id {
-            checks.extend(of_steps().iter().flat_map(|rule| asked(facts, &step, rule)));
-        }
-        for run in under_way(facts, &step).filter(|run| run.id() == id) {
-            checks.extend(of_runs().iter().flat_map(|rule| asked(facts, &run, rule)));
-        }
+    let step = with_past(facts, entry);
+    if step.name == id {
+        checks.extend(of_steps().iter().flat_map(|rule| asked(facts, &step, rule)));
+    }
+    for run in under_way(facts, &step).filter(|run| run.id() == id) {
+        checks.extend(of_runs().iter().flat_map(|rule| asked(facts, &run, rule)));
     }
     checks
 }
 
-fn all<'a>(facts: &Facts<'_>, profiles: &'a Profiles<'a>) -> impl Iterator<Item = Step<'a>> {
-    let steps = profiles.by_step.iter();
-    steps.map(|(key, profiled)| Step {
+fn with_past<'a>(facts: &Facts<'_>, (key, profiled): StepEntry<'a, 'a>) -> Step<'a> {
+    Step {
         name: &key.name,
         profiled,
         past: Past::of(facts, profiled),
-    })
+    }
 }
 
 fn first<S>(facts: &Facts<'_>, subject: &S, rules: &[StepRule<S>]) -> Option<Verdict> {

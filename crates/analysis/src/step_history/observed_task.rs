@@ -16,11 +16,6 @@ use crate::facts::Facts;
 use crate::step_history::engine_record::Recorded;
 use crate::step_history::step_name::{NamedTask, StepName};
 
-const SIGKILL: u8 = 9;
-
-/// The exit status of a shell whose command was ended by signal 9.
-const KILLED: u8 = 128 + SIGKILL;
-
 /// One task of a step, with its machine and job.
 pub(crate) struct SeenRun<'a> {
     pub(crate) step: &'a PlacedStep,
@@ -98,13 +93,12 @@ impl<'a> SeenRun<'a> {
         Share::of(millis(ones), millis(all))
     }
 
-    /// How it ended. Signal 9 counts as an out-of-memory kill if Slurm reports one for the job. The
+    /// How it ended. A failure counts as an out-of-memory kill if Slurm reports one for the job. The
     /// probe itself misses the kill of a short task if it cannot attach to the event of the kernel.
     pub(crate) fn end(&self) -> StepEnd {
         let end = self.step.usage.end;
-        let is_killed = matches!(end, StepEnd::Signalled(SIGKILL) | StepEnd::Exited(KILLED));
         match self.recorded.names() {
-            Some(names) if is_killed && names.is_out_of_memory => StepEnd::OutOfMemory,
+            Some(names) if end.is_bad() && names.is_out_of_memory => StepEnd::OutOfMemory,
             _ => end,
         }
     }

@@ -13,9 +13,12 @@ use ebb_telemetry::step::resource_usage::{Sampled, StepDetail, TaskState};
 use ebb_telemetry::step::{
     MemorySource, PeakMemory, PlacedStep, Requested, StepEnd, StepId, StepKind,
 };
-use ebb_telemetry::testing::at;
+use ebb_telemetry::testing::{at, clock, node, placed_step};
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use proptest::prelude::*;
+
+use crate::step_history::profiles;
+use crate::testing::{World, instance};
 
 fn key(n: u64) -> RunKey {
     RunKey {
@@ -107,11 +110,75 @@ fn the_newest_runs_are_kept() {
     assert_eq!(runs.last().map(|r| r.started_at), Some(at(3_990)));
 }
 
+/// A finished task that ran for so many minutes from the same start.
+fn finished(n: u8, name: &str, minutes: u64) -> PlacedStep {
+    let mut step = placed_step(n, minutes);
+    step.usage.id.key = format!("{name}-{minutes}");
+    step.usage.name = name.to_owned();
+    step.usage.observed = clock(minutes * 60);
+    step
+}
+
+#[test]
+fn a_node_has_at_most_half_of_the_places_while_another_has_tasks_for_the_rest() {
+    let check = |of_other: u64, expect: (usize, usize)| {
+        let mut world = World::with([instance(1), instance(2)]);
+        // The tasks of the first node are newer and have larger peaks.
+        let many = (1_000..2_000).map(|minutes| (1, minutes, 900));
+        let others = (1..=of_other).map(|minutes| (2, minutes, 100));
+        let all = many.chain(others).map(|(n, minutes, mib)| {
+            let mut step = finished(n, "sort", minutes);
+            step.usage.peak_memory = peak(mib);
+            step
+        });
+        world.finished = all.collect();
+        let profiles = profiles(&world.facts(), &[]);
+        let (_, step) = profiles.by_step.first_key_value().expect("a step");
+        let runs = step.profile.by_time();
+        let large = runs.iter().filter(|run| run.peak_memory == peak(900));
+        let large = large.count();
+        assert_eq!((large, runs.len() - large), expect, "{of_other}");
+    };
+    check(40, (260, 40));
+    check(150, (150, 150));
+    check(400, (150, 150));
+}
+
+#[test]
+fn rules_evaluate_a_limited_number_of_the_steps_that_only_one_node_has() {
+    let mut world = World::with([instance(1), instance(2)]);
+    let many = (1..=400).map(|minutes| finished(1, &format!("a{minutes}"), minutes));
+    let few = (1..=10).map(|minutes| finished(2, &format!("b{minutes}"), minutes));
+    let of_both = [finished(1, "both", 1), finished(2, "both", 2)];
+    world.finished = many.chain(few).chain(of_both).collect();
+    let facts = world.facts();
+    let profiles = profiles(&facts, &[]);
+    let names: Vec<&str> = profiles
+        .evaluated()
+        .map(|(key, _)| key.name.as_str())
+        .collect();
+    assert_eq!(names.len(), 300 + 10 + 1);
+    // Those with the longest run time.
+    assert!(names.contains(&"a101") && !names.contains(&"a100") && names.contains(&"both"));
+    let gap = profiles.gap().expect("steps are left out");
+    assert!(
+        gap.reason.starts_with("100 steps are not evaluated"),
+        "{gap:?}"
+    );
+    assert!(gap.reason.contains(node(1).as_str()), "{gap:?}");
+    world.finished.truncate(300);
+    assert_eq!(
+        crate::step_history::profiles(&world.facts(), &[]).gap(),
+        None
+    );
+}
+
 #[test]
 fn runs_that_were_killed_count_with_what_they_would_have_needed() {
     let mut killed = run(0);
     killed.end = StepEnd::OutOfMemory;
     killed.requested.memory = Some(Bytes::gib(8));
+    killed.peak_memory = peak(8_000);
     let check = |others: Vec<Run>, mib: u64| {
         let profile = profile(others.into_iter().chain([killed.clone()]));
         assert_eq!((profile.failed(), profile.oom_kills()), (1, 1));
@@ -123,6 +190,11 @@ fn runs_that_were_killed_count_with_what_they_would_have_needed() {
     let mut larger = run(10);
     larger.peak_memory = peak(9_000);
     check(vec![run(20), larger], 10_752 + 256);
+    // Another limit than its own was reached.
+    let mut below = killed.clone();
+    below.peak_memory = peak(1_000);
+    let profile = profile([below]);
+    assert_eq!((profile.failed(), profile.oom_kills()), (1, 0));
 }
 
 #[test]
@@ -183,7 +255,11 @@ fn what_binds_a_step_and_where_it_is_underused_is_read_from_its_runs() {
         Some(Binding::Memory),
         &[RequestedResource::Cores],
     );
-    check(|r| r.end = StepEnd::OutOfMemory, Some(Binding::Memory), &[]);
+    let killed = |r: &mut Run| {
+        r.end = StepEnd::OutOfMemory;
+        r.peak_memory = peak(20_000);
+    };
+    check(killed, Some(Binding::Memory), &[]);
     check(
         |r| r.cpu = Some(CpuTime::from_millis(100_000)),
         Some(Binding::Waiting),

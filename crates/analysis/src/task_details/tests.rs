@@ -4,7 +4,7 @@ use ebb_model::inventory::batch::job::{Attempt, Job, JobId, JobStatus};
 use ebb_model::report::task_detail::TaskList;
 use ebb_telemetry::step::resource_usage::RunName;
 use ebb_telemetry::step::{PlacedStep, StepKind, ToolEvents};
-use ebb_telemetry::testing::{at, clock, placed_step};
+use ebb_telemetry::testing::{at, clock, node, placed_step};
 use ebb_telemetry::units::{Bytes, CpuTime};
 
 use crate::evaluate::judge_in_detail;
@@ -153,6 +153,17 @@ fn groups_keep_the_newest_tasks_and_count_the_others() {
     let step = groups.steps.values().next().expect("a step");
     assert_eq!(sizes(step), (MAX_STEP_TASKS, 400));
     assert!(step.tasks.is_sorted() && groups.tasks.is_sorted_by_key(|task| task.started_at));
+}
+
+#[test]
+fn a_node_with_many_newer_tasks_leaves_room_for_those_of_another_node() {
+    let many = (0..300).map(|n| (Some(node(1)), 1_000 + n));
+    let few = (0..10).map(|n| (Some(node(2)), n));
+    let seconds = |second: &u64| at(*second);
+    let (newest, others) = newest_in_turns(few.chain(many).collect(), 200, seconds);
+    assert_eq!((newest.len(), others.len()), (200, 110));
+    assert_eq!((newest[0].1, newest[190].1, newest[199].1), (1_299, 9, 0));
+    assert!(others.iter().all(|(of, _)| *of == Some(node(1))));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use ebb_catalog::catalog::Catalogue;
 use ebb_model::decision::{Decision, Decisions, Verb};
 use ebb_model::finding_history::ending::Ending;
-use ebb_model::finding_history::trend::Trend;
+use ebb_model::finding_history::trend::{Past, Trend};
 use ebb_model::finding_history::{Lives, Stage};
 use ebb_model::inventory::batch::ComputeEnvironment;
 use ebb_model::inventory::instance::{Controller, InstanceState};
@@ -347,12 +347,113 @@ fn what_was_not_looked_at_is_not_resolved_and_old_ones_are_forgotten() {
     check("account 000000000001: sts:AssumeRole", 0);
     check("accounts of the organization", 0);
     check("account 000000000002: sts:AssumeRole", 1);
+    // A machine that is gone is hidden by the call that lists machines, and by no other.
+    check("us-east-1: ec2:DescribeInstances", 0);
+    check("us-east-1: batch:DescribeJobs", 1);
+    check("us-east-1: list prices", 1);
+    check("us-east-1: metrics", 1);
     let mut it = Followed::new();
     it.world.inventory.instances.clear();
     it.swept();
     it.world.now += SignedDuration::from_hours(24 * 31);
     assert!(it.swept().history.resolved.is_empty());
     assert!(it.lives.known.is_empty());
+}
+
+#[test]
+fn a_machine_at_work_is_resolved_unless_a_list_of_its_jobs_or_machines_failed() {
+    let check = |scope: &str, resolved: usize| {
+        let mut it = Followed::new();
+        it.world.watch(1, 60, 120, |_, heartbeat| {
+            heartbeat.workload.cpu = Some(CpuTime::from_millis(30_000));
+        });
+        let gaps = &mut it.world.inventory.gaps;
+        gaps.push(Gap::new(scope.to_owned(), "denied"));
+        let report = it.swept();
+        assert_eq!(report.history.resolved.len(), resolved, "{scope}");
+    };
+    check("us-east-1: list prices", 1);
+    check("us-east-1: ec2:DescribeSnapshots", 1);
+    check("us-east-1: batch:DescribeJobs", 0);
+    check("us-east-1: ec2:DescribeInstances", 0);
+    check("us-east-1: inventory", 0);
+}
+
+#[test]
+fn the_end_of_a_machine_is_no_saving_of_a_step_that_ran_on_it() {
+    let mut it = Followed::new();
+    let of_step = |report: &mut Report| {
+        let mut finding = report.findings[0].clone();
+        finding.kind = FindingKind::StalledStep;
+        finding.id = "stalled_step/us-east-1/align".into();
+        finding.resource.id = "align".into();
+        finding.resource.node = Some(node(1).to_string());
+        report.findings.push(finding);
+    };
+    it.swept_after(of_step);
+    it.world.inventory.instances.clear();
+    let report = it.swept();
+    let ended = |kind: FindingKind| {
+        let mut resolved = report.history.resolved.iter();
+        let one = resolved.find(|one| one.kind == kind).expect("resolved");
+        (one.ending, one.saved.is_some())
+    };
+    assert_eq!(ended(FindingKind::StalledStep), (Ending::Unknown, false));
+    assert_eq!(ended(FindingKind::IdleNode), (Ending::Gone, true));
+}
+
+#[test]
+fn an_idle_time_longer_than_the_stored_hours_counts_while_sweeps_follow_it() {
+    let check = |sweeps: &[u64], expect: &str, days: u64| {
+        let mut it = Followed::new();
+        let mut minute = 60;
+        for day in sweeps.iter().copied().chain([20]) {
+            it.world.watch(1, minute, day * 1_440, |_, _| {});
+            minute = day * 1_440;
+            if day < 20 {
+                it.swept();
+            }
+        }
+        let finding = it.swept().findings.remove(0);
+        let text = finding.evidence.to_string();
+        assert!(text.starts_with(expect), "{sweeps:?}: {text}");
+        let length = finding.window.length();
+        assert_eq!(length.as_secs() / 86_400, days, "{sweeps:?}");
+        // 0.192 USD an hour.
+        let spent = finding.cost.map(|cost| cost.spent.micros());
+        let expect = 192 * i64::try_from(length.as_millis()).expect("short") / 3_600;
+        assert_eq!(spent, Some(expect), "{sweeps:?}");
+    };
+    // The window of the first sweep does not overlap the stored hours.
+    check(&[], "no activity for at least 13 d 23 h", 13);
+    check(&[3], "no activity for at least 13 d 23 h", 13);
+    check(&[7, 14], "no activity for at least 20 d 0 h", 20);
+}
+
+#[test]
+fn a_report_of_a_week_ago_is_at_most_a_day_from_it() {
+    let mut trend = Trend::default();
+    let mut report = World::default().judge();
+    let now = report.at;
+    let hours = SignedDuration::from_hours;
+    for ago in [9 * 24, 6 * 24 + 2, 40, 11] {
+        report.at = now - hours(ago);
+        trend.take(&report);
+    }
+    let check = |ago: i64, expect: Option<i64>| {
+        let past = Past::before(&trend.0, now, hours(ago));
+        assert_eq!(
+            past.map(|one| now.duration_since(one.at).as_hours()),
+            expect,
+            "{ago}"
+        );
+    };
+    check(7 * 24, Some(6 * 24 + 2));
+    check(8 * 24, Some(9 * 24));
+    // No report is within half a day of a day ago.
+    check(24, None);
+    check(36, Some(40));
+    check(4 * 24, None);
 }
 
 #[test]

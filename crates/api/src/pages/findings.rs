@@ -10,7 +10,6 @@ use ebb_model::report::Report;
 use ebb_report::page::money::{bounded, headline};
 use ebb_telemetry::identity::AccountId;
 use ebb_telemetry::origin::Origin;
-use ebb_telemetry::safe_text::counted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +47,8 @@ pub(crate) struct FindingRow {
     region: String,
     /// `None` without a known price.
     saving: Option<String>,
+    /// Whether the kind has a saving.
+    is_waste: bool,
     /// The text in place of the saving.
     without_saving: &'static str,
     stage: Option<&'static str>,
@@ -70,6 +71,7 @@ impl FindingRow {
             owner: resource.owner.as_deref().map(name),
             region: resource.region.to_string(),
             saving: cost.map(|cost| bounded(cost.saving_a_month, cost.basis.is_bound())),
+            is_waste: finding.kind.is_waste(),
             without_saving: finding.kind.without_saving(),
             stage: changed.map(|standing| standing.stage.word()),
             confidence: finding.confidence.level.to_string(),
@@ -198,13 +200,13 @@ pub(crate) async fn findings(
         };
         return csv_table::file(ebb_report::csv::csv(&part));
     }
-    let count = counted(wanted.len(), "finding", "findings");
+    let headline = headline(&totals, wanted.iter().copied());
     let link = filter.link("/findings").with("q", filter.q.as_deref());
     let (rows, pager) = Pager::cut(wanted, ("page", filter.page), &link);
     let resources = || report.findings.iter().map(|finding| &finding.resource);
     let accounts = resources().filter_map(|resource| resource.account.as_ref());
     let content = Findings {
-        headline: headline(&totals, &count),
+        headline,
         rows: rows
             .into_iter()
             .map(|finding| FindingRow::of(finding, report))

@@ -7,7 +7,6 @@ use ebb_model::report::node_summary::NodeSummary;
 use ebb_model::report::timeline::NodeHours;
 use ebb_report::page::hours;
 use ebb_report::page::hours::HoursRow;
-use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::safe_text::one_line;
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
@@ -16,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::extract::{Moment, Name, Query, Shared};
 use crate::pages::csv_table;
 use crate::pages::findings::FindingRow;
-use crate::pages::nodes::NodeRow;
+use crate::pages::nodes::{NodePrice, NodeRow};
 use crate::pages::pager::Link;
 use crate::pages::tasks;
 use crate::pages::tasks::TaskTable;
@@ -120,7 +119,7 @@ impl NodePage {
         (view, tasks): (&View, TaskTable),
     ) -> Self {
         let report = &view.report;
-        let price = summary.and_then(|node| node.per_hour);
+        let price = summary.and_then(NodePrice::of);
         let hours = of_node.map_or(&[][..], |hours| &hours.hours);
         let from = report.timeline.from.unwrap_or(report.at);
         let observed = hours.iter().any(Option::is_some);
@@ -139,7 +138,7 @@ impl NodePage {
             hours: of_node.map(|of_node| hours::row(of_node, from)),
             idle: idle_times(hours, from, price),
             idle_hours,
-            idle_cost: (price.zip(idle_hours)).map(|(price, hours)| cost(price, hours)),
+            idle_cost: (price.zip(idle_hours)).map(|(price, hours)| price.cost(hours)),
             findings: findings
                 .map(|finding| FindingRow::of(finding, report))
                 .collect(),
@@ -148,12 +147,8 @@ impl NodePage {
     }
 }
 
-fn cost(price: UsdPerHour, hours: usize) -> String {
-    price.part(hours as u64, 1).0.to_string()
-}
-
 /// Consecutive hours that were observed without activity, the longest first.
-fn idle_times(hours: &[Option<u8>], from: Timestamp, price: Option<UsdPerHour>) -> Vec<IdleTime> {
+fn idle_times(hours: &[Option<u8>], from: Timestamp, price: Option<NodePrice>) -> Vec<IdleTime> {
     let mut spans: Vec<(usize, usize)> = Vec::new();
     for (at, _) in hours
         .iter()
@@ -171,7 +166,7 @@ fn idle_times(hours: &[Option<u8>], from: Timestamp, price: Option<UsdPerHour>) 
         IdleTime {
             from: from.saturating_add(after).unwrap_or(from).into(),
             hours: length,
-            cost: price.map(|price| cost(price, length)),
+            cost: price.map(|price| price.cost(length)),
         }
     };
     spans.into_iter().take(MAX_IDLE).map(idle).collect()
@@ -204,14 +199,20 @@ impl From<&NodeAdvice> for AdviceWords {
 
 #[cfg(test)]
 mod tests {
+    use ebb_model::cost::PriceBasis;
+    use ebb_telemetry::identity::NodeId;
+    use ebb_telemetry::money::UsdPerHour;
+
     use super::*;
+    use crate::pages::tests::{node_summary, page};
 
     #[test]
     fn idle_hours_in_a_row_are_one_time_and_unobserved_hours_are_not_idle() {
         let from = Timestamp::UNIX_EPOCH;
         let hours = [Some(0), None, Some(0), Some(0), Some(7), Some(0)];
-        let price = UsdPerHour::from_micros(500_000);
-        let times = idle_times(&hours, from, Some(price));
+        let mut node = node_summary("i-0aaa");
+        node.per_hour = Some(UsdPerHour::from_micros(500_000));
+        let times = idle_times(&hours, from, NodePrice::of(&node));
         let shown: Vec<_> = times
             .iter()
             .map(|time| (time.hours, time.cost.as_deref()))
@@ -223,5 +224,47 @@ mod tests {
         assert_eq!(times[0].from, (from + SignedDuration::from_hours(2)).into());
         assert_eq!(idle_times(&hours, from, None)[0].cost, None);
         assert!(idle_times(&[None, Some(3)], from, None).is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_price_of_a_spot_node_without_a_spot_price_is_an_upper_bound() {
+        let mut node = node_summary("i-0aaa");
+        node.per_hour = Some(UsdPerHour::from_micros(768_000));
+        let check = async |basis: PriceBasis, price: &str, idle: &str, row: &str| {
+            let mut report = ebb_report::testing::empty();
+            let basis = Some(basis);
+            report.nodes = vec![NodeSummary {
+                basis,
+                ..node.clone()
+            }];
+            report.timeline.nodes = vec![NodeHours {
+                node: NodeId::new("i-0aaa").expect("an id"),
+                name: None,
+                hours: vec![Some(0); 2],
+            }];
+            let list = page(&report, "/nodes").await;
+            assert!(list.contains(&format!(">{price}<")), "{list}");
+            let of_node = page(&report, "/nodes/i-0aaa").await;
+            for expect in [format!(">{price}<"), format!(">{idle} at this price<")] {
+                assert!(of_node.contains(&expect), "{expect}: {of_node}");
+            }
+            let csv = page(&report, "/nodes?format=csv").await;
+            assert!(csv.contains("per_hour_usd,price_basis,findings"), "{csv}");
+            assert!(csv.contains(row), "{csv}");
+        };
+        check(
+            PriceBasis::ListPriceAsUpperBound,
+            "at most $0.7680&#x2f;h",
+            "at most $1.54",
+            "0.768000,list_price_as_upper_bound,",
+        )
+        .await;
+        check(
+            PriceBasis::SpotPrice,
+            "$0.7680&#x2f;h",
+            "$1.54",
+            "0.768000,spot_price,",
+        )
+        .await;
     }
 }

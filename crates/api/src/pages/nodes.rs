@@ -1,8 +1,12 @@
 //! The list of nodes.
 
 use axum::response::Response;
+use ebb_model::cost::PriceBasis;
 use ebb_model::report::node_summary::NodeSummary;
+use ebb_report::csv::slug;
+use ebb_report::page::money::bounded;
 use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::safe_text::counted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,6 +29,30 @@ pub(crate) struct NodeFilter {
     q: Option<String>,
     page: Option<usize>,
     format: Option<String>,
+}
+
+/// The price of a node, which can be only an upper bound.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NodePrice {
+    per_hour: UsdPerHour,
+    basis: Option<PriceBasis>,
+}
+
+impl NodePrice {
+    /// `None` when no price is known.
+    pub(crate) fn of(node: &NodeSummary) -> Option<Self> {
+        let basis = node.basis;
+        node.per_hour.map(|per_hour| Self { per_hour, basis })
+    }
+
+    /// The cost of so many hours.
+    pub(crate) fn cost(self, hours: usize) -> String {
+        bounded(self.per_hour.part(hours as u64, 1).0, self.is_bound())
+    }
+
+    fn is_bound(self) -> bool {
+        self.basis.is_some_and(PriceBasis::is_bound)
+    }
 }
 
 /// One node as a row.
@@ -53,7 +81,7 @@ impl From<&NodeSummary> for NodeRow {
             region: node.region.as_ref().map(ToString::to_string),
             owner: node.owner.as_deref().map(name),
             heard_at: node.heard_at.map(When::from),
-            per_hour: node.per_hour.map(|usd| usd.to_string()),
+            per_hour: NodePrice::of(node).map(|price| bounded(price.per_hour, price.is_bound())),
             findings: node.findings.len(),
         }
     }
@@ -152,6 +180,7 @@ fn csv(nodes: &[&NodeSummary]) -> Result<Response, Problem> {
         "owner",
         "heard_at",
         "per_hour_usd",
+        "price_basis",
         "findings",
     ];
     let rows = nodes.iter().map(|node| {
@@ -165,6 +194,7 @@ fn csv(nodes: &[&NodeSummary]) -> Result<Response, Problem> {
             node.owner.clone(),
             node.heard_at.map(|at| at.to_string()),
             node.per_hour.map(|usd| usd.0.to_rounded(6)),
+            node.basis.as_ref().map(slug),
             Some(node.findings.join(" ")),
         ]
     });

@@ -142,7 +142,7 @@ impl Overview {
             saving: is_priced.then(|| totals.saving_a_month.to_string()),
             at_most: (bound > Usd::ZERO).then(|| bound.to_string()),
             per_hour: totals.waste_per_hour.to_string(),
-            spent: totals.spent.to_string(),
+            spent: money::wasted_by(&totals, &findings),
             saved: (report.history.saved_so_far > Usd::ZERO)
                 .then(|| report.history.saved_so_far.to_string()),
             evaluated: money::evaluated(&totals),
@@ -224,7 +224,7 @@ fn kinds(findings: &[Finding]) -> Vec<KindBar> {
             kind: kind.to_string(),
             findings: counted(all, "finding", "findings"),
             saving: match priced {
-                0 => "price not known".to_owned(),
+                0 => kind.without_saving().to_owned(),
                 _ => money::sum(known, at_most),
             },
             bar: thousandths(known + at_most, greatest.unwrap_or_default()),

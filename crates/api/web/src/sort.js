@@ -7,9 +7,9 @@ const SCALE = {
 };
 const PART = /([\d,]*\.?\d+)\s*(ms|s|min|h|d|B|KiB|MiB|GiB|TiB)?(?![\w])/g;
 
-// The number in a text such as "$1,200.50", "2 h 5 min" or "3.5 of 8"; null without a number.
+// The number in a text such as "$1,200.50", "2 h 5 min", "3.5 of 8" or "at most $2.00"; null without a number.
 export function amount(text) {
-  const first = text.split(/ of | to |\//)[0].trim();
+  const first = text.replace(/^at most /, "").split(/ of | to |\//)[0].trim();
   const signless = first.replace(/^[-−]/, "");
   const parts = [...signless.matchAll(PART)];
   if (!/^[<$~]?\s*[\d.]/.test(signless) || !parts.length) return null;

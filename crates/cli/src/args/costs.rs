@@ -1,6 +1,8 @@
 //! Arguments of `costs`.
 
-use ebb_model::report::cost_table::{CostDimensions, CostMonth};
+use ebb_model::report::cost_table::CostMonth;
+use ebb_model::report::tag_table::CostDivision;
+use jiff::civil::Date;
 
 use super::deployment::ReportArgs;
 
@@ -12,6 +14,7 @@ Examples:
   ebb costs --bucket NAME --by cost_centre --format csv > costs.csv
   ebb costs --lake file:///srv/ebb               the folder of `ebb sweep`
   ebb costs --report report.json --by step --format json
+  ebb costs --by tag:CostCenter                  the bill by a cost allocation tag
   ebb costs --month 2026-10 --format focus > focus.csv   for a FinOps tool
 
 The cost of a machine is divided among the tasks on it as AWS split cost allocation data does: each
@@ -20,6 +23,12 @@ method and names the tag of cost centres. The rows, with those of costs that bel
 up to the bill. Days that are not billed yet are computed from the prices of machines. A report
 contains up to 14 days and the most expensive names. The row `(others)` is the sum of all other
 names.
+
+With --month, the closed days come from the lake of the deployment (--lake or --bucket), and the
+other days from its report. The lake has no numbers of tasks.
+
+--by tag:KEY divides the bill by a tag of `cost_tags` in [metrics] of the policy. It contains all
+resources of the bill, also those without a task, and the days of the report only.
 
 Exit status:
   0  success
@@ -42,12 +51,16 @@ pub(crate) enum CostFormat {
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
 pub(crate) struct CostsArgs {
-    /// Divide by run, pipeline, step, user, cost_centre [default: pipeline]
+    /// Divide by run, pipeline, step, user, cost_centre, or by tag:KEY
+    /// [default: pipeline]
     #[arg(long, value_name = "NAMES")]
-    pub(crate) by: Option<CostDimensions>,
+    pub(crate) by: Option<CostDivision>,
     /// Show the days of this month only, such as 2026-10
     #[arg(long, value_name = "MONTH")]
     pub(crate) month: Option<CostMonth>,
+    /// Show the days of the month to this one only, such as 2026-10-20
+    #[arg(long, value_name = "DAY", requires = "month")]
+    pub(crate) through: Option<Date>,
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: CostFormat,

@@ -60,7 +60,7 @@ fn series(now: Timestamp, spec: &MetricsSpec) -> MetricSeries {
     let points = (0..periods).rev().filter_map(|back| {
         let busy = spec.busy.is_some_and(|hours| back * PERIOD >= hours * 3600);
         Some(MetricPoint {
-            cpu_max: Some(Share::from_ppm(if busy { 430_000 } else { 12_000 })),
+            cpu_max: Some(Share::from_ppm(if busy { 430_000 } else { 8_000 })),
             network_bytes: Some(if busy { 80_000_000 } else { 40_000 }),
             disk_bytes: Some(if busy { 25_000_000 } else { 0 }),
             ..MetricPoint::new(

@@ -281,13 +281,15 @@ impl ApiClient {
 
     fn refusal(&self, answer: &ApiAnswer) -> anyhow::Error {
         let status = answer.status;
-        let said = problem(answer).and_then(|said| said.detail.or(said.message));
+        let said = problem(answer);
+        let has_remedy = said.as_ref().and_then(ProblemBody::slug) == Some("other-user");
+        let said = said.and_then(|said| said.detail.or(said.message));
         let said = said.map(|said| {
             let line = one_line(&said);
             format!(": {}", line.chars().take(500).collect::<String>())
         });
         let remedy = match status {
-            401 | 403 => format!("\n  {}", self.access.remedy()),
+            401 | 403 if !has_remedy => format!("\n  {}", self.access.remedy()),
             300..=399 => "\n  give the final address of the API".to_owned(),
             _ => String::new(),
         };
@@ -397,6 +399,10 @@ pub(super) mod tests {
         let large = r#"{"detail":"Read the bucket: ebb --bucket NAME","status":413}"#;
         check(413, large, Access::Local, "ebb --bucket NAME").await;
         check(302, "", Access::Local, "final address").await;
+        let other_user = r#"{"detail":"Run it.","type":"urn:ebb:problem:other-user"}"#;
+        let client = ApiClient::new(Box::new(FixedApi(403, other_user)), Access::Local);
+        let error = client.newest_report().await.expect_err("it is refused");
+        assert!(error.to_string().ends_with("HTTP 403: Run it."), "{error}");
         let hostile = r#"{"detail":"\u001b[31mred"}"#;
         check(500, hostile, Access::Local, "HTTP 500: ").await;
         check(200, "{}", Access::Local, "failed to read the newest report").await;

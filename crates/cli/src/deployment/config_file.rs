@@ -32,25 +32,50 @@ struct EntryForm {
     policy: Option<Spanned<PathBuf>>,
 }
 
+/// Where the file is, or would be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ConfigPath {
+    /// The user named it in `EBB_CONFIG`.
+    Named(PathBuf),
+    /// The usual path.
+    Usual(PathBuf),
+}
+
+impl ConfigPath {
+    pub(crate) fn as_path(&self) -> &Path {
+        match self {
+            Self::Named(path) | Self::Usual(path) => path,
+        }
+    }
+}
+
 /// The path of the file: `EBB_CONFIG`, otherwise `ebb/config.toml` in the folder of the XDG Base
 /// Directory Specification. `None` without a home.
-pub(crate) fn config_path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+pub(crate) fn config_path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<ConfigPath> {
     let set = |name| variable(name).filter(|path| !path.as_os_str().is_empty());
     if let Some(path) = set("EBB_CONFIG") {
-        return Some(path);
+        return Some(ConfigPath::Named(path));
     }
     // The specification ignores relative paths.
     let folder = set("XDG_CONFIG_HOME").filter(|folder| folder.is_absolute());
     let folder = folder.or_else(|| set("HOME").map(|home| home.join(".config")))?;
-    Some(folder.join("ebb/config.toml"))
+    Some(ConfigPath::Usual(folder.join("ebb/config.toml")))
 }
 
 impl ConfigFile {
-    /// Reads the file; `None` if it does not exist.
-    pub(crate) fn load(path: &Path) -> Result<Option<Self>> {
-        if std::fs::metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
-            return Ok(None);
-        }
+    /// Reads the file; `None` if it does not exist at the usual path.
+    pub(crate) fn load(path: &ConfigPath) -> Result<Option<Self>> {
+        let is_missing = std::fs::metadata(path.as_path())
+            .is_err_and(|error| error.kind() == ErrorKind::NotFound);
+        let path = match path {
+            ConfigPath::Usual(_) if is_missing => return Ok(None),
+            ConfigPath::Named(path) if is_missing => bail!(
+                "failed to read {}: it does not exist\n  correct EBB_CONFIG, or write the file \
+                 with `ebb init`",
+                path.display()
+            ),
+            path => path.as_path(),
+        };
         let text = text_file::read(path, MAX_BYTES)?;
         Self::parse(path, &text).map(Some)
     }
@@ -265,7 +290,9 @@ mod tests {
                 let found = set.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| PathBuf::from(value))
             };
-            assert_eq!(config_path(value), expect.map(PathBuf::from), "{set:?}");
+            let got = config_path(value);
+            let got = got.as_ref().map(ConfigPath::as_path);
+            assert_eq!(got, expect.map(Path::new), "{set:?}");
         };
         let home = ("HOME", "/h");
         check(&[], None);
@@ -279,6 +306,17 @@ mod tests {
             &[home, ("EBB_CONFIG", "")],
             Some("/h/.config/ebb/config.toml"),
         );
+    }
+
+    #[test]
+    fn a_file_that_the_user_names_must_exist() {
+        let path = PathBuf::from("/nope/x.toml");
+        let usual = ConfigFile::load(&ConfigPath::Usual(path.clone()));
+        assert!(usual.expect("it is optional").is_none());
+        let error = ConfigFile::load(&ConfigPath::Named(path)).err();
+        let error = error.expect("it is named").to_string();
+        assert!(error.starts_with("failed to read /nope/x.toml"), "{error}");
+        assert!(error.contains("EBB_CONFIG"), "{error}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use ebb_cloud::documents::decisions;
 use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::endpoint::Endpoint;
-use ebb_cloud::ports::Objects;
+use ebb_cloud::ports::{CloudError, Objects};
 use ebb_cloud::store::StoreObjects;
 use ebb_model::decision::Decision;
 use ebb_model::report::Report;
@@ -64,10 +64,7 @@ impl Deployment {
         match self {
             Self::Stored(stored) => {
                 let listed = stored.objects.list(LATEST_JSON, None, 1).await;
-                let listed = listed.context(
-                    "the deployment does not answer\n  check the name and the region, and the \
-                     rights s3:ListBucket on it and s3:GetObject on reports/*",
-                )?;
+                let listed = listed.map_err(|error| unanswered(&error))?;
                 let newest = listed.iter().find(|object| object.key == LATEST_JSON);
                 Ok(newest.map(|object| object.modified_at))
             }
@@ -178,7 +175,8 @@ async fn signed(
     let region = region.context("the region of the API is unknown\n  add --region REGION")?;
     let signer = RequestSigner::load(&config, region, SignedService::ApiGateway).await;
     let signer = signer.map_err(|error| {
-        let help = crate::aws_credentials::CREDENTIALS;
+        let error = error.to_string();
+        let help = crate::aws_credentials::remedy(&error, profile);
         anyhow!("{error}\n{help}\n  an API with JWT authorization needs a token in EBB_API_TOKEN")
     })?;
     let authorization = ebb_cloud::http_api::Authorization::Signed(signer);
@@ -213,11 +211,66 @@ async fn api(_: &Target, _: &Endpoint) -> Result<ApiClient> {
 /// The newest report of a deployment.
 pub(crate) async fn newest_report(objects: &dyn Objects) -> Result<Report> {
     let object = objects.get(LATEST_JSON, MAX_REPORT_BYTES).await;
-    let object = object.map_err(|error| {
-        anyhow!(
+    let object = object.map_err(|error| unread(&error))?;
+    report_file::read(&object.bytes).context("failed to read the newest report")
+}
+
+/// Why the list of the deployment's objects failed, with a remedy.
+fn unanswered(error: &CloudError) -> anyhow::Error {
+    match error {
+        CloudError::Missing { .. } => without_bucket(error),
+        _ => anyhow!(
+            "the deployment does not answer: {error}\n  check the name and the region, and the \
+             rights s3:ListBucket on it and s3:GetObject on reports/*"
+        ),
+    }
+}
+
+/// Why the newest report cannot be read, with a remedy.
+fn unread(error: &CloudError) -> anyhow::Error {
+    match error {
+        CloudError::Missing { what, .. } if what != LATEST_JSON => without_bucket(error),
+        _ => anyhow!(
             "failed to read the newest report of the deployment: {error}\n  the first sweep writes \
              it; check the bucket or URL, and the right to read reports/* there"
-        )
-    })?;
-    report_file::read(&object.bytes).context("failed to read the newest report")
+        ),
+    }
+}
+
+fn without_bucket(error: &CloudError) -> anyhow::Error {
+    anyhow!("failed to read the deployment: {error}\n  check its name and the region")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_bucket_differs_from_a_missing_report_and_the_remedy_follows_the_cause() {
+        let missing = |what: &str| CloudError::Missing {
+            operation: "s3:GetObject".to_owned(),
+            what: what.to_owned(),
+        };
+        let check = |error: anyhow::Error, expect: [&str; 2]| {
+            let text = format!("{error:#}");
+            let lines: Vec<&str> = text.lines().collect();
+            assert_eq!(lines.len(), 2, "{text}");
+            assert!(lines[0].ends_with(expect[0]), "{text}");
+            assert!(lines[1].contains(expect[1]), "{text}");
+        };
+        let no_bucket = ["bucket nope does not exist", "check its name"];
+        check(unread(&missing("bucket nope")), no_bucket);
+        check(unanswered(&missing("bucket nope")), no_bucket);
+        let no_report = [
+            "reports/latest/report.json does not exist",
+            "the first sweep writes it",
+        ];
+        check(unread(&missing(LATEST_JSON)), no_report);
+        let denied = CloudError::Denied {
+            operation: "s3:ListBucket".to_owned(),
+            message: "AccessDenied: no".to_owned(),
+        };
+        let expect = ["was denied: AccessDenied: no", "the rights s3:ListBucket"];
+        check(unanswered(&denied), expect);
+    }
 }

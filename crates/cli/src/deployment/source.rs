@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use super::config_file::{ConfigFile, config_path};
+use super::config_file::{ConfigFile, ConfigPath, config_path};
 use super::target::{Target, ValueSource, choose};
 use crate::args::{DeploymentArgs, ReportArgs};
 
@@ -47,11 +47,10 @@ pub(crate) fn deployment_of(args: &DeploymentArgs) -> Result<Target> {
 fn find(args: &DeploymentArgs) -> Result<Option<Target>> {
     let variable = std::env::var("EBB_DEPLOYMENT").ok();
     let variable = variable.filter(|name| !name.is_empty());
-    let load = || match config_path(|name| std::env::var_os(name).map(PathBuf::from)) {
-        Some(path) => ConfigFile::load(&path),
-        None => Ok(None),
-    };
-    let target = choose(args, variable.as_deref(), load)?;
+    let path = config_path(|name| std::env::var_os(name).map(PathBuf::from));
+    let load = || path.as_ref().map_or(Ok(None), ConfigFile::load);
+    let place = path.as_ref().map(ConfigPath::as_path);
+    let target = choose(args, variable.as_deref(), place, load)?;
     if let Some(target) = &target
         && target.is_default
         && let ValueSource::File { .. } = target.place.source

@@ -1,7 +1,7 @@
 //! Which deployment a command asks. Arguments win over the user's file.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use ebb_cloud::endpoint::Endpoint;
@@ -99,11 +99,12 @@ pub(crate) struct Target {
 }
 
 /// The deployment that the arguments name, otherwise the entry of `EBB_DEPLOYMENT` (`variable`),
-/// otherwise the entry `[default]`; `None` if there is none. The file is read only if it is needed,
-/// so that an error in the file does not stop a complete command line.
+/// otherwise the entry `[default]`; `None` if there is none. The file at `path` is read only if it is
+/// needed, so that an error in the file does not stop a complete command line.
 pub(crate) fn choose(
     args: &DeploymentArgs,
     variable: Option<&str>,
+    path: Option<&Path>,
     load: impl FnOnce() -> Result<Option<ConfigFile>>,
 ) -> Result<Option<Target>> {
     let region = args.region.clone().map(Setting::from_command_line);
@@ -124,8 +125,10 @@ pub(crate) fn choose(
         (Some(file), None) if file.has(DEFAULT) => file.entry(DEFAULT)?,
         (Some(_), None) | (None, None) => return Ok(None),
         (None, Some(name)) => anyhow::bail!(
-            "no deployment '{name}': the file of deployments does not exist\n  write it with: ebb \
-             init --name {name} --bucket NAME, or --lake URL, or --api URL"
+            "no deployment '{name}': {} does not exist\n  write it with: ebb init --name {name} \
+             --bucket NAME, or --lake URL, or --api URL",
+            path.unwrap_or(Path::new("the file of deployments"))
+                .display()
         ),
     };
     Ok(Some(Target {
@@ -144,8 +147,6 @@ fn place_of(args: &DeploymentArgs) -> Option<Place> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use anyhow::bail;
 
     use super::*;
@@ -165,7 +166,7 @@ mod tests {
     fn arguments_win_then_the_variable_then_the_default() {
         let check = |args: &DeploymentArgs, variable: Option<&str>, expect: Result<&str, &str>| {
             let load = || ConfigFile::parse(Path::new("c.toml"), FILE).map(Some);
-            let got = choose(args, variable, load);
+            let got = choose(args, variable, None, load);
             let got = got.map(|target| target.map(|target| target.place.to_string()));
             match (got, expect) {
                 (Ok(Some(got)), Ok(expect)) => assert_eq!(got, expect),
@@ -187,20 +188,24 @@ mod tests {
         let mut args = args(None, None);
         args.region = Some(Region::new("us-east-1").expect("a region"));
         let load = || ConfigFile::parse(Path::new("c.toml"), FILE).map(Some);
-        let target = choose(&args, None, load).expect("it is valid");
+        let target = choose(&args, None, None, load).expect("it is valid");
         let region = target.and_then(|target| target.region).expect("a region");
         assert_eq!(region.to_string(), "us-east-1");
     }
 
     #[test]
     fn the_file_is_not_read_if_the_place_is_on_the_command_line() {
-        let target = choose(&args(None, Some("b")), Some("lab"), || {
+        let target = choose(&args(None, Some("b")), Some("lab"), None, || {
             bail!("it is invalid")
         });
         assert!(target.expect("it is not read").is_some());
-        let nothing = choose(&args(None, None), None, || Ok(None));
+        let path = Some(Path::new("/home/ana/.config/ebb/config.toml"));
+        let nothing = choose(&args(None, None), None, path, || Ok(None));
         assert_eq!(nothing.expect("no file is no error"), None);
-        let error = choose(&args(None, None), Some("lab"), || Ok(None)).expect_err("a name");
-        assert!(error.to_string().contains("ebb init --name lab"), "{error}");
+        let error = choose(&args(None, None), Some("lab"), path, || Ok(None)).expect_err("a name");
+        let error = error.to_string();
+        assert!(error.contains("ebb init --name lab"), "{error}");
+        let expect = "no deployment 'lab': /home/ana/.config/ebb/config.toml does not exist";
+        assert!(error.starts_with(expect), "{error}");
     }
 }

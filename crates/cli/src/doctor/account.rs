@@ -16,7 +16,7 @@ use ebb_telemetry::identity::{NodeId, Region};
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 
-use super::check::Check;
+use super::check::{Check, Problem};
 use crate::args::AccountArgs;
 use crate::aws_credentials;
 
@@ -31,20 +31,17 @@ const NO_INSTANCE: &str = "i-00000000000000000";
 const ONE_TYPE: &str = "m5.large";
 
 pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
-    let (config, who) = match aws_credentials::connect(args.region.first(), args.profile.as_deref())
-        .await
-    {
-        Ok(connected) => connected,
-        Err(error) => {
-            // The other lines are the remedy, which follows here in one line.
-            let cause = error.root_cause().to_string();
-            let cause = cause.lines().next().unwrap_or_default();
-            let missing = Check::missing("credentials", cause);
-            return Ok(vec![missing.with_remedy(
-                "aws configure   (or --profile NAME, or: eval \"$(aws configure export-credentials --format env)\"; behind a proxy, set https_proxy)",
-            )]);
-        }
-    };
+    let (config, who) =
+        match aws_credentials::connect(args.region.first(), args.profile.as_deref()).await {
+            Ok(connected) => connected,
+            Err(error) => {
+                let problem = Problem::from(error);
+                let missing = Check::missing("credentials", problem.cause);
+                return Ok(vec![
+                    missing.with_remedy(problem.remedy.unwrap_or_default()),
+                ]);
+            }
+        };
     let identity = who.arn.unwrap_or(who.user_id);
     let mut checks = vec![Check::ok("credentials", identity)];
     let mut answers = Answers::default();

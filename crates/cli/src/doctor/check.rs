@@ -2,6 +2,7 @@
 
 use ebb_report::terminal_style::Colour;
 use ebb_telemetry::machine_check::{CheckResult, MachineCheck};
+use ebb_telemetry::safe_text::one_line;
 use serde::Serialize;
 
 /// The result of a check.
@@ -27,7 +28,7 @@ pub(super) struct Check {
     pub(super) state: State,
     /// The observation.
     pub(super) detail: String,
-    /// The command that fixes it; `None` if nothing is to fix.
+    /// The command or lines that fix it; `None` if nothing is to fix.
     pub(super) remedy: Option<String>,
 }
 
@@ -80,6 +81,28 @@ impl From<MachineCheck> for Check {
     }
 }
 
+/// An error in its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Problem {
+    /// The first line.
+    pub(super) cause: String,
+    /// The other lines, which contain the remedy; `None` without other lines.
+    pub(super) remedy: Option<String>,
+}
+
+impl From<anyhow::Error> for Problem {
+    fn from(error: anyhow::Error) -> Self {
+        let text = format!("{error:#}");
+        let mut lines = text.lines().map(|line| one_line(line.trim()));
+        let cause = lines.next().unwrap_or_default();
+        let remedy: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
+        Self {
+            cause,
+            remedy: (!remedy.is_empty()).then(|| remedy.join("\n")),
+        }
+    }
+}
+
 /// Related checks.
 #[derive(Debug, Serialize)]
 pub(super) struct Section {
@@ -117,7 +140,10 @@ pub(super) fn table(sections: &[Section], colour: Colour) -> String {
             out.push_str(line.trim_end());
             out.push('\n');
             if let Some(remedy) = &check.remedy {
-                out.push_str(&format!("{:15}-> {remedy}\n", ""));
+                for (n, line) in remedy.lines().enumerate() {
+                    let sign = if n == 0 { "->" } else { "  " };
+                    out.push_str(&format!("{:15}{sign} {line}\n", ""));
+                }
             }
         }
         out.push('\n');
@@ -135,4 +161,28 @@ pub(super) fn table(sections: &[Section], colour: Colour) -> String {
         out.push_str(&format!("fix first: {}: {}\n", first.name, first.detail));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn the_first_line_of_an_error_is_the_cause_and_the_others_are_the_remedy() {
+        let error = anyhow!("no such bucket\n  check the name\n  then try again");
+        let problem = Problem::from(error.context("failed to open x"));
+        assert_eq!(problem.cause, "failed to open x: no such bucket");
+        let remedy = problem.remedy.expect("two lines");
+        assert_eq!(remedy, "check the name\nthen try again");
+        assert_eq!(Problem::from(anyhow!("no route")).remedy, None);
+        let section = Section {
+            title: "Deployment",
+            checks: vec![Check::missing("access", problem.cause).with_remedy(remedy)],
+        };
+        let shown = table(&[section], Colour::Plain);
+        let expect = "\n               -> check the name\n                  then try again\n";
+        assert!(shown.contains(expect), "{shown}");
+    }
 }

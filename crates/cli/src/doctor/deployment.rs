@@ -5,10 +5,10 @@ use ebb_model::report::Report;
 use ebb_model::report::probe_problem::{GROWN_SPOOL, ProbeProblem, WRONG_CLOCK_SECONDS};
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
 use ebb_report::remediation::of_gap;
-use ebb_telemetry::safe_text::{counted, one_line};
+use ebb_telemetry::safe_text::counted;
 use jiff::{SignedDuration, Timestamp};
 
-use super::check::Check;
+use super::check::{Check, Problem};
 use crate::deployment::{self, Deployment, Place, Target};
 
 /// A sweep is late after this time. The module's default is a sweep every 10 minutes.
@@ -28,7 +28,7 @@ pub(super) struct DeploymentFacts {
     /// Its place, as the user names it.
     place: Place,
     /// The caller if the deployment answered, or the reason.
-    access: Result<String, String>,
+    access: Result<String, Problem>,
     /// The newest report; `None` before the first sweep.
     report: Result<Option<Report>, String>,
     /// Whether sweeps can read the policy; `None` if that cannot be tested.
@@ -52,18 +52,17 @@ pub(super) async fn checks(target: &Target) -> Vec<Check> {
 
 async fn read(target: &Target) -> DeploymentFacts {
     let place = target.place.value.clone();
-    let refused = |error: anyhow::Error| {
-        let text = format!("{error:#}");
-        one_line(text.lines().next().unwrap_or_default())
-    };
     let deployment = match deployment::open(target).await {
         Ok(deployment) => deployment,
-        Err(error) => return DeploymentFacts::without_access(place, refused(error)),
+        Err(error) => return DeploymentFacts::without_access(place, error.into()),
     };
     let report = match deployment.report_time().await {
         Ok(None) => Ok(None),
-        Ok(Some(_)) => deployment.newest_report().await.map(Some).map_err(refused),
-        Err(error) => return DeploymentFacts::without_access(place, refused(error)),
+        Ok(Some(_)) => {
+            let report = deployment.newest_report().await.map(Some);
+            report.map_err(|error| Problem::from(error).cause)
+        }
+        Err(error) => return DeploymentFacts::without_access(place, error.into()),
     };
     let access = match &deployment {
         Deployment::Stored(stored) => format!("{place}, as {}", stored.who),
@@ -80,6 +79,8 @@ async fn read(target: &Target) -> DeploymentFacts {
 
 #[cfg(feature = "sweep")]
 async fn policy(deployment: &Deployment) -> Option<Result<(), String>> {
+    use ebb_telemetry::safe_text::one_line;
+
     let Deployment::Stored(stored) = deployment else {
         return None;
     };
@@ -131,7 +132,7 @@ async fn channels(_: &Deployment) -> Option<Result<ChannelFacts, String>> {
 }
 
 impl DeploymentFacts {
-    fn without_access(place: Place, why: String) -> Self {
+    fn without_access(place: Place, why: Problem) -> Self {
         Self {
             place,
             access: Err(why),
@@ -178,11 +179,18 @@ fn depend<'a>(names: &'a [&str], on: &'a str) -> impl Iterator<Item = Check> + '
 fn access(facts: &DeploymentFacts) -> Check {
     match &facts.access {
         Ok(detail) => Check::ok("access", detail),
-        Err(why) => Check::missing("access", why).with_remedy(match &facts.place {
-            Place::Bucket(name) => format!("aws s3 ls s3://{name}/reports/latest/"),
-            Place::Lake(url) => format!("check the address {url} and your right to read it"),
-            Place::Api(url) => format!("curl -i {}/v1/openapi.json", url.as_str()),
-        }),
+        Err(why) => {
+            let usual = || match &facts.place {
+                Place::Bucket(name) => format!("aws s3 ls s3://{name}/reports/latest/"),
+                Place::Lake(url) => format!("check the address {url} and your right to read it"),
+                Place::Api(url) => {
+                    let url = url.as_str().trim_end_matches('/');
+                    format!("curl -i {url}/v1/openapi.json")
+                }
+            };
+            Check::missing("access", &why.cause)
+                .with_remedy(why.remedy.clone().unwrap_or_else(usual))
+        }
     }
 }
 
@@ -382,6 +390,7 @@ fn messages(facts: &DeploymentFacts) -> Check {
 
 #[cfg(test)]
 mod tests {
+    use ebb_cloud::endpoint::Endpoint;
     use ebb_model::report::Totals;
     use ebb_model::visibility_gap::Gap;
     use ebb_report::report_file;
@@ -391,6 +400,11 @@ mod tests {
 
     use super::super::check::State;
     use super::*;
+
+    fn problem(cause: &str) -> Problem {
+        let (cause, remedy) = (cause.to_owned(), None);
+        Problem { cause, remedy }
+    }
 
     fn probe(node: &str, at: Timestamp) -> ProbeSummary {
         ProbeSummary {
@@ -474,7 +488,7 @@ mod tests {
     #[test]
     fn the_first_broken_part_of_the_chain_is_named() {
         use State::{Limited, Missing};
-        let closed = |f: &mut DeploymentFacts| f.access = Err("no such bucket".into());
+        let closed = |f: &mut DeploymentFacts| f.access = Err(problem("no such bucket"));
         check(&closed, "access", Missing, "no such bucket");
         check(&|f| f.report = Ok(None), "sweep", Missing, "no sweep");
         let damaged = |f: &mut DeploymentFacts| f.report = Err("damaged".into());
@@ -559,7 +573,7 @@ mod tests {
     #[test]
     fn without_access_nothing_else_is_checked() {
         let place = Place::Lake("file:///srv/ebb".to_owned());
-        let facts = DeploymentFacts::without_access(place, "no folder".to_owned());
+        let facts = DeploymentFacts::without_access(place, problem("no folder"));
         let checks = evaluate(&facts, Timestamp::UNIX_EPOCH);
         let rest = checks.iter().skip(1);
         assert!(
@@ -567,5 +581,19 @@ mod tests {
             "{checks:#?}"
         );
         assert_eq!(rest.count(), 3);
+    }
+
+    #[test]
+    fn the_remedy_for_the_access_comes_from_the_error_or_from_the_place() {
+        let api = Endpoint::parse("http://127.0.0.1:1").expect("a URL");
+        let api = DeploymentFacts::without_access(Place::Api(api), problem("refused"));
+        let remedy = access(&api).remedy;
+        let expect = "curl -i http://127.0.0.1:1/v1/openapi.json";
+        assert_eq!(remedy.as_deref(), Some(expect));
+        let error = anyhow::anyhow!("no such bucket\n  check the name");
+        let bucket = Place::Bucket("nope".to_owned());
+        let bucket = access(&DeploymentFacts::without_access(bucket, error.into()));
+        assert_eq!(bucket.detail, "no such bucket");
+        assert_eq!(bucket.remedy.as_deref(), Some("check the name"));
     }
 }

@@ -29,12 +29,13 @@ pub(super) fn run(args: &InitDeployment, force: bool) -> Result<Outcome> {
     };
     let target = deployment::deployment_of(&named)?;
     // The file is checked first: a request may take long.
-    let text = new_text(&path, args, force)?;
+    let path = path.as_path();
+    let text = new_text(path, args, force)?;
     if let Some(policy) = &args.policy {
         crate::policy::read(policy)?;
     }
     let state = crate::runtime::runtime()?.block_on(check(&target))?;
-    write(&path, &text)?;
+    write(path, &text)?;
     eprintln!("Stored [{}] in {}: {state}.", args.name, path.display());
     Ok(Outcome::Done)
 }

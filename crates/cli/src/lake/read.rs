@@ -16,7 +16,7 @@ use crate::args::lake::{
     Condition, LakeCommand, LakeQueryArgs, LakeShowArgs, LakeTable, LakeWindow,
 };
 use crate::args::{DeploymentArgs, TableFormat};
-use crate::deployment::{self, Place};
+use crate::deployment::{self, Place, Target};
 use crate::output;
 
 /// The most rows that a query reads from one table.
@@ -34,7 +34,11 @@ pub(super) async fn answer(command: &LakeCommand) -> Result<String> {
 }
 
 async fn open(args: &DeploymentArgs) -> Result<Lake> {
-    let target = deployment::deployment_of(args)?;
+    open_lake(&deployment::deployment_of(args)?).await
+}
+
+/// Opens the lake of a deployment.
+pub(crate) async fn open_lake(target: &Target) -> Result<Lake> {
     let url = match &target.place.value {
         Place::Lake(url) => {
             deployment::check_folder(url)?;

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use ebb_analysis::evaluate::judge;
 use ebb_analysis::explain::explain;
 use ebb_analysis::facts::Facts;
@@ -23,6 +23,7 @@ use ebb_model::visibility_gap::Gap;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
 use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::safe_text::counted;
 use jiff::Timestamp;
 
 use super::Scanned;
@@ -50,10 +51,7 @@ pub(crate) async fn scan(
     let read = read::read(file, are_percent).with_context(|| shown.to_string())?;
     output::note_bad_lines(path, &read.bad_lines);
     let Some(now) = read.newest() else {
-        bail!(
-            "{shown} has no valid row; skipped {}",
-            read.bad_lines.count()
-        );
+        return Err(too_few_rows(path, &read));
     };
     let bill = billing::read_export(policy, now).await?;
     let mut gaps = gaps(path, &read);
@@ -92,6 +90,18 @@ pub(crate) async fn scan(
     };
     let explanation = resource.map(|resource| explain(&facts, resource));
     Ok((judge(&facts), explanation))
+}
+
+fn too_few_rows(path: &Path, read: &Metrics) -> anyhow::Error {
+    let (shown, skipped) = (path.display(), read.bad_lines.count());
+    match read.rows {
+        0 => anyhow!("{shown} has no valid row; skipped {skipped}"),
+        rows => anyhow!(
+            "{shown} has {}; skipped {skipped}\n  give at least two rows of one machine, because \
+             their distance is the length of a row",
+            counted(rows, "valid row", "valid rows, each of another machine")
+        ),
+    }
 }
 
 /// Machines whose newest row is older than the time after which a machine is idle. They probably do
@@ -335,5 +345,19 @@ mod tests {
             error.to_string().ends_with("has no valid row; skipped 1"),
             "{error}"
         );
+        let check = |rows: &str, expect: &str| {
+            let mut file = tempfile::NamedTempFile::new().expect("a file");
+            writeln!(file, "timestamp,resource_id,cpu_pct\n{rows}").expect("written");
+            let error = scan_of(file.path(), None, &Policy::default()).expect_err("too few rows");
+            let error = error.to_string();
+            assert!(error.contains(expect), "{error}");
+            assert!(
+                error.contains("at least two rows of one machine"),
+                "{error}"
+            );
+        };
+        check("0,a,1", "has 1 valid row; skipped 0\n");
+        let expect = "has 2 valid rows, each of another machine; skipped 1\n";
+        check("0,a,1\n0,b,1\nsoon,c,1", expect);
     }
 }

@@ -1,11 +1,16 @@
 //! A bucket in S3.
 
+use std::error::Error;
+
 use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::Builder;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{Delete, Object as Entry, ObjectIdentifier};
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use aws_types::service_config::ServiceConfigKey;
 
 use super::config::AwsConfig;
@@ -41,6 +46,19 @@ impl AwsObjects {
         }
     }
 
+    /// The error of an operation on a key; names the bucket if the bucket does not exist.
+    fn error<E>(&self, operation: &str, key: &str, error: &SdkError<E, HttpResponse>) -> CloudError
+    where
+        E: ProvideErrorMetadata + Error + 'static,
+    {
+        match error.code() {
+            Some("NoSuchBucket") => {
+                cloud_error(operation, &format!("bucket {}", self.bucket), error)
+            }
+            _ => cloud_error(operation, key, error),
+        }
+    }
+
     async fn delete_page(&self, keys: &[String]) -> CloudResult<Vec<String>> {
         let ids = keys.iter().map(|key| {
             ObjectIdentifier::builder()
@@ -60,7 +78,7 @@ impl AwsObjects {
             .delete(all)
             .send()
             .await
-            .map_err(|e| cloud_error(DELETE_OBJECT, &self.bucket, &e))?;
+            .map_err(|e| self.error(DELETE_OBJECT, &self.bucket, &e))?;
         let reasons = answer.errors().iter().map(|e| {
             let key = e.key().unwrap_or("a key");
             format!("{key}: {}", e.code().unwrap_or("no error code"))
@@ -91,7 +109,7 @@ impl Objects for AwsObjects {
             .key(key)
             .send()
             .await
-            .map_err(|e| cloud_error(GET_OBJECT, key, &e))?;
+            .map_err(|e| self.error(GET_OBJECT, key, &e))?;
         read(key, answer, max_bytes).await
     }
 
@@ -112,7 +130,7 @@ impl Objects for AwsObjects {
             PutIf::Matches(etag) => plain.if_match(&etag.0),
         };
         let answer = call.send().await.map_err(|e| {
-            let told = cloud_error(PUT_OBJECT, key, &e);
+            let told = self.error(PUT_OBJECT, key, &e);
             conditional(told, &options.condition)
         })?;
         let etag = answer
@@ -141,7 +159,7 @@ impl Objects for AwsObjects {
                 .set_continuation_token(next)
                 .send()
                 .await
-                .map_err(|e| cloud_error(LIST_BUCKET, &self.bucket, &e))?;
+                .map_err(|e| self.error(LIST_BUCKET, &self.bucket, &e))?;
             for entry in answer.contents() {
                 listed.push(entry_of(entry)?);
             }
@@ -232,6 +250,9 @@ fn unsaid(operation: &str, key: &str, what: &str) -> CloudError {
 #[cfg(test)]
 mod tests {
     use aws_sdk_s3::primitives::DateTime;
+    use aws_smithy_runtime_api::http::StatusCode;
+    use aws_smithy_types::body::SdkBody;
+    use aws_smithy_types::error::ErrorMetadata;
 
     use super::*;
 
@@ -252,6 +273,20 @@ mod tests {
         assert!(read("k", answer(b"1234"), 3).await.is_err());
         let silent = GetObjectOutput::builder().build();
         assert!(read("k", silent, 3).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_missing_bucket_is_named_instead_of_the_key() {
+        let objects = AwsObjects::new(&AwsConfig::load(None).await, "nope");
+        let check = |code: &str, expect: &str| {
+            let status = StatusCode::try_from(404).expect("a status");
+            let answer = HttpResponse::new(status, SdkBody::empty());
+            let service = ErrorMetadata::builder().code(code).build();
+            let error = objects.error(GET_OBJECT, "k", &SdkError::service_error(service, answer));
+            assert_eq!(error.to_string(), expect);
+        };
+        check("NoSuchKey", "s3:GetObject: k does not exist");
+        check("NoSuchBucket", "s3:GetObject: bucket nope does not exist");
     }
 
     #[test]

@@ -93,12 +93,12 @@ pub enum NoBillingExport {
         /// The problem.
         reason: String,
     },
-    /// A required column is missing.
-    #[error(
-        "the first line must contain the column names {} (with . or _)",
-        BillingColumns::READ.join(",")
-    )]
-    Columns,
+    /// Required columns are missing.
+    #[error("required columns are missing in the first line: {} (with . or _)", missing.join(", "))]
+    Columns {
+        /// Their names.
+        missing: Vec<&'static str>,
+    },
 }
 
 /// Reads the whole file: CSV, or one JSON object a line.
@@ -147,7 +147,8 @@ fn of_csv(lines: Lines<'_>, tags: &BTreeSet<String>) -> Result<BillingFile, NoBi
         Some(Err(reason)) => return Err(NoBillingExport::FirstLine { reason }),
         None => return Err(NoBillingExport::Empty),
     }
-    let columns = BillingColumns::of(&record).ok_or(NoBillingExport::Columns)?;
+    let columns = BillingColumns::of(&record);
+    let columns = columns.map_err(|missing| NoBillingExport::Columns { missing })?;
     bill.is_without_credits = !columns.has_credits();
     while let Some(read) = file.read(&mut record)? {
         let line = record.line;
@@ -291,7 +292,11 @@ mod tests {
         check(&format!("[{}]", "{},".repeat(1 << 20)), "jq -c '.[]'");
         check(
             "time,host\n",
-            "service.description,usage_start_time,resource.global_name",
+            "first line: service.description, usage_start_time, cost, currency (with",
+        );
+        check(
+            "service_description,cost,usage_start\n",
+            "first line: usage_start_time, currency (with",
         );
         check("", "the file is empty");
         check("\0", "not a text file: line 1 has a NUL byte");

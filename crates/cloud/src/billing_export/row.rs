@@ -199,7 +199,7 @@ pub(super) struct BillingColumns(BTreeMap<&'static str, usize>);
 impl BillingColumns {
     /// The columns that are read, by the export's field names. A query result has `_` in place of
     /// the dot.
-    pub(super) const READ: [&'static str; 9] = [
+    const READ: [&'static str; 9] = [
         SERVICE,
         START,
         GLOBAL_NAME,
@@ -211,8 +211,8 @@ impl BillingColumns {
         RATE,
     ];
 
-    /// `None` if a required column is missing.
-    pub(super) fn of(header: &Record) -> Option<Self> {
+    /// An error contains the required columns that are missing.
+    pub(super) fn of(header: &Record) -> Result<Self, Vec<&'static str>> {
         let plain = |name: &str| name.trim_start_matches('\u{feff}').replace('.', "_");
         let names: Vec<String> = header.iter().map(plain).collect();
         let at = |field: &str| names.iter().position(|name| *name == plain(field));
@@ -220,11 +220,14 @@ impl BillingColumns {
         let found: BTreeMap<_, _> = found
             .filter_map(|field| Some((field, at(field)?)))
             .collect();
-        let needed = [SERVICE, START, COST, CURRENCY];
-        needed
-            .iter()
-            .all(|field| found.contains_key(field))
-            .then_some(Self(found))
+        let required = [SERVICE, START, COST, CURRENCY].into_iter();
+        let missing: Vec<_> = required
+            .filter(|field| !found.contains_key(field))
+            .collect();
+        match missing.is_empty() {
+            true => Ok(Self(found)),
+            false => Err(missing),
+        }
     }
 
     pub(super) fn has_credits(&self) -> bool {

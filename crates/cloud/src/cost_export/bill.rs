@@ -40,6 +40,8 @@ pub(super) struct ExportBill {
     usage_days: BTreeSet<Date>,
     /// Machines with an invalid row, by day.
     refused: BTreeSet<(Date, NodeId)>,
+    /// Machines with a row in another currency, by day.
+    foreign: BTreeSet<(Date, NodeId)>,
     /// The last end of usage in any period.
     newest: Option<Timestamp>,
     /// Whether its files may be copies, which can have the time of the copy.
@@ -80,6 +82,7 @@ impl ExportBill {
             sums: BTreeMap::new(),
             usage_days: BTreeSet::new(),
             refused: BTreeSet::new(),
+            foreign: BTreeSet::new(),
             newest: None,
             may_be_copied: false,
         }
@@ -109,6 +112,8 @@ impl ExportBill {
             }
         };
         self.add_row_gaps(&read);
+        self.add_currency_gap(&scope, &read.sums);
+        self.add_repeated_gap(&scope, &read.repeated);
         if read.sums.long_machine_rows > 0 {
             let rows = read.sums.long_machine_rows;
             let why = format!(
@@ -120,6 +125,7 @@ impl ExportBill {
         self.add_tag_gaps(&scope, &read.sums);
         self.usage_days.extend(&read.sums.usage_days);
         self.refused.extend(read.sums.refused.iter().cloned());
+        self.foreign.extend(read.sums.foreign.iter().cloned());
         self.newest = self.newest.max(read.sums.newest);
         let oldest = read.sums.oldest;
         let delivered_at = period.delivered_at();
@@ -156,6 +162,34 @@ impl ExportBill {
         }
     }
 
+    fn add_currency_gap(&mut self, scope: &str, sums: &PeriodSums) {
+        let rows: u64 = sums.other_currencies.values().sum();
+        if rows == 0 {
+            return;
+        }
+        let codes = sums.other_currencies.iter();
+        let codes: Vec<String> = codes.map(|(code, rows)| format!("{code} {rows}")).collect();
+        let why = format!(
+            "{rows} of {} rows are not in US dollars and not part of the bill (rows by currency: {}); \
+             their machines have no cost of their own; export the bill in US dollars",
+            sums.rows,
+            codes.join(", ")
+        );
+        self.gap(scope.to_owned(), why);
+    }
+
+    fn add_repeated_gap(&mut self, scope: &str, repeated: &[String]) {
+        let Some(first) = repeated.first() else {
+            return;
+        };
+        let files = counted(repeated.len(), "file has", "files have");
+        let why = format!(
+            "{files} rows more than once, and all of them count: {first}; if they are copies, deliver \
+             the file again without them"
+        );
+        self.gap(scope.to_owned(), why);
+    }
+
     fn add_row_gaps(&mut self, read: &ReadPeriod) {
         let before = self.gaps.len();
         let mut all = Vec::new();
@@ -181,7 +215,7 @@ impl ExportBill {
     /// Rounds the days that are complete, and reports the others.
     pub(super) fn close(&mut self, to: Timestamp) {
         let mut sums = std::mem::take(&mut self.sums);
-        for (day, node) in &self.refused {
+        for (day, node) in self.refused.iter().chain(&self.foreign) {
             if let Some(parts) = sums.get_mut(day) {
                 parts.sums.by_node.remove(node);
             }
@@ -216,7 +250,8 @@ impl ExportBill {
                 format!("{days} no cost of the machine, because a row of the machine is invalid");
             self.gap(self.scope(), why);
         }
-        if has_days && self.by_resource.is_empty() && self.refused.is_empty() {
+        let has_machines = !self.refused.is_empty() || !self.foreign.is_empty();
+        if has_days && self.by_resource.is_empty() && !has_machines {
             self.gap(
                 self.scope(),
                 "no row names a machine, so that machines have list prices; include resource ids \

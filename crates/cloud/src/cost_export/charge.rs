@@ -34,10 +34,27 @@ pub(super) enum Cell<'a> {
 /// A row: the value of each column.
 pub(super) trait ExportRow {
     fn cell(&self, column: ExportColumn) -> Cell<'_>;
+
+    /// A hash of all values, also of columns that are not read; `None` if they are not known.
+    fn hash_of_all(&self) -> Option<u64>;
 }
 
 /// A column with an invalid value, and the reason.
 pub(super) type BadColumn = (&'static str, String);
+
+/// A row that is not part of the bill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RowProblem {
+    /// Its amount is in another currency.
+    Currency(String),
+    Column(BadColumn),
+}
+
+impl From<BadColumn> for RowProblem {
+    fn from(bad: BadColumn) -> Self {
+        Self::Column(bad)
+    }
+}
 
 /// A charge of the bill.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +67,10 @@ pub(super) struct Charge<'a> {
     pub(super) account: &'a str,
     /// The type of usage; empty text if it is unknown.
     pub(super) usage: &'a str,
+    /// The id of the line item with its period, which a report has once; `None` without an id.
+    pub(super) line_item: Option<(&'a str, &'a str)>,
+    /// Whether the row is the usage of a resource with an id.
+    pub(super) is_usage_of_resource: bool,
     /// The machine that causes the cost.
     pub(super) node: Option<NodeId>,
     pub(super) amount: Amount,
@@ -99,15 +120,11 @@ pub(super) fn read<'a>(
     row: &'a impl ExportRow,
     form: ExportForm,
     tags: &[String],
-) -> Result<Charge<'a>, BadColumn> {
+) -> Result<Charge<'a>, RowProblem> {
     let values = Values { row, form };
     let currency = values.text(ExportColumn::Currency)?.unwrap_or_default();
     if currency != "USD" {
-        let why = format!(
-            "'{}' is not USD; only bills in US dollars are read",
-            shown(currency)
-        );
-        return Err(values.bad(ExportColumn::Currency, why));
+        return Err(RowProblem::Currency(shown(currency)));
     }
     let start = values.time(ExportColumn::Start)?;
     let start = start.ok_or_else(|| values.missing(ExportColumn::Start))?;
@@ -139,6 +156,11 @@ pub(super) fn read<'a>(
         service,
         account: values.plain(ExportColumn::Account),
         usage: values.plain(ExportColumn::UsageType),
+        line_item: Some(values.plain(ExportColumn::LineItem))
+            .filter(|id| !id.is_empty())
+            .map(|id| (id, values.plain(ExportColumn::Interval))),
+        is_usage_of_resource: is_usage(kind, form)
+            && !values.plain(ExportColumn::Resource).is_empty(),
         node,
         amount,
         is_spread: match form {
@@ -341,9 +363,10 @@ impl<'a, R: ExportRow> Values<'a, R> {
                 Ok(tags.iter().map(value).collect())
             }
             Cell::Text(text) => {
-                let found: BTreeMap<String, Value> =
+                // `null` are no tags.
+                let found: Option<BTreeMap<String, Value>> =
                     serde_json::from_str(text).map_err(|_| bad(&format!("'{}' ", shown(text))))?;
-                let found: Vec<(String, Value)> = found.into_iter().collect();
+                let found: Vec<(String, Value)> = found.into_iter().flatten().collect();
                 let keys = || found.iter().map(|(key, _)| key.as_str());
                 let value = |tag: &String| match position_of(tag, keys).map(|at| &found[at].1) {
                     None | Some(Value::Null) => Cow::Borrowed(""),

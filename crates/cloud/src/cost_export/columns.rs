@@ -64,6 +64,8 @@ macro_rules! columns {
 }
 
 columns! {
+    LineItem: Text, ["identity_line_item_id"], [];
+    Interval: Text, ["identity_time_interval"], [];
     Start: Time, ["line_item_usage_start_date"], ["ChargePeriodStart"];
     End: Time, ["line_item_usage_end_date"], ["ChargePeriodEnd"];
     Type: Text, ["line_item_line_item_type"], ["ChargeCategory"];

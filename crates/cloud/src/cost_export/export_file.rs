@@ -11,9 +11,10 @@ use std::io;
 use ebb_model::text_file::bad_lines::{BadLine, BadLines};
 use parquet::errors::ParquetError;
 
-use super::charge::{self, ExportRow};
+use super::charge::{self, ExportRow, RowProblem};
 use super::columns::{ExportColumn, ExportColumns, ExportForm, HeaderProblem};
 use super::day_print::FilePrint;
+use super::repeated_rows::RepeatedRows;
 use super::sums::{DayRange, PeriodSums, TooManySums};
 
 /// The most rows of one bill. A program without optimizations needs minutes for them.
@@ -64,6 +65,8 @@ pub(super) struct RowSink<'a> {
     pub(super) tags: &'a [String],
     pub(super) sums: &'a mut PeriodSums,
     pub(super) print: &'a mut FilePrint,
+    /// `None` if rows are not compared.
+    pub(super) repeated: Option<&'a mut RepeatedRows>,
     pub(super) bad: &'a mut BadLines,
     /// Rows of the whole bill so far.
     pub(super) rows: &'a mut u64,
@@ -93,12 +96,26 @@ impl RowSink<'_> {
                     self.sums.unread_tags.add(first);
                 }
                 self.print.add(&charge, self.days);
+                if let Some(repeated) = &mut self.repeated
+                    && self
+                        .days
+                        .covered_by(charge.start, charge.end)
+                        .next()
+                        .is_some()
+                {
+                    repeated.add((row, form), &charge, number);
+                }
                 self.sums.add(charge, self.days)?;
             }
-            Err((column, why)) => {
-                self.bad.add(BadLine::new(number, column, why));
+            Err(problem) => {
                 if let Some(charge) = charge::read_refused(row, form) {
-                    self.sums.refuse(charge, self.days)?;
+                    self.sums.refuse(charge, &problem, self.days)?;
+                }
+                match problem {
+                    RowProblem::Currency(code) => self.sums.count_currency(&code),
+                    RowProblem::Column((column, why)) => {
+                        self.bad.add(BadLine::new(number, column, why));
+                    }
                 }
             }
         }

@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use super::amount::Amount;
-use super::charge::{Charge, RefusedCharge};
+use super::charge::{Charge, RefusedCharge, RowProblem};
 
 /// The most sums, at about 100 bytes each.
 const MAX_SUMS: usize = 2_000_000;
@@ -92,10 +92,14 @@ pub(super) struct PeriodSums {
     sums: usize,
     /// Machines with an invalid row, by day. The other rows are not the whole cost of a machine.
     pub(super) refused: BTreeSet<(Date, NodeId)>,
+    /// Machines with a row in another currency, by day.
+    pub(super) foreign: BTreeSet<(Date, NodeId)>,
     /// The name of the column of tags, if tags are requested and a file does not have it.
     pub(super) missing_tags: Option<&'static str>,
     /// Rows whose tags cannot be read.
     pub(super) unread_tags: UnreadTags,
+    /// Rows in each other currency, by its code.
+    pub(super) other_currencies: BTreeMap<String, u64>,
     /// Rows so far.
     pub(super) rows: u64,
     /// Rows about machines with a period of more than a day.
@@ -108,7 +112,20 @@ pub(super) struct PeriodSums {
     pub(super) newest: Option<Timestamp>,
 }
 
+/// The most currencies that are counted by their code.
+const MAX_CURRENCIES: usize = 20;
+
 impl PeriodSums {
+    /// Counts a row in another currency, which is not part of the bill.
+    pub(super) fn count_currency(&mut self, code: &str) {
+        let is_known = self.other_currencies.contains_key(code);
+        let code = match is_known || self.other_currencies.len() < MAX_CURRENCIES {
+            true => code,
+            false => "others",
+        };
+        *self.other_currencies.entry(code.to_owned()).or_default() += 1;
+    }
+
     /// Adds a charge.
     pub(super) fn add(&mut self, charge: Charge<'_>, days: DayRange) -> Result<(), TooManySums> {
         let end = charge.end.unwrap_or(charge.start);
@@ -141,17 +158,23 @@ impl PeriodSums {
         self.add_to_day(day, names, tags, charge.amount)
     }
 
-    /// Remembers a machine whose row is invalid.
+    /// Remembers a machine whose row is not part of the bill.
     pub(super) fn refuse(
         &mut self,
         charge: RefusedCharge,
+        problem: &RowProblem,
         days: DayRange,
     ) -> Result<(), TooManySums> {
-        let before = self.refused.len();
+        let machines = match problem {
+            RowProblem::Currency(_) => &mut self.foreign,
+            RowProblem::Column(_) => &mut self.refused,
+        };
+        let before = machines.len();
         for day in days.covered_by(charge.start, charge.end) {
-            self.refused.insert((day, charge.node.clone()));
+            machines.insert((day, charge.node.clone()));
         }
-        self.count(self.refused.len() - before)
+        let more = machines.len() - before;
+        self.count(more)
     }
 
     fn add_long(&mut self, long: LongCharge, amount: Amount) -> Result<(), TooManySums> {
@@ -279,6 +302,8 @@ mod tests {
             service: Cow::Borrowed("EC2"),
             account: "",
             usage: "",
+            line_item: None,
+            is_usage_of_resource: true,
             node: NodeId::new("i-0123456789abcdef0").ok(),
             amount: Amount::parse(dollars).expect("an amount"),
             is_spread: true,

@@ -208,7 +208,7 @@ async fn a_file_that_cannot_be_read_leaves_out_its_month() {
 #[tokio::test]
 async fn invalid_rows_are_named_and_the_others_count() {
     let text = hours("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z");
-    let text = text.replacen(",USD,", ",EUR,", 1);
+    let text = text.replacen(",0.0960000004,", ",much,", 1);
     let (_folder, objects) = folder(&[(NOVEMBER, &text, "2026-11-05T00:00:00Z")]);
     let export = export(&objects);
     let now = at("2026-11-05T06:00:00Z");
@@ -217,13 +217,13 @@ async fn invalid_rows_are_named_and_the_others_count() {
         ["2026-11-01 2.208"]
     );
     let gaps = export.gaps(now);
-    let place = format!("{NOVEMBER}:2: line_item_currency_code");
+    let place = format!("{NOVEMBER}:2: line_item_unblended_cost");
     assert_eq!(gaps[0].scope, place);
     assert_eq!(
         gaps[1].reason,
         format!(
-            "1 of 48 rows are not part of the bill; the first is {place}: 'EUR' is not USD; only \
-             bills in US dollars are read"
+            "1 of 48 rows are not part of the bill; the first is {place}: 'much' is not an amount \
+             below 1000000000"
         )
     );
     // The other 23 hours are not the price of a day.
@@ -234,6 +234,91 @@ async fn invalid_rows_are_named_and_the_others_count() {
         "1 machine day has no cost of the machine, because a row of the machine is invalid"
     );
     assert_eq!(gaps.len(), 3);
+}
+
+#[tokio::test]
+async fn rows_in_other_currencies_are_one_gap() {
+    let text = hours("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z");
+    let text = text.replace("AmazonEC2,USD,", "AmazonEC2,EUR,");
+    let text = text.replacen("AmazonS3,USD,", "AmazonS3,CHF,", 1);
+    let (_folder, objects) = folder(&[(NOVEMBER, &text, "2026-11-05T00:00:00Z")]);
+    let export = export(&objects);
+    let now = at("2026-11-05T06:00:00Z");
+    let by_day = export.by_day(now, &[]).await.expect("read");
+    assert_eq!(days(&by_day), ["2026-11-01 0.00"]);
+    let gaps = export.gaps(now);
+    assert_eq!(
+        gaps[0].reason,
+        "25 of 48 rows are not in US dollars and not part of the bill (rows by currency: CHF 1, \
+         EUR 24); their machines have no cost of their own; export the bill in US dollars"
+    );
+    assert_eq!(gaps.len(), 1, "{gaps:?}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_its_own_copy_is_refused_and_a_few_equal_rows_are_a_gap() {
+    let head = "ChargePeriodStart,ChargePeriodEnd,EffectiveCost,BillingCurrency,ServiceName,\
+                ServiceCategory,ChargeCategory,ResourceId,SkuId";
+    let row = |hour: usize, resource: &str, sku: usize| {
+        let (from, to) = (format!("2026-11-01T{hour:02}"), format!("T{:02}", hour + 1));
+        format!("{from}:00:00Z,2026-11-01{to}:00:00Z,0.5,USD,EC2,Compute,Usage,{resource},{sku}\n")
+    };
+    let rows: String = (0..23).map(|hour| row(hour, "rack-1", 1)).collect();
+    let check = async |rows: &str, expect: Option<&str>, total: Option<&str>| {
+        let last = "2026-11-02T00:00:00Z,2026-11-03T00:00:00Z,0.25,USD,EC2,Compute,Usage,rack-1,1";
+        let text = format!("{head}\n{rows}{last}\n");
+        let (_folder, objects) = folder(&[("bill.csv", &text, "2026-11-05T00:00:00Z")]);
+        let export = export(&objects);
+        let bill = export.bill(at("2026-11-05T06:00:00Z")).await;
+        let mut gaps = bill.gaps.iter().filter(|gap| gap.reason.contains("repeat"));
+        match expect {
+            Some(words) => assert!(
+                gaps.any(|gap| gap.reason.contains(words)),
+                "{:?}",
+                bill.gaps
+            ),
+            None => assert_eq!(gaps.next(), None),
+        }
+        let first = bill.by_day.first().map(|day| day.total.to_decimal());
+        assert_eq!(first.as_deref(), total, "{:?}", bill.gaps);
+    };
+    check(&rows, None, Some("11.50")).await;
+    // Another meter of the same machine, and equal rows without a resource.
+    let other = rows.clone() + &row(5, "rack-1", 2) + &row(5, "", 1).repeat(9);
+    check(&other, None, Some("16.50")).await;
+    let words = "1 of 25 compared rows repeat an earlier row of the file; the first is bill.csv:25";
+    check(
+        &(rows.clone() + &row(5, "rack-1", 1)),
+        Some(words),
+        Some("12.00"),
+    )
+    .await;
+    let words = "23 of 47 compared rows repeat an earlier row of the file; the first is bill.csv:25; \
+                 their costs would count twice";
+    check(&rows.repeat(2), Some(words), None).await;
+}
+
+#[tokio::test]
+async fn line_items_of_a_report_are_compared_by_their_ids() {
+    let text = hours("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z");
+    let with_id = |id: &str| {
+        let mut lines = text.lines();
+        let head = lines.next().expect("a header");
+        let rows: String = lines.map(|line| format!("{line},{id}\n")).collect();
+        (format!("{head},identity_line_item_id\n"), rows)
+    };
+    let check = async |text: &str, is_refused: bool| {
+        let (_folder, objects) = folder(&[("bill.csv", text, "2026-11-05T00:00:00Z")]);
+        let bill = export(&objects).bill(at("2026-11-05T06:00:00Z")).await;
+        let repeats = |gap: &Gap| gap.reason.contains("repeat an earlier row");
+        assert_eq!(bill.gaps.iter().any(repeats), is_refused, "{:?}", bill.gaps);
+    };
+    let (head, rows) = with_id("a");
+    check(&format!("{head}{rows}{rows}"), true).await;
+    check(&format!("{head}{rows}{}", with_id("b").1), false).await;
+    let plain = text.lines().skip(1).map(|line| format!("{line}\n"));
+    let plain: String = plain.collect();
+    check(&format!("{text}{plain}"), false).await;
 }
 
 #[tokio::test]

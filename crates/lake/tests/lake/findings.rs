@@ -43,6 +43,7 @@ pub(crate) fn judged(resource: &str, cost: Option<Cost>) -> Judged {
         coverage: Some(Share::from_ppm(990_001)),
         evidence: Evidence::IdleNode(IdleNode {
             idle_for: Duration::from_nanos(3_600_000_000_001),
+            is_longer: false,
             never_active: None,
             background_cores: None,
             kept_alive_by: None,

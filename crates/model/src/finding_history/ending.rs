@@ -22,11 +22,54 @@ pub enum Thing {
     Address,
     /// A snapshot.
     Snapshot,
-    /// A job or step, which is billed through its machines.
+    /// A job or step, which is billed through its machines, or a commitment.
     Other,
 }
 
+/// The calls that list machines.
+const MACHINES: [&str; 1] = ["ec2:DescribeInstances"];
+
+/// The calls that list machines, jobs and ECS tasks.
+const MACHINES_AND_JOBS: [&str; 10] = [
+    "batch:DescribeComputeEnvironments",
+    "batch:DescribeJobQueues",
+    "batch:DescribeJobs",
+    "batch:ListJobs",
+    "ec2:DescribeInstances",
+    "ecs:DescribeContainerInstances",
+    "ecs:DescribeTasks",
+    "ecs:ListClusters",
+    "ecs:ListContainerInstances",
+    "ecs:ListTasks",
+];
+
 impl Thing {
+    /// The calls that list the resource.
+    pub(crate) const fn listed_by(self) -> &'static [&'static str] {
+        match self {
+            Self::Instance | Self::Host => &MACHINES,
+            Self::Volume => &["ec2:DescribeVolumes"],
+            Self::Address => &["ec2:DescribeAddresses"],
+            Self::Snapshot => &["ec2:DescribeSnapshots"],
+            Self::Other => &MACHINES_AND_JOBS,
+        }
+    }
+
+    /// The calls that list the resource and the resources that use it. If one of these calls failed,
+    /// a rule may not find waste that still exists.
+    pub(crate) const fn evaluated_by(self) -> &'static [&'static str] {
+        match self {
+            Self::Instance | Self::Host | Self::Other => &MACHINES_AND_JOBS,
+            Self::Volume => &["ec2:DescribeInstances", "ec2:DescribeVolumes"],
+            Self::Address => &["ec2:DescribeAddresses", "ec2:DescribeInstances"],
+            Self::Snapshot => &[
+                "ec2:DescribeImages",
+                "ec2:DescribeSnapshots",
+                "ec2:DescribeVolumes",
+            ],
+        }
+    }
+
     pub(crate) fn of(id: &str, inventory: &Inventory) -> Self {
         let instance = || inventory.instances.get(&NodeId::new(id).ok()?);
         match id {
@@ -75,6 +118,11 @@ impl fmt::Display for Ending {
 }
 
 impl Ending {
+    /// Whether the inventory shows that the resource is no longer billed.
+    pub(crate) const fn is_over(self) -> bool {
+        matches!(self, Self::Stopped | Self::Gone)
+    }
+
     pub(crate) fn of(thing: Thing, billed: &str, inventory: &Inventory) -> Self {
         let there = |is_there: bool| match is_there {
             true => Self::StillThere,

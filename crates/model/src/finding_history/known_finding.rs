@@ -4,6 +4,7 @@ use ebb_catalog::catalog::Catalogue;
 use ebb_telemetry::identity::{AccountId, InstanceType, NodeId};
 use ebb_telemetry::money::{Usd, UsdPerHour};
 use ebb_telemetry::origin::Origin;
+use ebb_telemetry::time::Window;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +83,8 @@ pub struct Life {
     /// stored it.
     #[serde(default)]
     pub instance_type: Option<InstanceType>,
-    /// The billed resource: its node, or the resource itself.
+    /// The billed resource, which is the resource itself. An earlier release stored the node of a
+    /// step here. The end of a node shows nothing about a step that ran on it.
     pub billed: String,
     /// The kind of the billed resource in the inventory.
     pub thing: Thing,
@@ -96,6 +98,10 @@ pub struct Life {
     pub since: Option<Timestamp>,
     /// When a sweep last found it.
     pub last_seen: Timestamp,
+    /// The window of the finding. If a part of it is no longer stored, the window is joined with
+    /// the overlapping windows of earlier sweeps. `None` if an earlier release stored it.
+    #[serde(default)]
+    pub observed: Option<Window>,
     /// Its price at the last sighting.
     pub price: Price,
     /// The source of that price; `None` without a price.
@@ -177,6 +183,7 @@ impl Life {
             first_seen: now,
             since: Some(now),
             last_seen: now,
+            observed: None,
             price: Price::default(),
             basis: None,
             told: Price::of(finding),
@@ -190,17 +197,30 @@ impl Life {
     /// Updates the history from a finding of the present sweep.
     pub(crate) fn see(&mut self, finding: &Finding, inventory: &Inventory, now: Timestamp) {
         let resource = &finding.resource;
-        let billed = resource.node.as_ref().unwrap_or(&resource.id);
         self.name.clone_from(&resource.name);
         self.owner.clone_from(&resource.owner);
         self.account.clone_from(&resource.account);
         self.instance_type.clone_from(&resource.instance_type);
-        self.thing = Thing::of(billed, inventory);
-        self.billed.clone_from(billed);
+        self.thing = Thing::of(&resource.id, inventory);
+        self.billed.clone_from(&resource.id);
         self.is_controlled = resource.controller.is_some();
         self.last_seen = now;
+        let window = finding.window;
+        let earlier = self.observed.filter(|before| {
+            finding.is_longer() && before.from < window.from && window.from <= before.to
+        });
+        let from = earlier.map_or(window.from, |before| before.from);
+        self.observed = Some(Window { from, ..window });
         self.price = Price::of(finding);
         self.basis = finding.cost.as_ref().map(|cost| cost.basis);
+    }
+
+    /// How the finding would end now, as far as the inventory shows.
+    pub(crate) fn ending(&self, inventory: &Inventory) -> Ending {
+        match self.billed == self.resource {
+            true => Ending::of(self.thing, &self.billed, inventory),
+            false => Ending::Unknown,
+        }
     }
 
     /// The change of the instance type, if the finding recommended one and the machine has another
@@ -250,11 +270,15 @@ impl Life {
 
     /// The saving of a resolved finding. `None` unless the inventory shows that the resource is no
     /// longer paid. Also `None` if a controller may have started the resource again elsewhere, or
-    /// if only an upper bound of its price is known. A saving that other findings share counts
-    /// once.
+    /// if only an upper bound of its price is known. The end of a machine is no saving of a step.
+    /// A saving that other findings share counts once.
     fn saved(&self, resolution: &Resolution, now: Timestamp) -> Option<Saved> {
         let a_month = match resolution.ending {
-            Ending::Stopped | Ending::Gone if self.is_controlled => None,
+            Ending::Stopped | Ending::Gone
+                if self.is_controlled || self.billed != self.resource =>
+            {
+                None
+            }
             Ending::Changed if matches!(self.thing, Thing::Instance | Thing::Host) => {
                 resolution.change_saves
             }

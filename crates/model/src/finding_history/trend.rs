@@ -15,7 +15,7 @@ const DAYS: i64 = 14;
 pub struct Past {
     /// When the report was evaluated.
     pub at: Timestamp,
-    /// Number of findings, without those set aside.
+    /// Number of findings of kinds that have a saving, without those set aside.
     pub findings: usize,
     /// Number of these findings without a price; the sums do not contain them.
     pub without_price: usize,
@@ -36,6 +36,20 @@ pub struct Past {
 #[serde(transparent)]
 pub struct Trend(pub Vec<Past>);
 
+/// Maximum distance of a compared report from its time. For a short time it is half of that time.
+const COMPARED_WITHIN: SignedDuration = SignedDuration::from_hours(24);
+
+impl Past {
+    /// The report closest to the time `ago` before `now`. `None` if no report is close enough, as
+    /// after a pause of the sweeps.
+    pub fn before(past: &[Self], now: Timestamp, ago: SignedDuration) -> Option<&Self> {
+        let then = now.saturating_sub(ago).unwrap_or(Timestamp::MIN);
+        let distance = |one: &&Self| one.at.duration_since(then).abs();
+        let closest = past.iter().min_by_key(distance);
+        closest.filter(|one| distance(one) <= COMPARED_WITHIN.min(ago / 2))
+    }
+}
+
 impl Trend {
     /// The time of the newest report; `None` before the first.
     pub fn newest(&self) -> Option<Timestamp> {
@@ -53,7 +67,7 @@ impl Trend {
             .retain(|past| past.at >= oldest && hour(past.at) != hour(report.at));
         self.0.push(Past {
             at: report.at,
-            findings: report.findings.len(),
+            findings: report.waste_findings(),
             without_price: totals.without_price,
             saving_a_month: totals.saving_a_month,
             waste_per_hour: totals.waste_per_hour,

@@ -155,6 +155,16 @@ pub struct Instance {
 }
 
 impl Instance {
+    /// Its type; `None` outside the clouds, where machines have none.
+    pub fn listed_type(&self) -> Option<InstanceType> {
+        Some(self.instance_type.clone()).filter(InstanceType::is_listed)
+    }
+
+    /// How its cloud charges it; `None` outside the clouds.
+    pub fn billed_market(&self) -> Option<Market> {
+        (self.provider != Provider::Own).then_some(self.market)
+    }
+
     /// An instance with only these properties; all others are unknown.
     pub fn new(
         id: NodeId,

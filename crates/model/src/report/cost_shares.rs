@@ -119,9 +119,27 @@ pub struct CostDay {
     /// The cost that belongs to no task.
     #[serde(rename = "rest_usd", alias = "rest")]
     pub rest: BTreeMap<RestKind, Usd>,
+    /// The part of that cost on machines with a cost centre.
+    #[serde(
+        rename = "rest_by_cost_centre",
+        default,
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub rest_by_centre: Vec<CentreRest>,
     /// Number of machines that are neither on the bill nor have a price: those with tasks, and on a
     /// day without a bill all that ran. The total does not contain them.
     pub machines_without_price: usize,
+}
+
+/// The cost of the machines of one cost centre that belongs to no task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CentreRest {
+    /// The value of the tag that [`CostShares::cost_centre_tag`] names, of the machines.
+    pub name: CostName,
+    /// The cost.
+    #[serde(rename = "rest_usd")]
+    pub rest: BTreeMap<RestKind, Usd>,
 }
 
 /// The source of the cost of a day.

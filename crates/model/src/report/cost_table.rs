@@ -4,17 +4,18 @@
 mod tests;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
 use ebb_telemetry::money::Usd;
+use ebb_telemetry::safe_text::one_line;
 use jiff::civil::Date;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::policy::costs::RestOfMachine;
 use crate::report::cost_shares::{
-    CostDimension, CostName, CostShare, CostShares, CostSource, DayShare, RestKind,
+    CostDay, CostDimension, CostName, CostShare, CostShares, CostSource, DayShare, RestKind,
 };
 
 /// A month, such as `2026-10`.
@@ -34,6 +35,11 @@ impl schemars::JsonSchema for CostMonth {
 }
 
 impl CostMonth {
+    /// The first day.
+    pub fn first_day(&self) -> Option<Date> {
+        format!("{}-01", self.0).parse().ok()
+    }
+
     /// Whether a day (`YYYY-MM-DD`) is in the month.
     pub fn contains(&self, day: &str) -> bool {
         let rest = day.strip_prefix(self.0.as_str());
@@ -140,11 +146,31 @@ pub enum CostQueryError {
     /// Not a month.
     #[error("'{0}' is no month\n  write it as 2026-10")]
     Month(String),
+    /// No day of the report has the tag.
+    #[error(
+        "the report has no costs by the tag '{}'\n  {}",
+        one_line(.tag),
+        tag_remedy(.known)
+    )]
+    UnknownTag {
+        /// The tag.
+        tag: String,
+        /// The tags of the report.
+        known: Vec<String>,
+    },
     /// The policy names no tag.
     #[error(
         "the policy names no tag of cost centres\n  set `cost_centre_tag` in [costs] of the policy"
     )]
     NoCostCentres,
+}
+
+fn tag_remedy(known: &[String]) -> String {
+    let add = "to `cost_tags` in [metrics] of the policy";
+    match known.is_empty() {
+        true => format!("add the tag {add}"),
+        false => format!("it has {}; add others {add}", one_line(&known.join(", "))),
+    }
 }
 
 impl CostQueryError {
@@ -170,6 +196,9 @@ pub struct CostTable {
     pub from: Option<String>,
     /// The last day of the table.
     pub to: Option<String>,
+    /// The days of the table that come from the lake. They have no numbers of tasks.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub days_of_lake: BTreeSet<String>,
     /// Whether the cost of tasks contains their unused cost.
     pub rest_of_machines: RestOfMachine,
     /// The sum of all rows.
@@ -222,6 +251,9 @@ pub struct CostRow {
 pub struct RestRow {
     /// The kind.
     pub kind: RestKind,
+    /// The cost centre of the machines, if the table has cost centres; `None` for all other costs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_centre: Option<CostName>,
     /// The cost.
     #[serde(rename = "cost_usd")]
     pub cost: Usd,
@@ -252,12 +284,6 @@ impl CostShares {
         let days: Vec<_> = self.days.iter().filter(|day| is_in(&day.day)).collect();
         let billed = days.iter().filter(|day| day.source == CostSource::Bill);
         let mut priced = days.iter().filter(|day| day.source == CostSource::Prices);
-        let mut rest: BTreeMap<RestKind, BTreeMap<String, Usd>> = BTreeMap::new();
-        for day in &days {
-            for (kind, usd) in day.rest.iter().filter(|(_, usd)| **usd != Usd::ZERO) {
-                rest.entry(*kind).or_default().insert(day.day.clone(), *usd);
-            }
-        }
         Ok(CostTable {
             by: by.to_vec(),
             month: month.cloned(),
@@ -265,23 +291,60 @@ impl CostShares {
             report_to: self.days.last().map(|day| day.day.clone()),
             from: days.first().map(|day| day.day.clone()),
             to: days.last().map(|day| day.day.clone()),
+            days_of_lake: BTreeSet::new(),
             rest_of_machines: self.rest,
             total: days.iter().map(|day| day.total).sum(),
             billed: billed.map(|day| day.total).sum(),
             not_billed_from: priced.next().map(|day| day.day.clone()),
             rows: rows(shares, by, self.rest, is_in),
-            rest: rest.into_iter().map(RestRow::from).collect(),
+            rest: rest_rows(&days, by.contains(&CostDimension::CostCentre)),
             upper_bound: days.iter().map(|day| day.upper_bound).sum(),
             machine_days_without_price: days.iter().map(|day| day.machines_without_price).sum(),
         })
     }
 }
 
-impl From<(RestKind, BTreeMap<String, Usd>)> for RestRow {
-    fn from((kind, by_day): (RestKind, BTreeMap<String, Usd>)) -> Self {
-        let cost = by_day.values().copied().sum();
-        Self { kind, cost, by_day }
+impl CostDay {
+    /// The cost that belongs to no task, by kind and by the cost centre of the machines. `None` is the
+    /// cost without a cost centre.
+    pub fn rest_by_kind_and_centre(
+        &self,
+    ) -> impl Iterator<Item = (RestKind, Option<&CostName>, Usd)> {
+        let centres = self.rest_by_centre.iter().flat_map(|centre| {
+            let rest = centre.rest.iter();
+            rest.map(|(kind, usd)| (*kind, Some(&centre.name), *usd))
+        });
+        let mut others = self.rest.clone();
+        for (kind, _, usd) in centres.clone() {
+            let other = others.entry(kind).or_default();
+            *other = *other - usd;
+        }
+        let others = others.into_iter().map(|(kind, usd)| (kind, None, usd));
+        let all = others.chain(centres);
+        all.filter(|(_, _, usd)| *usd != Usd::ZERO)
     }
+}
+
+/// The rest of some days, by the cost centre of the machines if a table has cost centres.
+fn rest_rows(days: &[&CostDay], has_centres: bool) -> Vec<RestRow> {
+    let mut sums: BTreeMap<(RestKind, Option<CostName>), BTreeMap<String, Usd>> = BTreeMap::new();
+    for day in days {
+        for (kind, centre, usd) in day.rest_by_kind_and_centre() {
+            let centre = centre.filter(|_| has_centres).cloned();
+            let by_day = sums.entry((kind, centre)).or_default();
+            let sum = by_day.entry(day.day.clone()).or_default();
+            *sum = *sum + usd;
+        }
+    }
+    let rows = sums
+        .into_iter()
+        .map(|((kind, cost_centre), by_day)| RestRow {
+            kind,
+            cost_centre,
+            cost: by_day.values().copied().sum(),
+            by_day,
+        });
+    rows.collect()
 }
 
 /// The rows: names first, the most expensive first; then unknown names and others.

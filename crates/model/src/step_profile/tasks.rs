@@ -270,8 +270,17 @@ impl Run {
     pub fn failure(&self) -> Option<FailureKind> {
         match &self.record {
             Some(record) => record.failure,
+            None if self.was_killed_below_limit() => Some(FailureKind::Killed),
             None => FailureKind::of_end(self.end),
         }
+    }
+
+    /// Whether the kernel killed it for lack of memory with less than half of its request in use. Then
+    /// another limit was reached: that of a container inside it, or the memory of the machine.
+    pub fn was_killed_below_limit(&self) -> bool {
+        let memory = self.peak_memory.zip(self.requested.memory);
+        self.end == StepEnd::OutOfMemory
+            && memory.is_some_and(|(peak, limit)| peak.bytes.0 < limit.0 / 2)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Serialization of hours: numbers in formats for people, and four bytes each in other formats. A
-//! hundred thousand nodes have 336 hours each.
+//! hundred thousand nodes have 360 hours each.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};

@@ -136,9 +136,14 @@ fn the_week_begins_on_monday() {
 }
 
 #[test]
-fn a_fortnight_is_kept_and_a_long_silence_forgets_all_before() {
+fn fifteen_days_are_kept_and_a_long_silence_forgets_all_before() {
     let quarter = |hours: u64| (0..hours).map(|hour| (hour * 60, 30_000));
-    assert_eq!(hours(quarter(1_000)).hours().count(), KEPT_HOURS);
+    let all = hours(quarter(1_000));
+    assert_eq!(all.numbered().len(), KEPT_HOURS);
+    assert_eq!(all.hours().count(), FORTNIGHT_HOURS, "for the rules");
+    // Data of the last two weeks after a gap begins with an observed hour.
+    let resumed = hours(quarter(20).chain([(60 * 60, 30_000), (359 * 60, 30_000)]));
+    assert_eq!(resumed.hours().count(), 300);
     let after = hours(quarter(5).chain([(600 * 60, 30_000)]));
     assert_eq!(after.hours().count(), 1);
     let late = hours([(600 * 60, 30_000), (0, 30_000)]);
@@ -146,13 +151,13 @@ fn a_fortnight_is_kept_and_a_long_silence_forgets_all_before() {
 }
 
 #[test]
-fn nodes_that_are_gone_for_a_fortnight_are_forgotten() {
+fn nodes_that_are_gone_for_fifteen_days_are_forgotten() {
     let of = |name: &str, hour: u64| {
         let node = NodeId::new(name).expect("a node id");
         let nodes = BTreeMap::from([(node, hours([(hour * 60, 30_000)]))]);
         FleetHours { nodes }
     };
-    let mut fleet = of("gone", 0).merge(of("stays", 1)).merge(of("new", 336));
+    let mut fleet = of("gone", 0).merge(of("stays", 1)).merge(of("new", 360));
     fleet.forget_old();
     let names: Vec<_> = fleet.nodes.keys().map(NodeId::as_str).collect();
     assert_eq!(names, ["new", "stays"]);
@@ -163,6 +168,20 @@ type Minutes = Vec<(u64, u64)>;
 fn minutes() -> impl Strategy<Value = Minutes> {
     let hour = (0u64..800, 0u64..60).prop_map(|(hour, minute)| hour * 60 + minute);
     proptest::collection::vec((hour, 0u64..240_000), 0..30)
+}
+
+#[test]
+fn the_fourteen_days_before_today_are_observed_as_a_whole() {
+    let day = 24 * 3600;
+    for hour in 0..24 {
+        // The hours from the first of the first day to this hour of the fifteenth day.
+        let end = 14 * 24 + hour;
+        let all = hours((0..=end).map(|hour| (hour * 60 + 2, 30_000)));
+        let (from, to) = (at(46 * 60), at(46 * 60 + day));
+        // One slot of each hour was observed.
+        let observed = all.observed(Window { from, to }).as_secs();
+        assert_eq!(observed, 24 * 300, "hour {hour} of the fifteenth day");
+    }
 }
 
 proptest! {

@@ -70,6 +70,8 @@ struct Subject<'a> {
     owner: Option<&'a str>,
     tags: Option<&'a BTreeMap<String, String>>,
     names: Option<&'a BTreeMap<CostDimension, CostName>>,
+    /// The cost centre of machines without a task.
+    cost_centre: Option<&'a str>,
     list_per_hour: Option<UsdPerHour>,
     origin: Option<Origin>,
 }
@@ -105,6 +107,7 @@ impl<'a> Line<'a> {
             owner: one.owner.as_deref(),
             tags: Some(&one.tags),
             names: None,
+            cost_centre: None,
             list_per_hour: one.list_per_hour,
             origin: Some(one.origin),
         };
@@ -125,6 +128,12 @@ impl<'a> Line<'a> {
     /// The same row with the origin of the report.
     pub(crate) fn of_origin(mut self, origin: Origin) -> Self {
         self.about.origin = Some(origin);
+        self
+    }
+
+    /// The same row with the cost centre of its machines.
+    pub(crate) fn of_cost_centre(mut self, name: Option<&'a str>) -> Self {
+        self.about.cost_centre = name;
         self
     }
 
@@ -225,6 +234,7 @@ impl<'a> Line<'a> {
                 owner: resource.owner.as_deref(),
                 tags: Some(&resource.tags),
                 names: None,
+                cost_centre: None,
                 list_per_hour: cost.and_then(|cost| cost.list_per_hour),
                 origin: Some(resource.origin),
             },
@@ -308,6 +318,9 @@ impl<'a> Line<'a> {
                 let tags: BTreeMap<&str, &str> = names.collect();
                 let tags = Some(tags).filter(|tags| !tags.is_empty())?;
                 text(&json!(tags).to_string())
+            }
+            "Tags" if about.cost_centre.is_some() => {
+                text(&json!({CostDimension::CostCentre.slug(): about.cost_centre?}).to_string())
             }
             "Tags" => {
                 let tags = about.tags.filter(|tags| !tags.is_empty())?;

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use ebb_model::report::billed_resources::{Billed, BilledResource};
+use ebb_model::report::cost_shares::CentreRest;
 use ebb_telemetry::money::UsdPerHour;
 
 use crate::testing;
@@ -302,6 +303,21 @@ fn costs_by_the_names_of_tasks_add_up_to_the_bill_of_a_day() {
     let tags = r#"{"cost_centre":"=rna","pipeline":"=rna","run":"=rna","user":"=rna"}"#;
     assert_eq!(of("tasks")["Tags"], tags);
     assert_eq!(of("tasks")["ChargeCategory"], "Usage");
+    report.costs.days[0].rest_by_centre = vec![CentreRest {
+        name: CostName::Name("rna".to_owned()),
+        rest: BTreeMap::from([(RestKind::Idle, usd(3.0))]),
+    }];
+    let rows = rows_of(&focus_of_costs(&report, None));
+    let idle = rows.iter().filter(|row| row["x_RowKind"] == "idle");
+    let idle = idle.map(|row| {
+        (
+            row["BilledCost"].as_str(),
+            row.get("Tags").map(String::as_str),
+        )
+    });
+    let centre = r#"{"cost_centre":"rna"}"#;
+    let expect = [("1.000000", None), ("3.000000", Some(centre))];
+    assert_eq!(idle.collect::<Vec<_>>(), expect);
     let other_month = "2025-01".parse().expect("a month");
     assert!(rows_of(&focus_of_costs(&report, Some(&other_month))).is_empty());
 }

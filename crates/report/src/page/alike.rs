@@ -6,7 +6,7 @@ use ebb_model::cost::PriceBasis;
 use ebb_telemetry::money::{Usd, grouped};
 
 use crate::page::card::Card;
-use crate::page::money::bounded;
+use crate::page::money::{bounded, wasted};
 
 /// Minimum number of similar findings for a group.
 const LEAST: usize = 3;
@@ -92,12 +92,19 @@ impl<'a> Alike<'a> {
 
     /// Saving in a month; `None` without a price.
     pub fn saving(&self) -> Option<String> {
-        self.amount(|card| card.saving())
+        let sum = self.sum(|card| card.saving())?;
+        Some(bounded(sum, self.is_bound()))
     }
 
     /// Waste so far; `None` without a price.
     pub fn spent(&self) -> Option<String> {
-        self.amount(|card| card.spent())
+        let sum = self.sum(|card| card.spent())?;
+        Some(wasted(sum, (self.is_bound(), self.is_longer())))
+    }
+
+    /// Whether the waste of one of the findings began before its observed time.
+    pub fn is_longer(&self) -> bool {
+        self.cards.iter().any(|card| card.is_longer)
     }
 
     /// Whether the amounts are upper bounds.
@@ -117,11 +124,6 @@ impl<'a> Alike<'a> {
             names.push(format!("and {} more", grouped(more as u64)));
         }
         names.join(", ")
-    }
-
-    fn amount(&self, of: impl Fn(&Card) -> Option<Usd>) -> Option<String> {
-        let sum = self.sum(of)?;
-        Some(bounded(sum, self.is_bound()))
     }
 
     fn sum(&self, of: impl Fn(&Card) -> Option<Usd>) -> Option<Usd> {

@@ -52,9 +52,15 @@ pub fn lines(days: &[LedgerDay]) -> Vec<String> {
             true => one_line(&first.day),
             false => format!("{} to {}", one_line(&first.day), one_line(&last.day)),
         };
+        let rest = sum(|day| day.unallocated());
         let unwatched = match sum(|day| day.unwatched) {
             Usd::ZERO => String::new(),
-            usd => format!(" ({usd} of it on machines without a running probe)"),
+            usd if usd <= rest => format!(" ({usd} of it on machines without a running probe)"),
+            // Credits make the rest smaller than its parts.
+            usd => format!(
+                " ({usd} on machines without a running probe, and {} of other services, discounts and credits)",
+                rest - usd
+            ),
         };
         let open = if open {
             ", estimated because the bill is not final"

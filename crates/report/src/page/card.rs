@@ -67,6 +67,8 @@ pub struct Card {
     pub simulated: Option<&'static str>,
     /// Cost; `None` if no price is known.
     pub cost: Option<CostWords>,
+    /// Whether the waste began before the observed time.
+    pub is_longer: bool,
     /// Whether the kind is waste, which has a cost.
     pub is_waste: bool,
     /// The text in place of the cost.
@@ -150,10 +152,8 @@ impl Card {
                 .as_ref()
                 .map(|controller| name(&controller.to_string())),
             simulated: (resource.origin == Origin::Simulated).then_some(SIMULATED),
-            cost: finding
-                .cost
-                .as_ref()
-                .map(|cost| CostWords::of(cost, report.at, zone)),
+            cost: CostWords::of_finding(finding, report.at, zone),
+            is_longer: finding.is_longer(),
             is_waste: finding.kind.is_waste(),
             without_saving: finding.kind.without_saving(),
             bar: thousandths(finding.saving_or_zero(), greatest),

@@ -60,6 +60,8 @@ struct Sum {
     findings: usize,
     /// Number of findings with a price.
     priced: usize,
+    /// Number of findings of kinds that have a saving.
+    waste: usize,
     known: Usd,
     at_most: Usd,
 }
@@ -67,6 +69,7 @@ struct Sum {
 impl Sum {
     fn add(&mut self, finding: &Finding) {
         self.findings += 1;
+        self.waste += usize::from(finding.kind.is_waste());
         let Some(cost) = &finding.cost else { return };
         self.priced += 1;
         let saving = cost.in_totals().saving_a_month;
@@ -80,6 +83,7 @@ impl Sum {
         Self {
             findings: self.findings + other.findings,
             priced: self.priced + other.priced,
+            waste: self.waste + other.waste,
             known: self.known + other.known,
             at_most: self.at_most + other.at_most,
         }
@@ -115,8 +119,9 @@ pub fn owners(findings: &[Finding]) -> Vec<Bar> {
         .map(|(owner, one)| Bar {
             owner,
             findings: counted(one.findings, "finding", "findings"),
-            saving: match one.priced {
-                0 => "price not known".to_owned(),
+            saving: match (one.priced, one.waste) {
+                (0, 0) => "no saving estimated".to_owned(),
+                (0, _) => "price not known".to_owned(),
                 _ => sum(one.known, one.at_most),
             },
             bar: thousandths(

@@ -31,7 +31,7 @@ pub struct TrendWords {
     pub top: String,
     /// Time of the first report.
     pub from: String,
-    /// Totals a day and a week ago.
+    /// Totals a day and a week ago, without those that no report is close to.
     pub then: Vec<String>,
 }
 
@@ -117,11 +117,7 @@ pub fn trend(report: &Report, zone: &Zone) -> Option<TrendWords> {
     };
     let line: Vec<String> = past.iter().map(point).collect();
     let ago = |hours: i64, words: &str| {
-        let then = report
-            .at
-            .checked_sub(SignedDuration::from_hours(hours))
-            .ok()?;
-        let one = past.iter().rev().find(|one| one.at <= then)?;
+        let one = Past::before(past, report.at, SignedDuration::from_hours(hours))?;
         let findings = counted(one.findings, "finding", "findings");
         Some(format!(
             "{words}: {} a month in {findings}",

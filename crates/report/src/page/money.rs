@@ -3,7 +3,10 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use ebb_model::cost::{Cost, PriceBasis};
+use ebb_model::finding::Finding;
 use ebb_model::report::Totals;
 use ebb_model::report::price_age::PricedBy;
 use ebb_model::savings::Sums;
@@ -37,6 +40,16 @@ pub struct CostWords {
 }
 
 impl CostWords {
+    /// The cost of a finding; `None` without a price.
+    pub fn of_finding(finding: &Finding, now: Timestamp, zone: &Zone) -> Option<Self> {
+        let cost = finding.cost.as_ref()?;
+        let is_bound = cost.basis.is_bound();
+        Some(Self {
+            spent: wasted(cost.spent, (is_bound, finding.is_longer())),
+            ..Self::of(cost, now, zone)
+        })
+    }
+
     pub fn of(cost: &Cost, now: Timestamp, zone: &Zone) -> Self {
         let is_bound = cost.basis.is_bound();
         let amount = |usd: Usd| bounded(usd, is_bound);
@@ -73,10 +86,10 @@ impl CostWords {
 }
 
 /// An amount, with "at most" for an upper bound.
-pub fn bounded(usd: Usd, is_bound: bool) -> String {
+pub fn bounded(amount: impl fmt::Display, is_bound: bool) -> String {
     match is_bound {
-        true => format!("at most {usd}"),
-        false => usd.to_string(),
+        true => format!("at most {amount}"),
+        false => amount.to_string(),
     }
 }
 
@@ -96,6 +109,22 @@ fn not_counted(cost: &Cost) -> Option<String> {
     })
 }
 
+/// Waste so far. It is a lower bound if the waste is longer than the stored data.
+pub fn wasted(usd: Usd, (is_bound, is_longer): (bool, bool)) -> String {
+    match (is_bound, is_longer) {
+        (_, false) => bounded(usd, is_bound),
+        (false, true) => format!("at least {usd}"),
+        (true, true) => format!("at most {usd} in the observed time"),
+    }
+}
+
+/// The sum of the waste so far, without upper bounds.
+pub fn wasted_by<'a>(totals: &Totals, findings: impl IntoIterator<Item = &'a Finding>) -> String {
+    let is_known = |finding: &&Finding| finding.known_saving().is_some();
+    let mut known = findings.into_iter().filter(is_known);
+    wasted(totals.spent, (false, known.any(Finding::is_longer)))
+}
+
 /// A sum of known amounts and upper bounds.
 pub fn sum(known: Usd, at_most: Usd) -> String {
     match (known, at_most) {
@@ -105,8 +134,25 @@ pub fn sum(known: Usd, at_most: Usd) -> String {
     }
 }
 
-/// First line of every form.
-pub fn headline(totals: &Totals, findings: &str) -> String {
+/// First line of every form. It counts only the kinds of findings that have a saving.
+pub fn headline<'a>(
+    totals: &Totals,
+    findings: impl IntoIterator<Item = &'a Finding, IntoIter: Clone>,
+) -> String {
+    let findings = findings.into_iter();
+    let is_priced = findings.clone().any(|finding| finding.cost.is_some());
+    let all = findings.clone().count();
+    let waste = findings.filter(|finding| finding.kind.is_waste()).count();
+    let named = |number| counted(number, "finding", "findings");
+    match (is_priced, waste) {
+        (true, _) => saving_of(totals, &named(waste)),
+        (false, 0) if all == 0 => "No findings".to_owned(),
+        (false, 0) => format!("{} without a saving", named(all)),
+        (false, _) => format!("{} without a known price", named(waste)),
+    }
+}
+
+fn saving_of(totals: &Totals, findings: &str) -> String {
     let (known, at_most) = (totals.saving_a_month, totals.at_most.saving_a_month);
     match (known, at_most) {
         (known, Usd::ZERO) => format!("{known} a month in {findings}"),
@@ -121,8 +167,12 @@ pub fn evaluated(totals: &Totals) -> Option<String> {
     let at_most = totals.cost_at_most_a_month.unwrap_or_default();
     (known > Usd::ZERO || at_most > Usd::ZERO).then(|| {
         let cost = sum(known, at_most);
+        let unknown = match totals.machines_without_price {
+            0 => String::new(),
+            n => format!(", without {} whose price is unknown", counted(n, "machine", "machines")),
+        };
         format!(
-            "Total cost of running machines, volumes and resources with findings: {cost} a month"
+            "Total cost of running machines, volumes and resources with findings: {cost} a month{unknown}"
         )
     })
 }

@@ -29,7 +29,11 @@ struct Money {
 
 impl Money {
     fn of(row: &Alike<'_>) -> Self {
-        let amount = |usd: Option<String>| usd.map_or("unknown".to_owned(), |usd| short(&usd));
+        let unknown = match row.first().is_waste {
+            true => "unknown",
+            false => "-",
+        };
+        let amount = |usd: Option<String>| usd.map_or(unknown.to_owned(), |usd| short(&usd));
         Self {
             saving: amount(row.saving()),
             spent: amount(row.spent()),
@@ -39,7 +43,8 @@ impl Money {
 
 /// Shortens an amount for a column.
 fn short(amount: &str) -> String {
-    amount.replace("at most ", "≤ ")
+    let amount = amount.trim_end_matches(" in the observed time");
+    amount.replace("at most ", "≤ ").replace("at least ", "≥ ")
 }
 
 impl Columns {

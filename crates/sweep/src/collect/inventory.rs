@@ -1,7 +1,7 @@
 //! Reads the inventory of all accounts.
 
 use ebb_model::inventory::Inventory;
-use ebb_model::visibility_gap::{ALL_REGIONS, Refused};
+use ebb_model::visibility_gap::{ALL_REGIONS, Refused, WHOLE_INVENTORY};
 use futures::{StreamExt, stream};
 
 use crate::collect::account::{Account, REGIONS_AT_ONCE};
@@ -28,7 +28,7 @@ pub async fn inventory(account: &Account<'_>) -> Inventory {
         match answer {
             Ok(inventory) => all.absorb(inventory),
             Err(error) => {
-                let gap = Refused::from(error).gap(format!("{region}: inventory"));
+                let gap = Refused::from(error).gap(format!("{region}: {WHOLE_INVENTORY}"));
                 all.gaps.push(gap);
             }
         }

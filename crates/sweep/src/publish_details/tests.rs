@@ -122,6 +122,53 @@ async fn a_sweep_writes_the_newest_runs_and_later_sweeps_write_the_others() {
     assert_eq!(writes.count(), 4);
 }
 
+/// Runs of one task each: the first `few` of a second node, and `many` newer ones that each sweep
+/// changes.
+fn of_two_nodes((few, many): (usize, usize), sweep: usize) -> Details {
+    let mut details = details(few + many);
+    for (n, task) in details.tasks.tasks.iter_mut().enumerate() {
+        match n < few {
+            true => task.node = NodeId::new("i-2").expect("an id"),
+            false => task.observed_at = at(few + many + sweep),
+        }
+    }
+    details
+}
+
+#[tokio::test]
+async fn a_node_with_many_runs_hides_none_of_another_node() {
+    let bucket = bucket();
+    let of_other = |index: &DetailIndex| (0..5).all(|n| index.runs.contains_key(&format!("r{n}")));
+    write(&bucket, &of_two_nodes((5, 600), 1))
+        .await
+        .expect("it writes");
+    let first = index(&bucket).await;
+    assert!(of_other(&first) && first.runs_left_out == 105);
+    let mut changed = of_two_nodes((5, 600), 2);
+    changed.tasks.tasks[2].observed_at = at(9_999);
+    write(&bucket, &changed).await.expect("it writes");
+    assert_eq!(index(&bucket).await.runs["r2"].newest, at(9_999));
+    // More runs than the index has room for.
+    write(&bucket, &of_two_nodes((5, 2_500), 3))
+        .await
+        .expect("it writes");
+    assert!(of_other(&index(&bucket).await));
+}
+
+#[tokio::test]
+async fn runs_that_waited_longest_are_written_first() {
+    let bucket = bucket();
+    for sweep in 1..=6 {
+        let details = of_two_nodes((0, 1_200), sweep);
+        write(&bucket, &details).await.expect("it writes");
+        if sweep == 3 {
+            assert_eq!(index(&bucket).await.runs.len(), 1_200);
+        }
+    }
+    let oldest = index(&bucket).await.runs.into_values();
+    assert_eq!(oldest.map(|entry| entry.newest).min(), Some(at(1_204)));
+}
+
 #[tokio::test]
 async fn every_failed_document_is_counted_and_written_by_the_next_sweep() {
     let (bucket, details) = (bucket(), details(3));

@@ -8,7 +8,7 @@ use ebb_model::report::Report;
 use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::heartbeat::Heartbeat;
 use ebb_telemetry::identity::ProbeStart;
-use ebb_telemetry::step::{StepBatch, StepEnd, StepUsage};
+use ebb_telemetry::step::{MemorySource, PeakMemory, StepBatch, StepEnd, StepUsage};
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use ebb_wire::{encode_heartbeats, encode_steps};
@@ -166,6 +166,12 @@ async fn a_batch_holds_what_its_memory_allows() {
 const GOOD_NODES: std::ops::RangeInclusive<u32> = 1..=100;
 const HOSTILE_NODE: u32 = 666;
 
+/// A step of the good nodes, of which the hostile node reports tasks too.
+const SHARED_STEP: &str = "merge";
+
+/// The largest report that the API answers with.
+const MOST_REPORT_BYTES: usize = 4 << 20;
+
 /// The largest number that the lake can store.
 const MOST: u64 = i64::MAX as u64;
 
@@ -210,34 +216,81 @@ fn hostile_heartbeat(start: u32, sequence: u64) -> Heartbeat {
     heartbeat
 }
 
-fn attack(world: &World) {
-    let sent = Sent {
+/// Key and bytes of an object with finished tasks of this node.
+fn tasks_of(number: u32, sequence: u64, steps: Vec<StepUsage>) -> (String, Vec<u8>) {
+    let sent = match number {
+        HOSTILE_NODE => hostile_clock(),
+        _ => sample::sent(number, 2),
+    };
+    let batch = StepBatch {
+        node: sample::node(number),
+        boot: sent.boot.clone(),
+        probe_start: sample::probe_start(),
+        sequence,
+        origin: ebb_telemetry::origin::Origin::Measured,
+        steps,
+    };
+    let key = format!(
+        "ingest/v1/{}/{}/start/{sequence}.steps.zst",
+        sample::sender(number),
+        batch.boot
+    );
+    (key, encode_steps(&sent, &batch).expect("it fits"))
+}
+
+fn hostile_clock() -> Sent {
+    Sent {
         clock: BootClock::from_nanos(NINETEEN_YEARS_NS),
         ..sample::sent(HOSTILE_NODE, 0)
-    };
+    }
+}
+
+fn with_peak(mut step: StepUsage, name: &str, peak: Bytes) -> StepUsage {
+    name.clone_into(&mut step.name);
+    step.requested.memory = Some(Bytes::gib(5));
+    step.requested.cores = Some(MilliCores::cores(1));
+    step.peak_memory = Some(PeakMemory {
+        bytes: peak,
+        source: MemorySource::CgroupSampled,
+    });
+    step
+}
+
+/// Tasks of a good node: four of the shared step, and one of a step of good nodes only.
+fn good_tasks(number: u32) -> (String, Vec<u8>) {
+    let names = [SHARED_STEP; 4].into_iter().chain(["sort"]);
+    let steps = (1..).zip(names).map(|(n, name)| {
+        let mut step = with_peak(sample::step("good", n), name, Bytes::gib(4));
+        step.cpu = CpuTime::from_millis(120_000);
+        step.peak_cores = Some(MilliCores::cores(1));
+        step
+    });
+    tasks_of(number, 1, steps.collect())
+}
+
+/// Tasks with a new name each, tasks of the shared step, and tasks of one hostile name.
+fn hostile_task(sequence: u64, n: u64) -> StepUsage {
+    let step = hostile_step(&format!("{sequence}-{n}"), StepEnd::Exited(0));
+    match sequence {
+        0 => StepUsage {
+            name: format!("{}{n}", step.name),
+            ..step
+        },
+        1 => with_peak(step, SHARED_STEP, Bytes::mib(1)),
+        _ => step,
+    }
+}
+
+fn attack(world: &World) {
+    let sent = hostile_clock();
     for start in 0..40 {
         let heartbeats = [hostile_heartbeat(start, u64::from(start) * 7)];
         let message = encode_heartbeats(&sent, &heartbeats).expect("it fits");
         world.send(HOSTILE_NODE, &message);
     }
     for sequence in 0..4 {
-        let steps = 0..9_000;
-        let batch = StepBatch {
-            node: sample::node(HOSTILE_NODE),
-            boot: sent.boot.clone(),
-            probe_start: ProbeStart::new("start").expect("a name"),
-            sequence,
-            origin: ebb_telemetry::origin::Origin::Measured,
-            steps: steps
-                .map(|n| hostile_step(&format!("{sequence}-{n}"), StepEnd::Exited(0)))
-                .collect(),
-        };
-        let key = format!(
-            "ingest/v1/{}/{}/start/{sequence}.steps.zst",
-            sample::sender(HOSTILE_NODE),
-            batch.boot
-        );
-        let bytes = encode_steps(&sent, &batch).expect("it fits");
+        let steps = (0..9_000).map(|n| hostile_task(sequence, n)).collect();
+        let (key, bytes) = tasks_of(HOSTILE_NODE, sequence, steps);
         world.objects.insert(key, bytes);
     }
 }
@@ -264,8 +317,9 @@ async fn report_of_good_nodes(is_attacked: bool) -> String {
         for part in [0..5, 5..10] {
             world.send(number, &sample::message(number, part, work));
         }
-        let (key, bytes) = sample::object(number, 0);
-        world.objects.insert(key, bytes);
+        for (key, bytes) in [sample::object(number, 0), good_tasks(number)] {
+            world.objects.insert(key, bytes);
+        }
     }
     if is_attacked {
         attack(&world);
@@ -279,13 +333,26 @@ async fn report_of_good_nodes(is_attacked: bool) -> String {
         assert_eq!(swept.folding.heartbeats, 1_000 + 40);
     }
     let report = world.objects.stored(LATEST_JSON).expect("a report");
-    let mut report: serde_json::Value = serde_json::from_slice(&report.bytes).expect("JSON");
+    let size = report.bytes.len();
+    assert!(size < MOST_REPORT_BYTES * 3 / 4, "{size}");
+    part_of_good_nodes(serde_json::from_slice(&report.bytes).expect("JSON"))
+}
+
+fn part_of_good_nodes(mut report: serde_json::Value) -> String {
     let hostile = sample::node(HOSTILE_NODE).to_string();
+    let is_hostile = |row: &serde_json::Value| {
+        let row = row.to_string();
+        row.contains(&hostile) || row.contains("<script>")
+    };
     let mut of_good = serde_json::Map::new();
-    for part in ["findings", "not_judged"] {
+    for part in ["findings", "not_judged", "steps"] {
         let mut rows = report[part].take();
         let rows = rows.as_array_mut().expect("rows");
-        rows.retain(|row| !row.to_string().contains(&hostile));
+        rows.retain(|row| !is_hostile(row));
+        for row in rows.iter_mut().filter(|row| row["step"] == SHARED_STEP) {
+            // Its numbers of tasks contain those of the hostile node.
+            *row = serde_json::json!([row["asks"], row["should_ask"]]);
+        }
         of_good.insert(part.to_owned(), std::mem::take(rows).into());
     }
     serde_json::to_string_pretty(&of_good).expect("JSON")
@@ -294,7 +361,10 @@ async fn report_of_good_nodes(is_attacked: bool) -> String {
 #[tokio::test]
 async fn a_hostile_node_changes_nothing_in_what_is_reported_of_others() {
     let peaceful = report_of_good_nodes(false).await;
-    assert!(peaceful.contains("idle_node"), "{peaceful}");
+    assert!(
+        peaceful.contains("idle_node") && peaceful.contains("sort"),
+        "{peaceful}"
+    );
     let attacked = report_of_good_nodes(true).await;
     assert!(attacked == peaceful, "{attacked}");
 }

@@ -38,7 +38,8 @@ pub(super) fn nextflow(steps: &[StepAdvice], retry: RetryPolicy) -> String {
 }
 
 fn is_process(step: &StepAdvice) -> bool {
-    step.kind != StepKind::SnakemakeJob
+    // The name of a pod contains its namespace.
+    step.kind != StepKind::SnakemakeJob && !step.step.contains('/')
 }
 
 fn selectors(changes: &[Change<'_>], retry: RetryPolicy) -> String {

@@ -9,14 +9,18 @@ use std::time::Duration;
 
 use ebb_model::advice::step::{NameForm, StepAdvice};
 use ebb_telemetry::safe_text::{counted, one_line};
+use ebb_telemetry::step::StepKind;
 
-use crate::export::request::{Change, changes, mib, minutes, nothing, origin_note};
+use crate::export::request::{
+    Change, changes_of, mib, minutes, nothing, origin_note, other_engine_note,
+};
 
 /// The lines of each step under a comment with its name.
 pub(super) fn slurm(steps: &[StepAdvice]) -> String {
-    let changes = changes(steps);
+    let left_out = other_engine_note("#", steps, is_job, "with the name of a pod");
+    let changes = changes_of(steps, is_job);
     if changes.is_empty() {
-        return nothing("#");
+        return nothing("#") + &left_out;
     }
     let mut out = origin_note("#", &changes);
     out.push_str("# Copy the lines of a step into its job script.\n");
@@ -32,7 +36,15 @@ pub(super) fn slurm(steps: &[StepAdvice]) -> String {
     for change in &changes {
         step(&mut out, change);
     }
+    if !left_out.is_empty() {
+        out.push('\n');
+        out.push_str(&left_out);
+    }
     out
+}
+
+fn is_job(step: &StepAdvice) -> bool {
+    step.kind != StepKind::Pod
 }
 
 fn step(out: &mut String, change: &Change<'_>) {

@@ -49,13 +49,21 @@ pub(super) struct Full(pub(super) &'static str);
 #[derive(Debug, Default)]
 pub(super) struct Fold {
     steps: Vec<StepRecords>,
-    by_name: HashMap<(StepKind, String), u32>,
+    by_name: HashMap<StepKey, u32>,
     runs: PipelineRuns,
     known: HashMap<u64, u32>,
     pending: HashMap<TaskKey, Vec<Attempt>>,
     /// The number of attempts in `pending`.
     waiting: usize,
     tasks: u64,
+}
+
+/// The key of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct StepKey {
+    kind: StepKind,
+    name: String,
+    named_by: Option<String>,
 }
 
 /// The common properties of attempts that may belong to one task.
@@ -108,6 +116,7 @@ impl PipelineRuns {
 #[derive(Debug)]
 struct StepRecords {
     name: String,
+    named_by: Option<String>,
     name_form: NameForm,
     kind: StepKind,
     has_memory_per_core: bool,
@@ -143,6 +152,7 @@ struct Attempt {
     occupied_at_most: Option<Duration>,
     parallel_tasks: u32,
     nodes: u64,
+    has_whole_nodes: bool,
     cpu: Option<CpuTime>,
     peak: Option<Bytes>,
     peak_is_bound: bool,
@@ -225,7 +235,11 @@ impl Fold {
     }
 
     fn step(&mut self, kind: StepKind, record: &Record) -> Result<u32, Full> {
-        let key = (kind, record.step.clone());
+        let key = StepKey {
+            kind,
+            name: record.step.clone(),
+            named_by: record.named_by.clone(),
+        };
         if let Some(known) = self.by_name.get(&key) {
             if let Some(step) = self.steps.get_mut(*known as usize) {
                 step.name_form = step.name_form.max(record.name_form);
@@ -239,6 +253,7 @@ impl Fold {
         let number = u32::try_from(self.steps.len()).map_err(|_| Full("steps"))?;
         self.steps.push(StepRecords {
             name: record.step.clone(),
+            named_by: record.named_by.clone(),
             name_form: record.name_form,
             kind,
             has_memory_per_core: record.has_memory_per_core,
@@ -335,7 +350,16 @@ impl Fold {
     pub(super) fn finish(mut self) -> (Vec<ImportedStep>, Vec<String>) {
         self.give_up_waiting();
         let mut steps: Vec<ImportedStep> = Vec::with_capacity(self.steps.len());
+        let mut users: HashMap<(StepKind, String), u32> = HashMap::new();
+        for records in &self.steps {
+            *users.entry(records.kind_and_name()).or_default() += 1;
+        }
         for mut records in std::mem::take(&mut self.steps) {
+            if users.get(&records.kind_and_name()) > Some(&1)
+                && let Some(user) = records.named_by.take()
+            {
+                records.name = format!("{} of {user}", records.name);
+            }
             records.forget();
             steps.push(records.finish(&self.runs));
         }
@@ -421,6 +445,7 @@ impl Attempt {
             occupied_at_most: record.occupied_at_most,
             parallel_tasks: record.parallel_tasks,
             nodes: record.nodes.max(1),
+            has_whole_nodes: record.has_whole_nodes,
             cpu: record.cpu,
             peak: record.peak,
             peak_is_bound: record.peak_is_bound,
@@ -498,19 +523,28 @@ impl Attempt {
 }
 
 impl StepRecords {
+    fn kind_and_name(&self) -> (StepKind, String) {
+        (self.kind, self.name.clone())
+    }
+
     fn add(&mut self, attempt: &Attempt) {
         let (totals, sums) = (&mut self.totals, &mut self.sums);
         totals.attempts += 1;
         sums.wall = sums.wall.saturating_add(attempt.wall);
         let nanos = attempt.wall.as_nanos();
         let millis = attempt.wall.as_millis();
-        if let (Some(asked), Some(cpu)) = (attempt.requested.cores, attempt.cpu) {
+        // Another request would not change what an attempt with whole nodes occupies.
+        let counted = match attempt.has_whole_nodes {
+            true => Requested::default(),
+            false => attempt.requested,
+        };
+        if let (Some(asked), Some(cpu)) = (counted.cores, attempt.cpu) {
             sums.asked_core_nanos += nanos * u128::from(asked.0) / 1000;
             sums.used_core_nanos += u128::from(cpu.0);
             sums.core_wall += nanos;
             totals.core_attempts += 1;
         }
-        if let (Some(asked), Some(peak)) = (attempt.requested.memory, attempt.peak) {
+        if let (Some(asked), Some(peak)) = (counted.memory, attempt.peak) {
             // Both values are for one node.
             let millis = millis.saturating_mul(u128::from(attempt.nodes));
             let used = match attempt.peak_is_bound && attempt.failure.is_none() {

@@ -16,6 +16,8 @@ pub(super) struct JobName {
     /// The process, rule or job name.
     pub(super) step: String,
     pub(super) form: NameForm,
+    /// An engine made the name from the name of a step.
+    pub(super) is_of_engine: bool,
     /// The pipeline run; `None` if the name does not contain it.
     pub(super) run: Option<String>,
     /// The common property of the attempts of one task; `None` if each job is its own task.
@@ -54,6 +56,7 @@ impl JobName {
         };
         Ok(Self {
             form,
+            is_of_engine: false,
             ..Self::named(name)
         })
     }
@@ -61,6 +64,7 @@ impl JobName {
     fn named(step: &str) -> Self {
         Self {
             step: step.to_owned(),
+            is_of_engine: true,
             ..Self::default()
         }
     }
@@ -77,11 +81,10 @@ impl JobName {
         let tag = tag.strip_suffix(')').unwrap_or(tag);
         let is_index = tag.bytes().all(|byte| byte.is_ascii_digit());
         Self {
-            step: process.to_owned(),
             form,
             task: Some(name.to_owned()),
             sample: (!is_index).then(|| tag.to_owned()),
-            ..Self::default()
+            ..Self::named(process)
         }
     }
 
@@ -101,12 +104,10 @@ impl JobName {
             None => (rule, None),
         };
         Ok(Self {
-            step: rule.to_owned(),
-            form: NameForm::Exact,
             run: Some(name.to_owned()),
             task: comment.map(str::to_owned),
             sample: wildcards.map(str::to_owned),
-            attempt: None,
+            ..Self::named(rule)
         })
     }
 
@@ -115,9 +116,8 @@ impl JobName {
         let (run, task) = rest.split_once('_')?;
         let is_id = run.len() == 8 && run.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_id.then(|| Self {
-            step: task.to_owned(),
             run: Some(run.to_owned()),
-            ..Self::default()
+            ..Self::named(task)
         })
     }
 }
@@ -216,6 +216,7 @@ mod tests {
             let is_shortened = named.form == NameForm::NextflowJob;
             let is_exact = comment.is_some_and(|comment| comment.starts_with("nf;A:B;"));
             assert_eq!(is_shortened, name.starts_with("nf-") && !is_exact, "{name}");
+            assert_eq!(named.is_of_engine, name != "align", "{name}");
         };
         check("align", None, ["align", "", ""]);
         check("nf-RNASEQ_STAR_(S1)", None, ["RNASEQ_STAR", "", "S1"]);

@@ -38,6 +38,9 @@ pub(super) struct Record {
     /// The process, rule or job name.
     pub(super) step: String,
     pub(super) name_form: NameForm,
+    /// The user who chose the name of the step; `None` if an engine or nobody known did. Other users
+    /// may call other work the same.
+    pub(super) named_by: Option<String>,
     /// The name of the task or job as the file contains it; `None` without one.
     pub(super) name: Option<String>,
     /// Its ids in the engine or scheduler.
@@ -69,6 +72,8 @@ pub(super) struct Record {
     pub(super) parallel_tasks: u32,
     /// The number of nodes that it ran on; 0 counts as one.
     pub(super) nodes: u64,
+    /// It occupied whole nodes, whatever it requested.
+    pub(super) has_whole_nodes: bool,
     pub(super) ending: Ending,
     /// The scheduler itself reports that the attempt ran out of memory.
     pub(super) is_reported: bool,

@@ -20,10 +20,15 @@ use super::record::{
     BadLine, Column, Ending, Header, Record, Row, counted_lines, excerpt, identity_of,
     killed_if_used_little,
 };
+use super::slurm_gpus::{self, GpuTimes};
 use super::{ImportError, Parser, Sink};
 
 /// Slurm's exit status of a step that its cgroup killed for lack of memory.
 const OUT_OF_MEMORY: i64 = 125;
+
+/// A job that signal 9 ended, with at least this share of its request in use, ran out of memory: where
+/// Slurm limits memory without cgroups, it reports only the signal.
+const ALL_OF_MEMORY_PERCENT: u128 = 95;
 
 /// The most failed jobs whose later attempts are recognized.
 const MAX_FAILED_JOBS: usize = 100_000;
@@ -47,6 +52,9 @@ pub(super) struct Accounting {
     uneven: u64,
     /// Completed jobs with a step that ran out of memory.
     survived_kills: u64,
+    /// Jobs that occupied whole nodes instead of their request.
+    whole_nodes: u64,
+    gpus: GpuTimes,
     notes: BTreeSet<&'static str>,
     /// The runs of failed jobs whose run is a day. Slurm may run such a job again on another day.
     failed_on: HashMap<String, String>,
@@ -68,6 +76,9 @@ struct SacctColumns {
     req_mem: Column,
     alloc_cpus: Column,
     req_cpus: Column,
+    alloc_tres: Column,
+    used_tres: Column,
+    user: Column,
     ntasks: Column,
     nnodes: Column,
     submit: Column,
@@ -87,6 +98,26 @@ struct Job {
     is_open: bool,
     steps: Vec<Step>,
     killed_for_memory: bool,
+    allocated_cores: Option<MilliCores>,
+    gpus: u64,
+    /// The greatest use of GPUs by a step; `None` if Slurm did not gather it.
+    gpu_use: Option<u64>,
+}
+
+impl Job {
+    fn new(id: String, line: u64) -> Self {
+        Self {
+            id,
+            line,
+            record: None,
+            is_open: false,
+            steps: Vec::new(),
+            killed_for_memory: false,
+            allocated_cores: None,
+            gpus: 0,
+            gpu_use: None,
+        }
+    }
 }
 
 /// The memory of a step of a job.
@@ -167,6 +198,8 @@ impl Accounting {
             unsampled: 0,
             uneven: 0,
             survived_kills: 0,
+            whole_nodes: 0,
+            gpus: GpuTimes::default(),
             failed_on: HashMap::new(),
         })
     }
@@ -200,10 +233,10 @@ impl Accounting {
     }
 
     fn close(&mut self, sink: &mut Sink<'_>) {
-        let Some(job) = self.open.take() else {
+        let Some(mut job) = self.open.take() else {
             return;
         };
-        let record = match job.record {
+        let record = match job.record.take() {
             Some(record) if !job.is_open => record,
             open => {
                 self.open_jobs += 1;
@@ -218,7 +251,10 @@ impl Accounting {
         self.bare += u64::from(job.steps.is_empty() && record.is_ok());
         let record = record.map(|mut record| {
             self.join_attempts(&job.id, &mut record);
-            let held = self.held(&job.steps, &record);
+            self.whole_nodes += u64::from(record.has_whole_nodes);
+            self.gpus
+                .add(&record.step, job.gpus, record.wall, job.gpu_use);
+            let held = self.held(&job, &record);
             (record.peak, record.peak_is_bound) = match held {
                 Some(held) => (Some(held.bytes), held.is_bound),
                 None => (None, false),
@@ -243,8 +279,12 @@ impl Accounting {
                     record.is_reported = true;
                 }
             }
+            let memory = record.peak.zip(record.requested.memory);
+            if record.ending == Ending::Failed(FailureKind::Killed) && memory.is_some_and(used_all)
+            {
+                record.ending = Ending::Failed(FailureKind::OutOfMemory);
+            }
             if !record.is_reported {
-                let memory = record.peak.zip(record.requested.memory);
                 record.ending = killed_if_used_little(record.ending, memory, record.wall);
             }
             record
@@ -254,13 +294,13 @@ impl Accounting {
 
     /// The most memory that the steps of a job used at the same time on its fullest node; `None` if
     /// the memory of any step is unknown.
-    fn held(&mut self, steps: &[Step], job: &Record) -> Option<Held> {
-        if !is_even(steps, job) {
+    fn held(&mut self, job: &Job, record: &Record) -> Option<Held> {
+        let (steps, nodes) = (&job.steps, record.nodes.max(1));
+        if !is_even(job, nodes) {
             self.uneven += 1;
             return None;
         }
-        let is_single = job.requested.cores.is_some_and(|cores| cores.0 <= 1000);
-        let nodes = job.nodes.max(1);
+        let is_single = record.requested.cores.is_some_and(|cores| cores.0 <= 1000);
         let on_fullest = |step: &Step| {
             let tasks = match (step.tasks, step.kind) {
                 (Some(tasks), _) => tasks,
@@ -313,12 +353,17 @@ struct Held {
 
 /// Whether a job has the same number of cores on each of its nodes, by those of its script on the
 /// first node. Otherwise the tasks on the fullest node are unknown.
-fn is_even(steps: &[Step], job: &Record) -> bool {
-    let of_script = steps.iter().filter(|step| step.kind == StepKind::Named);
+fn is_even(job: &Job, nodes: u64) -> bool {
+    let of_script = job.steps.iter().filter(|step| step.kind == StepKind::Named);
     let on_first = of_script.filter_map(|step| step.cores).min();
     on_first
-        .zip(job.requested.cores)
-        .is_none_or(|(first, all)| job.nodes <= 1 || first.0.saturating_mul(job.nodes) == all.0)
+        .zip(job.allocated_cores)
+        .is_none_or(|(first, all)| nodes <= 1 || first.0.saturating_mul(nodes) == all.0)
+}
+
+/// Whether a peak is all of a request but a few per cent.
+fn used_all((peak, request): (Bytes, Bytes)) -> bool {
+    u128::from(peak.0) * 100 >= u128::from(request.0) * ALL_OF_MEMORY_PERCENT
 }
 
 /// The most tasks of a job that `srun` ran at the same time; 0 when unknown.
@@ -386,14 +431,7 @@ impl Parser for Accounting {
         let is_open = self.open.as_ref().is_some_and(|job| job.id == job_id);
         if !is_open || step.is_none() {
             self.close(sink);
-            self.open = Some(Job {
-                id: job_id,
-                line: number,
-                record: None,
-                is_open: false,
-                steps: Vec::new(),
-                killed_for_memory: false,
-            });
+            self.open = Some(Job::new(job_id, number));
         }
         match step {
             Some(step) => match self.columns.step(&row, step) {
@@ -423,6 +461,9 @@ impl Parser for Accounting {
                 if let Some(job) = &mut self.open {
                     job.record = Some(record);
                     job.is_open = is_open;
+                    job.allocated_cores = self.columns.allocated_cores(&row).ok().flatten();
+                    let gpus = row.text(self.columns.alloc_tres).map(slurm_gpus::allocated);
+                    job.gpus = gpus.unwrap_or(0);
                 }
             }
         }
@@ -460,6 +501,14 @@ impl Parser for Accounting {
                 jobs(self.uneven)
             ));
         }
+        if self.whole_nodes > 0 {
+            notes.push(format!(
+                "{} got whole nodes, as with --exclusive; the sums are without them, because new requests \
+                 change nothing before --exclusive is removed",
+                jobs(self.whole_nodes)
+            ));
+        }
+        notes.extend(self.gpus.note());
         if self.survived_kills > 0 {
             notes.push(format!(
                 "{} completed although a step ran out of memory; each counts as one that used all \
@@ -482,6 +531,7 @@ impl Parser for Accounting {
 struct ReadStep {
     step: Option<Step>,
     killed_for_memory: bool,
+    gpu_use: Option<u64>,
 }
 
 impl ReadStep {
@@ -497,6 +547,7 @@ impl ReadStep {
                 ended: None,
             }),
             killed_for_memory: false,
+            gpu_use: None,
         }
     }
 }
@@ -506,6 +557,7 @@ impl Accounting {
         if let Some(job) = &mut self.open {
             job.steps.extend(read.step);
             job.killed_for_memory |= read.killed_for_memory;
+            job.gpu_use = job.gpu_use.max(read.gpu_use);
         }
     }
 }
@@ -533,6 +585,12 @@ impl SacctColumns {
             req_mem: at("ReqMem"),
             alloc_cpus: either("AllocCPUS", "NCPUS"),
             req_cpus: at("ReqCPUS"),
+            alloc_tres: at("AllocTRES"),
+            used_tres: ["TRESUsageInMax", "TRESUsageInTot", "TRESUsageInAve"]
+                .into_iter()
+                .find(|name| header.has(name))
+                .map_or_else(|| at("TRESUsageInMax"), at),
+            user: at("User"),
             ntasks: at("NTasks"),
             nnodes: at("NNodes"),
             submit: at("Submit"),
@@ -545,36 +603,65 @@ impl SacctColumns {
 
     /// Notes about missing columns: what is unknown without them, and how to add them.
     fn missing(&self) -> BTreeSet<&'static str> {
-        let mut notes = BTreeSet::new();
-        if !self.job_name.is_there() {
-            notes.insert(
+        let is_missing = |column: Column| !column.is_there();
+        let has_memory = self.max_rss.is_there();
+        let notes = [
+            (
+                is_missing(self.job_name),
                 "no names of jobs, so each job is a step of its own; add JobName to sacct --format",
-            );
-        }
-        if !self.req_mem.is_there() {
-            notes.insert("no requests of memory; add ReqMem to sacct --format");
-        }
-        if self.req_mem.is_there() && !self.nnodes.is_there() {
-            notes.insert(
+            ),
+            (
+                is_missing(self.user),
+                "no users, so jobs of several users with one name are one step; add User to sacct --format",
+            ),
+            (
+                is_missing(self.exit_code),
+                "no exit status, so only the state shows why a job failed; add ExitCode to sacct --format",
+            ),
+            (
+                is_missing(self.time_limit),
+                "no time limits; add Timelimit to sacct --format",
+            ),
+            (
+                is_missing(self.work_dir),
+                "no folders, so all jobs of a day are one run; add WorkDir to sacct --format",
+            ),
+            (
+                is_missing(self.submit) && is_missing(self.start),
+                "no times, so jobs that are in two files count twice, and all are one run; add Submit and \
+                 Start to sacct --format",
+            ),
+            (
+                is_missing(self.req_mem),
+                "no requests of memory; add ReqMem to sacct --format",
+            ),
+            (
+                self.req_mem.is_there() && is_missing(self.nnodes),
                 "no numbers of nodes, so the memory of a job on several nodes counts as that of one; \
                  add NNodes to sacct --format",
-            );
-        }
-        if !self.alloc_cpus.is_there() && !self.req_cpus.is_there() {
-            notes.insert("no requests of cores; add AllocCPUS to sacct --format");
-        }
-        if !self.total_cpu.is_there() {
-            notes.insert("no use of cores; add TotalCPU to sacct --format");
-        }
-        if !self.max_rss.is_there() {
-            notes.insert("no memory data; add MaxRSS to sacct --format");
-        } else if !self.ntasks.is_there() {
-            notes.insert(
+            ),
+            (
+                is_missing(self.alloc_cpus) && is_missing(self.req_cpus),
+                "no requests of cores; add ReqCPUS to sacct --format",
+            ),
+            (
+                self.alloc_cpus.is_there() && is_missing(self.req_cpus),
+                "no requests of cores but what jobs got, which is more with --exclusive; add ReqCPUS to sacct \
+                 --format",
+            ),
+            (
+                is_missing(self.total_cpu),
+                "no use of cores; add TotalCPU to sacct --format",
+            ),
+            (!has_memory, "no memory data; add MaxRSS to sacct --format"),
+            (
+                has_memory && is_missing(self.ntasks),
                 "no memory data for srun steps of jobs with several cores, because MaxRSS is the \
                  memory of one task; add NTasks to sacct --format",
-            );
-        }
-        notes
+            ),
+        ];
+        let missing = notes.into_iter().filter(|(is_missing, _)| *is_missing);
+        missing.map(|(_, note)| note).collect()
     }
 
     fn step(&self, row: &Row<'_>, step: &str) -> Result<ReadStep, BadLine> {
@@ -593,6 +680,7 @@ impl SacctColumns {
                 ended: row.moment(self.end, slurm_time)?,
             }),
             killed_for_memory: state.starts_with("OUT_OF_ME"),
+            gpu_use: row.text(self.used_tres).and_then(slurm_gpus::used),
         })
     }
 
@@ -631,11 +719,7 @@ impl SacctColumns {
         let name = name.map_err(|problem| row.bad(self.job_name, problem))?;
         let wall = row.get(self.elapsed, clock)?;
         let wall = wall.ok_or_else(|| row.bad(self.elapsed, "missing"))?;
-        let asked = row.get(self.alloc_cpus, cores)?.filter(|cores| cores.0 > 0);
-        let asked = match asked {
-            Some(asked) => Some(asked),
-            None => row.get(self.req_cpus, cores)?,
-        };
+        let (asked, allocated) = (self.requested_cores(row)?, self.allocated_cores(row)?);
         let cpu = row.get(self.total_cpu, clock)?;
         let (submitted, started) = (
             row.moment(self.submit, slurm_time)?,
@@ -644,11 +728,15 @@ impl SacctColumns {
         let first_time = row.text(self.submit).or(row.text(self.start));
         let in_cluster = self.in_cluster(row, id);
         // All children of an array have the name of its first task.
+        let step = step_of(&name, id);
         let task = name.task.filter(|_| array_index(id).is_none());
         let task = task.unwrap_or_else(|| in_cluster.clone());
         let state = row.text(self.state).unwrap_or_default();
+        let user = row.text(self.user).filter(|_| !name.is_of_engine);
         Ok(Record {
-            step: name.step,
+            step,
+            named_by: user.map(str::to_owned),
+            has_whole_nodes: asked.zip(allocated).is_some_and(has_whole_nodes),
             name_form: name.form,
             name: row.text(self.job_name).map(str::to_owned),
             keys: self.keys(row, id),
@@ -678,11 +766,26 @@ impl SacctColumns {
             cpu: cpu.map(|cpu| CpuTime(u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX))),
             requested: Requested {
                 cores: asked,
-                memory: self.requested_memory(row, asked)?,
+                memory: self.requested_memory(row, allocated.or(asked))?,
             },
             time_limit: self.time_limit(row)?,
             ..Record::default()
         })
+    }
+
+    /// The requested cores, or else the allocated ones. Slurm rounds a request up to whole cores, each with
+    /// several CPUs, and to whole nodes if it has to.
+    fn requested_cores(&self, row: &Row<'_>) -> Result<Option<MilliCores>, BadLine> {
+        let asked = row.get(self.req_cpus, cores)?.filter(|cores| cores.0 > 0);
+        Ok(match (asked, self.allocated_cores(row)?) {
+            (Some(asked), Some(allocated)) => Some(asked.min(allocated)),
+            (asked, allocated) => asked.or(allocated),
+        })
+    }
+
+    fn allocated_cores(&self, row: &Row<'_>) -> Result<Option<MilliCores>, BadLine> {
+        let allocated = row.get(self.alloc_cpus, cores)?;
+        Ok(allocated.filter(|cores| cores.0 > 0))
     }
 
     /// The number of the job, which cgroups contain, its SLUID, and the hash of a Nextflow task.
@@ -750,6 +853,14 @@ impl SacctColumns {
     }
 }
 
+/// Whether a job with this request got these cores because it got whole nodes. A request is also rounded
+/// up to whole cores, most of which have two threads.
+fn has_whole_nodes((asked, allocated): (MilliCores, MilliCores)) -> bool {
+    const THREADS: u64 = 2;
+    const ROUNDING: u64 = 8_000;
+    allocated.0 > asked.0.saturating_mul(THREADS) && allocated.0 - asked.0 > ROUNDING
+}
+
 /// Whether a job in this state has not ended.
 ///
 /// Source: "sacct", Slurm's documentation, section "JOB STATE CODES".
@@ -802,6 +913,14 @@ fn run(named: Option<String>, work_dir: Option<&str>, started: Option<Timestamp>
     let folder = work_dir.map_or("", super::job_name::project_of);
     let day = started.map_or_else(String::new, |at| at.strftime("%F").to_string());
     format!("{folder} {day}").trim().to_owned()
+}
+
+/// The name of the step. Each part of a heterogeneous job (`7+1`) has its own request.
+fn step_of(name: &JobName, id: &str) -> String {
+    match id.split_once('+').filter(|_| !name.is_of_engine) {
+        Some((_, part)) => format!("{}+{part}", name.step),
+        None => name.step.clone(),
+    }
 }
 
 /// The index in an array, such as 4 in `17_4`; it commonly identifies the input.

@@ -957,6 +957,94 @@ fn sacct(rows: &str) -> Files {
     Files::new().with(Kind::Sacct, "jobs.txt", &format!("{SACCT}{rows}"))
 }
 
+/// Jobs of one hour with the columns that tell what a job got, whose it is and how its GPUs worked.
+fn whole_jobs(jobs: &[[&str; 7]]) -> Files {
+    let mut text = "JobID|JobName|User|State|ExitCode|Elapsed|TotalCPU|MaxRSS|ReqMem|ReqCPUS|AllocCPUS|AllocTRES|TRESUsageInMax|NTasks|NNodes|Submit|Start|End|Timelimit|WorkDir\n".to_owned();
+    for (n, [id, name, user, exit, rss, cores, gpus]) in (1..).zip(jobs) {
+        let time = |hour| format!("2024-03-{n:02}T{hour}:00:00");
+        let times = format!("{}|{}|{}", time("09"), time("10"), time("11"));
+        let state = if *exit == "0:0" {
+            "COMPLETED"
+        } else {
+            "FAILED"
+        };
+        let head = format!("{state}|{exit}|01:00:00|04:00:00");
+        text += &format!(
+            "{id}|{name}|{user}|{head}||16G|{cores}|gres/gpu={gpus}||||{times}|04:00:00|/w\n\
+             {id}.batch|batch||{head}|{rss}||{cores}|gres/gpu={gpus}|gres/gpuutil=0|1|1|{times}||\n"
+        );
+    }
+    Files::new().with(Kind::Sacct, "jobs.txt", &text)
+}
+
+#[test]
+fn jobs_with_whole_nodes_save_nothing_by_another_request() {
+    let jobs = |cores| ["1", "2", "3"].map(|id| [id, "hot", "ana", "0:0", "2G", cores, "0"]);
+    let files = whole_jobs(&jobs("8|128"));
+    let imported = files.import.finish();
+    let totals = imported.totals();
+    assert_eq!((totals.core_attempts, totals.memory_attempts), (0, 0));
+    let notes = imported.notes.join("\n");
+    assert!(notes.contains("3 jobs got whole nodes"), "{notes}");
+    assert_eq!(
+        whole_jobs(&jobs("8|128")).only().asks.cores,
+        Some(MilliCores::cores(8))
+    );
+    // Cores have two threads.
+    let step = whole_jobs(&jobs("3|4")).only();
+    assert_eq!(step.asks.cores, Some(MilliCores::cores(3)));
+    assert_eq!(
+        step.usage.map(|usage| usage.asked_core_seconds),
+        Some(3 * 3 * 3_600)
+    );
+}
+
+#[test]
+fn a_name_of_several_users_is_a_step_of_each() {
+    let job = |id, name, user| [id, name, user, "0:0", "2G", "4|4", "0"];
+    let names = |jobs: &[[&str; 7]]| -> Vec<String> {
+        let imported = whole_jobs(jobs).import.finish();
+        imported.steps.into_iter().map(|step| step.name).collect()
+    };
+    let ana = job("1", "run.sh", "ana");
+    assert_eq!(names(&[ana, job("2", "run.sh", "ana")]), ["run.sh"]);
+    assert_eq!(
+        names(&[ana, job("2", "run.sh", "bob"), job("3", "qc.sh", "bob")]),
+        ["qc.sh", "run.sh of ana", "run.sh of bob"]
+    );
+    let engine = ["ana", "bob"].map(|user| job("1", "nf-QC_(S1)", user));
+    assert_eq!(names(&engine), ["QC"]);
+    // The parts of a heterogeneous job.
+    assert_eq!(
+        names(&[job("7+0", "het", "ana"), job("7+1", "het", "ana")]),
+        ["het+0", "het+1"]
+    );
+}
+
+#[test]
+fn signal_9_with_all_memory_in_use_is_out_of_memory() {
+    let check = |exit, rss, expect| {
+        let imported = whole_jobs(&[["1", "a", "ana", exit, rss, "4|4", "0"]])
+            .import
+            .finish();
+        assert_eq!(imported.steps[0].failures[0].kind, expect, "{exit} {rss}");
+    };
+    check("0:9", "15950M", FailureKind::OutOfMemory);
+    check("0:9", "12G", FailureKind::Killed);
+}
+
+#[test]
+fn gpus_that_did_not_compute_are_noted() {
+    let imported = whole_jobs(&[["1", "train", "ana", "0:0", "2G", "4|4", "2"]])
+        .import
+        .finish();
+    let notes = imported.notes.join("\n");
+    assert!(
+        notes.contains("used none of them: train (1 job for 2.0 GPU-h)"),
+        "{notes}"
+    );
+}
+
 #[test]
 fn an_out_of_memory_state_of_slurm_is_not_doubted() {
     let check = |state: &str, code: &str, peak: &str, expect: FailureKind| {
@@ -1349,8 +1437,10 @@ fn any_delimiter_of_sacct_is_read_and_missing_columns_are_named() {
         let imported = files.import.finish();
         assert_eq!(imported.records, 2, "{separator:?}");
         let notes = imported.notes.join("\n");
-        for column in ["JobName", "ReqMem", "AllocCPUS", "TotalCPU", "MaxRSS"] {
-            assert!(notes.contains(&format!("add {column} to")), "{notes}");
+        let columns =
+            "JobName User ExitCode Timelimit WorkDir Start ReqMem ReqCPUS TotalCPU MaxRSS";
+        for column in columns.split(' ') {
+            assert!(notes.contains(&format!("{column} to sacct")), "{notes}");
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ebb_model::bill::{BilledDay, ResourceCost};
 use ebb_model::cost_record::WrittenCosts;
 use ebb_model::inventory::batch::job::JobStatus;
+use ebb_model::report::cost_shares::RestKind;
 use ebb_telemetry::testing::{at, node, placed_step};
 
 use crate::coverage;
@@ -82,6 +83,27 @@ fn the_rows_of_a_closed_day_add_up_to_its_bill_and_have_names() {
 }
 
 #[test]
+fn rows_without_a_task_have_the_cost_centre_of_their_machine() {
+    let mut world = world();
+    world.policy.costs.cost_centre_tag = Some("team".to_owned());
+    let machine = world.inventory.instances.get_mut(&node(1)).expect("known");
+    machine
+        .tags
+        .insert("team".to_owned(), "genomics".to_owned());
+    let rows = rows(&world);
+    let mut of_machine = rows.iter().filter(|row| row.resource.is_some());
+    assert!(of_machine.all(|row| row.cost_centre.as_deref() == Some("genomics")));
+    let mut others = rows.iter().filter(|row| row.resource.is_none());
+    assert!(others.all(|row| row.cost_centre.is_none()));
+    let report = crate::evaluate::judge(&world.facts());
+    let day = &report.costs.days[0];
+    assert!(day.rest_by_centre[0].rest[&RestKind::Unwatched] > Usd::ZERO);
+    let centres = day.rest_by_kind_and_centre();
+    let sum: Usd = centres.map(|(_, _, usd)| usd).sum();
+    assert_eq!(sum, day.rest.values().copied().sum());
+}
+
+#[test]
 fn a_day_is_written_again_only_if_its_bill_changes_or_closes() {
     let mut world = world();
     let first = rows(&world);
@@ -105,6 +127,20 @@ fn a_day_is_written_again_only_if_its_bill_changes_or_closes() {
     world.memory.costs = WrittenCosts::default();
     world.memory.costs.add(&open);
     assert!(!rows(&world).is_empty());
+}
+
+#[test]
+fn a_day_whose_hours_are_partly_forgotten_is_not_written_again() {
+    let mut world = world();
+    let first = rows(&world);
+    world.memory.costs.add(&first);
+    let midnight = coverage::of_day("2026-10-02").expect("a day").from;
+    // A correction of the bill arrives on the last day that knows all hours, and later.
+    set_bill(&mut world, 10_000_002);
+    world.now = midnight + Duration::from_secs(24 * 3600 - 1);
+    assert!(!rows(&world).is_empty());
+    world.now = midnight + Duration::from_secs(24 * 3600);
+    assert!(rows(&world).is_empty());
 }
 
 #[test]
@@ -135,7 +171,7 @@ fn the_smallest_amounts_of_a_day_are_combined_and_still_add_up() {
 #[test]
 fn a_sweep_writes_a_few_days_and_the_next_one_the_others() {
     let mut world = World::with([instance(1)]);
-    let days = (1..=9).map(|day| (format!("2026-09-{day:02}"), usd(day)));
+    let days = (10..=18).map(|day| (format!("2026-09-{day}"), usd(day)));
     let by_day = days.collect();
     world.bill.insert(node(1), ResourceCost { by_day });
     let mut seen = BTreeSet::new();

@@ -12,6 +12,7 @@ use ebb_model::inventory::batch::ComputeEnvironment;
 use ebb_model::inventory::batch::job::Job;
 use ebb_model::inventory::batch::queue_time::WaitCause;
 use ebb_model::inventory::instance::Instance;
+use ebb_model::visibility_gap::WHOLE_INVENTORY;
 use ebb_node_state::node_state::NodeState;
 use ebb_sizing::cheapest_type::MachineSize;
 use ebb_telemetry::identity::{AccountId, NodeId, Region};
@@ -202,7 +203,7 @@ pub(crate) fn is_whole(facts: &Facts<'_>, region: &Region) -> bool {
     let gaps = &facts.inventory.gaps;
     !gaps.iter().any(|gap| {
         gap.in_region(region.as_str()).is_some_and(|s| {
-            ["batch", "ecs", "inventory"]
+            ["batch", "ecs", WHOLE_INVENTORY]
                 .iter()
                 .any(|p| s.starts_with(p))
         })

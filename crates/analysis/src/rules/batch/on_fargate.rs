@@ -126,7 +126,8 @@ fn judge_family(
 ) -> Option<Verdict> {
     q.holds(TOLD, ("yes", ""), true);
     let series = facts.inventory.batch.insights.get(family)?;
-    let activity = MetricActivity::from_series(facts, series, CPU_AND_NETWORK)?;
+    let cpu_floor = facts.policy.metrics.cpu_floor();
+    let activity = MetricActivity::from_series(facts, series, CPU_AND_NETWORK, cpu_floor)?;
     let outcome = idle_time(facts, &activity, None);
     let (shown, holds) = match &outcome {
         Outcome::Idle(idle) => (HumanDuration(idle.window.length()).to_string(), Some(true)),

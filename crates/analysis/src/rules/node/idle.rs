@@ -198,16 +198,15 @@ fn by_probe(
     let Some(from) = quiet_since(instance, node) else {
         return Ok(None);
     };
-    let to = latest.end;
-    let window = observed_end(facts, &instance.id, node, Window { from, to });
-    let is_cut = window.from > from;
+    let whole = observed_end(facts, &instance.id, node, (from, latest.end));
+    let is_cut = whole.from > from;
     let was_active = node.active_until.is_some() && !is_cut;
-    let seen = (node, window, was_active);
+    let seen = (node, whole, was_active);
     let Some(kept_alive_by) = rests_long(facts, instance, seen, fleet, q)? else {
         return Ok(None);
     };
     sees_all(facts, instance, latest, q).map_err(str::to_owned)?;
-    let (window, coverage) = coverage::observed(facts, &instance.id, node, window);
+    let (window, coverage) = coverage::observed(facts, &instance.id, node, whole);
     let least = policy.min_coverage();
     let shown = coverage.compared_with(least);
     if !q.holds(
@@ -224,7 +223,8 @@ fn by_probe(
         window,
         coverage,
         evidence: IdleNode {
-            never_active: (node.active_until.is_none() && !is_cut).then(|| window.length()),
+            is_longer: coverage::is_cut_by_storage(facts, &instance.id, (whole, window)),
+            never_active: (node.active_until.is_none() && !is_cut).then(|| whole.length()),
             ..evidence(latest, window, kept_alive_by)
         },
         origin: latest.origin,
@@ -238,7 +238,13 @@ fn by_probe(
 
 /// The idle time of a node, or only its end if the rest was not observed well enough, as after an
 /// outage of the probe.
-fn observed_end(facts: &Facts<'_>, id: &NodeId, node: &NodeState, whole: Window) -> Window {
+fn observed_end(
+    facts: &Facts<'_>,
+    id: &NodeId,
+    node: &NodeState,
+    (from, to): (Timestamp, Timestamp),
+) -> Window {
+    let whole = Window { from, to };
     let patience = facts.policy.idle.after();
     let least = facts.policy.idle.min_coverage();
     if whole.length() < patience || coverage::observed(facts, id, node, whole).1 >= least {
@@ -394,6 +400,7 @@ pub(crate) fn gpus(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> O
 fn evidence(latest: &Latest, window: Window, kept_alive_by: Option<KeptAliveBy>) -> IdleNode {
     IdleNode {
         idle_for: window.length(),
+        is_longer: false,
         never_active: None,
         background_cores: (latest.detail())
             .background_cpu

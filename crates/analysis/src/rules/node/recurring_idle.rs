@@ -71,15 +71,20 @@ fn pauses(policy: &HoursPolicy, rests: &[Rest], (since, until): (Timestamp, Time
 }
 
 /// Whether the node was idle at this time on each of the previous days, for about as long. An idle
-/// time of a few minutes is no evidence for one of hours.
+/// time of a few minutes is no evidence for one of hours. An earlier pause either lasted until the
+/// present one began, or began and ended at most the tolerance before it.
 fn daily(policy: &HoursPolicy, rests: &[Rest], (since, until): (Timestamp, Timestamp)) -> bool {
     let tolerance = SignedDuration::from_secs(policy.early_or_late_seconds.into());
     let quiet = until.as_second() - since.as_second();
     let was_alike = |days: u32| {
         let ago = DAY * i32::try_from(days).unwrap_or(i32::MAX);
-        let (begun, end) = (since - ago + tolerance, until - ago - tolerance);
+        let (begun, end) = (since - ago, until - ago - tolerance);
+        let is_near = |rest: &Rest| rest.to >= begun || rest.from >= begun - tolerance;
         let covers = |rest: &Rest| {
-            rest.from <= begun && rest.to >= end.max(begun) && rest.seconds() >= quiet / 4 * 3
+            rest.from <= begun + tolerance
+                && rest.to >= end
+                && is_near(rest)
+                && rest.seconds() >= quiet / 4 * 3
         };
         rests.iter().any(covers)
     };
@@ -150,5 +155,50 @@ mod tests {
         check("gone by eleven", 4 * 24 + 12, &noon, true);
         let batch = |m: u64| m % 16 < 4 && m < 4 * 1_440;
         check("short pauses at all hours", 4 * 24 + 2, &batch, true);
+    }
+
+    #[test]
+    fn a_daily_pause_of_two_hours_is_usual_until_it_is_longer_than_before() {
+        let kind = FindingKind::IdleNode;
+        // The pause begins at noon, and `late` minutes later on the fifth day.
+        let check = |name: &str, late: u64, lasts: u64, now: u64, is_idle: bool| {
+            let works = |m: u64| {
+                let (day, minute) = (m / 1_440, m % 1_440);
+                let (from, length) = match day {
+                    4 => (720 + late - 240, lasts),
+                    _ => (720, 120),
+                };
+                !(from..from + length).contains(&minute)
+            };
+            let mut world = World::with([instance(1)]);
+            world.watch(1, 0, 4 * 1_440 + now, |minute, h| {
+                if works(minute) {
+                    h.workload.cpu = Some(CpuTime::from_millis(30_000));
+                }
+            });
+            let report = world.judge();
+            let kinds: Vec<_> = report.findings.iter().map(|f| f.kind).collect();
+            assert_eq!(kinds.contains(&kind), is_idle, "{name}: {kinds:?}");
+        };
+        let day = 24 * 60;
+        // At the usual time (240 minutes after the earliest).
+        check("after half an hour", 240, 120, 12 * 60 + 40, false);
+        check("at its end", 240, 120, 14 * 60, false);
+        check("half an hour longer", 240, day, 14 * 60 + 30, false);
+        check("an hour longer", 240, day, 15 * 60, true);
+        check("all day", 240, day, 20 * 60, true);
+        // Up to three hours before and after the usual time.
+        check("two hours early", 120, 120, 11 * 60 + 50, false);
+        check("three and a half hours early", 30, 120, 10 * 60, true);
+        check("an hour late", 300, 120, 14 * 60, false);
+        check("almost three hours late", 410, 120, 15 * 60 + 40, false);
+        check(
+            "almost three hours late, goes on",
+            410,
+            day,
+            17 * 60 + 30,
+            true,
+        );
+        check("three and a half hours late", 450, 120, 16 * 60 + 10, true);
     }
 }

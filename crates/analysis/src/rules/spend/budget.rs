@@ -283,6 +283,15 @@ mod tests {
     }
 
     #[test]
+    fn the_command_shows_the_days_of_the_cost_to_date() {
+        let finding = judged(500, november(&[Some(30); 20])).expect("over its budget");
+        assert_eq!(
+            finding.remedy.command.as_deref(),
+            Some("ebb costs --by pipeline --month 2026-11 --through 2026-11-20")
+        );
+    }
+
+    #[test]
     fn a_budget_whose_name_has_no_cost_is_not_called_kept() {
         let unknown = "no closed day has a cost of it; check its name in [[budgets]]";
         let check = |dollars: &[Option<i64>], expect: &str| {

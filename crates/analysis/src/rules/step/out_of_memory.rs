@@ -49,11 +49,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
     let limit = newest.requested().memory;
     let peaks = kills.iter().filter_map(|run| run.step.usage.peak_memory);
     let peak = peaks.max_by_key(|peak| peak.bytes);
-    let advice = match step.profiled.need.memory.filter(|need| Some(*need) > limit) {
-        _ if limit.is_none() => without_limit(facts, newest, peak.map(|peak| peak.bytes)),
-        Some(need) => format!("Request {need} of memory, which is the observed need."),
-        None => "Request more memory. Start with 50 % more.".to_owned(),
-    };
+    let advice = advice(facts, step, newest, peak.map(|peak| peak.bytes));
     let wrong = Wrong {
         kind: KIND,
         trouble: Trouble::OutOfMemory {
@@ -72,6 +68,27 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
         advice,
     };
     step.found(facts, kills, wrong)
+}
+
+/// Advice for the newest killed task, with the highest observed peak of all killed ones.
+fn advice(facts: &Facts<'_>, step: &Step<'_>, newest: &SeenRun<'_>, peak: Option<Bytes>) -> String {
+    let Some(limit) = newest.requested().memory else {
+        return without_limit(facts, newest, peak);
+    };
+    if newest.profiled().was_killed_below_limit() {
+        return "Its peak is less than half of its limit. So another limit was reached: that of a container \
+                inside the task, or the memory of the machine. Check these before you request more."
+            .to_owned();
+    }
+    match step.profiled.need.memory.filter(|need| *need > limit) {
+        Some(need) if peak.is_some_and(|peak| peak >= need) => {
+            format!("Request {need} of memory, which is the observed need.")
+        }
+        Some(need) => format!(
+            "Request {need} of memory. This is an estimate: the task was killed before it showed its need."
+        ),
+        None => "Request more memory. Start with 50 % more.".to_owned(),
+    }
 }
 
 /// The memory that a task could use: its limit, or all of its machine. `None` if both are unknown.
@@ -237,8 +254,14 @@ mod tests {
         };
         check(
             Some(4),
+            3,
+            "Request 7.2 GiB of memory. This is an estimate: the task was killed before it showed its need.",
+        );
+        check(
+            Some(4),
             1,
-            "Request 7.2 GiB of memory, which is the observed need.",
+            "Its peak is less than half of its limit. So another limit was reached: that of a container inside \
+             the task, or the memory of the machine. Check these before you request more.",
         );
         check(
             None,

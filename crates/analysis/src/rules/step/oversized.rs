@@ -34,39 +34,43 @@ use crate::rules::step::run_coverage;
 use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
-use crate::step_history::by_step::{Profiled, Profiles};
+use crate::step_history::by_step::{Profiled, Profiles, StepEntry};
 use crate::step_history::observed_task::SeenRun as Run;
 
 const KIND: FindingKind = FindingKind::OverprovisionedStep;
 
 /// Evaluates every step with a request; its tasks are grouped by region and name.
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
-    steps(facts, profiles)
+    let steps = profiles.evaluated();
+    let steps = steps.map(|entry| sized_step(facts, profiles, entry));
+    steps
         .filter_map(|step| judge_one(facts, &step, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
-/// Questions about the steps with a name.
-pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, name: &str) -> Vec<Check> {
-    let named = steps(facts, profiles).filter(|step| step.name == name);
-    named
-        .flat_map(|step| RuleTrace::written(KIND, |q| judge_one(facts, &step, q)))
-        .collect()
+/// Questions about one step.
+pub(crate) fn explain<'a>(
+    facts: &Facts<'_>,
+    profiles: &'a Profiles<'a>,
+    entry: StepEntry<'a, 'a>,
+) -> Vec<Check> {
+    let step = sized_step(facts, profiles, entry);
+    RuleTrace::written(KIND, |q| judge_one(facts, &step, q))
 }
 
-fn steps<'a>(facts: &Facts<'a>, profiles: &'a Profiles<'a>) -> impl Iterator<Item = SizedStep<'a>> {
-    let policy = facts.policy;
-    let steps = profiles.by_step.iter();
-    steps.map(move |(key, profiled)| {
-        let asked = |run: &&Run<'_>| run.requested() != Requested::default();
-        let tells = |run: &&Run<'_>| run.profiled().tells(policy);
-        SizedStep {
-            name: &key.name,
-            runs: profiled.runs.iter().filter(asked).filter(tells).collect(),
-            profiled: (&key.region, profiled),
-            profiles,
-        }
-    })
+fn sized_step<'a>(
+    facts: &Facts<'_>,
+    profiles: &'a Profiles<'a>,
+    (key, profiled): StepEntry<'a, 'a>,
+) -> SizedStep<'a> {
+    let asked = |run: &&Run<'_>| run.requested() != Requested::default();
+    let tells = |run: &&Run<'_>| run.profiled().tells(facts.policy);
+    SizedStep {
+        name: &key.name,
+        runs: profiled.runs.iter().filter(asked).filter(tells).collect(),
+        profiled: (&key.region, profiled),
+        profiles,
+    }
 }
 
 /// A step with the tasks that show its need.
@@ -84,7 +88,11 @@ fn judge_one(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Opti
         (runs.len(), "at least 1"),
         (!runs.is_empty()).then_some(true),
     );
-    let newest = *runs.iter().max_by_key(|run| run.step.observed_at)?;
+    // A machine without a price says nothing about the saving on the others.
+    let is_priced = |run: &Run<'_>| facts.price_of(run.instance).is_some();
+    let newest = *runs
+        .iter()
+        .max_by_key(|run| (is_priced(run), run.step.observed_at))?;
     let requested = step.profiled.1.requested();
     let sized = need::within(requested, &step.profiled.1.need);
     let bound = Share::from_ppm(facts.policy.overprovisioned.needed_share_ppm);
@@ -106,7 +114,13 @@ fn judge_one(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Opti
         price.map(|_| true),
     );
     let Some(price) = price else {
-        let reason = format!("the price of {kind} is unknown");
+        let reason = match newest.instance.listed_type() {
+            Some(kind) => format!("the price of {kind} is unknown"),
+            None => format!(
+                "the price of {} is unknown; state it under [[prices]] in the policy",
+                newest.instance.id
+            ),
+        };
         return Some(Verdict::undetermined(KIND, name, Some(name), reason));
     };
     let now = newest.part_of(facts, price.per_hour, requested)?;
@@ -331,8 +345,8 @@ fn found(
             account: instance.account.clone(),
             node: Some(instance.id.to_string()),
             owner: run.owner(),
-            instance_type: Some(instance.instance_type.clone()),
-            market: Some(instance.market),
+            instance_type: instance.listed_type(),
+            market: instance.billed_market(),
             controller: facts.controller(instance),
             origin: seen.origin,
         },

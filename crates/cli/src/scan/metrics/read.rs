@@ -44,6 +44,8 @@ pub(super) struct Metrics {
     pub(super) series: BTreeMap<NodeId, MetricSeries>,
     /// The data about each machine itself.
     pub(super) machines: BTreeMap<NodeId, MeteredMachine>,
+    /// Valid rows of all machines that are evaluated.
+    pub(super) rows: usize,
     /// Invalid lines.
     pub(super) bad_lines: BadLines,
     /// Columns without a known name.
@@ -122,6 +124,7 @@ pub(super) fn read(source: impl Read, are_percent: bool) -> Result<Metrics> {
     }
     rows.retain(|id, _| !metrics.per_core.contains(id));
     for (id, machine) in rows {
+        metrics.rows += machine.samples.len();
         let series = MetricSeries::from_samples(machine.samples);
         metrics.series.insert(id.clone(), series);
         metrics.machines.insert(id, machine.about);

@@ -1,5 +1,6 @@
 //! Rows of CSV, plain or gzipped.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 
 use ebb_model::text_file::csv::{CsvFile, Record};
@@ -17,6 +18,12 @@ impl ExportRow for CsvRow<'_> {
     fn cell(&self, column: ExportColumn) -> Cell<'_> {
         let text = self.columns.at(column).and_then(|at| self.record.get(at));
         text.map_or(Cell::Absent, Cell::Text)
+    }
+
+    fn hash_of_all(&self) -> Option<u64> {
+        let mut hasher = DefaultHasher::new();
+        self.record.iter().for_each(|text| text.hash(&mut hasher));
+        Some(hasher.finish())
     }
 }
 

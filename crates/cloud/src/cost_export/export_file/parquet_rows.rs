@@ -35,7 +35,11 @@ pub(in crate::cost_export) fn read<R: ChunkReader + 'static>(
     let columns = ExportColumns::find(fields.iter().map(|field| field.name()))?;
     sink.check_tags(&columns);
     let all = ExportColumn::ALL.iter().copied();
-    let used = all.filter(|column| *column != ExportColumn::Tags || !sink.tags.is_empty());
+    let used = all.filter(|column| match column {
+        ExportColumn::Tags => !sink.tags.is_empty(),
+        ExportColumn::LineItem | ExportColumn::Interval => sink.repeated.is_some(),
+        _ => true,
+    });
     let mut projected: Vec<(usize, ExportColumn)> = Vec::new();
     for column in used {
         let Some(at) = columns
@@ -96,6 +100,10 @@ impl ExportRow for ParquetRow<'_> {
             (Some(field), _) => cell(field),
             (None, _) => Cell::Absent,
         }
+    }
+
+    fn hash_of_all(&self) -> Option<u64> {
+        None
     }
 }
 
@@ -180,10 +188,14 @@ fn primitive(field: &Type) -> Option<(PhysicalType, ConvertedType)> {
 }
 
 /// Whether a column has values of use. The program that wrote the file did not know the type of a
-/// column whose values are all null. Some programs write accounts as numbers.
+/// column whose values are all null. Some programs write accounts as numbers. Ids only distinguish rows.
 fn is_read(column: ExportColumn, field: &Type) -> bool {
     let is_null = field.get_basic_info().logical_type_ref() == Some(&LogicalType::Unknown);
-    !is_null && (column != ExportColumn::Account || is_text(field))
+    let may_differ = matches!(
+        column,
+        ExportColumn::Account | ExportColumn::LineItem | ExportColumn::Interval
+    );
+    !is_null && (!may_differ || is_text(field))
 }
 
 fn is_text(field: &Type) -> bool {

@@ -41,6 +41,7 @@ fn read(
         tags: &tags,
         sums: &mut sums,
         print: &mut FilePrint::default(),
+        repeated: None,
         bad: &mut bad,
         rows: &mut rows,
     });

@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 pub struct IdleNode {
     /// Time since the last activity.
     pub idle_for: Duration,
+    /// True if the node may have been idle for longer: the earlier hours are no longer stored.
+    #[serde(default)]
+    pub is_longer: bool,
     /// Total time observed, if the node was never active; `None` if it was active.
     pub never_active: Option<Duration>,
     /// Cores that background processes used in the newest interval; `None` when unknown.
@@ -63,6 +66,7 @@ impl IdleNode {
     pub fn by_metrics(window: Window, never_active: Option<Duration>) -> Self {
         Self {
             idle_for: window.length(),
+            is_longer: false,
             never_active,
             background_cores: None,
             kept_alive_by: None,
@@ -118,14 +122,14 @@ impl fmt::Display for KeptAliveBy {
 
 impl fmt::Display for IdleNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.seen_by {
-            SeenBy::Probe => write!(f, "no activity for {}", HumanDuration(self.idle_for))?,
-            SeenBy::Metrics => write!(
-                f,
-                "no activity in its metrics for {}",
-                HumanDuration(self.idle_for)
-            )?,
+        f.write_str(match self.seen_by {
+            SeenBy::Probe => "no activity for ",
+            SeenBy::Metrics => "no activity in its metrics for ",
+        })?;
+        if self.is_longer {
+            f.write_str("at least ")?;
         }
+        write!(f, "{}", HumanDuration(self.idle_for))?;
         match (self.never_active, self.seen_by) {
             (None, _) => {}
             (Some(seen), SeenBy::Probe) if seen <= self.idle_for => {

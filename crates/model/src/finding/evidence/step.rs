@@ -295,7 +295,13 @@ impl fmt::Display for Trouble {
                 f,
                 "{kills} of {runs} tasks were OOM-killed{}{}",
                 optional(", with a memory limit of ", *limit),
-                optional(" and an observed peak of ", peak.map(|peak| peak.bytes))
+                optional(
+                    match limit {
+                        Some(_) => " and an observed peak of ",
+                        None => ", with an observed peak of ",
+                    },
+                    peak.map(|peak| peak.bytes)
+                )
             ),
             Self::Retries {
                 failed,

@@ -1,7 +1,7 @@
 //! Tests of tables of costs.
 
 use super::*;
-use crate::report::cost_shares::CostDay;
+use crate::report::cost_shares::CentreRest;
 
 fn usd(dollars: i64) -> Usd {
     Usd::from_micros(dollars * 1_000_000)
@@ -43,6 +43,7 @@ fn shares() -> CostShares {
         total: usd(total),
         rest: BTreeMap::from([(RestKind::Idle, usd(idle)), (RestKind::Rounding, usd(0))]),
         upper_bound: usd(0),
+        rest_by_centre: Vec::new(),
         machines_without_price: 1,
     };
     CostShares {
@@ -159,4 +160,28 @@ fn a_query_that_a_report_cannot_answer_is_refused() {
         shares().table(&by, None),
         Err(CostQueryError::NoCostCentres)
     );
+}
+
+#[test]
+fn costs_without_a_task_have_the_cost_centre_of_their_machine() {
+    let mut shares = shares();
+    shares.cost_centre_tag = Some("team".to_owned());
+    shares.days[0].rest_by_centre = vec![CentreRest {
+        name: CostName::Name("genomics".to_owned()),
+        rest: BTreeMap::from([(RestKind::Idle, usd(7))]),
+    }];
+    let table = |by: &str| shares.table(&by.parse().expect("dimensions"), None);
+    let rest = |by: &str| {
+        let table = table(by).expect("a table");
+        let tasks: Usd = table.rows.iter().filter_map(|row| row.cost).sum();
+        let rest: Usd = table.rest.iter().map(|row| row.cost).sum();
+        assert_eq!(tasks + rest, table.total);
+        let rows = table.rest.into_iter();
+        rows.map(|row| (row.cost_centre, row.cost))
+            .collect::<Vec<_>>()
+    };
+    let genomics = CostName::Name("genomics".to_owned());
+    let expect = vec![(None, usd(6)), (Some(genomics), usd(7))];
+    assert_eq!(rest("pipeline,cost_centre"), expect);
+    assert_eq!(rest("pipeline"), [(None, usd(13))]);
 }

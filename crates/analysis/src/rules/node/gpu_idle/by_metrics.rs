@@ -34,9 +34,10 @@ pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -
         from: from.max(instance.launched_at.unwrap_or(from)),
         to: last.end,
     };
+    let cpu_floor = metric_activity::cpu_floor(facts, instance);
     let works = series
         .points()
-        .filter(|point| metric_activity::works(facts, point));
+        .filter(|point| metric_activity::works(facts, point, cpu_floor));
     let worked = works.map(|point| since(point.end)).min();
     let works = worked.is_some_and(|ago| ago < patience(facts) / 2);
     let is_known = |point: &MetricPoint| point.gpu.is_some();

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::activity_history::ActivityHistory;
 use crate::facts::Facts;
 use crate::metric_activity::{
-    DAY, MetricActivity, Pause, Signal, WEEK, coverage, gpus, holds_back, memory_in_use,
+    DAY, MetricActivity, Pause, Signal, WEEK, cores, coverage, gpus, holds_back, memory_in_use,
 };
 use crate::rules::node::idle::idle_time::{Projection, Quiet};
 use crate::rules::node::recurring_idle;
@@ -99,7 +99,7 @@ fn found(
         evidence: IdleNode::by_metrics(idle.window, (!idle.worked_before).then_some(idle.shown)),
         origin: ebb_telemetry::origin::labelled(&instance.tags),
         confidence: Confidence {
-            level: level(facts, series, activity, &idle),
+            level: level(facts, (instance, series), activity, &idle),
             reason: reason(facts, (instance, series), activity, &idle),
         },
         projection: match is_a_week {
@@ -112,7 +112,7 @@ fn found(
 /// Medium for a week without work in almost 14 days of metrics, if no signal contradicts it.
 fn level(
     facts: &Facts<'_>,
-    series: &MetricSeries,
+    (instance, series): (&Instance, &MetricSeries),
     activity: &MetricActivity<'_>,
     idle: &IdleTime,
 ) -> Level {
@@ -120,10 +120,22 @@ fn level(
     let is_known = idle.shown >= ALMOST_A_FORTNIGHT.unsigned_abs();
     let is_pure =
         activity.housekeeping().bursts == 0 && memory_in_use(facts, series, idle.window).is_none();
-    match is_long && is_known && is_pure {
+    let may_work = may_be_work(facts, (instance, series), idle);
+    match is_long && is_known && is_pure && !may_work {
         true => Level::Medium,
         false => Level::Low,
     }
+}
+
+/// Whether the CPU use is no housekeeping if the machine, whose size is unknown, has many cores.
+fn may_be_work(
+    facts: &Facts<'_>,
+    (instance, series): (&Instance, &MetricSeries),
+    idle: &IdleTime,
+) -> bool {
+    let half = Share::from_ppm(facts.policy.metrics.cpu_floor_ppm / 2);
+    let peak = series.hourly_peak_since(idle.window.from);
+    cores(facts, instance).is_none() && peak.is_some_and(|peak| peak >= half)
 }
 
 /// Asks for metrics of all signals of a machine. The error is the missing signal.
@@ -305,6 +317,9 @@ fn reason(
     }
     if let Some(peak) = series.hourly_peak_since(idle.window.from) {
         said += &format!("; the hourly CPU peak is {peak} on average");
+    }
+    if may_be_work(facts, (instance, series), idle) {
+        said += ", which may be work if the node has many cores";
     }
     let housekeeping = activity.housekeeping();
     if housekeeping.bursts > 0 {

@@ -154,9 +154,11 @@ fn advise_scale_in(controller: &Controller) -> String {
             "Reduce the size of managed instance group {name}. The group would replace an instance \
              that you stop manually."
         ),
-        Controller::EksNodegroup(name) => {
-            format!("Reduce the minimum size of EKS node group {name}.")
-        }
+        Controller::EksNodegroup(name) => format!(
+            "Reduce the minimum size of EKS node group {name} if the group is at its minimum. \
+             Otherwise find the pod that keeps the node: kubectl get pods -A --field-selector \
+             spec.nodeName=NODE."
+        ),
         Controller::KarpenterNodePool(name) => format!(
             "Configure node pool {name} to consolidate empty nodes (consolidationPolicy, \
              consolidateAfter), and find the pod that prevents this."
@@ -237,6 +239,14 @@ mod tests {
             .output();
         let text = String::from_utf8(ran.expect("a shell").stdout).expect("text");
         text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_advice_for_a_node_group_covers_a_group_above_its_minimum() {
+        let advice = advise_scale_in(&Controller::EksNodegroup("workers".to_owned()));
+        for words in ["group workers if", "at its minimum", "spec.nodeName=NODE"] {
+            assert!(advice.contains(words), "{advice}");
+        }
     }
 
     #[test]
