@@ -235,6 +235,11 @@ fn a_task_that_waited_for_cores_needs_those_that_it_waited_for() {
     check_with(forged, Some(u64::MAX), Some(8), certain.div_ceil(1_000));
 }
 
+fn killed_by_memory(run: &mut Run) {
+    run.end = StepEnd::OutOfMemory;
+    run.peak_memory = peak(20_000);
+}
+
 #[test]
 fn what_binds_a_step_and_where_it_is_underused_is_read_from_its_runs() {
     let check = |change: fn(&mut Run), by: Option<Binding>, underused: &[RequestedResource]| {
@@ -255,11 +260,7 @@ fn what_binds_a_step_and_where_it_is_underused_is_read_from_its_runs() {
         Some(Binding::Memory),
         &[RequestedResource::Cores],
     );
-    let killed = |r: &mut Run| {
-        r.end = StepEnd::OutOfMemory;
-        r.peak_memory = peak(20_000);
-    };
-    check(killed, Some(Binding::Memory), &[]);
+    check(killed_by_memory, Some(Binding::Memory), &[]);
     check(
         |r| r.cpu = Some(CpuTime::from_millis(100_000)),
         Some(Binding::Waiting),
