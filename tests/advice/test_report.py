@@ -39,7 +39,7 @@ def _strict(schema: Any, loose: set[str], place: str = "#") -> Any:
 
 def _errors(report: Any) -> list[str]:
     validator = Draft202012Validator(_strict(_SCHEMA, _extended(_SCHEMA)), format_checker=FormatChecker())
-    return [f"{e.json_path}: {e.message[:200]}" for e in validator.iter_errors(report)]
+    return [f"{e.json_path}: {e.message[:300]}" for e in validator.iter_errors(report)]
 
 
 @needs_program
