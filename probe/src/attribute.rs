@@ -444,30 +444,33 @@ mod tests {
         check(inherit, job(), "/", "background");
     }
 
+    /// A program that another one started, outside of all tasks.
+    fn child_of<'a>(parent: &'a str, program: &'a str, cgroup: &'a str) -> Facts<'a> {
+        let key = |pid| ProcessKey {
+            pid,
+            start: BootClock::from_nanos(5),
+        };
+        Facts {
+            key: key(7),
+            kind: TaskKind::User,
+            program,
+            script: None,
+            cgroup: Some(cgroup),
+            work_folder: None,
+            snakemake: None,
+            engine_task: None,
+            parent: Some(Parent {
+                key: key(4),
+                program: parent,
+            }),
+            inherited: None,
+        }
+    }
+
     #[test]
     fn scripts_of_slurmd_and_commands_of_batch_systems_are_background() {
         let check = |parent: &str, program: &str, cgroup: &str, expect: &str| {
-            let facts = Facts {
-                key: ProcessKey {
-                    pid: 7,
-                    start: BootClock::from_nanos(5),
-                },
-                kind: TaskKind::User,
-                program,
-                script: None,
-                cgroup: Some(cgroup),
-                work_folder: None,
-                snakemake: None,
-                engine_task: None,
-                parent: Some(Parent {
-                    key: ProcessKey {
-                        pid: 4,
-                        start: BootClock::from_nanos(5),
-                    },
-                    program: parent,
-                }),
-                inherited: None,
-            };
+            let facts = child_of(parent, program, cgroup);
             let got = match classify(&facts, &Rules::built_in()) {
                 Placement::Background(Children::Classified) => "classified".to_owned(),
                 Placement::Background(Children::Inherit) => "inherit".to_owned(),
@@ -496,25 +499,8 @@ mod tests {
         let shell = born_in(StepKind::Tree, "shell");
         let check = |cgroup, inherited: Option<&Placement>| {
             let facts = Facts {
-                key: ProcessKey {
-                    pid: 7,
-                    start: BootClock::from_nanos(5),
-                },
-                kind: TaskKind::User,
-                program: "crunch",
-                script: None,
-                cgroup: Some(cgroup),
-                work_folder: None,
-                snakemake: None,
-                engine_task: None,
-                parent: Some(Parent {
-                    key: ProcessKey {
-                        pid: 4,
-                        start: BootClock::from_nanos(5),
-                    },
-                    program: "slurmd",
-                }),
                 inherited,
+                ..child_of("slurmd", "crunch", cgroup)
             };
             let got = classify(&facts, &Rules::built_in());
             assert!(matches!(got, Placement::Step(_)), "{cgroup}: {got:?}");

@@ -159,8 +159,7 @@ impl<'a> Machine<'a> {
     }
 
     fn cores(&self) -> Option<MilliCores> {
-        let by_type = self.spec.map(|spec| MilliCores::cores(spec.vcpus.into()));
-        by_type.or_else(|| Some(self.instance.hardware?.cores))
+        metric_activity::cores(self.facts, self.instance)
     }
 
     fn memory(&self) -> Option<Bytes> {

@@ -10,6 +10,7 @@ use ebb_model::report::tag_table::{CostDivision, tag_table};
 use ebb_report::cost_text::{self, CostReport};
 use ebb_report::tag_text;
 use ebb_report::zone::Zone;
+use serde::Serialize;
 use serde_json::json;
 
 use self::month::{MonthDays, MonthPart};
@@ -74,20 +75,21 @@ fn by_names(
     };
     Ok(match args.format {
         CostFormat::Csv => cost_text::csv(&table, report.origin),
-        CostFormat::Json => {
-            let value = json!({
-                "schema": "ebb.costs/1",
-                "at": report.at,
-                "origin": report.origin,
-                "costs": table,
-                "bill_gaps": bill_gaps,
-            });
-            output::json(&value)
-        }
+        CostFormat::Json => json_of("ebb.costs/1", report, &table),
         CostFormat::Table | CostFormat::Focus => {
             cost_text::table(costs, zone, output::look().columns)
         }
     })
+}
+
+fn json_of(schema: &str, report: &Report, table: &impl Serialize) -> String {
+    output::json(&json!({
+        "schema": schema,
+        "at": report.at,
+        "origin": report.origin,
+        "costs": table,
+        "bill_gaps": report.bill_gaps(),
+    }))
 }
 
 fn by_tag(args: &CostsArgs, (report, days): (&Report, &MonthDays), tag: &str) -> Result<String> {
@@ -95,16 +97,7 @@ fn by_tag(args: &CostsArgs, (report, days): (&Report, &MonthDays), tag: &str) ->
     let bill_gaps = report.bill_gaps();
     Ok(match args.format {
         CostFormat::Csv => tag_text::csv(&table, report.origin),
-        CostFormat::Json => {
-            let value = json!({
-                "schema": "ebb.costs_by_tag/1",
-                "at": report.at,
-                "origin": report.origin,
-                "costs": table,
-                "bill_gaps": bill_gaps,
-            });
-            output::json(&value)
-        }
+        CostFormat::Json => json_of("ebb.costs_by_tag/1", report, &table),
         CostFormat::Table | CostFormat::Focus => {
             let about = (report.origin, bill_gaps.as_slice(), days.notes.as_slice());
             tag_text::table(&table, about, output::look().columns)

@@ -52,14 +52,16 @@ pub fn lines(days: &[LedgerDay]) -> Vec<String> {
             true => one_line(&first.day),
             false => format!("{} to {}", one_line(&first.day), one_line(&last.day)),
         };
-        let rest = sum(|day| day.unallocated());
+        let elsewhere = sum(|day| day.elsewhere);
         let unwatched = match sum(|day| day.unwatched) {
             Usd::ZERO => String::new(),
-            usd if usd <= rest => format!(" ({usd} of it on machines without a running probe)"),
+            usd if elsewhere >= Usd::ZERO => {
+                format!(" ({usd} of it on machines without a running probe)")
+            }
             // Credits make the rest smaller than its parts.
             usd => format!(
-                " ({usd} on machines without a running probe, and {} of other services, discounts and credits)",
-                rest - usd
+                " ({usd} on machines without a running probe, and {elsewhere} of other services, \
+                 discounts and credits)"
             ),
         };
         let open = if open {
@@ -158,6 +160,26 @@ mod tests {
             .iter()
             .map(|(_, begin, length)| begin + length);
         assert!(ends.max() <= Some(1_000), "{:?}", shown[1].parts);
+    }
+
+    #[test]
+    fn credits_are_named_where_they_make_the_rest_smaller_than_its_parts() {
+        let check = |elsewhere: i64, expect: &str| {
+            let mut one = day("2026-03-01", 0);
+            one.unwatched = Usd::from_micros(4_000_000);
+            one.elsewhere = Usd::from_micros(elsewhere);
+            let lines = lines(&[one]);
+            assert!(lines[0].contains(expect), "{lines:?}");
+        };
+        check(
+            0,
+            "$4.00 everything else ($4.00 of it on machines without a running probe)",
+        );
+        check(
+            -3_000_000,
+            "$1.00 everything else ($4.00 on machines without a running probe, and -$3.00 of other services, \
+             discounts and credits)",
+        );
     }
 
     fn days(days: &[LedgerDay]) -> Vec<BillDay> {
