@@ -56,14 +56,13 @@ impl GpuTime {
         self.seconds = self.seconds.saturating_add(other.seconds);
     }
 
-    fn text(self) -> String {
+    fn jobs(self) -> String {
+        counted_lines(self.jobs, ("job", "jobs"))
+    }
+
+    fn hours(self) -> String {
         let tenths = self.seconds / 360;
-        format!(
-            "{} for {}.{} GPU-h",
-            counted_lines(self.jobs, ("job", "jobs")),
-            grouped(tenths / 10),
-            tenths % 10
-        )
+        format!("{}.{} GPU-h", grouped(tenths / 10), tenths % 10)
     }
 }
 
@@ -92,7 +91,7 @@ impl GpuTimes {
         if self.all.jobs == 0 {
             return None;
         }
-        let held = format!("{} held GPUs", self.all.text());
+        let held = format!("{} held GPUs for {}", self.all.jobs(), self.all.hours());
         if self.measured.jobs == 0 {
             return Some(format!(
                 "{held}; their use is unknown without gres/gpuutil in TRESUsageInMax, which Slurm gathers \
@@ -101,7 +100,11 @@ impl GpuTimes {
         }
         let known = match self.measured.jobs == self.all.jobs {
             true => String::new(),
-            false => format!("; the use of {} is known", self.measured.text()),
+            false => format!(
+                "; the use is known of {} ({})",
+                self.measured.jobs(),
+                self.measured.hours()
+            ),
         };
         let mut steps: Vec<_> = self.unused.iter().collect();
         steps.sort_by_key(|(_, time)| std::cmp::Reverse(time.seconds));
@@ -111,16 +114,19 @@ impl GpuTimes {
             return Some(format!("{held}{known}; each used them"));
         }
         let names = steps.iter().take(NAMED);
-        let names =
-            names.map(|(name, time)| format!("{} ({})", clip(&one_line(name), 60), time.text()));
+        let names = names.map(|(name, time)| {
+            let name = one_line(name);
+            format!("{} ({}, {})", clip(&name, 60), time.jobs(), time.hours())
+        });
         let names = names.collect::<Vec<_>>().join(", ");
         let more = match steps.len().saturating_sub(NAMED) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
         Some(format!(
-            "{held}{known}; {} used none of them: {names}{more}",
-            sum.text()
+            "{held}{known}; {} ({}) did not use theirs: {names}{more}",
+            sum.jobs(),
+            sum.hours()
         ))
     }
 }
@@ -165,8 +171,8 @@ mod tests {
         );
         times.add("idle", 2, hour, Some(0));
         times.add("idle", 2, hour / 2, Some(0));
-        let expect = "4 jobs for 6.0 GPU-h held GPUs; the use of 3 jobs for 4.0 GPU-h is known; 2 jobs for 3.0 \
-                      GPU-h used none of them: idle (2 jobs for 3.0 GPU-h)";
+        let expect = "4 jobs held GPUs for 6.0 GPU-h; the use is known of 3 jobs (4.0 GPU-h); 2 jobs (3.0 GPU-h) \
+                      did not use theirs: idle (2 jobs, 3.0 GPU-h)";
         assert_eq!(times.note().as_deref(), Some(expect));
     }
 }

@@ -1040,7 +1040,7 @@ fn gpus_that_did_not_compute_are_noted() {
         .finish();
     let notes = imported.notes.join("\n");
     assert!(
-        notes.contains("used none of them: train (1 job for 2.0 GPU-h)"),
+        notes.contains("did not use theirs: train (1 job, 2.0 GPU-h)"),
         "{notes}"
     );
 }
