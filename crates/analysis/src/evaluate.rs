@@ -190,11 +190,11 @@ fn found(
     all.settle(facts, verdicts);
     last_steps::link(&mut all.findings, profiles);
     underutilized::take_offers(facts, &mut all.findings, &targets.nodes);
-    let too_small = undersized::judge(facts, kept, all.others());
+    let too_small = undersized::judge(facts, kept, &all.others());
     all.settle(facts, too_small);
-    let of_nodes = crate::rules::node::oversized::judge(facts, &targets.nodes, all.others());
+    let of_nodes = crate::rules::node::oversized::judge(facts, &targets.nodes, &all.others());
     all.settle(facts, of_nodes);
-    let by_metrics = metric_sizing::judge(facts, &profiles.speeds, all.others());
+    let by_metrics = metric_sizing::judge(facts, &profiles.speeds, &all.others());
     all.settle(facts, by_metrics);
     keep_best_type_change(&mut all.findings);
     dearest_first(&mut all.findings);
@@ -210,10 +210,7 @@ fn found(
 
 impl Judged {
     fn others(&self) -> OtherFindings<'_> {
-        OtherFindings {
-            reported: &self.findings,
-            exempt: &self.exempt,
-        }
+        OtherFindings::new(&self.findings, &self.exempt)
     }
 
     /// Adds the findings about costs. They claim no cost of their own, so the sums stay.

@@ -5,6 +5,7 @@ pub mod names;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use ebb_model::advice::node::NodeAdvice;
 use ebb_model::finding::Finding;
 use ebb_model::finding_kind::current_id;
 use ebb_model::inventory::batch::job::{Job, JobId, JobStatus};
@@ -41,7 +42,7 @@ pub const MAX_EXPLAINED: usize = 20;
 /// Limit on the resources that a sweep explains.
 const MAX_RESOURCES: usize = 2_000;
 
-/// Limit on the machines, jobs and tasks that all explanations of a sweep look at; a few seconds.
+/// Limit on the jobs, queues and tasks that all explanations of a sweep look at; a few seconds.
 const MAX_COMPARISONS: usize = 100_000_000;
 
 /// The questions about a resource and the final result.
@@ -88,8 +89,50 @@ pub(crate) struct ExplainInput<'k, 'a> {
     pub(crate) spend: &'k Spend,
     pub(crate) kept: &'k [PlacedStep],
     pub(crate) profiles: &'k Profiles<'a>,
+    index: OnceCell<Index<'k>>,
+}
+
+/// Data by resource, so that the time of an explanation does not depend on the number of machines and tasks.
+struct Index<'k> {
+    found: OtherFindings<'k>,
+    not_judged: BTreeMap<&'k str, Vec<&'k NotJudged>>,
+    /// Advice by node.
+    advice: BTreeMap<&'k str, &'k NodeAdvice>,
+    /// Tasks by node that tell whether it is too small.
+    telling: BTreeMap<&'k NodeId, Vec<&'k PlacedStep>>,
+    by_batch: idle::ByBatch<'k>,
+    /// Machines of Batch that never joined their cluster.
+    strangers: BTreeSet<&'k NodeId>,
     /// The steps by their name and by the ids of their tasks.
-    steps_of: OnceCell<BTreeMap<String, BTreeSet<&'k StepKey>>>,
+    steps_of: BTreeMap<String, BTreeSet<&'k StepKey>>,
+}
+
+impl<'k> Index<'k> {
+    fn of(known: &ExplainInput<'k, '_>) -> Self {
+        let (facts, report) = (known.facts, known.report);
+        let mut not_judged: BTreeMap<&str, Vec<&NotJudged>> = BTreeMap::new();
+        for one in &report.not_judged {
+            not_judged.entry(&one.resource).or_default().push(one);
+        }
+        let mut steps_of: BTreeMap<String, BTreeSet<&StepKey>> = BTreeMap::new();
+        for (key, step) in &known.profiles.by_step {
+            let ids = step.runs.iter().map(SeenRun::id);
+            for id in ids.chain([key.name.clone()]) {
+                steps_of.entry(id).or_default().insert(key);
+            }
+        }
+        let advice = report.targets.nodes.iter();
+        let strangers = batch::never_joined::nodes(facts);
+        Self {
+            found: OtherFindings::new(&report.findings, &report.exempt),
+            not_judged,
+            advice: advice.map(|one| (one.node.as_str(), one)).collect(),
+            telling: undersized::telling(facts, known.kept),
+            by_batch: idle::ByBatch::of(facts),
+            strangers: strangers.map(|machine| &machine.id).collect(),
+            steps_of,
+        }
+    }
 }
 
 impl<'k, 'a> ExplainInput<'k, 'a> {
@@ -105,7 +148,7 @@ impl<'k, 'a> ExplainInput<'k, 'a> {
             spend,
             kept,
             profiles,
-            steps_of: OnceCell::new(),
+            index: OnceCell::new(),
         }
     }
 
@@ -136,11 +179,11 @@ impl<'k, 'a> ExplainInput<'k, 'a> {
         all
     }
 
-    /// An explanation takes time in proportion to the number of machines, jobs and tasks.
+    /// An explanation takes time in proportion to the number of jobs, queues and tasks of AWS Batch and ECS.
     fn max_resources(&self) -> usize {
-        let inventory = &self.facts.inventory;
-        let tasks = self.kept.len() + self.facts.finished.len();
-        let known = inventory.instances.len() + inventory.batch.jobs.len() + tasks;
+        let batch = &self.facts.inventory.batch;
+        let queues = batch.queues.len() + batch.environments.len();
+        let known = batch.jobs.len() + batch.tasks.len() + queues;
         (MAX_COMPARISONS / known.max(1)).clamp(1, MAX_RESOURCES)
     }
 
@@ -165,19 +208,14 @@ impl<'k, 'a> ExplainInput<'k, 'a> {
         }
     }
 
+    fn index(&self) -> &Index<'k> {
+        self.index.get_or_init(|| Index::of(self))
+    }
+
     /// The steps with this name, and the steps of the task with this id.
     fn steps_of(&self, id: &str) -> impl Iterator<Item = StepEntry<'k, 'a>> {
-        let steps_of = self.steps_of.get_or_init(|| {
-            let mut steps_of: BTreeMap<String, BTreeSet<&'k StepKey>> = BTreeMap::new();
-            for (key, step) in &self.profiles.by_step {
-                let ids = step.runs.iter().map(SeenRun::id);
-                for id in ids.chain([key.name.clone()]) {
-                    steps_of.entry(id).or_default().insert(key);
-                }
-            }
-            steps_of
-        });
-        let (keys, profiles) = (steps_of.get(id).into_iter().flatten(), self.profiles);
+        let steps = self.index().steps_of.get(id);
+        let (keys, profiles) = (steps.into_iter().flatten(), self.profiles);
         let known = keys.filter_map(|key| profiles.by_step.get_key_value(*key));
         known.map(|(key, step)| (key, step.as_ref()))
     }
@@ -186,14 +224,13 @@ impl<'k, 'a> ExplainInput<'k, 'a> {
 impl ExplainInput<'_, '_> {
     fn explain(&self, id: &str, account: Option<&AccountId>) -> Explanation {
         let checks = self.checks(id);
-        let about = |finding: &&Finding| {
-            let resource = &finding.resource;
-            let is_its = AccountId::may_be_one(account, resource.account.as_ref());
-            is_its && (resource.id == id || resource.node.as_deref() == Some(id))
-        };
-        let findings: Vec<Finding> = self.report.findings.iter().filter(about).cloned().collect();
-        let not_judged = self.report.not_judged.iter();
-        let not_judged: Vec<NotJudged> = not_judged.filter(|n| n.resource == id).cloned().collect();
+        let is_its =
+            |finding: &&Finding| AccountId::may_be_one(account, finding.resource.account.as_ref());
+        let index = self.index();
+        let findings = index.found.reported(id).iter().copied();
+        let findings: Vec<Finding> = findings.filter(is_its).cloned().collect();
+        let not_judged = index.not_judged.get(id).into_iter().flatten().copied();
+        let not_judged: Vec<NotJudged> = not_judged.cloned().collect();
         let is_silent = findings.is_empty() && not_judged.is_empty();
         Explanation {
             resource: id.to_owned(),
@@ -256,26 +293,24 @@ impl ExplainInput<'_, '_> {
     }
 
     fn ask_of_machine(&self, machine: &Instance, checks: &mut Vec<Check>) {
-        let facts = self.facts;
-        let found = OtherFindings {
-            reported: &self.report.findings,
-            exempt: &self.report.exempt,
-        };
-        let nodes = &self.report.targets.nodes;
-        checks.extend(batch::explain_worker(facts, machine));
+        let (facts, index) = (self.facts, self.index());
+        let (id, found) = (&machine.id, &index.found);
+        let advice = index.advice.get(id.as_str()).copied();
+        let steps = index.telling.get(id).map_or(&[][..], Vec::as_slice);
+        checks.extend(batch::explain_worker(facts, machine, &index.strangers));
         checks.extend(gpu_idle::explain(facts, machine));
         checks.extend(old_generation::explain(facts, machine));
         checks.extend(underutilized::explain(facts, machine));
         checks.extend(off_hours::explain(facts, machine));
-        checks.extend(oversized::explain(facts, nodes, found, machine));
-        checks.extend(undersized::explain(facts, self.kept, found, machine));
+        checks.extend(oversized::explain(facts, advice, found));
+        checks.extend(undersized::explain(facts, steps, found, machine));
         checks.extend(metric_sizing::explain(
             facts,
             &self.profiles.speeds,
             found,
             machine,
         ));
-        checks.extend(idle::explain(facts, machine));
+        checks.extend(idle::explain(facts, machine, &index.by_batch));
     }
 
     fn of_step(&self, name: &str) -> Vec<Check> {
@@ -319,7 +354,7 @@ impl ExplainInput<'_, '_> {
             let paid = self.commitment(id)?;
             Some(format!("commitment of {}", paid.per_hour))
         };
-        let is_step = || self.profiles.by_step.keys().any(|key| key.name == id);
+        let is_step = || self.steps_of(id).any(|(key, _)| key.name == id);
         let step =
             || (is_step() || !self.of_step(id).is_empty()).then(|| "a step or a task".to_owned());
         machine()

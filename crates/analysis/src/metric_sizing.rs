@@ -18,6 +18,7 @@ use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::{Controller, Instance, InstanceState};
 use ebb_model::metric_series::{MetricPoint, MetricSeries};
 use ebb_sizing::core_speed::{Family, Speeds};
+use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::time::Window;
 use ebb_telemetry::units::{Bytes, HumanDuration, MilliCores, Share};
@@ -78,16 +79,9 @@ struct Samples {
 }
 
 /// Evaluates machines without a probe and without a finding of another rule.
-pub(crate) fn judge(facts: &Facts<'_>, speeds: &Speeds, found: OtherFindings<'_>) -> Vec<Verdict> {
-    let told: BTreeSet<&str> = found
-        .iter()
-        .filter(|found| covers_size(found.kind))
-        .map(|found| found.resource.id.as_str())
-        .collect();
-    let untold = facts
-        .metrics
-        .iter()
-        .filter(|(id, _)| !told.contains(id.as_str()));
+pub(crate) fn judge(facts: &Facts<'_>, speeds: &Speeds, found: &OtherFindings<'_>) -> Vec<Verdict> {
+    let metrics = facts.metrics.iter();
+    let untold = metrics.filter(|(id, _)| about_size(found, id).next().is_none());
     let verdicts = untold.filter_map(|(id, series)| {
         let machine = Machine::of(facts, speeds, (facts.instance(id)?, series))?;
         let finding = RULES.iter().find_map(|(kind, rule)| {
@@ -103,7 +97,7 @@ pub(crate) fn judge(facts: &Facts<'_>, speeds: &Speeds, found: OtherFindings<'_>
 pub(crate) fn explain(
     facts: &Facts<'_>,
     speeds: &Speeds,
-    found: OtherFindings<'_>,
+    found: &OtherFindings<'_>,
     instance: &Instance,
 ) -> Vec<Check> {
     let Some(series) = facts.metrics.get(&instance.id) else {
@@ -113,10 +107,7 @@ pub(crate) fn explain(
         return Vec::new();
     };
     let ours = |finding: &&Finding| RULES.iter().any(|(kind, _)| finding.kind == *kind);
-    let mut about = found
-        .iter()
-        .filter(|f| f.resource.id == instance.id.as_str() && covers_size(f.kind));
-    let other = about.find(|finding| !ours(finding));
+    let other = about_size(found, &instance.id).find(|finding| !ours(finding));
     let mut checks = Vec::new();
     for (kind, rule) in RULES {
         let mut speaks = false;
@@ -136,6 +127,15 @@ pub(crate) fn explain(
         }
     }
     checks
+}
+
+/// Findings about a machine that leave no room for one about its size.
+fn about_size<'a>(
+    found: &OtherFindings<'a>,
+    machine: &NodeId,
+) -> impl Iterator<Item = &'a Finding> {
+    let about = found.about(machine.as_str());
+    about.filter(move |one| one.resource.id == machine.as_str() && covers_size(one.kind))
 }
 
 impl<'a> Machine<'a> {

@@ -42,6 +42,7 @@ use jiff::Timestamp;
 
 use crate::evaluate::judge;
 use crate::facts::Facts;
+use crate::rules::node::idle;
 use crate::rules::trace::Speaks;
 
 #[derive(Clone)]
@@ -183,7 +184,8 @@ impl World {
     /// The last answer about a machine matches its result.
     fn is_explained(&self, machine: &Instance, report: &Report) {
         let kind = FindingKind::IdleNode;
-        let asked = crate::rules::node::idle::explain(&self.facts(), machine);
+        let facts = self.facts();
+        let asked = idle::explain(&facts, machine, &idle::ByBatch::of(&facts));
         let said = asked.last().map(|check| check.speaks);
         let id = machine.id.as_str();
         let mut found = report.findings.iter().filter(|found| found.kind == kind);

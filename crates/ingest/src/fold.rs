@@ -8,6 +8,7 @@ pub mod folder;
 pub mod guard;
 pub mod intake;
 pub mod receive;
+mod shared_name;
 pub mod working_state;
 
 /// Number of batches between writes of the state. After a crash the next sweep folds the missing

@@ -59,7 +59,7 @@ pub enum RowsError {
 }
 
 /// A row of a table as a domain value.
-pub(crate) trait Record: Sized {
+pub(crate) trait Record: Sized + Sync {
     /// The stored columns without the partition.
     type Row: Row;
 
@@ -94,8 +94,14 @@ pub(crate) trait Record: Sized {
 
     /// Converts rows to columns.
     fn pack(records: &[Self]) -> Result<RecordBatch, RowsError> {
-        let rows = records.iter().map(Self::to_row);
-        let mut arrays = Self::Row::arrays(rows.collect::<Result<_, _>>()?)?;
+        let mut builders = Self::Row::builders()?;
+        for record in records {
+            record.to_row()?.push(&mut builders)?;
+        }
+        let mut arrays = Vec::new();
+        for builder in builders {
+            arrays.extend(builder.into_arrow()?);
+        }
         Self::arrange(&mut arrays);
         let days: Date32Array = records.iter().map(|record| Some(record.day())).collect();
         arrays.insert(0, Arc::new(days) as ArrayRef);

@@ -1,7 +1,7 @@
 //! Measures sweeps of 10 to 100,000 nodes, from received bytes to a published report:
 //! `make bench-sweep`. Each fleet is measured in its own processes, so that the peak memory belongs
 //! to one measurement. The network is left out: messages are read from a file. The
-//! whole sweep has its bucket in memory and its lake in a local folder.
+//! whole sweep has its bucket and its lake in local folders.
 
 mod count;
 mod detail;

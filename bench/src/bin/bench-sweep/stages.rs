@@ -71,8 +71,7 @@ fn timed<T>(sum: &mut Duration, work: impl FnOnce() -> T) -> T {
 )]
 pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
     let policy = fleet::policy();
-    let mut inventory = fleet::inventory(nodes);
-    let inventory = inventory.remove(&fleet::region()).expect("it is there");
+    let inventory = fleet::inventory(nodes);
     let mut messages = Messages::open(file);
     let mut stored = Stored::empty(&policy.activity);
     let bucket = fortnight::bucket(nodes);

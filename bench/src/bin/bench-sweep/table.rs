@@ -206,7 +206,7 @@ pub(crate) fn running(rows: &[(u32, Whole)]) {
 
 /// Prints the measurements of the whole sweep.
 pub(crate) fn whole(rows: &[(u32, Whole)]) {
-    println!("\nThe whole sweep, lake written to a local folder:\n");
+    println!("\nThe whole sweep, lake and bucket in local folders:\n");
     println!(
         "  nodes    time  peak MB  SQS requests  S3 PUT+LIST  S3 GET  lake files  USD a month"
     );

@@ -1,4 +1,4 @@
-//! The whole sweep over its ports: the lake in a local folder, the other ports in memory.
+//! The whole sweep over its ports: the lake and the bucket in local folders, the other ports in memory.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -6,15 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use ebb_cloud::fake::{FakeClock, FakeInventory, FakeObjects, FakeQueue};
-use ebb_cloud::ports::{CloudResult, Etag, Listed, Object, Objects, PutOptions, Queue, Received};
+use ebb_cloud::fake::{FakeClock, FakeQueue};
+use ebb_cloud::ports::{
+    CloudResult, Etag, InventorySource, Listed, Object, Objects, PutOptions, Queue, Received,
+};
+use ebb_cloud::store::objects::StoreObjects;
 use ebb_ingest::deadline::Deadline;
 use ebb_ingest::fold::folder::Limits;
 use ebb_lake::Lake;
+use ebb_model::inventory::Inventory;
+use ebb_model::visibility_gap::Gap;
 use ebb_notify::digest::Channels;
 use ebb_sweep::collect::account::Account;
 use ebb_sweep::publish::ReportCopies;
 use ebb_sweep::run::{self, Config, Ports};
+use ebb_telemetry::identity::Region;
 use ebb_telemetry::shard::Shard;
 use serde::{Deserialize, Serialize};
 
@@ -73,9 +79,29 @@ impl Queue for FileQueue {
     }
 }
 
+/// An inventory that is made when it is read, so that only the sweep holds it.
+struct MadeInventory {
+    nodes: u32,
+}
+
+#[async_trait]
+impl InventorySource for MadeInventory {
+    async fn regions(&self) -> CloudResult<Vec<Region>> {
+        Ok(vec![fleet::region()])
+    }
+
+    async fn gather(&self, _region: &Region) -> CloudResult<Inventory> {
+        Ok(fleet::inventory(self.nodes))
+    }
+
+    fn not_entered(&self) -> Vec<Gap> {
+        Vec::new()
+    }
+}
+
 /// A bucket that counts its requests.
 struct Counted {
-    inner: FakeObjects,
+    inner: StoreObjects,
     puts: AtomicU64,
     gets: AtomicU64,
 }
@@ -118,22 +144,21 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Whole {
 
 async fn sweep(nodes: u32, file: &Path) -> Whole {
     let folder = tempfile::tempdir().expect("a folder");
-    let lake = Lake::open(&format!("file://{}", folder.path().display()))
-        .await
-        .expect("a lake");
+    let at_path = |name: &str| format!("file://{}/{name}", folder.path().display());
+    let lake = Lake::open(&at_path("lake")).await.expect("a lake");
     let at = fleet::at(fleet::MINUTES);
     let clock = FakeClock::at(at);
     let queue = FileQueue {
         messages: Mutex::new(Messages::open(file)),
         requests: AtomicU64::new(0),
     };
-    let dead_letters = FakeQueue::new(clock.clone());
+    let dead_letters = FakeQueue::new(clock);
     let objects = Counted {
-        inner: FakeObjects::new(clock),
+        inner: StoreObjects::open(&at_path("bucket")).expect("a folder"),
         puts: AtomicU64::new(0),
         gets: AtomicU64::new(0),
     };
-    let inventory = FakeInventory::new(fleet::inventory(nodes));
+    let inventory = MadeInventory { nodes };
     let ports = Ports {
         account: Account {
             inventory: &inventory,
@@ -172,7 +197,7 @@ async fn sweep(nodes: u32, file: &Path) -> Whole {
         queue_requests: queue.requests.load(Ordering::Relaxed),
         puts: objects.puts.load(Ordering::Relaxed),
         gets: objects.gets.load(Ordering::Relaxed),
-        lake_files: files(folder.path()),
+        lake_files: files(&folder.path().join("lake")),
     }
 }
 

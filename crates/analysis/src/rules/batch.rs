@@ -17,8 +17,11 @@ pub mod starting;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use ebb_model::inventory::batch::job::{Job, JobStatus};
 use ebb_model::inventory::instance::Instance;
+use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
@@ -59,18 +62,22 @@ pub(crate) fn explain_named(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     checks
 }
 
-/// Questions about one worker of an environment.
-pub(crate) fn explain_worker(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
+/// Questions about one worker of an environment; `strangers` never joined their cluster.
+pub(crate) fn explain_worker(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    strangers: &BTreeSet<&NodeId>,
+) -> Vec<Check> {
     let mut q = RuleTrace::of(KIND);
     let worker = facts.inventory.batch.container_instances.on(&instance.id);
-    let stranger = never_joined::nodes(facts).any(|other| other.id == instance.id);
-    if worker.is_none() && !stranger {
+    let is_stranger = strangers.contains(&instance.id);
+    if worker.is_none() && !is_stranger {
         return Vec::new();
     }
     let lost = facts.memory.disconnected_since.get(&instance.id);
     let since = lost.and_then(|from| since(facts, *from));
     let patience = facts.policy.batch.agent_disconnected();
-    if stranger {
+    if is_stranger {
         q.holds("Has the instance joined its ECS cluster?", ("no", ""), true);
     } else if q.holds(
         "Is its ECS agent disconnected?",

@@ -9,31 +9,60 @@ use ebb_model::inventory::instance::Instance;
 
 use crate::rules::trace::RuleTrace;
 
-/// Findings of the rules that ran before.
-#[derive(Debug, Clone, Copy)]
+/// Findings of the rules that ran before, by the resource that they are about.
+#[derive(Debug)]
 pub(crate) struct OtherFindings<'a> {
-    /// Findings that are reported.
-    pub(crate) reported: &'a [Finding],
-    /// Findings that the policy exempts. An exempt idle machine must not return as an
-    /// overprovisioned one.
-    pub(crate) exempt: &'a [Finding],
+    reported: ByResource<'a>,
+    /// An exempt idle machine must not return as an overprovisioned one.
+    exempt: ByResource<'a>,
+}
+
+/// Findings by the id of their resource, and by its node.
+type ByResource<'a> = BTreeMap<&'a str, Vec<&'a Finding>>;
+
+fn by_resource(findings: &[Finding]) -> ByResource<'_> {
+    let mut by_resource = ByResource::new();
+    for finding in findings {
+        let resource = &finding.resource;
+        let node = resource.node.as_deref();
+        let node = node.filter(|node| *node != resource.id);
+        for id in node.into_iter().chain([resource.id.as_str()]) {
+            by_resource.entry(id).or_default().push(finding);
+        }
+    }
+    by_resource
 }
 
 impl<'a> OtherFindings<'a> {
-    pub(crate) fn iter(self) -> impl Iterator<Item = &'a Finding> {
-        self.reported.iter().chain(self.exempt)
+    /// Findings that are reported, and findings that the policy exempts.
+    pub(crate) fn new(reported: &'a [Finding], exempt: &'a [Finding]) -> Self {
+        Self {
+            reported: by_resource(reported),
+            exempt: by_resource(exempt),
+        }
+    }
+
+    /// The reported findings about a resource, and about everything on it if it is a node.
+    pub(crate) fn reported(&self, id: &str) -> &[&'a Finding] {
+        self.reported.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    /// The same, with the exempt findings.
+    pub(crate) fn about(&self, id: &str) -> impl Iterator<Item = &'a Finding> {
+        let exempt = self.exempt.get(id).map_or(&[][..], Vec::as_slice);
+        self.reported(id).iter().chain(exempt).copied()
     }
 
     /// Asks whether another finding covers the machine, or a finding of kind `of_step` covers a
     /// task on it. Two findings would report the same problem twice.
     pub(crate) fn leave_out(
-        self,
+        &self,
         instance: &Instance,
         of_step: FindingKind,
         q: &mut RuleTrace,
     ) -> bool {
         let node = instance.id.as_str();
-        let mut others = self.iter();
+        let mut others = self.about(node);
         let other = others.find(|finding| {
             let resource = &finding.resource;
             let is_on_it = finding.kind == of_step && resource.node.as_deref() == Some(node);

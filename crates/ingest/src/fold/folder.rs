@@ -7,6 +7,7 @@ use ebb_cloud::ports::{CloudError, CloudResult, Objects, Queue, Received, Unread
 use ebb_lake::LakeError;
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::activity::ActivityPolicy;
+use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::money::grouped;
 use ebb_telemetry::safe_text::counted;
@@ -22,7 +23,7 @@ use crate::fold::guard::Guard;
 use crate::fold::intake::{Excesses, Intake, Quotas};
 use crate::fold::receive::Taken;
 use crate::fold::working_state::Work;
-use crate::fold::{BATCHES_A_STATE, MAX_OTHERS_NODES, dead_letter, receive};
+use crate::fold::{BATCHES_A_STATE, MAX_OTHERS_NODES, dead_letter, receive, shared_name};
 use crate::refusal::Refusal;
 use crate::state_store::format::StoredError;
 
@@ -120,6 +121,8 @@ pub struct Folding {
     pub refused_steps_by_node: BTreeMap<String, u64>,
     /// Arrivals above the quotas of their senders.
     pub over_quota: Excesses,
+    /// Nodes whose heartbeats come from several machines, for at most [`MAX_NAMED_NODES`] nodes.
+    pub shared_names: BTreeSet<NodeId>,
     /// Nodes for which the state had no room; those with the oldest heartbeats are left out.
     pub left_out_nodes: u64,
     /// Messages and objects that could not be read, moved or deleted; they stay in place.
@@ -150,6 +153,7 @@ impl Folding {
         gaps.extend(self.refused_gap());
         gaps.extend(unread_gaps(&self.unread));
         gaps.extend(self.invalid_tasks_gap());
+        gaps.extend(self.shared_names_gap());
         gaps
     }
 
@@ -187,6 +191,32 @@ impl Folding {
             "ingestion",
             format!("dropped {count} with invalid fields{of}"),
         ))
+    }
+
+    /// Finds the nodes of a batch that are several machines.
+    fn find_shared_names(&mut self, rows: &[Placed]) {
+        let room = MAX_NAMED_NODES.saturating_sub(self.shared_names.len());
+        let found = shared_name::of_several_machines(rows);
+        self.shared_names.extend(found.into_iter().take(room));
+    }
+
+    fn shared_names_gap(&self) -> Option<Gap> {
+        let more = self.shared_names.len().saturating_sub(MAX_NAMED);
+        let named = self.shared_names.iter().take(MAX_NAMED);
+        let mut named: Vec<String> = named.map(NodeId::to_string).collect();
+        if more > 0 {
+            named.push(counted(more, "further name", "further names"));
+        }
+        (!named.is_empty()).then(|| {
+            Gap::new(
+                "ingestion",
+                format!(
+                    "several machines send under one name and are mixed: {}; give each machine its own \
+                     host name (`hostnamectl set-hostname NAME`), and start its probe again",
+                    named.join(", ")
+                ),
+            )
+        })
     }
 
     /// Keeps what nobody reads in the folder. Its files may be counted as left already.
@@ -384,6 +414,7 @@ impl Folder<'_> {
         folding: &mut Folding,
     ) -> Result<(), FoldError> {
         let rows = std::mem::take(&mut taken.heartbeats);
+        folding.find_shared_names(&rows);
         folding.count(rows.len(), self.commit_heartbeats(work, rows).await?);
         for theirs in std::mem::take(&mut taken.elsewhere) {
             let theirs = self.take_for(theirs, others, folding).await?;
@@ -440,6 +471,7 @@ mod tests {
         folding.refuse_steps(Some(&node("a")), 1);
         folding.refuse_steps(None, 1);
         folding.refuse_steps(Some(&node("c")), 0);
+        folding.shared_names = ["a", "b", "c", "d"].map(node).into();
         folding.refused = BTreeMap::from([("another_role", 1), ("unreadable", 2)]);
         let folders = ["a/", "b/", "c/1.msg", "c/2.msg", "d/"];
         folding.keep_unread(Unread {
@@ -461,6 +493,8 @@ mod tests {
                  user",
                 "skipped 1 entry of the folder: links, devices, or names that no probe writes",
                 "dropped 4 tasks with invalid fields; most are of b (2), a (1)",
+                "several machines send under one name and are mixed: a, b, c, 1 further name; give each \
+                 machine its own host name (`hostnamectl set-hostname NAME`), and start its probe again",
             ]
         );
         assert_eq!(folding.left, 2, "files, not folders");

@@ -1,9 +1,10 @@
 //! Rows that are declared by their columns, and their conversion to and from Arrow arrays.
 
-use deltalake_core::arrow::array::{ArrayRef, RecordBatch};
+use deltalake_core::arrow::array::RecordBatch;
 use deltalake_core::arrow::datatypes::FieldRef;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_arrow::ArrayBuilder;
 use serde_arrow::schema::{SchemaLike, TracingOptions};
 use serde_json::json;
 
@@ -16,9 +17,16 @@ pub(crate) trait Row: Serialize + DeserializeOwned {
     /// The columns in order.
     fn fields() -> Fields;
 
-    /// Converts rows to columns.
-    fn arrays(rows: Vec<Self>) -> Result<Vec<ArrayRef>, serde_arrow::Error> {
-        serde_arrow::to_arrow(&Self::fields()?, &rows)
+    /// Empty columns. Rows are added one by one, because all rows of a batch together take much memory.
+    fn builders() -> Result<Vec<ArrayBuilder>, serde_arrow::Error> {
+        Ok(vec![ArrayBuilder::from_arrow(&Self::fields()?)?])
+    }
+
+    /// Adds a row to the columns.
+    fn push(&self, builders: &mut [ArrayBuilder]) -> Result<(), serde_arrow::Error> {
+        builders
+            .iter_mut()
+            .try_for_each(|builder| builder.push(self))
     }
 
     /// Converts columns to rows; other columns of the batch are left out.
@@ -39,9 +47,17 @@ impl<A: Row, B: Row> Row for (A, B) {
         Ok([A::fields()?, B::fields()?].concat())
     }
 
-    fn arrays(rows: Vec<Self>) -> Result<Vec<ArrayRef>, serde_arrow::Error> {
-        let (a, b): (Vec<A>, Vec<B>) = rows.into_iter().unzip();
-        Ok([A::arrays(a)?, B::arrays(b)?].concat())
+    fn builders() -> Result<Vec<ArrayBuilder>, serde_arrow::Error> {
+        let (mut all, of_b) = (A::builders()?, B::builders()?);
+        all.extend(of_b);
+        Ok(all)
+    }
+
+    fn push(&self, builders: &mut [ArrayBuilder]) -> Result<(), serde_arrow::Error> {
+        // Only this type has more than one builder, and it is not a part of itself.
+        let (of_a, of_b) = builders.split_at_mut(1);
+        self.0.push(of_a)?;
+        self.1.push(of_b)
     }
 
     fn read(batch: &RecordBatch) -> Result<Vec<Self>, serde_arrow::Error> {

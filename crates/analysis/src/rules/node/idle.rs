@@ -46,19 +46,19 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 }
 
 /// Questions about one machine.
-pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, instance, &ByBatch::of(facts), q))
+pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance, known: &ByBatch<'_>) -> Vec<Check> {
+    RuleTrace::written(KIND, |q| judge_one(facts, instance, known, q))
 }
 
 /// Data of Batch about machines, collected once for all machines.
-struct ByBatch<'a> {
+pub(crate) struct ByBatch<'a> {
     /// Machines that the rule about Batch evaluates.
     judged: BTreeSet<&'a NodeId>,
     fleet: BatchFleet<'a>,
 }
 
 impl<'a> ByBatch<'a> {
-    fn of(facts: &Facts<'a>) -> Self {
+    pub(crate) fn of(facts: &Facts<'a>) -> Self {
         Self {
             judged: judged_by_batch(facts),
             fleet: BatchFleet::of(facts),

@@ -30,7 +30,7 @@ const WEEK_HOURS: u32 = 7 * 24;
 pub(crate) fn judge(
     facts: &Facts<'_>,
     nodes: &[NodeAdvice],
-    found: OtherFindings<'_>,
+    found: &OtherFindings<'_>,
 ) -> Vec<Verdict> {
     nodes
         .iter()
@@ -41,11 +41,9 @@ pub(crate) fn judge(
 /// RuleTrace about one machine.
 pub(crate) fn explain(
     facts: &Facts<'_>,
-    nodes: &[NodeAdvice],
-    found: OtherFindings<'_>,
-    instance: &Instance,
+    advice: Option<&NodeAdvice>,
+    found: &OtherFindings<'_>,
 ) -> Vec<Check> {
-    let advice = nodes.iter().find(|one| one.node == instance.id.as_str());
     RuleTrace::written(KIND, |q| {
         advice.and_then(|advice| judge_one(facts, advice, found, q))
     })
@@ -54,7 +52,7 @@ pub(crate) fn explain(
 fn judge_one(
     facts: &Facts<'_>,
     advice: &NodeAdvice,
-    found: OtherFindings<'_>,
+    found: &OtherFindings<'_>,
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let id = NodeId::new(&advice.node).ok()?;

@@ -41,13 +41,9 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 pub(crate) fn judge(
     facts: &Facts<'_>,
     kept: &[PlacedStep],
-    found: OtherFindings<'_>,
+    found: &OtherFindings<'_>,
 ) -> Vec<Verdict> {
-    let mut by_node: BTreeMap<&NodeId, Vec<&PlacedStep>> = BTreeMap::new();
-    for step in telling(facts, kept) {
-        by_node.entry(&step.node).or_default().push(step);
-    }
-    let judged = by_node.into_iter().filter_map(|(id, steps)| {
+    let judged = telling(facts, kept).into_iter().filter_map(|(id, steps)| {
         let instance = facts.inventory.instances.get(id)?;
         let q = &mut RuleTrace::unwritten(KIND);
         judge_one(facts, instance, steps, found, q)
@@ -58,24 +54,30 @@ pub(crate) fn judge(
 /// RuleTrace about one machine.
 pub(crate) fn explain(
     facts: &Facts<'_>,
-    kept: &[PlacedStep],
-    found: OtherFindings<'_>,
+    steps: &[&PlacedStep],
+    found: &OtherFindings<'_>,
     instance: &Instance,
 ) -> Vec<Check> {
-    let steps = telling(facts, kept).filter(|step| step.node == instance.id);
     RuleTrace::written(KIND, |q| {
-        judge_one(facts, instance, steps.collect(), found, q)
+        judge_one(facts, instance, steps.to_vec(), found, q)
     })
 }
 
-/// Tasks that run for long enough, and killed tasks that no rule about steps evaluates.
-fn telling<'s>(facts: &Facts<'s>, kept: &'s [PlacedStep]) -> impl Iterator<Item = &'s PlacedStep> {
+/// Tasks of each node that run for long enough, and killed tasks that no rule about steps evaluates.
+pub(crate) fn telling<'s>(
+    facts: &Facts<'s>,
+    kept: &'s [PlacedStep],
+) -> BTreeMap<&'s NodeId, Vec<&'s PlacedStep>> {
     let within = facts.policy.step.failed_within();
     let within = facts.now.checked_sub(within).ok();
     let tells = move |step: &&PlacedStep| {
         is_victim(step) && Some(step.observed_at) >= within || runs_long(step)
     };
-    kept.iter().chain(facts.finished).filter(tells)
+    let mut by_node: BTreeMap<&NodeId, Vec<&PlacedStep>> = BTreeMap::new();
+    for step in kept.iter().chain(facts.finished).filter(tells) {
+        by_node.entry(&step.node).or_default().push(step);
+    }
+    by_node
 }
 
 fn runs_long(step: &PlacedStep) -> bool {
@@ -98,7 +100,7 @@ fn judge_one(
     facts: &Facts<'_>,
     instance: &Instance,
     steps: Vec<&PlacedStep>,
-    found: OtherFindings<'_>,
+    found: &OtherFindings<'_>,
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
     let node = facts.state.nodes.get(&instance.id)?;
