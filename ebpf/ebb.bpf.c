@@ -175,7 +175,7 @@ int BPF_PROG(on_free, struct task_struct *task)
 	record->head.cgroup_id = 0;
 	record->head.tgid = task->tgid;
 	record->head.ppid = 0;
-	bpf_probe_read_kernel(record->head.comm, sizeof(record->head.comm), task->comm);
+	copy_name(record->head.comm, task);
 	bool one_thread = had_one_thread(task, task->se.sum_exec_runtime);
 
 	struct disk disk = disk_of_ended(task, one_thread);

@@ -101,6 +101,13 @@ pub enum Command {
         #[arg(long)]
         allow_downgrade: bool,
     },
+    /// Print a completion script for a shell
+    #[command(after_help = COMPLETIONS_MORE)]
+    Completions {
+        /// Shell that reads the script
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
     /// Write manual pages to a folder, or print the one of ebb-probe
     Man {
         /// Folder for ebb-probe.1 and a page for each command, such as ebb-probe-run.1
@@ -108,6 +115,10 @@ pub enum Command {
         folder: Option<PathBuf>,
     },
 }
+
+const COMPLETIONS_MORE: &str = "\
+Examples:
+  ebb-probe completions bash > /usr/share/bash-completion/completions/ebb-probe";
 
 /// The format of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

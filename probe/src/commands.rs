@@ -27,6 +27,7 @@ pub fn start_log(command: &Command) {
         Command::Snapshot { .. }
         | Command::Label { .. }
         | Command::Check { .. }
+        | Command::Completions { .. }
         | Command::Man { .. } => "warn",
     };
     // Errors of the SDK are also part of the command's own error message.
@@ -45,9 +46,16 @@ pub fn start_log(command: &Command) {
 /// Runs a command on one thread. Nothing here is parallel, and each further thread would need a
 /// memory arena.
 pub fn main(command: Command) -> anyhow::Result<ExitCode> {
-    if let Command::Man { folder } = &command {
-        manual::write_pages(folder.as_deref())?;
-        return Ok(ExitCode::SUCCESS);
+    match &command {
+        Command::Man { folder } => {
+            manual::write_pages(folder.as_deref())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Completions { shell } => {
+            manual::print_completions(*shell)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ => {}
     }
     // Independent of the caller's umask: the files say what ran on this machine.
     durable::create_owner_only_files();
@@ -111,7 +119,7 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
             );
         }
         // Written by `main`, with the permissions of the caller's umask.
-        Command::Man { .. } => (),
+        Command::Man { .. } | Command::Completions { .. } => (),
         Command::Check { config } => {
             let lines = check::all(&config).await;
             for line in &lines {

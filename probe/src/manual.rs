@@ -1,4 +1,4 @@
-//! Manual pages, from the arguments of the program.
+//! Manual pages and completion scripts, from the arguments of the program.
 
 use std::fs;
 use std::io::{Write, stdout};
@@ -25,4 +25,13 @@ pub fn write_pages(folder: Option<&Path>) -> anyhow::Result<()> {
     clap_mangen::generate_to(program, folder).with_context(failed)?;
     eprintln!("Wrote manual pages to {}.", folder.display());
     Ok(())
+}
+
+/// Prints a completion script for a shell.
+pub fn print_completions(shell: clap_complete::Shell) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "ebb-probe", &mut script);
+    stdout()
+        .write_all(&script)
+        .context("failed to write to standard output")
 }

@@ -96,3 +96,16 @@ fn the_readme_says_of_kernels_what_make_kernels_saw() {
     let half = row("| kernel half |").expect("asked of each");
     assert!(!half.contains("less"), "{half}");
 }
+
+#[test]
+fn completions_are_printed_for_each_shell() {
+    for (shell, expect) in [
+        ("bash", "_ebb-probe"),
+        ("zsh", "#compdef ebb-probe"),
+        ("fish", "-c ebb-probe"),
+    ] {
+        let (status, said) = answer(&["completions", shell]);
+        assert_eq!(status, Some(0), "{said}");
+        assert!(said.contains(expect), "{shell}: {said}");
+    }
+}

@@ -13,7 +13,12 @@ const NAMESPACE: &str = "Ebb";
 
 /// The values that become metrics; all are counts. CloudWatch charges for each of them, so they
 /// are only what no service of AWS measures. Logs Insights finds the other values of the line.
-const METRICS: [&str; 3] = ["Findings", "NotificationFailures", "WriteFailures"];
+const METRICS: [&str; 4] = [
+    "Findings",
+    "NotificationFailures",
+    "WriteFailures",
+    "ProbesSilent",
+];
 
 /// The line of a sweep of the shard that reports. A value that is not known is left out.
 pub(crate) fn line(summary: &Summary, took: Duration, function: &str) -> String {

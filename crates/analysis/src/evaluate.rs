@@ -10,6 +10,7 @@ pub mod node_summaries;
 pub mod price_ages;
 pub mod probe_summaries;
 pub mod shared_costs;
+pub mod unwatched_machines;
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -162,6 +163,7 @@ fn report(
         probes,
         probes_left_out,
         probe_problems,
+        unwatched: unwatched_machines::find(facts),
         fargate: fargate_jobs::jobs(facts),
     };
     (report, spend, allocation.rows)
@@ -312,18 +314,12 @@ fn totals(facts: &Facts<'_>, all: &Judged) -> Totals {
         .values()
         .filter(|instance| instance.state == InstanceState::Running)
         .collect();
-    let probed = |id| {
-        facts
-            .state
-            .nodes
-            .get(id)
-            .is_some_and(|node| node.latest.is_some())
-    };
-    let with_probe = running.iter().filter(|i| probed(&i.id)).count();
+    let is_probed = |instance: &Instance| unwatched_machines::has_probe(facts, instance);
+    let with_probe = running.iter().filter(|i| is_probed(i)).count();
     let refused: BTreeSet<&str> = all.not_judged.iter().map(|n| n.resource.as_str()).collect();
     let on_metrics = running
         .iter()
-        .filter(|i| !probed(&i.id) && facts.metrics.contains_key(&i.id))
+        .filter(|i| !is_probed(i) && facts.metrics.contains_key(&i.id))
         .filter(|i| !refused.contains(i.id.as_str()))
         .count();
     let is_unpriced = |i: &&&Instance| facts.price_of(i).is_none();

@@ -1,6 +1,7 @@
 //! The condition of probes.
 
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
+use ebb_model::report::unwatched_machine::UnwatchedMachines;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,8 @@ pub(crate) struct ProbeQuery {
 pub(crate) struct Probes<'a> {
     /// Number of probes that did not fit into the report.
     probes_left_out: usize,
+    /// Running machines without a probe.
+    unwatched: &'a UnwatchedMachines,
     #[serde(flatten)]
     page: Paged<&'a ProbeSummary>,
 }
@@ -38,6 +41,7 @@ pub(crate) async fn probes(
     let wanted = probes.filter(|probe| query.mode.is_none_or(|mode| probe.mode == mode));
     let part = Probes {
         probes_left_out: report.probes_left_out,
+        unwatched: &report.unwatched,
         page: Paged::cut(&query.page, wanted.collect(), |probe| {
             probe.node.to_string()
         })?,

@@ -154,6 +154,7 @@ fn report() -> Report {
         probes: Vec::new(),
         probes_left_out: 0,
         probe_problems: Default::default(),
+        unwatched: Default::default(),
         fargate: Default::default(),
         selected: None,
         shared_costs: Vec::new(),

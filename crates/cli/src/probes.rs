@@ -3,6 +3,7 @@
 use anyhow::Result;
 use ebb_model::report::Report;
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
+use ebb_model::report::unwatched_machine::UnwatchedMachines;
 use ebb_report::probe_table::{self, ProbeList};
 use ebb_report::zone::Zone;
 use ebb_telemetry::safe_text::counted;
@@ -21,6 +22,7 @@ struct Probes {
     at: Timestamp,
     probes: Vec<ProbeSummary>,
     left_out: usize,
+    unwatched: UnwatchedMachines,
 }
 
 impl From<Report> for Probes {
@@ -29,6 +31,7 @@ impl From<Report> for Probes {
             at: report.at,
             probes: report.probes,
             left_out: report.probes_left_out,
+            unwatched: report.unwatched,
         }
     }
 }
@@ -59,6 +62,9 @@ async fn of_deployment(deployment: &Deployment) -> Result<Probes> {
 struct ProbesHead {
     at: Timestamp,
     probes_left_out: usize,
+    /// Earlier versions do not answer it.
+    #[serde(default)]
+    unwatched: UnwatchedMachines,
 }
 
 /// A list of probes is smaller than a report, which the API may refuse.
@@ -69,6 +75,7 @@ async fn of_api(api: &ApiClient) -> Result<Probes> {
         at: head.at,
         probes,
         left_out: head.probes_left_out,
+        unwatched: head.unwatched,
     })
 }
 
@@ -92,6 +99,7 @@ fn written(
                 at: all.at,
                 probes: &all.probes,
                 left_out: all.left_out,
+                unwatched: &all.unwatched,
             };
             probe_table::table(list, zone, output::look().columns)
         }
@@ -108,6 +116,7 @@ fn written(
                 "at": all.at,
                 "probes": all.probes,
                 "left_out": all.left_out,
+                "unwatched": all.unwatched,
             });
             output::json(&value)
         }

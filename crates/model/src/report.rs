@@ -21,6 +21,7 @@ pub mod task_brief;
 pub mod task_detail;
 pub mod task_groups;
 pub mod timeline;
+pub mod unwatched_machine;
 pub mod workflow_runs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +48,7 @@ use crate::report::probe_problem::ProbeProblemCounts;
 use crate::report::probe_summary::ProbeSummary;
 use crate::report::selection::Selected;
 use crate::report::timeline::Timeline;
+use crate::report::unwatched_machine::UnwatchedMachines;
 use crate::report::workflow_runs::Runs;
 use crate::savings::{SharedCost, Sums};
 use crate::visibility_gap::Gap;
@@ -130,6 +132,9 @@ pub struct Report {
     /// The number of probes with each problem, including those left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub probe_problems: ProbeProblemCounts,
+    /// Running machines without a probe.
+    #[serde(default)]
+    pub unwatched: UnwatchedMachines,
     /// Batch jobs on Fargate, which cannot run a probe.
     #[serde(default)]
     pub fargate: FargateJobs,
@@ -189,6 +194,7 @@ impl Report {
             probes: Vec::new(),
             probes_left_out: 0,
             probe_problems: ProbeProblemCounts::new(),
+            unwatched: UnwatchedMachines::default(),
             fargate: FargateJobs::default(),
             selected: None,
             shared_costs: Vec::new(),

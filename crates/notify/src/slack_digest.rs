@@ -161,6 +161,9 @@ fn totals(page: &Page) -> String {
     if let Some(weaker) = page.weaker {
         text.push_str(&format!("\n{weaker}"));
     }
+    if let Some(problems) = &page.probe_problems {
+        text.push_str(&format!("\n{problems}"));
+    }
     if let Some(evaluated) = &page.evaluated {
         text.push_str(&format!("\n{evaluated}"));
     }
@@ -328,6 +331,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use ebb_model::decision::Assignee;
+    use ebb_model::report::probe_problem::ProbeProblem;
     use ebb_report::testing;
 
     #[test]
@@ -355,6 +359,18 @@ mod tests {
                 assert!(text.chars().count() <= 3_000);
             }
         }
+    }
+
+    #[test]
+    fn urgent_problems_of_probes_are_in_the_message() {
+        let mut report = testing::small();
+        report.probe_problems = [(ProbeProblem::Silent, 2)].into();
+        let changes = crate::testing::all_new(&report);
+        let problems = "Probes: 2 silent, though the machine should run";
+        let message = slack(&report, &changes, &MessageForm::default()).to_string();
+        assert!(message.contains(problems), "{message}");
+        let html = crate::email_digest::email(&report, &changes, None).html;
+        assert!(html.contains(problems), "{html}");
     }
 
     #[test]

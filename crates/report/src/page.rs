@@ -226,8 +226,13 @@ fn looked_at(report: &Report) -> String {
         "running instance",
         "running instances",
     );
+    // A report from metrics alone has its own line about probes.
+    let others = match totals.with_probe > 0 && report.unwatched.count() > 0 {
+        true => "; `ebb probes` lists those without a probe",
+        false => "",
+    };
     text.push_str(&format!(
-        " ({} with a probe, {} with metrics only)",
+        " ({} with a probe, {} with metrics only{others})",
         totals.with_probe, totals.on_metrics
     ));
     if totals.jobs > 0 {

@@ -2,6 +2,7 @@
 
 use ebb_model::report::probe_problem::ProbeProblem;
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
+use ebb_model::report::unwatched_machine::UnwatchedMachines;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line};
 use ebb_telemetry::units::Share;
@@ -27,6 +28,9 @@ const COLUMNS: [Column; 10] = [
 /// Nodes that one problem names at most.
 const NAMED: usize = 5;
 
+/// Steps for machines without a probe that the table shows at most.
+const STEPS: usize = 20;
+
 const NOTES: &str = "LOST: kernel events lost since the start of the probe. DROPPED: records that \
     the probe could not send. SPOOL: data that waits to be sent. MEMORY and CPU: use of the probe \
     itself. CLOCK: by how much the clock of the node is ahead.";
@@ -40,12 +44,14 @@ pub struct ProbeList<'a> {
     pub probes: &'a [ProbeSummary],
     /// Number of probes that did not fit into the report.
     pub left_out: usize,
+    /// Running machines without a probe.
+    pub unwatched: &'a UnwatchedMachines,
 }
 
 /// Probes as a table. `terminal` is the number of columns of the terminal.
 pub fn table(list: ProbeList<'_>, zone: &Zone, terminal: Option<usize>) -> String {
     if list.probes.is_empty() {
-        return "No probe was observed.\n".to_owned();
+        return format!("No probe was observed.\n{}", unwatched(list.unwatched));
     }
     let mut out = String::new();
     if list.probes.iter().any(|p| p.origin == Origin::Simulated) {
@@ -59,6 +65,7 @@ pub fn table(list: ProbeList<'_>, zone: &Zone, terminal: Option<usize>) -> Strin
         out.push_str(&format!("… and {more}, with no more urgent problem\n"));
     }
     out.push_str(&problems(list.probes));
+    out.push_str(&unwatched(list.unwatched));
     let time = format!("As of {}.", zone.minute(list.at));
     out.push_str(&fitted_table::notes(
         &[NOTES, &time, &table.left_out],
@@ -72,18 +79,49 @@ fn problems(probes: &[ProbeSummary]) -> String {
     let lines = ProbeProblem::ALL.into_iter().filter_map(|problem| {
         let have = probes.iter().filter(|p| p.problems.contains(&problem));
         let nodes: Vec<String> = have.map(|probe| one_line(probe.node.as_str())).collect();
-        let named = nodes.get(..NAMED).unwrap_or(&nodes).join(", ");
-        let more = match nodes.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
         let words = problem.words();
-        (!nodes.is_empty()).then(|| format!("{words}: {named}{more}\n  -> {}\n", problem.remedy()))
+        (!nodes.is_empty())
+            .then(|| format!("{words}: {}\n  -> {}\n", some_of(&nodes), problem.remedy()))
     });
     let lines: String = lines.collect();
     match lines.is_empty() {
         true => lines,
         false => format!("\n{lines}"),
+    }
+}
+
+/// Each step that installs probes, with its machines; those with the most expensive machine first.
+fn unwatched(all: &UnwatchedMachines) -> String {
+    if all.machines.is_empty() {
+        return String::new();
+    }
+    let count = counted(all.count(), "running machine has", "running machines have");
+    let mut out = format!("\n{count} no probe:\n");
+    let steps: Vec<(&str, Vec<String>)> = all.steps();
+    for (step, machines) in steps.iter().take(STEPS) {
+        out.push_str(&format!("{}\n  -> {}\n", some_of(machines), one_line(step)));
+    }
+    let shown: usize = steps
+        .iter()
+        .take(STEPS)
+        .map(|(_, machines)| machines.len())
+        .sum();
+    if all.count() > shown {
+        let more = counted(all.count() - shown, "more machine", "more machines");
+        out.push_str(&format!(
+            "… and {more}; `--format json` lists up to {}\n",
+            UnwatchedMachines::MAX
+        ));
+    }
+    out
+}
+
+/// The first names, and the number of the others.
+fn some_of(names: &[String]) -> String {
+    let named = names.get(..NAMED).unwrap_or(names).join(", ");
+    match names.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }
 
@@ -149,7 +187,8 @@ pub fn csv(probes: &[ProbeSummary]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ebb_telemetry::identity::NodeId;
+    use ebb_model::report::unwatched_machine::UnwatchedMachine;
+    use ebb_telemetry::identity::{NodeId, Region};
     use ebb_telemetry::units::Bytes;
 
     use super::*;
@@ -183,10 +222,12 @@ mod tests {
             ..probe("host7", ProbeMode::Procfs)
         };
         let probes = [lost, bare];
+        let none = UnwatchedMachines::default();
         let list = |left_out| ProbeList {
             at: Timestamp::from_second(1_790_000_300).expect("a time"),
             probes: &probes,
             left_out,
+            unwatched: &none,
         };
         insta::assert_snapshot!(table(list(2), &Zone::utc(), None));
         insta::assert_snapshot!(table(list(0), &Zone::utc(), Some(70)));
@@ -196,5 +237,26 @@ mod tests {
             ..list(0)
         };
         assert_eq!(table(empty, &Zone::utc(), None), "No probe was observed.\n");
+    }
+
+    #[test]
+    fn machines_without_a_probe_are_grouped_by_the_step_that_installs_it() {
+        let machine = |n: usize, install: &str| UnwatchedMachine {
+            node: NodeId::new(format!("i-{n}")).expect("a name"),
+            name: (n == 0).then(|| "head\nnode".to_owned()),
+            region: Region::new("us-east-1").expect("a region"),
+            instance_type: None,
+            price_per_hour: None,
+            install: install.to_owned(),
+        };
+        let workers = (1..=6).map(|n| machine(n, "a step for workers"));
+        let all = UnwatchedMachines {
+            machines: std::iter::once(machine(0, "a step for the head"))
+                .chain(workers)
+                .collect(),
+            left_out: 3,
+        };
+        insta::assert_snapshot!(unwatched(&all), @"");
+        assert_eq!(unwatched(&UnwatchedMachines::default()), "");
     }
 }

@@ -219,6 +219,7 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         probes: Vec::new(),
         probes_left_out: 0,
         probe_problems: Default::default(),
+        unwatched: Default::default(),
         fargate: Default::default(),
         selected: None,
         shared_costs: Vec::new(),

@@ -115,8 +115,8 @@ fn million(nodes: u32, s: &Stages) {
 /// Source: aws.amazon.com/cloudwatch/pricing (alarms of standard resolution, custom metrics,
 /// dashboards, logs), /cost-management pricing (a request to Cost Explorer); August 2026.
 const FIXED: [(&str, f64); 4] = [
-    ("seven alarms", 7.0 * 0.10),
-    ("three metrics", 3.0 * 0.30),
+    ("eight alarms", 8.0 * 0.10),
+    ("four metrics", 4.0 * 0.30),
     ("a dashboard, if the account has three others", 3.0),
     (
         "Cost Explorer: the bill twice a day, three requests each, and Ebb's own cost once",

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::response::Response;
 use ebb_model::report::probe_problem::ProbeProblem;
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
+use ebb_model::report::unwatched_machine::UnwatchedMachines;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::counted;
 use ebb_telemetry::units::HumanDuration;
@@ -49,6 +50,7 @@ struct ProbeList {
     without_probe: usize,
     rows: Vec<ProbeRow>,
     problems: Vec<ProblemRow>,
+    install: Vec<InstallRow>,
     pager: Pager,
     modes: Vec<Choice>,
     q: String,
@@ -80,6 +82,28 @@ struct ProbeRow {
 struct ProblemRow {
     words: &'static str,
     remedy: &'static str,
+}
+
+/// A step that installs a probe, and its machines.
+#[derive(Serialize)]
+struct InstallRow {
+    machines: Vec<String>,
+    more: usize,
+    step: String,
+}
+
+/// Steps and machines of a step that the page shows at most.
+const SHOWN: usize = 20;
+
+fn install(all: &UnwatchedMachines) -> Vec<InstallRow> {
+    let steps = all.steps().into_iter().take(SHOWN);
+    steps
+        .map(|(step, machines)| InstallRow {
+            more: machines.len().saturating_sub(SHOWN),
+            machines: machines.into_iter().take(SHOWN).collect(),
+            step: step.to_owned(),
+        })
+        .collect()
 }
 
 fn slug(mode: ProbeMode) -> &'static str {
@@ -189,6 +213,7 @@ pub(crate) async fn probes(
         without_probe: totals.running_instances.saturating_sub(totals.with_probe),
         rows: rows.into_iter().map(ProbeRow::from).collect(),
         problems,
+        install: install(&report.unwatched),
         pager,
         modes: choices(
             [ProbeMode::Ebpf, ProbeMode::Procfs].into_iter().map(slug),

@@ -276,7 +276,17 @@ fn coverage(report: &Report) -> Check {
             );
             Check::ok(name, format!("{nodes}, outside of EC2"))
         }
-        _ if with < all => Check::limited(name, detail).with_remedy(INSTALL),
+        _ if with < all => {
+            let first = report.unwatched.machines.first();
+            let step = first.map_or(INSTALL.to_owned(), |machine| {
+                format!(
+                    "for {}: {} (`ebb probes` lists the others)",
+                    machine.label(),
+                    machine.install
+                )
+            });
+            Check::limited(name, detail).with_remedy(step)
+        }
         _ => Check::ok(name, detail),
     }
 }
