@@ -5,8 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory};
+use ebb_model::finding::evidence::node::NewerGeneration;
+use ebb_model::finding::evidence::{Evidence, Unused};
 use ebb_model::finding_kind::FindingKind;
 use ebb_probe::args::Args;
+use ebb_telemetry::identity::InstanceType;
+use ebb_telemetry::money::UsdPerHour;
 use ebb_test_support::expect_file;
 use syn::{ImplItem, Item};
 
@@ -18,6 +22,15 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// Headings of each page about a kind of finding.
+const PARTS: [&str; 5] = [
+    "## How it is decided",
+    "## Example",
+    "## What to do",
+    "## How to change or exempt it",
+    "## Limits",
+];
+
 #[test]
 fn each_kind_of_finding_has_a_page() {
     let summary = read("docs/src/SUMMARY.md");
@@ -27,6 +40,11 @@ fn each_kind_of_finding_has_a_page() {
         assert_eq!(page.lines().next(), Some(format!("# {kind}").as_str()));
         assert!(page.contains(&format!("| Slug | `{slug}` |")), "{slug}");
         assert!(summary.contains(&format!("(findings/{slug}.md)")), "{slug}");
+        let headings = page.lines().filter(|line| line.starts_with("## "));
+        let missing = PARTS
+            .into_iter()
+            .find(|part| !headings.clone().any(|one| one == *part));
+        assert_eq!(missing, None, "{slug}");
     }
     let pages = fs::read_dir(root().join("docs/src/findings")).expect("the pages");
     assert_eq!(pages.count(), FindingKind::ALL.len());
@@ -146,6 +164,69 @@ fn examples_of_findings_are_output_of_the_demo() {
         }
     }
     assert!(examples > 2, "only {examples} examples were read");
+}
+
+/// The demo has no finding about storage, and none about an old generation.
+#[test]
+fn examples_that_the_demo_does_not_print_are_evidence() {
+    let check = |slug: &str, evidence: Evidence| {
+        let page = read(&format!("docs/src/findings/{slug}.md"));
+        let text = format!("```\n{evidence}\n```\n");
+        assert!(page.contains(&text), "{slug} does not contain\n{text}");
+    };
+    let gone = Some("vol-0123456789abcdef0".into());
+    let unused = [
+        (
+            "unattached_volume",
+            Unused::Volume {
+                what: "100 GiB gp3 of 2026-11-02".into(),
+            },
+        ),
+        (
+            "stopped_machines_volume",
+            Unused::StoppedMachine {
+                what: "100 GiB gp3".into(),
+                machine: "course-machine".into(),
+            },
+        ),
+        (
+            "old_volume_type",
+            Unused::OldType {
+                what: "400 GiB gp2".into(),
+                iops: 3_000,
+                mibps: 250,
+            },
+        ),
+        (
+            "old_snapshot",
+            Unused::Snapshot {
+                what: "100 GiB snapshot of 2026-06-15".into(),
+                volume: gone,
+            },
+        ),
+        (
+            "old_snapshot",
+            Unused::Snapshot {
+                what: "100 GiB archived snapshot of 2026-06-15".into(),
+                volume: None,
+            },
+        ),
+        (
+            "idle_address",
+            Unused::Address {
+                public_ip: Some("192.0.2.1".into()),
+            },
+        ),
+    ];
+    for (slug, evidence) in unused {
+        check(slug, Evidence::Unused(evidence));
+    }
+    let newer = NewerGeneration {
+        instead: InstanceType::new("m6a.xlarge").expect("a type"),
+        now: UsdPerHour::from_micros(240_000),
+        then: UsdPerHour::from_micros(207_000),
+    };
+    check("old_generation", Evidence::OldGeneration(newer));
 }
 
 /// Whether a file defines an item, or a type with this method.
