@@ -37,7 +37,7 @@ test: ## Run every test
 tests:
 	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} scripts/run-tests
 
-# Beside the tests, to which they give way.
+# They run at the same time as the tests, at a lower priority.
 checks:
 	nice -n 10 $(MAKE) --no-print-directory -k terraform advice lake-sql pages
 

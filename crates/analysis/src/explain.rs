@@ -98,7 +98,7 @@ struct Index<'k> {
     not_judged: BTreeMap<&'k str, Vec<&'k NotJudged>>,
     /// Advice by node.
     advice: BTreeMap<&'k str, &'k NodeAdvice>,
-    /// Tasks by node that tell whether it is too small.
+    /// Tasks by node that show whether the node is too small.
     telling: BTreeMap<&'k NodeId, Vec<&'k PlacedStep>>,
     by_batch: idle::ByBatch<'k>,
     /// Machines of Batch that never joined their cluster.

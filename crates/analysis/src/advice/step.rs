@@ -200,8 +200,8 @@ fn time_limit(runs: &[&Run], kind: StepKind, policy: &SizingPolicy) -> Option<Ti
     let ended_well = || runs.iter().copied().filter(|run| !run.end.is_bad());
     let has_enough = ended_well().count() >= policy.min_runs as usize;
     let is_known = has_enough && ended_well().all(|run| lasted_at_most(run).is_some());
-    // A task with a larger limit of its own does not show that the present one is too low, unless it
-    // got that limit because it reached the present one.
+    // A larger limit of one task alone does not show that the present limit is too low. It does if
+    // the task got it because it reached the present limit.
     let has_grown = tasks_beyond(runs, asks);
     let is_grown = |run: &Run| {
         let record = run.record.as_deref();

@@ -90,7 +90,7 @@ async fn a_page_needs_the_cookie_of_a_link_until_its_end() {
         check(path, Some(&format!("{cookie}x")), 0, 403).await;
         check(path, None, 0, 403).await;
     }
-    // Also what does not exist is not told to others.
+    // Others do not learn whether a page exists.
     check("/nothing", None, 0, 403).await;
     check("//v1/findings", None, 0, 403).await;
     check("/nothing", Some(&cookie), 0, 404).await;
