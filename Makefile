@@ -87,7 +87,7 @@ newcomer: ## Time install, apply, first heartbeat and first alert in a simulated
 	@$(MAKE) --no-print-directory build
 	scripts/time-newcomer $(BUILT)
 
-hooks: ## Have git check format and links before each commit
+hooks: ## Have git check format, links and the message of each commit
 	git config core.hooksPath scripts/hooks
 
 release: ## Build all that users install for both architectures into dist/ (an hour), and check it
