@@ -62,6 +62,34 @@ fn the_code_map_names_paths_that_exist() {
     for path in paths {
         assert!(root().join(path).exists(), "{path} does not exist");
     }
+    let questions = map.split("### Where to change what").nth(1);
+    let questions = questions.expect("the questions").lines();
+    let mut answers = questions.filter_map(|row| row.strip_prefix("| ")?.split(" | ").nth(1));
+    let other = answers.find(|answer| !answer.starts_with('`') && *answer != "path |");
+    assert_eq!(other, None, "an answer begins with its path");
+}
+
+/// The most files that a new field on the wire touches.
+const MAX_FILES_A_FIELD: usize = 6;
+
+#[test]
+fn the_files_of_a_change_exist_and_a_field_has_few() {
+    let text = read("CONTRIBUTING.md");
+    let files = |heading: &str| {
+        let section = text.split(heading).nth(1).expect("a section");
+        let section = section.split("\n## ").next().expect("its text");
+        let rows = section.lines().filter(|line| line.starts_with("| `"));
+        let cells = rows.filter_map(|row| row.split('|').nth(1));
+        let paths = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+        paths.map(str::to_owned).collect::<Vec<String>>()
+    };
+    let of_a_field = files("\n## Add a counter\n");
+    assert!(of_a_field.len() <= MAX_FILES_A_FIELD, "{of_a_field:?}");
+    let of_a_kind = files("\n## Add a kind of finding\n");
+    assert!(of_a_field.len() > 4 && of_a_kind.len() > 4);
+    for path in of_a_field.iter().chain(&of_a_kind) {
+        assert!(root().join(path).exists(), "{path} does not exist");
+    }
 }
 
 /// Markdown files outside the book that people read.
