@@ -56,7 +56,7 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
         queue: &AwsQueue::new(&aws, settings.queue_url.as_str()),
         dead_letters: &AwsQueue::new(&aws, settings.dead_letter_queue_url.as_str()),
         objects: &objects,
-        truth: &lake.context("failed to open the lake in the bucket")?,
+        event_log: &lake.context("failed to open the lake in the bucket")?,
         channels: channels.all(settings),
     };
     Ok(run::sweep(&ports, &config, deadline, &Timestamp::now).await?)

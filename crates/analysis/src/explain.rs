@@ -33,7 +33,7 @@ use crate::rules::storage::{
 use crate::rules::trace::{Check, Speaks};
 use crate::rules::{batch, step};
 use crate::step_history::by_step::{Profiles, StepEntry, StepKey};
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 use crate::unlisted_hosts;
 
 /// Limit on explained resources of one name; the others are counted.
@@ -116,7 +116,7 @@ impl<'k> Index<'k> {
         }
         let mut steps_of: BTreeMap<String, BTreeSet<&StepKey>> = BTreeMap::new();
         for (key, step) in &known.profiles.by_step {
-            let ids = step.runs.iter().map(SeenRun::id);
+            let ids = step.runs.iter().map(ObservedTask::id);
             for id in ids.chain([key.name.clone()]) {
                 steps_of.entry(id).or_default().insert(key);
             }

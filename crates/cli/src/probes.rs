@@ -93,7 +93,7 @@ fn written(
                 probes: &all.probes,
                 left_out: all.left_out,
             };
-            probe_table::table(list, zone, output::look().columns)
+            probe_table::table(list, zone, output::terminal_style().columns)
         }
         TableFormat::Csv => {
             if all.left_out > 0 {

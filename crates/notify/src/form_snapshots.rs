@@ -2,7 +2,7 @@
 //! all forms to a directory for a check in a browser.
 
 use ebb_model::report::Report;
-use ebb_model::report::bill_day::LedgerDay;
+use ebb_model::report::bill_day::BilledDayShares;
 use ebb_model::report::timeline::{NodeHours, Timeline};
 use ebb_report::html::html;
 use ebb_report::zone::Zone;
@@ -178,7 +178,7 @@ fn with_bill(mut report: Report) -> Report {
 }
 
 /// One day of the bill; a weekend costs less, and its second day has a credit.
-fn billed(n: i64) -> LedgerDay {
+fn billed(n: i64) -> BilledDayShares {
     let first = Date::constant(2026, 2, 19);
     let day = first.checked_add(n.days()).unwrap_or(first);
     let weight = if n % 7 == 2 || n % 7 == 3 { 3 } else { 10 };
@@ -188,7 +188,7 @@ fn billed(n: i64) -> LedgerDay {
         3 => usd(-4),
         _ => usd(6 + n % 3),
     };
-    LedgerDay {
+    BilledDayShares {
         day: day.to_string(),
         billed: [steps, other_work, findings, idle, elsewhere]
             .into_iter()
@@ -199,7 +199,7 @@ fn billed(n: i64) -> LedgerDay {
         idle,
         elsewhere,
         estimated: n > 11,
-        ..LedgerDay::default()
+        ..BilledDayShares::default()
     }
 }
 
@@ -225,7 +225,7 @@ fn every_form_says_the_same_total_and_its_parts_add_up_to_it() {
     let forms = [
         ebb_report::table::table(
             &report,
-            &ebb_report::terminal_style::Look::PLAIN,
+            &ebb_report::terminal_style::TerminalStyle::PLAIN,
             &Zone::utc(),
         ),
         ebb_report::markdown::markdown(&report, &Zone::utc()),

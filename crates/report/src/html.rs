@@ -107,7 +107,7 @@ pub fn code(text: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use ebb_model::report::bill_day::LedgerDay;
+    use ebb_model::report::bill_day::BilledDayShares;
     use ebb_telemetry::money::Usd;
 
     use super::*;
@@ -192,10 +192,10 @@ mod tests {
 
     #[test]
     fn a_page_draws_the_days_of_the_bill_and_says_what_their_parts_are() {
-        let day = |micros: i64| LedgerDay {
+        let day = |micros: i64| BilledDayShares {
             billed: Usd::from_micros(micros),
             steps: Usd::from_micros(micros),
-            ..LedgerDay::default()
+            ..BilledDayShares::default()
         };
         let mut report = testing::told();
         report.ledger = vec![day(4_000_000), day(1_000_000)];

@@ -30,7 +30,7 @@ use crate::advice::placement;
 use crate::advice::step::bottleneck::find_bottleneck;
 use crate::facts::Facts;
 use crate::in_turns::first_in_turns;
-use crate::step_history::by_step::{Profiled, Profiles, StepKey};
+use crate::step_history::by_step::{Profiles, StepHistory, StepKey};
 
 /// Limit on reported steps. They usually take 1.6 MB of a report.
 pub const MAX_STEPS: usize = 1_000;
@@ -509,7 +509,7 @@ fn placed<'p>(profiles: &'p Profiles<'_>) -> BTreeSet<&'p StepKey> {
 fn told(
     facts: &Facts<'_>,
     key: &StepKey,
-    profiled: &Profiled<'_>,
+    profiled: &StepHistory<'_>,
     of_step: &BTreeMap<&str, &Finding>,
 ) -> Option<StepAdvice> {
     let newest = profiled.newest()?;

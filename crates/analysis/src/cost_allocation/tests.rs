@@ -23,7 +23,7 @@ use super::*;
 /// The zero of the test clock is in the afternoon of 2026-09-21, so this day is complete.
 const DAY: &str = "2026-09-18";
 
-fn divide_bill(facts: &Facts<'_>, findings: &[Finding]) -> Vec<LedgerDay> {
+fn divide_bill(facts: &Facts<'_>, findings: &[Finding]) -> Vec<BilledDayShares> {
     allocated(facts, findings).ledger
 }
 
@@ -56,7 +56,7 @@ fn told(total: i64, of_machines: i64) -> BilledDay {
     }
 }
 
-fn parts(day: &LedgerDay) -> [i64; 7] {
+fn parts(day: &BilledDayShares) -> [i64; 7] {
     let all = [
         day.steps,
         day.findings,

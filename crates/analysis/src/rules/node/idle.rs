@@ -29,8 +29,7 @@ use crate::coverage;
 use crate::facts::Facts;
 use crate::rules::node::idle::idle_time::{Projection, Quiet};
 use crate::rules::node::idle::keeper::{BatchFleet, Patience};
-use crate::rules::node::recurring_idle;
-use crate::rules::node::recurring_idle::Usual;
+use crate::rules::node::recurring_idle::{IdlePattern, find_idle_pattern};
 use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
@@ -176,10 +175,10 @@ fn by_probe(
     let policy = &facts.policy.idle;
     // The node is in use, even if it is idle now; another rule reports a schedule or low use.
     let history = ActivityHistory::from_probe(facts, instance, node);
-    let usual = history.and_then(|history| recurring_idle::usual(facts, instance, &history));
+    let usual = history.and_then(|history| find_idle_pattern(facts, instance, &history));
     if !q.holds(
         "Does the idle time match the usual pattern of the node?",
-        (usual.map_or("no", Usual::words), ""),
+        (usual.map_or("no", IdlePattern::words), ""),
         usual.is_none(),
     ) {
         return Ok(None);

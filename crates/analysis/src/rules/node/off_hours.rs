@@ -83,7 +83,7 @@ fn rests_as_usual(
                 let quiet = facts.now.duration_since(until);
                 quiet >= facts.policy.idle.after().try_into().unwrap_or(quiet)
             });
-            !rests || recurring_idle::usual(facts, instance, history).is_some()
+            !rests || recurring_idle::find_idle_pattern(facts, instance, history).is_some()
         }
         SeenBy::Metrics => !by_metrics::is_idle(facts, instance),
     };

@@ -17,7 +17,7 @@ const GRAIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// The pattern that the current idle time matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Usual {
+pub(crate) enum IdlePattern {
     /// The node was idle for as long, and worked again, three times within a day.
     Pauses,
     /// The node was idle at these hours of each of the last three days.
@@ -26,7 +26,7 @@ pub(crate) enum Usual {
     Weekly,
 }
 
-impl Usual {
+impl IdlePattern {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Pauses => "yes: three pauses of this length within one day",
@@ -38,11 +38,11 @@ impl Usual {
 
 /// The pattern that the current idle time of a node matches. `None` if it matches none, or too
 /// little of the past is known.
-pub(crate) fn usual(
+pub(crate) fn find_idle_pattern(
     facts: &Facts<'_>,
     instance: &Instance,
     history: &ActivityHistory<'_>,
-) -> Option<Usual> {
+) -> Option<IdlePattern> {
     let (since, until) = (history.active_until?, history.seen_until);
     // Most nodes are active and have no idle time to compare.
     let quiet = SignedDuration::try_from(facts.policy.idle.after()).ok()?;
@@ -55,11 +55,11 @@ pub(crate) fn usual(
     let rests: Vec<Rest> = history.hours.rests().filter(is_known).collect();
     let policy = &facts.policy.hours;
     if pauses(policy, &rests, (since, until)) {
-        Some(Usual::Pauses)
+        Some(IdlePattern::Pauses)
     } else if daily(policy, &rests, (since, until)) {
-        Some(Usual::Daily)
+        Some(IdlePattern::Daily)
     } else {
-        weekly_pattern::is_resting(facts, instance, history, since).then_some(Usual::Weekly)
+        weekly_pattern::is_resting(facts, instance, history, since).then_some(IdlePattern::Weekly)
     }
 }
 

@@ -197,7 +197,7 @@ fn other_cause(
         return Some("yes: standby tag or weekly schedule");
     }
     let is_idle = quiet_for.is_some_and(|quiet| quiet >= after)
-        && recurring_idle::usual(facts, instance, history).is_none();
+        && recurring_idle::find_idle_pattern(facts, instance, history).is_none();
     is_idle.then_some("yes: idle node")
 }
 

@@ -30,7 +30,7 @@ use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 use crate::step_history::by_step::Profiles;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 const KIND: FindingKind = FindingKind::SpotCandidate;
 
@@ -55,7 +55,7 @@ impl Environment {
 #[derive(Default)]
 struct OnDemand<'a> {
     machines: Vec<&'a Instance>,
-    runs: Vec<&'a SeenRun<'a>>,
+    runs: Vec<&'a ObservedTask<'a>>,
 }
 
 /// Evaluates every Batch environment. No other controller is known to restart interrupted tasks.
@@ -199,7 +199,7 @@ fn enough_tasks(
     known: &OnDemand<'_>,
     q: &mut RuleTrace,
 ) -> Option<ObservedTasks> {
-    let has_ended = |run: &&&SeenRun<'_>| run.step.usage.end != StepEnd::Running;
+    let has_ended = |run: &&&ObservedTask<'_>| run.step.usage.end != StepEnd::Running;
     let ended = known.runs.iter().filter(has_ended).count();
     let ended = u32::try_from(ended).unwrap_or(u32::MAX);
     let least = facts.policy.sizing.confident_samples;

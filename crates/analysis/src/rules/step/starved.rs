@@ -13,7 +13,7 @@ use crate::facts::Facts;
 use crate::rules::step::context::{UnderWay, Wrong};
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 const KIND: FindingKind = FindingKind::StarvedStep;
 
@@ -79,7 +79,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
 }
 
 /// Cores that other tasks of the node use on average, and the cores of the node.
-fn neighbours(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<(MilliCores, MilliCores)> {
+fn neighbours(facts: &Facts<'_>, run: &ObservedTask<'_>) -> Option<(MilliCores, MilliCores)> {
     let state = facts.state.nodes.get(&run.step.node)?;
     let others = state
         .running(&run.step.node)

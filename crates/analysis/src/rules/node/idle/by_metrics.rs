@@ -58,7 +58,7 @@ pub(crate) fn quiet(
         return Ok(None);
     };
     let history = ActivityHistory::from_metrics(&activity);
-    let usual = recurring_idle::usual(facts, instance, &history);
+    let usual = recurring_idle::find_idle_pattern(facts, instance, &history);
     let outcome = match usual {
         Some(usual) => Outcome::InUse(usual.words().to_owned()),
         None => idle_time(facts, &activity, instance.launched_at),
