@@ -163,12 +163,12 @@ impl OwnAccount {
 
 /// All accounts that the settings name; `None` if they name no other account.
 async fn member_accounts(aws: &AwsConfig, settings: &Settings) -> Result<Option<Accounts>> {
-    if settings.beside == MemberScope::Nobody {
+    if settings.members == MemberScope::Nobody {
         return Ok(None);
     }
     let who = aws::caller(aws)
         .await
         .context("failed to identify the account")?;
-    let entered = aws::enter(aws, &who, &settings.beside, &settings.member_role).await;
+    let entered = aws::enter(aws, &who, &settings.members, &settings.member_role).await;
     Ok(Some(entered.together(&settings.spot_advisor_url)))
 }

@@ -132,7 +132,7 @@ fn report(
         problems: probe_problems,
     } = probe_summaries::probes(facts);
     spot::take_scores(&mut all.findings, &targets.environments);
-    let second_opinions = beside(facts, &all.findings);
+    let second_opinions = assign_second_opinions(facts, &all.findings);
     let report = Report {
         schema: Report::SCHEMA.to_owned(),
         at: facts.now,
@@ -270,7 +270,7 @@ fn dearest_first(findings: &mut [Finding]) {
 }
 
 /// Assigns our finding about the same resource to each second opinion, the greatest saving first.
-fn beside(facts: &Facts<'_>, findings: &[Finding]) -> Vec<SecondOpinion> {
+fn assign_second_opinions(facts: &Facts<'_>, findings: &[Finding]) -> Vec<SecondOpinion> {
     let ours: std::collections::BTreeMap<&str, &str> = findings
         .iter()
         .map(|finding| (finding.resource.id.as_str(), finding.id.as_str()))

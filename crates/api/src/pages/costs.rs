@@ -18,8 +18,8 @@ use crate::extract::Query;
 use crate::pages::cost_shares::{self, CostPanel};
 use crate::pages::csv_table;
 use crate::pages::pager::{Link, Pager};
+use crate::pages::value_text::name;
 use crate::pages::view::{Sheet, View};
-use crate::pages::words::name;
 use crate::problem::Problem;
 
 /// Most services with a name; the cheapest are left out.

@@ -30,8 +30,8 @@ use crate::pages::runs::RunRow;
 use crate::pages::steps::StepRow;
 use crate::pages::tasks;
 use crate::pages::tasks::{TaskRow, TaskTable};
+use crate::pages::value_text::{bytes, name, seconds};
 use crate::pages::view::{Sheet, View, segment};
-use crate::pages::words::{bytes, name, seconds};
 use crate::problem::Problem;
 use crate::store::Store;
 

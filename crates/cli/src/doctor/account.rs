@@ -128,7 +128,7 @@ async fn try_metrics(
     let alone = nodes.iter().map(|node| (node.clone(), Vec::new()));
     let alone = alone.collect();
     let (listed, told) = futures::join!(
-        metrics.beside(region, &nodes),
+        metrics.list_supplementary(region, &nodes),
         metrics.utilization(region, &alone, from, to),
     );
     [

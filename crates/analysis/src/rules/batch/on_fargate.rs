@@ -46,11 +46,11 @@ pub(crate) fn why_not(facts: &Facts<'_>, job: &Job) -> Option<String> {
             "{REASON}, and Container Insights has no data about its task"
         ));
     };
-    let is_beside = |task: &&Task| {
+    let is_of_family = |task: &&Task| {
         let same = (&task.family, &task.cluster_arn) == (&own.family, &own.cluster_arn);
         same && task.runs_on_fargate()
     };
-    match batch.tasks.values().filter(is_beside).count() {
+    match batch.tasks.values().filter(is_of_family).count() {
         0 | 1 => None,
         many => Some(format!(
             "{REASON}, and Container Insights reports only the busiest of the {many} tasks of its \

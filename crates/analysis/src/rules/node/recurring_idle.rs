@@ -3,7 +3,7 @@
 
 use ebb_model::inventory::instance::Instance;
 use ebb_model::policy::gpu_and_hours::HoursPolicy;
-use ebb_node_state::hourly_activity::rests::Rest;
+use ebb_node_state::hourly_activity::idle_periods::IdlePeriod;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::activity_history::ActivityHistory;
@@ -51,42 +51,51 @@ pub(crate) fn find_idle_pattern(
     }
     let bound = facts.policy.idle.min_coverage();
     // Activity before the launch belongs to another machine with the same id.
-    let is_known = |rest: &Rest| Some(rest.from) >= instance.launched_at && rest.seen >= bound;
-    let rests: Vec<Rest> = history.hours.rests().filter(is_known).collect();
+    let is_known =
+        |period: &IdlePeriod| Some(period.from) >= instance.launched_at && period.seen >= bound;
+    let periods: Vec<IdlePeriod> = history.hours.idle_periods().filter(is_known).collect();
     let policy = &facts.policy.hours;
-    if pauses(policy, &rests, (since, until)) {
+    if pauses(policy, &periods, (since, until)) {
         Some(IdlePattern::Pauses)
-    } else if daily(policy, &rests, (since, until)) {
+    } else if daily(policy, &periods, (since, until)) {
         Some(IdlePattern::Daily)
     } else {
         weekly_pattern::is_resting(facts, instance, history, since).then_some(IdlePattern::Weekly)
     }
 }
 
-fn pauses(policy: &HoursPolicy, rests: &[Rest], (since, until): (Timestamp, Timestamp)) -> bool {
+fn pauses(
+    policy: &HoursPolicy,
+    periods: &[IdlePeriod],
+    (since, until): (Timestamp, Timestamp),
+) -> bool {
     let long = (until - GRAIN).as_second() - since.as_second();
-    let recent = rests.iter().filter(|rest| rest.from >= since - DAY);
-    let alike = recent.filter(|rest| rest.seconds() >= long).count();
+    let recent = periods.iter().filter(|period| period.from >= since - DAY);
+    let alike = recent.filter(|period| period.seconds() >= long).count();
     u32::try_from(alike).is_ok_and(|alike| alike >= policy.times_alike)
 }
 
 /// Whether the node was idle at this time on each of the previous days, for about as long. An idle
 /// time of a few minutes is no evidence for one of hours. An earlier pause either lasted until the
 /// present one began, or began and ended at most the tolerance before it.
-fn daily(policy: &HoursPolicy, rests: &[Rest], (since, until): (Timestamp, Timestamp)) -> bool {
+fn daily(
+    policy: &HoursPolicy,
+    periods: &[IdlePeriod],
+    (since, until): (Timestamp, Timestamp),
+) -> bool {
     let tolerance = SignedDuration::from_secs(policy.early_or_late_seconds.into());
     let quiet = until.as_second() - since.as_second();
     let was_alike = |days: u32| {
         let ago = DAY * i32::try_from(days).unwrap_or(i32::MAX);
         let (begun, end) = (since - ago, until - ago - tolerance);
-        let is_near = |rest: &Rest| rest.to >= begun || rest.from >= begun - tolerance;
-        let covers = |rest: &Rest| {
-            rest.from <= begun + tolerance
-                && rest.to >= end
-                && is_near(rest)
-                && rest.seconds() >= quiet / 4 * 3
+        let is_near = |period: &IdlePeriod| period.to >= begun || period.from >= begun - tolerance;
+        let covers = |period: &IdlePeriod| {
+            period.from <= begun + tolerance
+                && period.to >= end
+                && is_near(period)
+                && period.seconds() >= quiet / 4 * 3
         };
-        rests.iter().any(covers)
+        periods.iter().any(covers)
     };
     until.duration_since(since) < DAY && (1..=policy.times_alike).all(was_alike)
 }

@@ -98,14 +98,14 @@ mod tests {
 
     use super::*;
     use crate::testing::asked;
-    use crate::testing::step_world::{run_beside, verdict};
+    use crate::testing::step_world::{run_next_to, verdict};
     use ebb_telemetry::units::CpuTime;
 
     #[test]
     fn a_step_is_starved_when_it_waits_for_cores_that_its_neighbours_have() {
         let check = |minutes: u64, waited_min: Option<u64>, theirs: u64, expect: Option<&str>| {
             // An hour of CPU time on one core, next to a neighbour with `theirs` busy cores.
-            let world = run_beside(minutes, theirs, |s| {
+            let world = run_next_to(minutes, theirs, |s| {
                 s.cpu = CpuTime::from_millis(3_600_000);
                 s.detail.run_queue = waited_min.map(|min| Duration::from_secs(min * 60));
             });
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_step_that_mostly_waits_for_something_else_is_not_starved() {
         let check = |waited_min: u64, spent: Option<i64>| {
-            let world = run_beside(60, 3, |s| {
+            let world = run_next_to(60, 3, |s| {
                 s.requested = asked(1, 3);
                 s.cpu = CpuTime::from_millis(60_000);
                 s.detail.run_queue = Some(Duration::from_secs(waited_min * 60));
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn what_was_waited_before_the_probe_came_is_not_judged() {
         let check = |watched_min: i64, is_said: bool| {
-            let mut world = run_beside(60, 3, |s| {
+            let mut world = run_next_to(60, 3, |s| {
                 s.cpu = CpuTime::from_millis(3_600_000);
                 s.detail.run_queue = Some(Duration::from_secs(1_800));
             });
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_third_of_its_time_waited_for_is_a_third_lost() {
-        let world = run_beside(60, 3, |s| {
+        let world = run_next_to(60, 3, |s| {
             s.requested = asked(1, 3);
             s.cpu = CpuTime::from_millis(3_600_000);
             s.detail.run_queue = Some(Duration::from_secs(1_800));

@@ -278,14 +278,14 @@ mod tests {
         ];
         let mut series = MetricSeries::default();
         let full = [0.5, 0.0, 12.5, 0.0, 40.0, 100.0, 28.0].map(Some);
-        let beside = SupplementaryMetrics::of(&streams, &full);
-        assert_eq!(beside.memory.map(Share::ppm), Some(125_000));
-        assert_eq!(beside.gpu.map(Share::ppm), Some(400_000));
-        beside.last_into(&mut series);
+        let supplementary = SupplementaryMetrics::of(&streams, &full);
+        assert_eq!(supplementary.memory.map(Share::ppm), Some(125_000));
+        assert_eq!(supplementary.gpu.map(Share::ppm), Some(400_000));
+        supplementary.last_into(&mut series);
         let part = [None, None, None, Some(40.0), None, Some(1.0), None];
-        let beside = SupplementaryMetrics::of(&streams, &part);
-        assert_eq!((beside.memory, beside.gpu), (None, None));
-        beside.last_into(&mut series);
+        let supplementary = SupplementaryMetrics::of(&streams, &part);
+        assert_eq!((supplementary.memory, supplementary.gpu), (None, None));
+        supplementary.last_into(&mut series);
         assert_eq!(series.gpus, Some(2));
         assert_eq!(series.gpu_held, Some(Bytes::mib(128)));
         let credits = Credits {
