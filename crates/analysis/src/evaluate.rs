@@ -113,7 +113,7 @@ fn report(
             .collect()
     };
     let (targets, verdicts) = both(|| crate::advice::advise_targets(facts, profiles), by_steps);
-    let mut all = found(facts, verdicts, profiles, &targets, kept);
+    let mut all = settle_verdicts(facts, verdicts, profiles, &targets, kept);
     let ((nodes, nodes_left_out), (steps, steps_left_out)) = both(
         || node_summaries::nodes(facts, &all.findings),
         || crate::advice::step::steps(facts, profiles, &all.findings),
@@ -179,7 +179,7 @@ struct Judged {
 
 /// Settles the results of all rules and of the rules that depend on their findings. Overlapping
 /// costs count once.
-fn found(
+fn settle_verdicts(
     facts: &Facts<'_>,
     verdicts: Vec<Verdict>,
     profiles: &Profiles<'_>,

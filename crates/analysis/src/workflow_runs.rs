@@ -80,7 +80,7 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
     told.task_labels.sort_by_cached_key(newest);
     told.task_labels_left_out = told.task_labels.len().saturating_sub(MAX_TASK_LABELS);
     told.task_labels.truncate(MAX_TASK_LABELS);
-    let unassigned = runs.remove(&None).map(|sum| sum.told(None));
+    let unassigned = runs.remove(&None).map(|sum| sum.into_run(None));
     let room = MAX_RUNS - usize::from(unassigned.is_some());
     told.left_out = runs.len().saturating_sub(room);
     told.runs = newest_in_turn(runs, room);
@@ -96,7 +96,7 @@ fn newest_in_turn(
 ) -> Vec<WorkflowRun> {
     let runs = runs.into_iter();
     let mut runs: Vec<(Option<NodeId>, WorkflowRun)> = runs
-        .map(|(run, sum)| (sum.only_node.clone(), sum.told(run)))
+        .map(|(run, sum)| (sum.only_node.clone(), sum.into_run(run)))
         .collect();
     runs.sort_by(|(_, a), (_, b)| newest_first(a, b));
     let runs = first_in_turns(runs, 1, room);
@@ -175,7 +175,7 @@ impl RunSum {
         self.samples.extend(sample.map(str::to_owned));
     }
 
-    fn told(self, run: Option<(JoinedBy, String)>) -> WorkflowRun {
+    fn into_run(self, run: Option<(JoinedBy, String)>) -> WorkflowRun {
         let samples = self.samples.len();
         let mut pipelines = self.pipelines.into_iter();
         let one = pipelines.next().filter(|_| run.is_some());

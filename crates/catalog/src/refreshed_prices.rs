@@ -127,8 +127,8 @@ mod tests {
         let region = |name: &str| Region::new(name).expect("a region");
         let refreshed = told("2026-11-22T00:00:00Z", &[("m5.large", 99_000)]);
         let catalogue = Catalogue::built_in().with(&refreshed);
-        assert!(catalogue.told_at(&region("eu-west-1")).is_some());
-        assert!(catalogue.told_at(&region("us-east-1")).is_none());
+        assert!(catalogue.refreshed_at(&region("eu-west-1")).is_some());
+        assert!(catalogue.refreshed_at(&region("us-east-1")).is_none());
         assert_eq!(catalogue.day(), "2025-03-02".parse().ok());
         let again = Catalogue::built_in().with(&Refreshed::default());
         assert_eq!(&again, Catalogue::built_in());

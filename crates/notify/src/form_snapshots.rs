@@ -41,7 +41,7 @@ fn whatever_a_report_holds_each_form_stays_within_what_its_reader_takes() {
         // A message needs at least one change: without findings some were resolved.
         let mut news = testing::all_new(report);
         if report.findings.is_empty() {
-            news.resolved = ebb_report::testing::told().history.resolved;
+            news.resolved = ebb_report::testing::several_days().history.resolved;
         }
         let page = html(report, &Zone::utc());
         assert!(page.len() < page_kb << 10, "{name}: {} bytes", page.len());
@@ -84,10 +84,13 @@ fn whatever_a_report_holds_each_form_stays_within_what_its_reader_takes() {
     check("nothing", &ebb_report::testing::empty(), 16);
     check(
         "few",
-        &with_bill(with_hours(ebb_report::testing::told(), 3)),
+        &with_bill(with_hours(ebb_report::testing::several_days(), 3)),
         48,
     );
-    let hostile_bill = hostile(with_bill(with_hours(ebb_report::testing::told(), 3)));
+    let hostile_bill = hostile(with_bill(with_hours(
+        ebb_report::testing::several_days(),
+        3,
+    )));
     check("hostile", &hostile_bill, 128);
     check(
         "one",

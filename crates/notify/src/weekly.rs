@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_digest_is_stable() {
-        let mut report = testing::told();
+        let mut report = testing::several_days();
         report.ledger = billed(&["2026-02-28", "2026-03-01", "2026-03-02"]);
         report.ledger[2].estimated = true;
         report.history.trend.insert(

@@ -409,7 +409,7 @@ pub(crate) fn steps(
     }
     let all = profiles.by_step.iter();
     let advised = all.filter_map(|(key, profiled)| {
-        let mut advice = told(facts, key, profiled, &of_step)?;
+        let mut advice = describe_step(facts, key, profiled, &of_step)?;
         if advice.offers == Offers::default() && placed.contains(key) {
             let step = (&key.region, profiled.as_ref());
             advice.offers = placement::offers(facts, profiles, step, advice.should_ask);
@@ -506,7 +506,7 @@ fn placed<'p>(profiles: &'p Profiles<'_>) -> BTreeSet<&'p StepKey> {
     placed.into_iter().map(|(_, key)| key).collect()
 }
 
-fn told(
+fn describe_step(
     facts: &Facts<'_>,
     key: &StepKey,
     profiled: &StepHistory<'_>,

@@ -35,7 +35,7 @@ impl Offers {
             return;
         };
         self.spot_machines = scored_as(at_once.div_ceil(a_machine));
-        self.spot_score = self.spot_wish().and_then(|wish| wish.told(markets));
+        self.spot_score = self.spot_wish().and_then(|wish| wish.find_score(markets));
         if self.spot_score.as_ref().is_some_and(SpotScore::is_low) {
             for offer in &mut self.spot {
                 offer.confidence = Level::Low;
@@ -68,7 +68,7 @@ impl SpotWish {
 
     /// The newest AWS score for these types, or else for most of them; `None` if AWS was not asked
     /// or refused.
-    pub fn told(&self, markets: &Markets) -> Option<SpotScore> {
+    pub fn find_score(&self, markets: &Markets) -> Option<SpotScore> {
         let told = markets.scores.iter();
         let told = told.filter(|told| told.wish.answers(self));
         told.max_by_key(|told| (told.wish.types == self.types, told.at))

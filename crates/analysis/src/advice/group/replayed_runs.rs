@@ -76,7 +76,7 @@ impl<'g, 'p, 'a> Looked<'g, 'p, 'a> {
     }
 
     /// Advice with the observed values only; `None` for a group without tasks.
-    pub(crate) fn told(&self) -> Option<GroupAdvice> {
+    pub(crate) fn advise_group(&self) -> Option<GroupAdvice> {
         let runs = || self.group.runs.iter().map(|run| run.run);
         let newest = runs().max_by_key(|run| run.step.observed_at)?;
         let machines: BTreeSet<_> = runs().map(|run| &run.instance.id).collect();

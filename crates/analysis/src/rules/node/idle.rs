@@ -105,7 +105,9 @@ fn judge_one(
         return None;
     }
     match quiet(facts, instance, &known.fleet, q) {
-        Ok(quiet) => Some(Verdict::Waste(Box::new(found(facts, instance, quiet?)))),
+        Ok(quiet) => Some(Verdict::Waste(Box::new(make_finding(
+            facts, instance, quiet?,
+        )))),
         Err(reason) => {
             let (id, name) = (instance.id.as_str(), instance.name());
             Some(Verdict::undetermined(KIND, id, name, reason))
@@ -409,7 +411,7 @@ fn evidence(latest: &Latest, window: Window, kept_alive_by: Option<KeptAliveBy>)
     }
 }
 
-fn found(facts: &Facts<'_>, instance: &Instance, quiet: Quiet) -> Finding {
+fn make_finding(facts: &Facts<'_>, instance: &Instance, quiet: Quiet) -> Finding {
     let controller = facts.controller(instance);
     let cost = facts.price_of(instance).map(|price| {
         let cost = price.wasted_over(quiet.window);

@@ -122,7 +122,7 @@ fn judge_one(facts: &Facts<'_>, node: ProbedNode<'_>, q: &mut RuleTrace) -> Opti
     }
     let finding = match small {
         Some(small) => small?,
-        None => found(facts, node, &day),
+        None => make_finding(facts, node, &day),
     };
     // This check is last, because it reads the history of 14 days.
     let history = ActivityHistory::from_probe(facts, node.instance, node.state)?;
@@ -269,7 +269,7 @@ fn small_all_week(facts: &Facts<'_>, node: ProbedNode<'_>) -> Option<Finding> {
     })
 }
 
-fn found(facts: &Facts<'_>, node: ProbedNode<'_>, day: &LastDay) -> Finding {
+fn make_finding(facts: &Facts<'_>, node: ProbedNode<'_>, day: &LastDay) -> Finding {
     let (instance, latest) = (node.instance, node.latest);
     let LastDay {
         window,

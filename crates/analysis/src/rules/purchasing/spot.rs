@@ -100,7 +100,7 @@ pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> V
     let mut questions = RuleTrace::of(KIND);
     for (environment, known) in &environments(facts, profiles) {
         if environment.name == name {
-            let mut asked = questions.anew();
+            let mut asked = questions.new_list();
             judge_one(facts, environment, known, &mut asked);
             questions.also(asked);
         }
@@ -180,7 +180,7 @@ fn judge_one(
         ..facts.price_of(known.machines.first()?)?
     };
     let cost = price.wasted_over(tasks.window);
-    let found = found(environment, known, tasks, &sums, cost)?;
+    let found = make_finding(environment, known, tasks, &sums, cost)?;
     Some(Verdict::Waste(Box::new(found)))
 }
 
@@ -227,7 +227,7 @@ fn enough_tasks(
     })
 }
 
-fn found(
+fn make_finding(
     environment: &Environment,
     known: &OnDemand<'_>,
     tasks: ObservedTasks,

@@ -68,18 +68,18 @@ impl<'a> Step<'a> {
     }
 
     /// A finding about the whole step from its tasks; `None` without tasks.
-    pub(crate) fn found(
+    pub(crate) fn make_finding(
         &self,
         facts: &Facts<'_>,
         runs: Vec<&'a ObservedTask<'a>>,
         wrong: Wrong,
     ) -> Option<Verdict> {
         let newest = *runs.iter().max_by_key(|run| run.step.observed_at)?;
-        self.found_about(facts, newest, runs, wrong)
+        self.make_finding_about(facts, newest, runs, wrong)
     }
 
     /// The same, with the task `run` as the example.
-    pub(crate) fn found_about(
+    pub(crate) fn make_finding_about(
         &self,
         facts: &Facts<'_>,
         run: &'a ObservedTask<'a>,
@@ -104,7 +104,7 @@ impl<'a> Step<'a> {
             },
             runs,
         };
-        Some(found(facts, self, about, wrong))
+        Some(make_finding(facts, self, about, wrong))
     }
 }
 
@@ -143,12 +143,17 @@ impl UnderWay<'_> {
     }
 
     /// A finding about the task since its first observation.
-    pub(crate) fn found(&self, facts: &Facts<'_>, wrong: Wrong) -> Verdict {
-        self.found_since(facts, watched_from(facts, self.run), wrong)
+    pub(crate) fn make_finding(&self, facts: &Facts<'_>, wrong: Wrong) -> Verdict {
+        self.make_finding_since(facts, watched_from(facts, self.run), wrong)
     }
 
     /// A finding about the task since `from`, or since its first observation if that is later.
-    pub(crate) fn found_since(&self, facts: &Facts<'_>, from: Timestamp, wrong: Wrong) -> Verdict {
+    pub(crate) fn make_finding_since(
+        &self,
+        facts: &Facts<'_>,
+        from: Timestamp,
+        wrong: Wrong,
+    ) -> Verdict {
         let from = from.max(watched_from(facts, self.run));
         let to = self.run.step.observed_at;
         let node = &self.run.step.node;
@@ -162,7 +167,7 @@ impl UnderWay<'_> {
             runs: vec![self.run],
             window: Window { from, to },
         };
-        found(facts, &self.step, about, wrong)
+        make_finding(facts, &self.step, about, wrong)
     }
 }
 
@@ -222,7 +227,12 @@ struct ProblemSubject<'a> {
     coverage: Option<Share>,
 }
 
-fn found(facts: &Facts<'_>, step: &Step<'_>, about: ProblemSubject<'_>, it: Wrong) -> Verdict {
+fn make_finding(
+    facts: &Facts<'_>,
+    step: &Step<'_>,
+    about: ProblemSubject<'_>,
+    it: Wrong,
+) -> Verdict {
     let (run, instance, id) = (about.run, about.run.instance, about.id);
     let window = about.window;
     Verdict::Waste(Box::new(Finding {

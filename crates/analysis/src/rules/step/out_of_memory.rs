@@ -67,7 +67,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
         action: Action::Reconfigure,
         advice,
     };
-    step.found(facts, kills, wrong)
+    step.make_finding(facts, kills, wrong)
 }
 
 /// Advice for the newest killed task, with the highest observed peak of all killed ones.

@@ -137,7 +137,7 @@ fn judge_one(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Opti
         recommended_per_hour: Some(then),
         ..recommend(facts, step, newest, sized)
     };
-    let found = found(facts, newest, &seen, cost, recommendation);
+    let found = make_finding(facts, newest, &seen, cost, recommendation);
     Some(Verdict::Waste(Box::new(found)))
 }
 
@@ -292,7 +292,7 @@ fn newest<'r, 'a>(runs: &[&'r Run<'a>]) -> impl Iterator<Item = &'r Run<'a>> {
     runs.into_iter().take(Finding::MAX_STEPS)
 }
 
-fn found(
+fn make_finding(
     facts: &Facts<'_>,
     run: &Run<'_>,
     seen: &Seen,

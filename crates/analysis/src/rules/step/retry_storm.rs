@@ -80,7 +80,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
         action: Action::Investigate,
         advice: advice.to_owned(),
     };
-    step.found(facts, failed, wrong)
+    step.make_finding(facts, failed, wrong)
 }
 
 /// How the tasks ended, the most frequent first.

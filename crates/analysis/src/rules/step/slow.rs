@@ -54,7 +54,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     );
     let advice = advice(causes);
     let enough = runs >= policy.history_runs.saturating_mul(2);
-    Some(it.found(
+    Some(it.make_finding(
         facts,
         Wrong {
             kind: KIND,

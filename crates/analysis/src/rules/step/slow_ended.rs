@@ -80,7 +80,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
     };
     let about = worst.run;
     let runs = slow.iter().map(|one| one.run).collect();
-    step.found_about(facts, about, runs, wrong)
+    step.make_finding_about(facts, about, runs, wrong)
 }
 
 /// A task that ended and took far longer than the tasks before it.

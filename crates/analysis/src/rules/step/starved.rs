@@ -57,7 +57,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     let lost = Duration::from_secs_f64(watched.as_secs_f64() * share.as_f64()).min(waited);
     let advice = "Request as many vCPUs as this task and the other tasks on the node use, so that \
                   fewer share a machine. Or use a machine with more cores.";
-    Some(it.found(
+    Some(it.make_finding(
         facts,
         Wrong {
             kind: KIND,

@@ -76,7 +76,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
         action: Action::Rightsize,
         advice,
     };
-    step.found(facts, full, wrong)
+    step.make_finding(facts, full, wrong)
 }
 
 fn sampled(run: &ObservedTask<'_>) -> Option<PeakMemory> {

@@ -80,13 +80,18 @@ pub(crate) fn quiet(
         speaks,
     );
     match outcome {
-        Outcome::Idle(idle) => Ok(Some(found(facts, (instance, series), &activity, idle))),
+        Outcome::Idle(idle) => Ok(Some(make_finding(
+            facts,
+            (instance, series),
+            &activity,
+            idle,
+        ))),
         Outcome::InUse(_) => Ok(None),
         Outcome::Unknown(why) => Err(why),
     }
 }
 
-fn found(
+fn make_finding(
     facts: &Facts<'_>,
     (instance, series): (&Instance, &MetricSeries),
     activity: &MetricActivity<'_>,
