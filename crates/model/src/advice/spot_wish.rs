@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    fn told(types: &[&str], machines: u32, score: u8) -> SpotScore {
+    fn make_score(types: &[&str], machines: u32, score: u8) -> SpotScore {
         SpotScore {
             wish: SpotWish {
                 region: region(),
@@ -157,13 +157,13 @@ mod tests {
             assert!(offers.spot.iter().all(|one| one.confidence == level));
         };
         check(Vec::new(), None, Level::High);
-        check(vec![told(&types, 8, 9)], Some(9), Level::High);
-        check(vec![told(&types[..3], 8, 3)], Some(3), Level::Low);
+        check(vec![make_score(&types, 8, 9)], Some(9), Level::High);
+        check(vec![make_score(&types[..3], 8, 3)], Some(3), Level::Low);
         // An exact match of the types is preferred to a partial match.
-        let both = vec![told(&types[..3], 8, 3), told(&types, 8, 9)];
+        let both = vec![make_score(&types[..3], 8, 3), make_score(&types, 8, 9)];
         check(both, Some(9), Level::High);
-        check(vec![told(&types[..2], 8, 3)], None, Level::High);
-        check(vec![told(&types, 16, 3)], None, Level::High);
+        check(vec![make_score(&types[..2], 8, 3)], None, Level::High);
+        check(vec![make_score(&types, 16, 3)], None, Level::High);
     }
 
     #[test]

@@ -108,7 +108,7 @@ mod tests {
 
     /// Kinds of findings for a node that is observed for `hours` hours and works in the minutes of
     /// `works`.
-    fn told(hours: u64, works: impl Fn(u64) -> bool) -> Vec<FindingKind> {
+    fn find_kinds(hours: u64, works: impl Fn(u64) -> bool) -> Vec<FindingKind> {
         let mut world = World::with([instance(1)]);
         world.watch(1, 0, hours * 60, |minute, h| {
             if works(minute) {
@@ -126,21 +126,25 @@ mod tests {
         };
         let hourly = |m: u64| m % 60 < 2;
         // At the end of an hour the node was idle for 58 minutes.
-        check("one pause", told(2, hourly), &[IdleNode]);
-        check("three pauses", told(5, hourly), &[]);
-        check("a day of them", told(25, hourly), &[UnderutilizedNode]);
+        check("one pause", find_kinds(2, hourly), &[IdleNode]);
+        check("three pauses", find_kinds(5, hourly), &[]);
+        check(
+            "a day of them",
+            find_kinds(25, hourly),
+            &[UnderutilizedNode],
+        );
         check(
             "and then none came",
-            told(27, |m| hourly(m) && m < 25 * 60),
+            find_kinds(27, |m| hourly(m) && m < 25 * 60),
             &[IdleNode],
         );
         let longer = |m: u64| m % 60 < 12;
-        check("a fifth of the time", told(25, longer), &[]);
+        check("a fifth of the time", find_kinds(25, longer), &[]);
         // Three pauses of 50 minutes, more than a day ago.
         let once = |m: u64| longer(m) || (240..30 * 60).contains(&m);
         check(
             "long ago",
-            told(31, |m| once(m) && m < 30 * 60),
+            find_kinds(31, |m| once(m) && m < 30 * 60),
             &[IdleNode],
         );
     }
@@ -150,7 +154,7 @@ mod tests {
         let kind = FindingKind::IdleNode;
         let office = |m: u64| (9 * 60..18 * 60).contains(&(m % 1_440));
         let check = |name: &str, hours: u64, works: &dyn Fn(u64) -> bool, is_idle: bool| {
-            assert_eq!(told(hours, works).contains(&kind), is_idle, "{name}");
+            assert_eq!(find_kinds(hours, works).contains(&kind), is_idle, "{name}");
         };
         check("the third night", 2 * 24 + 23, &office, true);
         check("the fifth night", 4 * 24 + 23, &office, false);
