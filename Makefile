@@ -37,7 +37,7 @@ test: ## Run every test
 tests:
 	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} scripts/run-tests
 
-# Beside the tests, to which they give way.
+# They run at the same time as the tests, at a lower priority.
 checks:
 	nice -n 10 $(MAKE) --no-print-directory -k terraform advice lake-sql pages
 
@@ -87,7 +87,7 @@ newcomer: ## Time install, apply, first heartbeat and first alert in a simulated
 	@$(MAKE) --no-print-directory build
 	scripts/time-newcomer $(BUILT)
 
-hooks: ## Have git check format and links before each commit
+hooks: ## Have git check format, links and the message of each commit
 	git config core.hooksPath scripts/hooks
 
 release: ## Build all that users install for both architectures into dist/ (an hour), and check it

@@ -1,7 +1,8 @@
-# One bucket for objects of nodes (ingest/), the lake (lake/), its cache (state/), reports, single
-# tasks (details/), refused objects (dead-letter/), names of tasks (names/), decisions (decisions/),
-# configuration (config/) and, with Athena, results of queries (queries/). Versioning protects the last two. S3 has no versioning for a folder, so old versions of
-# other folders are deleted after a day. The lake has its own history, and the state can be rebuilt.
+# One bucket for objects of nodes (ingest/), the lake (lake/), its cache (state/) and reports. It
+# also has single tasks (details/), refused objects (dead-letter/) and names of tasks (names/). The
+# rest are decisions (decisions/), configuration (config/) and results of Athena (queries/).
+# Versioning protects decisions and configuration. S3 has no versioning for a folder, so old
+# versions of other folders are deleted after a day. The lake has its own history, and the state can be rebuilt.
 
 resource "aws_s3_bucket" "ebb" {
   #checkov:skip=CKV_AWS_18:Access logs of every object cost more than the lake. CloudTrail data events are the choice of the account.

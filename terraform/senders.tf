@@ -63,7 +63,7 @@ locals {
   foreign_role_arns = [for role in local.listed_role_arns : role if split(":", role)[4] != local.account]
   foreign_accounts  = distinct([for role in local.foreign_role_arns : split(":", role)[4]])
 
-  # Who of other accounts may send: listed roles, and instances of the organization.
+  # Senders of other accounts: listed roles, and instances of the organization.
   foreign_senders = merge(
     length(local.foreign_role_arns) == 0 ? {} : {
       RolesOfOtherAccounts = {

@@ -24,7 +24,7 @@ use crate::table;
 
 /// One run, or all runs together.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Compared {
+pub(crate) struct CostComparison {
     run: String,
     machines: usize,
     /// Tasks without a cost in the data of AWS, a time or a machine in the trace.
@@ -67,7 +67,7 @@ struct Pair<'a> {
 ///
 /// # Errors
 /// Names the file that cannot be read.
-pub(crate) fn compare_all(folder: &Path) -> Result<Vec<Compared>> {
+pub(crate) fn compare_all(folder: &Path) -> Result<Vec<CostComparison>> {
     let runs = run_files::read_all(folder)?;
     let mut compared = Vec::new();
     let mut every = Vec::new();
@@ -78,8 +78,8 @@ pub(crate) fn compare_all(folder: &Path) -> Result<Vec<Compared>> {
         every.extend(pairs);
     }
     if let [_, _, ..] = &compared[..] {
-        let sum = |count: fn(&Compared) -> usize| compared.iter().map(count).sum();
-        compared.push(Compared {
+        let sum = |count: fn(&CostComparison) -> usize| compared.iter().map(count).sum();
+        compared.push(CostComparison {
             run: "all runs".to_owned(),
             machines: sum(|one| one.machines),
             left_out: sum(|one| one.left_out),
@@ -91,8 +91,8 @@ pub(crate) fn compare_all(folder: &Path) -> Result<Vec<Compared>> {
     Ok(compared)
 }
 
-fn compare(run: &RunFiles, machines: usize, pairs: &[Pair<'_>]) -> Compared {
-    Compared {
+fn compare(run: &RunFiles, machines: usize, pairs: &[Pair<'_>]) -> CostComparison {
+    CostComparison {
         run: run.name.clone(),
         machines,
         left_out: run.left_out,
@@ -212,13 +212,16 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 }
 
 /// The results as text.
-pub(crate) fn tables(compared: &[Compared]) -> String {
+pub(crate) fn tables(compared: &[CostComparison]) -> String {
     let mut text = String::from(
         "Cost of each task by Ebb, compared with AWS split cost allocation data. The machines of \
          the\ntasks are reconstructed, because a trace does not contain them.\n",
     );
     for (title, of) in [
-        ("All tasks", (|one| &one.all) as fn(&Compared) -> &Agreement),
+        (
+            "All tasks",
+            (|one| &one.all) as fn(&CostComparison) -> &Agreement,
+        ),
         ("Tasks that AWS charged for all their time", |one| {
             &one.charged
         }),
@@ -259,7 +262,7 @@ pub(crate) fn tables(compared: &[Compared]) -> String {
     text
 }
 
-fn ranks_row(one: &Compared, agreement: &Agreement) -> Vec<String> {
+fn ranks_row(one: &CostComparison, agreement: &Agreement) -> Vec<String> {
     let rho = |rho: Option<f64>| rho.map_or_else(|| "-".to_owned(), |rho| format!("{rho:.3}"));
     vec![
         one.run.clone(),
@@ -272,7 +275,7 @@ fn ranks_row(one: &Compared, agreement: &Agreement) -> Vec<String> {
     ]
 }
 
-fn sums_row(one: &Compared, agreement: &Agreement) -> Vec<String> {
+fn sums_row(one: &CostComparison, agreement: &Agreement) -> Vec<String> {
     let usd = |usd: f64| format!("{usd:.2}");
     vec![
         one.run.clone(),

@@ -17,8 +17,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::metrics::labels::{Label, LabelRow};
-use crate::metrics::rows::Row;
-use machine::Machine;
+use crate::metrics::rows::MetricRow;
+use machine::SimulatedMachine;
 
 /// The first of November 2026 and the nine days after it. Two weeks that end there contain the end
 /// of a month, the day before it and, for some, a change of the clocks.
@@ -46,7 +46,7 @@ pub(crate) struct Plan {
 pub(crate) struct Fleet {
     pub(crate) labels: Vec<LabelRow>,
     /// Rows by machine in the order of the labels, oldest first.
-    pub(crate) rows: Vec<Vec<Row>>,
+    pub(crate) rows: Vec<Vec<MetricRow>>,
 }
 
 impl Fleet {
@@ -70,7 +70,7 @@ impl Fleet {
         for number in 0..plan.machines {
             let mut rng = Rng::with_seed(plan.seed.wrapping_mul(1_000_003) + number as u64);
             let kind = machine::kind(number);
-            let machine = Machine::make(kind, (begin, end), &mut rng);
+            let machine = SimulatedMachine::make(kind, (begin, end), &mut rng);
             let id = format!("sim-{number:05}");
             fleet
                 .rows

@@ -130,11 +130,11 @@ fn peak(day: &Day) -> u32 {
     day.first.iter().copied().max().unwrap_or(0)
 }
 
-type Rule = (&'static str, fn(&Day) -> bool);
+type DayRule = (&'static str, fn(&Day) -> bool);
 
 /// The CPU parts of published rules. Their windows of days are shortened to the available half day;
 /// the parts about network, memory or GPU are left out.
-const RULES: [Rule; 6] = [
+const RULES: [DayRule; 6] = [
     ("Compute Optimizer: peak < 5 %", |day| peak(day) < 5),
     ("Trusted Advisor: mean <= 10 %", |day| mean(day) <= 10.0),
     ("OptScale: mean <= 5 %", |day| mean(day) <= 5.0),

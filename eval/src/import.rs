@@ -34,15 +34,15 @@ pub(crate) struct Applied {
     /// Tasks of steps that the training run did not have.
     unknown_tasks: usize,
     /// All steps, then those with 20 tasks or more.
-    all: Score,
-    large: Score,
+    all: SizeScore,
+    large: SizeScore,
     steps: Vec<StepScore>,
     reserved: Reserved,
 }
 
 /// Tasks that exceed the recommendation.
 #[derive(Debug, Clone, Default, Serialize)]
-struct Score {
+struct SizeScore {
     steps: usize,
     /// Steps in which the number of such tasks does not exceed the stated upper bound.
     kept: usize,
@@ -145,8 +145,8 @@ fn score(names: [String; 3], advice: &[StepAdvice], run: &Imported) -> Applied {
         trained_on,
         applied_to,
         unknown_tasks: 0,
-        all: Score::default(),
-        large: Score::default(),
+        all: SizeScore::default(),
+        large: SizeScore::default(),
         steps: Vec::new(),
         reserved: Reserved::default(),
     };

@@ -25,7 +25,7 @@ const BYTES_PER_GB: f64 = 1e9;
 
 /// A row of the trace.
 #[derive(Debug, Clone, Deserialize)]
-struct Task {
+struct SizedTask {
     process: String,
     part: Part,
     order: u64,
@@ -86,7 +86,7 @@ pub(crate) fn replay_all(folder: &Path) -> Result<Vec<Replay>> {
         .collect()
 }
 
-fn replay(workflow: String, mut tasks: Vec<Task>) -> Result<Replay> {
+fn replay(workflow: String, mut tasks: Vec<SizedTask>) -> Result<Replay> {
     tasks.sort_by_key(|task| (task.part == Part::Replay, task.order));
     let replayed = tasks
         .iter()
@@ -109,7 +109,11 @@ fn replay(workflow: String, mut tasks: Vec<Task>) -> Result<Replay> {
 }
 
 /// Without a policy every task gets the request of its user.
-fn outcome(name: &'static str, tasks: &[Task], policy: Option<&SizingPolicy>) -> Result<Outcome> {
+fn outcome(
+    name: &'static str,
+    tasks: &[SizedTask],
+    policy: Option<&SizingPolicy>,
+) -> Result<Outcome> {
     let mut result = Outcome {
         policy: name,
         wasted_gbh: 0.0,
@@ -136,7 +140,7 @@ fn outcome(name: &'static str, tasks: &[Task], policy: Option<&SizingPolicy>) ->
     Ok(result)
 }
 
-impl Task {
+impl SizedTask {
     fn run(&self) -> Run {
         Run {
             input: self.input_size_bytes.map(|bytes| Bytes(bytes as u64)),
@@ -147,7 +151,12 @@ impl Task {
 }
 
 impl Outcome {
-    fn replay(&mut self, task: &Task, history: Option<&MemoryHistory>, seen: usize) -> Result<()> {
+    fn replay(
+        &mut self,
+        task: &SizedTask,
+        history: Option<&MemoryHistory>,
+        seen: usize,
+    ) -> Result<()> {
         let run = task.run();
         let asked = Bytes(task.requested_bytes as u64);
         let advice = history.and_then(|history| history.advise(run.input).ok());
@@ -263,8 +272,8 @@ impl Replay {
 mod tests {
     use super::*;
 
-    fn task(part: Part, order: u64, need: f64) -> Task {
-        Task {
+    fn task(part: Part, order: u64, need: f64) -> SizedTask {
+        SizedTask {
             process: "ALIGN".to_owned(),
             part,
             order,
@@ -288,7 +297,7 @@ mod tests {
 
     #[test]
     fn the_order_of_the_file_is_not_the_order_of_the_replay() {
-        let mut tasks: Vec<Task> = (0..30).map(|i| task(Part::Observed, i, 2e9)).collect();
+        let mut tasks: Vec<SizedTask> = (0..30).map(|i| task(Part::Observed, i, 2e9)).collect();
         tasks.extend((0..5).map(|i| task(Part::Replay, i, 2e9)));
         let forward = replay("made up".to_owned(), tasks.clone()).expect("it replays");
         tasks.reverse();

@@ -49,7 +49,7 @@ pub(crate) const HOURS: u32 = 24;
 
 /// Findings of one kind at one hour.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub(crate) struct Score {
+pub(crate) struct KindScore {
     pub(crate) kind: String,
     /// The time of the last row.
     pub(crate) at: Timestamp,
@@ -67,7 +67,7 @@ pub(crate) struct Score {
     pub(crate) missed_ids: BTreeMap<String, Vec<String>>,
 }
 
-impl Score {
+impl KindScore {
     /// `None` without a finding that a label decides.
     pub(crate) fn precision(&self) -> Option<f64> {
         part(self.right, self.right + self.wrong)
@@ -87,7 +87,7 @@ fn part(part: usize, whole: usize) -> Option<f64> {
 ///
 /// # Errors
 /// Names the file and line that is not valid, or a label without metrics.
-pub(crate) fn score_folder(folder: &Path) -> Result<Vec<Score>> {
+pub(crate) fn score_folder(folder: &Path) -> Result<Vec<KindScore>> {
     let labels = labels::read(folder)?;
     let machines = rows::read(folder)?;
     let known: BTreeSet<&str> = machines.keys().map(NodeId::as_str).collect();
@@ -105,7 +105,7 @@ pub(crate) fn score(
     machines: &Machines,
     labels: &BTreeMap<String, LabelRow>,
     hours: impl Iterator<Item = u32>,
-) -> Result<Vec<Score>> {
+) -> Result<Vec<KindScore>> {
     let ends = machines.values().filter_map(|m| m.samples.last_key_value());
     let newest = ends.map(|(at, _)| *at).max().context("no metrics")?;
     let mut cuts: Vec<Timestamp> = hours
@@ -113,7 +113,7 @@ pub(crate) fn score(
         .collect();
     cuts.sort_unstable();
     let halves = cuts.len().div_ceil(2).max(1);
-    let parts: Vec<Vec<Score>> = std::thread::scope(|scope| {
+    let parts: Vec<Vec<KindScore>> = std::thread::scope(|scope| {
         let threads: Vec<_> = cuts
             .chunks(halves)
             .map(|cuts| {
@@ -129,7 +129,11 @@ pub(crate) fn score(
     Ok(parts.concat())
 }
 
-fn score_at(machines: &Machines, labels: &BTreeMap<String, LabelRow>, at: Timestamp) -> Vec<Score> {
+fn score_at(
+    machines: &Machines,
+    labels: &BTreeMap<String, LabelRow>,
+    at: Timestamp,
+) -> Vec<KindScore> {
     let metrics: BTreeMap<NodeId, MetricSeries> = machines
         .iter()
         .map(|(id, machine)| (id.clone(), machine.series_until(at)))
@@ -137,17 +141,17 @@ fn score_at(machines: &Machines, labels: &BTreeMap<String, LabelRow>, at: Timest
         .collect();
     let found = findings(machines, &metrics, at);
     let of = |name: &str, kind: FindingKind, is_found: &dyn Fn(&str) -> bool| {
-        let mut score = Score {
+        let mut score = KindScore {
             kind: name.to_owned(),
             at,
-            ..Score::default()
+            ..KindScore::default()
         };
         for (id, label) in labels {
             score.take(label, is_found(id), label.wants(kind, at));
         }
         score
     };
-    let mut scores: Vec<Score> = KINDS
+    let mut scores: Vec<KindScore> = KINDS
         .iter()
         .map(|kind| {
             let is_found = |id: &str| found.contains(&(id.to_owned(), *kind));
@@ -172,7 +176,7 @@ fn compute_optimizer(series: &MetricSeries) -> bool {
     peak.is_some_and(|peak| peak < Share::from_ppm(50_000)) && (bytes as f64) < 5e6 * days
 }
 
-impl Score {
+impl KindScore {
     fn take(&mut self, label: &LabelRow, is_found: bool, wanted: Wanted) {
         let note = |ids: &mut BTreeMap<String, Vec<String>>| {
             let of_label = ids.entry(label.label.name().to_owned()).or_default();
@@ -242,14 +246,14 @@ impl rows::Machine {
 }
 
 /// One table for each kind, and the labels with wrong or missed findings.
-pub(crate) fn tables(scores: &[Score]) -> String {
+pub(crate) fn tables(scores: &[KindScore]) -> String {
     let mut text = String::from(
         "Findings from metrics only, at each hour of the last day of a labelled fleet.\n",
     );
     let kinds = KINDS.iter().map(|kind| kind.slug());
     for kind in kinds.chain([COMPUTE_OPTIMIZER]) {
-        let of_kind: Vec<&Score> = scores.iter().filter(|score| score.kind == kind).collect();
-        let is_empty = |score: &&Score| score.counts() == [0; 4];
+        let of_kind: Vec<&KindScore> = scores.iter().filter(|score| score.kind == kind).collect();
+        let is_empty = |score: &&KindScore| score.counts() == [0; 4];
         text.push('\n');
         if of_kind.iter().all(is_empty) {
             text.push_str(&format!("{kind}: none found and none missed\n"));
@@ -304,7 +308,7 @@ fn mistaken<'a>(
     }
 }
 
-impl Score {
+impl KindScore {
     fn counts(&self) -> [usize; 4] {
         [self.right, self.wrong, self.missed, self.unscored]
     }

@@ -29,7 +29,7 @@ const TOLERATED: f64 = 1.0;
 const PREMIUM: std::ops::RangeInclusive<f64> = 1.04..=1.12;
 
 #[derive(Deserialize)]
-struct Row {
+struct PriceRow {
     instance_type: InstanceType,
     usd_per_hour: String,
 }
@@ -72,7 +72,7 @@ struct Differs {
 
 /// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Compared {
+pub(crate) struct PriceComparison {
     source: String,
     ours: usize,
     theirs: usize,
@@ -94,7 +94,7 @@ pub(crate) struct Compared {
 ///
 /// # Errors
 /// Names the file that is not valid.
-pub(crate) fn compare(folder: &Path) -> Result<Vec<Compared>> {
+pub(crate) fn compare(folder: &Path) -> Result<Vec<PriceComparison>> {
     let theirs = theirs(&folder.join(LIST))?;
     let advisor = advisor(&folder.join(ADVISOR))?;
     let catalogue = Catalogue::built_in();
@@ -132,7 +132,7 @@ pub(crate) fn compare(folder: &Path) -> Result<Vec<Compared>> {
             .filter(|name| catalogue.spec(name).is_some() == has_specs)
             .count()
     };
-    Ok(vec![Compared {
+    Ok(vec![PriceComparison {
         source: catalogue.as_of().to_owned(),
         ours: catalogue.types_in(&region).count(),
         theirs: theirs.len(),
@@ -182,8 +182,8 @@ fn micros(price: UsdPerHour) -> f64 {
 fn theirs(path: &Path) -> Result<BTreeMap<InstanceType, UsdPerHour>> {
     let about = || format!("failed to read or write the file {}", path.display());
     let file = File::open(path).with_context(about)?;
-    let rows = csv::Reader::from_reader(BufReader::new(file)).into_deserialize::<Row>();
-    let price = |row: Result<Row, csv::Error>| {
+    let rows = csv::Reader::from_reader(BufReader::new(file)).into_deserialize::<PriceRow>();
+    let price = |row: Result<PriceRow, csv::Error>| {
         let row = row.with_context(about)?;
         let usd = Usd::parse(&row.usd_per_hour).filter(|usd| *usd > Usd::ZERO);
         let usd =
@@ -215,7 +215,7 @@ fn bands(advisor: &Advisor) -> BTreeMap<String, usize> {
 }
 
 /// The results as tables.
-pub(crate) fn tables(results: &[Compared]) -> String {
+pub(crate) fn tables(results: &[PriceComparison]) -> String {
     let mut out = String::new();
     for compared in results {
         let rows: Vec<Vec<String>> = compared.differ.iter().map(row).collect();

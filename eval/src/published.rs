@@ -25,9 +25,9 @@ const METHODS: [&str; 4] = [
 ];
 
 /// Workflow, tasks replayed, and the figures in the order of [`METHODS`].
-type Row = (&'static str, usize, [(f64, usize); 4]);
+type PublishedRow = (&'static str, usize, [(f64, usize); 4]);
 
-const TABLE: [Row; 3] = [
+const TABLE: [PublishedRow; 3] = [
     (
         "rnaseq",
         840,
@@ -48,7 +48,7 @@ const TABLE: [Row; 3] = [
 /// The results for a workflow; empty if none were published, or only for a replay of another size.
 pub(crate) fn figures(workflow: &str, tasks: usize) -> Vec<Figure> {
     let known = TABLE.iter().find(|row| row.0 == workflow && row.1 == tasks);
-    let of = |row: &Row| {
+    let of = |row: &PublishedRow| {
         let named = METHODS.into_iter().zip(row.2);
         named
             .map(|(method, (wasted_gbh, failures))| Figure {

@@ -14,7 +14,7 @@ use crate::{read, table};
 
 /// A row of the trace.
 #[derive(Debug, Clone, Deserialize)]
-struct Row {
+struct RunTimeRow {
     #[serde(rename = "Label")]
     label: String,
     #[serde(rename = "Task")]
@@ -33,7 +33,7 @@ struct Row {
 
 /// Identifies the same work on any machine.
 type Work = (String, String, String, String);
-type Machine = BTreeMap<Work, ObservedRunTime>;
+type MachineRunTimes = BTreeMap<Work, ObservedRunTime>;
 
 /// Relative errors of one method.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -46,7 +46,7 @@ pub(crate) struct Errors {
 
 /// The errors on one pipeline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Score {
+pub(crate) struct TransferScore {
     pipeline: String,
     machines: usize,
     /// The task was never observed on the target.
@@ -59,9 +59,9 @@ pub(crate) struct Score {
 ///
 /// # Errors
 /// Names the file that cannot be read.
-pub(crate) fn score_all(folder: &Path) -> Result<Vec<Score>> {
-    let mut pipelines: BTreeMap<String, Vec<Machine>> = BTreeMap::new();
-    for (name, rows) in read::folder::<Row>(folder)? {
+pub(crate) fn score_all(folder: &Path) -> Result<Vec<TransferScore>> {
+    let mut pipelines: BTreeMap<String, Vec<MachineRunTimes>> = BTreeMap::new();
+    for (name, rows) in read::folder::<RunTimeRow>(folder)? {
         let (pipeline, _) = name
             .split_once('-')
             .with_context(|| format!("{name}: expected a file name PIPELINE-MACHINE.csv.gz"))?;
@@ -77,7 +77,7 @@ pub(crate) fn score_all(folder: &Path) -> Result<Vec<Score>> {
 }
 
 /// Repetitions of the same work count once, with their means.
-fn machine(rows: Vec<Row>) -> Machine {
+fn machine(rows: Vec<RunTimeRow>) -> MachineRunTimes {
     let mut sums: BTreeMap<Work, (f64, f64, f64)> = BTreeMap::new();
     for row in rows {
         let sum = sums
@@ -94,7 +94,7 @@ fn machine(rows: Vec<Row>) -> Machine {
         .collect()
 }
 
-fn score(pipeline: String, machines: &[Machine]) -> Result<Score> {
+fn score(pipeline: String, machines: &[MachineRunTimes]) -> Result<TransferScore> {
     ensure!(
         machines.len() > 1,
         "{pipeline}: at least two machines are required"
@@ -107,7 +107,7 @@ fn score(pipeline: String, machines: &[Machine]) -> Result<Score> {
             }
         }
     }
-    Ok(Score {
+    Ok(TransferScore {
         pipeline,
         machines: machines.len(),
         task_held_out: held_out.errors(),
@@ -115,7 +115,12 @@ fn score(pipeline: String, machines: &[Machine]) -> Result<Score> {
     })
 }
 
-fn score_pair(from: &Machine, to: &Machine, held_out: &mut Tally, seen: &mut Tally) {
+fn score_pair(
+    from: &MachineRunTimes,
+    to: &MachineRunTimes,
+    held_out: &mut Tally,
+    seen: &mut Tally,
+) {
     let both: Vec<(&Work, Pair)> = from
         .iter()
         .filter_map(|(work, here)| {
@@ -202,7 +207,7 @@ impl Tally {
 }
 
 /// Two tables for each pipeline.
-pub(crate) fn tables(scores: &[Score]) -> String {
+pub(crate) fn tables(scores: &[TransferScore]) -> String {
     let mut text = String::from(
         "Wall time on another machine: relative error, over all ordered pairs of machines.\n",
     );

@@ -79,12 +79,12 @@ pub(crate) struct OfKind {
     idle_all_along: Counts,
 }
 
-type Rule = (&'static str, fn(&Set, &History) -> Says);
+type HistoryRule = (&'static str, fn(&Set, &History) -> Says);
 
 const EBB: &str = "Ebb with a probe";
 
 /// Each rule uses the data that it would have at the end of the two weeks.
-const RULES: [Rule; 5] = [
+const RULES: [HistoryRule; 5] = [
     (EBB, ebb::says),
     ("Compute Optimizer, 14 days", peers::compute_optimizer),
     ("Trusted Advisor, 14 days", peers::trusted_advisor),

@@ -24,7 +24,7 @@ use ebb_report::json::json;
 use ebb_report::markdown::markdown;
 use ebb_report::sarif::sarif;
 use ebb_report::table::table;
-use ebb_report::terminal_style::{Colour, Look};
+use ebb_report::terminal_style::{Colour, TerminalStyle};
 use ebb_report::zone::Zone;
 use ebb_sweep::collect::account::Account;
 
@@ -90,13 +90,13 @@ pub fn render_all(report: &Report, before: &Before) {
     let (changes, _) = since(&BTreeMap::new(), &report, &lives);
     let report = &report;
     let zone = Zone::utc();
-    let look = Look {
+    let style = TerminalStyle {
         columns: Some(80),
         colour: Colour::Plain,
     };
     for text in [
-        table(report, &Look::PLAIN, &zone),
-        table(report, &look, &zone),
+        table(report, &TerminalStyle::PLAIN, &zone),
+        table(report, &style, &zone),
         markdown(report, &zone),
         csv(report),
         focus(report),

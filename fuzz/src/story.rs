@@ -185,7 +185,7 @@ fn replacement(choices: &mut Unstructured<'_>, leaf: &Value) -> Result<Value> {
         Value::String(_) => Value::String(text(choices)?),
         Value::Bool(is) => Value::Bool(!is),
         Value::Number(_) => number(choices)?,
-        // What was unknown becomes known, as one of the forms that a field may have.
+        // An unknown value becomes known, in one of the forms that a field may have.
         _ => match choices.int_in_range(0..=2)? {
             0 => number(choices)?,
             1 => Value::String(text(choices)?),

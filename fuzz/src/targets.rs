@@ -9,7 +9,7 @@ pub(crate) mod wire;
 use crate::Target;
 
 pub(crate) const ALL: &[Target] = &[
-    // What nodes send.
+    // Data from nodes.
     Target {
         name: "heartbeat_message",
         run: wire::heartbeat_message,
@@ -40,7 +40,7 @@ pub(crate) const ALL: &[Target] = &[
         run: wire::heartbeat_story,
         seeds: wire::stories,
     },
-    // What other writers of the bucket or folder put there.
+    // Data from other writers of the bucket or folder.
     Target {
         name: "state",
         run: objects::state,
@@ -91,7 +91,7 @@ pub(crate) const ALL: &[Target] = &[
         run: objects::lake_log,
         seeds: objects::lake_logs,
     },
-    // What users give.
+    // Data from users.
     Target {
         name: "policy",
         run: files::policy,
@@ -122,7 +122,7 @@ pub(crate) const ALL: &[Target] = &[
         run: files::snakefile,
         seeds: files::snakefiles,
     },
-    // What local users and the disk of a node give to the probe.
+    // Data from local users and from the disk of a node.
     Target {
         name: "label_request",
         run: node::label_request,
@@ -153,7 +153,7 @@ pub(crate) const ALL: &[Target] = &[
         run: node::probe_configuration,
         seeds: node::configurations,
     },
-    // What readers of the API send.
+    // Data from readers of the API.
     Target {
         name: "api_event",
         run: api::event,

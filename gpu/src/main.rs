@@ -338,7 +338,7 @@ mod tests {
         check(Some(80), &[Some(20)], 2, &[Some(20)], Some(30));
         check(Some(80), &[], 1, &[], Some(80));
         check(Some(0), &[Some(0)], 1, &[Some(0)], Some(0));
-        // The driver does not tell of processes, or of the device.
+        // The driver reports no processes, or nothing about the device.
         check(Some(80), &[None], 0, &[Some(80)], None);
         check(Some(80), &[None, None], 0, &[None, None], None);
         check(None, &[Some(30), Some(20)], 1, &[Some(30), Some(20)], None);

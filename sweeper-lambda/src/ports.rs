@@ -56,7 +56,7 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
         queue: &AwsQueue::new(&aws, settings.queue_url.as_str()),
         dead_letters: &AwsQueue::new(&aws, settings.dead_letter_queue_url.as_str()),
         objects: &objects,
-        truth: &lake.context("failed to open the lake in the bucket")?,
+        event_log: &lake.context("failed to open the lake in the bucket")?,
         channels: channels.all(settings),
     };
     Ok(run::sweep(&ports, &config, deadline, &Timestamp::now).await?)
@@ -163,12 +163,12 @@ impl OwnAccount {
 
 /// All accounts that the settings name; `None` if they name no other account.
 async fn member_accounts(aws: &AwsConfig, settings: &Settings) -> Result<Option<Accounts>> {
-    if settings.beside == MemberScope::Nobody {
+    if settings.members == MemberScope::Nobody {
         return Ok(None);
     }
     let who = aws::caller(aws)
         .await
         .context("failed to identify the account")?;
-    let entered = aws::enter(aws, &who, &settings.beside, &settings.member_role).await;
+    let entered = aws::enter(aws, &who, &settings.members, &settings.member_role).await;
     Ok(Some(entered.together(&settings.spot_advisor_url)))
 }

@@ -18,7 +18,7 @@ pub(crate) struct Settings {
     pub(crate) regions: Vec<Region>,
     /// Accounts that are looked at too, and the role that is assumed in each; none for a
     /// shard that does not report, for what it folds is its own account's.
-    pub(crate) beside: MemberScope,
+    pub(crate) members: MemberScope,
     pub(crate) member_role: MemberRole,
     pub(crate) shard: Shard,
     pub(crate) slack_secret_arn: Option<String>,
@@ -55,11 +55,11 @@ impl Settings {
                     .with_context(|| format!("invalid region '{name}' in EBB_REGIONS"))
             })
             .collect::<Result<_>>()?;
-        let beside = MemberScope::parse(&optional("EBB_ACCOUNTS").unwrap_or_default());
-        let beside = beside.map_err(|what| anyhow!("invalid EBB_ACCOUNTS: {what}"))?;
+        let members = MemberScope::parse(&optional("EBB_ACCOUNTS").unwrap_or_default());
+        let members = members.map_err(|what| anyhow!("invalid EBB_ACCOUNTS: {what}"))?;
         let shard = shard(optional("EBB_SHARD"), optional("EBB_SHARDS"))?;
-        let beside = match shard.reports() {
-            true => beside,
+        let members = match shard.reports() {
+            true => members,
             false => MemberScope::Nobody,
         };
         let member_role = MemberRole {
@@ -75,7 +75,7 @@ impl Settings {
             )?,
             policy_key: needed("EBB_POLICY_KEY", "the key of the policy file in the bucket")?,
             regions,
-            beside,
+            members,
             member_role,
             shard,
             slack_secret_arn: optional("EBB_SLACK_WEBHOOK_SECRET_ARN"),
@@ -160,7 +160,7 @@ mod tests {
         let regions: Vec<_> = settings.regions.iter().map(Region::as_str).collect();
         assert_eq!(regions, ["eu-central-1", "us-east-1"]);
         assert_eq!(settings.email.map(|email| email.to.len()), Some(2));
-        assert_eq!(settings.beside, MemberScope::Organization);
+        assert_eq!(settings.members, MemberScope::Organization);
         assert_eq!(settings.member_role.name, "ebb-member");
         // Without links, everything else of a sweep is possible.
         let pages = read(&[("EBB_PAGES_URL", "ftp://x")]).expect("whole");
@@ -183,7 +183,7 @@ mod tests {
                 ("EBB_SHARDS", "4"),
                 ("EBB_ACCOUNTS", "organization"),
             ]);
-            assert_eq!(settings.expect("whole").beside, expect, "shard {shard}");
+            assert_eq!(settings.expect("whole").members, expect, "shard {shard}");
         };
         check("0", MemberScope::Organization);
         check("1", MemberScope::Nobody);

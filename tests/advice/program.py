@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 needs_program = unittest.skipUnless(PROGRAM and Path(PROGRAM).exists(), "EBB_PROGRAM names no built `ebb`")
 
-# What anyone may call a step, to break out of a string with.
+# A name of a step that anyone may choose, to break out of a string.
 HOSTILE = "x'}\"; ${rm} #{y}\n\\ \x1b[31m\u202e<\u00e9>*.\\Q"
 
 

@@ -11,7 +11,7 @@ from program import ROOT, ebb, needs_program
 
 _SCHEMA = json.loads((ROOT / "crates/report/schema/report.schema.json").read_text())
 
-# What a deployment's report has and a scan's has not; a test of Rust holds it to be one.
+# Parts that only the report of a deployment has. A test of Rust checks this example.
 _HISTORY = json.loads((ROOT / "crates/report/schema/history.example.json").read_text())
 
 

@@ -12,9 +12,9 @@ import polars
 
 VERSION = "1.2"
 
-# What Ebb's rows can tell. The bill by machine names no commitment and no capacity reservation,
-# so that its columns are null; of such rows the rules of those two ask that a column is null and
-# that the same column is not (CommitmentDiscountStatus-C-003-C and -C-004-C).
+# Features that apply to Ebb's rows. The bill by machine names no commitment and no capacity
+# reservation, so those columns are null. For such rows, rules contradict each other: a column must
+# be null, and the same column must not be (CommitmentDiscountStatus-C-003-C and -C-004-C).
 SUPPORTED = [
     "ACCOUNT_NAMING_SUPPORTED",
     "AVAILABILITY_ZONE_SUPPORTED",

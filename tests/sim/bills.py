@@ -25,7 +25,7 @@ _LOAD = {
 }
 
 
-# What the account's other services cost a day, and what belongs to no resource.
+# Costs of other services of the account a day, and a cost without a resource.
 _OTHER_SERVICES = {"Amazon Simple Storage Service": 3.1415926535, "Amazon Elastic Block Store": 0.8, "Amazon SageMaker": 1.25}
 _NO_RESOURCE_USD = 0.07
 # A part of S3 that has the tag of Ebb's resources, as if its tag were an active cost allocation tag.

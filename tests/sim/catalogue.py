@@ -64,7 +64,7 @@ WORKER_TYPE = "m6i.8xlarge"
 REGIONS = {"us-east-1": 1.0, "eu-central-1": 1.19, "us-west-2": 1.0}
 SPOT_DISCOUNT = 0.36
 
-# By this tag Ebb's readers are told that a resource is made up.
+# This tag shows to readers of Ebb that a resource is simulated.
 SIMULATED = {"ebb:simulated": "true"}
 
 OWNERS = ("ada", "bashir", "chiara", "dmitri", "esther", "farid")

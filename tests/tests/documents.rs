@@ -5,8 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory};
+use ebb_model::finding::evidence::node::NewerGeneration;
+use ebb_model::finding::evidence::{Evidence, Unused};
 use ebb_model::finding_kind::FindingKind;
 use ebb_probe::args::Args;
+use ebb_telemetry::identity::InstanceType;
+use ebb_telemetry::money::UsdPerHour;
 use ebb_test_support::expect_file;
 use syn::{ImplItem, Item};
 
@@ -18,6 +22,15 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// Headings of each page about a kind of finding.
+const PARTS: [&str; 5] = [
+    "## How it is decided",
+    "## Example",
+    "## What to do",
+    "## How to change or exempt it",
+    "## Limits",
+];
+
 #[test]
 fn each_kind_of_finding_has_a_page() {
     let summary = read("docs/src/SUMMARY.md");
@@ -27,6 +40,11 @@ fn each_kind_of_finding_has_a_page() {
         assert_eq!(page.lines().next(), Some(format!("# {kind}").as_str()));
         assert!(page.contains(&format!("| Slug | `{slug}` |")), "{slug}");
         assert!(summary.contains(&format!("(findings/{slug}.md)")), "{slug}");
+        let headings = page.lines().filter(|line| line.starts_with("## "));
+        let missing = PARTS
+            .into_iter()
+            .find(|part| !headings.clone().any(|one| one == *part));
+        assert_eq!(missing, None, "{slug}");
     }
     let pages = fs::read_dir(root().join("docs/src/findings")).expect("the pages");
     assert_eq!(pages.count(), FindingKind::ALL.len());
@@ -42,6 +60,34 @@ fn the_code_map_names_paths_that_exist() {
     let paths: Vec<&str> = code.filter(|code| code.contains('/')).collect();
     assert!(paths.len() > 30, "{paths:?}");
     for path in paths {
+        assert!(root().join(path).exists(), "{path} does not exist");
+    }
+    let questions = map.split("### Where to change what").nth(1);
+    let questions = questions.expect("the questions").lines();
+    let mut answers = questions.filter_map(|row| row.strip_prefix("| ")?.split(" | ").nth(1));
+    let other = answers.find(|answer| !answer.starts_with('`') && *answer != "path |");
+    assert_eq!(other, None, "an answer begins with its path");
+}
+
+/// The most files that a new field on the wire touches.
+const MAX_FILES_A_FIELD: usize = 6;
+
+#[test]
+fn the_files_of_a_change_exist_and_a_field_has_few() {
+    let text = read("CONTRIBUTING.md");
+    let files = |heading: &str| {
+        let section = text.split(heading).nth(1).expect("a section");
+        let section = section.split("\n## ").next().expect("its text");
+        let rows = section.lines().filter(|line| line.starts_with("| `"));
+        let cells = rows.filter_map(|row| row.split('|').nth(1));
+        let paths = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+        paths.map(str::to_owned).collect::<Vec<String>>()
+    };
+    let of_a_field = files("\n## Add a counter\n");
+    assert!(of_a_field.len() <= MAX_FILES_A_FIELD, "{of_a_field:?}");
+    let of_a_kind = files("\n## Add a kind of finding\n");
+    assert!(of_a_field.len() > 4 && of_a_kind.len() > 4);
+    for path in of_a_field.iter().chain(&of_a_kind) {
         assert!(root().join(path).exists(), "{path} does not exist");
     }
 }
@@ -146,6 +192,69 @@ fn examples_of_findings_are_output_of_the_demo() {
         }
     }
     assert!(examples > 2, "only {examples} examples were read");
+}
+
+/// The demo has no finding about storage, and none about an old generation.
+#[test]
+fn examples_that_the_demo_does_not_print_are_evidence() {
+    let check = |slug: &str, evidence: Evidence| {
+        let page = read(&format!("docs/src/findings/{slug}.md"));
+        let text = format!("```\n{evidence}\n```\n");
+        assert!(page.contains(&text), "{slug} does not contain\n{text}");
+    };
+    let gone = Some("vol-0123456789abcdef0".into());
+    let unused = [
+        (
+            "unattached_volume",
+            Unused::Volume {
+                what: "100 GiB gp3 of 2026-11-02".into(),
+            },
+        ),
+        (
+            "stopped_machines_volume",
+            Unused::StoppedMachine {
+                what: "100 GiB gp3".into(),
+                machine: "course-machine".into(),
+            },
+        ),
+        (
+            "old_volume_type",
+            Unused::OldType {
+                what: "400 GiB gp2".into(),
+                iops: 3_000,
+                mibps: 250,
+            },
+        ),
+        (
+            "old_snapshot",
+            Unused::Snapshot {
+                what: "100 GiB snapshot of 2026-06-15".into(),
+                volume: gone,
+            },
+        ),
+        (
+            "old_snapshot",
+            Unused::Snapshot {
+                what: "100 GiB archived snapshot of 2026-06-15".into(),
+                volume: None,
+            },
+        ),
+        (
+            "idle_address",
+            Unused::Address {
+                public_ip: Some("192.0.2.1".into()),
+            },
+        ),
+    ];
+    for (slug, evidence) in unused {
+        check(slug, Evidence::Unused(evidence));
+    }
+    let newer = NewerGeneration {
+        instead: InstanceType::new("m6a.xlarge").expect("a type"),
+        now: UsdPerHour::from_micros(240_000),
+        then: UsdPerHour::from_micros(207_000),
+    };
+    check("old_generation", Evidence::OldGeneration(newer));
 }
 
 /// Whether a file defines an item, or a type with this method.

@@ -1,5 +1,5 @@
 //! The structure inside the crates. Files that import each other in a circle can only be read
-//! together, so circles stay small. A type has one name in its crate.
+//! together, so circles stay small. The name of a type is unique in its package.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,14 +15,28 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Source folders of the workspace's libraries.
+/// Source folders of all packages of the workspace.
 fn sources() -> Vec<PathBuf> {
-    let crates = fs::read_dir(root().join("crates")).expect("the folder of crates");
-    let crates = crates.map(|entry| entry.expect("an entry").path());
-    let others = ["probe", "fuzz", "tests"].map(|name| root().join(name));
-    let mut all: Vec<PathBuf> = crates.chain(others).map(|path| path.join("src")).collect();
-    all.sort();
-    all
+    let text = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace");
+    let members = text.split("\nmembers = [").nth(1).expect("the members");
+    let members = members.split(']').next().expect("their end");
+    let paths = members.split('"').skip(1).step_by(2);
+    paths.map(|path| root().join(path).join("src")).collect()
+}
+
+/// Source folders of all crates: each program in `src/bin` is a crate of its own.
+fn crates() -> Vec<PathBuf> {
+    let mut crates = Vec::new();
+    for source in sources() {
+        match fs::read_dir(source.join("bin")) {
+            Ok(programs) => {
+                let programs = programs.map(|entry| entry.expect("an entry").path());
+                crates.extend(programs.filter(|path| path.is_dir()));
+            }
+            Err(_) => crates.push(source),
+        }
+    }
+    crates
 }
 
 type Module = Vec<String>;
@@ -209,7 +223,7 @@ fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<&Module
 fn files_import_each_other_in_small_circles_at_most() {
     let mut large = Vec::new();
     let mut files = 0;
-    for source in sources() {
+    for source in crates() {
         let modules = modules(&source);
         files += modules.len();
         for circle in circles(&imports(&modules)) {
@@ -263,7 +277,7 @@ fn types(modules: &BTreeMap<Module, syn::File>) -> BTreeMap<String, Vec<&Module>
 }
 
 #[test]
-fn the_name_of_a_type_is_unique_in_its_crate() {
+fn the_name_of_a_type_is_unique_in_its_package() {
     let (mut twice, mut number) = (Vec::new(), 0);
     for source in sources() {
         let modules = modules(&source);

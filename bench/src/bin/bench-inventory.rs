@@ -108,8 +108,8 @@ impl InventorySource for Made {
             .fetch_add(pages(nodes, INSTANCES_A_PAGE) + 4, Ordering::Relaxed);
         self.call(pages(nodes, INSTANCES_A_PAGE)).await;
         let listed = 6 + pages(jobs, JOBS_A_PAGE);
-        let beside = 2 * pages(nodes, TASKS_A_PAGE) + 2 * pages(jobs, TASKS_A_PAGE) + 1;
-        self.calls.fetch_add(beside, Ordering::Relaxed);
+        let concurrent = 2 * pages(nodes, TASKS_A_PAGE) + 2 * pages(jobs, TASKS_A_PAGE) + 1;
+        self.calls.fetch_add(concurrent, Ordering::Relaxed);
         self.call(listed + pages(jobs, JOBS_A_PAGE)).await;
         Ok(made(self.number, region, nodes, jobs))
     }
@@ -210,7 +210,11 @@ impl MetricsSource for Made {
         self.metrics.load(Ordering::Relaxed)
     }
 
-    async fn beside(&self, _region: &Region, _nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
+    async fn list_supplementary(
+        &self,
+        _region: &Region,
+        _nodes: &[NodeId],
+    ) -> CloudResult<NodeMetrics> {
         Ok(NodeMetrics::new())
     }
 

@@ -22,7 +22,7 @@ use ebb_model::finding::Finding;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::instance::Instance;
 use ebb_model::policy::costs::RestOfMachine;
-use ebb_model::report::bill_day::LedgerDay;
+use ebb_model::report::bill_day::BilledDayShares;
 use ebb_model::report::cost_shares::{
     CostDay, CostDimension, CostShares, CostSource, DayShare, RestKind,
 };
@@ -49,7 +49,7 @@ const MAX_PRICED_DAYS: i64 = 14;
 
 /// The bill by use, and the cost of machines by the names of tasks.
 pub(crate) struct Allocation {
-    pub(crate) ledger: Vec<LedgerDay>,
+    pub(crate) ledger: Vec<BilledDayShares>,
     pub(crate) costs: CostShares,
     /// The sums that decide the cost of each run.
     pub(crate) runs: BTreeMap<String, RunFactors>,
@@ -150,7 +150,7 @@ struct Allocator<'a> {
 }
 
 impl<'a> Allocator<'a> {
-    fn billed_days(&mut self) -> (Vec<LedgerDay>, Vec<CostDay>) {
+    fn billed_days(&mut self) -> (Vec<BilledDayShares>, Vec<CostDay>) {
         let now = self.facts.now;
         let told = self
             .facts
@@ -159,7 +159,7 @@ impl<'a> Allocator<'a> {
             .filter(|day| is_whole(&day.day, now));
         let told: BTreeMap<&str, &BilledDay> = told.map(|day| (day.day.as_str(), day)).collect();
         // The parts of a day for the ledger, and after the policy for the rest of machines.
-        let mut days: BTreeMap<&str, [LedgerDay; 2]> = BTreeMap::new();
+        let mut days: BTreeMap<&str, [BilledDayShares; 2]> = BTreeMap::new();
         for day in told.keys() {
             days.entry(day).or_default();
         }
@@ -184,7 +184,7 @@ impl<'a> Allocator<'a> {
             let ledger = closed(self.facts, day, told.get(day).copied(), ledger);
             let elsewhere = ledger.elsewhere - of_machines;
             self.rows.add_rest(day, elsewhere, ledger.rounding);
-            let of_bill = LedgerDay {
+            let of_bill = BilledDayShares {
                 elsewhere: ledger.elsewhere,
                 rounding: ledger.rounding,
                 ..shown
@@ -208,7 +208,7 @@ impl<'a> Allocator<'a> {
     fn priced_days(&mut self, billed_to: Option<&str>) -> Vec<CostDay> {
         let mut days = Vec::new();
         for day in days_after(billed_to, self.facts.now) {
-            let mut shown = LedgerDay::default();
+            let mut shown = BilledDayShares::default();
             let (mut total, mut upper_bound) = (Usd::ZERO, Usd::ZERO);
             for (node, instance) in &self.facts.inventory.instances {
                 let Some(lived) = machine::priced_life(self.facts, instance, &day) else {
@@ -247,7 +247,7 @@ impl<'a> Allocator<'a> {
         day: &str,
         instance: Option<&'a Instance>,
         mut parts: MachineDay,
-        shown: &mut LedgerDay,
+        shown: &mut BilledDayShares,
     ) {
         if self.facts.policy.costs.rest == RestOfMachine::Spread {
             parts.spread();
@@ -352,7 +352,7 @@ fn is_last_day(task: Window, day: &str) -> bool {
 }
 
 /// The cost of a day that belongs to no task; without parts that are zero.
-fn rest(day: &LedgerDay) -> BTreeMap<RestKind, Usd> {
+fn rest(day: &BilledDayShares) -> BTreeMap<RestKind, Usd> {
     let parts = [
         (RestKind::Findings, day.findings),
         (RestKind::OtherWork, day.other_work),
@@ -385,7 +385,12 @@ fn is_young(day: &str, now: Timestamp) -> bool {
 /// dollar.
 const MOST_ROUNDING_MICROS: i64 = 50_000;
 
-fn closed(facts: &Facts<'_>, day: &str, told: Option<&BilledDay>, entry: LedgerDay) -> LedgerDay {
+fn closed(
+    facts: &Facts<'_>,
+    day: &str,
+    told: Option<&BilledDay>,
+    entry: BilledDayShares,
+) -> BilledDayShares {
     let seen = entry.steps
         + entry.findings
         + entry.other_work
@@ -402,7 +407,7 @@ fn closed(facts: &Facts<'_>, day: &str, told: Option<&BilledDay>, entry: LedgerD
         }
         None => (seen, Usd::ZERO, is_young(day, facts.now)),
     };
-    LedgerDay {
+    BilledDayShares {
         day: day.to_owned(),
         estimated,
         billed,

@@ -114,7 +114,7 @@ fn report(
             .collect()
     };
     let (targets, verdicts) = both(|| crate::advice::advise_targets(facts, profiles), by_steps);
-    let mut all = found(facts, verdicts, profiles, &targets, kept);
+    let mut all = settle_verdicts(facts, verdicts, profiles, &targets, kept);
     let ((nodes, nodes_left_out), (steps, steps_left_out)) = both(
         || node_summaries::nodes(facts, &all.findings),
         || crate::advice::step::steps(facts, profiles, &all.findings),
@@ -133,7 +133,7 @@ fn report(
         problems: probe_problems,
     } = probe_summaries::probes(facts);
     spot::take_scores(&mut all.findings, &targets.environments);
-    let second_opinions = beside(facts, &all.findings);
+    let second_opinions = assign_second_opinions(facts, &all.findings);
     let report = Report {
         schema: Report::SCHEMA.to_owned(),
         at: facts.now,
@@ -181,7 +181,7 @@ struct Judged {
 
 /// Settles the results of all rules and of the rules that depend on their findings. Overlapping
 /// costs count once.
-fn found(
+fn settle_verdicts(
     facts: &Facts<'_>,
     verdicts: Vec<Verdict>,
     profiles: &Profiles<'_>,
@@ -272,7 +272,7 @@ fn dearest_first(findings: &mut [Finding]) {
 }
 
 /// Assigns our finding about the same resource to each second opinion, the greatest saving first.
-fn beside(facts: &Facts<'_>, findings: &[Finding]) -> Vec<SecondOpinion> {
+fn assign_second_opinions(facts: &Facts<'_>, findings: &[Finding]) -> Vec<SecondOpinion> {
     let ours: std::collections::BTreeMap<&str, &str> = findings
         .iter()
         .map(|finding| (finding.resource.id.as_str(), finding.id.as_str()))

@@ -33,7 +33,7 @@ use crate::rules::storage::{
 use crate::rules::trace::{Check, Speaks};
 use crate::rules::{batch, step};
 use crate::step_history::by_step::{Profiles, StepEntry, StepKey};
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 use crate::unlisted_hosts;
 
 /// Limit on explained resources of one name; the others are counted.
@@ -98,7 +98,7 @@ struct Index<'k> {
     not_judged: BTreeMap<&'k str, Vec<&'k NotJudged>>,
     /// Advice by node.
     advice: BTreeMap<&'k str, &'k NodeAdvice>,
-    /// Tasks by node that tell whether it is too small.
+    /// Tasks by node that show whether the node is too small.
     telling: BTreeMap<&'k NodeId, Vec<&'k PlacedStep>>,
     by_batch: idle::ByBatch<'k>,
     /// Machines of Batch that never joined their cluster.
@@ -116,7 +116,7 @@ impl<'k> Index<'k> {
         }
         let mut steps_of: BTreeMap<String, BTreeSet<&StepKey>> = BTreeMap::new();
         for (key, step) in &known.profiles.by_step {
-            let ids = step.runs.iter().map(SeenRun::id);
+            let ids = step.runs.iter().map(ObservedTask::id);
             for id in ids.chain([key.name.clone()]) {
                 steps_of.entry(id).or_default().insert(key);
             }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ebb_model::report::run_cost::{CauseKind, CostCause, RunCost, UsualCost};
-use ebb_model::report::workflow_runs::{RunSeen, Runs};
+use ebb_model::report::workflow_runs::{Runs, WorkflowRun};
 use ebb_telemetry::money::Usd;
 
 /// The least number of earlier runs. The median of fewer follows a single unusual run.
@@ -59,7 +59,7 @@ impl RunFactors {
         self.covered_nanos * 100 >= self.all_nanos * LEAST_COVERED_PERCENT
     }
 
-    fn cost(&self, run: &RunSeen) -> RunCost {
+    fn cost(&self, run: &WorkflowRun) -> RunCost {
         let total = self.total();
         let samples = run.samples.len() + run.samples_left_out;
         let has_reads = self.unknown_reads == 0 && self.read_bytes > 0;
@@ -82,7 +82,7 @@ pub(crate) fn add_costs(runs: &mut Runs, factors: &BTreeMap<String, RunFactors>)
         *names.entry(run.run.clone()).or_default() += 1;
     }
     // Runs of the same name that were assigned in different ways have one sum.
-    let known = |run: &RunSeen| {
+    let known = |run: &WorkflowRun| {
         let factors = factors.get(&run.run).filter(|factors| factors.is_known())?;
         let is_one = run.by.is_some() && names.get(&run.run) == Some(&1);
         is_one.then_some(*factors)
@@ -100,16 +100,16 @@ pub(crate) fn add_costs(runs: &mut Runs, factors: &BTreeMap<String, RunFactors>)
 
 /// The usual cost for a run that has ended. The pipeline must be known.
 fn usual_cost(
-    run: &RunSeen,
+    run: &WorkflowRun,
     factors: RunFactors,
-    all: &[RunSeen],
-    known: impl Fn(&RunSeen) -> Option<RunFactors>,
+    all: &[WorkflowRun],
+    known: impl Fn(&WorkflowRun) -> Option<RunFactors>,
 ) -> Option<UsualCost> {
     let pipeline = run.pipeline.as_ref().filter(|_| run.running == 0)?;
     let earlier = all.iter().filter(|other| {
         other.pipeline.as_ref() == Some(pipeline) && other.running == 0 && other.from < run.from
     });
-    let mut earlier: Vec<(&RunSeen, RunFactors)> = earlier
+    let mut earlier: Vec<(&WorkflowRun, RunFactors)> = earlier
         .filter_map(|other| Some((other, known(other)?)))
         .collect();
     if earlier.len() < LEAST_EARLIER_RUNS {

@@ -35,11 +35,11 @@ use ebb_telemetry::step::{PlacedStep, Requested, StepEnd, StepKind};
 
 use crate::facts::Facts;
 use crate::in_turns::first_in_turns;
-use crate::step_history::by_step::{Profiled, Profiles, StepKey, beyond_limit};
+use crate::step_history::by_step::{Profiles, StepHistory, StepKey, beyond_limit};
 use crate::step_history::container_name::NextflowContainers;
 use crate::step_history::engine_record::{RecordIndex, SlurmSteps};
 use crate::step_history::neighbours::Neighbours;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 use crate::step_history::step_name::{KnownProcesses, NameContext, NamedTask, find_step_name};
 use crate::workflow_runs;
 use crate::workflow_runs::batch_family::Families;
@@ -47,7 +47,7 @@ use crate::workflow_runs::batch_family::Families;
 /// Profiles of all steps; `kept` contains the tasks of the state. Sessions and services are not
 /// steps of a pipeline.
 pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profiles<'a> {
-    let mut by_name: BTreeMap<StepKey, Vec<SeenRun<'a>>> = BTreeMap::new();
+    let mut by_name: BTreeMap<StepKey, Vec<ObservedTask<'a>>> = BTreeMap::new();
     let all = seen(facts, kept);
     let neighbours = Neighbours::of(&all);
     let families = Families::of(facts.inventory.batch.jobs.values());
@@ -83,7 +83,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
         .collect();
     let all = by_step.iter().map(|(key, p)| (&key.name, &p.profile));
     let runs = by_step.values().flat_map(|profiled| &profiled.runs);
-    let on_arm = |run: &&SeenRun<'_>| {
+    let on_arm = |run: &&ObservedTask<'_>| {
         let spec = facts.catalogue.spec(&run.instance.instance_type);
         spec.is_some_and(|spec| spec.architecture == Architecture::Arm64)
     };
@@ -99,10 +99,10 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
 /// A step with its tasks, from the profile of those that a profile has room for.
 fn profiled<'a>(
     name: &str,
-    mut runs: Vec<SeenRun<'a>>,
+    mut runs: Vec<ObservedTask<'a>>,
     profile: StepProfile,
     policy: &Policy,
-) -> Profiled<'a> {
+) -> StepHistory<'a> {
     // Each of 200,000 steps may have a single task.
     runs.shrink_to_fit();
     let tools: Vec<String> = tools(runs.iter()).into_iter().collect();
@@ -114,7 +114,7 @@ fn profiled<'a>(
         Some(StepKind::Pod) => need.in_tenths_of_cores(),
         _ => need,
     };
-    Profiled {
+    StepHistory {
         tools,
         runs,
         present: profile.present_request(),
@@ -126,7 +126,7 @@ fn profiled<'a>(
 
 /// The size of the machine of a task by the inventory. `None` if its type is unknown, or if the task
 /// began before the last start of the machine, which may have had another type then.
-fn attested_size(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<MachineSize> {
+fn attested_size(facts: &Facts<'_>, run: &ObservedTask<'_>) -> Option<MachineSize> {
     let launched_at = run.instance.launched_at?;
     let spec = facts.catalogue.spec(&run.instance.instance_type)?;
     (run.step.started_at >= launched_at).then(|| MachineSize::of(spec))
@@ -149,7 +149,7 @@ fn within_machine(mut run: Run, size: Option<MachineSize>) -> Run {
 
 /// The pipeline run and the sample of a task; `None` if the run is unknown.
 fn record(
-    seen: &SeenRun<'_>,
+    seen: &ObservedTask<'_>,
     key: &RunKey,
     policy: &Policy,
     families: &Families<'_>,
@@ -179,11 +179,11 @@ fn record(
 /// The tasks that a profile has room for: the newest of each node in turn, and of the other tasks
 /// those with the largest peaks of each node in turn. A node therefore has at most half of the places
 /// while other nodes have tasks for the rest.
-fn chosen<'r, 'a>(runs: &'r [SeenRun<'a>]) -> Vec<&'r SeenRun<'a>> {
+fn chosen<'r, 'a>(runs: &'r [ObservedTask<'a>]) -> Vec<&'r ObservedTask<'a>> {
     if runs.len() <= MAX_RUNS {
         return runs.iter().collect();
     }
-    let mut by_node: BTreeMap<&NodeId, Vec<&SeenRun<'a>>> = BTreeMap::new();
+    let mut by_node: BTreeMap<&NodeId, Vec<&ObservedTask<'a>>> = BTreeMap::new();
     for run in runs {
         by_node.entry(&run.step.node).or_default().push(run);
     }
@@ -223,7 +223,7 @@ pub(crate) fn demand(facts: &Facts<'_>) -> Vec<UsdPerHour> {
 
 /// Executables of successful tasks; the executable of a failed task may not exist on that
 /// architecture.
-fn tools<'r, 'a: 'r>(runs: impl Iterator<Item = &'r SeenRun<'a>>) -> BTreeSet<String> {
+fn tools<'r, 'a: 'r>(runs: impl Iterator<Item = &'r ObservedTask<'a>>) -> BTreeSet<String> {
     let well = runs.filter(|run| !run.step.usage.end.is_bad());
     let tools = well.flat_map(|run| &run.step.usage.tools);
     tools.map(|tool| tool.name.clone()).collect()
@@ -304,10 +304,10 @@ pub(crate) fn record_request(task: &NamedTask<'_>, context: &NameContext<'_, '_>
 }
 
 /// Every task on a known machine.
-fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<SeenRun<'a>> {
+fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<ObservedTask<'a>> {
     with_names(facts, kept, |tasks, context, _| {
         let seen = tasks.iter().filter_map(|task| {
-            Some(SeenRun {
+            Some(ObservedTask {
                 name: find_step_name(task, context),
                 step: task.step,
                 instance: facts.inventory.instances.get(&task.step.node)?,

@@ -21,9 +21,9 @@ use jiff::Timestamp;
 
 use crate::facts::Facts;
 use crate::in_turns::first_in_turns;
-use crate::step_history::by_step::{Profiled, Profiles, StepKey};
+use crate::step_history::by_step::{Profiles, StepHistory, StepKey};
 use crate::step_history::nextflow_task;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 use crate::workflow_runs::batch_family::Families;
 use crate::workflow_runs::{pipeline, run_of, sample_of};
 
@@ -114,7 +114,12 @@ struct GroupSums {
 
 impl GroupSums {
     /// Adds a task to its groups; without a position, it is only counted.
-    fn add(&mut self, (run, step): (Option<&str>, &str), seen: &SeenRun<'_>, at: Option<usize>) {
+    fn add(
+        &mut self,
+        (run, step): (Option<&str>, &str),
+        seen: &ObservedTask<'_>,
+        at: Option<usize>,
+    ) {
         let origin = seen.step.origin;
         let run = run.unwrap_or(UNASSIGNED);
         let node = seen.step.node.as_str();
@@ -176,10 +181,10 @@ fn add_to(
 
 /// The median duration of the successful tasks of a step; `None` with fewer than
 /// [`MIN_TYPICAL_TASKS`].
-fn typical_seconds(profiled: &Profiled<'_>) -> Option<f64> {
+fn typical_seconds(profiled: &StepHistory<'_>) -> Option<f64> {
     let successful = profiled.runs.iter();
     let successful = successful.filter(|seen| seen.end() == StepEnd::Exited(0));
-    let mut walls: Vec<Duration> = successful.map(SeenRun::wall).collect();
+    let mut walls: Vec<Duration> = successful.map(ObservedTask::wall).collect();
     walls.sort_unstable();
     let middle = walls.len() / 2;
     let upper = *walls.get(middle)?;
@@ -191,7 +196,7 @@ fn typical_seconds(profiled: &Profiled<'_>) -> Option<f64> {
 }
 
 /// The details of one task alone; those of its step and run are empty.
-fn detail(step: &str, seen: &SeenRun<'_>) -> TaskDetail {
+fn detail(step: &str, seen: &ObservedTask<'_>) -> TaskDetail {
     let (placed, usage) = (seen.step, &seen.step.usage);
     let requested = seen.requested();
     let network = usage.detail.network.as_ref();
@@ -253,14 +258,14 @@ fn tool(tool: &ToolUsage) -> ToolDetail {
 }
 
 /// The value of a label of the task.
-fn label<'a>(seen: &SeenRun<'a>, key: &str) -> Option<&'a str> {
+fn label<'a>(seen: &ObservedTask<'a>, key: &str) -> Option<&'a str> {
     let labels = seen.step.usage.detail.scheduler_labels.as_ref()?;
     labels.labels.get(key).map(String::as_str)
 }
 
 /// The number of the attempt by the record of the engine, a tag of Nextflow, the attempts of the
 /// Batch job or a label.
-fn attempt(seen: &SeenRun<'_>) -> Option<u32> {
+fn attempt(seen: &ObservedTask<'_>) -> Option<u32> {
     let recorded = || {
         seen.recorded
             .names()?
@@ -314,7 +319,7 @@ impl<'f> FindingsOfTasks<'f> {
         all
     }
 
-    fn about(&self, key: &StepKey, seen: &SeenRun<'_>) -> Vec<String> {
+    fn about(&self, key: &StepKey, seen: &ObservedTask<'_>) -> Vec<String> {
         let of_step = self.of_steps.get(&(&key.region, key.name.as_str()));
         let of_step = of_step.into_iter().flatten().filter(|finding| {
             AccountId::may_be_one(key.account.as_ref(), finding.resource.account.as_ref())

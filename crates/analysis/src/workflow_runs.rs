@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ebb_model::policy::Policy;
 use ebb_model::policy::name_rule::{Drawn, NameSource};
 use ebb_model::report::workflow_runs::{
-    JoinedBy, RunSeen, Runs, TaskLabels, TaskRuntime, UNASSIGNED,
+    JoinedBy, Runs, TaskLabels, TaskRuntime, UNASSIGNED, WorkflowRun,
 };
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::NodeId;
@@ -27,7 +27,7 @@ use crate::in_turns::first_in_turns;
 use crate::step_history::by_step::Profiles;
 use crate::step_history::engine_record::Recorded;
 use crate::step_history::nextflow_task;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 use crate::step_history::step_name::NamedTask;
 use crate::workflow_runs::batch_family::Families;
 
@@ -80,7 +80,7 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
     told.task_labels.sort_by_cached_key(newest);
     told.task_labels_left_out = told.task_labels.len().saturating_sub(MAX_TASK_LABELS);
     told.task_labels.truncate(MAX_TASK_LABELS);
-    let unassigned = runs.remove(&None).map(|sum| sum.told(None));
+    let unassigned = runs.remove(&None).map(|sum| sum.into_run(None));
     let room = MAX_RUNS - usize::from(unassigned.is_some());
     told.left_out = runs.len().saturating_sub(room);
     told.runs = newest_in_turn(runs, room);
@@ -90,19 +90,22 @@ pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> 
 
 /// The newest runs, in turn those of each node, so that a node with many runs hides no other. A run of
 /// several nodes comes in the first turn.
-fn newest_in_turn(runs: BTreeMap<Option<(JoinedBy, String)>, RunSum>, room: usize) -> Vec<RunSeen> {
+fn newest_in_turn(
+    runs: BTreeMap<Option<(JoinedBy, String)>, RunSum>,
+    room: usize,
+) -> Vec<WorkflowRun> {
     let runs = runs.into_iter();
-    let mut runs: Vec<(Option<NodeId>, RunSeen)> = runs
-        .map(|(run, sum)| (sum.only_node.clone(), sum.told(run)))
+    let mut runs: Vec<(Option<NodeId>, WorkflowRun)> = runs
+        .map(|(run, sum)| (sum.only_node.clone(), sum.into_run(run)))
         .collect();
     runs.sort_by(|(_, a), (_, b)| newest_first(a, b));
     let runs = first_in_turns(runs, 1, room);
-    let mut runs: Vec<RunSeen> = runs.into_iter().map(|(_, run)| run).collect();
+    let mut runs: Vec<WorkflowRun> = runs.into_iter().map(|(_, run)| run).collect();
     runs.sort_by(newest_first);
     runs
 }
 
-fn newest_first(a: &RunSeen, b: &RunSeen) -> Ordering {
+fn newest_first(a: &WorkflowRun, b: &WorkflowRun) -> Ordering {
     (b.to, &a.run).cmp(&(a.to, &b.run))
 }
 
@@ -127,7 +130,7 @@ pub(crate) fn disagreements(profiles: &Profiles<'_>) -> Option<Gap> {
 
 /// Sums over the tasks of a run.
 struct RunSum {
-    told: RunSeen,
+    told: WorkflowRun,
     /// `None` with tasks on several nodes.
     only_node: Option<NodeId>,
     pipelines: BTreeSet<String>,
@@ -135,9 +138,9 @@ struct RunSum {
 }
 
 impl RunSum {
-    fn new(first: &SeenRun<'_>) -> Self {
+    fn new(first: &ObservedTask<'_>) -> Self {
         Self {
-            told: RunSeen {
+            told: WorkflowRun {
                 run: String::new(),
                 by: None,
                 pipeline: None,
@@ -158,7 +161,7 @@ impl RunSum {
         }
     }
 
-    fn add(&mut self, seen: &SeenRun<'_>, sample: Option<&str>, policy: &Policy) {
+    fn add(&mut self, seen: &ObservedTask<'_>, sample: Option<&str>, policy: &Policy) {
         let (told, step) = (&mut self.told, seen.step);
         self.only_node.take_if(|node| *node != step.node);
         told.steps += 1;
@@ -172,12 +175,12 @@ impl RunSum {
         self.samples.extend(sample.map(str::to_owned));
     }
 
-    fn told(self, run: Option<(JoinedBy, String)>) -> RunSeen {
+    fn into_run(self, run: Option<(JoinedBy, String)>) -> WorkflowRun {
         let samples = self.samples.len();
         let mut pipelines = self.pipelines.into_iter();
         let one = pipelines.next().filter(|_| run.is_some());
         let (by, run) = run.unzip();
-        RunSeen {
+        WorkflowRun {
             run: run.unwrap_or(UNASSIGNED.to_owned()),
             by,
             pipeline: one.filter(|_| pipelines.next().is_none()),
@@ -190,7 +193,7 @@ impl RunSum {
 
 /// The run of a task, from the most reliable source.
 pub(crate) fn run_of(
-    seen: &SeenRun<'_>,
+    seen: &ObservedTask<'_>,
     policy: &Policy,
     families: &Families<'_>,
 ) -> Option<(JoinedBy, String)> {
@@ -220,7 +223,7 @@ pub(crate) fn run_of(
 
 /// The sample of a task, from a label, a rule of the policy, a tag of Nextflow or a record of the
 /// engine.
-pub(crate) fn sample_of<'a>(seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
+pub(crate) fn sample_of<'a>(seen: &ObservedTask<'a>, policy: &Policy) -> Option<&'a str> {
     let tagged = || nextflow_task::sample_of(seen.job?);
     let recorded = || seen.recorded.names()?.sample;
     drawn(Drawn::Sample, "sample", seen, policy)
@@ -232,7 +235,7 @@ pub(crate) fn sample_of<'a>(seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a s
 ///
 /// Source: `K8sTaskHandler.getDefaultLabels` of Nextflow. Users also set these names on Batch jobs
 /// by `resourceLabels`.
-fn tagged(seen: &SeenRun<'_>) -> Option<String> {
+fn tagged(seen: &ObservedTask<'_>) -> Option<String> {
     let tags = &seen.job?.tags;
     if let Some(run) = tags.get(RUN_TAG) {
         return Some(run.clone());
@@ -248,7 +251,7 @@ fn tagged(seen: &SeenRun<'_>) -> Option<String> {
 }
 
 /// The pipeline of a task; `None` if no source names one.
-pub(crate) fn pipeline(seen: &SeenRun<'_>, policy: &Policy) -> Option<String> {
+pub(crate) fn pipeline(seen: &ObservedTask<'_>, policy: &Policy) -> Option<String> {
     if let Some(name) = label(seen, "pipeline") {
         return Some(name.to_owned());
     }
@@ -265,7 +268,7 @@ pub(crate) fn pipeline(seen: &SeenRun<'_>, policy: &Policy) -> Option<String> {
         .or_else(named)
 }
 
-fn label<'a>(seen: &SeenRun<'a>, key: &str) -> Option<&'a str> {
+fn label<'a>(seen: &ObservedTask<'a>, key: &str) -> Option<&'a str> {
     label_of(seen.step, key)
 }
 
@@ -285,11 +288,16 @@ pub(crate) fn label_of<'a>(step: &'a PlacedStep, key: &str) -> Option<&'a str> {
 }
 
 /// The value of a label, otherwise of a rule.
-fn drawn<'a>(wanted: Drawn, key: &str, seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
+fn drawn<'a>(
+    wanted: Drawn,
+    key: &str,
+    seen: &ObservedTask<'a>,
+    policy: &Policy,
+) -> Option<&'a str> {
     label(seen, key).or_else(|| by_rule(wanted, seen, policy))
 }
 
-fn by_rule<'a>(wanted: Drawn, seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
+fn by_rule<'a>(wanted: Drawn, seen: &ObservedTask<'a>, policy: &Policy) -> Option<&'a str> {
     draw(wanted, &seen.task(), policy)
 }
 

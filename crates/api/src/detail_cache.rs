@@ -33,7 +33,7 @@ struct Entry {
     looked_at: Instant,
 }
 
-/// Where a document is, and how long it is used without a look at the bucket.
+/// Where a document is, and how long it is used without a request to the bucket.
 #[derive(Clone, Copy)]
 pub(crate) struct DocumentPlace<'a> {
     pub(crate) objects: &'a dyn Objects,

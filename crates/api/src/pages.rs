@@ -29,5 +29,5 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod usage;
+mod value_text;
 mod view;
-mod words;

@@ -85,7 +85,7 @@ pub(crate) async fn prices(
     moment: Moment,
 ) -> Result<Answer<Prices<'static>>, Problem> {
     let catalogue = store.catalogue(moment.now).await;
-    let refreshed = catalogue.told_last();
+    let refreshed = catalogue.last_refreshed();
     let version = refreshed.map_or_else(|| "program".to_owned(), |at| at.as_second().to_string());
     let types = catalogue.types().iter().filter(|spec| {
         passes(query.instance_type.as_ref(), Some(spec.name.as_str()))

@@ -1,7 +1,7 @@
 //! Runs with the labels of their steps.
 
 use ebb_model::report::run_costs::{PricedRun, RunCosts};
-use ebb_model::report::workflow_runs::{JoinedBy, RunSeen, TaskLabels};
+use ebb_model::report::workflow_runs::{JoinedBy, TaskLabels, WorkflowRun};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub(crate) struct OneRun<'a> {
 }
 
 impl<'a> OneRun<'a> {
-    fn new(run: &'a RunSeen, costs: &RunCosts<'a>, task_labels: &'a [TaskLabels]) -> Self {
+    fn new(run: &'a WorkflowRun, costs: &RunCosts<'a>, task_labels: &'a [TaskLabels]) -> Self {
         let its = task_labels.iter().filter(|step| step.run == run.run);
         Self {
             task_labels: its.collect(),

@@ -46,8 +46,8 @@ impl Service {
         Self::with_secrets(objects, None, PageAccess::Everybody)
     }
 
-    /// The same; open pages and the server look for a new report at this interval. Each look is a
-    /// request to the bucket. With a secret, actions of Slack are accepted.
+    /// The same; open pages and the server look for a new report at this interval. Each time is
+    /// a request to the bucket. With a secret, actions of Slack are accepted.
     pub fn refreshed_every(
         objects: Arc<dyn Objects>,
         interval: Duration,

@@ -5,7 +5,7 @@ use ebb_cloud::documents::run_tasks::RunTasks;
 use ebb_model::report::run_costs::{AllocatedCost, RunCosts};
 use ebb_model::report::task_brief::{BriefList, TaskBrief};
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
-use ebb_model::report::workflow_runs::RunSeen;
+use ebb_model::report::workflow_runs::WorkflowRun;
 use ebb_report::step_advice;
 use ebb_telemetry::step::StepEnd;
 use jiff::Timestamp;
@@ -163,7 +163,7 @@ pub(crate) struct OneRunTasks<'a> {
     /// The name of the run.
     run: &'a str,
     /// Sums over its tasks; `None` if the report lists only newer runs.
-    summary: Option<&'a RunSeen>,
+    summary: Option<&'a WorkflowRun>,
     /// The same cost as in `/v1/costs?by=run`. A run that is not among the most expensive ones there has
     /// the sum of its parts. `None` if the report allocates no cost to the run.
     cost: Option<AllocatedCost>,

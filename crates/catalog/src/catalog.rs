@@ -105,7 +105,7 @@ impl Catalogue {
     /// without a price, or if its source contains no date.
     pub fn price_as_of(&self, region: &Region, name: &InstanceType) -> Option<Timestamp> {
         match self.list_price(region, name)?.basis {
-            PriceBasis::Refresh => self.told_at(region),
+            PriceBasis::Refresh => self.refreshed_at(region),
             PriceBasis::Listed | PriceBasis::Unchecked | PriceBasis::FromFamily => self.built_at(),
             PriceBasis::Earlier => begin_of(self.earlier?),
         }
@@ -113,7 +113,7 @@ impl Catalogue {
 
     /// The time of most list prices of a region.
     pub fn prices_as_of(&self, region: &Region) -> Option<Timestamp> {
-        self.told_at(region).or_else(|| self.built_at())
+        self.refreshed_at(region).or_else(|| self.built_at())
     }
 
     /// The start of the day of the built-in prices.
@@ -189,7 +189,7 @@ impl Catalogue {
                 Architecture::Arm64 => told.arm64.is_some(),
             });
         match told {
-            true => self.told_at(region),
+            true => self.refreshed_at(region),
             false => self.built_at(),
         }
     }
@@ -213,12 +213,14 @@ impl Catalogue {
     }
 
     /// When AWS returned prices of storage or addresses in a region; `None` if it did not.
-    pub fn storage_told_at(&self, region: &Region) -> Option<Timestamp> {
-        self.storage.get(region).and_then(|_| self.told_at(region))
+    pub fn storage_refreshed_at(&self, region: &Region) -> Option<Timestamp> {
+        self.storage
+            .get(region)
+            .and_then(|_| self.refreshed_at(region))
     }
 
     /// Whether AWS returned all prices of volumes and snapshots in a region.
-    pub fn tells_storage(&self, region: &Region) -> bool {
+    pub fn has_refreshed_storage(&self, region: &Region) -> bool {
         let told = self.storage.get(region);
         told.is_some_and(StoragePrices::is_whole)
     }
@@ -309,7 +311,7 @@ impl Catalogue {
     }
 
     /// The latest time at which AWS returned prices; `None` if all prices are built in.
-    pub fn told_last(&self) -> Option<Timestamp> {
+    pub fn last_refreshed(&self) -> Option<Timestamp> {
         self.told.values().max().copied()
     }
 
@@ -329,7 +331,7 @@ impl Catalogue {
     }
 
     /// When AWS returned the prices of a region; `None` if the built-in prices are used.
-    pub fn told_at(&self, region: &Region) -> Option<Timestamp> {
+    pub fn refreshed_at(&self, region: &Region) -> Option<Timestamp> {
         self.told.get(region).copied()
     }
 }

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::catalog::Catalogue;
 
-    fn told(at: &str, prices: &[(&str, i64)]) -> Refreshed {
+    fn make_refreshed(at: &str, prices: &[(&str, i64)]) -> Refreshed {
         let kind = |name: &str| InstanceType::new(name).expect("a type");
         let each = prices
             .iter()
@@ -112,12 +112,12 @@ mod tests {
         };
         let now = "2026-11-22T00:00:00Z";
         let prices = [("m5.large", 99_000), ("x99.large", 1), ("m5.xlarge", 0)];
-        check(told(now, &prices), ("m5.large", Some(99_000)));
-        check(told(now, &prices), ("m5.xlarge", Some(214_000)));
-        check(told(now, &prices), ("x99.large", Some(1)));
+        check(make_refreshed(now, &prices), ("m5.large", Some(99_000)));
+        check(make_refreshed(now, &prices), ("m5.xlarge", Some(214_000)));
+        check(make_refreshed(now, &prices), ("x99.large", Some(1)));
         // Older than the built-in prices.
         check(
-            told("2025-03-01T00:00:00Z", &prices),
+            make_refreshed("2025-03-01T00:00:00Z", &prices),
             ("m5.large", Some(107_000)),
         );
     }
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn each_price_says_since_when_it_is_known() {
         let region = |name: &str| Region::new(name).expect("a region");
-        let refreshed = told("2026-11-22T00:00:00Z", &[("m5.large", 99_000)]);
+        let refreshed = make_refreshed("2026-11-22T00:00:00Z", &[("m5.large", 99_000)]);
         let catalogue = Catalogue::built_in().with(&refreshed);
-        assert!(catalogue.told_at(&region("eu-west-1")).is_some());
-        assert!(catalogue.told_at(&region("us-east-1")).is_none());
+        assert!(catalogue.refreshed_at(&region("eu-west-1")).is_some());
+        assert!(catalogue.refreshed_at(&region("us-east-1")).is_none());
         assert_eq!(catalogue.day(), "2025-03-02".parse().ok());
         let again = Catalogue::built_in().with(&Refreshed::default());
         assert_eq!(&again, Catalogue::built_in());
@@ -141,7 +141,7 @@ mod tests {
         let like = Catalogue::built_in()
             .spec(&kind("m5.large"))
             .expect("it is");
-        let mut refreshed = told(now, &[("a9.large", 77_000)]);
+        let mut refreshed = make_refreshed(now, &[("a9.large", 77_000)]);
         let at = now.parse().expect("a time");
         let named = |name: &str| TypeSpec {
             name: kind(name),

@@ -126,7 +126,7 @@ mod tests {
                 "{region}"
             );
             assert_eq!(catalogue.storage(region, |all| all.address), Some(ADDRESS));
-            assert!(!catalogue.tells_storage(region));
+            assert!(!catalogue.has_refreshed_storage(region));
         };
         check("eu-west-1", Some(77_000), Some(110_000), Some(12_500));
         check("ap-south-1", Some(77_000), None, None);

@@ -77,7 +77,7 @@ fn by_names(
         CostFormat::Csv => cost_text::csv(&table, report.origin),
         CostFormat::Json => json_of("ebb.costs/1", report, &table),
         CostFormat::Table | CostFormat::Focus => {
-            cost_text::table(costs, zone, output::look().columns)
+            cost_text::table(costs, zone, output::terminal_style().columns)
         }
     })
 }
@@ -100,7 +100,7 @@ fn by_tag(args: &CostsArgs, (report, days): (&Report, &MonthDays), tag: &str) ->
         CostFormat::Json => json_of("ebb.costs_by_tag/1", report, &table),
         CostFormat::Table | CostFormat::Focus => {
             let about = (report.origin, bill_gaps.as_slice(), days.notes.as_slice());
-            tag_text::table(&table, about, output::look().columns)
+            tag_text::table(&table, about, output::terminal_style().columns)
         }
     })
 }

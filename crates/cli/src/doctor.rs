@@ -39,7 +39,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
         });
     }
     let text = match args.format {
-        DoctorFormat::Table => check::table(&sections, output::look().colour),
+        DoctorFormat::Table => check::table(&sections, output::terminal_style().colour),
         DoctorFormat::Json => {
             let mut text =
                 serde_json::to_string_pretty(&sections).context("failed to write JSON")?;

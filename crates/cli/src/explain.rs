@@ -17,7 +17,7 @@ pub(crate) fn run(args: &ExplanationArgs, zone: &Zone) -> Result<Outcome> {
             runtime.block_on(of_deployment(&target, &args.name))?
         }
     };
-    let columns = output::look().columns;
+    let columns = output::terminal_style().columns;
     let format = match args.format {
         ExplainFormat::Table => Format::Table,
         ExplainFormat::Json => Format::Json,

@@ -252,7 +252,7 @@ mod tests {
         report
     }
 
-    async fn said(objects: &FakeObjects, line: &[&str]) -> Result<String> {
+    async fn run(objects: &FakeObjects, line: &[&str]) -> Result<String> {
         let words = ["ebb", "findings"].iter().chain(line);
         let args = Args::try_parse_from(words.chain(&["--bucket", "b"]))?;
         let Command::Findings(args) = args.command else {
@@ -272,7 +272,7 @@ mod tests {
         let id = swept(&objects).await.findings[0].id.clone();
         let client = deployment::local_api(Service::new(Arc::new(objects.clone())));
         let at = Deployment::Api(client);
-        let said = async |line: &[&str]| {
+        let run = async |line: &[&str]| {
             let words = ["ebb", "findings"].iter().chain(line);
             let args = Args::try_parse_from(words)?;
             let Command::Findings(args) = args.command else {
@@ -280,21 +280,21 @@ mod tests {
             };
             answer(&at, &args.command, (Timestamp::now(), &Zone::utc())).await
         };
-        let listed = said(&["list"]).await.expect("listed");
+        let listed = run(&["list"]).await.expect("listed");
         assert!(listed.contains(&id), "{listed}");
         let dismiss = ["dismiss", &id, "--reason", "a course"];
-        let text = said(&dismiss).await.expect("decided");
+        let text = run(&dismiss).await.expect("decided");
         assert!(text.starts_with(&format!("{id} is dismissed. ")), "{text}");
-        let listed = said(&["list"]).await.expect("listed");
+        let listed = run(&["list"]).await.expect("listed");
         assert!(
             listed.contains("dismissed "),
             "before the next sweep: {listed}"
         );
         let held: Decisions = decisions::load(&objects).await.expect("it answers");
         assert_eq!(held.findings[&id].reason, "a course");
-        let text = said(&["reopen", &id]).await.expect("taken back");
+        let text = run(&["reopen", &id]).await.expect("taken back");
         assert!(text.contains("removed the decision of"), "{text}");
-        let error = said(&["reopen", &id]).await.expect_err("there is none");
+        let error = run(&["reopen", &id]).await.expect_err("there is none");
         assert!(
             error.to_string().contains("HTTP 404: No decision"),
             "{error}"
@@ -304,7 +304,7 @@ mod tests {
     #[tokio::test]
     async fn a_finding_is_set_aside_and_taken_back_and_a_misspelt_one_is_refused() {
         let objects = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
-        assert!(said(&objects, &["list"]).await.is_err(), "no report yet");
+        assert!(run(&objects, &["list"]).await.is_err(), "no report yet");
         let id = swept(&objects).await.findings[0].id.clone();
         let snooze = [
             "snooze",
@@ -314,19 +314,19 @@ mod tests {
             "--until",
             "2026-12-01",
         ];
-        let text = said(&objects, &snooze).await.expect("decided");
+        let text = run(&objects, &snooze).await.expect("decided");
         assert!(
             text.contains("is snoozed until 2026-12-02T00:00:00Z. "),
             "{text}"
         );
-        let listed = said(&objects, &["list"]).await.expect("listed");
+        let listed = run(&objects, &["list"]).await.expect("listed");
         assert!(
             listed.contains("snoozed ") && listed.contains("by ana until "),
             "before the next sweep: {listed}"
         );
-        let csv = said(&objects, &["list", "--format", "csv"]).await;
+        let csv = run(&objects, &["list", "--format", "csv"]).await;
         assert!(!csv.expect("listed").contains(&id));
-        let json = said(&objects, &["list", "--format", "json"]).await;
+        let json = run(&objects, &["list", "--format", "json"]).await;
         let json: serde_json::Value = serde_json::from_str(&json.expect("listed")).expect("JSON");
         assert_eq!(json["findings"][0]["id"], *id);
         assert_eq!(json["findings"][0]["stage"], "snoozed");
@@ -336,9 +336,9 @@ mod tests {
         assert_eq!(held.findings[&id].by, "ana");
         let report = swept(&objects).await;
         assert!(report.findings.iter().all(|finding| finding.id != id));
-        let listed = said(&objects, &["list"]).await.expect("listed");
+        let listed = run(&objects, &["list"]).await.expect("listed");
         assert!(listed.contains("snoozed"), "{listed}");
-        let text = said(&objects, &["reopen", &id]).await.expect("taken back");
+        let text = run(&objects, &["reopen", &id]).await.expect("taken back");
         assert!(
             text.contains("removed the decision of ana: a course"),
             "{text}"
@@ -356,7 +356,7 @@ mod tests {
                 "neither a day",
             ),
         ] {
-            let error = said(&objects, line).await.expect_err(expect);
+            let error = run(&objects, line).await.expect_err(expect);
             assert!(format!("{error:#}").contains(expect), "{error:#}");
         }
     }

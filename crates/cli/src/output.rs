@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use ebb_model::text_file::bad_lines::BadLines;
 use ebb_telemetry::safe_text;
 
-use ebb_report::terminal_style::{Colour, Look};
+use ebb_report::terminal_style::{Colour, TerminalStyle};
 use ebb_report::zone::Zone;
 
 /// How the program ends. The exit statuses are part of its interface.
@@ -171,16 +171,16 @@ pub(crate) fn zone() -> Zone {
 }
 
 /// Width and colour of text on standard output.
-pub(crate) fn look() -> Look {
+pub(crate) fn terminal_style() -> TerminalStyle {
     let out = io::stdout();
     if !out.is_terminal() {
-        return Look::PLAIN;
+        return TerminalStyle::PLAIN;
     }
     let size = rustix::termios::tcgetwinsize(&out).ok();
     let columns = size.map(|size| usize::from(size.ws_col));
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let term = std::env::var("TERM").ok();
-    Look {
+    TerminalStyle {
         columns: columns.filter(|columns| *columns > 0),
         colour: colour(is_set("NO_COLOR"), term.as_deref()),
     }

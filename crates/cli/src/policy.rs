@@ -2,7 +2,7 @@
 //! values. `ebb_model::policy` contains the thresholds.
 
 mod diff;
-pub(crate) mod words;
+pub(crate) mod threshold_text;
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &PolicyArgs) -> Result<Outcome> {
         PolicyCommand::Check { file } => check(file)?,
         PolicyCommand::Diff { old, new } => differ(old, new.as_deref())?,
         PolicyCommand::Schema => schema()?,
-        PolicyCommand::Show => words::as_file(&thresholds(&Policy::default())?),
+        PolicyCommand::Show => threshold_text::as_file(&thresholds(&Policy::default())?),
     };
     output::print(&text)?;
     Ok(Outcome::Done)
@@ -44,8 +44,9 @@ fn check(path: &Path) -> Result<String> {
     let policy = read(path)?;
     check_templates(&policy).with_context(|| format!("{} is not valid", path.display()))?;
     let held = thresholds(&policy)?;
-    let table = words::as_table(&held, &thresholds(&Policy::default())?) + &words::entries(&held);
-    let exempt = words::exemptions(&policy.exempt, jiff::Timestamp::now());
+    let table = threshold_text::as_table(&held, &thresholds(&Policy::default())?)
+        + &threshold_text::entries(&held);
+    let exempt = threshold_text::exemptions(&policy.exempt, jiff::Timestamp::now());
     Ok(format!("{} is valid. {table}{exempt}", path.display()))
 }
 

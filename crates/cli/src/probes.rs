@@ -101,7 +101,7 @@ fn written(
                 left_out: all.left_out,
                 unwatched: &all.unwatched,
             };
-            probe_table::table(list, zone, output::look().columns)
+            probe_table::table(list, zone, output::terminal_style().columns)
         }
         TableFormat::Csv => {
             if all.left_out > 0 {

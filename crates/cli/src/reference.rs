@@ -9,7 +9,7 @@ use ebb_test_support::expect_file;
 use serde_json::Value;
 
 use crate::args::Args;
-use crate::policy::words;
+use crate::policy::threshold_text;
 
 /// Columns of a help page in the book.
 const COLUMNS: usize = 100;
@@ -83,7 +83,7 @@ fn shown(key: &str, value: &Value) -> String {
         return String::new();
     }
     let toml = toml::Value::try_from(value).expect("a value of TOML");
-    match words::meaning(key, &toml) {
+    match threshold_text::meaning(key, &toml) {
         Some(meaning) => format!("`{value}` ({meaning})"),
         None => format!("`{value}`"),
     }

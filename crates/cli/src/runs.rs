@@ -18,7 +18,7 @@ use crate::tune;
 
 pub(crate) fn run(args: &RunsArgs, zone: &Zone) -> Result<Outcome> {
     let source = deployment::source(&args.of)?;
-    let columns = output::look().columns;
+    let columns = output::terminal_style().columns;
     let text = match &args.run {
         Some(run) => match tasks_of(&source, run)? {
             Some(list) => tasks_text(run, &list, (args.format, zone, columns)),

@@ -20,7 +20,7 @@ use ebb_model::policy::stated_price::StatedPrice;
 use ebb_model::report::Report;
 use ebb_telemetry::safe_text;
 
-use ebb_report::terminal_style::Look;
+use ebb_report::terminal_style::TerminalStyle;
 use ebb_report::zone::Zone;
 use ebb_sweep::collect::account::Account;
 use ebb_sweep::scan::explained;
@@ -75,10 +75,10 @@ pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
 /// The file of the output, if it is one, and its format.
 type OutputForm<'a> = (Option<&'a Path>, Format);
 
-fn look(output: Option<&Path>) -> Look {
+fn terminal_style(output: Option<&Path>) -> TerminalStyle {
     match output {
-        Some(_) => Look::PLAIN,
-        None => output::look(),
+        Some(_) => TerminalStyle::PLAIN,
+        None => output::terminal_style(),
     }
 }
 
@@ -87,7 +87,7 @@ fn write_explanation(
     (output, format): OutputForm<'_>,
     zone: &Zone,
 ) -> Result<Outcome> {
-    let text = explanation::written(&explained, (format, zone), look(output).columns)?;
+    let text = explanation::written(&explained, (format, zone), terminal_style(output).columns)?;
     output::write(&text, output)?;
     Ok(Outcome::Done)
 }
@@ -99,7 +99,10 @@ fn write_report(
     zone: &Zone,
 ) -> Result<Outcome> {
     args.select.selection().apply(&mut report);
-    output::write(&rendered(&report, format, &look(output), zone), output)?;
+    output::write(
+        &rendered(&report, format, &terminal_style(output), zone),
+        output,
+    )?;
     Ok(match args.exit_code && !report.findings.is_empty() {
         true => Outcome::Waste,
         false => Outcome::Done,
@@ -227,9 +230,9 @@ fn format(asked: Option<Format>, output: Option<&Path>) -> Result<Format> {
     })
 }
 
-fn rendered(report: &Report, format: Format, look: &Look, zone: &Zone) -> String {
+fn rendered(report: &Report, format: Format, style: &TerminalStyle, zone: &Zone) -> String {
     match format {
-        Format::Table => table::table(report, look, zone),
+        Format::Table => table::table(report, style, zone),
         Format::Json => safe_text::json(&json::json(report)).into_owned(),
         Format::Html => html::html(report, zone),
         Format::Csv => csv::csv(report),

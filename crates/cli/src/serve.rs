@@ -58,7 +58,7 @@ struct Limits {
     answer: Duration,
 }
 
-/// How often open pages look for a new report in a bucket. Each look is a request: 9 US cents a day for
+/// How often open pages look for a new report in a bucket. Each time is a request: 9 US cents a day for
 /// a page that is open all day.
 const REFRESH: Duration = Duration::from_secs(5);
 

@@ -179,8 +179,8 @@ fn interpreter(program: &Path) -> Result<PathBuf> {
     };
     let folder = program.canonicalize().ok();
     let folder = folder.as_deref().and_then(Path::parent);
-    let beside = ["python3", "python"].map(|name| folder.map(|folder| folder.join(name)));
-    let mut all = first.into_iter().chain(beside.into_iter().flatten());
+    let in_folder = ["python3", "python"].map(|name| folder.map(|folder| folder.join(name)));
+    let mut all = first.into_iter().chain(in_folder.into_iter().flatten());
     let found = all.find(|python| is_program(python));
     found
         .context("the first line names no Python interpreter, and there is none in the same folder")

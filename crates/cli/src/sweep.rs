@@ -1,10 +1,10 @@
 //! `ebb sweep`: a sweep as in the Lambda function, for data in any object store.
 
 #[cfg(feature = "sweep")]
-mod at;
+mod location;
 
 #[cfg(feature = "sweep")]
-pub(crate) use at::{explain, open, send_test};
+pub(crate) use location::{explain, open, send_test};
 
 use anyhow::Result;
 
@@ -13,12 +13,12 @@ use crate::output::Outcome;
 
 #[cfg(feature = "sweep")]
 pub(crate) fn run(args: &SweepArgs) -> Result<Outcome> {
-    at::log_warnings();
+    location::log_warnings();
     let runtime = crate::runtime::runtime()?;
     if let Some(seconds) = args.watch {
-        return runtime.block_on(at::watch(args, seconds));
+        return runtime.block_on(location::watch(args, seconds));
     }
-    let (summary, outcome) = runtime.block_on(at::once(args))?;
+    let (summary, outcome) = runtime.block_on(location::once(args))?;
     crate::output::print(&format!("{summary:#}\n"))?;
     Ok(outcome)
 }

@@ -136,7 +136,7 @@ async fn show(
     terminal: &mut DefaultTerminal,
 ) -> Result<()> {
     let interval = Duration::from_secs(args.interval);
-    let mut screen = Screen::new(output::look().colour);
+    let mut screen = Screen::new(output::terminal_style().colour);
     screen.view = Some(model::view(None, &first));
     let (mut before, mut is_first) = (first, true);
     let mut events = events();

@@ -114,7 +114,7 @@ fn write_aged(steps: &[StepAdvice], form: &Form, ages: &[String]) -> Result<()> 
     let output = form.output.as_deref();
     let terminal = match output {
         Some(_) => None,
-        None => output::look().columns,
+        None => output::terminal_style().columns,
     };
     if form.format.text().is_some_and(export::Form::is_of_machines) {
         report_left_out(steps);

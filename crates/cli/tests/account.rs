@@ -107,7 +107,7 @@ impl Drop for Account {
     }
 }
 
-fn found<'a>(report: &'a Value, kind: &str) -> Vec<&'a str> {
+fn find_resources<'a>(report: &'a Value, kind: &str) -> Vec<&'a str> {
     let all = report["findings"].as_array().expect("a list");
     let of_it = all.iter().filter(|finding| finding["kind"] == kind);
     of_it
@@ -135,11 +135,11 @@ fn an_account_is_scanned_with_the_users_credentials_and_without_a_probe() {
         .iter()
         .filter(|gap| gap["scope"] != "Spot Instance Advisor");
     assert_eq!(others.count(), 0, "{gaps:?}");
-    let idle = found(&report, "idle_node");
+    let idle = find_resources(&report, "idle_node");
     for planted in account.planted("idle_node", &Value::Null) {
         assert!(idle.contains(&planted), "{planted} is idle");
     }
-    let stuck = found(&report, "stuck_batch_job");
+    let stuck = find_resources(&report, "stuck_batch_job");
     for planted in account.planted("stuck_batch_job", &"runnable_blocked".into()) {
         assert!(stuck.contains(&planted), "{planted} is blocked");
     }
@@ -161,7 +161,7 @@ fn an_account_is_scanned_with_the_users_credentials_and_without_a_probe() {
         .as_str()
         .expect("a region");
     let (narrow, said) = account.scan(&["--no-bill", "--no-metrics", "--region", region]);
-    assert!(found(&narrow, "idle_node").is_empty());
+    assert!(find_resources(&narrow, "idle_node").is_empty());
     assert!(
         narrow["totals"]["running_instances"].as_u64()
             < report["totals"]["running_instances"].as_u64()

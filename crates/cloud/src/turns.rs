@@ -43,10 +43,10 @@ mod tests {
         let calls = (0..50).map(|n| {
             let running = Arc::clone(&running);
             async move {
-                let beside = running.fetch_add(1, Ordering::SeqCst);
+                let others = running.fetch_add(1, Ordering::SeqCst);
                 tokio::task::yield_now().await;
                 running.fetch_sub(1, Ordering::SeqCst);
-                assert!(beside < 8);
+                assert!(others < 8);
                 n
             }
         });

@@ -16,7 +16,7 @@ use jiff::civil::Date;
 
 /// Operations of a sweep on the lake.
 #[async_trait]
-pub trait Truth: Send + Sync {
+pub trait EventLog: Send + Sync {
     /// Number of the newest batch of a shard; `None` before the first.
     async fn last_batch(&self, table: Table, shard: Shard) -> Result<Option<u64>, LakeError>;
 
@@ -62,7 +62,7 @@ pub trait Truth: Send + Sync {
 }
 
 #[async_trait]
-impl Truth for Lake {
+impl EventLog for Lake {
     async fn last_batch(&self, table: Table, shard: Shard) -> Result<Option<u64>, LakeError> {
         Lake::last_batch(self, table, shard).await
     }

@@ -202,7 +202,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself, and there is nobody left to tell.
+        // It may have ended by itself, and nothing can handle an error here.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -120,13 +120,13 @@ impl Decision {
     }
 
     fn check(&self) -> Result<(), DecisionError> {
-        said(
+        check_text(
             "the reason",
             &self.reason,
             MAX_REASON_CHARS,
             "500 characters",
         )?;
-        said("the user name", &self.by, MAX_BY_CHARS, "200 characters")?;
+        check_text("the user name", &self.by, MAX_BY_CHARS, "200 characters")?;
         match (self.verb, self.until) {
             (Verb::Snooze, None) => Err(DecisionError::NoEnd),
             (_, Some(until)) if until <= self.at => Err(DecisionError::Ended(until)),
@@ -155,7 +155,7 @@ impl Assignee {
     }
 }
 
-fn said(
+fn check_text(
     what: &'static str,
     text: &str,
     chars: usize,
@@ -180,7 +180,7 @@ fn check_id(finding: &str) -> Result<(), DecisionError> {
             max: "1000 bytes",
         });
     }
-    said("the finding id", finding, MAX_ID_BYTES, "1000 bytes")
+    check_text("the finding id", finding, MAX_ID_BYTES, "1000 bytes")
 }
 
 /// Parses the end of a decision: a time, or a day that counts until its end in UTC.
@@ -265,13 +265,13 @@ impl Decisions {
     /// An incomplete assignment. The stored ones stay unchanged.
     pub fn assign(&mut self, finding: &str, assignee: Assignee) -> Result<(), DecisionError> {
         check_id(finding)?;
-        said(
+        check_text(
             "the assignee",
             &assignee.who,
             MAX_BY_CHARS,
             "200 characters",
         )?;
-        said(
+        check_text(
             "the user name",
             &assignee.by,
             MAX_BY_CHARS,

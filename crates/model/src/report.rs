@@ -37,7 +37,7 @@ use crate::cost::PriceBasis;
 use crate::finding::Finding;
 use crate::finding_history::History;
 use crate::inventory::second_opinion::SecondOpinion;
-use crate::report::bill_day::LedgerDay;
+use crate::report::bill_day::BilledDayShares;
 use crate::report::billed_resources::Billed;
 use crate::report::cost_shares::CostShares;
 use crate::report::fargate_jobs::FargateJobs;
@@ -100,7 +100,7 @@ pub struct Report {
     pub history: History,
     /// Each day of the bill by use, the oldest first; empty without a bill.
     #[serde(default)]
-    pub ledger: Vec<LedgerDay>,
+    pub ledger: Vec<BilledDayShares>,
     /// The bill of the same days by resource; empty without a bill.
     #[serde(default)]
     pub billed: Billed,

@@ -6,8 +6,8 @@
 //! repeats and delays change nothing.
 
 pub mod hour;
+pub mod idle_periods;
 pub mod packed;
-pub mod rests;
 #[cfg(test)]
 mod tests;
 

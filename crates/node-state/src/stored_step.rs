@@ -55,7 +55,7 @@ type Packed<Id, Name, Detail> = (
     (Ago, StepEnd, u64, CpuTime, Option<PeakMemory>),
     (Option<Bytes>, Option<Bytes>, Requested),
     (Option<MilliCores>, Ago, Detail),
-    Beside,
+    BatchOrigin,
     Option<Busiest<Name>>,
 );
 
@@ -69,7 +69,7 @@ type Ago = u64;
 /// The sequence number of the batch, the origin, and two differences in nanoseconds. The
 /// differences show by how much start and last progress are longer before `observed_at` than their
 /// clocks indicate; usually zero.
-type Beside = (u64, Origin, i128, i128);
+type BatchOrigin = (u64, Origin, i128, i128);
 
 impl KeptStep {
     /// A running step from a heartbeat; `None` if one of its times is outside the range of a
@@ -152,9 +152,9 @@ impl KeptStep {
         })
     }
 
-    fn usage(&self) -> Option<(StepUsage, Beside)> {
+    fn usage(&self) -> Option<(StepUsage, BatchOrigin)> {
         let all: Packed<StepId, String, StepDetail> = postcard::from_bytes(&self.packed).ok()?;
-        let (id, name, begin, disk, (peak_cores, progress_ago, detail), beside, busiest) = all;
+        let (id, name, begin, disk, (peak_cores, progress_ago, detail), origin, busiest) = all;
         let (started_ago, end, processes, cpu, peak_memory) = begin;
         let before = |ago| BootClock::from_nanos(self.observed.as_nanos().wrapping_sub(ago));
         let (disk_read, disk_written, requested) = disk;
@@ -175,7 +175,7 @@ impl KeptStep {
             tools: busiest.into_iter().map(tool_of).collect(),
             detail,
         };
-        Some((usage, beside))
+        Some((usage, origin))
     }
 
     /// The key of a step within its node.

@@ -171,7 +171,7 @@ mod tests {
         let grown = report.findings[1].id.clone();
         changes.new.remove(&grown);
         changes.grown.insert(grown);
-        changes.resolved = testing::told().history.resolved;
+        changes.resolved = testing::several_days().history.resolved;
         report.findings[2].remedy.advice = "x".repeat(300_000);
         let told = |report: &Report, begun: Option<Timestamp>| -> Vec<(String, Value)> {
             let keys = changes.keys();

@@ -5,7 +5,7 @@ use ebb_model::report::Report;
 use ebb_report::html::for_mail;
 use ebb_report::page::Page;
 use ebb_report::table::of_page;
-use ebb_report::terminal_style::{Colour, Look};
+use ebb_report::terminal_style::{Colour, TerminalStyle};
 use ebb_telemetry::safe_text::one_line;
 
 use crate::diff::{Changes, headline_without_findings};
@@ -46,13 +46,13 @@ pub fn email(report: &Report, changes: &Changes, links: Option<&PagesUrl>) -> Em
 }
 
 fn text(page: &Page) -> String {
-    let look = Look {
+    let style = TerminalStyle {
         columns: Some(COLUMNS),
         colour: Colour::Plain,
     };
     let mut text = page.news.join("\n");
     text.push_str("\n\n");
-    text.push_str(&of_page(page, &look, FINDINGS));
+    text.push_str(&of_page(page, &style, FINDINGS));
     match &page.link {
         Some(overview) => text.push_str(&format!("\nAll findings: {overview}\n")),
         None => text.push_str("\nTo snooze a finding:\n"),

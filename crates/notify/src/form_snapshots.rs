@@ -2,7 +2,7 @@
 //! all forms to a directory for a check in a browser.
 
 use ebb_model::report::Report;
-use ebb_model::report::bill_day::LedgerDay;
+use ebb_model::report::bill_day::BilledDayShares;
 use ebb_model::report::timeline::{NodeHours, Timeline};
 use ebb_report::html::html;
 use ebb_report::zone::Zone;
@@ -41,7 +41,7 @@ fn whatever_a_report_holds_each_form_stays_within_what_its_reader_takes() {
         // A message needs at least one change: without findings some were resolved.
         let mut news = testing::all_new(report);
         if report.findings.is_empty() {
-            news.resolved = ebb_report::testing::told().history.resolved;
+            news.resolved = ebb_report::testing::several_days().history.resolved;
         }
         let page = html(report, &Zone::utc());
         assert!(page.len() < page_kb << 10, "{name}: {} bytes", page.len());
@@ -84,10 +84,13 @@ fn whatever_a_report_holds_each_form_stays_within_what_its_reader_takes() {
     check("nothing", &ebb_report::testing::empty(), 16);
     check(
         "few",
-        &with_bill(with_hours(ebb_report::testing::told(), 3)),
+        &with_bill(with_hours(ebb_report::testing::several_days(), 3)),
         48,
     );
-    let hostile_bill = hostile(with_bill(with_hours(ebb_report::testing::told(), 3)));
+    let hostile_bill = hostile(with_bill(with_hours(
+        ebb_report::testing::several_days(),
+        3,
+    )));
     check("hostile", &hostile_bill, 128);
     check(
         "one",
@@ -178,7 +181,7 @@ fn with_bill(mut report: Report) -> Report {
 }
 
 /// One day of the bill; a weekend costs less, and its second day has a credit.
-fn billed(n: i64) -> LedgerDay {
+fn billed(n: i64) -> BilledDayShares {
     let first = Date::constant(2026, 2, 19);
     let day = first.checked_add(n.days()).unwrap_or(first);
     let weight = if n % 7 == 2 || n % 7 == 3 { 3 } else { 10 };
@@ -188,7 +191,7 @@ fn billed(n: i64) -> LedgerDay {
         3 => usd(-4),
         _ => usd(6 + n % 3),
     };
-    LedgerDay {
+    BilledDayShares {
         day: day.to_string(),
         billed: [steps, other_work, findings, idle, elsewhere]
             .into_iter()
@@ -199,7 +202,7 @@ fn billed(n: i64) -> LedgerDay {
         idle,
         elsewhere,
         estimated: n > 11,
-        ..LedgerDay::default()
+        ..BilledDayShares::default()
     }
 }
 
@@ -225,7 +228,7 @@ fn every_form_says_the_same_total_and_its_parts_add_up_to_it() {
     let forms = [
         ebb_report::table::table(
             &report,
-            &ebb_report::terminal_style::Look::PLAIN,
+            &ebb_report::terminal_style::TerminalStyle::PLAIN,
             &Zone::utc(),
         ),
         ebb_report::markdown::markdown(&report, &Zone::utc()),

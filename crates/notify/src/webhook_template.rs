@@ -420,7 +420,7 @@ mod tests {
     /// The output for the changes of a report, one for each request.
     fn rendered(webhook: &Webhook, report: &Report) -> Result<Vec<Value>, TemplateError> {
         let mut changes = crate::testing::all_new(report);
-        changes.resolved = testing::told().history.resolved;
+        changes.resolved = testing::several_days().history.resolved;
         let links = "https://ebb.example.org".parse().expect("valid");
         let context = WebhookContext {
             report,

@@ -253,7 +253,7 @@ fn spend(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ebb_model::report::bill_day::LedgerDay;
+    use ebb_model::report::bill_day::BilledDayShares;
     use ebb_report::testing;
 
     use super::*;
@@ -292,18 +292,18 @@ mod tests {
         check(Some(slot), "2026-03-03T00:00:00Z", false, WeeklyDue::Later);
     }
 
-    fn billed(days: &[&str]) -> Vec<LedgerDay> {
-        let day = |day: &&str| LedgerDay {
+    fn billed(days: &[&str]) -> Vec<BilledDayShares> {
+        let day = |day: &&str| BilledDayShares {
             day: (*day).to_owned(),
             billed: Usd::from_micros(10_500_000),
-            ..LedgerDay::default()
+            ..BilledDayShares::default()
         };
         days.iter().map(day).collect()
     }
 
     #[test]
     fn a_digest_is_stable() {
-        let mut report = testing::told();
+        let mut report = testing::several_days();
         report.ledger = billed(&["2026-02-28", "2026-03-01", "2026-03-02"]);
         report.ledger[2].estimated = true;
         report.history.trend.insert(

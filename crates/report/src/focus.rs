@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use ebb_model::report::Report;
-use ebb_model::report::bill_day::LedgerDay;
+use ebb_model::report::bill_day::BilledDayShares;
 use ebb_model::report::cost_shares::{CostDay, CostName, RestKind};
 use ebb_model::report::cost_table::CostMonth;
 use ebb_telemetry::identity::AccountId;
@@ -141,7 +141,7 @@ fn document<'a>(lines: impl Iterator<Item = Line<'a>>) -> String {
 /// The rows of one day by the names of tasks, whose sum is the cost of the day.
 fn costs_of_day<'a>(
     report: &'a Report,
-    day: &'a LedgerDay,
+    day: &'a BilledDayShares,
     payer: Option<&'a AccountId>,
 ) -> Vec<Line<'a>> {
     let costs = &report.costs;
@@ -179,7 +179,7 @@ fn payer(report: &Report) -> Option<&AccountId> {
 /// The rows of one day, whose sum is the cost of the day.
 fn of_day<'a>(
     report: &'a Report,
-    day: &'a LedgerDay,
+    day: &'a BilledDayShares,
     payer: Option<&'a AccountId>,
 ) -> Vec<Line<'a>> {
     let resources = report.billed.resources.iter();
@@ -192,7 +192,7 @@ fn of_day<'a>(
 /// All rows of one day. The rows of machines get the name of their service on the bill.
 fn with_other_services<'a>(
     machines: Vec<Line<'a>>,
-    day: &'a LedgerDay,
+    day: &'a BilledDayShares,
     payer: Option<&'a AccountId>,
 ) -> Vec<Line<'a>> {
     let of_machines: Usd = machines.iter().map(|line| line.billed).sum();
@@ -205,7 +205,7 @@ fn with_other_services<'a>(
 
 /// The service under which a bill has the machines: one of the known names, otherwise the smallest that
 /// costs as much as they do.
-fn service_of_machines(day: &LedgerDay, of_machines: Usd) -> Option<&str> {
+fn service_of_machines(day: &BilledDayShares, of_machines: Usd) -> Option<&str> {
     let mut names = day.by_service.keys();
     let known = names.find(|name| Service::has_machines(name));
     let enough = || {
@@ -218,7 +218,7 @@ fn service_of_machines(day: &LedgerDay, of_machines: Usd) -> Option<&str> {
 
 /// The cost of each service without that of the machines.
 fn other_services<'a>(
-    day: &'a LedgerDay,
+    day: &'a BilledDayShares,
     (home, of_machines): (Option<&str>, Usd),
     payer: Option<&'a AccountId>,
 ) -> Vec<Line<'a>> {
@@ -233,7 +233,7 @@ fn other_services<'a>(
 }
 
 /// Adds the cost of the day that no line has, and completes the providers.
-fn close<'a>(lines: &mut Vec<Line<'a>>, day: &'a LedgerDay, payer: Option<&'a AccountId>) {
+fn close<'a>(lines: &mut Vec<Line<'a>>, day: &'a BilledDayShares, payer: Option<&'a AccountId>) {
     let told: Usd = lines.iter().map(|line| line.billed).sum();
     if told != day.billed {
         lines.push(Line::of_rest(day.billed - told, day, payer));

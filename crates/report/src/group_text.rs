@@ -100,13 +100,13 @@ pub fn node(advice: &NodeAdvice, (terminal, now): (Option<usize>, Timestamp)) ->
     let list = advice
         .list_per_hour
         .filter(|list| Some(*list) != advice.per_hour);
-    let beside = list.map_or_else(String::new, |list| format!(", list price {list}"));
+    let list_text = list.map_or_else(String::new, |list| format!(", list price {list}"));
     let offers = advice.offers.iter();
     let offers: Vec<String> = offers
         .map(|offer| format!("{} {}", offer.instance_type, offer.per_hour))
         .collect();
     let lines = [
-        ("costs", price + &beside),
+        ("costs", price + &list_text),
         ("used", used(advice.used)),
         ("needs", with_headroom(advice.needs)),
         ("suitable", offers.join("; ")),

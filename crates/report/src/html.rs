@@ -107,7 +107,7 @@ pub fn code(text: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use ebb_model::report::bill_day::LedgerDay;
+    use ebb_model::report::bill_day::BilledDayShares;
     use ebb_telemetry::money::Usd;
 
     use super::*;
@@ -192,12 +192,12 @@ mod tests {
 
     #[test]
     fn a_page_draws_the_days_of_the_bill_and_says_what_their_parts_are() {
-        let day = |micros: i64| LedgerDay {
+        let day = |micros: i64| BilledDayShares {
             billed: Usd::from_micros(micros),
             steps: Usd::from_micros(micros),
-            ..LedgerDay::default()
+            ..BilledDayShares::default()
         };
-        let mut report = testing::told();
+        let mut report = testing::several_days();
         report.ledger = vec![day(4_000_000), day(1_000_000)];
         let text = html(&report, &Zone::utc());
         for expect in [
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_page_tells_the_hours_of_nodes_the_trend_and_what_became_of_findings() {
-        let text = html(&testing::told(), &Zone::utc());
+        let text = html(&testing::several_days(), &Zone::utc());
         for expect in [
             "<polyline points=\"0,0 500,50 1000,20\"",
             "A day ago: $50.00 a month in 2 findings",

@@ -56,7 +56,7 @@ mod tests {
     fn the_example_of_a_history_is_what_a_report_has() {
         let example = include_str!("../schema/history.example.json");
         let example: serde_json::Value = serde_json::from_str(example).expect("it is JSON");
-        let history = serde_json::to_value(testing::told().history).expect("it is JSON");
+        let history = serde_json::to_value(testing::several_days().history).expect("it is JSON");
         assert_eq!(example, history, "{history}");
     }
 }

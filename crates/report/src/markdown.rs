@@ -57,7 +57,7 @@ pub fn markdown(report: &Report, zone: &Zone) -> String {
             out.push_str(&format!("- {} × {rule}: {reason}{named}\n", group.count));
         }
     }
-    for section in &page.beside {
+    for section in &page.supplements {
         out.push_str(&format!("\n## {}\n\n", section.title));
         for line in &section.lines {
             out.push_str(&format!("- {}\n", escaped(line)));

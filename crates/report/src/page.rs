@@ -24,7 +24,7 @@ use crate::page::card::Card;
 use crate::page::groups::{Bar, Group};
 use crate::page::history::TrendWords;
 use crate::page::hours::HoursRow;
-use crate::page::supplement::Beside;
+use crate::page::supplement::Supplement;
 use crate::page::wording::{LINE_CHARS, SIMULATED};
 use crate::zone::Zone;
 
@@ -71,7 +71,7 @@ pub struct Page {
     /// Resources that were not evaluated, by reason.
     pub not_judged: Vec<Group>,
     /// Further sections: the bill and the advice of other services.
-    pub beside: Vec<Beside>,
+    pub supplements: Vec<Supplement>,
     /// Data that could not be read.
     pub gaps: Vec<Gap>,
     /// The page with all findings; `None` if no address of the pages is known.
@@ -158,7 +158,7 @@ impl Page {
             cards: cards.collect(),
             owners: groups::owners(&report.findings),
             not_judged: groups::not_judged(&report.not_judged),
-            beside: supplement::of(report, zone),
+            supplements: supplement::of(report, zone),
             gaps: report
                 .gaps
                 .iter()

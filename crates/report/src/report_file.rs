@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_report_of_the_schema_before_is_read_as_one_of_this() {
-        for report in [testing::small(), testing::told()] {
+        for report in [testing::small(), testing::several_days()] {
             let old = before(&report);
             assert!(
                 old["findings"][0]["cost"]["saving_a_month"].is_i64(),

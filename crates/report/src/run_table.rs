@@ -7,7 +7,7 @@ use ebb_model::policy::costs::RestOfMachine;
 use ebb_model::report::run_cost::{RunCost, UsualCost};
 use ebb_model::report::run_costs::RunCosts;
 use ebb_model::report::task_detail::{TaskDetail, TaskList};
-use ebb_model::report::workflow_runs::{RunSeen, Runs, UNASSIGNED};
+use ebb_model::report::workflow_runs::{Runs, UNASSIGNED, WorkflowRun};
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line};
@@ -88,7 +88,7 @@ pub fn runs(
              used or reserved on its machines while it had tasks there."
         }
     };
-    let is_partial = |run: &RunSeen| costs.of(run).is_some_and(|cost| cost.is_partial(run));
+    let is_partial = |run: &WorkflowRun| costs.of(run).is_some_and(|cost| cost.is_partial(run));
     let partial = match runs.runs.iter().any(is_partial) {
         true => "≥: tasks before the days of the costs, or without a price, are missing.",
         false => "",
@@ -109,7 +109,7 @@ const UNUSUAL_PERCENT: u64 = 10;
 const UNUSUAL_COST: Usd = Usd::from_micros(10_000);
 
 /// Why a run costs more or less than usual; `None` if its cost is usual, or that is not known.
-fn unusual_cost(run: &RunSeen) -> Option<String> {
+fn unusual_cost(run: &WorkflowRun) -> Option<String> {
     let cost = run.cost_breakdown.as_ref()?;
     let usual = cost.usual.as_ref()?;
     let percent = cost.percent_of_usual()?;
@@ -146,7 +146,7 @@ fn plus(amount: Usd) -> &'static str {
     if amount > Usd::ZERO { "+" } else { "" }
 }
 
-fn run_row(run: &RunSeen, costs: &RunCosts<'_>, zone: &Zone) -> [String; 10] {
+fn run_row(run: &WorkflowRun, costs: &RunCosts<'_>, zone: &Zone) -> [String; 10] {
     let cost = costs.of(run);
     let unused = cost.and_then(|cost| cost.unused_words(run));
     let cost = cost.and_then(|cost| cost.cost_words(run));
@@ -197,7 +197,7 @@ pub fn runs_csv((runs, costs): (&Runs, &RunCosts<'_>)) -> String {
     })
 }
 
-fn usual_of(run: &RunSeen) -> Option<&UsualCost> {
+fn usual_of(run: &WorkflowRun) -> Option<&UsualCost> {
     run.cost_breakdown.as_ref()?.usual.as_ref()
 }
 
@@ -348,8 +348,8 @@ mod tests {
         Timestamp::from_second(1_790_000_000 + seconds).expect("a time")
     }
 
-    fn run(pipeline: Option<&str>) -> RunSeen {
-        RunSeen {
+    fn run(pipeline: Option<&str>) -> WorkflowRun {
+        WorkflowRun {
             run: "angry_euler\u{1b}[31m".to_owned(),
             by: Some(JoinedBy::Tag),
             pipeline: pipeline.map(str::to_owned),
@@ -514,7 +514,7 @@ mod tests {
             per_gb_read: None,
             usual: None,
         });
-        let other = RunSeen {
+        let other = WorkflowRun {
             run: "cheap".to_owned(),
             ..seen.clone()
         };

@@ -230,7 +230,7 @@ mod tests {
         for report in [
             testing::empty(),
             testing::small(),
-            testing::told(),
+            testing::several_days(),
             testing::hostile(),
             testing::many_hostile(20),
             testing::many(6_000),

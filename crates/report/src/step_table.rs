@@ -69,7 +69,7 @@ pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
         out.push('\n');
         let is_one_of_many = many.contains(step.step.as_str());
         let there = is_one_of_many.then(|| ("where", place(step)));
-        for (head, text) in there.into_iter().chain(told(step)) {
+        for (head, text) in there.into_iter().chain(text_lines(step)) {
             paragraph(&mut out, head, &text, terminal);
         }
     }
@@ -191,7 +191,7 @@ fn percent(ppm: u32) -> String {
 }
 
 /// The lines below the figures of a step, with their headings.
-fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
+fn text_lines(step: &StepAdvice) -> Vec<(&'static str, String)> {
     let reasons = Reasons::of(step);
     let changes = step.should_ask != step.asks;
     let mut all = vec![

@@ -12,7 +12,7 @@ use crate::page::alike::Alike;
 use crate::page::card::Card;
 use crate::page::money::CostWords;
 use crate::table::columns::{Columns, INDENT};
-use crate::terminal_style::{Colour, Look};
+use crate::terminal_style::{Colour, TerminalStyle};
 use crate::zone::Zone;
 
 const BOLD: &str = "\x1b[1m";
@@ -43,20 +43,20 @@ const AT_MOST: &str =
 const AT_LEAST: &str = "≥: at least, because earlier data of the node is no longer stored";
 
 /// The report as a table, with times in a time zone.
-pub fn table(report: &Report, look: &Look, zone: &Zone) -> String {
-    of_page(&Page::of(report, zone), look, usize::MAX)
+pub fn table(report: &Report, style: &TerminalStyle, zone: &Zone) -> String {
+    of_page(&Page::of(report, zone), style, usize::MAX)
 }
 
 /// A prepared report as a table with at most `most` rows of findings.
-pub fn of_page(page: &Page, look: &Look, most: usize) -> String {
-    let mut sheet = Sheet::new(look);
+pub fn of_page(page: &Page, style: &TerminalStyle, most: usize) -> String {
+    let mut sheet = Sheet::new(style);
     sheet.head(page);
     if !page.cards.is_empty() {
         sheet.findings(&page.cards, most);
     }
     sheet.totals(page);
     sheet.not_judged(page);
-    sheet.beside(page);
+    sheet.supplements(page);
     sheet.gaps(page);
     sheet.out
 }
@@ -85,13 +85,13 @@ impl Origins {
 }
 
 impl Sheet {
-    fn new(look: &Look) -> Self {
-        let terminal = look.columns.map(|columns| columns.max(NARROWEST));
+    fn new(style: &TerminalStyle) -> Self {
+        let terminal = style.columns.map(|columns| columns.max(NARROWEST));
         Self {
             out: String::new(),
             terminal,
             width: terminal.unwrap_or(WIDEST),
-            colour: look.colour,
+            colour: style.colour,
         }
     }
 
@@ -199,8 +199,8 @@ impl Sheet {
         }
     }
 
-    fn beside(&mut self, page: &Page) {
-        for section in &page.beside {
+    fn supplements(&mut self, page: &Page) {
+        for section in &page.supplements {
             self.out.push('\n');
             self.line(BOLD, section.title);
             for line in &section.lines {
@@ -299,18 +299,18 @@ mod tests {
             (ProbeProblem::NoEbpf, 9),
         ];
         report.probe_problems = problems.into();
-        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        let text = table(&report, &TerminalStyle::PLAIN, &Zone::utc());
         let line = "Probes: 2 silent, though the machine should run; 1 with a clock wrong by \
                     more than a minute. `ebb probes` lists the";
         assert!(text.contains(line), "{text}");
         report.probe_problems = [(ProbeProblem::NoEbpf, 9)].into();
-        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        let text = table(&report, &TerminalStyle::PLAIN, &Zone::utc());
         assert!(!text.contains("Probes"), "{text}");
     }
 
     #[test]
     fn a_report_reads_as_dollars_evidence_and_advice() {
-        insta::assert_snapshot!(table(&testing::small(), &Look::PLAIN, &Zone::utc()), @r"
+        insta::assert_snapshot!(table(&testing::small(), &TerminalStyle::PLAIN, &Zone::utc()), @r"
         SIMULATED: at least a part of this input was generated, not measured.
         2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 with metrics only), 6 jobs
 
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_report_without_findings_says_so() {
-        insta::assert_snapshot!(table(&testing::empty(), &Look::PLAIN, &Zone::utc()), @r"
+        insta::assert_snapshot!(table(&testing::empty(), &TerminalStyle::PLAIN, &Zone::utc()), @r"
         SIMULATED: at least a part of this input was generated, not measured.
         2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 with metrics only), 6 jobs
         No waste found in the evaluated resources.
@@ -361,7 +361,7 @@ mod tests {
         for finding in &mut report.findings {
             finding.cost = None;
         }
-        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        let text = table(&report, &TerminalStyle::PLAIN, &Zone::utc());
         assert!(
             text.contains("\n3 findings without a known price\n"),
             "{text}"
@@ -373,14 +373,14 @@ mod tests {
     fn a_kind_without_a_saving_has_no_amounts_and_is_not_in_the_headline() {
         let mut report = testing::small();
         report.findings[2].kind = FindingKind::BudgetExceeded;
-        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        let text = table(&report, &TerminalStyle::PLAIN, &Zone::utc());
         assert!(text.contains(" more, in 2 findings. "), "{text}");
         assert!(
             text.contains("         -        -  align-sample-17"),
             "{text}"
         );
         report.findings.drain(..2);
-        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        let text = table(&report, &TerminalStyle::PLAIN, &Zone::utc());
         assert!(text.contains("\n1 finding without a saving\n"), "{text}");
     }
 
@@ -391,7 +391,7 @@ mod tests {
             panic!("an idle node");
         };
         idle.is_longer = true;
-        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        let text = table(&report, &TerminalStyle::PLAIN, &Zone::utc());
         for expect in [
             "$884.76  ≥ $3.74  gpu-notebook",
             "no activity for at least 3 h 05 min;",
@@ -405,12 +405,12 @@ mod tests {
     #[test]
     fn lines_keep_to_the_terminal_that_is_given() {
         for columns in [60, 80, 100, 140] {
-            let look = Look {
+            let style = TerminalStyle {
                 columns: Some(columns),
                 colour: Colour::Plain,
             };
             for report in [testing::small(), testing::many(1_000)] {
-                let text = table(&report, &look, &Zone::utc());
+                let text = table(&report, &style, &Zone::utc());
                 let widest = text.lines().map(|line| line.chars().count()).max();
                 assert!(widest <= Some(columns.max(72)), "{columns}:\n{text}");
             }
@@ -419,16 +419,16 @@ mod tests {
 
     #[test]
     fn names_from_outside_bring_no_escape_and_no_line_of_their_own() {
-        let text = table(&testing::hostile(), &Look::PLAIN, &Zone::utc());
+        let text = table(&testing::hostile(), &TerminalStyle::PLAIN, &Zone::utc());
         assert!(!text.contains('\x1b'));
         assert!(!text.lines().any(|line| line.starts_with("second line")));
     }
 
     #[test]
     fn colour_appears_only_when_told_so() {
-        let colour = |colour| Look {
+        let colour = |colour| TerminalStyle {
             colour,
-            ..Look::PLAIN
+            ..TerminalStyle::PLAIN
         };
         let small = testing::small();
         assert!(table(&small, &colour(Colour::Ansi), &Zone::utc()).contains(BOLD));

@@ -2,7 +2,7 @@
 
 /// Layout of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct TerminalStyle {
     /// Columns of the terminal; `None` without a terminal, when nothing is truncated.
     pub columns: Option<usize>,
     /// With or without colour.
@@ -18,7 +18,7 @@ pub enum Colour {
     Ansi,
 }
 
-impl Look {
+impl TerminalStyle {
     /// For a file or a pipe.
     pub const PLAIN: Self = Self {
         columns: None,

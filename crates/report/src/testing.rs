@@ -119,7 +119,7 @@ pub fn many_hostile(n: usize) -> Report {
 
 /// A report of a deployment with sweeps over several days.
 #[expect(clippy::too_many_lines, reason = "one value with all its fields")]
-pub fn told() -> Report {
+pub fn several_days() -> Report {
     let mut report = small();
     report.costs = costs("rnaseq");
     let past = |text: &str, dollars: i64, findings: usize| Past {

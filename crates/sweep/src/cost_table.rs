@@ -1,6 +1,6 @@
 //! Writes days of the bill to the table `costs` of the lake, each evaluation once.
 
-use ebb_ingest::event_log::Truth;
+use ebb_ingest::event_log::EventLog;
 use ebb_lake::{Batch, LakeError, Table};
 use ebb_model::cost_record::{CostRecord, WrittenCosts, WrittenDay};
 use ebb_notify::retry::Failure;
@@ -12,27 +12,27 @@ use ebb_telemetry::shard::Shard;
 /// A sweep may end after its commit and before it stores what it wrote. Then the number of the newest
 /// batch is another one than the stored one, and the days are read from the table.
 pub(crate) async fn write(
-    truth: &dyn Truth,
+    event_log: &dyn EventLog,
     mut rows: Vec<CostRecord>,
     written: &mut WrittenCosts,
 ) -> Option<Failure> {
     if rows.is_empty() {
         return None;
     }
-    let result = append(truth, &mut rows, written).await;
+    let result = append(event_log, &mut rows, written).await;
     Some(Failure::of("costs in the lake", &result.err()?))
 }
 
 async fn append(
-    truth: &dyn Truth,
+    event_log: &dyn EventLog,
     rows: &mut Vec<CostRecord>,
     written: &mut WrittenCosts,
 ) -> Result<(), LakeError> {
-    let newest = truth.last_batch(Table::Costs, Shard::ONLY).await?;
+    let newest = event_log.last_batch(Table::Costs, Shard::ONLY).await?;
     if newest != written.batch {
         let days = rows.iter().map(|row| row.day);
         if let (Some(from), Some(to)) = (days.clone().min(), days.max()) {
-            let stored = truth.costs_between(from, to).await?;
+            let stored = event_log.costs_between(from, to).await?;
             written.add(&stored.rows);
         }
         written.batch = newest;
@@ -53,7 +53,7 @@ async fn append(
         number,
         known: None,
     };
-    truth.append_costs(rows, &batch).await?;
+    event_log.append_costs(rows, &batch).await?;
     written.batch = Some(number);
     written.add(rows);
     Ok(())

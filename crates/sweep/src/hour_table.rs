@@ -1,6 +1,6 @@
 //! Writes hours of nodes to the table `node_hours` of the lake, each part of a day once.
 
-use ebb_ingest::event_log::Truth;
+use ebb_ingest::event_log::EventLog;
 use ebb_lake::{Appended, Batch, LakeError, Table};
 use ebb_model::node_hour::{HourBatch, NodeHourRecord};
 use ebb_notify::retry::Failure;
@@ -9,12 +9,12 @@ use ebb_telemetry::shard::Shard;
 /// Appends the rows as one commit, and remembers its number. The number follows from the day and the
 /// nodes, so the table refuses a second commit after a crash.
 pub(crate) async fn write(
-    truth: &dyn Truth,
+    event_log: &dyn EventLog,
     hours: Option<(HourBatch, Vec<NodeHourRecord>)>,
     newest: &mut Option<u64>,
 ) -> Option<Failure> {
     let (batch, rows) = hours?;
-    match append(truth, batch, &rows).await {
+    match append(event_log, batch, &rows).await {
         Ok(number) => {
             *newest = number;
             None
@@ -25,7 +25,7 @@ pub(crate) async fn write(
 
 /// The number of the newest commit after it.
 async fn append(
-    truth: &dyn Truth,
+    event_log: &dyn EventLog,
     hours: HourBatch,
     rows: &[NodeHourRecord],
 ) -> Result<Option<u64>, LakeError> {
@@ -35,8 +35,8 @@ async fn append(
         number,
         known: None,
     };
-    match truth.append_node_hours(rows, &batch).await? {
+    match event_log.append_node_hours(rows, &batch).await? {
         Appended::Committed(_) => Ok(Some(number)),
-        Appended::AlreadyThere(_) => truth.last_batch(Table::NodeHours, Shard::ONLY).await,
+        Appended::AlreadyThere(_) => event_log.last_batch(Table::NodeHours, Shard::ONLY).await,
     }
 }

@@ -1,7 +1,7 @@
 //! The upkeep of the lake at the end of a sweep, as far as time allows.
 
 use ebb_ingest::deadline::Deadline;
-use ebb_ingest::event_log::Truth;
+use ebb_ingest::event_log::EventLog;
 use ebb_lake::{Cleanup, Table, Upkeep, UpkeepCounts};
 use ebb_model::policy::lake::LakePolicy;
 use ebb_notify::retry::Failure;
@@ -17,7 +17,7 @@ pub(crate) struct UpkeepResult {
 
 /// Keeps all tables small. `previous` is the time of the sweep before.
 pub(crate) async fn keep_up(
-    truth: &dyn Truth,
+    event_log: &dyn EventLog,
     policy: &LakePolicy,
     previous: Option<Timestamp>,
     (deadline, now): (&Deadline, &(dyn Fn() -> Timestamp + Send + Sync)),
@@ -44,7 +44,7 @@ pub(crate) async fn keep_up(
             }),
             is_over: &is_over,
         };
-        match truth.keep_up(table, &upkeep).await {
+        match event_log.keep_up(table, &upkeep).await {
             Ok(counts) => result.counts.add(counts),
             Err(error) => result
                 .failures

@@ -42,7 +42,7 @@ use crate::scan::{self, Before};
 use ebb_cloud::documents::prices::BestKnown;
 use ebb_cloud::documents::task_records;
 use ebb_ingest::deadline::Deadline;
-use ebb_ingest::event_log::Truth;
+use ebb_ingest::event_log::EventLog;
 use ebb_ingest::fold::folder::{FoldError, Folder, Folding, Limits};
 use ebb_ingest::fold::working_state::Work;
 use ebb_notify::delivery_state::{Remembered, Stored};
@@ -102,7 +102,7 @@ pub struct Ports<'a> {
     /// The bucket.
     pub objects: &'a dyn Objects,
     /// The lake.
-    pub truth: &'a dyn Truth,
+    pub event_log: &'a dyn EventLog,
     /// Where notifications are sent.
     pub channels: Channels<'a>,
 }
@@ -113,7 +113,7 @@ impl<'a> Ports<'a> {
             queue: self.queue,
             dead_letters: self.dead_letters,
             objects: self.objects,
-            truth: self.truth,
+            event_log: self.event_log,
             activity: &config.policy.activity,
             shard: config.shard,
             limits: config.limits,
@@ -321,12 +321,12 @@ pub async fn sweep(
     )
     .await?;
     let (published, mut failures) = publish::report(ports.objects, &report, config.copies).await;
-    failures.extend(keep_findings(ports.truth, &report).await);
+    failures.extend(keep_findings(ports.event_log, &report).await);
     memory.spend = std::mem::take(&mut details.spend);
     let cost_rows = std::mem::take(&mut details.cost_rows);
-    failures.extend(cost_table::write(ports.truth, cost_rows, &mut memory.costs).await);
+    failures.extend(cost_table::write(ports.event_log, cost_rows, &mut memory.costs).await);
     let hours = details.node_hours.take();
-    failures.extend(hour_table::write(ports.truth, hours, &mut memory.node_hours).await);
+    failures.extend(hour_table::write(ports.event_log, hours, &mut memory.node_hours).await);
     let news = News {
         report: &report,
         routes: &config.policy.route,
@@ -347,7 +347,7 @@ pub async fn sweep(
     // Upkeep needs memory, and nothing else needs these any more.
     drop((details, work, others));
     let policy = &config.policy.lake;
-    let upkeep = lake_upkeep::keep_up(ports.truth, policy, previous, (deadline, now)).await;
+    let upkeep = lake_upkeep::keep_up(ports.event_log, policy, previous, (deadline, now)).await;
     failures.extend(upkeep.failures);
     Ok(Summary {
         previous,
@@ -410,7 +410,7 @@ impl SiteData {
         let folder = ports.folder(config);
         let work = Work::open(&folder).await?;
         let others = Others::read(&folder, &work).await?;
-        let (finished, gap) = finished(ports.truth, now).await?;
+        let (finished, gap) = finished(ports.event_log, now).await?;
         let names = task_records::load(ports.objects, now).await;
         Ok(Self {
             work,
@@ -537,7 +537,7 @@ async fn look(
     remembered: &mut Remembered,
     (renew, now): (Renew, Timestamp),
 ) -> Result<(Report, Memory, Details), SweepError> {
-    let (finished, gap) = finished(ports.truth, now).await?;
+    let (finished, gap) = finished(ports.event_log, now).await?;
     let names = task_records::load(ports.objects, now).await;
     let undecided = remembered.decide(ports.objects).await;
     let gaps = gap
@@ -602,14 +602,14 @@ fn no_room(left_out: usize) -> Option<Gap> {
 }
 
 async fn finished(
-    truth: &dyn Truth,
+    event_log: &dyn EventLog,
     now: Timestamp,
 ) -> Result<(Vec<PlacedStep>, Option<Gap>), SweepError> {
     let day = |at: Timestamp| -> Date { at.to_zoned(TimeZone::UTC).date() };
     let from = now
         .saturating_sub(STEPS_LOOK_BACK)
         .unwrap_or(Timestamp::MIN);
-    let window = truth.steps_between(day(from), day(now)).await;
+    let window = event_log.steps_between(day(from), day(now)).await;
     let window = window.map_err(FoldError::from)?;
     let gap = (window.left_out > 0).then(|| {
         Gap::new(
@@ -625,7 +625,7 @@ async fn finished(
 
 /// Appends the findings of all nodes to the lake. The time of the evaluation is the batch number,
 /// so a repeat of the same sweep adds nothing.
-async fn keep_findings(truth: &dyn Truth, report: &Report) -> Option<Failure> {
+async fn keep_findings(event_log: &dyn EventLog, report: &Report) -> Option<Failure> {
     let rows: Vec<Judged> = report
         .findings
         .iter()
@@ -640,6 +640,6 @@ async fn keep_findings(truth: &dyn Truth, report: &Report) -> Option<Failure> {
         number,
         known: None,
     };
-    let appended = truth.append_findings(&rows, &batch).await;
+    let appended = event_log.append_findings(&rows, &batch).await;
     Some(Failure::of("lake", &appended.err()?))
 }

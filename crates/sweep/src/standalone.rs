@@ -65,7 +65,7 @@ impl Site {
             queue: &self.queue,
             dead_letters: &self.dead_letters,
             objects: &self.objects,
-            truth: &self.lake,
+            event_log: &self.lake,
             channels,
         }
     }

@@ -17,6 +17,8 @@ mod forget;
 mod hostile;
 #[path = "sweep/lake.rs"]
 mod lake;
+#[path = "sweep/notifications.rs"]
+mod notifications;
 #[path = "sweep/prices.rs"]
 mod prices;
 #[path = "sweep/race.rs"]
@@ -27,7 +29,5 @@ mod refused;
 mod sample;
 #[path = "sweep/shards.rs"]
 mod shards;
-#[path = "sweep/told.rs"]
-mod told;
 #[path = "sweep/world.rs"]
 mod world;

@@ -1,4 +1,4 @@
-// Generated from ebb.v1.proto; tests/generated.rs tells how.
+// Generated from ebb.v1.proto; tests/generated.rs shows how.
 /// A message in the queue: at most 64 KiB in base64, zstd-compressed, after a header.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Heartbeats {

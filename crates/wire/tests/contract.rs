@@ -2,16 +2,16 @@
 
 #[path = "contract/hostile.rs"]
 mod hostile;
-#[path = "contract/one_five.rs"]
-mod one_five;
-#[path = "contract/one_four.rs"]
-mod one_four;
-#[path = "contract/one_seven.rs"]
-mod one_seven;
-#[path = "contract/one_six.rs"]
-mod one_six;
-#[path = "contract/one_three.rs"]
-mod one_three;
+#[path = "contract/namespaces.rs"]
+mod namespaces;
+#[path = "contract/probe_losses.rs"]
+mod probe_losses;
+#[path = "contract/scheduler_labels.rs"]
+mod scheduler_labels;
+#[path = "contract/syscall_io.rs"]
+mod syscall_io;
+#[path = "contract/tool_activity.rs"]
+mod tool_activity;
 
 use std::time::Duration;
 

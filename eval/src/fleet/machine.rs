@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use crate::metrics::labels::Label;
-use crate::metrics::rows::Row;
+use crate::metrics::rows::MetricRow;
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
@@ -33,34 +33,34 @@ const TYPES: [&str; 5] = [
 ];
 
 /// The kinds, and how many of 100 machines have each.
-const MIX: [(Kind, usize); 23] = [
-    (Kind::Dead(Noise::Plain), 7),
-    (Kind::Dead(Noise::Housekeeping), 4),
-    (Kind::Dead(Noise::MemoryHeld), 2),
-    (Kind::Dead(Noise::Trickle), 2),
-    (Kind::Forgotten(Before::Always), 4),
-    (Kind::Forgotten(Before::Office), 5),
-    (Kind::Forgotten(Before::Nightly), 2),
-    (Kind::Forgotten(Before::Bursty), 3),
-    (Kind::Office(Week::Five), 14),
-    (Kind::Office(Week::Six), 2),
-    (Kind::Office(Week::WithHoliday), 3),
-    (Kind::Nightly(Nights::All), 6),
-    (Kind::Nightly(Nights::Working), 3),
-    (Kind::Weekly, 4),
-    (Kind::MonthEnd, 3),
-    (Kind::Always, 9),
-    (Kind::Bursty, 7),
-    (Kind::Hourly, 2),
-    (Kind::Irregular, 3),
-    (Kind::Network, 5),
-    (Kind::Cache, 3),
-    (Kind::Oversized, 4),
-    (Kind::Undersized, 3),
+const MIX: [(MachineKind, usize); 23] = [
+    (MachineKind::Dead(Noise::Plain), 7),
+    (MachineKind::Dead(Noise::Housekeeping), 4),
+    (MachineKind::Dead(Noise::MemoryHeld), 2),
+    (MachineKind::Dead(Noise::Trickle), 2),
+    (MachineKind::Forgotten(Before::Always), 4),
+    (MachineKind::Forgotten(Before::Office), 5),
+    (MachineKind::Forgotten(Before::Nightly), 2),
+    (MachineKind::Forgotten(Before::Bursty), 3),
+    (MachineKind::Office(Week::Five), 14),
+    (MachineKind::Office(Week::Six), 2),
+    (MachineKind::Office(Week::WithHoliday), 3),
+    (MachineKind::Nightly(Nights::All), 6),
+    (MachineKind::Nightly(Nights::Working), 3),
+    (MachineKind::Weekly, 4),
+    (MachineKind::MonthEnd, 3),
+    (MachineKind::Always, 9),
+    (MachineKind::Bursty, 7),
+    (MachineKind::Hourly, 2),
+    (MachineKind::Irregular, 3),
+    (MachineKind::Network, 5),
+    (MachineKind::Cache, 3),
+    (MachineKind::Oversized, 4),
+    (MachineKind::Undersized, 3),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MachineKind {
     Dead(Noise),
     Forgotten(Before),
     Office(Week),
@@ -112,7 +112,7 @@ pub(super) enum Nights {
 }
 
 /// The kind of a machine by its number, so that a fleet of any size has the same mix.
-pub(super) fn kind(number: usize) -> Kind {
+pub(super) fn kind(number: usize) -> MachineKind {
     // 37 and 100 have no common divisor, so each hundred uses every place once.
     let mut place = number * 37 % 100;
     for (kind, share) in MIX {
@@ -121,7 +121,7 @@ pub(super) fn kind(number: usize) -> Kind {
             Some(rest) => place = rest,
         }
     }
-    Kind::Always
+    MachineKind::Always
 }
 
 /// The load of a machine: per cent of CPU, and bytes in five minutes.
@@ -135,7 +135,7 @@ struct Load {
 }
 
 #[derive(Debug, Clone)]
-struct Interval {
+struct LoadInterval {
     from: i64,
     to: i64,
     load: Load,
@@ -150,13 +150,13 @@ struct Idle {
     memory: f64,
 }
 
-pub(super) struct Machine {
+pub(super) struct SimulatedMachine {
     pub(super) label: Label,
     pub(super) forgotten_from: Option<Timestamp>,
     instance_type: &'static str,
     idle: Idle,
     /// Oldest first.
-    intervals: Vec<Interval>,
+    intervals: Vec<LoadInterval>,
 }
 
 type Span = (Timestamp, Timestamp);
@@ -174,10 +174,10 @@ fn exponential(rng: &mut Rng, mean: f64) -> f64 {
     -rng.f64().max(1e-12).ln() * mean
 }
 
-impl Machine {
-    pub(super) fn make(kind: Kind, span: Span, rng: &mut Rng) -> Self {
+impl SimulatedMachine {
+    pub(super) fn make(kind: MachineKind, span: Span, rng: &mut Rng) -> Self {
         // No type is smaller than the last one and has two vCPUs and as much memory.
-        let types = if kind == Kind::Oversized {
+        let types = if kind == MachineKind::Oversized {
             &TYPES[..4]
         } else {
             &TYPES[..]
@@ -189,10 +189,13 @@ impl Machine {
             disk: between(rng, &(5e4..3e6)),
             memory: between(rng, &(10.0..40.0)),
         };
-        if matches!(kind, Kind::Dead(Noise::MemoryHeld) | Kind::Cache) {
+        if matches!(
+            kind,
+            MachineKind::Dead(Noise::MemoryHeld) | MachineKind::Cache
+        ) {
             idle.memory = between(rng, &(55.0..85.0));
         }
-        if kind == Kind::Dead(Noise::Trickle) {
+        if kind == MachineKind::Dead(Noise::Trickle) {
             idle.network = between(rng, &(5e2..2e3));
         }
         let mut machine = Self {
@@ -202,7 +205,7 @@ impl Machine {
             idle,
             intervals: intervals(kind, span, rng),
         };
-        if matches!(kind, Kind::Forgotten(_)) {
+        if matches!(kind, MachineKind::Forgotten(_)) {
             machine.forget(span, rng);
         }
         machine.intervals.sort_by_key(|interval| interval.from);
@@ -233,7 +236,7 @@ impl Machine {
         (begin, end): Span,
         minutes: u32,
         rng: &mut Rng,
-    ) -> Vec<Row> {
+    ) -> Vec<MetricRow> {
         let samples = self.samples((begin, end), rng);
         let a_row = usize::try_from(minutes / 5).unwrap_or(1).max(1);
         let rows = samples.chunks(a_row).zip(1_i64..).map(|(samples, number)| {
@@ -278,10 +281,10 @@ impl Machine {
         sample
     }
 
-    fn row(&self, id: &str, at: i64, sample: Sample) -> Row {
+    fn row(&self, id: &str, at: i64, sample: Sample) -> MetricRow {
         let share = |percent: f64| Some((percent.clamp(0.0, 100.0) * 100.0).round() / 100.0);
         let part = |bytes: f64, of: f64| Some((bytes * of).round());
-        Row {
+        MetricRow {
             timestamp: at.to_string(),
             resource_id: id.to_owned(),
             cpu_pct: share(sample.cpu),
@@ -319,71 +322,71 @@ impl Sample {
     }
 }
 
-fn label(kind: Kind) -> Label {
+fn label(kind: MachineKind) -> Label {
     match kind {
-        Kind::Dead(_) => Label::Dead,
-        Kind::Forgotten(_) => Label::Forgotten,
-        Kind::Office(_) => Label::Office,
-        Kind::Nightly(_) => Label::Nightly,
-        Kind::Weekly => Label::Weekly,
-        Kind::MonthEnd => Label::MonthEnd,
-        Kind::Always => Label::Always,
-        Kind::Bursty => Label::Bursty,
-        Kind::Hourly => Label::Hourly,
-        Kind::Irregular => Label::Irregular,
-        Kind::Network => Label::Network,
-        Kind::Cache => Label::Cache,
-        Kind::Oversized => Label::Oversized,
-        Kind::Undersized => Label::Undersized,
+        MachineKind::Dead(_) => Label::Dead,
+        MachineKind::Forgotten(_) => Label::Forgotten,
+        MachineKind::Office(_) => Label::Office,
+        MachineKind::Nightly(_) => Label::Nightly,
+        MachineKind::Weekly => Label::Weekly,
+        MachineKind::MonthEnd => Label::MonthEnd,
+        MachineKind::Always => Label::Always,
+        MachineKind::Bursty => Label::Bursty,
+        MachineKind::Hourly => Label::Hourly,
+        MachineKind::Irregular => Label::Irregular,
+        MachineKind::Network => Label::Network,
+        MachineKind::Cache => Label::Cache,
+        MachineKind::Oversized => Label::Oversized,
+        MachineKind::Undersized => Label::Undersized,
     }
 }
 
-fn intervals(kind: Kind, span: Span, rng: &mut Rng) -> Vec<Interval> {
+fn intervals(kind: MachineKind, span: Span, rng: &mut Rng) -> Vec<LoadInterval> {
     match kind {
-        Kind::Dead(Noise::Housekeeping) => housekeeping(span, rng),
-        Kind::Dead(Noise::Trickle) => trickle(span, rng),
-        Kind::Dead(_) => Vec::new(),
-        Kind::Forgotten(before) => {
+        MachineKind::Dead(Noise::Housekeeping) => housekeeping(span, rng),
+        MachineKind::Dead(Noise::Trickle) => trickle(span, rng),
+        MachineKind::Dead(_) => Vec::new(),
+        MachineKind::Forgotten(before) => {
             let before = match before {
-                Before::Always => Kind::Always,
-                Before::Office => Kind::Office(Week::Five),
-                Before::Nightly => Kind::Nightly(Nights::All),
-                Before::Bursty => Kind::Bursty,
+                Before::Always => MachineKind::Always,
+                Before::Office => MachineKind::Office(Week::Five),
+                Before::Nightly => MachineKind::Nightly(Nights::All),
+                Before::Bursty => MachineKind::Bursty,
             };
             intervals(before, span, rng)
         }
-        Kind::Office(week) => office(week, span, rng),
-        Kind::Nightly(nights) => nightly(nights, span, rng),
-        Kind::Weekly => weekly(span, rng),
-        Kind::MonthEnd => month_end(span, rng),
-        Kind::Always => {
+        MachineKind::Office(week) => office(week, span, rng),
+        MachineKind::Nightly(nights) => nightly(nights, span, rng),
+        MachineKind::Weekly => weekly(span, rng),
+        MachineKind::MonthEnd => month_end(span, rng),
+        MachineKind::Always => {
             let level = between(rng, &(12.0..70.0));
             always(span, work(level..level + 25.0, 1.0))
         }
-        Kind::Bursty => {
+        MachineKind::Bursty => {
             let a_day = between(rng, &(2.0..8.0));
             at_random(span, a_day, 300.0..3_600.0, rng)
         }
-        Kind::Irregular => {
+        MachineKind::Irregular => {
             let a_day = between(rng, &(0.6..1.5));
             at_random(span, a_day, 3_600.0..21_600.0, rng)
         }
-        Kind::Hourly => hourly(span, rng),
-        Kind::Network => {
+        MachineKind::Hourly => hourly(span, rng),
+        MachineKind::Network => {
             let mut load = work(0.2..1.5, 1.0);
             load.network = 5e6..between(rng, &(1e7..1e8));
             always(span, load)
         }
-        Kind::Cache => {
+        MachineKind::Cache => {
             let mut load = work(0.2..1.5, 1.0);
             load.network = 5e5..between(rng, &(1e6..5e6));
             always(span, load)
         }
-        Kind::Oversized => {
+        MachineKind::Oversized => {
             let level = between(rng, &(3.0..9.0));
             always(span, work(level..level + 4.0, 1.0))
         }
-        Kind::Undersized => saturated(span, rng),
+        MachineKind::Undersized => saturated(span, rng),
     }
 }
 
@@ -396,8 +399,8 @@ fn work(cpu: Range<f64>, duty: f64) -> Load {
     }
 }
 
-fn always((begin, end): Span, load: Load) -> Vec<Interval> {
-    vec![Interval {
+fn always((begin, end): Span, load: Load) -> Vec<LoadInterval> {
+    vec![LoadInterval {
         from: begin.as_second(),
         to: end.as_second(),
         load,
@@ -405,18 +408,18 @@ fn always((begin, end): Span, load: Load) -> Vec<Interval> {
 }
 
 /// At full load for hours, and at work in between.
-fn saturated((begin, end): Span, rng: &mut Rng) -> Vec<Interval> {
+fn saturated((begin, end): Span, rng: &mut Rng) -> Vec<LoadInterval> {
     let mut all = Vec::new();
     let mut at = begin.as_second();
     while at < end.as_second() {
         let full = at + rng.i64(2 * HOUR..5 * HOUR);
         let to = full + rng.i64(HOUR..3 * HOUR);
-        all.push(Interval {
+        all.push(LoadInterval {
             from: at,
             to: full,
             load: work(93.0..100.0, 1.0),
         });
-        all.push(Interval {
+        all.push(LoadInterval {
             from: full,
             to,
             load: work(25.0..60.0, 1.0),
@@ -459,7 +462,7 @@ fn is_weekend(day: Date) -> bool {
     matches!(day.weekday(), Weekday::Saturday | Weekday::Sunday)
 }
 
-fn office(week: Week, span: Span, rng: &mut Rng) -> Vec<Interval> {
+fn office(week: Week, span: Span, rng: &mut Rng) -> Vec<LoadInterval> {
     let (zone, days) = (zone(rng), days(span));
     let (begin, length) = (between(rng, &(7.0..10.0)), between(rng, &(7.0..10.0)));
     let level = between(rng, &(6.0..50.0));
@@ -482,12 +485,12 @@ fn office(week: Week, span: Span, rng: &mut Rng) -> Vec<Interval> {
         let from = clock(day, begin + 0.25 * normal(rng), &zone);
         let to = clock(day, begin + length + 0.4 * normal(rng), &zone);
         let load = work(level..level + 40.0, duty);
-        all.push(Interval { from, to, load });
+        all.push(LoadInterval { from, to, load });
     }
     all
 }
 
-fn nightly(nights: Nights, span: Span, rng: &mut Rng) -> Vec<Interval> {
+fn nightly(nights: Nights, span: Span, rng: &mut Rng) -> Vec<LoadInterval> {
     let zone = zone(rng);
     let (begin, length) = (between(rng, &(0.0..5.0)), between(rng, &(0.7..4.0)));
     let level = between(rng, &(30.0..70.0));
@@ -500,12 +503,12 @@ fn nightly(nights: Nights, span: Span, rng: &mut Rng) -> Vec<Interval> {
         let hours = length * (0.15 * normal(rng)).exp();
         let to = from + (hours * HOUR as f64) as i64;
         let load = work(level..level + 30.0, 0.95);
-        all.push(Interval { from, to, load });
+        all.push(LoadInterval { from, to, load });
     }
     all
 }
 
-fn weekly(span: Span, rng: &mut Rng) -> Vec<Interval> {
+fn weekly(span: Span, rng: &mut Rng) -> Vec<LoadInterval> {
     let zone = zone(rng);
     let weekday = rng.i8(0..7);
     let (begin, length) = (between(rng, &(0.0..22.0)), between(rng, &(1.0..6.0)));
@@ -517,13 +520,13 @@ fn weekly(span: Span, rng: &mut Rng) -> Vec<Interval> {
         let from = clock(day, begin + 0.2 * normal(rng), &zone);
         let to = from + (length * HOUR as f64) as i64;
         let load = work(40.0..80.0, 0.95);
-        all.push(Interval { from, to, load });
+        all.push(LoadInterval { from, to, load });
     }
     all
 }
 
 /// The last three days of a month, from morning to evening.
-fn month_end(span: Span, rng: &mut Rng) -> Vec<Interval> {
+fn month_end(span: Span, rng: &mut Rng) -> Vec<LoadInterval> {
     let zone = zone(rng);
     let runs = days(span)
         .into_iter()
@@ -533,13 +536,18 @@ fn month_end(span: Span, rng: &mut Rng) -> Vec<Interval> {
         let from = clock(day, 8.0 + normal(rng) * 0.3, &zone);
         let to = clock(day, 20.0 + normal(rng) * 0.5, &zone);
         let load = work(30.0..80.0, 0.9);
-        all.push(Interval { from, to, load });
+        all.push(LoadInterval { from, to, load });
     }
     all
 }
 
 /// Bursts of a length in seconds; `a_day` is their average number in a day.
-fn at_random((begin, end): Span, a_day: f64, length: Range<f64>, rng: &mut Rng) -> Vec<Interval> {
+fn at_random(
+    (begin, end): Span,
+    a_day: f64,
+    length: Range<f64>,
+    rng: &mut Rng,
+) -> Vec<LoadInterval> {
     let level = between(rng, &(20.0..60.0));
     let mut all = Vec::new();
     let mut at = begin.as_second();
@@ -550,15 +558,15 @@ fn at_random((begin, end): Span, a_day: f64, length: Range<f64>, rng: &mut Rng) 
         }
         let to = at + between(rng, &length) as i64;
         let load = work(level..level + 35.0, 1.0);
-        all.push(Interval { from: at, to, load });
+        all.push(LoadInterval { from: at, to, load });
         at = to;
     }
 }
 
-fn hourly((begin, end): Span, rng: &mut Rng) -> Vec<Interval> {
+fn hourly((begin, end): Span, rng: &mut Rng) -> Vec<LoadInterval> {
     let minute = rng.i64(0..60);
     let hours = (begin.as_second()..end.as_second()).step_by(HOUR as usize);
-    let runs = hours.map(|hour| Interval {
+    let runs = hours.map(|hour| LoadInterval {
         from: hour + minute * 60,
         to: hour + minute * 60 + 600,
         load: work(30.0..60.0, 1.0),
@@ -567,7 +575,7 @@ fn hourly((begin, end): Span, rng: &mut Rng) -> Vec<Interval> {
 }
 
 /// Once a day for five to ten minutes, with little CPU.
-fn housekeeping((begin, end): Span, rng: &mut Rng) -> Vec<Interval> {
+fn housekeeping((begin, end): Span, rng: &mut Rng) -> Vec<LoadInterval> {
     let (at, cpu) = (rng.i64(0..DAY), between(rng, &(4.0..5.0)));
     let days = (begin.as_second()..end.as_second()).step_by(DAY as usize);
     let mut all = Vec::new();
@@ -576,13 +584,13 @@ fn housekeeping((begin, end): Span, rng: &mut Rng) -> Vec<Interval> {
         let mut load = work(cpu..cpu + 1.5, 1.0);
         (load.network, load.disk) = (1e4..2e7, 1e6..1e8);
         let to = from + rng.i64(300..600);
-        all.push(Interval { from, to, load });
+        all.push(LoadInterval { from, to, load });
     }
     all
 }
 
 /// Some 400 kB over the network eight times a day.
-fn trickle((begin, end): Span, rng: &mut Rng) -> Vec<Interval> {
+fn trickle((begin, end): Span, rng: &mut Rng) -> Vec<LoadInterval> {
     let mut all = Vec::new();
     for blip in (begin.as_second()..end.as_second()).step_by(3 * HOUR as usize) {
         let from = blip + rng.i64(0..2 * HOUR);
@@ -593,7 +601,7 @@ fn trickle((begin, end): Span, rng: &mut Rng) -> Vec<Interval> {
             duty: 1.0,
         };
         let to = from + 300;
-        all.push(Interval { from, to, load });
+        all.push(LoadInterval { from, to, load });
     }
     all
 }

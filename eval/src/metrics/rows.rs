@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 /// A row; an empty or missing field is unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Row {
+pub(crate) struct MetricRow {
     /// RFC 3339, or seconds since 1970.
     pub(crate) timestamp: String,
     pub(crate) resource_id: String,
@@ -92,14 +92,14 @@ fn take(source: impl Read, machines: &mut Machines) -> Result<()> {
     let mut record = csv::StringRecord::new();
     while reader.read_record(&mut record)? {
         let line = record.position().map_or(0, csv::Position::line);
-        let row: Row = record.deserialize(Some(&header))?;
+        let row: MetricRow = record.deserialize(Some(&header))?;
         row.take_into(machines)
             .with_context(|| format!("line {line}"))?;
     }
     Ok(())
 }
 
-impl Row {
+impl MetricRow {
     pub(crate) fn take_into(&self, machines: &mut Machines) -> Result<()> {
         let id = NodeId::new(self.resource_id.as_str())?;
         let at = match self.timestamp.parse::<i64>() {

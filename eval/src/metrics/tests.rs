@@ -9,7 +9,7 @@ const FLEETS: u32 = 3;
 
 /// The scores of a fleet at every third hour; that of another seed has other hours. Samples of 15
 /// minutes take a third of the time.
-fn made(seed: u32) -> Vec<Score> {
+fn made(seed: u32) -> Vec<KindScore> {
     let plan = Plan {
         seed: seed.into(),
         machines: 100,
@@ -31,14 +31,14 @@ fn made(seed: u32) -> Vec<Score> {
 /// machines with working hours, and different sizes, at any hour of the last row.
 #[test]
 fn of_made_up_fleets_each_finding_is_right_and_none_is_missing_at_every_hour() {
-    let fleets: Vec<Vec<Score>> = (1..=FLEETS).map(made).collect();
+    let fleets: Vec<Vec<KindScore>> = (1..=FLEETS).map(made).collect();
     for kind in KINDS {
         for nth in 0..(HOURS / FLEETS) as usize {
             let of_hours = fleets.iter().map(|scores| {
                 let mut of_kind = scores.iter().filter(|score| score.kind == kind.slug());
                 of_kind.nth(nth).expect("each third hour is scored")
             });
-            let sum = of_hours.fold(Score::default(), |sum, score| Score {
+            let sum = of_hours.fold(KindScore::default(), |sum, score| KindScore {
                 right: sum.right + score.right,
                 wrong: sum.wrong + score.wrong,
                 missed: sum.missed + score.missed,

@@ -12,14 +12,14 @@ pub(super) const FORTNIGHT: usize = 14 * 24 * 60;
 
 /// A kind of workload.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Kind {
+pub(super) struct HistoryKind {
     kind: String,
     pub(super) used: bool,
     pub(super) sets_threshold: bool,
     origin: String,
 }
 
-impl Kind {
+impl HistoryKind {
     pub(super) fn is_simulated(&self) -> bool {
         self.origin == "simulated"
     }
@@ -71,14 +71,14 @@ pub(super) struct History {
 
 /// The content of a folder.
 pub(super) struct Set {
-    pub(super) kinds: BTreeMap<String, Kind>,
+    pub(super) kinds: BTreeMap<String, HistoryKind>,
     intervals: BTreeMap<String, Vec<Interval>>,
     pub(super) histories: Vec<History>,
 }
 
 impl Set {
     pub(super) fn read(folder: &Path) -> Result<Self> {
-        let kinds: Vec<Kind> = rows(&folder.join("kinds.csv"))?;
+        let kinds: Vec<HistoryKind> = rows(&folder.join("kinds.csv"))?;
         let kinds = kinds.into_iter().map(|k| (k.kind.clone(), k)).collect();
         let mut set = Self {
             kinds,

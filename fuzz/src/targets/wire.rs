@@ -307,7 +307,7 @@ impl Seen {
         fold_heartbeats(&rows, (state, hours), &activity);
         self.newest = self.newest.max(rows.iter().map(|row| row.end).max());
         self.rows += rows.len();
-        // What was folded once changes nothing when it is folded again.
+        // Rows that were folded once change nothing when they are folded again.
         let mut again = (FleetState::default(), FleetHours::default());
         fold_heartbeats(&rows, (&mut again.0, &mut again.1), &activity);
         assert!(again.0.clone().merge(again.0.clone()) == again.0);

@@ -15,7 +15,7 @@ use crate::label_rules::MASKED;
 /// starts, but its answer can take longer than a scan waits.
 const LOOKS: u32 = 4;
 
-/// Maximum number of containers in one look, so that a burst does not raise the cost of the probe.
+/// Maximum number of containers in one scan, so that a burst does not raise the cost of the probe.
 const MAX_UNNAMED: usize = 128;
 
 /// Maximum number of processes of a container that are read; its first process is enough.

@@ -76,7 +76,8 @@ impl RawHead {
     }
 
     pub(super) fn counters(&self, raw: &RawTaskCounters) -> TaskCounters {
-        let told = |flag: u32, ns: u64| (self.flags & flag != 0).then(|| Duration::from_nanos(ns));
+        let counted =
+            |flag: u32, ns: u64| (self.flags & flag != 0).then(|| Duration::from_nanos(ns));
         TaskCounters {
             user_ticks: CpuTime(raw.user_ns),
             system_ticks: CpuTime(raw.system_ns),
@@ -84,8 +85,8 @@ impl RawHead {
             involuntary: raw.involuntary,
             minor_faults: raw.minor_faults,
             major_faults: raw.major_faults,
-            run_queue: told(HAS_RUN_QUEUE, raw.run_queue_ns),
-            disk_delay: told(HAS_DISK_DELAY, raw.disk_delay_ns),
+            run_queue: counted(HAS_RUN_QUEUE, raw.run_queue_ns),
+            disk_delay: counted(HAS_DISK_DELAY, raw.disk_delay_ns),
             syscall_io: (self.flags & HAS_IO != 0).then_some(SyscallIo {
                 read: Bytes(raw.syscall_read_bytes),
                 written: Bytes(raw.syscall_write_bytes),

@@ -27,8 +27,8 @@ pub(super) struct ProgramFiles {
 impl ProgramFiles {
     pub(super) fn of(program: PathBuf) -> Self {
         Self {
-            new: beside(&program, ".new"),
-            previous: beside(&program, ".previous"),
+            new: with_suffix(&program, ".new"),
+            previous: with_suffix(&program, ".previous"),
             program,
         }
     }
@@ -75,7 +75,7 @@ impl ProgramFiles {
     }
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(OsString::from(suffix));
     name.into()
@@ -84,7 +84,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 /// Writes a program under an unfinished name and renames it. Another process cannot have the new
 /// file open for writing, which would keep it from running.
 fn write_program(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
-    let unfinished = beside(path, ".tmp");
+    let unfinished = with_suffix(path, ".tmp");
     let _ = fs::remove_file(&unfinished);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(PROGRAM_MODE);
@@ -151,7 +151,7 @@ mod tests {
         let files = ProgramFiles::of(folder.path().join("p"));
         let other = folder.path().join("other");
         fs::write(&other, "untouched").expect("written");
-        std::os::unix::fs::symlink(&other, beside(&files.new, ".tmp")).expect("a link");
+        std::os::unix::fs::symlink(&other, with_suffix(&files.new, ".tmp")).expect("a link");
         std::os::unix::fs::symlink(&other, &files.new).expect("a link");
         files.stage(b"new").expect("staged");
         assert_eq!(fs::read_to_string(&other).expect("it"), "untouched");

@@ -40,8 +40,8 @@ provider "aws" {
   }
 }
 
-# Endpoints are not told here: the simulator runs the programs with its own,
-# just as AWS does.
+# No endpoints are set here: the simulator runs the programs with its own, as
+# AWS does.
 module "ebb" {
   source = "../.."
 

@@ -31,7 +31,7 @@ from .moto_endpoints import Body, register
 
 _FINISHED = ("SUCCEEDED", "FAILED")
 _STATES = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING", *_FINISHED)
-# moto advances a state by itself unless told to wait for this many ticks.
+# moto advances a state by itself unless it is configured to wait for this number of ticks.
 _NEVER = {"progression": "manual", "times": 2**31}
 
 _describe = Job.describe

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::io::{IsTerminal, stdout};
 
-use ebb_report::terminal_style::{Colour, Look};
+use ebb_report::terminal_style::{Colour, TerminalStyle};
 use tokio::time::Instant;
 
 /// Writes to standard output.
@@ -25,8 +25,8 @@ impl Console {
     }
 
     /// Width and colour of tables.
-    pub fn look(&self) -> Look {
-        Look {
+    pub fn terminal_style(&self) -> TerminalStyle {
+        TerminalStyle {
             columns: None,
             colour: self.colour,
         }

@@ -17,7 +17,11 @@ impl Demo {
         console.part(5, "Findings by dollars");
         println!(
             "{}",
-            ebb_report::table::table(report, &console.look(), &ebb_report::zone::Zone::utc())
+            ebb_report::table::table(
+                report,
+                &console.terminal_style(),
+                &ebb_report::zone::Zone::utc()
+            )
         );
         let html = sweep::published(&stage.account, &stage.deployed, "report.html").await?;
         let page = self.places.work.join("report.html");

@@ -24,13 +24,20 @@ pub(crate) async fn of_agents_are_found(account: &Simulated) -> Result<()> {
     let (node, region) = (NodeId::new(text("node")?)?, Region::new(text("region")?)?);
     let metrics = AwsMetrics::new(&home(account).await?);
     let nobody = [NodeId::new("i-0ebb0000000000000")?];
-    assert_eq!(metrics.beside(&region, &nobody).await?, BTreeMap::new());
+    assert_eq!(
+        metrics.list_supplementary(&region, &nobody).await?,
+        BTreeMap::new()
+    );
     assert_eq!(metrics.metrics_requested(), PAGES);
-    let beside = metrics.beside(&region, std::slice::from_ref(&node)).await?;
+    let supplementary = metrics
+        .list_supplementary(&region, std::slice::from_ref(&node))
+        .await?;
     let to = Timestamp::now();
     let from = to - SignedDuration::from_mins(60);
-    let mut told = metrics.utilization(&region, &beside, from, to).await?;
-    let streams = beside[&node].len() as u64;
+    let mut told = metrics
+        .utilization(&region, &supplementary, from, to)
+        .await?;
+    let streams = supplementary[&node].len() as u64;
     assert_eq!(streams, 2 + 1 + 2 + 2, "memory is asked for once");
     let asked = 2 * PAGES + METRICS_PER_NODE + streams;
     assert_eq!(metrics.metrics_requested(), asked);

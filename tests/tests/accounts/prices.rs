@@ -89,7 +89,7 @@ fn storage_is_told_in_part(best: &Catalogue, region: &Region) {
     );
     let address = best.storage(region, |all| all.address);
     assert_eq!(address, Some(UsdPerHour::from_micros(4_000)));
-    assert!(!best.tells_storage(region));
+    assert!(!best.has_refreshed_storage(region));
 }
 
 /// The simulator has the types from which the built-in catalogue was made, so the client must read

@@ -171,7 +171,7 @@ async fn sweep(nodes: u32, file: &Path) -> Whole {
         queue: &queue,
         dead_letters: &dead_letters,
         objects: &objects,
-        truth: &lake,
+        event_log: &lake,
         channels: Channels::default(),
     };
     let config = Config {

@@ -57,10 +57,10 @@ impl Spread {
 /// One line of the table; a goal that is not reached is said to be missed.
 pub(crate) fn line(what: &str, time: Duration, goal: Option<Duration>) {
     let ms = |time: Duration| format!("{:.2} ms", time.as_secs_f64() * 1e3);
-    said(what, &ms(time), goal.map(|goal| (ms(goal), time <= goal)));
+    print_result(what, &ms(time), goal.map(|goal| (ms(goal), time <= goal)));
 }
 
-pub(crate) fn said(what: &str, measured: &str, goal: Option<(String, bool)>) {
+pub(crate) fn print_result(what: &str, measured: &str, goal: Option<(String, bool)>) {
     let (goal, met) = match goal {
         Some((goal, true)) => (goal, "met"),
         Some((goal, false)) => (goal, "MISSED"),

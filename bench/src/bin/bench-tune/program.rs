@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::answers::{P50, P99};
 use crate::made_up::{STEPS, target};
 use crate::play::{Did, Played};
-use crate::{Spread, line, said};
+use crate::{Spread, line, print_result};
 
 const COLD: Duration = Duration::from_millis(150);
 const MEMORY_MB: u64 = 128;
@@ -49,7 +49,7 @@ pub(crate) fn measure(report: &Report, program: &Path) {
     );
     line("  99th percentile", warm.percentile(99), Some(P99));
     let peak = started.peak_megabytes();
-    said(
+    print_result(
         "program: memory at most",
         &format!("{peak} MB"),
         Some((format!("{MEMORY_MB} MB"), peak <= MEMORY_MB)),

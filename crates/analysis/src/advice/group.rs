@@ -39,7 +39,7 @@ pub(crate) fn advise(
     room: &mut usize,
 ) -> Option<GroupAdvice> {
     let looked = Looked::at(facts, group);
-    let mut told = looked.told()?;
+    let mut told = looked.advise_group()?;
     told.list_as_of = facts.catalogue.prices_as_of(&told.region);
     told.refused = fleets(facts, profiles, (&looked, room), &mut told).err();
     let large_retries = large_retries(facts, &told);
@@ -84,7 +84,7 @@ fn fleets(
     let offers = then.offers();
     (told.offers, told.spot) = (offers.on_demand, offers.spot);
     let markets = &facts.inventory.markets;
-    told.spot_score = told.spot_wish().and_then(|wish| wish.told(markets));
+    told.spot_score = told.spot_wish().and_then(|wish| wish.find_score(markets));
     told.confidence = confidence(told, factor);
     let Some(best) = told.offered().first() else {
         return Err(match told.is_on_spot() {

@@ -20,7 +20,7 @@ use ebb_telemetry::time::Window;
 use crate::advice::placement::current_price::Paid;
 use crate::advice::placement::inputs::{Arm, Placing};
 use crate::facts::Facts;
-use crate::step_history::by_step::{Profiled, Profiles};
+use crate::step_history::by_step::{Profiles, StepHistory};
 
 /// Number of tasks in a trial: the fewest that show a spread.
 const TRIAL_RUNS: f64 = 3.0;
@@ -42,7 +42,7 @@ pub(crate) struct StepConditions<'a> {
 pub(crate) fn offers(
     facts: &Facts<'_>,
     profiles: &Profiles<'_>,
-    (home, profiled): (&Region, &Profiled<'_>),
+    (home, profiled): (&Region, &StepHistory<'_>),
     request: SizedRequest,
 ) -> Offers {
     let placing = Placing::of(facts, profiles);

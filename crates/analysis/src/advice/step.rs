@@ -30,7 +30,7 @@ use crate::advice::placement;
 use crate::advice::step::bottleneck::find_bottleneck;
 use crate::facts::Facts;
 use crate::in_turns::first_in_turns;
-use crate::step_history::by_step::{Profiled, Profiles, StepKey};
+use crate::step_history::by_step::{Profiles, StepHistory, StepKey};
 
 /// Limit on reported steps. They usually take 1.6 MB of a report.
 pub const MAX_STEPS: usize = 1_000;
@@ -200,8 +200,8 @@ fn time_limit(runs: &[&Run], kind: StepKind, policy: &SizingPolicy) -> Option<Ti
     let ended_well = || runs.iter().copied().filter(|run| !run.end.is_bad());
     let has_enough = ended_well().count() >= policy.min_runs as usize;
     let is_known = has_enough && ended_well().all(|run| lasted_at_most(run).is_some());
-    // A task with a larger limit of its own does not show that the present one is too low, unless it
-    // got that limit because it reached the present one.
+    // A larger limit of one task alone does not show that the present limit is too low. It does if
+    // the task got it because it reached the present limit.
     let has_grown = tasks_beyond(runs, asks);
     let is_grown = |run: &Run| {
         let record = run.record.as_deref();
@@ -409,7 +409,7 @@ pub(crate) fn steps(
     }
     let all = profiles.by_step.iter();
     let advised = all.filter_map(|(key, profiled)| {
-        let mut advice = told(facts, key, profiled, &of_step)?;
+        let mut advice = describe_step(facts, key, profiled, &of_step)?;
         if advice.offers == Offers::default() && placed.contains(key) {
             let step = (&key.region, profiled.as_ref());
             advice.offers = placement::offers(facts, profiles, step, advice.should_ask);
@@ -506,10 +506,10 @@ fn placed<'p>(profiles: &'p Profiles<'_>) -> BTreeSet<&'p StepKey> {
     placed.into_iter().map(|(_, key)| key).collect()
 }
 
-fn told(
+fn describe_step(
     facts: &Facts<'_>,
     key: &StepKey,
-    profiled: &Profiled<'_>,
+    profiled: &StepHistory<'_>,
     of_step: &BTreeMap<&str, &Finding>,
 ) -> Option<StepAdvice> {
     let newest = profiled.newest()?;

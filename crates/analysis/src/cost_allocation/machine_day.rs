@@ -1,7 +1,7 @@
 //! The cost of one machine on one day, divided by use.
 
 use ebb_model::inventory::instance::Instance;
-use ebb_model::report::bill_day::LedgerDay;
+use ebb_model::report::bill_day::BilledDayShares;
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::time::Window;
@@ -34,7 +34,7 @@ impl MachineDay {
     }
 
     /// Adds the parts to those of the day.
-    pub(crate) fn add_to(&self, day: &mut LedgerDay) {
+    pub(crate) fn add_to(&self, day: &mut BilledDayShares) {
         day.steps = day.steps + self.used();
         day.findings = day.findings + self.findings;
         day.other_work = day.other_work + self.other_work;

@@ -11,7 +11,7 @@ use crate::cost_allocation::task_claim;
 use crate::facts::Facts;
 use crate::run_costs::RunFactors;
 use crate::step_history::by_step::Profiles;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 use crate::step_history::step_name::find_step_name;
 use crate::step_history::{record_request, with_names};
 use crate::workflow_runs::batch_family::Families;
@@ -63,7 +63,7 @@ impl NamedClaims {
                     let Some(instance) = gone.get(&task.step.node) else {
                         continue;
                     };
-                    let task = SeenRun {
+                    let task = ObservedTask {
                         name: find_step_name(task, context),
                         step: task.step,
                         instance,
@@ -78,7 +78,7 @@ impl NamedClaims {
         all
     }
 
-    fn add(&mut self, facts: &Facts<'_>, task: &SeenRun<'_>, families: &Families<'_>) {
+    fn add(&mut self, facts: &Facts<'_>, task: &ObservedTask<'_>, families: &Families<'_>) {
         let next = self.names.len();
         let names = names(facts, task, families);
         let names = *self.names.entry(names).or_insert(next);
@@ -104,7 +104,7 @@ impl NamedClaims {
     }
 }
 
-fn names(facts: &Facts<'_>, task: &SeenRun<'_>, families: &Families<'_>) -> TaskNames {
+fn names(facts: &Facts<'_>, task: &ObservedTask<'_>, families: &Families<'_>) -> TaskNames {
     let policy = facts.policy;
     TaskNames {
         run: run_of(task, policy, families).map(|(_, run)| run),
@@ -120,7 +120,7 @@ fn names(facts: &Facts<'_>, task: &SeenRun<'_>, families: &Families<'_>) -> Task
 }
 
 /// The user id of a container says nothing about who started it.
-fn user(task: &SeenRun<'_>) -> Option<String> {
+fn user(task: &ObservedTask<'_>) -> Option<String> {
     let label = label_of(task.step, "user").map(str::to_owned);
     let in_container = matches!(
         task.step.usage.id.kind,
@@ -132,7 +132,7 @@ fn user(task: &SeenRun<'_>) -> Option<String> {
         .or_else(|| id.map(|id| format!("user id {id}")))
 }
 
-fn cost_centre(task: &SeenRun<'_>, tag: &str) -> Option<String> {
+fn cost_centre(task: &ObservedTask<'_>, tag: &str) -> Option<String> {
     let of_job = task.job.and_then(|job| job.tags.get(tag));
     let value = of_job.or_else(|| task.instance.tags.get(tag));
     value.filter(|value| !value.is_empty()).cloned()

@@ -7,7 +7,7 @@ use ebb_telemetry::units::{Bytes, MilliCores};
 
 use crate::cost_allocation::machine_split::{Capacity, Claim, occupied};
 use crate::facts::Facts;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 /// A machine of unknown size. Each of its tasks occupies it as a whole.
 const OF_UNKNOWN_SIZE: Capacity = Capacity {
@@ -39,7 +39,7 @@ fn known_capacity(facts: &Facts<'_>, instance: &Instance) -> Option<Capacity> {
 }
 
 /// The part of its machine that a task occupies.
-pub(crate) fn claim(facts: &Facts<'_>, task: &SeenRun<'_>) -> Claim {
+pub(crate) fn claim(facts: &Facts<'_>, task: &ObservedTask<'_>) -> Claim {
     let window = Window {
         from: task.step.started_at,
         to: task.step.observed_at,
@@ -59,7 +59,7 @@ pub(crate) fn claim(facts: &Facts<'_>, task: &SeenRun<'_>) -> Claim {
 }
 
 /// The average number of busy cores, and the most memory at once.
-fn used(task: &SeenRun<'_>) -> Requested {
+fn used(task: &ObservedTask<'_>) -> Requested {
     let usage = &task.step.usage;
     // A bound contains the page cache or memory of the parent.
     let memory = usage

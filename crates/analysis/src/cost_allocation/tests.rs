@@ -23,7 +23,7 @@ use super::*;
 /// The zero of the test clock is in the afternoon of 2026-09-21, so this day is complete.
 const DAY: &str = "2026-09-18";
 
-fn divide_bill(facts: &Facts<'_>, findings: &[Finding]) -> Vec<LedgerDay> {
+fn divide_bill(facts: &Facts<'_>, findings: &[Finding]) -> Vec<BilledDayShares> {
     allocated(facts, findings).ledger
 }
 
@@ -47,7 +47,7 @@ fn billed(world: &mut World, n: u8, micros: i64) {
     world.bill.insert(node(n), cost);
 }
 
-fn told(total: i64, of_machines: i64) -> BilledDay {
+fn make_day(total: i64, of_machines: i64) -> BilledDay {
     BilledDay {
         day: DAY.to_owned(),
         total: usd(total),
@@ -56,7 +56,7 @@ fn told(total: i64, of_machines: i64) -> BilledDay {
     }
 }
 
-fn parts(day: &LedgerDay) -> [i64; 7] {
+fn parts(day: &BilledDayShares) -> [i64; 7] {
     let all = [
         day.steps,
         day.findings,
@@ -71,11 +71,11 @@ fn parts(day: &LedgerDay) -> [i64; 7] {
 
 /// Adds a probe that observes the first hours of the day without work.
 fn seen(world: World, hours: u64) -> World {
-    told_of(world, hours, 0)
+    with_probe(world, hours, 0)
 }
 
 /// Adds a probe that observes the first hours of the day, with `cpu_seconds` of CPU time.
-fn told_of(mut world: World, hours: u64, cpu_seconds: u64) -> World {
+fn with_probe(mut world: World, hours: u64, cpu_seconds: u64) -> World {
     let from = of_day(DAY).expect("a day").from;
     let mut placed = placed(1, 1);
     let seconds = hours * 3600;
@@ -154,19 +154,19 @@ fn the_parts_of_a_day_are_its_bill() {
     let ran = |world: World| with_run(watched(world), 12);
     check(&ran, None, [1_200_000, 0, 0, 3_600_000, 0, 0, 0]);
     // A service works for eight hours; a task runs at the same time for six of them.
-    let served = |world: World| bill(4_800_000)(told_of(world, 8, 8 * 3_600));
+    let served = |world: World| bill(4_800_000)(with_probe(world, 8, 8 * 3_600));
     check(&served, None, [0, 0, 1_600_000, 0, 3_200_000, 0, 0]);
     let both = |world: World| with_run(served(world), 6);
     check(&both, None, [600_000, 0, 400_000, 600_000, 3_200_000, 0, 0]);
     // Other services, and a rounding error of a millionth.
-    let day = told(10_000_001, 4_800_001);
+    let day = make_day(10_000_001, 4_800_001);
     check(
         &ran,
         Some(day),
         [1_200_000, 0, 0, 3_600_000, 0, 5_200_000, 1],
     );
     // A credit of 3 dollars for machines is no rounding.
-    let credited = told(7_000_000, 1_800_000);
+    let credited = make_day(7_000_000, 1_800_000);
     check(
         &ran,
         Some(credited),
@@ -275,7 +275,7 @@ fn tasks_have_a_run_a_user_and_a_cost_centre_and_share_their_machine() {
         .insert("Team".to_owned(), "genomics".to_owned());
     let mut world = with_run(seen(world, 24), 12);
     billed(&mut world, 1, 4_800_000);
-    world.billed = vec![told(5_000_000, 4_800_000)];
+    world.billed = vec![make_day(5_000_000, 4_800_000)];
     world.policy.costs.cost_centre_tag = Some("Team".to_owned());
     world.now = of_day(DAY).expect("a day").to;
     let apart = allocated(&world.facts(), &[]);
@@ -453,7 +453,7 @@ proptest! {
     ) {
         let mut world = fleet(&machines, &tasks);
         let sum: i64 = machines.iter().map(|(micros, _, _)| micros).sum();
-        world.billed = vec![told(sum + other, sum)];
+        world.billed = vec![make_day(sum + other, sum)];
         world.policy.costs.method = [
             AllocationMethod::Greater,
             AllocationMethod::Reserved,

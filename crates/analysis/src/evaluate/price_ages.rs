@@ -22,7 +22,7 @@ pub(crate) fn of_prices(facts: &Facts<'_>) -> Vec<PriceAge> {
         .chain(environments.map(|one| &one.region))
         .collect();
     let mut sources: BTreeMap<PricedBy, (BTreeSet<Region>, Option<Timestamp>)> = BTreeMap::new();
-    let mut told = |by: PricedBy, region: &Region, at: Option<Timestamp>| {
+    let mut add = |by: PricedBy, region: &Region, at: Option<Timestamp>| {
         let (of, oldest) = sources.entry(by).or_insert_with(|| (BTreeSet::new(), at));
         of.insert(region.clone());
         // A source without a date counts as the oldest.
@@ -33,15 +33,15 @@ pub(crate) fn of_prices(facts: &Facts<'_>) -> Vec<PriceAge> {
     let built_in = built_in.map(|day| day.timestamp());
     let asked = &inventory.markets.asked;
     for region in regions {
-        match facts.catalogue.told_at(region) {
-            Some(at) => told(PricedBy::PriceList, region, Some(at)),
-            None => told(PricedBy::BuiltIn, region, built_in),
+        match facts.catalogue.refreshed_at(region) {
+            Some(at) => add(PricedBy::PriceList, region, Some(at)),
+            None => add(PricedBy::BuiltIn, region, built_in),
         }
         if let Some(at) = asked.spot.get(region) {
-            told(PricedBy::SpotPrices, region, Some(*at));
+            add(PricedBy::SpotPrices, region, Some(*at));
         }
         if let Some(at) = asked.bands {
-            told(PricedBy::SpotAdvisor, region, Some(at));
+            add(PricedBy::SpotAdvisor, region, Some(at));
         }
     }
     sources

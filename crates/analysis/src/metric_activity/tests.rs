@@ -60,7 +60,7 @@ fn is_office(hour: usize, _: u64) -> bool {
     hour / 24 < 5 && (8..18).contains(&(hour % 24))
 }
 
-fn found(world: &World, kind: FindingKind) -> Option<Finding> {
+fn find_finding(world: &World, kind: FindingKind) -> Option<Finding> {
     let mut findings = world.judge().findings.into_iter();
     findings.find(|finding| finding.kind == kind)
 }
@@ -121,7 +121,7 @@ fn a_machine_that_never_worked_or_was_left_is_idle_at_every_hour_of_a_fortnight(
 fn one_missed_day_is_a_holiday_and_two_are_not() {
     let office_until = |days: u64, samples: u64| {
         let world = working(samples, |hour, day| is_office(hour, day) && day < days);
-        found(&world, FindingKind::IdleNode).is_some()
+        find_finding(&world, FindingKind::IdleNode).is_some()
     };
     let weekday = |day: u64| hour_of_week(at(day * 86_400)) / 24;
     let monday = (0..7).find(|day| weekday(*day) == 0).expect("a Monday");
@@ -141,7 +141,7 @@ fn what_metrics_are_too_short_for_is_undetermined_and_saves_no_more_than_was_see
             said.contains(expect),
             "{name}: '{said}' should say '{expect}'"
         );
-        assert_eq!(found(&world, FindingKind::IdleNode), None, "{name}");
+        assert_eq!(find_finding(&world, FindingKind::IdleNode), None, "{name}");
     };
     let left_after = |hours: u64| move |n: u64| if n < hours * 12 { work(n) } else { idle(n) };
     check(
@@ -158,10 +158,14 @@ fn what_metrics_are_too_short_for_is_undetermined_and_saves_no_more_than_was_see
     stale.now = at(14 * 86_400 + 8 * 3600);
     check("they end", stale, "its metrics end 8 h 00 min ago");
     let early = working(5 * A_DAY, |hour, _| is_office(hour, 0));
-    assert_eq!(found(&early, FindingKind::IdleNode), None, "a first week");
+    assert_eq!(
+        find_finding(&early, FindingKind::IdleNode),
+        None,
+        "a first week"
+    );
 
     let saving = |samples: u64| {
-        let finding = found(&world(samples, idle), FindingKind::IdleNode);
+        let finding = find_finding(&world(samples, idle), FindingKind::IdleNode);
         let cost = finding.expect("it is idle").cost.expect("a price");
         (cost.saving_a_month, cost.spent)
     };
@@ -174,7 +178,7 @@ fn what_metrics_are_too_short_for_is_undetermined_and_saves_no_more_than_was_see
 #[test]
 fn confidence_follows_what_was_seen() {
     let check = |name: &str, world: World, level: Level, reason: &str| {
-        let finding = found(&world, FindingKind::IdleNode).expect(name);
+        let finding = find_finding(&world, FindingKind::IdleNode).expect(name);
         assert_eq!(finding.confidence.level, level, "{name}");
         let said = finding.confidence.reason;
         assert!(said.contains(reason), "{name}: {said}");
@@ -231,7 +235,7 @@ fn short_bursts_are_work_if_they_are_strong_or_many_or_move_data() {
             },
             _ => idle(n),
         });
-        found(&world, FindingKind::IdleNode).is_some() == (name == "few and weak")
+        find_finding(&world, FindingKind::IdleNode).is_some() == (name == "few and weak")
     };
     assert!(check("few and weak", A_DAY, 8, 10_000));
     assert!(check("strong", A_DAY, 40, 10_000));
@@ -303,7 +307,7 @@ fn work_at_the_end_of_a_month_may_come_again() {
         for machine in world.inventory.instances.values_mut() {
             machine.launched_at = Some(begin);
         }
-        let is_idle = found(&world, FindingKind::IdleNode).is_some();
+        let is_idle = find_finding(&world, FindingKind::IdleNode).is_some();
         let said = undetermined(&world).unwrap_or_default();
         assert_eq!(is_idle, expect, "{days_before} days before: {said}");
         assert_eq!(said.contains("only around the end of a month"), !expect);

@@ -93,7 +93,7 @@ pub(crate) fn explain_worker(
         );
     }
     if let Some((_, worker)) = worker {
-        let mut of_runtime = q.anew();
+        let mut of_runtime = q.new_list();
         lost_agent::impaired(facts, worker, &mut of_runtime);
         q.also(of_runtime);
     }
@@ -118,7 +118,7 @@ pub(crate) fn judge_job(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Opti
     let mut rows = rows.iter();
     rows.find_map(|row| {
         // Each rule asks its own questions; a decision of the previous rule does not end them.
-        let mut own = q.anew();
+        let mut own = q.new_list();
         let verdict = row(facts, job, &mut own);
         q.also(own);
         verdict

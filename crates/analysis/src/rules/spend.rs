@@ -86,7 +86,7 @@ struct SpendFinding {
     advice: String,
 }
 
-fn found(known: SpendFacts<'_>, subject: &SpendSubject, what: SpendFinding) -> Verdict {
+fn make_finding(known: SpendFacts<'_>, subject: &SpendSubject, what: SpendFinding) -> Verdict {
     let region = Region::global();
     let window = |day: Date| of_day(&day.to_string());
     let now = known.facts.now;

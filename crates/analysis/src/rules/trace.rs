@@ -76,7 +76,7 @@ impl RuleTrace {
     }
 
     /// An empty list for the same rule.
-    pub(crate) fn anew(&self) -> Self {
+    pub(crate) fn new_list(&self) -> Self {
         match self.notes {
             Notes::Kept => Self::of(self.rule),
             Notes::None => Self::unwritten(self.rule),

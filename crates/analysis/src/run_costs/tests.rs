@@ -65,11 +65,11 @@ fn each_cause_is_found_alone() {
     check(|new| *new = RunFactors::default(), &["fewer tasks -$10.00"]);
 }
 
-fn run(number: u32, factors: &mut BTreeMap<String, RunFactors>, of: RunFactors) -> RunSeen {
+fn run(number: u32, factors: &mut BTreeMap<String, RunFactors>, of: RunFactors) -> WorkflowRun {
     let name = format!("run-{number}");
     factors.insert(name.clone(), of);
     let from = at(0) + i64::from(number).hours();
-    RunSeen {
+    WorkflowRun {
         run: name,
         by: Some(JoinedBy::Label),
         pipeline: Some("tides".to_owned()),
@@ -90,11 +90,11 @@ fn run(number: u32, factors: &mut BTreeMap<String, RunFactors>, of: RunFactors) 
 fn a_run_is_compared_with_the_median_of_its_earlier_runs() {
     let mut known = BTreeMap::new();
     let costs = [5, 4, 6, 13];
-    let all: Vec<RunSeen> = (0..)
+    let all: Vec<WorkflowRun> = (0..)
         .zip(costs)
         .map(|(number, tasks)| run(number, &mut known, factors(tasks)))
         .collect();
-    let check = |change: fn(&mut Vec<RunSeen>), expect: Option<(&str, usize, i64)>| {
+    let check = |change: fn(&mut Vec<WorkflowRun>), expect: Option<(&str, usize, i64)>| {
         let mut all = all.clone();
         change(&mut all);
         let mut runs = Runs {

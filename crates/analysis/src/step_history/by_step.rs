@@ -15,15 +15,15 @@ use ebb_telemetry::money::UsdPerHour;
 use ebb_telemetry::safe_text::counted;
 use ebb_telemetry::step::StepKind;
 
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 /// Limit on the steps of one node that the rules evaluate, if no other node has tasks of these steps. Each
 /// may have a finding of several kilobytes, and a node chooses the names of its steps.
 const MAX_STEPS_OF_A_NODE: usize = 300;
 
 /// A step with its tasks.
-pub(crate) struct Profiled<'a> {
-    pub(crate) runs: Vec<SeenRun<'a>>,
+pub(crate) struct StepHistory<'a> {
+    pub(crate) runs: Vec<ObservedTask<'a>>,
     pub(crate) profile: StepProfile,
     pub(crate) need: Need,
     /// Request of its first attempts.
@@ -34,14 +34,14 @@ pub(crate) struct Profiled<'a> {
     pub(crate) tools: Vec<String>,
 }
 
-impl Profiled<'_> {
-    pub(crate) fn newest(&self) -> Option<&SeenRun<'_>> {
+impl StepHistory<'_> {
+    pub(crate) fn newest(&self) -> Option<&ObservedTask<'_>> {
         self.runs.iter().max_by_key(|run| run.step.observed_at)
     }
 
     /// Total run time of its tasks.
     pub(crate) fn wall(&self) -> Duration {
-        let walls = self.runs.iter().map(SeenRun::wall);
+        let walls = self.runs.iter().map(ObservedTask::wall);
         walls.fold(Duration::ZERO, Duration::saturating_add)
     }
 
@@ -87,7 +87,7 @@ pub(crate) struct StepKey {
 /// All steps.
 pub(crate) struct Profiles<'a> {
     /// Boxed, because a map reserves room for eleven values.
-    pub(crate) by_step: BTreeMap<StepKey, Box<Profiled<'a>>>,
+    pub(crate) by_step: BTreeMap<StepKey, Box<StepHistory<'a>>>,
     pub(crate) speeds: Speeds,
     /// For each commitment, the hourly list price of all machines that it could cover.
     pub(crate) demand: Vec<UsdPerHour>,
@@ -99,7 +99,7 @@ pub(crate) struct Profiles<'a> {
 }
 
 /// The key of a step, and its tasks.
-pub(crate) type StepEntry<'p, 'a> = (&'p StepKey, &'p Profiled<'a>);
+pub(crate) type StepEntry<'p, 'a> = (&'p StepKey, &'p StepHistory<'a>);
 
 impl<'a> Profiles<'a> {
     /// The steps that the rules evaluate.
@@ -125,7 +125,7 @@ impl<'a> Profiles<'a> {
 }
 
 /// The steps beyond the limit of their only node. Those with the longest total run time are within it.
-pub(crate) fn beyond_limit(by_step: &BTreeMap<StepKey, Box<Profiled<'_>>>) -> BTreeSet<StepKey> {
+pub(crate) fn beyond_limit(by_step: &BTreeMap<StepKey, Box<StepHistory<'_>>>) -> BTreeSet<StepKey> {
     let mut of_nodes: BTreeMap<NodeId, Vec<(Duration, &StepKey)>> = BTreeMap::new();
     for (key, profiled) in by_step {
         if let Some(node) = profiled.only_node() {

@@ -6,7 +6,7 @@ use ebb_catalog::catalog::Catalogue;
 use ebb_telemetry::identity::{BootId, NodeId};
 use jiff::Timestamp;
 
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 /// The sum over time of an amount on one machine, such as busy cores, up to each start or end of a
 /// task. Each entry also has the amount from then on; entries are in order of time.
@@ -37,7 +37,7 @@ impl OverTime {
     }
 
     /// The mean of the amount while a task ran.
-    fn mean_during(&self, run: &SeenRun<'_>) -> f64 {
+    fn mean_during(&self, run: &ObservedTask<'_>) -> f64 {
         let (from, to) = (run.step.started_at, run.step.observed_at);
         (self.until(to) - self.until(from)) / seconds(from, to)
     }
@@ -57,15 +57,15 @@ pub(crate) struct Neighbours<'a> {
 /// A machine since its last boot.
 type MachineBoot<'a> = (&'a NodeId, &'a BootId);
 
-fn machine<'a>(run: &SeenRun<'a>) -> MachineBoot<'a> {
+fn machine<'a>(run: &ObservedTask<'a>) -> MachineBoot<'a> {
     (&run.step.node, &run.step.boot)
 }
 
 /// The sums of an amount of each task by a key; tasks without an amount are left out.
 fn sums<'a, K: Ord>(
-    runs: &[SeenRun<'a>],
-    key: impl Fn(&SeenRun<'a>) -> K,
-    amount: impl Fn(&SeenRun<'a>) -> Option<f64>,
+    runs: &[ObservedTask<'a>],
+    key: impl Fn(&ObservedTask<'a>) -> K,
+    amount: impl Fn(&ObservedTask<'a>) -> Option<f64>,
 ) -> BTreeMap<K, OverTime> {
     let mut turns: BTreeMap<_, Vec<(Timestamp, f64)>> = BTreeMap::new();
     for run in runs {
@@ -83,7 +83,7 @@ fn sums<'a, K: Ord>(
 
 impl<'a> Neighbours<'a> {
     /// Each task counts with its average number of busy cores.
-    pub(crate) fn of(runs: &[SeenRun<'a>]) -> Self {
+    pub(crate) fn of(runs: &[ObservedTask<'a>]) -> Self {
         Self {
             cores: sums(runs, machine, cores),
             tasks: sums(runs, machine, |_| Some(1.0)),
@@ -93,7 +93,7 @@ impl<'a> Neighbours<'a> {
 
     /// Whether a task of another step ran on its machine for at least half of its time. `None` if it
     /// took no time.
-    pub(crate) fn shares(&self, run: &SeenRun<'a>) -> Option<bool> {
+    pub(crate) fn shares(&self, run: &ObservedTask<'a>) -> Option<bool> {
         let all = self.tasks.get(&machine(run))?.mean_during(run);
         let own = self.tasks_of_step.get(&of_step(run))?.mean_during(run);
         let others = all - own;
@@ -102,7 +102,7 @@ impl<'a> Neighbours<'a> {
 
     /// Whether other tasks used at least half of the vCPUs that this task left free. `None` if it
     /// left less than half a vCPU free, or the machine is unknown.
-    pub(crate) fn crowded(&self, run: &SeenRun<'a>, catalogue: &Catalogue) -> Option<bool> {
+    pub(crate) fn crowded(&self, run: &ObservedTask<'a>, catalogue: &Catalogue) -> Option<bool> {
         let spec = catalogue.spec(&run.instance.instance_type)?;
         let busy = self.cores.get(&machine(run))?;
         let own = cores(run)?;
@@ -111,10 +111,10 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-fn of_step<'a>(run: &SeenRun<'a>) -> (MachineBoot<'a>, String) {
+fn of_step<'a>(run: &ObservedTask<'a>) -> (MachineBoot<'a>, String) {
     (machine(run), run.name().to_owned())
 }
 
-fn cores(run: &SeenRun<'_>) -> Option<f64> {
+fn cores(run: &ObservedTask<'_>) -> Option<f64> {
     Some(run.step.usage.cpu.cores_over(run.wall())?.as_cores())
 }

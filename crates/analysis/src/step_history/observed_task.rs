@@ -17,7 +17,7 @@ use crate::step_history::engine_record::Recorded;
 use crate::step_history::step_name::{NamedTask, StepName};
 
 /// One task of a step, with its machine and job.
-pub(crate) struct SeenRun<'a> {
+pub(crate) struct ObservedTask<'a> {
     pub(crate) step: &'a PlacedStep,
     pub(crate) instance: &'a Instance,
     pub(crate) job: Option<&'a Job>,
@@ -28,7 +28,7 @@ pub(crate) struct SeenRun<'a> {
     pub(crate) record_request: Requested,
 }
 
-impl<'a> SeenRun<'a> {
+impl<'a> ObservedTask<'a> {
     /// The task for the rules of the policy.
     pub(crate) fn task(&self) -> NamedTask<'a> {
         NamedTask {

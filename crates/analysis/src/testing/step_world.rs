@@ -63,7 +63,7 @@ pub(crate) fn run_of(kind: StepKind, minutes: u64, change: impl Fn(&mut StepUsag
 }
 
 /// The same job next to another task that keeps `cores` cores busy.
-pub(crate) fn run_beside(minutes: u64, cores: u64, change: impl Fn(&mut StepUsage)) -> World {
+pub(crate) fn run_next_to(minutes: u64, cores: u64, change: impl Fn(&mut StepUsage)) -> World {
     of_steps(minutes, |observed_s| {
         let mut mine = usage(StepKind::SlurmJob, observed_s);
         change(&mut mine);

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use crate::pages::csv_table;
 use crate::pages::pager::Link;
+use crate::pages::value_text::name;
 use crate::pages::view::segment;
-use crate::pages::words::name;
 use crate::problem::Problem;
 
 /// Costs by chosen names.

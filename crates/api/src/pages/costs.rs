@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::response::Response;
-use ebb_model::report::bill_day::LedgerDay;
+use ebb_model::report::bill_day::BilledDayShares;
 use ebb_model::report::billed_resources::BilledResource;
 use ebb_model::report::cost_table::CostDimensions;
 use ebb_report::cost_text;
@@ -18,8 +18,8 @@ use crate::extract::Query;
 use crate::pages::cost_shares::{self, CostPanel};
 use crate::pages::csv_table;
 use crate::pages::pager::{Link, Pager};
+use crate::pages::value_text::name;
 use crate::pages::view::{Sheet, View};
-use crate::pages::words::name;
 use crate::problem::Problem;
 
 /// Most services with a name; the cheapest are left out.
@@ -113,8 +113,8 @@ pub(crate) async fn costs(Query(part): Query<CostPart>, view: View) -> Result<Re
     }))
 }
 
-impl From<&LedgerDay> for DayRow {
-    fn from(day: &LedgerDay) -> Self {
+impl From<&BilledDayShares> for DayRow {
+    fn from(day: &BilledDayShares) -> Self {
         Self {
             day: one_line(&day.day),
             estimated: day.estimated,
@@ -141,7 +141,7 @@ impl ResourceRow {
 }
 
 /// The cost of all days by service, the most expensive first, and the number of other services.
-fn services(days: &[LedgerDay]) -> (Vec<(String, String)>, usize) {
+fn services(days: &[BilledDayShares]) -> (Vec<(String, String)>, usize) {
     let mut sums: BTreeMap<&str, Usd> = BTreeMap::new();
     for (service, usd) in days.iter().flat_map(|day| &day.by_service) {
         let sum = sums.entry(service).or_default();
@@ -155,7 +155,7 @@ fn services(days: &[LedgerDay]) -> (Vec<(String, String)>, usize) {
     (shown.collect(), left_out)
 }
 
-fn csv(days: &[LedgerDay]) -> Result<Response, Problem> {
+fn csv(days: &[BilledDayShares]) -> Result<Response, Problem> {
     let columns = [
         "day",
         "estimated",

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::extract::{Moment, Name, Query, Shared};
 use crate::openapi::NoParameters;
+use crate::pages::value_text::{When, name};
 use crate::pages::view::{Sheet, View, segment};
-use crate::pages::words::{When, name};
 use crate::problem::Problem;
 
 /// The id of a finding.

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::extract::{Query, passes};
 use crate::pages::csv_table;
 use crate::pages::pager::{Link, Pager, given};
+use crate::pages::value_text::name;
 use crate::pages::view::{Sheet, View};
-use crate::pages::words::name;
 use crate::problem::Problem;
 
 /// Most owners, regions and accounts that a filter offers.

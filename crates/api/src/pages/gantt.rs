@@ -14,8 +14,8 @@ use crate::answer::Answer;
 use crate::extract::{Moment, Name, Query, Shared};
 use crate::pages::run::{RunPath, known};
 use crate::pages::tasks::{Progress, begin};
+use crate::pages::value_text::name;
 use crate::pages::view::View;
-use crate::pages::words::name;
 use crate::problem::Problem;
 
 /// Most bars of an answer.

@@ -19,8 +19,8 @@ use crate::pages::nodes::{NodePrice, NodeRow};
 use crate::pages::pager::Link;
 use crate::pages::tasks;
 use crate::pages::tasks::TaskTable;
+use crate::pages::value_text::{When, name};
 use crate::pages::view::{Sheet, View, segment};
-use crate::pages::words::{When, name};
 use crate::problem::Problem;
 
 /// Most listed idle times; the longest are listed.

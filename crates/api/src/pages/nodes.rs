@@ -15,8 +15,8 @@ use crate::extract::{Query, passes};
 use crate::pages::csv_table;
 use crate::pages::findings::{Choice, choices, is_in_any};
 use crate::pages::pager::{Link, Pager, given};
+use crate::pages::value_text::{When, name};
 use crate::pages::view::{Sheet, View};
-use crate::pages::words::{When, name};
 use crate::problem::Problem;
 
 /// Filters of the list.

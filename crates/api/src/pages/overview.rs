@@ -25,8 +25,8 @@ use crate::openapi::NoParameters;
 use crate::pages::findings::FindingRow;
 use crate::pages::probes::ProbeCounts;
 use crate::pages::runs::RunRow;
+use crate::pages::value_text::When;
 use crate::pages::view::{Sheet, View};
-use crate::pages::words::When;
 use crate::problem::Problem;
 
 /// Number of rows of each short list.

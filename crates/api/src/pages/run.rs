@@ -13,7 +13,7 @@ use ebb_model::report::run_costs::RunCosts;
 use ebb_model::report::run_opening::{NodeUse, RunOpening};
 use ebb_model::report::task_brief::{BriefList, TaskBrief};
 use ebb_model::report::task_detail::{TaskDetail, ToolDetail};
-use ebb_model::report::workflow_runs::RunSeen;
+use ebb_model::report::workflow_runs::WorkflowRun;
 use ebb_report::step_advice;
 use ebb_telemetry::safe_text::one_line;
 use jiff::Timestamp;
@@ -30,8 +30,8 @@ use crate::pages::runs::RunRow;
 use crate::pages::steps::StepRow;
 use crate::pages::tasks;
 use crate::pages::tasks::{TaskRow, TaskTable};
+use crate::pages::value_text::{bytes, name, seconds};
 use crate::pages::view::{Sheet, View, segment};
-use crate::pages::words::{bytes, name, seconds};
 use crate::problem::Problem;
 use crate::store::Store;
 
@@ -182,7 +182,7 @@ impl RunParts {
 }
 
 /// The sums over a run; `None` if the report does not list it.
-fn summary_of(view: &View, run: &str) -> Option<RunSeen> {
+fn summary_of(view: &View, run: &str) -> Option<WorkflowRun> {
     let mut runs = view.report.runs.runs.iter();
     runs.find(|one| one.run == run).cloned()
 }
@@ -192,7 +192,7 @@ pub(crate) async fn known(
     (store, view): (&Store, &View),
     run: &str,
     moment: Moment,
-) -> Result<(Option<RunSeen>, Option<Arc<RunTasks>>), Problem> {
+) -> Result<(Option<WorkflowRun>, Option<Arc<RunTasks>>), Problem> {
     let summary = summary_of(view, run);
     let list = tasks::of_run(store, run, moment).await?;
     if summary.is_none() && list.is_none() {
@@ -254,7 +254,7 @@ pub(crate) async fn run(
 /// The page of a run with these parts and this selected task.
 fn page(
     of: &RunContext<'_>,
-    summary: Option<&RunSeen>,
+    summary: Option<&WorkflowRun>,
     (parts, task): (RunParts, Option<TaskPage>),
 ) -> Response {
     let own = Link::new(format!("/runs/{}", segment(of.run)));

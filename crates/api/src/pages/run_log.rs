@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::pages::pager::{Link, Pager};
 use crate::pages::tasks::{Progress, queued_seconds, wildcards};
-use crate::pages::words::{bytes, clock, name, seconds};
+use crate::pages::value_text::{bytes, clock, name, seconds};
 use crate::problem::Problem;
 
 /// Which lines are shown.

@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use ebb_model::report::run_costs::RunCosts;
-use ebb_model::report::workflow_runs::{RunSeen, UNASSIGNED};
+use ebb_model::report::workflow_runs::{UNASSIGNED, WorkflowRun};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::counted;
 use schemars::JsonSchema;
@@ -12,8 +12,8 @@ use crate::extract::{Query, passes};
 use crate::pages::csv_table;
 use crate::pages::findings::{Choice, choices, is_in_any};
 use crate::pages::pager::{Link, Pager, given};
+use crate::pages::value_text::{When, name, seconds, seconds_between};
 use crate::pages::view::{Sheet, View};
-use crate::pages::words::{When, name, seconds, seconds_between};
 use crate::problem::Problem;
 
 /// Filters of the list.
@@ -50,7 +50,7 @@ pub(crate) struct RunRow {
 }
 
 impl RunRow {
-    pub(crate) fn of(run: &RunSeen, costs: &RunCosts<'_>) -> Self {
+    pub(crate) fn of(run: &WorkflowRun, costs: &RunCosts<'_>) -> Self {
         let cost = costs.of(run).and_then(|one| one.cost_words(run));
         Self {
             run: run.run.clone(),
@@ -87,7 +87,7 @@ struct RunList {
 }
 
 /// Whether a text is in the names of a run.
-pub(crate) fn contains(run: &RunSeen, text: &str) -> bool {
+pub(crate) fn contains(run: &WorkflowRun, text: &str) -> bool {
     let names = [Some(&run.run), run.pipeline.as_ref()];
     let names = names.into_iter().flatten().chain(&run.samples);
     is_in_any(text, names.map(String::as_str))
@@ -96,12 +96,12 @@ pub(crate) fn contains(run: &RunSeen, text: &str) -> bool {
 /// The list of runs.
 pub(crate) async fn runs(Query(filter): Query<RunFilter>, view: View) -> Result<Response, Problem> {
     let runs = &view.report.runs;
-    let is_wanted = |run: &&RunSeen| {
+    let is_wanted = |run: &&WorkflowRun| {
         passes(given(filter.pipeline.as_ref()), run.pipeline.as_deref())
             && given(filter.q.as_ref()).is_none_or(|text| contains(run, text))
     };
     let costs = RunCosts::new(&view.report.costs);
-    let wanted: Vec<&RunSeen> = runs.runs.iter().filter(is_wanted).collect();
+    let wanted: Vec<&WorkflowRun> = runs.runs.iter().filter(is_wanted).collect();
     if csv_table::is_wanted(filter.format.as_ref())? {
         return csv(&wanted, &costs);
     }
@@ -134,7 +134,7 @@ pub(crate) async fn runs(Query(filter): Query<RunFilter>, view: View) -> Result<
     }))
 }
 
-fn csv(runs: &[&RunSeen], costs: &RunCosts<'_>) -> Result<Response, Problem> {
+fn csv(runs: &[&WorkflowRun], costs: &RunCosts<'_>) -> Result<Response, Problem> {
     let columns = [
         "run",
         "pipeline",
@@ -147,7 +147,7 @@ fn csv(runs: &[&RunSeen], costs: &RunCosts<'_>) -> Result<Response, Problem> {
         "from",
         "to",
     ];
-    let cost = |run: &RunSeen| costs.of(run)?.cost;
+    let cost = |run: &WorkflowRun| costs.of(run)?.cost;
     let rows = runs.iter().map(|run| {
         [
             Some(run.run.clone()),

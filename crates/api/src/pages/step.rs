@@ -20,8 +20,8 @@ use crate::pages::pager::{Link, given};
 use crate::pages::steps::{StepRow, link_to};
 use crate::pages::tasks;
 use crate::pages::tasks::TaskTable;
+use crate::pages::value_text::{When, name, thousandths};
 use crate::pages::view::{Sheet, View, segment};
-use crate::pages::words::{When, name, thousandths};
 use crate::problem::Problem;
 use crate::steps::is_in;
 

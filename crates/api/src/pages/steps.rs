@@ -15,8 +15,8 @@ use crate::extract::{Query, passes};
 use crate::pages::csv_table;
 use crate::pages::findings::{Choice, choices, is_in_any};
 use crate::pages::pager::{Link, Pager, given};
+use crate::pages::value_text::name;
 use crate::pages::view::{Sheet, View, segment};
-use crate::pages::words::name;
 use crate::problem::Problem;
 use crate::steps::is_in;
 

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::extract::Moment;
 use crate::pages::csv_table;
 use crate::pages::pager::{Link, Pager};
-use crate::pages::words::{bytes, cores, name, seconds, seconds_between};
+use crate::pages::value_text::{bytes, cores, name, seconds, seconds_between};
 use crate::problem::Problem;
 use crate::store::Store;
 

@@ -24,7 +24,7 @@ use serde::Serialize;
 use crate::extract::{Newest, SetAsideFindings};
 use crate::findings::with_decisions;
 use crate::pages::assets;
-use crate::pages::words::When;
+use crate::pages::value_text::When;
 use crate::store::{SetAside, Store};
 
 /// The newest report with the decisions about its findings.

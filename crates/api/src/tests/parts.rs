@@ -2,7 +2,7 @@
 
 use ebb_model::advice::Targets;
 use ebb_model::report::workflow_runs::{
-    JoinedBy, RunSeen, Runs, StepNameSource, TaskLabels, UNASSIGNED,
+    JoinedBy, Runs, StepNameSource, TaskLabels, UNASSIGNED, WorkflowRun,
 };
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::{AccountId, NodeId};
@@ -305,7 +305,7 @@ pub(super) fn post(finding: &str, act: &str, body: Value) -> Value {
 
 #[tokio::test]
 async fn runs_are_listed_with_the_labels_of_their_steps_and_the_share_that_is_joined() {
-    let seen = |run: &str, by| RunSeen {
+    let seen = |run: &str, by| WorkflowRun {
         run: run.to_owned(),
         by,
         pipeline: by.map(|_| "rna".to_owned()),

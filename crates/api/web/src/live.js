@@ -7,7 +7,7 @@ const MAX_POLL_SECONDS = 600;
 
 let main;
 let enhance;
-// What the server sent for each child of the main part, before scripts changed it.
+// The text that the server sent for each child of the main part, before scripts changed it.
 let sent = [];
 let address = location.href;
 

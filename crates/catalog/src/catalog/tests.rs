@@ -192,7 +192,7 @@ fn what_was_dropped_is_nowhere_in_the_catalogue() {
 }
 
 #[test]
-fn every_price_beside_the_list_stands_where_one_was_dropped() {
+fn a_price_from_outside_the_list_replaces_one_that_was_dropped() {
     let gone: BTreeSet<_> = dropped().map(|[name, at, ..]| (name, at)).collect();
     let catalogue = Catalogue::built_in();
     for region in catalogue.regions() {

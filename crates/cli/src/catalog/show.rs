@@ -203,7 +203,7 @@ fn of<'a>(
                 PriceBasis::Refresh => "refresh",
             },
             as_of: catalogue.price_as_of(region, &spec.name),
-            told_at: catalogue.told_at(region).filter(|_| is_refresh),
+            told_at: catalogue.refreshed_at(region).filter(|_| is_refresh),
             spot: spot.map(|spot| spot.per_hour),
             spot_as_of: spot.and_then(|spot| spot.as_of),
             taken_back_ppm: spot.and_then(|spot| spot.taken_back_ppm),
@@ -244,7 +244,7 @@ fn ages(catalogue: &Catalogue, now: Timestamp) -> String {
         Some(today.since(day).ok()?.get_days())
     });
     let built_in = built_in.map_or(String::new(), |days| format!(" ({days} days old)"));
-    let told = catalogue.told_last().map(|at| {
+    let told = catalogue.last_refreshed().map(|at| {
         let soon = at.checked_add(48.hours()).is_ok_and(|later| now < later);
         let hours = now.duration_since(at).as_hours();
         match soon {

@@ -71,7 +71,7 @@ pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
     while let Some((region, found, tried)) = asked.next().await {
         answers.inventory(&region, &found);
         for (action, refusal) in tried {
-            answers.told(action, &region, refusal);
+            answers.add_answer(action, &region, refusal);
         }
     }
     checks.extend(answers.checks());
@@ -128,7 +128,7 @@ async fn try_metrics(
     let alone = nodes.iter().map(|node| (node.clone(), Vec::new()));
     let alone = alone.collect();
     let (listed, told) = futures::join!(
-        metrics.beside(region, &nodes),
+        metrics.list_supplementary(region, &nodes),
         metrics.utilization(region, &alone, from, to),
     );
     [
@@ -201,7 +201,7 @@ struct Answers {
 }
 
 impl Answers {
-    fn told(&mut self, action: &str, region: &Region, refusal: Option<Refused>) {
+    fn add_answer(&mut self, action: &str, region: &Region, refusal: Option<Refused>) {
         let action = action.to_owned();
         match refusal {
             None => {
@@ -233,7 +233,7 @@ impl Answers {
                     "batch:DescribeJobQueues",
                     "ecs:ListClusters",
                 ] {
-                    self.told(action, region, Some(why.clone()));
+                    self.add_answer(action, region, Some(why.clone()));
                 }
                 return;
             }
@@ -272,7 +272,7 @@ impl Answers {
         for (action, was_made) in made {
             let refusal = refused(action);
             if was_made || refusal.is_some() {
-                self.told(action, region, refusal);
+                self.add_answer(action, region, refusal);
             }
         }
     }

@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The most bytes of the tables. Queries that need more are for Athena or DuckDB.
 const MAX_BYTES: i64 = 2 << 30;
 
-/// Instructions of SQLite between two looks at the clock: some milliseconds.
+/// Instructions of SQLite between two readings of the clock: some milliseconds.
 const OPERATIONS: i32 = 100_000;
 
 /// The result of a query.

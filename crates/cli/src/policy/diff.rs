@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::words::shown;
+use super::threshold_text::shown;
 
 /// Lines with removed (`-`), added (`+`) and changed values.
 pub(super) fn between(old: &Table, new: &Table) -> String {

@@ -113,7 +113,7 @@ fn what_holds_is_shown_with_units_and_what_differs() {
     policy.idle.after_seconds = 90;
     let held = thresholds(&policy).expect("TOML");
     let defaults = thresholds(&Policy::default()).expect("TOML");
-    let table = words::as_table(&held, &defaults);
+    let table = threshold_text::as_table(&held, &defaults);
     assert!(table.starts_with("1 of "), "{table}");
     let line = |key: &str| {
         let found = table.lines().find(|line| line.starts_with(key));
@@ -134,7 +134,7 @@ fn what_holds_is_shown_with_units_and_what_differs() {
 fn lists_are_counted_by_their_key_and_exemptions_are_shown_elsewhere() {
     let entries = |text: &str| {
         let policy = Policy::parse(text).expect("a policy");
-        words::entries(&thresholds(&policy).expect("TOML"))
+        threshold_text::entries(&thresholds(&policy).expect("TOML"))
     };
     assert_eq!(entries(""), "");
     let price = |node: &str| format!("[[prices]]\nnode = \"{node}\"\nusd_micros_per_hour = 9\n");

@@ -33,7 +33,7 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
         AwsBill::new(&config),
         AwsMarkets::new(&config, SPOT_ADVISOR),
     );
-    let together = beside(&args.account, &config, &who).await?;
+    let together = enter_others(&args.account, &config, &who).await?;
     let (inventory, metrics, bill, markets): (
         &dyn InventorySource,
         &dyn MetricsSource,
@@ -85,17 +85,21 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
 }
 
 /// This account and the other accounts in the arguments, combined; `None` without others.
-async fn beside(args: &AccountArgs, config: &AwsConfig, who: &Caller) -> Result<Option<Accounts>> {
+async fn enter_others(
+    args: &AccountArgs,
+    config: &AwsConfig,
+    who: &Caller,
+) -> Result<Option<Accounts>> {
     let named = args.accounts.as_deref().unwrap_or_default();
-    let beside = MemberScope::parse(named).map_err(|what| anyhow!("--accounts: {what}"))?;
-    if beside == MemberScope::Nobody {
+    let scope = MemberScope::parse(named).map_err(|what| anyhow!("--accounts: {what}"))?;
+    if scope == MemberScope::Nobody {
         return Ok(None);
     }
     let role = MemberRole {
         name: args.account_role.clone(),
         external_id: None,
     };
-    let entered = enter(config, who, &beside, &role).await;
+    let entered = enter(config, who, &scope, &role).await;
     Ok(Some(entered.together(SPOT_ADVISOR)))
 }
 

@@ -24,11 +24,11 @@ fn report(more: &[&str]) -> Report {
 }
 
 fn table(columns: usize) -> String {
-    let look = Look {
+    let style = TerminalStyle {
         columns: Some(columns),
         colour: Colour::Plain,
     };
-    rendered(&report(&[]), Format::Table, &look, &Zone::utc())
+    rendered(&report(&[]), Format::Table, &style, &Zone::utc())
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn the_demo_account_is_a_csv_of_one_row_a_finding() {
     insta::assert_snapshot!(rendered(
         &report(&[]),
         Format::Csv,
-        &Look::PLAIN,
+        &TerminalStyle::PLAIN,
         &Zone::utc()
     ));
 }

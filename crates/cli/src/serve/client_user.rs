@@ -132,7 +132,7 @@ mod tests {
     const V6: &str = "00000000000000000000000001000000";
     const MAPPED: &str = "0000000000000000FFFF00000100007F";
 
-    fn found(table: impl Read, host: &str) -> Option<u32> {
+    fn find_owner(table: impl Read, host: &str) -> Option<u32> {
         let at = |port: u16| SocketAddr::new(host.parse().expect("an address"), port);
         find_user(table, at(50_000), at(8080))
     }
@@ -141,7 +141,7 @@ mod tests {
     fn the_row_with_both_addresses_has_the_user() {
         let check = |rows: &[String], host: &str, expect: Option<u32>| {
             let table = format!("{HEAD}{}", rows.concat());
-            assert_eq!(found(table.as_bytes(), host), expect, "{table}");
+            assert_eq!(find_owner(table.as_bytes(), host), expect, "{table}");
         };
         let other = row(V4, 50_001, 7, 11);
         check(&[], "127.0.0.1", None);
@@ -169,9 +169,9 @@ mod tests {
     #[test]
     fn a_socket_that_its_process_closed_is_not_of_root() {
         let closed = row(V4, 50_000, 0, 0);
-        assert_eq!(found(closed.as_bytes(), "127.0.0.1"), None);
+        assert_eq!(find_owner(closed.as_bytes(), "127.0.0.1"), None);
         let open = row(V4, 50_000, 0, 12);
-        assert_eq!(found(open.as_bytes(), "127.0.0.1"), Some(0));
+        assert_eq!(find_owner(open.as_bytes(), "127.0.0.1"), Some(0));
     }
 
     #[test]
@@ -190,14 +190,14 @@ mod tests {
         ] {
             assert!(good.contains(part), "{part}");
             let bad = good.replace(part, instead);
-            assert_eq!(found(bad.as_bytes(), "127.0.0.1"), None, "{bad}");
+            assert_eq!(find_owner(bad.as_bytes(), "127.0.0.1"), None, "{bad}");
             table.extend_from_slice(bad.as_bytes());
         }
         table.extend_from_slice(&good.as_bytes()[..60]);
         table.push(b'\n');
-        assert_eq!(found(table.as_slice(), "127.0.0.1"), None);
+        assert_eq!(find_owner(table.as_slice(), "127.0.0.1"), None);
         table.extend_from_slice(good.as_bytes());
-        assert_eq!(found(table.as_slice(), "127.0.0.1"), Some(1_000));
+        assert_eq!(find_owner(table.as_slice(), "127.0.0.1"), Some(1_000));
     }
 
     #[test]
@@ -205,10 +205,10 @@ mod tests {
         let good = format!("\n{}", row(V4, 50_000, 1_000, 12));
         let after = |bytes: u64| {
             let table = io::repeat(b'x').take(bytes).chain(good.as_bytes());
-            found(table, "127.0.0.1")
+            find_owner(table, "127.0.0.1")
         };
         assert_eq!(after(MAX_TABLE_BYTES / 2), Some(1_000));
         assert_eq!(after(MAX_TABLE_BYTES), None);
-        assert_eq!(found(io::repeat(b'x'), "127.0.0.1"), None);
+        assert_eq!(find_owner(io::repeat(b'x'), "127.0.0.1"), None);
     }
 }

@@ -146,7 +146,7 @@ fn write(form: &Form, text: impl Fn(Option<usize>) -> String) -> Result<()> {
     let output = form.output.as_deref();
     let terminal = match output {
         Some(_) => None,
-        None => output::look().columns,
+        None => output::terminal_style().columns,
     };
     output::write(&text(terminal), output)
 }

@@ -71,12 +71,16 @@ impl Accounts {
 
 #[async_trait]
 impl MetricsSource for Accounts {
-    async fn beside(&self, region: &Region, nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
+    async fn list_supplementary(
+        &self,
+        region: &Region,
+        nodes: &[NodeId],
+    ) -> CloudResult<NodeMetrics> {
         let asked: Vec<MemberRequest<Vec<NodeId>>> =
             self.by_owner(nodes.iter().cloned(), |node| node);
         let calls = asked.into_iter().map(|(account, source, nodes)| {
             let region = region.clone();
-            async move { (account, source.beside(&region, &nodes).await) }
+            async move { (account, source.list_supplementary(&region, &nodes).await) }
         });
         let scope = format!("{region}: metrics of credits and of agents");
         self.together(&scope, calls.collect()).await
@@ -91,7 +95,7 @@ impl MetricsSource for Accounts {
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
         let nodes = nodes
             .iter()
-            .map(|(node, beside)| (node.clone(), beside.clone()));
+            .map(|(node, supplementary)| (node.clone(), supplementary.clone()));
         let asked: Vec<MemberRequest<NodeMetrics>> = self.by_owner(nodes, |(node, _)| node);
         let calls = asked.into_iter().map(|(account, source, nodes)| {
             let region = region.clone();

@@ -99,13 +99,13 @@ impl Entered {
 pub async fn enter(
     home: &AwsConfig,
     who: &Caller,
-    beside: &MemberScope,
+    scope: &MemberScope,
     role: &MemberRole,
 ) -> Entered {
     let mut entered = Entered::default();
     let partition = who.arn.as_deref().and_then(|arn| arn.split(':').nth(1));
     let partition = partition.unwrap_or("aws").to_owned();
-    let listed = match beside {
+    let listed = match scope {
         MemberScope::Nobody => Vec::new(),
         MemberScope::Listed(ids) => ids.clone(),
         MemberScope::Organization => match organization(home).await {

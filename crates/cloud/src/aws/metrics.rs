@@ -1,7 +1,7 @@
 //! Utilization from CloudWatch, for nodes without a probe.
 
-mod beside;
 mod insights;
+mod supplementary;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{
     Dimension, Metric, MetricDataQuery, MetricDataResult, MetricStat, ScanBy,
 };
-use beside::SupplementaryMetrics;
 use ebb_model::inventory::batch::task::TaskFamily;
 use ebb_model::metric_series::{MetricPoint, MetricSeries};
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::{NodeId, Region};
 use ebb_telemetry::units::Share;
 use jiff::{SignedDuration, Timestamp};
+use supplementary::SupplementaryMetrics;
 
 use super::config::AwsConfig;
 use super::error::cloud_error;
@@ -83,9 +83,13 @@ impl AwsMetrics {
 
 #[async_trait]
 impl MetricsSource for AwsMetrics {
-    async fn beside(&self, region: &Region, nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
+    async fn list_supplementary(
+        &self,
+        region: &Region,
+        nodes: &[NodeId],
+    ) -> CloudResult<NodeMetrics> {
         let client = client!(aws_sdk_cloudwatch, self.config, region);
-        beside::list(&client, nodes, &self.requested).await
+        supplementary::list(&client, nodes, &self.requested).await
     }
 
     async fn utilization(
@@ -120,7 +124,7 @@ impl MetricsSource for AwsMetrics {
     }
 
     fn least_pages(&self) -> u64 {
-        beside::LISTED.len() as u64
+        supplementary::LISTED.len() as u64
     }
 
     fn metrics_requested(&self) -> u64 {
@@ -148,8 +152,8 @@ fn queries_a_call((from, to): (Timestamp, Timestamp)) -> usize {
 fn calls(nodes: &NodeMetrics, queries_a_call: usize) -> Vec<Vec<Node>> {
     let mut calls: Vec<Vec<Node>> = Vec::new();
     let mut left = 0;
-    for (node, beside) in nodes {
-        let queries = ASKED.len() + beside.len();
+    for (node, supplementary) in nodes {
+        let queries = ASKED.len() + supplementary.len();
         if calls.is_empty() || queries > left {
             calls.push(Vec::new());
             left = queries_a_call;
@@ -157,7 +161,7 @@ fn calls(nodes: &NodeMetrics, queries_a_call: usize) -> Vec<Vec<Node>> {
         left = left.saturating_sub(queries);
         let last = calls.last_mut();
         last.into_iter()
-            .for_each(|call| call.push((node.clone(), beside.clone())));
+            .for_each(|call| call.push((node.clone(), supplementary.clone())));
     }
     calls
 }
@@ -214,21 +218,25 @@ async fn periods(
 }
 
 fn queries(nodes: &[Node], period_seconds: u32) -> Vec<MetricDataQuery> {
-    let each = nodes.iter().enumerate().flat_map(|(n, (node, beside))| {
-        let of_all = ASKED.iter().map(|(name, statistic)| {
-            let on = Dimension::builder().name(beside::INSTANCE);
-            let on = vec![on.value(node.as_str()).build()];
-            stat(("AWS/EC2", name, statistic), on, period_seconds)
+    let each = nodes
+        .iter()
+        .enumerate()
+        .flat_map(|(n, (node, supplementary))| {
+            let of_all = ASKED.iter().map(|(name, statistic)| {
+                let on = Dimension::builder().name(supplementary::INSTANCE);
+                let on = vec![on.value(node.as_str()).build()];
+                stat(("AWS/EC2", name, statistic), on, period_seconds)
+            });
+            let supplementary = supplementary.iter();
+            let supplementary =
+                supplementary.map(|stream| supplementary::stat(stream, period_seconds));
+            let stats = of_all.chain(supplementary).enumerate();
+            let queries = stats.map(move |(m, stat)| {
+                let query = MetricDataQuery::builder().id(query_id(n, m));
+                query.metric_stat(stat).build()
+            });
+            queries.collect::<Vec<_>>()
         });
-        let beside = beside.iter();
-        let beside = beside.map(|stream| beside::stat(stream, period_seconds));
-        let stats = of_all.chain(beside).enumerate();
-        let queries = stats.map(move |(m, stat)| {
-            let query = MetricDataQuery::builder().id(query_id(n, m));
-            query.metric_stat(stat).build()
-        });
-        queries.collect::<Vec<_>>()
-    });
     each.collect()
 }
 
@@ -284,18 +292,18 @@ fn series(
         let Some((node, streams)) = nodes.get(*node) else {
             continue;
         };
-        let Some((asked, beside)) = period.split_first_chunk() else {
+        let Some((asked, supplementary)) = period.split_first_chunk() else {
             continue;
         };
         let Some(point) = point((*begin, period_seconds), asked) else {
             continue;
         };
-        let beside = SupplementaryMetrics::of(streams, beside);
+        let supplementary = SupplementaryMetrics::of(streams, supplementary);
         let series = by_node.entry(node.clone()).or_default();
-        beside.last_into(series);
+        supplementary.last_into(series);
         series.push(MetricPoint {
-            memory: beside.memory,
-            gpu: beside.gpu,
+            memory: supplementary.memory,
+            gpu: supplementary.gpu,
             ..point
         });
     }
@@ -368,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn no_call_asks_for_more_than_it_may_whatever_nodes_have_beside() {
+    fn no_call_asks_for_more_metrics_than_it_may() {
         let stream = Stream {
             tells: crate::ports::Tells::Gpu,
             dimensions: Vec::new(),

@@ -39,9 +39,13 @@ impl<T: InventorySource> InventorySource for Failing<T> {
 
 #[async_trait]
 impl<T: MetricsSource> MetricsSource for Failing<T> {
-    async fn beside(&self, region: &Region, nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
-        let work = self.inner.beside(region, nodes);
-        self.fault.around("metrics.beside", work).await
+    async fn list_supplementary(
+        &self,
+        region: &Region,
+        nodes: &[NodeId],
+    ) -> CloudResult<NodeMetrics> {
+        let work = self.inner.list_supplementary(region, nodes);
+        self.fault.around("metrics.list_supplementary", work).await
     }
 
     async fn utilization(

@@ -62,7 +62,7 @@ impl InventorySource for FakeInventory {
 #[derive(Debug, Default)]
 struct Metrics {
     series: BTreeMap<NodeId, MetricSeries>,
-    beside: NodeMetrics,
+    supplementary: NodeMetrics,
     insights: BTreeMap<TaskFamily, MetricSeries>,
     requested: u64,
 }
@@ -89,20 +89,24 @@ impl FakeMetrics {
 
     /// Adds optional metrics of nodes; a list takes one page.
     #[must_use]
-    pub fn with_beside(self, beside: NodeMetrics) -> Self {
-        self.0.lock().beside = beside;
+    pub fn with_supplementary(self, supplementary: NodeMetrics) -> Self {
+        self.0.lock().supplementary = supplementary;
         self
     }
 }
 
 #[async_trait]
 impl MetricsSource for FakeMetrics {
-    async fn beside(&self, _region: &Region, nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
+    async fn list_supplementary(
+        &self,
+        _region: &Region,
+        nodes: &[NodeId],
+    ) -> CloudResult<NodeMetrics> {
         let mut metrics = self.0.lock();
         metrics.requested += 1;
-        let mut beside = metrics.beside.clone();
-        beside.retain(|node, _| nodes.contains(node));
-        Ok(beside)
+        let mut supplementary = metrics.supplementary.clone();
+        supplementary.retain(|node, _| nodes.contains(node));
+        Ok(supplementary)
     }
 
     async fn utilization(
@@ -113,8 +117,11 @@ impl MetricsSource for FakeMetrics {
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
         let mut metrics = self.0.lock();
-        let beside: u64 = nodes.values().map(|beside| beside.len() as u64).sum();
-        metrics.requested += nodes.len() as u64 * METRICS_PER_NODE + beside;
+        let supplementary: u64 = nodes
+            .values()
+            .map(|supplementary| supplementary.len() as u64)
+            .sum();
+        metrics.requested += nodes.len() as u64 * METRICS_PER_NODE + supplementary;
         let known = nodes.keys().filter_map(|node| {
             let told = metrics.series.get(node)?;
             let points = told.points().filter(|p| from < p.end && p.end <= to);

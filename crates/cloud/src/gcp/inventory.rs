@@ -221,7 +221,7 @@ fn instance(project: &str, zone: &str, told: &GcpInstance) -> Result<Instance, S
     let machine = machine.ok_or_else(|| about("no machine type".to_owned()))?;
     let mut tags: BTreeMap<String, String> = told.labels.clone().into_iter().collect();
     tags.insert("Name".to_owned(), name.to_owned());
-    let said = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
+    let parse_time = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
     Ok(Instance {
         id: NodeId::new(id.to_string()).map_err(|e| about(e.to_string()))?,
         account: AccountId::new(project).ok(),
@@ -233,7 +233,8 @@ fn instance(project: &str, zone: &str, told: &GcpInstance) -> Result<Instance, S
         },
         hardware: None,
         state: state(told.status.as_ref()).map_err(about)?,
-        launched_at: said(&told.last_start_timestamp).or_else(|| said(&told.creation_timestamp)),
+        launched_at: parse_time(&told.last_start_timestamp)
+            .or_else(|| parse_time(&told.creation_timestamp)),
         market: market(told),
         controller: controller(told),
         tags,

@@ -201,7 +201,11 @@ impl MetricsSource for GcpMetrics {
         0
     }
 
-    async fn beside(&self, _region: &Region, _nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
+    async fn list_supplementary(
+        &self,
+        _region: &Region,
+        _nodes: &[NodeId],
+    ) -> CloudResult<NodeMetrics> {
         Ok(NodeMetrics::new())
     }
 

@@ -187,7 +187,7 @@ async fn one_region_is_a_part_of_the_project() {
 }
 
 /// The kind, operation and message of an error.
-fn said(error: &CloudError) -> (&'static str, String) {
+fn describe_error(error: &CloudError) -> (&'static str, String) {
     let kind = match error {
         CloudError::Denied { .. } => "denied",
         CloudError::Missing { .. } => "missing",
@@ -203,7 +203,7 @@ async fn every_kind_of_error_is_told_as_what_it_is() {
         let server = Server::start(move |_| answer.clone());
         let inventory = GcpInventory::new(&server.config());
         let refused = inventory.gather(&region("global")).await.expect_err(words);
-        let (is, says) = said(&refused);
+        let (is, says) = describe_error(&refused);
         assert_eq!(is, kind, "{says}");
         assert!(
             says.starts_with("compute.instances.list") && says.contains(words),
@@ -220,7 +220,7 @@ async fn every_kind_of_error_is_told_as_what_it_is() {
         let refused = metrics
             .utilization(&region("europe-west6"), &node, from, to)
             .await;
-        let (is, says) = said(&refused.expect_err(words));
+        let (is, says) = describe_error(&refused.expect_err(words));
         assert_eq!(is, kind, "{says}");
         assert!(says.starts_with("monitoring.timeSeries.list"), "{says}");
     };
@@ -369,7 +369,7 @@ async fn an_answer_that_says_it_is_not_complete_is_none() {
     let refused = metrics
         .utilization(&region("europe-west6"), &BTreeMap::new(), from, to)
         .await;
-    let (kind, says) = said(&refused.expect_err("it is not complete"));
+    let (kind, says) = describe_error(&refused.expect_err("it is not complete"));
     assert_eq!(kind, "failed");
     assert!(says.ends_with("incomplete response: late"), "{says}");
 }

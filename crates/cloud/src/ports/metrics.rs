@@ -72,7 +72,11 @@ pub type NodeMetrics = BTreeMap<NodeId, Vec<Stream>>;
 pub trait MetricsSource: Send + Sync {
     /// The optional metrics that these nodes sent within the last hours. Nodes without any may be
     /// left out. Empty from a source without such metrics.
-    async fn beside(&self, region: &Region, nodes: &[NodeId]) -> CloudResult<NodeMetrics>;
+    async fn list_supplementary(
+        &self,
+        region: &Region,
+        nodes: &[NodeId],
+    ) -> CloudResult<NodeMetrics>;
 
     /// Series by node, from `from` to `to`, in periods of [`period_seconds`]; a node without data
     /// is left out.
@@ -99,7 +103,7 @@ pub trait MetricsSource: Send + Sync {
     /// method.
     fn take_gaps(&self) -> Vec<Gap>;
 
-    /// The minimum number of list pages of [`MetricsSource::beside`] in a region.
+    /// The minimum number of list pages of [`MetricsSource::list_supplementary`] in a region.
     fn least_pages(&self) -> u64;
 
     /// Number of metrics and list pages requested so far, which are billed.

@@ -261,12 +261,12 @@ impl StoreObjects {
         if self.folder.is_none() || metadata.is_empty() {
             return Ok(());
         }
-        let beside = format!("{key}{METADATA}");
-        let path = self.path("put", &beside)?;
+        let metadata_key = format!("{key}{METADATA}");
+        let path = self.path("put", &metadata_key)?;
         let json = serde_json::json!(metadata).to_string();
         let done = self.store.put(&path, json.into()).await;
         done.map(drop)
-            .map_err(|error| failed("put", &beside, &error))
+            .map_err(|error| failed("put", &metadata_key, &error))
     }
 }
 
@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_lists_in_order_reads_within_bounds_and_keeps_metadata_beside() {
+    async fn a_folder_lists_in_order_reads_within_bounds_and_keeps_metadata() {
         let (folder, objects) = in_folder();
         let nothing = objects.list("in/", None, 2).await;
         assert_eq!(nothing, Ok(Vec::new()));
@@ -602,8 +602,8 @@ mod tests {
             .put("dead/1", vec![1], options)
             .await
             .expect("written");
-        let beside = std::fs::read_to_string(folder.path().join("ebb/dead/1.metadata.json"));
-        assert_eq!(beside.expect("kept"), r#"{"reason":"no message"}"#);
+        let metadata = std::fs::read_to_string(folder.path().join("ebb/dead/1.metadata.json"));
+        assert_eq!(metadata.expect("kept"), r#"{"reason":"no message"}"#);
     }
 
     #[tokio::test]

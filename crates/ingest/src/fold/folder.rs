@@ -18,7 +18,7 @@ use thiserror::Error;
 
 use crate::authenticate::Opened;
 use crate::deadline::Deadline;
-use crate::event_log::Truth;
+use crate::event_log::EventLog;
 use crate::fold::guard::Guard;
 use crate::fold::intake::{Excesses, Intake, Quotas};
 use crate::fold::receive::Taken;
@@ -85,7 +85,7 @@ pub struct Folder<'a> {
     /// The bucket.
     pub objects: &'a dyn Objects,
     /// The lake.
-    pub truth: &'a dyn Truth,
+    pub event_log: &'a dyn EventLog,
     /// Thresholds between active and idle.
     pub activity: &'a ActivityPolicy,
     /// Shard of the nodes.

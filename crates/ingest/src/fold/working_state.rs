@@ -91,7 +91,7 @@ impl Work {
     /// the commit under `next_heartbeats` then fails.
     async fn catch_up_heartbeats(&mut self, folder: &Folder<'_>) -> Result<(), FoldError> {
         let last = folder
-            .truth
+            .event_log
             .last_batch(Table::Heartbeats, folder.shard)
             .await?;
         self.next_heartbeats = last.map_or(0, |number| number + 1);
@@ -111,7 +111,7 @@ impl Work {
                 before,
                 shard: folder.shard,
             };
-            let mut since = folder.truth.heartbeats_since(commits).await?;
+            let mut since = folder.event_log.heartbeats_since(commits).await?;
             since.rows.retain(|placed| folder.shard.holds(&placed.node));
             self.fold(&since.rows, since.through, folder);
             if since.is_complete() {
@@ -134,7 +134,10 @@ impl Work {
     }
 
     async fn catch_up_steps(&mut self, folder: &Folder<'_>) -> Result<(), FoldError> {
-        let last = folder.truth.last_batch(Table::Steps, folder.shard).await?;
+        let last = folder
+            .event_log
+            .last_batch(Table::Steps, folder.shard)
+            .await?;
         self.next_steps = last.map_or(0, |number| number + 1);
         self.read_steps(None, folder).await
     }
@@ -151,7 +154,7 @@ impl Work {
                 before,
                 shard: folder.shard,
             };
-            let since = folder.truth.steps_since(commits).await?;
+            let since = folder.event_log.steps_since(commits).await?;
             let is_complete = since.is_complete();
             let own = since
                 .rows
@@ -237,7 +240,7 @@ impl Folder<'_> {
                 number: work.next_heartbeats,
                 known: work.stored.folded.heartbeats,
             };
-            match self.truth.append_heartbeats(&rows, &batch).await? {
+            match self.event_log.append_heartbeats(&rows, &batch).await? {
                 Appended::Committed(version) => {
                     work.read_heartbeats(Some(version), self).await?;
                     work.fold(&rows, Some(version), self);
@@ -271,7 +274,7 @@ impl Folder<'_> {
                 number: work.next_steps,
                 known: work.stored.folded.steps,
             };
-            match self.truth.append_steps(&rows, &batch).await? {
+            match self.event_log.append_steps(&rows, &batch).await? {
                 Appended::Committed(version) => {
                     work.read_steps(Some(version), self).await?;
                     for step in &rows {

@@ -35,7 +35,7 @@ impl Offers {
             return;
         };
         self.spot_machines = scored_as(at_once.div_ceil(a_machine));
-        self.spot_score = self.spot_wish().and_then(|wish| wish.told(markets));
+        self.spot_score = self.spot_wish().and_then(|wish| wish.find_score(markets));
         if self.spot_score.as_ref().is_some_and(SpotScore::is_low) {
             for offer in &mut self.spot {
                 offer.confidence = Level::Low;
@@ -68,7 +68,7 @@ impl SpotWish {
 
     /// The newest AWS score for these types, or else for most of them; `None` if AWS was not asked
     /// or refused.
-    pub fn told(&self, markets: &Markets) -> Option<SpotScore> {
+    pub fn find_score(&self, markets: &Markets) -> Option<SpotScore> {
         let told = markets.scores.iter();
         let told = told.filter(|told| told.wish.answers(self));
         told.max_by_key(|told| (told.wish.types == self.types, told.at))
@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    fn told(types: &[&str], machines: u32, score: u8) -> SpotScore {
+    fn make_score(types: &[&str], machines: u32, score: u8) -> SpotScore {
         SpotScore {
             wish: SpotWish {
                 region: region(),
@@ -157,13 +157,13 @@ mod tests {
             assert!(offers.spot.iter().all(|one| one.confidence == level));
         };
         check(Vec::new(), None, Level::High);
-        check(vec![told(&types, 8, 9)], Some(9), Level::High);
-        check(vec![told(&types[..3], 8, 3)], Some(3), Level::Low);
+        check(vec![make_score(&types, 8, 9)], Some(9), Level::High);
+        check(vec![make_score(&types[..3], 8, 3)], Some(3), Level::Low);
         // An exact match of the types is preferred to a partial match.
-        let both = vec![told(&types[..3], 8, 3), told(&types, 8, 9)];
+        let both = vec![make_score(&types[..3], 8, 3), make_score(&types, 8, 9)];
         check(both, Some(9), Level::High);
-        check(vec![told(&types[..2], 8, 3)], None, Level::High);
-        check(vec![told(&types, 16, 3)], None, Level::High);
+        check(vec![make_score(&types[..2], 8, 3)], None, Level::High);
+        check(vec![make_score(&types, 16, 3)], None, Level::High);
     }
 
     #[test]

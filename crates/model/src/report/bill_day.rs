@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
-pub struct LedgerDay {
+pub struct BilledDayShares {
     /// `YYYY-MM-DD`, UTC.
     pub day: String,
     /// True while the cloud provider may still change the cost of this day.
@@ -47,7 +47,7 @@ pub struct LedgerDay {
     pub by_tag: BTreeMap<String, BTreeMap<String, Usd>>,
 }
 
-impl LedgerDay {
+impl BilledDayShares {
     /// Cost that is not allocated to any use.
     pub fn unallocated(&self) -> Usd {
         self.unwatched + self.elsewhere + self.rounding

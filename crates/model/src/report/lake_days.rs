@@ -11,7 +11,7 @@ use jiff::civil::Date;
 
 use crate::cost_record::{CostRecord, CostUse};
 use crate::policy::costs::RestOfMachine;
-use crate::report::bill_day::LedgerDay;
+use crate::report::bill_day::BilledDayShares;
 use crate::report::cost_shares::{
     CentreRest, CostDay, CostDimension, CostName, CostShare, CostShares, CostSource, DayShare,
     RestKind,
@@ -26,7 +26,7 @@ impl CostShares {
     /// bill are left out, because a part of their rows was not read.
     pub fn add_lake_days(
         &mut self,
-        ledger: &mut Vec<LedgerDay>,
+        ledger: &mut Vec<BilledDayShares>,
         rows: &[CostRecord],
     ) -> BTreeSet<String> {
         let mut days: BTreeMap<Date, Vec<&CostRecord>> = BTreeMap::new();
@@ -99,14 +99,14 @@ impl CostShares {
 }
 
 /// The services and tags of a day that the ledger has stay.
-fn replace_ledger_day(ledger: &mut Vec<LedgerDay>, day: &str, rows: &[&CostRecord]) {
+fn replace_ledger_day(ledger: &mut Vec<BilledDayShares>, day: &str, rows: &[&CostRecord]) {
     let sum = |part: CostUse| -> Usd {
         let of_part = rows.iter().filter(|row| row.part == part);
         of_part.map(|row| row.cost).sum()
     };
     let first = rows.first();
     let mut known = ledger.iter().filter(|known| known.day == day);
-    let replaced = LedgerDay {
+    let replaced = BilledDayShares {
         day: day.to_owned(),
         estimated: first.is_none_or(|row| !row.is_closed),
         billed: first.map_or(Usd::ZERO, |row| row.billed),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::policy::costs::RestOfMachine;
 use crate::report::cost_shares::{CostDimension, CostName, CostShares, DayShare};
-use crate::report::workflow_runs::{RunSeen, Runs, UNASSIGNED};
+use crate::report::workflow_runs::{Runs, UNASSIGNED, WorkflowRun};
 
 /// The cost of the tasks of one run on all days of the costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -29,23 +29,23 @@ pub struct AllocatedCost {
 impl AllocatedCost {
     /// Whether the cost lacks tasks of the run: they ran before the days of the costs, or have no
     /// price.
-    pub fn is_partial(&self, run: &RunSeen) -> bool {
+    pub fn is_partial(&self, run: &WorkflowRun) -> bool {
         self.tasks.saturating_sub(self.tasks_without_price) < run.steps
     }
 
     /// An amount of this cost for people. `≥` marks the cost of a part of the run's tasks.
-    fn words(&self, amount: Option<Usd>, run: &RunSeen) -> Option<String> {
+    fn words(&self, amount: Option<Usd>, run: &WorkflowRun) -> Option<String> {
         let sign = if self.is_partial(run) { "≥ " } else { "" };
         amount.map(|amount| format!("{sign}{amount}"))
     }
 
     /// The cost for people.
-    pub fn cost_words(&self, run: &RunSeen) -> Option<String> {
+    pub fn cost_words(&self, run: &WorkflowRun) -> Option<String> {
         self.words(self.cost, run)
     }
 
     /// The cost of unused capacity for people.
-    pub fn unused_words(&self, run: &RunSeen) -> Option<String> {
+    pub fn unused_words(&self, run: &WorkflowRun) -> Option<String> {
         self.words(self.unused, run)
     }
 }
@@ -56,7 +56,7 @@ impl AllocatedCost {
 pub struct PricedRun<'a> {
     /// The run.
     #[serde(flatten)]
-    pub run: &'a RunSeen,
+    pub run: &'a WorkflowRun,
     /// The same cost as in `/v1/costs?by=run`. A run that is not among the most expensive ones there has
     /// the sum of its parts. `None` if the report allocates no cost to the run.
     pub cost: Option<AllocatedCost>,
@@ -93,7 +93,7 @@ impl<'a> RunCosts<'a> {
 
     /// The cost of a run; `None` if nothing is allocated to it. A run that is not among the most
     /// expensive ones costs the sum of its parts. That needs a price for each task.
-    pub fn of(&self, run: &RunSeen) -> Option<AllocatedCost> {
+    pub fn of(&self, run: &WorkflowRun) -> Option<AllocatedCost> {
         let from_parts = || {
             let cost = run.cost_breakdown.as_ref()?;
             Some(AllocatedCost {
@@ -111,7 +111,7 @@ impl<'a> RunCosts<'a> {
     }
 
     /// A run with its cost.
-    pub fn priced(&self, run: &'a RunSeen) -> PricedRun<'a> {
+    pub fn priced(&self, run: &'a WorkflowRun) -> PricedRun<'a> {
         PricedRun {
             run,
             cost: self.of(run),

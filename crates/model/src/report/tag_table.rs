@@ -10,7 +10,7 @@ use std::str::FromStr;
 use ebb_telemetry::money::Usd;
 use serde::Serialize;
 
-use crate::report::bill_day::LedgerDay;
+use crate::report::bill_day::BilledDayShares;
 use crate::report::cost_table::{CostDimensions, CostMonth, CostQueryError};
 
 /// The division of a table of costs.
@@ -75,7 +75,7 @@ pub struct TagRow {
 /// # Errors
 /// If no day has the tag.
 pub fn tag_table(
-    ledger: &[LedgerDay],
+    ledger: &[BilledDayShares],
     tag: &str,
     month: Option<&CostMonth>,
 ) -> Result<TagTable, CostQueryError> {
@@ -88,7 +88,7 @@ pub fn tag_table(
     }
     let days = ledger.iter();
     let days = days.filter(|day| month.is_none_or(|month| month.contains(&day.day)));
-    let days: Vec<&LedgerDay> = days.collect();
+    let days: Vec<&BilledDayShares> = days.collect();
     let mut sums: BTreeMap<Option<&str>, BTreeMap<String, Usd>> = BTreeMap::new();
     for day in &days {
         let values = day.by_tag.get(tag).into_iter().flatten();

@@ -179,7 +179,7 @@ pub struct Runs {
     pub named_by_runtime: BTreeMap<TaskRuntime, NamedTasks>,
     /// The newest runs, at most `ebb_analysis::workflow_runs::MAX_RUNS`; [`UNASSIGNED`] is the
     /// last.
-    pub runs: Vec<RunSeen>,
+    pub runs: Vec<WorkflowRun>,
     /// Number of runs beyond those.
     pub left_out: usize,
     /// Tasks with a trace id or labels from a scheduler, the newest, at most
@@ -203,7 +203,7 @@ impl Runs {
 /// One pipeline run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct RunSeen {
+pub struct WorkflowRun {
     /// The name of the run; [`UNASSIGNED`] for unassigned tasks.
     pub run: String,
     /// How its tasks were assigned; `None` for [`UNASSIGNED`].

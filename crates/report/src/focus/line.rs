@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ebb_model::cost::Cost;
 use ebb_model::finding::Finding;
 use ebb_model::inventory::instance::Market;
-use ebb_model::report::bill_day::LedgerDay;
+use ebb_model::report::bill_day::BilledDayShares;
 use ebb_model::report::billed_resources::BilledResource;
 use ebb_model::report::cost_shares::{CostDimension, CostName, CostShare, RestKind};
 use ebb_telemetry::identity::{AccountId, InstanceType, Region};
@@ -80,7 +80,7 @@ impl<'a> Line<'a> {
     /// `None` if the machine was not billed on that day.
     pub(crate) fn of_machine(
         one: &'a BilledResource,
-        day: &'a LedgerDay,
+        day: &'a BilledDayShares,
         payer: Option<&'a AccountId>,
     ) -> Option<Self> {
         let billed = *one.by_day.get(&day.day)?;
@@ -141,7 +141,7 @@ impl<'a> Line<'a> {
     pub(crate) fn of_tasks(
         share: &'a CostShare,
         billed: Usd,
-        day: &'a LedgerDay,
+        day: &'a BilledDayShares,
         payer: Option<&'a AccountId>,
     ) -> Self {
         let mut line = Self::of_machines(Kind::Tasks, billed, day, payer);
@@ -153,7 +153,7 @@ impl<'a> Line<'a> {
     pub(crate) fn of_untasked(
         kind: RestKind,
         billed: Usd,
-        day: &'a LedgerDay,
+        day: &'a BilledDayShares,
         payer: Option<&'a AccountId>,
     ) -> Self {
         Self::of_machines(Kind::Untasked(kind), billed, day, payer)
@@ -162,7 +162,7 @@ impl<'a> Line<'a> {
     fn of_machines(
         kind: Kind,
         billed: Usd,
-        day: &'a LedgerDay,
+        day: &'a BilledDayShares,
         payer: Option<&'a AccountId>,
     ) -> Self {
         let services = day.by_service.keys();
@@ -178,7 +178,7 @@ impl<'a> Line<'a> {
     pub(crate) fn of_service(
         name: &'a str,
         billed: Usd,
-        day: &'a LedgerDay,
+        day: &'a BilledDayShares,
         payer: Option<&'a AccountId>,
     ) -> Self {
         let mut line = Self::of_day(Kind::Service, billed, day, payer);
@@ -187,11 +187,20 @@ impl<'a> Line<'a> {
         line
     }
 
-    pub(crate) fn of_rest(billed: Usd, day: &'a LedgerDay, payer: Option<&'a AccountId>) -> Self {
+    pub(crate) fn of_rest(
+        billed: Usd,
+        day: &'a BilledDayShares,
+        payer: Option<&'a AccountId>,
+    ) -> Self {
         Self::of_day(Kind::Rest, billed, day, payer)
     }
 
-    fn of_day(kind: Kind, billed: Usd, day: &'a LedgerDay, payer: Option<&'a AccountId>) -> Self {
+    fn of_day(
+        kind: Kind,
+        billed: Usd,
+        day: &'a BilledDayShares,
+        payer: Option<&'a AccountId>,
+    ) -> Self {
         Self {
             kind,
             period: whole(&day.day),

@@ -76,11 +76,11 @@ fn billed() -> Report {
         ("Tax", 3.0),
     ];
     let services = services.map(|(name, dollars)| (name.to_owned(), usd(dollars)));
-    report.ledger = vec![LedgerDay {
+    report.ledger = vec![BilledDayShares {
         day: "2026-02-28".to_owned(),
         billed: usd(37.76),
         by_service: services.into(),
-        ..LedgerDay::default()
+        ..BilledDayShares::default()
     }];
     report
 }

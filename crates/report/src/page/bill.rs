@@ -2,7 +2,7 @@
 
 use std::{array, iter};
 
-use ebb_model::report::bill_day::LedgerDay;
+use ebb_model::report::bill_day::BilledDayShares;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::safe_text::one_line;
 use jiff::civil::Date;
@@ -11,7 +11,7 @@ use serde::Serialize;
 /// Number of drawn days, the newest; Ebb requests the bill by resource for the same number of days.
 const MAX_DAYS: usize = 14;
 
-/// Parts of the bill of a day, in the order of [`LedgerDay::parts`]: class on a page and text.
+/// Parts of the bill of a day, in the order of [`BilledDayShares::parts`]: class on a page and text.
 /// Money for work is first.
 const PARTS: [(&str, &str); 5] = [
     ("steps", "tasks"),
@@ -43,10 +43,10 @@ pub struct BillDay {
 }
 
 /// One line for all complete days, and one for all estimated days.
-pub fn lines(days: &[LedgerDay]) -> Vec<String> {
+pub fn lines(days: &[BilledDayShares]) -> Vec<String> {
     let together = |open: bool| {
         let of_it = || days.iter().filter(move |day| day.estimated == open);
-        let sum = |part: fn(&LedgerDay) -> Usd| of_it().map(part).sum::<Usd>();
+        let sum = |part: fn(&BilledDayShares) -> Usd| of_it().map(part).sum::<Usd>();
         let (first, last) = (of_it().next()?, of_it().next_back()?);
         let span = match first.day == last.day {
             true => one_line(&first.day),
@@ -72,7 +72,7 @@ pub fn lines(days: &[LedgerDay]) -> Vec<String> {
         Some(format!(
             "{span}: {} billed = {}{unwatched}{open}",
             sum(|day| day.billed),
-            divided(of_it().map(LedgerDay::parts)),
+            divided(of_it().map(BilledDayShares::parts)),
         ))
     };
     [false, true].into_iter().filter_map(together).collect()
@@ -90,10 +90,10 @@ fn divided(days: impl Iterator<Item = [Usd; 5]>) -> String {
 
 /// The newest days with bars in proportion to their cost; `None` for a single day, because a line
 /// is enough.
-pub fn bars(days: &[LedgerDay]) -> Option<Bars> {
+pub fn bars(days: &[BilledDayShares]) -> Option<Bars> {
     let days = &days[days.len().saturating_sub(MAX_DAYS)..];
     // A credit makes a day cheaper than its other parts together.
-    let drawn_cost = |day: &LedgerDay| -> i64 {
+    let drawn_cost = |day: &BilledDayShares| -> i64 {
         let parts = day.parts().into_iter().map(|usd| usd.micros().max(0));
         parts.fold(0, i64::saturating_add)
     };
@@ -105,7 +105,7 @@ pub fn bars(days: &[LedgerDay]) -> Option<Bars> {
     })
 }
 
-fn drawn(day: &LedgerDay, dearest: i64) -> BillDay {
+fn drawn(day: &BilledDayShares, dearest: i64) -> BillDay {
     let thousandths = |usd: Usd| {
         // A credit makes a part negative, which has no length.
         let part = i128::from(usd.micros().max(0)) * 1_000 / i128::from(dearest);
@@ -137,15 +137,15 @@ fn drawn(day: &LedgerDay, dearest: i64) -> BillDay {
 mod tests {
     use super::*;
 
-    fn day(day: &str, micros: i64) -> LedgerDay {
+    fn day(day: &str, micros: i64) -> BilledDayShares {
         let usd = Usd::from_micros;
-        LedgerDay {
+        BilledDayShares {
             day: day.to_owned(),
             billed: usd(micros),
             steps: usd(micros / 2),
             other_work: usd(micros / 4),
             elsewhere: usd(micros - micros / 2 - micros / 4),
-            ..LedgerDay::default()
+            ..BilledDayShares::default()
         }
     }
 
@@ -182,13 +182,13 @@ mod tests {
         );
     }
 
-    fn days(days: &[LedgerDay]) -> Vec<BillDay> {
+    fn days(days: &[BilledDayShares]) -> Vec<BillDay> {
         bars(days).map(|bars| bars.days).unwrap_or_default()
     }
 
     #[test]
     fn closed_days_are_one_line_and_open_ones_another() {
-        let open = LedgerDay {
+        let open = BilledDayShares {
             estimated: true,
             ..day("2026-03-03", 1_000_000)
         };
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_has_no_length_is_not_drawn() {
-        let credit = LedgerDay {
+        let credit = BilledDayShares {
             elsewhere: Usd::from_micros(-500_000),
             ..day("2026-03-02", 1_000_000)
         };

@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn days_follow_each_other_and_the_last_is_not_over() {
-        let mut report = testing::told();
+        let mut report = testing::several_days();
         report.timeline.from = Some("2026-02-27T00:00:00Z".parse().expect("a time"));
         report.timeline.nodes[0].hours = vec![None; 24 * 2 + 3];
         let rows = rows(&report);

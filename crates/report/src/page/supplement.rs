@@ -6,7 +6,7 @@ use std::fmt;
 
 use ebb_model::inventory::second_opinion::SecondOpinion;
 use ebb_model::report::Report;
-use ebb_model::report::workflow_runs::{RunSeen, Runs, TaskLabels, UNASSIGNED};
+use ebb_model::report::workflow_runs::{Runs, TaskLabels, UNASSIGNED, WorkflowRun};
 use ebb_telemetry::safe_text::{clip, counted, one_line};
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ const MAX_RUNS: usize = 5;
 
 /// A small section.
 #[derive(Debug, Serialize)]
-pub struct Beside {
+pub struct Supplement {
     /// Title.
     pub title: &'static str,
     /// Lines.
@@ -32,7 +32,7 @@ pub struct Beside {
     pub drawn: Option<Bars>,
 }
 
-impl Beside {
+impl Supplement {
     fn of_lines(title: &'static str, lines: Vec<String>) -> Self {
         Self {
             title,
@@ -43,7 +43,7 @@ impl Beside {
 }
 
 /// Sections that are not empty.
-pub fn of(report: &Report, zone: &Zone) -> Vec<Beside> {
+pub fn of(report: &Report, zone: &Zone) -> Vec<Supplement> {
     let mut opinions: Vec<_> = report
         .second_opinions
         .iter()
@@ -58,16 +58,16 @@ pub fn of(report: &Report, zone: &Zone) -> Vec<Beside> {
         ));
     }
     let sections = [
-        Beside {
+        Supplement {
             title: "Cost allocation",
             lines: bill::lines(&report.ledger),
             drawn: bill::bars(&report.ledger),
         },
-        Beside::of_lines("Runs", runs(&report.runs, zone)),
-        Beside::of_lines("Labels from schedulers", scheduler_labels(&report.runs)),
-        Beside::of_lines("Advice of other services", opinions),
-        Beside::of_lines("Jobs on Fargate", fargate_jobs::lines(report)),
-        Beside::of_lines("Age of prices", price_ages::lines(report, zone)),
+        Supplement::of_lines("Runs", runs(&report.runs, zone)),
+        Supplement::of_lines("Labels from schedulers", scheduler_labels(&report.runs)),
+        Supplement::of_lines("Advice of other services", opinions),
+        Supplement::of_lines("Jobs on Fargate", fargate_jobs::lines(report)),
+        Supplement::of_lines("Age of prices", price_ages::lines(report, zone)),
     ];
     sections
         .into_iter()
@@ -135,7 +135,7 @@ fn by_source<'c, T: fmt::Display + 'c>(counts: impl Iterator<Item = (&'c T, &'c 
     }
 }
 
-fn run(run: &RunSeen, zone: &Zone) -> String {
+fn run(run: &WorkflowRun, zone: &Zone) -> String {
     let name = clip(&run.run, LINE_CHARS);
     let mut line = match &run.pipeline {
         Some(pipeline) => format!(
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn runs_are_told_with_the_share_that_is_joined_and_nothing_of_them_leaves_its_line() {
         let mut report = testing::small();
-        let seen = |run: &str, by| RunSeen {
+        let seen = |run: &str, by| WorkflowRun {
             run: run.to_owned(),
             by,
             pipeline: by.map(|_| "rna".to_owned()),

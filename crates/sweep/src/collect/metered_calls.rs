@@ -267,9 +267,9 @@ impl Paid {
         let number = due.len();
         let before = source.metrics_requested();
         due.truncate(affordable(self.left(wanted.policy), METRICS_PER_NODE));
-        let beside = self.beside(source, wanted, &due, gaps).await;
+        let supplementary = self.list_supplementary(source, wanted, &due, gaps).await;
         self.pay(source, before);
-        let by_region = within(self.left(wanted.policy), due, beside);
+        let by_region = within(self.left(wanted.policy), due, supplementary);
         let asked: usize = by_region.values().map(BTreeMap::len).sum();
         if number > asked {
             gaps.push(spent().gap(format!("metrics of {} nodes", number - asked)));
@@ -300,7 +300,7 @@ impl Paid {
 
     /// Metrics that only some of these nodes have: CPU credits and those that an agent sends.
     /// Without them a node is evaluated by the metrics that all nodes have.
-    async fn beside(
+    async fn list_supplementary(
         &self,
         source: &dyn MetricsSource,
         wanted: &Wanted<'_>,
@@ -317,14 +317,14 @@ impl Paid {
             return NodeMetrics::new();
         }
         let calls = by_region.into_iter().map(|(region, nodes)| async move {
-            let answer = source.beside(&region, &nodes).await;
+            let answer = source.list_supplementary(&region, &nodes).await;
             (region, answer)
         });
         let mut answers = stream::iter(calls).buffered(REGIONS_AT_ONCE);
         let mut all = NodeMetrics::new();
         while let Some((region, answer)) = answers.next().await {
             match answer {
-                Ok(beside) => all.extend(beside),
+                Ok(supplementary) => all.extend(supplementary),
                 Err(error) => {
                     let scope = format!("{region}: metrics of credits and of agents");
                     gaps.push(Refused::from(error).gap(scope));

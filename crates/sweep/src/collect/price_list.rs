@@ -161,7 +161,7 @@ impl Listed {
             .filter_map(|region| {
                 let lacks = lacking.contains(&region);
                 let age = if lacks { LACKING } else { renew.older_than? };
-                let told = catalogue.told_at(&region);
+                let told = catalogue.refreshed_at(&region);
                 let is_old = told.is_none_or(|at| is_older(at, now, age));
                 let is_due = is_old && !rests(&self.prices, &region, now);
                 is_due.then_some((!lacks, told, region))

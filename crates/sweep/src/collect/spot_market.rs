@@ -114,7 +114,7 @@ impl Sold {
         let is_wanted = |kind: &InstanceType| in_use.contains(kind) || is_offered(kind);
         let advisor = self.advisor.within(REST_HOLDS, now);
         let mut markets = Markets {
-            scores: self.scores.told(now).collect(),
+            scores: self.scores.current_scores(now).collect(),
             ..Markets::default()
         };
         if advisor.is_some() {

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use ebb_ingest::event_log::Truth;
+use ebb_ingest::event_log::EventLog;
 use ebb_lake::{Appended, Batch, Commits, Judged, LakeError, Since, Table, Window};
 use ebb_lake::{Upkeep, UpkeepCounts};
 use ebb_model::cost_record::CostRecord;
@@ -171,7 +171,7 @@ fn day(at: Timestamp) -> Date {
 }
 
 #[async_trait]
-impl Truth for MemoryLake {
+impl EventLog for MemoryLake {
     async fn last_batch(&self, table: Table, shard: Shard) -> Result<Option<u64>, LakeError> {
         let tables = self.tables();
         Ok(match table {
@@ -310,7 +310,7 @@ mod tests {
         let memory = MemoryLake::new(200_000, Numbers::Checked);
         let all = Commits::after(None);
         let theirs = real.heartbeats_since(all).await.expect("real");
-        let ours = Truth::heartbeats_since(&memory, all).await;
+        let ours = EventLog::heartbeats_since(&memory, all).await;
         assert_eq!(ours.expect("in memory"), theirs, "before the first commit");
         let mut newest: u64 = 0;
         for (n, (index, of, number)) in BATCHES.into_iter().enumerate() {
@@ -327,7 +327,7 @@ mod tests {
             };
             let rows = probe::placed_rows(n as u64);
             let theirs = real.append_heartbeats(&rows, &batch).await.expect("real");
-            let ours = Truth::append_heartbeats(&memory, &rows, &batch).await;
+            let ours = EventLog::append_heartbeats(&memory, &rows, &batch).await;
             let ours = ours.expect("in memory");
             assert_eq!(ours, theirs, "{batch:?}");
             let (Appended::Committed(version) | Appended::AlreadyThere(version)) = ours;
@@ -335,7 +335,7 @@ mod tests {
             for shard in [shard, Shard { index: 0, of: 3 }] {
                 let table = Table::Heartbeats;
                 let theirs = real.last_batch(table, shard).await.expect("real");
-                let ours = Truth::last_batch(&memory, table, shard).await;
+                let ours = EventLog::last_batch(&memory, table, shard).await;
                 assert_eq!(ours.expect("in memory"), theirs, "{shard:?}");
             }
         }
@@ -348,7 +348,7 @@ mod tests {
             known: Some(newest),
         };
         let theirs = real.append_heartbeats(&none, &empty).await.expect("real");
-        let ours = Truth::append_heartbeats(&memory, &none, &empty).await;
+        let ours = EventLog::append_heartbeats(&memory, &none, &empty).await;
         assert_eq!(ours.expect("in memory"), theirs, "a commit without rows");
     }
 }

@@ -18,7 +18,7 @@ use ebb_lake::{Upkeep, UpkeepCounts};
 use ebb_model::inventory::Inventory;
 use ebb_model::visibility_gap::Gap;
 
-use ebb_ingest::event_log::Truth;
+use ebb_ingest::event_log::EventLog;
 use ebb_model::cost_record::CostRecord;
 use ebb_model::node_hour::NodeHourRecord;
 use ebb_telemetry::activity::ActivityPolicy;
@@ -401,7 +401,7 @@ impl<T: Events> Events for Port<T> {
 }
 
 #[async_trait]
-impl Truth for Port<MemoryLake> {
+impl EventLog for Port<MemoryLake> {
     async fn last_batch(&self, table: Table, shard: Shard) -> Result<Option<u64>, LakeError> {
         let work = self.inner.last_batch(table, shard);
         self.control.lake(work).await

@@ -54,7 +54,7 @@ async fn sweep(cloud: &Cloud, shard: Shard, control: Control) -> Result<Summary,
         queue: &port(cloud.queue(shard).clone(), control),
         dead_letters: &port(cloud.dead_letters.clone(), control),
         objects: &port(cloud.objects.clone(), control),
-        truth: &port(cloud.lake.clone(), control),
+        event_log: &port(cloud.lake.clone(), control),
         channels: Channels {
             topic: Some(&topic),
             webhook: Some(&events),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use ebb_cloud::failing::{Fault, Moment};
-use ebb_ingest::event_log::Truth;
+use ebb_ingest::event_log::EventLog;
 use ebb_lake::{Appended, Batch, Commits, Judged, Lake, LakeError, Since, Table, Window};
 use ebb_lake::{Upkeep, UpkeepCounts};
 use ebb_model::cost_record::CostRecord;
@@ -103,7 +103,7 @@ impl<'a> TestLake<'a> {
 }
 
 #[async_trait]
-impl Truth for TestLake<'_> {
+impl EventLog for TestLake<'_> {
     async fn last_batch(&self, table: Table, shard: Shard) -> Result<Option<u64>, LakeError> {
         let work = self.lake.last_batch(table, shard);
         self.around("lake.last_batch", work).await

@@ -151,7 +151,7 @@ impl World {
             queue: &Failing::new(queue.clone(), fault),
             dead_letters: &Failing::new(self.dead_letters.clone(), fault),
             objects: &objects,
-            truth: lake,
+            event_log: lake,
             channels: Channels {
                 chat: Some(&chat),
                 mail: Some((&mailer, &addresses)),

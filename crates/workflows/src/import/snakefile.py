@@ -19,8 +19,8 @@ import threading
 import time
 from pathlib import Path
 
-# A rule may ask for a part of all cores. That part is not a number of threads that the
-# rule has by itself, so that there are more cores than any rule asks for by number.
+# A rule may ask for a part of all cores. Such a part is not a number of threads. This is
+# more cores than any rule asks for by number.
 ALL_CORES = 1_000_000
 MOST_THREADS = 10_000
 

@@ -255,7 +255,7 @@ mod tests {
     }
 
     /// Id, step, form, sample, seconds after the day.
-    fn told(records: &[TaskRecord]) -> Vec<String> {
+    fn list_records(records: &[TaskRecord]) -> Vec<String> {
         let told = records.iter().map(|record| {
             let keys: Vec<String> = record.keys.iter().map(ToString::to_string).collect();
             let sample = record.sample.as_ref().map_or("-", RecordText::as_str);
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(read(&mut all, &text).first, []);
         let records = all.finish();
         assert_eq!(
-            told(&records),
+            list_records(&records),
             [
                 "slurm:7 =again - 130..160",
                 "slurm:8 =wide - 0..30",
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(all.notes().count(), 0);
         let records = all.finish();
         assert_eq!(
-            told(&records),
+            list_records(&records),
             [
                 "slurm:8 =sort - 0..3600",
                 "slurm:7 nextflow:ab/cdef01 ~RNA_ALIGN S1 0..600",
@@ -372,7 +372,7 @@ mod tests {
             bad.first[0].to_string(),
             "2: JobIDRaw: missing or invalid; add it to sacct --format"
         );
-        assert_eq!(told(&all.finish()), ["slurm:7 =one - 0..0"]);
+        assert_eq!(list_records(&all.finish()), ["slurm:7 =one - 0..0"]);
     }
 
     #[test]
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(read(&mut all, &text).first, []);
         let records = all.finish();
         assert_eq!(
-            told(&records),
+            list_records(&records),
             [
                 "nextflow:ab/cdef12 =RNA:ALIGN S1 0..60".to_owned(),
                 format!("nextflow:cd/000001 batch:{UUID}:3 =QC - 0..1"),
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(read(&mut all, &text).first, []);
         let records = all.finish();
         assert_eq!(
-            told(&records),
+            list_records(&records),
             ["slurm:7 =align - 0..3600", "slurm:9 =wide - 0..3600"]
         );
         let cores: Vec<_> = records.iter().map(|one| one.requested.cores).collect();
@@ -424,7 +424,10 @@ mod tests {
         let text = "JOBID|STATE|START_TIME|NAME\n7|RUNNING|2026-11-20T00:00:00|align\n";
         read(&mut all, text);
         assert_eq!(all.notes().count(), 1);
-        assert_eq!(told(&all.finish()), ["slurm:7 =align - -50400..3600"]);
+        assert_eq!(
+            list_records(&all.finish()),
+            ["slurm:7 =align - -50400..3600"]
+        );
     }
 
     #[test]

@@ -957,7 +957,7 @@ fn sacct(rows: &str) -> Files {
     Files::new().with(Kind::Sacct, "jobs.txt", &format!("{SACCT}{rows}"))
 }
 
-/// Jobs of one hour with the columns that tell what a job got, whose it is and how its GPUs worked.
+/// Jobs of one hour with the columns about resources, user and GPUs of a job.
 fn whole_jobs(jobs: &[[&str; 7]]) -> Files {
     let mut text = "JobID|JobName|User|State|ExitCode|Elapsed|TotalCPU|MaxRSS|ReqMem|ReqCPUS|AllocCPUS|AllocTRES|TRESUsageInMax|NTasks|NNodes|Submit|Start|End|Timelimit|WorkDir\n".to_owned();
     for (n, [id, name, user, exit, rss, cores, gpus]) in (1..).zip(jobs) {

@@ -9,8 +9,8 @@ use ebb_model::policy::Policy;
 use ebb_telemetry::identity::{AccountId, NodeId, Region};
 
 use crate::facts::Facts;
-use crate::step_history::by_step::{Profiled, Profiles};
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::by_step::{Profiles, StepHistory};
+use crate::step_history::observed_task::ObservedTask;
 use crate::workflow_runs;
 
 /// Limit on replayed tasks of a group; the newest are used. The time of a replay grows with the
@@ -21,8 +21,8 @@ pub(crate) const MAX_RUNS: usize = 300;
 #[derive(Clone, Copy)]
 pub(crate) struct GroupRun<'p, 'a> {
     pub(crate) step: &'p str,
-    pub(crate) profiled: &'p Profiled<'a>,
-    pub(crate) run: &'p SeenRun<'a>,
+    pub(crate) profiled: &'p StepHistory<'a>,
+    pub(crate) run: &'p ObservedTask<'a>,
 }
 
 /// Tasks of one pipeline or one compute environment.
@@ -120,7 +120,7 @@ fn newest<'p, 'a>(mut runs: Vec<GroupRun<'p, 'a>>) -> Vec<GroupRun<'p, 'a>> {
 
 /// Returns the pipeline of a task. If the launcher names no pipeline, launcher and key identify the
 /// run.
-fn pipeline(run: &SeenRun<'_>, policy: &Policy) -> Option<String> {
+fn pipeline(run: &ObservedTask<'_>, policy: &Policy) -> Option<String> {
     workflow_runs::pipeline(run, policy).or_else(|| {
         let told = run.step.usage.detail.run.as_ref()?;
         Some(format!("{} {}", told.launcher, told.key))

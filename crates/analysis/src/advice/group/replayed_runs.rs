@@ -14,14 +14,14 @@ use ebb_telemetry::units::{Bytes, MilliCores};
 use crate::advice::group::members::Group;
 use crate::advice::step::should_ask;
 use crate::facts::Facts;
-use crate::step_history::by_step::Profiled;
+use crate::step_history::by_step::StepHistory;
 
 /// Cores and memory that a task occupies on a machine.
 type Size = (MilliCores, Bytes);
 
 /// A step of the group.
 pub(crate) struct GroupStep<'p, 'a> {
-    pub(crate) profiled: &'p Profiled<'a>,
+    pub(crate) profiled: &'p StepHistory<'a>,
     pub(crate) member: Member,
     /// Size by which the scheduler places its tasks now; `None` if unknown.
     pub(crate) now: Option<Size>,
@@ -43,7 +43,7 @@ pub(crate) struct Looked<'g, 'p, 'a> {
 
 impl<'g, 'p, 'a> Looked<'g, 'p, 'a> {
     pub(crate) fn at(facts: &Facts<'_>, group: &'g Group<'p, 'a>) -> Self {
-        let mut walls: BTreeMap<&str, (u32, Duration, &'p Profiled<'a>)> = BTreeMap::new();
+        let mut walls: BTreeMap<&str, (u32, Duration, &'p StepHistory<'a>)> = BTreeMap::new();
         for run in &group.runs {
             let seen = walls.entry(run.step);
             let seen = seen.or_insert((0, Duration::ZERO, run.profiled));
@@ -76,7 +76,7 @@ impl<'g, 'p, 'a> Looked<'g, 'p, 'a> {
     }
 
     /// Advice with the observed values only; `None` for a group without tasks.
-    pub(crate) fn told(&self) -> Option<GroupAdvice> {
+    pub(crate) fn advise_group(&self) -> Option<GroupAdvice> {
         let runs = || self.group.runs.iter().map(|run| run.run);
         let newest = runs().max_by_key(|run| run.step.observed_at)?;
         let machines: BTreeSet<_> = runs().map(|run| &run.instance.id).collect();
@@ -154,7 +154,7 @@ impl<'p, 'a> GroupStep<'p, 'a> {
         facts: &Facts<'_>,
         name: &str,
         (runs, wall): (u32, Duration),
-        profiled: &'p Profiled<'a>,
+        profiled: &'p StepHistory<'a>,
     ) -> Self {
         let asks = profiled.requested();
         let need = &profiled.need;

@@ -10,7 +10,7 @@ use ebb_telemetry::identity::{InstanceType, Region};
 use crate::advice::placement::inputs::Placing;
 use crate::facts::Facts;
 use crate::hourly_price::Price;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 /// Effective price of a machine.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub(crate) struct Paid<'a> {
 }
 
 impl<'a> Paid<'a> {
-    pub(crate) fn of(facts: &Facts<'_>, run: &SeenRun<'a>) -> Option<Self> {
+    pub(crate) fn of(facts: &Facts<'_>, run: &ObservedTask<'a>) -> Option<Self> {
         Some(Self {
             on: &run.instance.instance_type,
             market: run.instance.market,

@@ -27,7 +27,7 @@ use crate::advice::placement::limits::limits;
 use crate::advice::placement::offers::{Teller, dollars};
 use crate::advice::placement::{StepConditions, TRIAL_MAY_TAKE, TRIAL_RUNS, runs_a_month};
 use crate::facts::Facts;
-use crate::step_history::by_step::{Profiled, Profiles};
+use crate::step_history::by_step::{Profiles, StepHistory};
 use crate::step_history::observed_work::{SeenWork, seen};
 
 /// Limit on reported offers, one for each family: the best, and alternatives in case its capacity
@@ -89,7 +89,7 @@ impl<'a> Placing<'a> {
     /// work is unknown.
     pub(crate) fn at_home(
         &self,
-        (profiled, at_once): (&Profiled<'_>, u32),
+        (profiled, at_once): (&StepHistory<'_>, u32),
         request: (ebb_telemetry::units::MilliCores, Bytes),
         home: &Region,
     ) -> Option<AtHome<'_>> {
@@ -355,7 +355,7 @@ pub(crate) struct Arm<'a> {
 }
 
 impl<'a> Arm<'a> {
-    pub(crate) fn of(profiled: &'a Profiled<'_>) -> Self {
+    pub(crate) fn of(profiled: &'a StepHistory<'_>) -> Self {
         Self {
             tools: &profiled.tools,
             in_container: profiled.in_container(),

@@ -14,7 +14,7 @@ use ebb_telemetry::time::Window;
 use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
-use crate::rules::batch::context::{StuckObservation, describe, found_job, lacks, since};
+use crate::rules::batch::context::{StuckObservation, describe, lacks, make_job_finding, since};
 use crate::rules::batch::never_joined;
 use crate::rules::batch::never_joined::ENVIRONMENT;
 use crate::rules::trace::RuleTrace;
@@ -79,5 +79,5 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
             command: Some(describe(job)),
         },
     };
-    Some(found_job(facts, job, None, seen))
+    Some(make_job_finding(facts, job, None, seen))
 }

@@ -7,7 +7,7 @@ use ebb_model::inventory::batch::job::Job;
 use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
-use crate::rules::batch::context::{StuckObservation, describe, found_job};
+use crate::rules::batch::context::{StuckObservation, describe, make_job_finding};
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
@@ -68,5 +68,5 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
             command: Some(describe(job)),
         },
     };
-    Some(found_job(facts, job, None, seen))
+    Some(make_job_finding(facts, job, None, seen))
 }

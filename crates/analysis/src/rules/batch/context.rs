@@ -40,7 +40,7 @@ pub(crate) struct StuckObservation {
 
 /// Creates a finding about a job that occupies a part of a machine. A job without a machine costs
 /// nothing.
-pub(crate) fn found_job(
+pub(crate) fn make_job_finding(
     facts: &Facts<'_>,
     job: &Job,
     origin: Option<Origin>,
@@ -76,7 +76,7 @@ pub(crate) fn found_job(
         controller: instance.and_then(|instance| facts.controller(instance)),
         origin: origin.unwrap_or_else(|| labelled(&job.tags)),
     };
-    let finding = found(resource, Some(job), seen);
+    let finding = make_finding(resource, Some(job), seen);
     let cost = price.map(|price| price.wasted_over(finding.window));
     Verdict::Waste(Box::new(Finding {
         cost,
@@ -126,11 +126,11 @@ pub(crate) fn worker_without_cost(
 ) -> Finding {
     let controller = facts.controller(instance);
     let resource = Resource::of_instance(instance, controller, labelled(&instance.tags));
-    found(resource, None, seen)
+    make_finding(resource, None, seen)
 }
 
 /// Creates a finding about a worker; the whole machine is wasted.
-pub(crate) fn found_worker(
+pub(crate) fn make_worker_finding(
     facts: &Facts<'_>,
     instance: &Instance,
     seen: StuckObservation,
@@ -141,7 +141,11 @@ pub(crate) fn found_worker(
     Verdict::Waste(Box::new(Finding { cost, ..finding }))
 }
 
-pub(crate) fn found(resource: Resource, job: Option<&Job>, seen: StuckObservation) -> Finding {
+pub(crate) fn make_finding(
+    resource: Resource,
+    job: Option<&Job>,
+    seen: StuckObservation,
+) -> Finding {
     Finding {
         id: Finding::id_of(KIND, &resource.region, &resource.id),
         kind: KIND,

@@ -9,7 +9,7 @@ use ebb_model::inventory::instance::Controller;
 use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
-use crate::rules::batch::context::{KIND, StuckObservation, found};
+use crate::rules::batch::context::{KIND, StuckObservation, make_finding};
 use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
@@ -118,7 +118,7 @@ fn judge_one(facts: &Facts<'_>, told: BatchResource<'_>, q: &mut RuleTrace) -> O
         &resource.region,
         &resource.id,
     );
-    let mut finding = found(resource, None, seen);
+    let mut finding = make_finding(resource, None, seen);
     if let Evidence::StuckJob(evidence) = &mut finding.evidence {
         evidence.stuck_for = None;
     }

@@ -108,10 +108,10 @@ fn judge_one(facts: &Facts<'_>, job: &Job, alike: &[&Job], q: &mut RuleTrace) ->
         from,
         to: facts.now,
     };
-    Some(Verdict::Waste(Box::new(found(job, window, queued))))
+    Some(Verdict::Waste(Box::new(make_finding(job, window, queued))))
 }
 
-fn found(job: &Job, window: Window, queued: Queued) -> Finding {
+fn make_finding(job: &Job, window: Window, queued: Queued) -> Finding {
     Finding {
         id: Finding::id_of(KIND, &job.region, job.id.as_str()),
         kind: KIND,

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{
-    KIND, StuckObservation, found_worker, silent_for, since, worker_without_cost,
+    KIND, StuckObservation, make_worker_finding, silent_for, since, worker_without_cost,
 };
 use crate::rules::remedy::open_shell;
 use crate::rules::trace::RuleTrace;
@@ -76,10 +76,10 @@ pub(crate) fn impaired(
         let (for_now, patience) = (HumanDuration(window.length()), HumanDuration(patience));
         return undetermined(format!("for {for_now}; reported after {patience}"));
     }
-    Some(found_impaired(facts, instance, window))
+    Some(make_impaired_finding(facts, instance, window))
 }
 
-fn found_impaired(facts: &Facts<'_>, instance: &Instance, window: Window) -> Verdict {
+fn make_impaired_finding(facts: &Facts<'_>, instance: &Instance, window: Window) -> Verdict {
     let seen = StuckObservation {
         window,
         coverage: None,
@@ -128,14 +128,14 @@ fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
     };
     if silent_for > facts.policy.idle.after() {
         let seen = host_lost(worker, window, silent_for);
-        return Some(found_worker(facts, instance, seen));
+        return Some(make_worker_finding(facts, instance, seen));
     }
     let is_at_work = state.is_some_and(|state| works(facts, state));
     let seen = agent_disconnected(worker, window, is_at_work);
     Some(match is_at_work {
         // Its tasks continue without the agent.
         true => Verdict::Waste(Box::new(worker_without_cost(facts, instance, seen))),
-        false => found_worker(facts, instance, seen),
+        false => make_worker_finding(facts, instance, seen),
     })
 }
 

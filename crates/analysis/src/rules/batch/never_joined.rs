@@ -13,7 +13,7 @@ use ebb_telemetry::time::Window;
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{
-    StuckObservation, environment_named, found_worker, is_whole, silent_for, since,
+    StuckObservation, environment_named, is_whole, make_worker_finding, silent_for, since,
 };
 use crate::rules::verdict::Verdict;
 
@@ -26,7 +26,7 @@ const FAILED: &str = "REGISTRATION_FAILED";
 /// Evaluates every machine.
 pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     nodes(facts)
-        .filter_map(|instance| found(facts, instance))
+        .filter_map(|instance| make_finding(facts, instance))
         .collect()
 }
 
@@ -61,7 +61,7 @@ fn has_cluster(facts: &Facts<'_>, instance: &Instance) -> bool {
     environment.is_some_and(|environment| environment.cluster_arn.is_some())
 }
 
-fn found(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
+fn make_finding(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
     let state = facts.state.nodes.get(&instance.id);
     let silent = state.and_then(|state| silent_for(facts, state));
     let environment = instance.tags.get(ENVIRONMENT)?;
@@ -90,5 +90,5 @@ fn found(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
             )),
         },
     };
-    Some(found_worker(facts, instance, seen))
+    Some(make_worker_finding(facts, instance, seen))
 }

@@ -13,7 +13,7 @@ use ebb_telemetry::units::{HumanDuration, Share};
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{
-    KIND, StuckObservation, found_job, silent_for, step_of, terminate,
+    KIND, StuckObservation, make_job_finding, silent_for, step_of, terminate,
 };
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
@@ -48,7 +48,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
             command: Some(terminate(job, "no progress")),
         },
     };
-    Some(found_job(facts, job, Some(stuck.step.origin), seen))
+    Some(make_job_finding(facts, job, Some(stuck.step.origin), seen))
 }
 
 /// A task without progress, as the probe observed it.

@@ -46,11 +46,11 @@ pub(crate) fn why_not(facts: &Facts<'_>, job: &Job) -> Option<String> {
             "{REASON}, and Container Insights has no data about its task"
         ));
     };
-    let is_beside = |task: &&Task| {
+    let is_of_family = |task: &&Task| {
         let same = (&task.family, &task.cluster_arn) == (&own.family, &own.cluster_arn);
         same && task.runs_on_fargate()
     };
-    match batch.tasks.values().filter(is_beside).count() {
+    match batch.tasks.values().filter(is_of_family).count() {
         0 | 1 => None,
         many => Some(format!(
             "{REASON}, and Container Insights reports only the busiest of the {many} tasks of its \
@@ -141,7 +141,7 @@ fn judge_family(
         holds,
     );
     match outcome {
-        Outcome::Idle(idle) => found(family, together, &idle),
+        Outcome::Idle(idle) => make_finding(family, together, &idle),
         Outcome::InUse(_) => None,
         Outcome::Unknown(why) => {
             let (_, name) = family.names();
@@ -152,7 +152,7 @@ fn judge_family(
 }
 
 /// The bill shows the cost of Fargate only for the whole service, so the finding has no cost.
-fn found(family: &TaskFamily, together: &Together<'_>, idle: &IdleTime) -> Option<Verdict> {
+fn make_finding(family: &TaskFamily, together: &Together<'_>, idle: &IdleTime) -> Option<Verdict> {
     let never_active = (!idle.worked_before).then_some(idle.shown);
     let (cluster, name) = family.names();
     let region = together.region?;

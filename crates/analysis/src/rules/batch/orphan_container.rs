@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{
-    KIND, StuckObservation, found, gpus_of, is_whole, part_of, silent_for, since,
+    KIND, StuckObservation, gpus_of, is_whole, make_finding, part_of, silent_for, since,
 };
 use crate::rules::remedy::open_shell;
 use crate::rules::trace::{Check, RuleTrace};
@@ -194,7 +194,7 @@ fn outlived(
         ),
         ago >= patience,
     )
-    .then(|| found_one(facts, one, ended, Some(ended)))?
+    .then(|| make_container_finding(facts, one, ended, Some(ended)))?
 }
 
 /// A container that no service knows any more.
@@ -230,7 +230,7 @@ fn vanished(
         (sweeps >= least).then_some(true),
     );
     match jobless.filter(|_| again) {
-        Some(jobless) => found_one(facts, one, jobless.since, None),
+        Some(jobless) => make_container_finding(facts, one, jobless.since, None),
         None => Some(Verdict::undetermined(
             KIND,
             &one.id(),
@@ -244,7 +244,7 @@ fn vanished(
 }
 
 /// Waste since `from`. `ended` is the end of the job; `None` if no job is known.
-fn found_one(
+fn make_container_finding(
     facts: &Facts<'_>,
     one: &Running<'_>,
     from: Timestamp,
@@ -284,7 +284,7 @@ fn found_one(
         origin: step.origin,
         ..Resource::of_instance(instance, facts.controller(instance), step.origin)
     };
-    let mut finding = found(resource, None, seen);
+    let mut finding = make_finding(resource, None, seen);
     if let (None, Evidence::StuckJob(evidence)) = (ended, &mut finding.evidence) {
         evidence.stuck_for = None;
     }

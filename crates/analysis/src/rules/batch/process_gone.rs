@@ -13,7 +13,7 @@ use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{
-    StuckObservation, found_job, silent_for, since, step_of, terminate,
+    StuckObservation, make_job_finding, silent_for, since, step_of, terminate,
 };
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
@@ -74,5 +74,5 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
             command: Some(terminate(job, "its processes are gone")),
         },
     };
-    Some(found_job(facts, job, Some(step.origin), seen))
+    Some(make_job_finding(facts, job, Some(step.origin), seen))
 }

@@ -13,7 +13,7 @@ use ebb_telemetry::units::{Bytes, HumanDuration, Share};
 
 use crate::facts::Facts;
 use crate::rules::batch::context::{
-    StuckObservation, describe, found_job, lacks, silent_for, since, step_of,
+    StuckObservation, describe, lacks, make_job_finding, silent_for, since, step_of,
 };
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
@@ -65,7 +65,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
             command: Some(describe(job)),
         },
     };
-    Some(found_job(facts, job, None, seen))
+    Some(make_job_finding(facts, job, None, seen))
 }
 
 /// Disk activity from the probe, before the first process of the container starts.

@@ -15,7 +15,7 @@ use ebb_telemetry::units::{Bytes, HumanDuration, Share};
 
 use crate::coverage;
 use crate::facts::Facts;
-use crate::rules::node::gpu_idle::idle_gpus::{Resting, found, is_waste, patience};
+use crate::rules::node::gpu_idle::idle_gpus::{Resting, is_waste, make_finding, patience};
 use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
@@ -82,7 +82,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
             reason: format!("the probe read the GPU counters in {seen} of that time"),
         },
     };
-    Some(found(facts, instance, resting))
+    Some(make_finding(facts, instance, resting))
 }
 
 #[cfg(test)]

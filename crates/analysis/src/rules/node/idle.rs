@@ -29,8 +29,7 @@ use crate::coverage;
 use crate::facts::Facts;
 use crate::rules::node::idle::idle_time::{Projection, Quiet};
 use crate::rules::node::idle::keeper::{BatchFleet, Patience};
-use crate::rules::node::recurring_idle;
-use crate::rules::node::recurring_idle::Usual;
+use crate::rules::node::recurring_idle::{IdlePattern, find_idle_pattern};
 use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
@@ -106,7 +105,9 @@ fn judge_one(
         return None;
     }
     match quiet(facts, instance, &known.fleet, q) {
-        Ok(quiet) => Some(Verdict::Waste(Box::new(found(facts, instance, quiet?)))),
+        Ok(quiet) => Some(Verdict::Waste(Box::new(make_finding(
+            facts, instance, quiet?,
+        )))),
         Err(reason) => {
             let (id, name) = (instance.id.as_str(), instance.name());
             Some(Verdict::undetermined(KIND, id, name, reason))
@@ -176,10 +177,10 @@ fn by_probe(
     let policy = &facts.policy.idle;
     // The node is in use, even if it is idle now; another rule reports a schedule or low use.
     let history = ActivityHistory::from_probe(facts, instance, node);
-    let usual = history.and_then(|history| recurring_idle::usual(facts, instance, &history));
+    let usual = history.and_then(|history| find_idle_pattern(facts, instance, &history));
     if !q.holds(
         "Does the idle time match the usual pattern of the node?",
-        (usual.map_or("no", Usual::words), ""),
+        (usual.map_or("no", IdlePattern::words), ""),
         usual.is_none(),
     ) {
         return Ok(None);
@@ -410,7 +411,7 @@ fn evidence(latest: &Latest, window: Window, kept_alive_by: Option<KeptAliveBy>)
     }
 }
 
-fn found(facts: &Facts<'_>, instance: &Instance, quiet: Quiet) -> Finding {
+fn make_finding(facts: &Facts<'_>, instance: &Instance, quiet: Quiet) -> Finding {
     let controller = facts.controller(instance);
     let cost = facts.price_of(instance).map(|price| {
         let cost = price.wasted_over(quiet.window);

@@ -66,7 +66,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
         )
         && rests_as_usual(facts, instance, &history, q);
     let schedule = schedule.filter(|_| goes_on)?;
-    Some(found(facts, instance, &history, &schedule))
+    Some(make_finding(facts, instance, &history, &schedule))
 }
 
 /// Asks whether the idle time of the node is within its usual pattern; otherwise the idle rule
@@ -83,7 +83,7 @@ fn rests_as_usual(
                 let quiet = facts.now.duration_since(until);
                 quiet >= facts.policy.idle.after().try_into().unwrap_or(quiet)
             });
-            !rests || recurring_idle::usual(facts, instance, history).is_some()
+            !rests || recurring_idle::find_idle_pattern(facts, instance, history).is_some()
         }
         SeenBy::Metrics => !by_metrics::is_idle(facts, instance),
     };
@@ -101,7 +101,7 @@ fn rests_as_usual(
     )
 }
 
-fn found(
+fn make_finding(
     facts: &Facts<'_>,
     instance: &Instance,
     history: &ActivityHistory<'_>,

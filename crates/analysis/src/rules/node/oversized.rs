@@ -214,7 +214,7 @@ mod tests {
         world
     }
 
-    fn found(world: &World) -> Option<Finding> {
+    fn find_finding(world: &World) -> Option<Finding> {
         let findings = world.judge().findings.into_iter();
         findings.into_iter().find(|finding| finding.kind == KIND)
     }
@@ -239,7 +239,7 @@ mod tests {
         let check = |name: &str, hours, (cores, gib), change: fn(&mut World), expect| {
             let mut world = world(hours, cores, gib);
             change(&mut world);
-            let level = found(&world).map(|finding| finding.confidence.level);
+            let level = find_finding(&world).map(|finding| finding.confidence.level);
             assert_eq!(level, expect, "{name}");
         };
         let (low, medium) = (Some(Level::Low), Some(Level::Medium));
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn it_says_what_is_needed_what_holds_it_and_what_that_saves() {
         let world = world(30, 3, 10);
-        let finding = found(&world).expect("it is overprovisioned");
+        let finding = find_finding(&world).expect("it is overprovisioned");
         let words = finding.evidence.to_string();
         assert!(
             words.starts_with(

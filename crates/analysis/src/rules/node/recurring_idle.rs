@@ -3,7 +3,7 @@
 
 use ebb_model::inventory::instance::Instance;
 use ebb_model::policy::gpu_and_hours::HoursPolicy;
-use ebb_node_state::hourly_activity::rests::Rest;
+use ebb_node_state::hourly_activity::idle_periods::IdlePeriod;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::activity_history::ActivityHistory;
@@ -17,7 +17,7 @@ const GRAIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// The pattern that the current idle time matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Usual {
+pub(crate) enum IdlePattern {
     /// The node was idle for as long, and worked again, three times within a day.
     Pauses,
     /// The node was idle at these hours of each of the last three days.
@@ -26,7 +26,7 @@ pub(crate) enum Usual {
     Weekly,
 }
 
-impl Usual {
+impl IdlePattern {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Pauses => "yes: three pauses of this length within one day",
@@ -38,11 +38,11 @@ impl Usual {
 
 /// The pattern that the current idle time of a node matches. `None` if it matches none, or too
 /// little of the past is known.
-pub(crate) fn usual(
+pub(crate) fn find_idle_pattern(
     facts: &Facts<'_>,
     instance: &Instance,
     history: &ActivityHistory<'_>,
-) -> Option<Usual> {
+) -> Option<IdlePattern> {
     let (since, until) = (history.active_until?, history.seen_until);
     // Most nodes are active and have no idle time to compare.
     let quiet = SignedDuration::try_from(facts.policy.idle.after()).ok()?;
@@ -51,42 +51,51 @@ pub(crate) fn usual(
     }
     let bound = facts.policy.idle.min_coverage();
     // Activity before the launch belongs to another machine with the same id.
-    let is_known = |rest: &Rest| Some(rest.from) >= instance.launched_at && rest.seen >= bound;
-    let rests: Vec<Rest> = history.hours.rests().filter(is_known).collect();
+    let is_known =
+        |period: &IdlePeriod| Some(period.from) >= instance.launched_at && period.seen >= bound;
+    let periods: Vec<IdlePeriod> = history.hours.idle_periods().filter(is_known).collect();
     let policy = &facts.policy.hours;
-    if pauses(policy, &rests, (since, until)) {
-        Some(Usual::Pauses)
-    } else if daily(policy, &rests, (since, until)) {
-        Some(Usual::Daily)
+    if pauses(policy, &periods, (since, until)) {
+        Some(IdlePattern::Pauses)
+    } else if daily(policy, &periods, (since, until)) {
+        Some(IdlePattern::Daily)
     } else {
-        weekly_pattern::is_resting(facts, instance, history, since).then_some(Usual::Weekly)
+        weekly_pattern::is_resting(facts, instance, history, since).then_some(IdlePattern::Weekly)
     }
 }
 
-fn pauses(policy: &HoursPolicy, rests: &[Rest], (since, until): (Timestamp, Timestamp)) -> bool {
+fn pauses(
+    policy: &HoursPolicy,
+    periods: &[IdlePeriod],
+    (since, until): (Timestamp, Timestamp),
+) -> bool {
     let long = (until - GRAIN).as_second() - since.as_second();
-    let recent = rests.iter().filter(|rest| rest.from >= since - DAY);
-    let alike = recent.filter(|rest| rest.seconds() >= long).count();
+    let recent = periods.iter().filter(|period| period.from >= since - DAY);
+    let alike = recent.filter(|period| period.seconds() >= long).count();
     u32::try_from(alike).is_ok_and(|alike| alike >= policy.times_alike)
 }
 
 /// Whether the node was idle at this time on each of the previous days, for about as long. An idle
 /// time of a few minutes is no evidence for one of hours. An earlier pause either lasted until the
 /// present one began, or began and ended at most the tolerance before it.
-fn daily(policy: &HoursPolicy, rests: &[Rest], (since, until): (Timestamp, Timestamp)) -> bool {
+fn daily(
+    policy: &HoursPolicy,
+    periods: &[IdlePeriod],
+    (since, until): (Timestamp, Timestamp),
+) -> bool {
     let tolerance = SignedDuration::from_secs(policy.early_or_late_seconds.into());
     let quiet = until.as_second() - since.as_second();
     let was_alike = |days: u32| {
         let ago = DAY * i32::try_from(days).unwrap_or(i32::MAX);
         let (begun, end) = (since - ago, until - ago - tolerance);
-        let is_near = |rest: &Rest| rest.to >= begun || rest.from >= begun - tolerance;
-        let covers = |rest: &Rest| {
-            rest.from <= begun + tolerance
-                && rest.to >= end
-                && is_near(rest)
-                && rest.seconds() >= quiet / 4 * 3
+        let is_near = |period: &IdlePeriod| period.to >= begun || period.from >= begun - tolerance;
+        let covers = |period: &IdlePeriod| {
+            period.from <= begun + tolerance
+                && period.to >= end
+                && is_near(period)
+                && period.seconds() >= quiet / 4 * 3
         };
-        rests.iter().any(covers)
+        periods.iter().any(covers)
     };
     until.duration_since(since) < DAY && (1..=policy.times_alike).all(was_alike)
 }
@@ -99,7 +108,7 @@ mod tests {
 
     /// Kinds of findings for a node that is observed for `hours` hours and works in the minutes of
     /// `works`.
-    fn told(hours: u64, works: impl Fn(u64) -> bool) -> Vec<FindingKind> {
+    fn find_kinds(hours: u64, works: impl Fn(u64) -> bool) -> Vec<FindingKind> {
         let mut world = World::with([instance(1)]);
         world.watch(1, 0, hours * 60, |minute, h| {
             if works(minute) {
@@ -117,21 +126,25 @@ mod tests {
         };
         let hourly = |m: u64| m % 60 < 2;
         // At the end of an hour the node was idle for 58 minutes.
-        check("one pause", told(2, hourly), &[IdleNode]);
-        check("three pauses", told(5, hourly), &[]);
-        check("a day of them", told(25, hourly), &[UnderutilizedNode]);
+        check("one pause", find_kinds(2, hourly), &[IdleNode]);
+        check("three pauses", find_kinds(5, hourly), &[]);
+        check(
+            "a day of them",
+            find_kinds(25, hourly),
+            &[UnderutilizedNode],
+        );
         check(
             "and then none came",
-            told(27, |m| hourly(m) && m < 25 * 60),
+            find_kinds(27, |m| hourly(m) && m < 25 * 60),
             &[IdleNode],
         );
         let longer = |m: u64| m % 60 < 12;
-        check("a fifth of the time", told(25, longer), &[]);
+        check("a fifth of the time", find_kinds(25, longer), &[]);
         // Three pauses of 50 minutes, more than a day ago.
         let once = |m: u64| longer(m) || (240..30 * 60).contains(&m);
         check(
             "long ago",
-            told(31, |m| once(m) && m < 30 * 60),
+            find_kinds(31, |m| once(m) && m < 30 * 60),
             &[IdleNode],
         );
     }
@@ -141,7 +154,7 @@ mod tests {
         let kind = FindingKind::IdleNode;
         let office = |m: u64| (9 * 60..18 * 60).contains(&(m % 1_440));
         let check = |name: &str, hours: u64, works: &dyn Fn(u64) -> bool, is_idle: bool| {
-            assert_eq!(told(hours, works).contains(&kind), is_idle, "{name}");
+            assert_eq!(find_kinds(hours, works).contains(&kind), is_idle, "{name}");
         };
         check("the third night", 2 * 24 + 23, &office, true);
         check("the fifth night", 4 * 24 + 23, &office, false);

@@ -144,7 +144,7 @@ fn judge_one(
             instance_type: larger.instance_type,
         }),
     };
-    found_short(facts, instance, (node, latest), (tight, &steps))
+    make_finding(facts, instance, (node, latest), (tight, &steps))
 }
 
 /// Key that is equal for two records of the same task.
@@ -225,7 +225,7 @@ fn least(
     )
 }
 
-fn found_short(
+fn make_finding(
     facts: &Facts<'_>,
     instance: &Instance,
     (node, latest): (&NodeState, &Latest),

@@ -122,7 +122,7 @@ fn judge_one(facts: &Facts<'_>, node: ProbedNode<'_>, q: &mut RuleTrace) -> Opti
     }
     let finding = match small {
         Some(small) => small?,
-        None => found(facts, node, &day),
+        None => make_finding(facts, node, &day),
     };
     // This check is last, because it reads the history of 14 days.
     let history = ActivityHistory::from_probe(facts, node.instance, node.state)?;
@@ -197,7 +197,7 @@ fn other_cause(
         return Some("yes: standby tag or weekly schedule");
     }
     let is_idle = quiet_for.is_some_and(|quiet| quiet >= after)
-        && recurring_idle::usual(facts, instance, history).is_none();
+        && recurring_idle::find_idle_pattern(facts, instance, history).is_none();
     is_idle.then_some("yes: idle node")
 }
 
@@ -269,7 +269,7 @@ fn small_all_week(facts: &Facts<'_>, node: ProbedNode<'_>) -> Option<Finding> {
     })
 }
 
-fn found(facts: &Facts<'_>, node: ProbedNode<'_>, day: &LastDay) -> Finding {
+fn make_finding(facts: &Facts<'_>, node: ProbedNode<'_>, day: &LastDay) -> Finding {
     let (instance, latest) = (node.instance, node.latest);
     let LastDay {
         window,

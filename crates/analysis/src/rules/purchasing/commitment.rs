@@ -97,7 +97,7 @@ fn by_bill(
         ),
         console: "savings-plans/utilization",
     };
-    Some(found(paid, waste))
+    Some(make_finding(paid, waste))
 }
 
 fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Option<Verdict> {
@@ -162,7 +162,7 @@ fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Optio
         ),
         console: "ri/utilization",
     };
-    Some(found(paid, waste))
+    Some(make_finding(paid, waste))
 }
 
 /// The call that lists machines.
@@ -227,7 +227,7 @@ struct Unused {
     console: &'static str,
 }
 
-fn found(paid: &Commitment, unused: Unused) -> Verdict {
+fn make_finding(paid: &Commitment, unused: Unused) -> Verdict {
     // A commitment for all regions is reported in the region of the bill.
     let region = paid.region.clone().unwrap_or_else(Region::global);
     Verdict::Waste(Box::new(Finding {

@@ -30,7 +30,7 @@ use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 use crate::step_history::by_step::Profiles;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 const KIND: FindingKind = FindingKind::SpotCandidate;
 
@@ -55,7 +55,7 @@ impl Environment {
 #[derive(Default)]
 struct OnDemand<'a> {
     machines: Vec<&'a Instance>,
-    runs: Vec<&'a SeenRun<'a>>,
+    runs: Vec<&'a ObservedTask<'a>>,
 }
 
 /// Evaluates every Batch environment. No other controller is known to restart interrupted tasks.
@@ -100,7 +100,7 @@ pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> V
     let mut questions = RuleTrace::of(KIND);
     for (environment, known) in &environments(facts, profiles) {
         if environment.name == name {
-            let mut asked = questions.anew();
+            let mut asked = questions.new_list();
             judge_one(facts, environment, known, &mut asked);
             questions.also(asked);
         }
@@ -180,7 +180,7 @@ fn judge_one(
         ..facts.price_of(known.machines.first()?)?
     };
     let cost = price.wasted_over(tasks.window);
-    let found = found(environment, known, tasks, &sums, cost)?;
+    let found = make_finding(environment, known, tasks, &sums, cost)?;
     Some(Verdict::Waste(Box::new(found)))
 }
 
@@ -199,7 +199,7 @@ fn enough_tasks(
     known: &OnDemand<'_>,
     q: &mut RuleTrace,
 ) -> Option<ObservedTasks> {
-    let has_ended = |run: &&&SeenRun<'_>| run.step.usage.end != StepEnd::Running;
+    let has_ended = |run: &&&ObservedTask<'_>| run.step.usage.end != StepEnd::Running;
     let ended = known.runs.iter().filter(has_ended).count();
     let ended = u32::try_from(ended).unwrap_or(u32::MAX);
     let least = facts.policy.sizing.confident_samples;
@@ -227,7 +227,7 @@ fn enough_tasks(
     })
 }
 
-fn found(
+fn make_finding(
     environment: &Environment,
     known: &OnDemand<'_>,
     tasks: ObservedTasks,

@@ -19,7 +19,7 @@ use jiff::ToSpan;
 use jiff::civil::Date;
 
 use crate::cost_allocation::spend_sums::DayFactors;
-use crate::rules::spend::{Days, SpendFacts, SpendFinding, found};
+use crate::rules::spend::{Days, SpendFacts, SpendFinding, make_finding};
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 use crate::run_costs::{RunFactors, find_causes};
@@ -287,7 +287,7 @@ fn unusual_cost(known: SpendFacts<'_>, subject: &SpendSubject, evidence: Unusual
              not meant to run."
         ),
     };
-    found(known, subject, what)
+    make_finding(known, subject, what)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use ebb_model::spend_history::{SpendHistory, SpendSubject};
 use ebb_telemetry::money::Usd;
 use jiff::civil::Date;
 
-use crate::rules::spend::{Days, SpendFacts, SpendFinding, found};
+use crate::rules::spend::{Days, SpendFacts, SpendFinding, make_finding};
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
@@ -179,7 +179,7 @@ fn over(
              the policy."
         ),
     };
-    found(known, subject, what)
+    make_finding(known, subject, what)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use ebb_telemetry::step::{PlacedStep, StepUsage, TaskState};
 use ebb_telemetry::units::{Bytes, Share};
 
 use crate::facts::Facts;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 /// A task with a smaller share is not clearly the cause.
 const CLEAR: Share = Share::from_ppm(500_000);
@@ -19,7 +19,7 @@ const CLEAR: Share = Share::from_ppm(500_000);
 /// page faults. `None` for another cause, or if no neighbour has at least half of the resource.
 pub(crate) fn find_neighbour(
     facts: &Facts<'_>,
-    run: &SeenRun<'_>,
+    run: &ObservedTask<'_>,
     causes: Option<Causes>,
 ) -> Option<Neighbour> {
     let node = &run.step.node;
@@ -31,7 +31,7 @@ pub(crate) fn find_neighbour(
     }
 }
 
-fn by_disk(state: &NodeState, node: &NodeId, run: &SeenRun<'_>) -> Option<Neighbour> {
+fn by_disk(state: &NodeState, node: &NodeId, run: &ObservedTask<'_>) -> Option<Neighbour> {
     let own = run.wall();
     let moved: Vec<(PlacedStep, u64)> = state
         .running(node)
@@ -45,7 +45,7 @@ fn by_disk(state: &NodeState, node: &NodeId, run: &SeenRun<'_>) -> Option<Neighb
     largest(moved, all, run, NeighbourResource::Disk)
 }
 
-fn by_memory(state: &NodeState, node: &NodeId, run: &SeenRun<'_>) -> Option<Neighbour> {
+fn by_memory(state: &NodeState, node: &NodeId, run: &ObservedTask<'_>) -> Option<Neighbour> {
     let of = state.latest.as_ref()?.hardware.memory;
     let held = state.running(node).filter_map(|step| {
         let Bytes(bytes) = step.usage.detail.memory_now?;
@@ -70,7 +70,7 @@ fn disk_bytes_in(usage: &StepUsage, time: Duration) -> Option<u64> {
 fn largest(
     tasks: Vec<(PlacedStep, u64)>,
     all: u64,
-    run: &SeenRun<'_>,
+    run: &ObservedTask<'_>,
     resource: NeighbourResource,
 ) -> Option<Neighbour> {
     let (step, most) = tasks.into_iter().max_by_key(|(_, amount)| *amount)?;

@@ -29,8 +29,8 @@ use crate::rules::step::run_coverage::{NOT_KNOWN, coverage};
 use crate::rules::step::{busy_neighbour, deviation, earlier_runs};
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
-use crate::step_history::by_step::Profiled;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::by_step::StepHistory;
+use crate::step_history::observed_task::ObservedTask;
 use crate::step_history::step_name::StepName;
 use crate::{coverage, shell};
 
@@ -38,24 +38,24 @@ use crate::{coverage, shell};
 #[derive(Clone, Copy)]
 pub(crate) struct Step<'a> {
     pub(crate) name: &'a str,
-    pub(crate) profiled: &'a Profiled<'a>,
+    pub(crate) profiled: &'a StepHistory<'a>,
     pub(crate) past: Past,
 }
 
 /// A running task with its step.
 pub(crate) struct UnderWay<'a> {
     pub(crate) step: Step<'a>,
-    pub(crate) run: &'a SeenRun<'a>,
+    pub(crate) run: &'a ObservedTask<'a>,
 }
 
 impl<'a> Step<'a> {
     /// Earlier successful tasks, which form the history.
-    pub(crate) fn history(&self) -> impl Iterator<Item = &'a SeenRun<'a>> {
+    pub(crate) fn history(&self) -> impl Iterator<Item = &'a ObservedTask<'a>> {
         earlier_runs::well_ended(self.profiled)
     }
 
     /// Whether a task of the step should end.
-    pub(crate) fn expected_end(&self, facts: &Facts<'_>, run: &SeenRun<'_>) -> ExpectedEnd {
+    pub(crate) fn expected_end(&self, facts: &Facts<'_>, run: &ObservedTask<'_>) -> ExpectedEnd {
         expected_end(&EndEvidence {
             kind: run.step.usage.id.kind,
             is_scheduled: is_scheduled(run),
@@ -68,22 +68,22 @@ impl<'a> Step<'a> {
     }
 
     /// A finding about the whole step from its tasks; `None` without tasks.
-    pub(crate) fn found(
+    pub(crate) fn make_finding(
         &self,
         facts: &Facts<'_>,
-        runs: Vec<&'a SeenRun<'a>>,
+        runs: Vec<&'a ObservedTask<'a>>,
         wrong: Wrong,
     ) -> Option<Verdict> {
         let newest = *runs.iter().max_by_key(|run| run.step.observed_at)?;
-        self.found_about(facts, newest, runs, wrong)
+        self.make_finding_about(facts, newest, runs, wrong)
     }
 
     /// The same, with the task `run` as the example.
-    pub(crate) fn found_about(
+    pub(crate) fn make_finding_about(
         &self,
         facts: &Facts<'_>,
-        run: &'a SeenRun<'a>,
-        runs: Vec<&'a SeenRun<'a>>,
+        run: &'a ObservedTask<'a>,
+        runs: Vec<&'a ObservedTask<'a>>,
         mut wrong: Wrong,
     ) -> Option<Verdict> {
         let coverage = coverage(facts, &runs);
@@ -104,7 +104,7 @@ impl<'a> Step<'a> {
             },
             runs,
         };
-        Some(found(facts, self, about, wrong))
+        Some(make_finding(facts, self, about, wrong))
     }
 }
 
@@ -143,12 +143,17 @@ impl UnderWay<'_> {
     }
 
     /// A finding about the task since its first observation.
-    pub(crate) fn found(&self, facts: &Facts<'_>, wrong: Wrong) -> Verdict {
-        self.found_since(facts, watched_from(facts, self.run), wrong)
+    pub(crate) fn make_finding(&self, facts: &Facts<'_>, wrong: Wrong) -> Verdict {
+        self.make_finding_since(facts, watched_from(facts, self.run), wrong)
     }
 
     /// A finding about the task since `from`, or since its first observation if that is later.
-    pub(crate) fn found_since(&self, facts: &Facts<'_>, from: Timestamp, wrong: Wrong) -> Verdict {
+    pub(crate) fn make_finding_since(
+        &self,
+        facts: &Facts<'_>,
+        from: Timestamp,
+        wrong: Wrong,
+    ) -> Verdict {
         let from = from.max(watched_from(facts, self.run));
         let to = self.run.step.observed_at;
         let node = &self.run.step.node;
@@ -162,12 +167,12 @@ impl UnderWay<'_> {
             runs: vec![self.run],
             window: Window { from, to },
         };
-        found(facts, &self.step, about, wrong)
+        make_finding(facts, &self.step, about, wrong)
     }
 }
 
 /// First observation of a task: its start, or the first heartbeat of its node if that is later.
-pub(crate) fn watched_from(facts: &Facts<'_>, run: &SeenRun<'_>) -> Timestamp {
+pub(crate) fn watched_from(facts: &Facts<'_>, run: &ObservedTask<'_>) -> Timestamp {
     let node = facts.state.nodes.get(&run.step.node);
     let came = node.and_then(|node| node.first_seen);
     came.map_or(run.step.started_at, |came| came.max(run.step.started_at))
@@ -187,7 +192,12 @@ pub(crate) struct Wrong {
 
 impl Wrong {
     /// Differences to earlier tasks, if the problem is a comparison with them.
-    fn deviations(&self, facts: &Facts<'_>, step: &Step<'_>, run: &SeenRun<'_>) -> Vec<Deviation> {
+    fn deviations(
+        &self,
+        facts: &Facts<'_>,
+        step: &Step<'_>,
+        run: &ObservedTask<'_>,
+    ) -> Vec<Deviation> {
         let compares = matches!(
             self.trouble,
             Trouble::Slow { .. } | Trouble::WasSlow { .. } | Trouble::Waiting { .. }
@@ -198,7 +208,7 @@ impl Wrong {
         let earlier = step
             .history()
             .filter(|one| one.step.observed_at < run.step.observed_at);
-        let earlier: Vec<&SeenRun<'_>> = earlier.collect();
+        let earlier: Vec<&ObservedTask<'_>> = earlier.collect();
         deviation::find_deviations(facts, run, &earlier)
     }
 }
@@ -209,15 +219,20 @@ struct ProblemSubject<'a> {
     /// Account, if the id is only a name.
     account: Option<&'a AccountId>,
     /// The task of the finding, or the newest task.
-    run: &'a SeenRun<'a>,
+    run: &'a ObservedTask<'a>,
     /// All tasks that show the problem.
-    runs: Vec<&'a SeenRun<'a>>,
+    runs: Vec<&'a ObservedTask<'a>>,
     window: Window,
     /// Coverage of the node in the window.
     coverage: Option<Share>,
 }
 
-fn found(facts: &Facts<'_>, step: &Step<'_>, about: ProblemSubject<'_>, it: Wrong) -> Verdict {
+fn make_finding(
+    facts: &Facts<'_>,
+    step: &Step<'_>,
+    about: ProblemSubject<'_>,
+    it: Wrong,
+) -> Verdict {
     let (run, instance, id) = (about.run, about.run.instance, about.id);
     let window = about.window;
     Verdict::Waste(Box::new(Finding {
@@ -271,7 +286,7 @@ fn found(facts: &Facts<'_>, step: &Step<'_>, about: ProblemSubject<'_>, it: Wron
 }
 
 /// Price of the part of the machine that a task requests, or of its peak use without a request.
-fn price(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<Price> {
+fn price(facts: &Facts<'_>, run: &ObservedTask<'_>) -> Option<Price> {
     let whole = facts.price_of(run.instance)?;
     let (asked, used) = (run.requested(), &run.step.usage);
     let request = SizedRequest {
@@ -305,7 +320,7 @@ fn lost(price: Price, time: Duration, window: Window) -> Cost {
 }
 
 /// The advice with a command that shows the task, if it is a Batch job.
-fn remedy(run: &SeenRun<'_>, action: Action, advice: String) -> Remedy {
+fn remedy(run: &ObservedTask<'_>, action: Action, advice: String) -> Remedy {
     let region = &run.instance.region;
     Remedy {
         action,
@@ -332,7 +347,7 @@ enum Order {
 /// otherwise by CPU time.
 pub(crate) fn greatest_tools(
     step: &Step<'_>,
-    run: &SeenRun<'_>,
+    run: &ObservedTask<'_>,
     trouble: &Trouble,
     causes: Option<Causes>,
 ) -> Option<Tools> {
@@ -346,13 +361,13 @@ pub(crate) fn greatest_tools(
 
 /// The largest executables of a task, or of the newest other task of its step if the values of this
 /// one are unknown. For a running task the state contains only the executable with the most CPU time.
-fn greatest_by(order: Order, step: &Step<'_>, run: &SeenRun<'_>) -> Option<Tools> {
+fn greatest_by(order: Order, step: &Step<'_>, run: &ObservedTask<'_>) -> Option<Tools> {
     let value = |tool: &ToolUsage| match order {
         Order::Memory => tool.peak_memory,
         Order::Disk => tool.disk,
         Order::Cpu => None,
     };
-    let is_known = |run: &&SeenRun<'_>| {
+    let is_known = |run: &&ObservedTask<'_>| {
         let usage = &run.step.usage;
         match order {
             Order::Memory => !usage.tools.is_empty() && usage.end != StepEnd::Running,

@@ -5,7 +5,7 @@ use ebb_model::finding::evidence::step::Deviation;
 use ebb_telemetry::units::{Bytes, MilliCores};
 
 use crate::facts::Facts;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 /// Fewer bytes are no cause, even if earlier tasks read almost nothing.
 const LEAST_BYTES: u64 = 1 << 30;
@@ -14,18 +14,18 @@ const LEAST_BYTES: u64 = 1 << 30;
 /// median by the factor `step.slow_ppm` and from every earlier task.
 pub(crate) fn find_deviations(
     facts: &Facts<'_>,
-    run: &SeenRun<'_>,
-    earlier: &[&SeenRun<'_>],
+    run: &ObservedTask<'_>,
+    earlier: &[&ObservedTask<'_>],
 ) -> Vec<Deviation> {
     let policy = &facts.policy.step;
     let least = usize::try_from(policy.history_runs).unwrap_or(usize::MAX);
     let times = u128::from(policy.slow_ppm);
-    let values = |value: fn(&SeenRun<'_>) -> Option<u64>| {
+    let values = |value: fn(&ObservedTask<'_>) -> Option<u64>| {
         let mut values: Vec<u64> = earlier.iter().filter_map(|run| value(run)).collect();
         values.sort_unstable();
         (values.len() >= least).then_some(values)
     };
-    let more = |value: fn(&SeenRun<'_>) -> Option<u64>| {
+    let more = |value: fn(&ObservedTask<'_>) -> Option<u64>| {
         let now = value(run).filter(|now| *now >= LEAST_BYTES)?;
         let values = values(value)?;
         let (usual, most) = (*values.get(values.len() / 2)?, *values.last()?);
@@ -47,16 +47,16 @@ pub(crate) fn find_deviations(
     found.into_iter().flatten().collect()
 }
 
-fn cores(run: &SeenRun<'_>) -> Option<u64> {
+fn cores(run: &ObservedTask<'_>) -> Option<u64> {
     let cores = run.step.usage.cpu.cores_over(run.wall())?;
     Some(cores.0)
 }
 
-fn read(run: &SeenRun<'_>) -> Option<u64> {
+fn read(run: &ObservedTask<'_>) -> Option<u64> {
     run.step.usage.detail.syscall_io.map(|io| io.read.0)
 }
 
-fn written(run: &SeenRun<'_>) -> Option<u64> {
+fn written(run: &ObservedTask<'_>) -> Option<u64> {
     run.step.usage.detail.syscall_io.map(|io| io.written.0)
 }
 

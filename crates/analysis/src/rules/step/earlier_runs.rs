@@ -8,8 +8,8 @@ use ebb_telemetry::units::Share;
 
 use crate::facts::Facts;
 use crate::rules::step::expected_end::{presence, work};
-use crate::step_history::by_step::Profiled;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::by_step::StepHistory;
+use crate::step_history::observed_task::ObservedTask;
 
 /// A count in the integer type of findings.
 pub(crate) fn many(n: usize) -> u32 {
@@ -36,8 +36,8 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    pub(crate) fn of(facts: &Facts<'_>, profiled: &Profiled<'_>) -> Self {
-        let mut walls: Vec<_> = well_ended(profiled).map(SeenRun::wall).collect();
+    pub(crate) fn of(facts: &Facts<'_>, profiled: &StepHistory<'_>) -> Self {
+        let mut walls: Vec<_> = well_ended(profiled).map(ObservedTask::wall).collect();
         walls.sort_unstable();
         let least = facts.policy.step.history_runs;
         Self {
@@ -52,7 +52,7 @@ impl Past {
     }
 }
 
-fn unmoved(profiled: &Profiled<'_>) -> (Duration, u32) {
+fn unmoved(profiled: &StepHistory<'_>) -> (Duration, u32) {
     let told = well_ended(profiled).filter_map(|run| run.step.usage.detail.cpu_without_progress);
     told.fold((Duration::ZERO, 0), |(longest, runs), unmoved| {
         (longest.max(unmoved.longest), runs + 1)
@@ -60,7 +60,9 @@ fn unmoved(profiled: &Profiled<'_>) -> (Duration, u32) {
 }
 
 /// Successful tasks, which form the history.
-pub(crate) fn well_ended<'a>(profiled: &'a Profiled<'a>) -> impl Iterator<Item = &'a SeenRun<'a>> {
+pub(crate) fn well_ended<'a>(
+    profiled: &'a StepHistory<'a>,
+) -> impl Iterator<Item = &'a ObservedTask<'a>> {
     let ended = |end| matches!(end, StepEnd::Exited(0) | StepEnd::Unknown);
     let runs = profiled.runs.iter();
     runs.filter(move |run| ended(run.step.usage.end))
@@ -69,7 +71,7 @@ pub(crate) fn well_ended<'a>(profiled: &'a Profiled<'a>) -> impl Iterator<Item =
 /// Share of the sampled time in which the task waited for a disk, page faults, a remote
 /// file system or the network; `None`
 /// without samples.
-pub(crate) fn waits(run: &SeenRun<'_>) -> Option<Share> {
+pub(crate) fn waits(run: &ObservedTask<'_>) -> Option<Share> {
     run.share_of_states(|state| {
         matches!(
             state,
@@ -83,8 +85,8 @@ pub(crate) fn waits(run: &SeenRun<'_>) -> Option<Share> {
 
 /// Median of a share in earlier tasks; `None` with fewer than `runs` tasks that have it.
 pub(crate) fn usual<'a>(
-    earlier: impl Iterator<Item = &'a SeenRun<'a>>,
-    share: impl Fn(&SeenRun<'_>) -> Option<Share>,
+    earlier: impl Iterator<Item = &'a ObservedTask<'a>>,
+    share: impl Fn(&ObservedTask<'_>) -> Option<Share>,
     runs: u32,
 ) -> Option<Share> {
     let mut shares: Vec<Share> = earlier.filter_map(share).collect();

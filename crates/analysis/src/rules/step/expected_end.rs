@@ -6,7 +6,7 @@ use ebb_telemetry::step::resource_usage::TaskState;
 use ebb_telemetry::units::Share;
 use jiff::Timestamp;
 
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 /// If tasks of a step ran for at least this share of the time, they are restarts of a service: the
 /// next one starts when one ends. Jobs one after the other look the same and are not evaluated.
@@ -89,7 +89,7 @@ pub(crate) fn expected_end(it: &EndEvidence) -> ExpectedEnd {
 }
 
 /// Whether Batch, an engine or another scheduler started a task.
-pub(crate) fn is_scheduled(run: &SeenRun<'_>) -> bool {
+pub(crate) fn is_scheduled(run: &ObservedTask<'_>) -> bool {
     let usage = &run.step.usage;
     // The process tree of an engine itself also belongs to a run.
     let in_run = usage.detail.run.is_some() && usage.id.kind != StepKind::Tree;
@@ -101,7 +101,7 @@ pub(crate) fn is_scheduled(run: &SeenRun<'_>) -> bool {
 
 /// Share of the sampled time in which a task computed, waited for a core or used a file system; `None`
 /// without samples. In all other states a server may wait for requests.
-pub(crate) fn work(run: &SeenRun<'_>) -> Option<Share> {
+pub(crate) fn work(run: &ObservedTask<'_>) -> Option<Share> {
     run.share_of_states(|state| {
         matches!(
             state,
@@ -116,7 +116,7 @@ pub(crate) fn work(run: &SeenRun<'_>) -> Option<Share> {
 
 /// Share of the time from the first start to the last end in which some task ran; `None` without
 /// tasks or time.
-pub(crate) fn presence<'a>(runs: impl Iterator<Item = &'a SeenRun<'a>>) -> Option<Share> {
+pub(crate) fn presence<'a>(runs: impl Iterator<Item = &'a ObservedTask<'a>>) -> Option<Share> {
     let mut spans: Vec<(Timestamp, Timestamp)> = runs
         .map(|run| (run.step.started_at, run.step.observed_at))
         .collect();

@@ -47,7 +47,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
         "Request more than {limit} for the next task. If the kernel kills this task, its work is \
          lost."
     );
-    Some(it.found(
+    Some(it.make_finding(
         facts,
         Wrong {
             kind: KIND,

@@ -13,17 +13,17 @@ use crate::rules::step::context::{Step, Wrong};
 use crate::rules::step::earlier_runs::many;
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 const KIND: FindingKind = FindingKind::OutOfMemoryStep;
 
 pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let within = facts.policy.step.failed_within();
     let from = facts.now.checked_sub(within).ok()?;
-    let is_recent = |run: &&SeenRun<'_>| run.step.observed_at >= from;
-    let recent: Vec<&SeenRun<'_>> = step.profiled.runs.iter().filter(is_recent).collect();
-    let killed = |run: &&&SeenRun<'_>| run.end() == StepEnd::OutOfMemory;
-    let kills: Vec<&SeenRun<'_>> = recent.iter().filter(killed).copied().collect();
+    let is_recent = |run: &&ObservedTask<'_>| run.step.observed_at >= from;
+    let recent: Vec<&ObservedTask<'_>> = step.profiled.runs.iter().filter(is_recent).collect();
+    let killed = |run: &&&ObservedTask<'_>| run.end() == StepEnd::OutOfMemory;
+    let kills: Vec<&ObservedTask<'_>> = recent.iter().filter(killed).copied().collect();
     let newest = kills.iter().max_by_key(|run| run.step.observed_at).copied();
     // A later successful task with more memory shows that the problem is fixed.
     let healed = newest.is_some_and(|newest| {
@@ -67,11 +67,16 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
         action: Action::Reconfigure,
         advice,
     };
-    step.found(facts, kills, wrong)
+    step.make_finding(facts, kills, wrong)
 }
 
 /// Advice for the newest killed task, with the highest observed peak of all killed ones.
-fn advice(facts: &Facts<'_>, step: &Step<'_>, newest: &SeenRun<'_>, peak: Option<Bytes>) -> String {
+fn advice(
+    facts: &Facts<'_>,
+    step: &Step<'_>,
+    newest: &ObservedTask<'_>,
+    peak: Option<Bytes>,
+) -> String {
     let Some(limit) = newest.requested().memory else {
         return without_limit(facts, newest, peak);
     };
@@ -92,12 +97,12 @@ fn advice(facts: &Facts<'_>, step: &Step<'_>, newest: &SeenRun<'_>, peak: Option
 }
 
 /// The memory that a task could use: its limit, or all of its machine. `None` if both are unknown.
-fn allowed(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<Bytes> {
+fn allowed(facts: &Facts<'_>, run: &ObservedTask<'_>) -> Option<Bytes> {
     let limit = run.requested().memory;
     limit.or_else(|| memory_of_machine(facts, run))
 }
 
-fn memory_of_machine(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<Bytes> {
+fn memory_of_machine(facts: &Facts<'_>, run: &ObservedTask<'_>) -> Option<Bytes> {
     let spec = facts.catalogue.spec(&run.instance.instance_type);
     let by_probe = || facts.measured_size(&run.step.node).map(|size| size.memory);
     spec.map(|spec| spec.memory).or_else(by_probe)
@@ -105,7 +110,7 @@ fn memory_of_machine(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<Bytes> {
 
 /// Advice for a task without a memory limit of its own, with the observed peak. If the peak is less
 /// than half of the machine, the limit may be that of a cgroup above the task.
-fn without_limit(facts: &Facts<'_>, run: &SeenRun<'_>, peak: Option<Bytes>) -> String {
+fn without_limit(facts: &Facts<'_>, run: &ObservedTask<'_>, peak: Option<Bytes>) -> String {
     let instance = run.instance;
     let spec = facts.catalogue.spec(&instance.instance_type);
     let kind = match instance.instance_type.is_listed() {

@@ -34,8 +34,8 @@ use crate::rules::step::run_coverage;
 use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 use crate::shell;
-use crate::step_history::by_step::{Profiled, Profiles, StepEntry};
-use crate::step_history::observed_task::SeenRun as Run;
+use crate::step_history::by_step::{Profiles, StepEntry, StepHistory};
+use crate::step_history::observed_task::ObservedTask as Run;
 
 const KIND: FindingKind = FindingKind::OverprovisionedStep;
 
@@ -77,7 +77,7 @@ fn sized_step<'a>(
 struct SizedStep<'a> {
     name: &'a str,
     runs: Vec<&'a Run<'a>>,
-    profiled: (&'a Region, &'a Profiled<'a>),
+    profiled: (&'a Region, &'a StepHistory<'a>),
     profiles: &'a Profiles<'a>,
 }
 
@@ -137,7 +137,7 @@ fn judge_one(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Opti
         recommended_per_hour: Some(then),
         ..recommend(facts, step, newest, sized)
     };
-    let found = found(facts, newest, &seen, cost, recommendation);
+    let found = make_finding(facts, newest, &seen, cost, recommendation);
     Some(Verdict::Waste(Box::new(found)))
 }
 
@@ -292,7 +292,7 @@ fn newest<'r, 'a>(runs: &[&'r Run<'a>]) -> impl Iterator<Item = &'r Run<'a>> {
     runs.into_iter().take(Finding::MAX_STEPS)
 }
 
-fn found(
+fn make_finding(
     facts: &Facts<'_>,
     run: &Run<'_>,
     seen: &Seen,

@@ -16,7 +16,7 @@ use crate::rules::step::context::{Step, Wrong};
 use crate::rules::step::earlier_runs::many;
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 use crate::workflow_runs::label_of;
 
 const KIND: FindingKind = FindingKind::RetryStorm;
@@ -24,7 +24,7 @@ const KIND: FindingKind = FindingKind::RetryStorm;
 pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let policy = &facts.policy.step;
     let from = facts.now.checked_sub(policy.failed_within()).ok()?;
-    let ended: Vec<&SeenRun<'_>> = step
+    let ended: Vec<&ObservedTask<'_>> = step
         .profiled
         .runs
         .iter()
@@ -36,7 +36,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
         let recovered = task_of(run).is_some_and(|task| finished.contains(&task));
         run.step.usage.end.is_bad() && !recovered
     });
-    let failed: Vec<&SeenRun<'_>> = failed.copied().collect();
+    let failed: Vec<&ObservedTask<'_>> = failed.copied().collect();
     let goes_on = q.holds(
         "How many of its tasks failed, without a later attempt that succeeded?",
         (
@@ -80,11 +80,11 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
         action: Action::Investigate,
         advice: advice.to_owned(),
     };
-    step.found(facts, failed, wrong)
+    step.make_finding(facts, failed, wrong)
 }
 
 /// How the tasks ended, the most frequent first.
-fn count_ends(runs: &[&SeenRun<'_>]) -> Vec<Ended> {
+fn count_ends(runs: &[&ObservedTask<'_>]) -> Vec<Ended> {
     let mut ends: BTreeMap<StepEnd, u32> = BTreeMap::new();
     for run in runs {
         *ends.entry(run.step.usage.end).or_default() += 1;
@@ -97,7 +97,7 @@ fn count_ends(runs: &[&SeenRun<'_>]) -> Vec<Ended> {
 
 /// The run and the name of a task in its engine, or its job. All attempts have the same; `None` if
 /// they are not known.
-fn task_of<'a>(run: &SeenRun<'a>) -> Option<(&'a str, &'a str)> {
+fn task_of<'a>(run: &ObservedTask<'a>) -> Option<(&'a str, &'a str)> {
     if let Some(job) = run.job {
         return Some(("", job.id.as_str()));
     }
@@ -109,7 +109,7 @@ fn task_of<'a>(run: &SeenRun<'a>) -> Option<(&'a str, &'a str)> {
 }
 
 /// The tasks of which an attempt succeeded.
-fn finished_tasks<'a>(ended: &[&SeenRun<'a>]) -> BTreeSet<(&'a str, &'a str)> {
+fn finished_tasks<'a>(ended: &[&ObservedTask<'a>]) -> BTreeSet<(&'a str, &'a str)> {
     let good = ended.iter().filter(|run| !run.step.usage.end.is_bad());
     good.filter_map(|run| task_of(run)).collect()
 }

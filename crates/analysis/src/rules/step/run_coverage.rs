@@ -5,11 +5,11 @@ use ebb_telemetry::units::Share;
 
 use crate::coverage;
 use crate::facts::Facts;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 /// Coverage of the nodes of all tasks while the tasks ran.
-pub(crate) fn coverage(facts: &Facts<'_>, runs: &[&SeenRun<'_>]) -> Option<Share> {
-    let window = |run: &SeenRun<'_>| Window {
+pub(crate) fn coverage(facts: &Facts<'_>, runs: &[&ObservedTask<'_>]) -> Option<Share> {
+    let window = |run: &ObservedTask<'_>| Window {
         from: run.step.started_at,
         to: run.step.observed_at,
     };

@@ -18,7 +18,7 @@ use crate::rules::step::context::{UnderWay, Wrong};
 use crate::rules::step::earlier_runs::Past;
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 const KIND: FindingKind = FindingKind::SlowStep;
 
@@ -54,7 +54,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     );
     let advice = advice(causes);
     let enough = runs >= policy.history_runs.saturating_mul(2);
-    Some(it.found(
+    Some(it.make_finding(
         facts,
         Wrong {
             kind: KIND,
@@ -103,7 +103,7 @@ pub(crate) fn slow_after(policy: &StepPolicy, usual: Duration, longest: Duration
 
 /// Average time of earlier tasks in each state.
 pub(crate) fn usual_states<'a>(
-    history: impl Iterator<Item = &'a SeenRun<'a>>,
+    history: impl Iterator<Item = &'a ObservedTask<'a>>,
 ) -> BTreeMap<TaskState, Duration> {
     let (mut runs, mut sums) = (0, BTreeMap::<TaskState, Duration>::new());
     for run in history {

@@ -17,7 +17,7 @@ use crate::rules::step::earlier_runs::many;
 use crate::rules::step::slow::{advice, slow_after, usual_states};
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 const KIND: FindingKind = FindingKind::SlowStep;
 
@@ -25,7 +25,7 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
     let policy = &facts.policy.step;
     let within = policy.failed_within();
     let from = facts.now.checked_sub(within).ok()?;
-    let mut ended: Vec<&SeenRun<'_>> = step.history().collect();
+    let mut ended: Vec<&ObservedTask<'_>> = step.history().collect();
     ended.sort_by_key(|run| run.step.observed_at);
     let recent = ended
         .iter()
@@ -80,13 +80,13 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
     };
     let about = worst.run;
     let runs = slow.iter().map(|one| one.run).collect();
-    step.found_about(facts, about, runs, wrong)
+    step.make_finding_about(facts, about, runs, wrong)
 }
 
 /// A task that ended and took far longer than the tasks before it.
 #[derive(Clone, Copy)]
 struct SlowTask<'a> {
-    run: &'a SeenRun<'a>,
+    run: &'a ObservedTask<'a>,
     /// Number of tasks that ended before it, which is its place in their order.
     place: usize,
     runs: u32,
@@ -107,7 +107,7 @@ impl SlowTask<'_> {
 /// at its first tasks.
 fn slow_tasks<'a>(
     policy: &StepPolicy,
-    ended: &[&'a SeenRun<'a>],
+    ended: &[&'a ObservedTask<'a>],
     first: usize,
 ) -> Vec<SlowTask<'a>> {
     let mut walls: Vec<Duration> = Vec::with_capacity(ended.len());

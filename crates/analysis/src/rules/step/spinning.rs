@@ -51,7 +51,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
         }
         false => "Check its log and stack for an endless loop.",
     };
-    Some(it.found(
+    Some(it.make_finding(
         facts,
         Wrong {
             kind: KIND,

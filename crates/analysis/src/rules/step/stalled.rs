@@ -57,7 +57,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     if !goes_on {
         return None;
     }
-    Some(it.found_since(
+    Some(it.make_finding_since(
         facts,
         window.from,
         Wrong {

@@ -13,7 +13,7 @@ use crate::facts::Facts;
 use crate::rules::step::context::{UnderWay, Wrong};
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 const KIND: FindingKind = FindingKind::StarvedStep;
 
@@ -57,7 +57,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     let lost = Duration::from_secs_f64(watched.as_secs_f64() * share.as_f64()).min(waited);
     let advice = "Request as many vCPUs as this task and the other tasks on the node use, so that \
                   fewer share a machine. Or use a machine with more cores.";
-    Some(it.found(
+    Some(it.make_finding(
         facts,
         Wrong {
             kind: KIND,
@@ -79,7 +79,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
 }
 
 /// Cores that other tasks of the node use on average, and the cores of the node.
-fn neighbours(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<(MilliCores, MilliCores)> {
+fn neighbours(facts: &Facts<'_>, run: &ObservedTask<'_>) -> Option<(MilliCores, MilliCores)> {
     let state = facts.state.nodes.get(&run.step.node)?;
     let others = state
         .running(&run.step.node)
@@ -98,14 +98,14 @@ mod tests {
 
     use super::*;
     use crate::testing::asked;
-    use crate::testing::step_world::{run_beside, verdict};
+    use crate::testing::step_world::{run_next_to, verdict};
     use ebb_telemetry::units::CpuTime;
 
     #[test]
     fn a_step_is_starved_when_it_waits_for_cores_that_its_neighbours_have() {
         let check = |minutes: u64, waited_min: Option<u64>, theirs: u64, expect: Option<&str>| {
             // An hour of CPU time on one core, next to a neighbour with `theirs` busy cores.
-            let world = run_beside(minutes, theirs, |s| {
+            let world = run_next_to(minutes, theirs, |s| {
                 s.cpu = CpuTime::from_millis(3_600_000);
                 s.detail.run_queue = waited_min.map(|min| Duration::from_secs(min * 60));
             });
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_step_that_mostly_waits_for_something_else_is_not_starved() {
         let check = |waited_min: u64, spent: Option<i64>| {
-            let world = run_beside(60, 3, |s| {
+            let world = run_next_to(60, 3, |s| {
                 s.requested = asked(1, 3);
                 s.cpu = CpuTime::from_millis(60_000);
                 s.detail.run_queue = Some(Duration::from_secs(waited_min * 60));
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn what_was_waited_before_the_probe_came_is_not_judged() {
         let check = |watched_min: i64, is_said: bool| {
-            let mut world = run_beside(60, 3, |s| {
+            let mut world = run_next_to(60, 3, |s| {
                 s.cpu = CpuTime::from_millis(3_600_000);
                 s.detail.run_queue = Some(Duration::from_secs(1_800));
             });
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_third_of_its_time_waited_for_is_a_third_lost() {
-        let world = run_beside(60, 3, |s| {
+        let world = run_next_to(60, 3, |s| {
             s.requested = asked(1, 3);
             s.cpu = CpuTime::from_millis(3_600_000);
             s.detail.run_queue = Some(Duration::from_secs(1_800));

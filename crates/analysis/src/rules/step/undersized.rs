@@ -14,7 +14,7 @@ use crate::rules::step::context::{Step, Wrong};
 use crate::rules::step::earlier_runs::many;
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 const KIND: FindingKind = FindingKind::UnderprovisionedStep;
 
@@ -27,10 +27,10 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
         .max_by_key(|run| run.step.observed_at)?;
     let limit = asked.requested().memory;
     let same = step.history().filter(|run| run.requested().memory == limit);
-    let runs: Vec<(&SeenRun<'_>, PeakMemory)> =
+    let runs: Vec<(&ObservedTask<'_>, PeakMemory)> =
         same.filter_map(|run| Some((run, sampled(run)?))).collect();
     let is_full = |held: Bytes| limit.is_some_and(|l| policy.step.is_full(held.0, l.0));
-    let full: Vec<&SeenRun<'_>> = runs
+    let full: Vec<&ObservedTask<'_>> = runs
         .iter()
         .filter(|(_, held)| is_full(held.bytes))
         .map(|(run, _)| *run)
@@ -76,10 +76,10 @@ pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Op
         action: Action::Rightsize,
         advice,
     };
-    step.found(facts, full, wrong)
+    step.make_finding(facts, full, wrong)
 }
 
-fn sampled(run: &SeenRun<'_>) -> Option<PeakMemory> {
+fn sampled(run: &ObservedTask<'_>) -> Option<PeakMemory> {
     let exact = |peak: &PeakMemory| peak.source == MemorySource::CgroupSampled;
     run.step.usage.peak_memory.filter(exact)
 }

@@ -49,7 +49,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     let causes = Causes::of_waiting(&run.step.usage.detail.states);
     let beyond = part.as_f64() - usual.map_or(0.0, Share::as_f64);
     let lost = Duration::from_secs_f64(watched.as_secs_f64() * beyond.max(0.0));
-    Some(it.found(
+    Some(it.make_finding(
         facts,
         Wrong {
             kind: KIND,

@@ -85,7 +85,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Ve
         true => "gp3 has the same IOPS and 125 instead of 128 MiB/s at a lower list price",
         false => "gp3 has the same IOPS and throughput at a lower list price",
     };
-    Some(storage_cost::found(
+    Some(storage_cost::make_finding(
         facts,
         storage_cost::StorageWaste {
             kind: KIND,

@@ -50,7 +50,7 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut RuleTrace) -> Optio
     }
     let tier = if snapshot.archived { " archived" } else { "" };
     let (id, region) = (&snapshot.id, &snapshot.region);
-    Some(storage_cost::found(
+    Some(storage_cost::make_finding(
         facts,
         storage_cost::StorageWaste {
             kind: KIND,

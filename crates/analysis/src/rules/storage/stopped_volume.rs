@@ -55,7 +55,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Ve
     } else {
         &volume.tags
     };
-    Some(storage_cost::found(
+    Some(storage_cost::make_finding(
         facts,
         storage_cost::StorageWaste {
             kind: KIND,

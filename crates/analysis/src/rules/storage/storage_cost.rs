@@ -66,19 +66,20 @@ pub(crate) struct StorageWaste<'a> {
     pub(crate) remedy: Remedy,
 }
 
-pub(crate) fn found(facts: &Facts<'_>, it: StorageWaste<'_>) -> Verdict {
+pub(crate) fn make_finding(facts: &Facts<'_>, it: StorageWaste<'_>) -> Verdict {
     let window = Window {
         from: it.since,
         to: facts.now,
     };
     let mut confidence = it.confidence;
-    let is_old = it.kind != FindingKind::IdleAddress && !facts.catalogue.tells_storage(it.region);
+    let is_old =
+        it.kind != FindingKind::IdleAddress && !facts.catalogue.has_refreshed_storage(it.region);
     if it.saving_a_month.is_some() && is_old {
         let reason = confidence.reason;
         confidence.reason = format!("{reason}; the list price is approximate");
     }
     // A built-in price has no date.
-    let as_of = facts.catalogue.storage_told_at(it.region);
+    let as_of = facts.catalogue.storage_refreshed_at(it.region);
     Verdict::Waste(Box::new(Finding {
         id: Finding::id_of(it.kind, it.region, it.id),
         kind: it.kind,

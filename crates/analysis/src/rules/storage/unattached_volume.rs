@@ -43,7 +43,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Ve
     if !storage_cost::is_worth_it(facts, saving, q) {
         return None;
     }
-    Some(storage_cost::found(
+    Some(storage_cost::make_finding(
         facts,
         storage_cost::StorageWaste {
             kind: KIND,

@@ -70,7 +70,7 @@ async fn cookie(service: &Service) -> String {
 
 #[tokio::test]
 async fn a_page_needs_the_cookie_of_a_link_until_its_end() {
-    let service = with_link(&bucket(Some(&testing::told())));
+    let service = with_link(&bucket(Some(&testing::several_days())));
     let cookie = cookie(&service).await;
     let check = async |path: &str, cookie: Option<&str>, hours: i64, status: u16| {
         let answer = send(&service, request("GET", path, cookie), hours).await;
@@ -90,7 +90,7 @@ async fn a_page_needs_the_cookie_of_a_link_until_its_end() {
         check(path, Some(&format!("{cookie}x")), 0, 403).await;
         check(path, None, 0, 403).await;
     }
-    // Also what does not exist is not told to others.
+    // Others do not learn whether a page exists.
     check("/nothing", None, 0, 403).await;
     check("//v1/findings", None, 0, 403).await;
     check("/nothing", Some(&cookie), 0, 404).await;
@@ -110,7 +110,7 @@ async fn a_page_needs_the_cookie_of_a_link_until_its_end() {
 
 #[tokio::test]
 async fn a_decision_on_a_page_is_that_of_the_caller_of_the_link() {
-    let report = testing::told();
+    let report = testing::several_days();
     let bucket = bucket(Some(&report));
     let service = with_link(&bucket);
     let cookie = cookie(&service).await;
@@ -141,7 +141,7 @@ async fn a_decision_on_a_page_is_that_of_the_caller_of_the_link() {
 
 #[tokio::test]
 async fn without_a_secret_there_is_no_page_and_no_link() {
-    let objects = bucket(Some(&testing::told()));
+    let objects = bucket(Some(&testing::several_days()));
     let service = Service::with_secrets(Arc::new(objects.clone()), None, PageAccess::Nobody);
     let check = async |service: &Service, method: &str, path: &str, status: u16| {
         let answer = send(service, request(method, path, None), 0).await;
@@ -162,7 +162,7 @@ async fn without_a_secret_there_is_no_page_and_no_link() {
 
 #[tokio::test]
 async fn the_gateway_has_cookies_of_its_own() {
-    let service = with_link(&bucket(Some(&testing::told())));
+    let service = with_link(&bucket(Some(&testing::several_days())));
     let event = |path: &str, query: &str, cookies: &[&str]| {
         let value = json!({
             "version": "2.0", "rawPath": path, "rawQueryString": query, "cookies": cookies,

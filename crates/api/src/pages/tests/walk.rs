@@ -63,7 +63,7 @@ const LISTS: [&str; 9] = [
 async fn every_list_is_a_page_of_bounded_size_and_hostile_names_are_text() {
     for report in [
         testing::empty(),
-        testing::told(),
+        testing::several_days(),
         testing::hostile(),
         testing::many(10_000),
     ] {
@@ -85,7 +85,7 @@ async fn every_list_is_a_page_of_bounded_size_and_hostile_names_are_text() {
 
 #[tokio::test]
 async fn costs_link_to_the_pages_of_their_names() {
-    let mut report = testing::told();
+    let mut report = testing::several_days();
     let (_, _, text) = get(Some(&report), "/costs").await;
     assert!(
         text.contains(r#"runs?pipeline=rnaseq">rnaseq</a>"#),
@@ -115,7 +115,7 @@ async fn costs_link_to_the_pages_of_their_names() {
 
 #[tokio::test]
 async fn the_results_of_a_search_are_also_csv_and_json() {
-    let report = testing::told();
+    let report = testing::several_days();
     let first = &report.findings[0];
     let q = segment(&first.resource.id);
     let (_, _, text) = get(Some(&report), &format!("/search?q={q}")).await;
@@ -149,7 +149,7 @@ async fn the_results_of_a_search_are_also_csv_and_json() {
 
 #[tokio::test]
 async fn a_finding_has_a_page_also_with_a_hostile_id() {
-    for report in [testing::told(), testing::hostile()] {
+    for report in [testing::several_days(), testing::hostile()] {
         for finding in &report.findings {
             let path = format!("/findings/{}", segment(&finding.id));
             let (status, _, text) = get(Some(&report), &path).await;
@@ -161,7 +161,7 @@ async fn a_finding_has_a_page_also_with_a_hostile_id() {
 
 #[tokio::test]
 async fn a_problem_is_a_page_with_its_status() {
-    let report = testing::told();
+    let report = testing::several_days();
     let check = async |report: Option<&Report>, path: &str, status: u16| {
         let (found, kind, text) = get(report, path).await;
         assert_eq!(

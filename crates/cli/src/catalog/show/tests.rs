@@ -7,7 +7,7 @@ use crate::args::{Args, CatalogCommand, Command};
 
 const NOW: &str = "2026-11-22T12:00:00Z";
 
-fn told() -> Refreshed {
+fn make_refreshed() -> Refreshed {
     let told = serde_json::json!({"regions": {"us-east-1": {
         "at": "2026-11-22T00:00:00Z",
         "on_demand": {"m5.large": 90_000},
@@ -25,7 +25,7 @@ fn shown(line: &[&str]) -> Result<String> {
     let CatalogCommand::Show(args) = args.command else {
         bail!("another command");
     };
-    let refreshed = told();
+    let refreshed = make_refreshed();
     let catalogue = Catalogue::built_in().with(&refreshed);
     written(&catalogue, &refreshed, &args, NOW.parse().expect("a time"))
 }

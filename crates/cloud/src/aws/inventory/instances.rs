@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    fn told() -> InstanceBuilder {
+    fn make_instance() -> InstanceBuilder {
         let running = ToldState::builder()
             .name(InstanceStateName::Running)
             .build();
@@ -155,7 +155,7 @@ mod tests {
     fn an_instance_is_read_as_it_is_told() {
         let name = Tag::builder().key("Name").value("worker").build();
         let read = part(
-            told()
+            make_instance()
                 .launch_time(DateTime::from_secs(1_700_000_000))
                 .instance_lifecycle(InstanceLifecycleType::Spot)
                 .tags(name),
@@ -172,10 +172,14 @@ mod tests {
             instance.account.as_ref().map(AccountId::as_str),
             Some("123456789012")
         );
-        let plain = part(told());
+        let plain = part(make_instance());
         assert_eq!(plain.found[0].market, Market::OnDemand);
         assert_eq!(plain.found[0].launched_at, None);
-        let reserved = part(told().capacity_reservation_id("cr-1").image_id("ami-1"));
+        let reserved = part(
+            make_instance()
+                .capacity_reservation_id("cr-1")
+                .image_id("ami-1"),
+        );
         assert_eq!(reserved.found[0].market, Market::Reserved);
         assert_eq!(reserved.found[0].image.as_deref(), Some("ami-1"));
     }
@@ -184,7 +188,7 @@ mod tests {
     fn since_when_it_stands_so_is_read_from_the_words() {
         let check = |name: InstanceStateName, words: &str, expect: Option<&str>| {
             let state = ToldState::builder().name(name).build();
-            let read = part(told().state(state).state_transition_reason(words));
+            let read = part(make_instance().state(state).state_transition_reason(words));
             let since = read.found[0].state_since.map(|at| at.to_string());
             assert_eq!(since.as_deref(), expect, "{words}");
         };
@@ -202,7 +206,7 @@ mod tests {
     fn only_what_its_cloud_ended_for_want_of_capacity_is_taken_back() {
         let check = |code: &str, expect: bool| {
             let reason = StateReason::builder().code(code).build();
-            let read = part(told().state_reason(reason));
+            let read = part(make_instance().state_reason(reason));
             assert_eq!(read.found[0].is_taken_back, expect, "{code}");
         };
         check("Server.SpotInstanceTermination", true);
@@ -224,11 +228,11 @@ mod tests {
             Ec2Instance::builder().instance_id("i-1"),
             "i-1: no instance type",
         );
-        check(told().set_state(None), "i-0abc: unknown state");
+        check(make_instance().set_state(None), "i-0abc: unknown state");
         let later = ToldState::builder().name("resting".into()).build();
-        check(told().state(later), "i-0abc: unknown state");
+        check(make_instance().state(later), "i-0abc: unknown state");
         check(
-            told().instance_id("i 1"),
+            make_instance().instance_id("i 1"),
             "node id 'i 1' holds a character outside A-Z a-z 0-9 . _ : / @ = + -",
         );
     }

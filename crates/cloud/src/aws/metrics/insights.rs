@@ -10,7 +10,7 @@ use ebb_model::inventory::batch::task::TaskFamily;
 use ebb_model::metric_series::{MetricPoint, MetricSeries};
 use jiff::{SignedDuration, Timestamp};
 
-use super::beside::list_metrics;
+use super::supplementary::list_metrics;
 use super::{Periods, bytes, percent, periods, queries_a_call, query_id, stat};
 use crate::ports::{CloudResult, METRICS_PER_FAMILY, period_seconds};
 

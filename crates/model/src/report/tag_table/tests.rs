@@ -6,14 +6,14 @@ fn usd(dollars: i64) -> Usd {
     Usd::from_micros(dollars * 1_000_000)
 }
 
-fn day(day: &str, billed: i64, values: &[(&str, i64)]) -> LedgerDay {
+fn day(day: &str, billed: i64, values: &[(&str, i64)]) -> BilledDayShares {
     let values = values.iter();
     let values = values.map(|(value, cost)| ((*value).to_owned(), usd(*cost)));
-    LedgerDay {
+    BilledDayShares {
         day: day.to_owned(),
         billed: usd(billed),
         by_tag: BTreeMap::from([("team".to_owned(), values.collect())]),
-        ..LedgerDay::default()
+        ..BilledDayShares::default()
     }
 }
 
@@ -22,7 +22,7 @@ fn the_rows_of_a_tag_add_up_to_the_bill() {
     let ledger = [
         day("2026-10-31", 10, &[("genomics", 6), ("", 4)]),
         day("2026-11-01", 9, &[("ml", 7), ("genomics", 1)]),
-        LedgerDay {
+        BilledDayShares {
             by_tag: BTreeMap::new(),
             ..day("2026-11-02", 2, &[])
         },

@@ -53,18 +53,21 @@ pub(crate) fn looked_back(wanted: &Wanted<'_>) -> Timestamp {
 pub(crate) fn within(
     left: Usd,
     due: Vec<(Region, NodeId)>,
-    mut beside: NodeMetrics,
+    mut supplementary: NodeMetrics,
 ) -> BTreeMap<Region, NodeMetrics> {
     let mut by_region: BTreeMap<Region, NodeMetrics> = BTreeMap::new();
     let mut metrics = affordable(left, 1) as u64;
     for (region, node) in due {
-        let beside = beside.remove(&node).unwrap_or_default();
-        let takes = METRICS_PER_NODE + beside.len() as u64;
+        let supplementary = supplementary.remove(&node).unwrap_or_default();
+        let takes = METRICS_PER_NODE + supplementary.len() as u64;
         let Some(rest) = metrics.checked_sub(takes) else {
             break;
         };
         metrics = rest;
-        by_region.entry(region).or_default().insert(node, beside);
+        by_region
+            .entry(region)
+            .or_default()
+            .insert(node, supplementary);
     }
     by_region
 }

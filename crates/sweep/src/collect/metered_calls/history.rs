@@ -49,17 +49,17 @@ impl Paid {
             return;
         };
         let mut lacking = Vec::new();
-        let mut beside = NodeMetrics::new();
+        let mut supplementary = NodeMetrics::new();
         for (region, nodes) in nodes {
             for (node, streams) in nodes {
                 if !self.with_history.contains(&node) {
                     lacking.push((region.clone(), node.clone()));
-                    beside.insert(node, streams);
+                    supplementary.insert(node, streams);
                 }
             }
         }
         lacking.truncate(MAX_HISTORIES.saturating_sub(self.with_history.len()));
-        let by_region = within(self.left(wanted.policy), lacking, beside);
+        let by_region = within(self.left(wanted.policy), lacking, supplementary);
         for mut answer in utilization(source, by_region, window, gaps).await {
             for node in answer.nodes.into_keys() {
                 let Some(newer) = self.metrics.remove(&node) else {

@@ -159,13 +159,13 @@ async fn a_free_bill_is_read_again_when_it_has_changed_or_the_day_has() {
 }
 
 #[tokio::test]
-async fn what_nodes_have_beside_is_asked_for_too_and_paid_for() {
+async fn supplementary_metrics_are_requested_and_paid_for() {
     let stream = Stream {
         tells: Tells::Memory,
         dimensions: vec![("InstanceId".to_owned(), "i-1".to_owned())],
     };
     let metrics = FakeMetrics::new(BTreeMap::from([(node(0), series())]));
-    let metrics = metrics.with_beside(BTreeMap::from([(node(1), vec![stream; 3])]));
+    let metrics = metrics.with_supplementary(BTreeMap::from([(node(1), vec![stream; 3])]));
     let account = account(Some(&metrics), None);
     let policy = MetricsPolicy {
         // One page of the list, seven metrics of the first node and ten of the second.

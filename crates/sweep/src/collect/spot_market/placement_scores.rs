@@ -97,7 +97,7 @@ impl Scores {
     }
 
     /// The scores that still count.
-    pub(crate) fn told(&self, now: Timestamp) -> impl Iterator<Item = SpotScore> {
+    pub(crate) fn current_scores(&self, now: Timestamp) -> impl Iterator<Item = SpotScore> {
         self.wishes.iter().filter_map(move |kept| {
             let (at, score) = kept.score.told?;
             Some(SpotScore {

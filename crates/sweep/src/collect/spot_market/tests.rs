@@ -191,7 +191,11 @@ async fn what_is_offered_on_spot_is_scored_now_and_then_and_refusals_are_said() 
         scores.want([wish(OFFERED, 4)].into_iter(), at(hours));
         scores.refresh(&source, at(hours)).await;
         assert_eq!(source.asked()["spot_score"], asked, "after {hours} h");
-        assert_eq!(scores.told(at(hours)).count(), told, "after {hours} h");
+        assert_eq!(
+            scores.current_scores(at(hours)).count(),
+            told,
+            "after {hours} h"
+        );
         scores.gaps().collect::<Vec<_>>()
     };
     assert_eq!(check(0, 1, 1).await, []);

@@ -12,7 +12,7 @@ use ebb_telemetry::units::HumanDuration;
 
 use crate::facts::Facts;
 
-use crate::rules::node::gpu_idle::idle_gpus::{Resting, found, is_waste, patience};
+use crate::rules::node::gpu_idle::idle_gpus::{Resting, is_waste, make_finding, patience};
 
 use crate::metric_activity;
 use crate::rules::node::idle::by_metrics;
@@ -74,7 +74,7 @@ pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -
             ),
         },
     };
-    Some(found(facts, instance, resting))
+    Some(make_finding(facts, instance, resting))
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ pub(crate) struct Resting {
     pub(crate) confidence: Confidence,
 }
 
-pub(crate) fn found(facts: &Facts<'_>, instance: &Instance, resting: Resting) -> Verdict {
+pub(crate) fn make_finding(facts: &Facts<'_>, instance: &Instance, resting: Resting) -> Verdict {
     let (window, held) = (resting.window, resting.held);
     let is_held = held.is_some_and(|held| held.0 >= facts.policy.gpu.held_bytes);
     let spec = facts.catalogue.spec(&instance.instance_type);

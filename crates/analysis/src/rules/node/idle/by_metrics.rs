@@ -58,7 +58,7 @@ pub(crate) fn quiet(
         return Ok(None);
     };
     let history = ActivityHistory::from_metrics(&activity);
-    let usual = recurring_idle::usual(facts, instance, &history);
+    let usual = recurring_idle::find_idle_pattern(facts, instance, &history);
     let outcome = match usual {
         Some(usual) => Outcome::InUse(usual.words().to_owned()),
         None => idle_time(facts, &activity, instance.launched_at),
@@ -80,13 +80,18 @@ pub(crate) fn quiet(
         speaks,
     );
     match outcome {
-        Outcome::Idle(idle) => Ok(Some(found(facts, (instance, series), &activity, idle))),
+        Outcome::Idle(idle) => Ok(Some(make_finding(
+            facts,
+            (instance, series),
+            &activity,
+            idle,
+        ))),
         Outcome::InUse(_) => Ok(None),
         Outcome::Unknown(why) => Err(why),
     }
 }
 
-fn found(
+fn make_finding(
     facts: &Facts<'_>,
     (instance, series): (&Instance, &MetricSeries),
     activity: &MetricActivity<'_>,

@@ -9,7 +9,7 @@ use ebb_model::finding::{Finding, StepLink};
 use ebb_telemetry::step::StepEnd;
 
 use crate::step_history::by_step::Profiles;
-use crate::step_history::observed_task::SeenRun;
+use crate::step_history::observed_task::ObservedTask;
 
 /// Limit on linked tasks; the last ones are linked.
 const LAST: usize = 3;
@@ -17,7 +17,7 @@ const LAST: usize = 3;
 /// Links idle nodes to their last tasks; the task that keeps the node alive is first. Sessions and
 /// services are no steps of a report.
 pub(crate) fn link(findings: &mut [Finding], profiles: &Profiles<'_>) {
-    let mut last: BTreeMap<&str, Vec<(&str, &SeenRun<'_>)>> = findings
+    let mut last: BTreeMap<&str, Vec<(&str, &ObservedTask<'_>)>> = findings
         .iter()
         .filter(|finding| idle(finding).is_some())
         .map(|finding| (finding.resource.id.as_str(), Vec::new()))
@@ -52,8 +52,8 @@ fn idle(finding: &Finding) -> Option<Option<&KeptAliveBy>> {
     }
 }
 
-fn newest(mut runs: Vec<(&str, &SeenRun<'_>)>, keeper: Option<&KeptAliveBy>) -> Vec<StepLink> {
-    let keeps = |run: &SeenRun<'_>| match keeper {
+fn newest(mut runs: Vec<(&str, &ObservedTask<'_>)>, keeper: Option<&KeptAliveBy>) -> Vec<StepLink> {
+    let keeps = |run: &ObservedTask<'_>| match keeper {
         Some(KeptAliveBy::QuietStep(name)) => run.step.usage.name == *name,
         _ => false,
     };

@@ -45,7 +45,7 @@ fn is_office(hour: usize) -> bool {
     hour / 24 < 5 && (8..18).contains(&(hour % 24))
 }
 
-fn said(world: &World) -> Option<String> {
+fn find_evidence(world: &World) -> Option<String> {
     let found = world
         .judge()
         .findings
@@ -57,7 +57,7 @@ fn said(world: &World) -> Option<String> {
 #[test]
 fn use_that_recurs_becomes_a_schedule_and_anything_else_does_not() {
     let check = |name: &str, weeks: u64, works: fn(u64, usize) -> bool, expect: Option<&str>| {
-        let said = said(&fortnight(weeks, works));
+        let said = find_evidence(&fortnight(weeks, works));
         let used = said
             .as_deref()
             .map(|said| said.split(" UTC").next().unwrap_or_default());
@@ -133,7 +133,7 @@ fn what_ran_before_its_launch_is_not_its_own_and_batch_has_its_own_schedule() {
     for machine in world.inventory.instances.values_mut() {
         machine.launched_at = Some(at(7 * 86_400));
     }
-    assert_eq!(said(&world), None);
+    assert_eq!(find_evidence(&world), None);
 
     let mut world = fortnight(2, |_, hour| is_office(hour));
     let batch = World::with([instance(1)]).with_job(
@@ -141,7 +141,7 @@ fn what_ran_before_its_launch_is_not_its_own_and_batch_has_its_own_schedule() {
         crate::testing::asked(1, 1),
     );
     world.inventory.batch = batch.inventory.batch;
-    assert_eq!(said(&world), None);
+    assert_eq!(find_evidence(&world), None);
 
     let mut world = fortnight(2, |_, hour| is_office(hour));
     let group = Controller::AutoScalingGroup("web".into());
@@ -152,7 +152,7 @@ fn what_ran_before_its_launch_is_not_its_own_and_batch_has_its_own_schedule() {
         .expect("it is there");
     machine.controller = Some(group);
     assert!(
-        said(&world)
+        find_evidence(&world)
             .expect("a schedule")
             .contains("scheduled actions")
     );

@@ -41,19 +41,19 @@ fn killed(mut world: World, change: fn(&mut StepUsage)) -> World {
     world
 }
 
-fn found(world: &World) -> Option<Finding> {
+fn find_finding(world: &World) -> Option<Finding> {
     let mut findings = world.judge().findings.into_iter();
     findings.find(|finding| finding.kind == KIND)
 }
 
-fn said(world: &World) -> Option<String> {
-    found(world).map(|finding| finding.evidence.to_string())
+fn find_evidence(world: &World) -> Option<String> {
+    find_finding(world).map(|finding| finding.evidence.to_string())
 }
 
 #[test]
 fn a_node_is_short_of_cores_when_all_are_busy_and_what_runs_for_a_day_waits_for_them() {
     let check = |name: &str, world: World, expect: Option<&str>| {
-        assert_eq!(said(&world).as_deref(), expect, "{name}");
+        assert_eq!(find_evidence(&world).as_deref(), expect, "{name}");
     };
     let short = "runnable threads waited 2 d 12 h for a core and used 5 d 20 h of CPU, with 3.7 of \
                  4 cores busy in the 38 h 00 min since the oldest of their tasks started; c6a.2xlarge \
@@ -99,7 +99,7 @@ fn a_node_is_short_of_cores_when_all_are_busy_and_what_runs_for_a_day_waits_for_
 fn a_node_is_short_of_memory_when_what_had_no_limit_of_its_own_was_killed() {
     let works = || server(20, 1_000, None);
     let check = |name: &str, world: World, expect: Option<&str>| {
-        assert_eq!(said(&world).as_deref(), expect, "{name}");
+        assert_eq!(find_evidence(&world).as_deref(), expect, "{name}");
     };
     let short = "the kernel OOM-killed 2 sessions or services in the last 24 h 00 min, the last \
                  one ada, which had no memory limit except the 16.0 GiB of the machine; r6a.xlarge \
@@ -117,7 +117,7 @@ fn a_node_is_short_of_memory_when_what_had_no_limit_of_its_own_was_killed() {
 #[test]
 fn it_saves_nothing_and_a_controllers_machine_is_not_to_be_changed_by_hand() {
     let mut world = killed(server(38, 3_700, Some(60)), |_| ());
-    let finding = found(&world).expect("it is short");
+    let finding = find_finding(&world).expect("it is short");
     let cost = finding.cost.expect("a price is known");
     assert_eq!((cost.saving_a_month.micros(), cost.spent.micros()), (0, 0));
     let names: Vec<&str> = finding
@@ -132,7 +132,7 @@ fn it_saves_nothing_and_a_controllers_machine_is_not_to_be_changed_by_hand() {
     for machine in world.inventory.instances.values_mut() {
         machine.controller = Some(Controller::AutoScalingGroup("web".into()));
     }
-    let remedy = found(&world).expect("it is short").remedy;
+    let remedy = find_finding(&world).expect("it is short").remedy;
     assert!(remedy.advice.starts_with("Configure "), "{}", remedy.advice);
     assert!(!remedy.command.is_some_and(|it| it.contains("modify")));
     let id = ebb_telemetry::testing::node(1).to_string();

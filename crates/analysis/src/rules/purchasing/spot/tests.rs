@@ -45,7 +45,7 @@ fn world(runs: u64, minutes: u64, spot_micros: i64, taken_back_ppm: u32) -> Worl
     world
 }
 
-fn said(world: &World) -> Result<i64, String> {
+fn find_saving(world: &World) -> Result<i64, String> {
     let report = world.judge();
     let found = report.findings.iter().find(|f| f.kind == KIND);
     let why = report.not_judged.iter().find(|n| n.rule == KIND.slug());
@@ -61,7 +61,7 @@ fn said(world: &World) -> Result<i64, String> {
 #[test]
 fn spot_carries_what_runs_for_shorter_than_it_is_taken_back() {
     let check = |world: World, expect: Result<i64, &str>| {
-        let got = said(&world);
+        let got = find_saving(&world);
         match (&got, expect) {
             (Ok(got), Ok(want)) => assert!((got - want).abs() < 500, "{got} of {want}"),
             _ => assert_eq!(got.as_ref().map_err(String::as_str).copied(), expect),
@@ -104,7 +104,7 @@ fn a_machine_counts_for_as_long_as_it_was_there() {
         second.launched_at = launched.map(at);
         second.controller = Some(Controller::BatchEnvironment("env".to_owned()));
         world.inventory.instances.insert(second.id.clone(), second);
-        let got = said(&world);
+        let got = find_saving(&world);
         match (&got, expect) {
             (Ok(got), Ok(want)) => assert!((got - want).abs() < 2_000, "{got} of {want}"),
             _ => assert_eq!(got.as_ref().map_err(String::as_str).copied(), expect),
@@ -123,7 +123,7 @@ fn long_runs_that_are_often_interrupted_stay_on_demand() {
     let longest = &mut hard.finished[29];
     longest.usage.started = clock(8 * 3600);
     longest.started_at = at(8 * 3600);
-    let got = said(&hard).expect("there is something left");
+    let got = find_saving(&hard).expect("there is something left");
     assert!(got < 192_000 - 150_000 - 10_000, "{got}");
 }
 
@@ -170,7 +170,7 @@ fn the_highest_band_is_evaluated_with_its_lower_end_and_says_so() {
             terms.taken_back_ppm = None;
             terms.taken_back_above_ppm = Some(200_000);
         }
-        assert_eq!(said(&world).is_ok(), expect.is_some());
+        assert_eq!(find_saving(&world).is_ok(), expect.is_some());
         let report = world.judge();
         assert!(!report.not_judged.iter().any(|not| not.rule == KIND.slug()));
         let found = report.findings.iter().find(|finding| finding.kind == KIND);

@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    fn told() -> aws_sdk_batch::types::builders::JobDetailBuilder {
+    fn make_job() -> aws_sdk_batch::types::builders::JobDetailBuilder {
         JobDetail::builder()
             .job_id("7f9e:3")
             .job_name("align")
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn what_a_job_asked_for_is_read_in_both_forms() {
         let check = |container: ContainerDetailBuilder, milli_cores, mib: Option<u64>| {
-            let job = read(told().container(container.build())).expect("a job");
+            let job = read(make_job().container(container.build())).expect("a job");
             let memory = mib.map(Bytes::mib);
             let cores = Option::map(milli_cores, MilliCores);
             assert_eq!(job.requested, Requested { cores, memory });
@@ -281,7 +281,7 @@ mod tests {
             .containers(one)
             .build();
         let ecs = EcsPropertiesDetail::builder().task_properties(task).build();
-        let job = read(told().ecs_properties(ecs)).expect("a job");
+        let job = read(make_job().ecs_properties(ecs)).expect("a job");
         assert_eq!(job.gpus, Some(4));
         assert_eq!(job.requested.cores, Some(MilliCores::cores(4)));
         assert_eq!(job.requested.memory, Some(Bytes::gib(2)));
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn a_jobs_times_and_definition_are_read_as_told() {
         let job = read(
-            told()
+            make_job()
                 .job_definition("arn:aws:batch:r:a:job-definition/align-reads:7")
                 .created_at(1_700_000_000_000)
                 .started_at(0),
@@ -310,7 +310,10 @@ mod tests {
             assert_eq!(read(told).err().as_deref(), Some(reason));
         };
         check(JobDetail::builder(), "a job has no id");
-        check(told().set_job_name(None), "7f9e:3: no name");
-        check(told().status("RESTING".into()), "7f9e:3: unknown status");
+        check(make_job().set_job_name(None), "7f9e:3: no name");
+        check(
+            make_job().status("RESTING".into()),
+            "7f9e:3: unknown status",
+        );
     }
 }

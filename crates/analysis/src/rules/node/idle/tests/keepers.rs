@@ -10,7 +10,7 @@ use crate::rules::node::idle::tests::quiet;
 use crate::testing::{World, asked, instance};
 
 /// The cause and the advice of the finding, or the reason why there is none.
-fn said(world: &World) -> String {
+fn describe_result(world: &World) -> String {
     match world.verdict() {
         Ok(finding) => {
             let Evidence::IdleNode(idle) = &finding.evidence else {
@@ -37,7 +37,7 @@ fn a_step_a_login_and_a_notebook_each_have_their_own_remedy() {
             };
             h.steps = (1..).zip(steps).map(step).collect();
         });
-        let said = said(&world);
+        let said = describe_result(&world);
         assert!(
             said.starts_with(expect),
             "'{said}' should begin with '{expect}'"
@@ -76,7 +76,7 @@ fn worker(minutes: u64, change: impl Fn(&mut World)) -> World {
 #[test]
 fn what_an_environment_is_told_keeps_its_machines_and_is_given_its_own_time() {
     let check = |minutes: u64, change: fn(&mut World), expect: &str| {
-        let said = said(&worker(minutes, change));
+        let said = describe_result(&worker(minutes, change));
         assert!(
             said.starts_with(expect),
             "'{said}' should begin with '{expect}'"
@@ -133,7 +133,11 @@ fn where_agent_and_probe_disagree_the_silent_one_is_named() {
     let mut world = worker(40, |_| {});
     world.now = at(3 * 3600);
     let expect = "but its ECS agent is connected: the probe has stopped";
-    assert!(said(&world).contains(expect), "{}", said(&world));
+    assert!(
+        describe_result(&world).contains(expect),
+        "{}",
+        describe_result(&world)
+    );
 }
 
 #[test]
@@ -196,7 +200,7 @@ fn a_minimum_capacity_keeps_no_node_if_the_others_have_as_much() {
         let own = world.inventory.instances.get_mut(&node(1));
         own.expect("the worker").tags = tags;
     };
-    let said = said(&worker(40, others_are_enough));
+    let said = describe_result(&worker(40, others_are_enough));
     assert!(
         said.starts_with("nothing | Reduce the minimum vCPUs"),
         "{said}"

@@ -8,7 +8,7 @@ use crate::hourly_activity::{NodeHours, SLOT_SECONDS};
 
 /// An idle period, with work before and after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rest {
+pub struct IdlePeriod {
     /// Its begin.
     pub from: Timestamp,
     /// Its end.
@@ -17,7 +17,7 @@ pub struct Rest {
     pub seen: Share,
 }
 
-impl Rest {
+impl IdlePeriod {
     /// The length in seconds.
     pub fn seconds(&self) -> i64 {
         self.to.as_second() - self.from.as_second()
@@ -26,7 +26,7 @@ impl Rest {
 
 impl NodeHours {
     /// The idle periods, oldest first; a period that has not ended is not included.
-    pub fn rests(&self) -> impl Iterator<Item = Rest> {
+    pub fn idle_periods(&self) -> impl Iterator<Item = IdlePeriod> {
         let slots = self.numbered().flat_map(|(number, hour)| {
             (0..SLOTS).map(move |slot| {
                 let is = |slots: u32| slots >> slot & 1 == 1;
@@ -43,7 +43,7 @@ impl NodeHours {
             let from: i64 = worked_until.replace(begin + SLOT_SECONDS)?;
             let seen = std::mem::take(&mut seen);
             let slots = u64::try_from((begin - from) / SLOT_SECONDS).ok()?;
-            Some(Rest {
+            Some(IdlePeriod {
                 from: Timestamp::from_second(from).ok()?,
                 to: Timestamp::from_second(begin).ok()?,
                 seen: Share::of(seen, slots)?,
@@ -70,11 +70,11 @@ mod tests {
         };
         let check = |slots: &str, expect: &[(i64, i64, u32)]| {
             let known = hours(slots);
-            let rests = known.rests().map(|rest| {
+            let periods = known.idle_periods().map(|period| {
                 let minute = |at: Timestamp| at.as_second() / 60;
-                (minute(rest.from), minute(rest.to), rest.seen.ppm())
+                (minute(period.from), minute(period.to), period.seen.ppm())
             });
-            assert_eq!(rests.collect::<Vec<_>>(), expect, "{slots:?}");
+            assert_eq!(periods.collect::<Vec<_>>(), expect, "{slots:?}");
         };
         check("..x..x.", &[(15, 25, 1_000_000)]);
         check("xx", &[]);

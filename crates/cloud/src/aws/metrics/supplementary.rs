@@ -229,7 +229,7 @@ impl SupplementaryMetrics {
 mod tests {
     use super::*;
 
-    fn told(tells: Tells, dimensions: &[(&str, &str)]) -> Stream {
+    fn make_stream(tells: Tells, dimensions: &[(&str, &str)]) -> Stream {
         let dimensions = dimensions.iter();
         let dimensions = dimensions.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Stream {
@@ -246,17 +246,17 @@ mod tests {
             let got = chosen(found.to_vec());
             assert_eq!(got.iter().collect::<Vec<_>>(), expect);
         };
-        let plain = told(Tells::Memory, &[HOST]);
-        let whole = told(
+        let plain = make_stream(Tells::Memory, &[HOST]);
+        let whole = make_stream(
             Tells::Memory,
             &[HOST, ("ImageId", "ami-1"), ("InstanceType", "m5.large")],
         );
         check(&[whole.clone(), plain.clone()], &[&plain]);
         check(std::slice::from_ref(&whole), &[&whole]);
-        let rolled = told(Tells::Gpu, &[HOST]);
-        let one = told(Tells::Gpu, &[HOST, ("index", "0"), ("name", "Tesla T4")]);
-        let other = told(Tells::Gpu, &[HOST, ("index", "1"), ("name", "Tesla T4")]);
-        let wide = told(
+        let rolled = make_stream(Tells::Gpu, &[HOST]);
+        let one = make_stream(Tells::Gpu, &[HOST, ("index", "0"), ("name", "Tesla T4")]);
+        let other = make_stream(Tells::Gpu, &[HOST, ("index", "1"), ("name", "Tesla T4")]);
+        let wide = make_stream(
             Tells::Gpu,
             &[HOST, ("index", "1"), ("name", "x"), ("arch", "Turing")],
         );
@@ -268,24 +268,24 @@ mod tests {
     #[test]
     fn a_gpu_that_did_not_tell_leaves_the_period_unknown() {
         let streams = [
-            told(Tells::CreditsLeft, &[HOST]),
-            told(Tells::CreditsOwed, &[HOST]),
-            told(Tells::Memory, &[HOST]),
-            told(Tells::Gpu, &[HOST, ("index", "0")]),
-            told(Tells::Gpu, &[HOST, ("index", "1")]),
-            told(Tells::GpuMemory, &[HOST, ("index", "0")]),
-            told(Tells::GpuMemory, &[HOST, ("index", "1")]),
+            make_stream(Tells::CreditsLeft, &[HOST]),
+            make_stream(Tells::CreditsOwed, &[HOST]),
+            make_stream(Tells::Memory, &[HOST]),
+            make_stream(Tells::Gpu, &[HOST, ("index", "0")]),
+            make_stream(Tells::Gpu, &[HOST, ("index", "1")]),
+            make_stream(Tells::GpuMemory, &[HOST, ("index", "0")]),
+            make_stream(Tells::GpuMemory, &[HOST, ("index", "1")]),
         ];
         let mut series = MetricSeries::default();
         let full = [0.5, 0.0, 12.5, 0.0, 40.0, 100.0, 28.0].map(Some);
-        let beside = SupplementaryMetrics::of(&streams, &full);
-        assert_eq!(beside.memory.map(Share::ppm), Some(125_000));
-        assert_eq!(beside.gpu.map(Share::ppm), Some(400_000));
-        beside.last_into(&mut series);
+        let supplementary = SupplementaryMetrics::of(&streams, &full);
+        assert_eq!(supplementary.memory.map(Share::ppm), Some(125_000));
+        assert_eq!(supplementary.gpu.map(Share::ppm), Some(400_000));
+        supplementary.last_into(&mut series);
         let part = [None, None, None, Some(40.0), None, Some(1.0), None];
-        let beside = SupplementaryMetrics::of(&streams, &part);
-        assert_eq!((beside.memory, beside.gpu), (None, None));
-        beside.last_into(&mut series);
+        let supplementary = SupplementaryMetrics::of(&streams, &part);
+        assert_eq!((supplementary.memory, supplementary.gpu), (None, None));
+        supplementary.last_into(&mut series);
         assert_eq!(series.gpus, Some(2));
         assert_eq!(series.gpu_held, Some(Bytes::mib(128)));
         let credits = Credits {

@@ -2,7 +2,7 @@
 
 use ebb_telemetry::step::{CpuWithoutProgress, Reclaim, SyscallIo};
 
-use super::one_three::heartbeat_of_one_three;
+use super::scheduler_labels::heartbeat_of_one_three;
 use super::*;
 
 const GOLDEN_HEARTBEATS_1_4: &str = include_str!("../golden/heartbeat-1.4.txt");

@@ -2,7 +2,7 @@
 
 use ebb_telemetry::step::Namespaces;
 
-use super::one_four::{heartbeat_of_one_four, with_storable_numbers};
+use super::syscall_io::{heartbeat_of_one_four, with_storable_numbers};
 use super::*;
 
 const GOLDEN_HEARTBEATS_1_5: &str = include_str!("../golden/heartbeat-1.5.txt");
