@@ -167,6 +167,27 @@ fn commands_in_help_pages_are_accepted() {
     assert!(checked > 40, "only {checked} examples are found");
 }
 
+/// A pipe at the start of a line is a syntax error of a shell.
+#[test]
+fn examples_in_help_pages_can_be_pasted() {
+    const LONGEST: usize = 95;
+    walk(&Args::command(), &mut |command| {
+        let name = command.get_name();
+        let help = command.clone().term_width(100).render_long_help();
+        for line in help.to_string().lines() {
+            assert!(!line.trim_start().starts_with('|'), "{name}: {line}");
+        }
+        let help = command.get_after_help().map(ToString::to_string);
+        let help = help.unwrap_or_default();
+        let examples = help
+            .split("\n\n")
+            .filter(|part| part.starts_with("Examples:"));
+        for line in examples.flat_map(str::lines) {
+            assert!(line.chars().count() <= LONGEST, "{name}: {line}");
+        }
+    });
+}
+
 /// Text may name a part of a command line, such as `ebb findings dismiss|snooze`. So only names of
 /// commands and options are checked.
 #[test]

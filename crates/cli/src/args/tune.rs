@@ -169,8 +169,10 @@ Examples:
   ebb import --format nextflow trace-*.txt > tuned.config
   ebb import benchmarks/* --snakefile workflow/Snakefile
   ebb import benchmarks/* --benchmark-pattern 'benchmarks/{sample}.{rule}.txt'
-  sacct -a --parsable2 --format=JobID,JobName,User,State,ExitCode,Elapsed,TotalCPU,MaxRSS,ReqMem,\\
-ReqCPUS,AllocCPUS,AllocTRES,TRESUsageInMax,NTasks,NNodes,Submit,Start,End,Timelimit,WorkDir,Comment |
+  sacct -a --parsable2 \\
+    --format=JobID,JobName,User,State,ExitCode,Elapsed,TotalCPU,MaxRSS,ReqMem,\\
+ReqCPUS,AllocCPUS,AllocTRES,TRESUsageInMax,NTasks,NNodes,Submit,Start,End,\\
+Timelimit,WorkDir,Comment |
     ebb import -
 
 Files may be gzipped. These records contain only the average number of busy cores. Fewer cores are
