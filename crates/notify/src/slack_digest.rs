@@ -185,7 +185,7 @@ fn finding(row: &Alike<'_>) -> Value {
     let card = row.first();
     let saving = row.saving().map_or_else(
         || card.without_saving.to_owned(),
-        |usd| format!("{usd} a month"),
+        |usd| format!("{usd} {}", row.period()),
     );
     let change = card.change.map(|change| format!("{change} · "));
     let change = change.unwrap_or_default();

@@ -110,7 +110,11 @@ fn table(rows: &[Alike<'_>], out: &mut String) {
             escaped(&title),
             escaped(card.owner.as_deref().unwrap_or("no owner")),
             escaped(&card.region),
-            escaped(&row.saving().unwrap_or_else(|| unknown(card).to_owned())),
+            escaped(&match row.saving() {
+                Some(saving) if row.is_short() => format!("{saving} {}", row.period()),
+                Some(saving) => saving,
+                None => unknown(card).to_owned(),
+            }),
         ]
     });
     let cells: Vec<[String; 5]> = [head].into_iter().chain(cells).collect();
@@ -173,7 +177,7 @@ fn detail(row: &Alike<'_>, out: &mut String) {
     if let (Some(saving), Some(spent)) = (row.saving(), row.spent()) {
         line(
             "Cost",
-            &format!("saving {saving} a month, wasted so far {spent}"),
+            &format!("saving {saving} {}, wasted so far {spent}", row.period()),
         );
     }
     for (what, fact) in facts(card) {

@@ -42,6 +42,8 @@ pub struct Page {
     pub headline: String,
     /// The same saving alone, without upper bounds; `None` if no finding has a known price.
     pub saving: Option<String>,
+    /// Time of the saving, such as "a month".
+    pub period: String,
     /// Further saving of findings whose price is only an upper bound.
     pub at_most: Option<String>,
     /// Total cost of which the saving is a part.
@@ -140,6 +142,7 @@ impl Page {
             simulated_means: simulated.then_some(SIMULATED_MEANS),
             headline: money::headline(totals, &report.findings),
             saving,
+            period: money::period(&report.findings),
             at_most: (totals.at_most.saving_a_month > Usd::ZERO)
                 .then(|| totals.at_most.saving_a_month.to_string()),
             evaluated: money::evaluated(totals).filter(|_| priced),

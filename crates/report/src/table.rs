@@ -10,7 +10,7 @@ use ebb_telemetry::safe_text::{counted, wrap};
 use crate::page::Page;
 use crate::page::alike::Alike;
 use crate::page::card::Card;
-use crate::page::money::CostWords;
+use crate::page::money::{CostWords, NO_FORECAST};
 use crate::table::columns::{Columns, INDENT};
 use crate::terminal_style::{Colour, Look};
 use crate::zone::Zone;
@@ -144,6 +144,9 @@ impl Sheet {
         }
         if rows.iter().any(Alike::is_longer) {
             self.paragraph(DIM, AT_LEAST, 0);
+        }
+        if rows.iter().any(Alike::is_short) {
+            self.paragraph(DIM, &format!("{NO_FORECAST}."), 0);
         }
         let left = cards.len() - rows.iter().map(Alike::count).sum::<usize>();
         if left > 0 {
@@ -382,6 +385,25 @@ mod tests {
         report.findings.drain(..2);
         let text = table(&report, &Look::PLAIN, &Zone::utc());
         assert!(text.contains("\n1 finding without a saving\n"), "{text}");
+    }
+
+    #[test]
+    fn a_saving_of_less_than_a_week_of_metrics_is_not_of_a_month() {
+        let mut report = testing::small();
+        report.findings.truncate(1);
+        let cost = report.findings[0].cost.as_mut().expect("a price");
+        cost.saving_a_month = cost.spent;
+        report.totals.saving_a_month = cost.spent;
+        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        for expect in [
+            " SAVING   WASTED ",
+            "$3.74 for 3 h 05 min    $3.74  gpu-notebook",
+            "Possible saving: $3.74 for 3 h 05 min, and at most",
+            "gives no monthly forecast",
+        ] {
+            assert!(text.contains(expect), "no {expect} in\n{text}");
+        }
+        assert!(!table(&testing::small(), &Look::PLAIN, &Zone::utc()).contains("forecast"));
     }
 
     #[test]

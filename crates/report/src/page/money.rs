@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use ebb_model::cost::{Cost, PriceBasis};
@@ -12,6 +13,7 @@ use ebb_model::report::price_age::PricedBy;
 use ebb_model::savings::Sums;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::safe_text::counted;
+use ebb_telemetry::units::HumanDuration;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -22,7 +24,9 @@ use crate::zone::Zone;
 pub struct CostWords {
     /// Saving in a month; starts with "at most" if the price is only an upper bound.
     pub saving: String,
-    /// Waste so far, in the same form.
+    /// Time of the saving: "a month", or "for" the time of the metrics.
+    pub period: String,
+    /// Waste so far, in the form of the saving.
     pub spent: String,
     /// Waste in an hour, and its price with the age of the price.
     pub price: String,
@@ -45,6 +49,7 @@ impl CostWords {
         let cost = finding.cost.as_ref()?;
         let is_bound = cost.basis.is_bound();
         Some(Self {
+            period: period([finding]),
             spent: wasted(cost.spent, (is_bound, finding.is_longer())),
             ..Self::of(cost, now, zone)
         })
@@ -72,6 +77,7 @@ impl CostWords {
         let list = cost.list_per_hour.filter(|_| !cost.basis.is_of_the_list());
         Self {
             saving: amount(cost.saving_a_month),
+            period: MONTH.to_owned(),
             spent: amount(cost.spent),
             price: match cost.per_hour.0 == Usd::ZERO {
                 true => format!("nothing at present, {price}"),
@@ -134,6 +140,25 @@ pub fn sum(known: Usd, at_most: Usd) -> String {
     }
 }
 
+/// The usual time of a saving.
+const MONTH: &str = "a month";
+
+/// Explanation of a saving that is not of a month.
+pub const NO_FORECAST: &str = "Less than a week of metrics gives no monthly forecast: such a saving covers only the time of its \
+     metrics";
+
+/// The time of the savings: a month if one of them is of a month.
+pub fn period<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> String {
+    let is_priced = |finding: &&Finding| finding.saving_or_zero() > Usd::ZERO;
+    let priced = findings.into_iter().filter(is_priced);
+    let covers: BTreeSet<_> = priced.map(Finding::saving_covers).collect();
+    match (covers.contains(&None), covers.last().copied().flatten()) {
+        (false, Some(longest)) if covers.len() == 1 => format!("for {}", HumanDuration(longest)),
+        (false, Some(longest)) => format!("for up to {}", HumanDuration(longest)),
+        _ => MONTH.to_owned(),
+    }
+}
+
 /// First line of every form. It counts only the kinds of findings that have a saving.
 pub fn headline<'a>(
     totals: &Totals,
@@ -141,23 +166,24 @@ pub fn headline<'a>(
 ) -> String {
     let findings = findings.into_iter();
     let is_priced = findings.clone().any(|finding| finding.cost.is_some());
+    let period = period(findings.clone());
     let all = findings.clone().count();
     let waste = findings.filter(|finding| finding.kind.is_waste()).count();
     let named = |number| counted(number, "finding", "findings");
     match (is_priced, waste) {
-        (true, _) => saving_of(totals, &named(waste)),
+        (true, _) => saving_of(totals, &period, &named(waste)),
         (false, 0) if all == 0 => "No findings".to_owned(),
         (false, 0) => format!("{} without a saving", named(all)),
         (false, _) => format!("{} without a known price", named(waste)),
     }
 }
 
-fn saving_of(totals: &Totals, findings: &str) -> String {
+fn saving_of(totals: &Totals, period: &str, findings: &str) -> String {
     let (known, at_most) = (totals.saving_a_month, totals.at_most.saving_a_month);
     match (known, at_most) {
-        (known, Usd::ZERO) => format!("{known} a month in {findings}"),
-        (Usd::ZERO, at_most) => format!("at most {at_most} a month in {findings}"),
-        (known, at_most) => format!("{known} a month, and at most {at_most} more, in {findings}"),
+        (known, Usd::ZERO) => format!("{known} {period} in {findings}"),
+        (Usd::ZERO, at_most) => format!("at most {at_most} {period} in {findings}"),
+        (known, at_most) => format!("{known} {period}, and at most {at_most} more, in {findings}"),
     }
 }
 
