@@ -212,7 +212,10 @@ fn facts(card: &Card) -> [(&'static str, Option<&String>); 7] {
     let cost = card.cost.as_ref();
     [
         ("Waste", cost.map(|cost| &cost.price)),
-        ("List price", cost.and_then(|cost| cost.list.as_ref())),
+        (
+            "Waste at list price",
+            cost.and_then(|cost| cost.list.as_ref()),
+        ),
         (
             "Saving in the totals",
             cost.and_then(|cost| cost.counted.as_ref()),
@@ -271,7 +274,7 @@ mod tests {
             "aws ec2 stop-instances",
             "- Observed: 2026-03-04 08:55 to 2026-03-04 12:00 UTC (3 h 05 min), coverage 99 %",
             "- Cost: saving $884.76 a month, wasted so far $3.74\n- Waste: $1.2120/h from the bill of 2026-02-27\n",
-            "- List price: $1.2120/h of 2025-03-02 (367 days old)",
+            "- Waste at list price: $1.2120/h of 2025-03-02 (367 days old)",
             "- Cost: saving at most $280.32 a month, wasted so far at most $1.18",
             "- Task: align (1f0e) on i-0bbb, Batch job job-17",
         ] {

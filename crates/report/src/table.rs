@@ -328,7 +328,8 @@ mod tests {
                       task, total run time 60 min)
                       Rightsize: request 3 vCPU and 4.8 GiB; the cheapest suitable type is c6i.xlarge in eu-central-1 at
                       $0.1940/h, list price of 2026-02-01
-                      Waste: at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less.
+                      Waste: at most $1.18 so far, on average $0.3840/h over all hours with and without tasks, at the on-demand
+                      price of 2026-02-27; spot costs less.
              unknown  unknown  align-sample-17 (job-17)  -      eu-central-1
                       Stuck Batch job: RUNNING without CPU usage, I/O or a new process for 42 min; since its start, 3 processes
                       used 1.25 s of CPU

@@ -8,6 +8,7 @@ use std::fmt;
 
 use ebb_model::cost::{Cost, PriceBasis};
 use ebb_model::finding::Finding;
+use ebb_model::finding::evidence::Evidence;
 use ebb_model::report::Totals;
 use ebb_model::report::price_age::PricedBy;
 use ebb_model::savings::Sums;
@@ -30,7 +31,7 @@ pub struct CostWords {
     pub spent: String,
     /// Waste in an hour, and its price with the age of the price.
     pub price: String,
-    /// List price; `None` if the price is the list price.
+    /// Waste in an hour at the list price; `None` if the price is the list price.
     pub list: Option<String>,
     /// Part of the cost that the totals contain, and the finding that contains the other part.
     /// `None` if the totals contain all of it.
@@ -47,32 +48,32 @@ impl CostWords {
     /// The cost of a finding; `None` without a price.
     pub fn of_finding(finding: &Finding, now: Timestamp, zone: &Zone) -> Option<Self> {
         let cost = finding.cost.as_ref()?;
-        let is_bound = cost.basis.is_bound();
+        let words = Self::of(cost, now, zone);
+        let spent = wasted(cost.spent, (cost.basis.is_bound(), finding.is_longer()));
+        // The tasks do not run all the time, so their waste in an hour is an average.
+        let is_average = matches!(
+            finding.evidence,
+            Evidence::Overprovisioned(_) | Evidence::Step(_)
+        );
         Some(Self {
             period: period([finding]),
-            spent: wasted(cost.spent, (is_bound, finding.is_longer())),
-            ..Self::of(cost, now, zone)
+            price: match is_average {
+                true => format!(
+                    "{spent} so far, on average {} over all hours with and without tasks, {}",
+                    cost.per_hour,
+                    source(cost, now, zone)
+                ),
+                false => words.price,
+            },
+            spent,
+            ..words
         })
     }
 
     pub fn of(cost: &Cost, now: Timestamp, zone: &Zone) -> Self {
         let is_bound = cost.basis.is_bound();
         let amount = |usd: Usd| bounded(usd, is_bound);
-        let as_of = |at: Option<Timestamp>| age(at, now);
-        let paid = as_of(cost.price_as_of);
-        let price = match cost.basis {
-            PriceBasis::Bill => format!("from the bill{}", of_day(cost.price_as_of)),
-            PriceBasis::Stated => "at the price stated in the policy".to_owned(),
-            PriceBasis::CommandLine => "at the price of --price-per-hour".to_owned(),
-            PriceBasis::ListPrice => format!("at the list price {paid}"),
-            PriceBasis::SpotPrice => format!(
-                "at the spot price{} in the cheapest zone",
-                of_minute(cost.price_as_of, zone)
-            ),
-            PriceBasis::ListPriceAsUpperBound => {
-                format!("at the on-demand price {paid}; spot costs less")
-            }
-        };
+        let price = source(cost, now, zone);
         let at_most = if is_bound { "at most " } else { "" };
         let list = cost.list_per_hour.filter(|_| !cost.basis.is_of_the_list());
         Self {
@@ -83,10 +84,28 @@ impl CostWords {
                 true => format!("nothing at present, {price}"),
                 false => format!("{at_most}{} {price}", cost.per_hour),
             },
-            list: list.map(|list| format!("{list} {}", as_of(cost.list_as_of))),
+            list: list.map(|list| format!("{list} {}", age(cost.list_as_of, now))),
             counted: not_counted(cost),
             whole: cost.whole(),
             basis: cost.basis,
+        }
+    }
+}
+
+/// The source of a price, with its age.
+fn source(cost: &Cost, now: Timestamp, zone: &Zone) -> String {
+    let paid = age(cost.price_as_of, now);
+    match cost.basis {
+        PriceBasis::Bill => format!("from the bill{}", of_day(cost.price_as_of)),
+        PriceBasis::Stated => "at the price stated in the policy".to_owned(),
+        PriceBasis::CommandLine => "at the price of --price-per-hour".to_owned(),
+        PriceBasis::ListPrice => format!("at the list price {paid}"),
+        PriceBasis::SpotPrice => format!(
+            "at the spot price{} in the cheapest zone",
+            of_minute(cost.price_as_of, zone)
+        ),
+        PriceBasis::ListPriceAsUpperBound => {
+            format!("at the on-demand price {paid}; spot costs less")
         }
     }
 }
