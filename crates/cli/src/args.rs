@@ -67,9 +67,11 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Scan an account once and report waste
     ///
-    /// Uses the credentials, profile and endpoints of the AWS CLI. Needs no
-    /// deployment. Without a probe, idle nodes are detected from CloudWatch metrics.
-    /// This evidence is weaker, and the report says so.
+    /// A scan of an account needs no deployment. It uses the credentials, profile and endpoints
+    /// of the AWS CLI. It reads the inventory, the bill and CloudWatch metrics, but no probe
+    /// data. Idle nodes are detected from metrics, which is weaker evidence, and tasks and steps
+    /// are unknown. With --bucket or --lake, the command shows the newest report of a deployment,
+    /// which contains the data of its probes.
     Scan(Box<ScanArgs>),
     /// List the findings of a deployment; dismiss or snooze a finding
     Findings(FindingsArgs),

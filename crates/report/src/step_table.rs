@@ -24,6 +24,12 @@ use crate::reason_codes::Reasons;
 
 const HEAD: [&str; 5] = ["STEP", "REQUEST", "RECOMMENDED", "OOM RISK", "SAVING/MONTH"];
 
+/// The text without any step.
+const NO_STEPS: &str = "\
+The report contains no steps. A scan of an account reads no probe data. Use --bucket NAME or
+--lake URL of a deployment, or `ebb import` with records of Nextflow, Snakemake or Slurm.
+";
+
 /// Minimum width of a name on a narrow terminal, and maximum width on any terminal.
 const NAME: std::ops::RangeInclusive<usize> = 12..=60;
 
@@ -36,7 +42,7 @@ const SHOWN_REQUESTS: usize = 5;
 /// Steps as a table; `terminal` is the number of columns, `None` for a table without truncation.
 pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
     if steps.is_empty() {
-        return "No step was observed.\n".to_owned();
+        return NO_STEPS.to_owned();
     }
     let mut rows: Vec<[String; 5]> = steps.iter().map(row).collect();
     let width = |n: usize| {

@@ -12,7 +12,7 @@ use super::deployment::ReportArgs;
 const TUNE_MORE: &str = "\
 Examples:
   ebb tune --demo                                the built-in demo account
-  ebb tune --report report.json                  a report of a sweep or of `ebb scan`
+  ebb tune --report report.json                  a report of a sweep
   ebb tune --bucket NAME                         the newest report of a deployment
   ebb tune --lake file:///srv/ebb                the folder of `ebb sweep`
   ebb tune --report report.json variant-call --format batch | sh
