@@ -492,7 +492,7 @@ mod tests {
           "blocks": [
             {
               "text": {
-                "text": "[SIMULATED] $884.76 a month, and at most $280.32 more, in 3 findings",
+                "text": "[SIMULATED] $884.76 a month, and at most $280.32 more, in 2 findings with a price, 1 without",
                 "type": "plain_text"
               },
               "type": "header"
@@ -563,7 +563,7 @@ mod tests {
               "type": "context"
             }
           ],
-          "text": "[SIMULATED] $884.76 a month, and at most $280.32 more, in 3 findings"
+          "text": "[SIMULATED] $884.76 a month, and at most $280.32 more, in 2 findings with a price, 1 without"
         }
         "#);
     }

@@ -269,7 +269,7 @@ mod tests {
     fn a_ticket_says_money_evidence_and_what_to_do() {
         let text = markdown(&testing::small(), &Zone::utc());
         for expect in [
-            "$884.76 a month, and at most $280.32 more, in 3 findings",
+            "$884.76 a month, and at most $280.32 more, in 2 findings with a price, 1 without",
             "no activity for 3 h 05 min",
             "aws ec2 stop-instances",
             "- Observed: 2026-03-04 08:55 to 2026-03-04 12:00 UTC (3 h 05 min), coverage 99 %",

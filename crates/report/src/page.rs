@@ -52,7 +52,7 @@ pub struct Page {
     pub per_hour: String,
     /// Waste so far.
     pub spent: String,
-    /// Number of findings of kinds that have a saving.
+    /// Number of findings of kinds that have a saving, and how many of them have no price.
     pub findings: String,
     /// Evaluated resources.
     pub looked_at: String,
@@ -133,7 +133,6 @@ impl Page {
             .findings
             .iter()
             .map(|finding| Card::of(finding, report, greatest.unwrap_or_default(), zone));
-        let waste = report.waste_findings();
         let priced = report.findings.iter().any(|finding| finding.cost.is_some());
         let saving = priced.then(|| totals.saving_a_month.to_string());
         Self {
@@ -148,7 +147,7 @@ impl Page {
             evaluated: money::evaluated(totals).filter(|_| priced),
             per_hour: totals.waste_per_hour.to_string(),
             spent: money::wasted_by(totals, &report.findings),
-            findings: counted(waste, "finding", "findings"),
+            findings: money::with_price(&report.findings),
             looked_at: looked_at(report),
             selected: report.selected.as_ref().map(selected),
             weaker: (totals.running_instances > 0 && totals.with_probe == 0).then_some(WEAKER),

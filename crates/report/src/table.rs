@@ -336,7 +336,8 @@ mod tests {
                       Investigate: Look at what it waits for.
         ≤: at most, because spot costs less than the on-demand price used; not in the totals
 
-        Possible saving: $884.76 a month, and at most $280.32 more, in 3 findings. Wasted so far: $3.74; at present $1.2120/h.
+        Possible saving: $884.76 a month, and at most $280.32 more, in 2 findings with a price, 1 without. Wasted so far: $3.74;
+        at present $1.2120/h.
         Prices: effective cost from the bill for $884.76 in 1 finding; on-demand price of spot machines of 2026-02-27 for at
         most $280.32 in 1 finding.
         1 finding has no known price; the totals do not contain them.

@@ -187,13 +187,26 @@ pub fn headline<'a>(
     let is_priced = findings.clone().any(|finding| finding.cost.is_some());
     let period = period(findings.clone());
     let all = findings.clone().count();
-    let waste = findings.filter(|finding| finding.kind.is_waste()).count();
     let named = |number| counted(number, "finding", "findings");
+    let with_price = with_price(findings.clone());
+    let waste = findings.filter(|finding| finding.kind.is_waste()).count();
     match (is_priced, waste) {
-        (true, _) => saving_of(totals, &period, &named(waste)),
+        (true, _) => saving_of(totals, &period, &with_price),
         (false, 0) if all == 0 => "No findings".to_owned(),
         (false, 0) => format!("{} without a saving", named(all)),
         (false, _) => format!("{} without a known price", named(waste)),
+    }
+}
+
+/// Number of findings of waste, and how many of them have no price if others have one.
+pub fn with_price<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> String {
+    let is_waste = |finding: &&Finding| finding.kind.is_waste();
+    let waste = findings.into_iter().filter(is_waste);
+    let (priced, without): (Vec<_>, Vec<_>) = waste.partition(|finding| finding.cost.is_some());
+    let named = |number| counted(number, "finding", "findings");
+    match (priced.len(), without.len()) {
+        (0, all) | (all, 0) => named(all),
+        (priced, without) => format!("{} with a price, {without} without", named(priced)),
     }
 }
 
@@ -210,16 +223,25 @@ fn saving_of(totals: &Totals, period: &str, findings: &str) -> String {
 pub fn evaluated(totals: &Totals) -> Option<String> {
     let known = totals.cost_a_month?;
     let at_most = totals.cost_at_most_a_month.unwrap_or_default();
-    (known > Usd::ZERO || at_most > Usd::ZERO).then(|| {
-        let cost = sum(known, at_most);
-        let unknown = match totals.machines_without_price {
-            0 => String::new(),
-            n => format!(", without {} whose price is unknown", counted(n, "machine", "machines")),
-        };
-        format!(
-            "Total cost of running machines, volumes and resources with findings: {cost} a month{unknown}"
-        )
-    })
+    let all = "All running machines and volumes, and other resources with a finding, cost";
+    let cost = match (known, at_most) {
+        (Usd::ZERO, Usd::ZERO) => return None,
+        (known, Usd::ZERO) => format!("{all} {known} a month"),
+        (Usd::ZERO, at_most) => format!("{all} at most {at_most} a month"),
+        (known, at_most) => {
+            format!(
+                "{all} {known} a month. Spot machines without a known price add at most {at_most}"
+            )
+        }
+    };
+    let unknown = match totals.machines_without_price {
+        0 => String::new(),
+        n => format!(
+            ". The price of {} is unknown",
+            counted(n, "machine", "machines")
+        ),
+    };
+    Some(cost + &unknown)
 }
 
 /// Date of a price, and its age if the price is stale.
