@@ -113,7 +113,7 @@ fn lines(explanation: &Explanation) -> String {
     }
     out.push('\n');
     for finding in &explanation.findings {
-        let (kind, evidence) = (finding.kind, plain(&finding.evidence.to_string()));
+        let (kind, evidence) = (finding.label(), plain(&finding.evidence.to_string()));
         let resource = &finding.resource;
         let found = match resource.id == explanation.resource {
             true => format!("Found: {kind}"),
@@ -203,7 +203,7 @@ mod tests {
         let (report, _) = scanned.scan(None).await;
         assert!(report.findings.len() > 3);
         for finding in &report.findings {
-            let found = format!("Found: {}", finding.kind);
+            let found = format!("Found: {}", finding.label());
             for name in [&finding.id, &finding.resource.id] {
                 let text = scanned.explain(name).await.expect("it is known");
                 assert!(text.contains(&found), "no {found} in\n{text}");

@@ -267,6 +267,16 @@ impl Finding {
         }
     }
 
+    /// The kind in words. A stuck worker, queue or environment is not called a job.
+    pub fn label(&self) -> String {
+        match &self.evidence {
+            Evidence::StuckJob(stuck) if self.kind == FindingKind::StuckBatchJob => {
+                stuck.stuck.label().to_owned()
+            }
+            _ => self.kind.to_string(),
+        }
+    }
+
     /// Whether the waste began before the window, because earlier data is no longer stored. The
     /// waste so far is then a lower bound.
     pub fn is_longer(&self) -> bool {

@@ -290,6 +290,7 @@ mod tests {
     use super::*;
     use crate::testing;
     use ebb_model::finding::evidence::Evidence;
+    use ebb_model::finding::evidence::batch::Stuck;
     use ebb_model::finding_kind::FindingKind;
     use ebb_model::report::probe_problem::ProbeProblem;
 
@@ -406,6 +407,17 @@ mod tests {
             assert!(text.contains(expect), "no {expect} in\n{text}");
         }
         assert!(!table(&testing::small(), &Look::PLAIN, &Zone::utc()).contains("forecast"));
+    }
+
+    #[test]
+    fn a_stuck_worker_is_not_called_a_job() {
+        let mut report = testing::small();
+        let Evidence::StuckJob(stuck) = &mut report.findings[2].evidence else {
+            panic!("a stuck job");
+        };
+        stuck.stuck = Stuck::AgentDisconnected;
+        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        assert!(text.contains("Stuck Batch worker: "), "{text}");
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl Card {
                 .filter(|name| **name != id)
                 .map(|_| id.clone()),
             title: name_of_it.unwrap_or(id),
-            kind: finding.kind.to_string(),
+            kind: finding.label(),
             kind_of: finding.kind,
             slug: finding.kind.slug(),
             machine: machine(resource),
