@@ -306,7 +306,7 @@ mod tests {
         .await;
         check(
             "multiqc",
-            "the job has ended, and no probe can run on Fargate",
+            "the job has ended, and only running jobs on Fargate are evaluated",
         )
         .await;
         check(
