@@ -184,7 +184,7 @@ fn short(
                 killed.len()
             ),
             format_args!(
-                "at least {bound} of the time waiting for a core and all cores busy, or 1 OOM kill"
+                "waits for a core for at least {bound} of its runnable time and all cores are busy, or 1 OOM kill"
             ),
         ),
         (is_short || waits.is_some()).then_some(is_short),
