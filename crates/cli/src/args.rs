@@ -222,7 +222,7 @@ pub(crate) struct ScanArgs {
     /// CPU and memory in the file are percent, although no value is above 1
     #[arg(long, requires = "metrics")]
     pub(crate) percent: bool,
-    /// Show the newest report of a deployment on AWS, by its bucket (Terraform output `bucket`)
+    /// Show the newest report of this bucket (Terraform output `bucket`)
     #[arg(long, value_name = "NAME", conflicts_with_all = NOT_OF_A_DEPLOYMENT)]
     pub(crate) bucket: Option<String>,
     /// Show the newest report of `ebb sweep` in file:///PATH, s3://… or gs://…
@@ -259,10 +259,10 @@ pub(crate) struct ScanArgs {
     /// Policy file [default: built-in thresholds]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Explain how one resource was evaluated; takes any id or name of the report
+    /// Explain how one resource was evaluated, by any id or name
     #[arg(long, value_name = "NAME")]
     pub(crate) explain: Option<String>,
-    /// Format [default: derived from the extension of --output; otherwise table]
+    /// Format [default: from the extension of --output, otherwise table]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
     /// Write the report to a file

@@ -54,8 +54,9 @@ pub(crate) enum FindingsCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    /// Output format; CSV has the columns of `ebb scan --format csv`, without dismissed and snoozed
-    /// findings
+    /// Output format
+    ///
+    /// CSV has the columns of `ebb scan --format csv`, without dismissed and snoozed findings.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: TableFormat,
     #[command(flatten)]

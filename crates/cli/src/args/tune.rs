@@ -72,7 +72,9 @@ pub(crate) struct Form {
     /// Write to a file; with DIR/ one file for each JSON input of the AWS CLI
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Nextflow, Snakemake: also set how often failures are retried; Nextflow: and which
+    /// Nextflow, Snakemake: also set how often failures are retried
+    ///
+    /// With Nextflow, also which failures.
     #[arg(long)]
     pub(crate) with_retry: bool,
     // `ebb import` sets it for a Snakemake that evaluates no expressions in a profile.
@@ -104,7 +106,7 @@ pub(crate) enum TuneFormat {
     Snakemake,
     /// `#SBATCH` lines for job scripts
     Slurm,
-    /// A shell script that registers job definitions with new requests (AWS CLI, jq)
+    /// Shell script (AWS CLI, jq) that registers job definitions again
     Batch,
     /// Input of `aws batch create-compute-environment --cli-input-json`
     BatchEnvironment,
@@ -192,7 +194,7 @@ Exit status:
 #[derive(Debug, clap::Args)]
 #[command(after_help = IMPORT_MORE)]
 pub(crate) struct ImportArgs {
-    /// Nextflow traces, Snakemake benchmark files, or sacct output; - for standard input
+    /// Nextflow traces, Snakemake benchmarks, sacct output; - for stdin
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Format of the files [default: derived from their first line]
