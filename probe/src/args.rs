@@ -14,14 +14,14 @@ Examples:
   ebb-probe snapshot --format json | jq .heartbeat.workload
   ebb-probe run --config /etc/ebb/probe.toml
   ebb-probe label step=ALIGN sample=S1 label the task of this process
-  ebb-probe run --sink /tmp/ebb --interval 2    write to a folder, without a cloud
+  ebb-probe run --sink /tmp/ebb --interval 2    write to a folder; no AWS needed
 
 Exit status: 0 success; 1 failure, or `check` found a problem; 2 invalid
 command line or configuration.
 Logs are written to standard error, as JSON if it is not a terminal. RUST_LOG
 sets their level.";
 
-/// Observe what runs on this machine, and report it to the sweep
+/// Observe what runs on this machine, and send it to the Ebb deployment
 #[derive(Debug, Parser)]
 #[command(name = "ebb-probe", version, after_help = EXAMPLES)]
 pub struct Args {
@@ -38,7 +38,7 @@ pub enum Command {
         /// Read this configuration file
         #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
         config: PathBuf,
-        /// Write to a folder or object store, without a cloud and a configuration file
+        /// Write to a folder or object store; needs no configuration file
         #[arg(long, value_name = "DIR|URL", conflicts_with = "config")]
         sink: Option<String>,
         /// Show running tasks to `ebb top` at this socket
@@ -61,7 +61,7 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         rules: Option<PathBuf>,
     },
-    /// Send a trace id and labels for the task of this process
+    /// Send a trace ID and labels for the task of this process
     ///
     /// The probe of this machine accepts them if label_socket is set in its configuration.
     /// The label `step` is the name of the process or rule, `task` that of the execution.
@@ -70,7 +70,7 @@ pub enum Command {
         /// Connect to the probe at this socket
         #[arg(long, value_name = "PATH", default_value = USUAL_PATH)]
         socket: PathBuf,
-        /// Set the trace id of this task in the scheduler's own traces
+        /// Trace ID that the scheduler uses for this task, such as OpenTelemetry's
         #[arg(long, value_name = "ID")]
         trace_id: Option<String>,
         /// Set these labels
@@ -79,7 +79,7 @@ pub enum Command {
     },
     /// List what this machine lacks for the probe, and how to fix it
     ///
-    /// Also sends a message without heartbeats to test the queue.
+    /// Also sends an empty test message to the queue or store of the configuration.
     Check {
         /// Read this configuration file
         #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]

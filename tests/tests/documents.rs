@@ -38,7 +38,7 @@ fn each_kind_of_finding_has_a_page() {
         let slug = kind.slug();
         let page = read(&format!("docs/src/findings/{slug}.md"));
         assert_eq!(page.lines().next(), Some(format!("# {kind}").as_str()));
-        assert!(page.contains(&format!("| Slug | `{slug}` |")), "{slug}");
+        assert!(page.contains(&format!("| Kind | `{slug}` |")), "{slug}");
         assert!(summary.contains(&format!("(findings/{slug}.md)")), "{slug}");
         let headings = page.lines().filter(|line| line.starts_with("## "));
         let missing = PARTS

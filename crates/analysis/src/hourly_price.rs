@@ -6,6 +6,7 @@ use std::time::Duration;
 use ebb_model::cost::{Cost, PriceBasis};
 use ebb_model::inventory::instance::{Instance, Market};
 use ebb_model::policy::stated_price::{StatedIn, StatedPrice};
+use ebb_model::report::price_age::GET_PRICES;
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::money::{Usd, UsdPerHour};
@@ -71,8 +72,8 @@ pub(crate) fn unpriced(facts: &Facts<'_>) -> Option<Gap> {
         Gap::new(
             "prices of machine types",
             format!(
-                "{}: no price found in the bill or the catalogue; cost not shown. Run `ebb catalog \
-                 refresh` to read prices from AWS, or state them under [[prices]] in the policy",
+                "{}: no price found in the bill or the catalogue; cost not shown. State prices \
+                 under [[prices]] in the policy. To read prices from AWS, {GET_PRICES}",
                 named.join(", ")
             ),
         )

@@ -67,9 +67,11 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Scan an account once and report waste
     ///
-    /// Uses the credentials, profile and endpoints of the AWS CLI. Needs no
-    /// deployment. Without a probe, idle nodes are detected from CloudWatch metrics.
-    /// This evidence is weaker, and the report says so.
+    /// A scan of an account needs no deployment. It uses the credentials, profile and endpoints
+    /// of the AWS CLI. It reads the inventory, the bill and CloudWatch metrics, but no probe
+    /// data. Idle nodes are detected from metrics, which is weaker evidence, and tasks and steps
+    /// are unknown. With --bucket or --lake, the command shows the newest report of a deployment,
+    /// which contains the data of its probes.
     Scan(Box<ScanArgs>),
     /// List the findings of a deployment; dismiss or snooze a finding
     Findings(FindingsArgs),
@@ -220,7 +222,7 @@ pub(crate) struct ScanArgs {
     /// CPU and memory in the file are percent, although no value is above 1
     #[arg(long, requires = "metrics")]
     pub(crate) percent: bool,
-    /// Show the newest report of a deployment on AWS, by its bucket (Terraform output `bucket`)
+    /// Show the newest report of this bucket (Terraform output `bucket`)
     #[arg(long, value_name = "NAME", conflicts_with_all = NOT_OF_A_DEPLOYMENT)]
     pub(crate) bucket: Option<String>,
     /// Show the newest report of `ebb sweep` in file:///PATH, s3://… or gs://…
@@ -257,10 +259,10 @@ pub(crate) struct ScanArgs {
     /// Policy file [default: built-in thresholds]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Explain how one resource was evaluated; takes any id or name of the report
+    /// Explain how one resource was evaluated, by any id or name
     #[arg(long, value_name = "NAME")]
     pub(crate) explain: Option<String>,
-    /// Format [default: derived from the extension of --output; otherwise table]
+    /// Format [default: from the extension of --output, otherwise table]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
     /// Write the report to a file

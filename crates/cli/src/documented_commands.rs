@@ -167,6 +167,48 @@ fn commands_in_help_pages_are_accepted() {
     assert!(checked > 40, "only {checked} examples are found");
 }
 
+/// A line of a help page with `-h` is short.
+#[test]
+fn the_first_line_of_each_help_text_is_short() {
+    const LONGEST: usize = 72;
+    let mut checked = 0;
+    walk(&Args::command(), &mut |command| {
+        for argument in command.get_arguments() {
+            let values = argument.get_possible_values();
+            let of_values = values.iter().filter_map(|value| value.get_help());
+            for help in argument.get_help().into_iter().chain(of_values) {
+                let help = help.to_string();
+                let length = help.chars().count();
+                let place = (command.get_name(), argument.get_id());
+                assert!(length <= LONGEST, "{place:?}: {length} characters: {help}");
+                checked += 1;
+            }
+        }
+    });
+    assert!(checked > 100, "only {checked} texts are found");
+}
+
+/// A pipe at the start of a line is a syntax error of a shell.
+#[test]
+fn examples_in_help_pages_can_be_pasted() {
+    const LONGEST: usize = 95;
+    walk(&Args::command(), &mut |command| {
+        let name = command.get_name();
+        let help = command.clone().term_width(100).render_long_help();
+        for line in help.to_string().lines() {
+            assert!(!line.trim_start().starts_with('|'), "{name}: {line}");
+        }
+        let help = command.get_after_help().map(ToString::to_string);
+        let help = help.unwrap_or_default();
+        let examples = help
+            .split("\n\n")
+            .filter(|part| part.starts_with("Examples:"));
+        for line in examples.flat_map(str::lines) {
+            assert!(line.chars().count() <= LONGEST, "{name}: {line}");
+        }
+    });
+}
+
 /// Text may name a part of a command line, such as `ebb findings dismiss|snooze`. So only names of
 /// commands and options are checked.
 #[test]

@@ -3,11 +3,20 @@
 use anyhow::{Context, Result, bail};
 use ebb_analysis::explain::Explanation;
 use ebb_analysis::rules::trace::Speaks;
+use ebb_analysis::shell;
 use ebb_report::zone::Zone;
 use ebb_telemetry::safe_text;
 
 use crate::args::Format;
 use crate::deployment::DatedExplanation;
+
+/// The marks of the lines.
+const LEGEND: &str = "
++  condition met
+-  condition not met: this rule or cause does not apply
+?  cannot evaluate: data is missing, insufficient or excluded
+[] limit
+";
 
 /// Lines for people have at most `columns` characters.
 pub(crate) fn written(
@@ -42,7 +51,7 @@ pub(crate) fn written(
         let more = explanation.others_left_out;
         out.push_str(&format!("\n… and {more} more resources of this name\n"));
     }
-    out.push_str("\n+ the condition holds   - it does not, so there is no finding   ? unknown   [the condition]\n");
+    out.push_str(LEGEND);
     Ok(match columns {
         Some(columns) => wrap_lines(&out, columns),
         None => out,
@@ -104,10 +113,20 @@ fn lines(explanation: &Explanation) -> String {
     }
     out.push('\n');
     for finding in &explanation.findings {
-        let (kind, evidence) = (finding.kind, plain(&finding.evidence.to_string()));
+        let (kind, evidence) = (finding.label(), plain(&finding.evidence.to_string()));
+        let resource = &finding.resource;
+        let found = match resource.id == explanation.resource {
+            true => format!("Found: {kind}"),
+            // The finding is about a task or step on the node.
+            false => {
+                let name = plain(resource.name.as_deref().unwrap_or(&resource.id));
+                let id = plain(&shell::operand(&resource.id));
+                format!("Also found here: {kind} {name} (`ebb explain {id}`)")
+            }
+        };
         let why = plain(&finding.confidence.reason);
         out.push_str(&format!(
-            "Found: {kind}: {evidence}\n  confidence {}: {why}\n  {}\n",
+            "{found}: {evidence}\n  confidence {}: {why}\n  {}\n",
             finding.confidence.level,
             plain(&finding.remedy.advice)
         ));
@@ -184,7 +203,7 @@ mod tests {
         let (report, _) = scanned.scan(None).await;
         assert!(report.findings.len() > 3);
         for finding in &report.findings {
-            let found = format!("Found: {}", finding.kind);
+            let found = format!("Found: {}", finding.label());
             for name in [&finding.id, &finding.resource.id] {
                 let text = scanned.explain(name).await.expect("it is known");
                 assert!(text.contains(&found), "no {found} in\n{text}");
@@ -261,7 +280,12 @@ mod tests {
                 .explain(&name)
                 .await
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
-            let ends = ["Found: ", "Not evaluated", "No finding."];
+            let ends = [
+                "Found: ",
+                "Also found here: ",
+                "Not evaluated",
+                "No finding.",
+            ];
             assert!(ends.iter().any(|end| text.contains(end)), "{name}:\n{text}");
         }
     }
@@ -282,7 +306,7 @@ mod tests {
         .await;
         check(
             "multiqc",
-            "the job has ended, and no probe can run on Fargate",
+            "the job has ended, and only running jobs on Fargate are evaluated",
         )
         .await;
         check(
@@ -303,6 +327,9 @@ mod tests {
             5,
             "{five}"
         );
+        let node = scanned.explain("assembly").await.expect("it is known");
+        let step = "Also found here: Overprovisioned step fastqc (`ebb explain 'fastqc'`): ";
+        assert!(node.contains(step), "{node}");
         let idle = scanned.explain("web").await.expect("it is known");
         assert!(idle.contains("No finding."), "{idle}");
     }

@@ -7,8 +7,11 @@ use ebb_model::decision::{Decision, Verb};
 use ebb_model::finding::Finding;
 use ebb_model::report::Report;
 
+use ebb_report::page::SIMULATED_MEANS;
+use ebb_report::page::money::period;
 use ebb_report::zone::Zone;
 
+use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::one_line;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -171,7 +174,12 @@ fn list(
     });
     let listed: Vec<ListedFinding<'_>> = listed.collect();
     match format {
-        TableFormat::Table => table(&listed, (report.at, zone)),
+        TableFormat::Table => match report.origin {
+            Origin::Simulated => {
+                format!("{SIMULATED_MEANS}\n\n{}", table(&listed, (report.at, zone)))
+            }
+            Origin::Measured => table(&listed, (report.at, zone)),
+        },
         TableFormat::Csv => {
             let mut left = report.clone();
             left.findings
@@ -192,13 +200,19 @@ fn table(listed: &[ListedFinding<'_>], (at, zone): (Timestamp, &Zone)) -> String
     let mut out = format!("Report of {}\n", zone.minute(at));
     if listed.is_empty() {
         out.push_str("No findings.\n");
+        return out;
     }
+    out.push_str(&format!("\n{:<10}{:>14}  ID\n", "STATE", "SAVING A MONTH"));
     for one in listed {
         let (stage, finding) = (one.stage, one.finding);
         let cost = finding.cost.as_ref();
         let saving = cost.map_or("unknown".to_owned(), |cost| {
             let sign = if cost.basis.is_bound() { "≤ " } else { "" };
-            format!("{sign}{}", cost.saving_a_month)
+            let saving = format!("{sign}{}", cost.saving_a_month);
+            match finding.saving_covers() {
+                Some(_) => format!("{saving} {}", period([finding])),
+                None => saving,
+            }
         });
         let id = one_line(&finding.id);
         out.push_str(&format!("{stage:<10}{saving:>14}  {id}\n"));
@@ -211,6 +225,14 @@ fn table(listed: &[ListedFinding<'_>], (at, zone): (Timestamp, &Zone)) -> String
             out.push_str(&format!("{:26}by {by}{until}: {reason}\n", ""));
         }
     }
+    let mut costs = listed.iter().filter_map(|one| one.finding.cost.as_ref());
+    let bound = match costs.any(|cost| cost.basis.is_bound()) {
+        true => "≤: at most. ",
+        false => "",
+    };
+    out.push_str(&format!(
+        "\n{bound}`ebb explain ID` shows how a finding was evaluated.\n"
+    ));
     out
 }
 
@@ -282,6 +304,15 @@ mod tests {
         };
         let listed = run(&["list"]).await.expect("listed");
         assert!(listed.contains(&id), "{listed}");
+        assert!(listed.starts_with("SIMULATED: "), "{listed}");
+        assert!(
+            listed.contains("\nSTATE     SAVING A MONTH  ID\n"),
+            "{listed}"
+        );
+        assert!(
+            listed.contains("\n≤: at most. `ebb explain ID`"),
+            "{listed}"
+        );
         let dismiss = ["dismiss", &id, "--reason", "a course"];
         let text = run(&dismiss).await.expect("decided");
         assert!(text.starts_with(&format!("{id} is dismissed. ")), "{text}");

@@ -25,7 +25,12 @@ pub(crate) fn find_steps(asked: &str, steps: &[StepAdvice]) -> Result<Vec<StepAd
     }
     if found.is_empty() {
         let known = steps.iter().map(|step| step.step.as_str());
-        let hint = similar_names::hint(asked, known);
+        let hint = match steps.is_empty() {
+            true => Some(
+                "the report contains no steps; a scan of an account reads no probe data".to_owned(),
+            ),
+            false => similar_names::hint(asked, known),
+        };
         let hint = hint.map_or_else(String::new, |hint| format!("\n  {hint}"));
         bail!("no step '{}'{hint}", one_line(asked));
     }
@@ -72,5 +77,7 @@ mod tests {
         check("align", "no step 'align'\n  similar: NF:ALIGN:SORT");
         check("IGN:SORT", "no step 'IGN:SORT'\n  similar: NF:ALIGN:SORT");
         check("", "no step ''\n  known: NF:ALIGN:SORT, NF:QC");
+        let error = find_steps("align", &[]).expect_err("no steps").to_string();
+        assert!(error.contains("reads no probe data"), "{error}");
     }
 }

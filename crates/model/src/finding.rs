@@ -5,6 +5,7 @@ pub mod evidence;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use ebb_telemetry::identity::{AccountId, InstanceType, Region};
 use ebb_telemetry::money::{Usd, UsdPerHour};
@@ -266,6 +267,16 @@ impl Finding {
         }
     }
 
+    /// The kind in words. A stuck worker, queue or environment is not called a job.
+    pub fn label(&self) -> String {
+        match &self.evidence {
+            Evidence::StuckJob(stuck) if self.kind == FindingKind::StuckBatchJob => {
+                stuck.stuck.label().to_owned()
+            }
+            _ => self.kind.to_string(),
+        }
+    }
+
     /// Whether the waste began before the window, because earlier data is no longer stored. The
     /// waste so far is then a lower bound.
     pub fn is_longer(&self) -> bool {
@@ -309,6 +320,21 @@ impl Finding {
     pub fn saving_bound(&self) -> Option<Usd> {
         let cost = self.cost.as_ref()?;
         cost.basis.is_bound().then_some(cost.saving_a_month)
+    }
+
+    /// The time that the saving covers instead of a month: less than a week of metrics gives no
+    /// monthly forecast. `None` for a month, or without a saving.
+    pub fn saving_covers(&self) -> Option<Duration> {
+        const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+        let length = self.window.length();
+        let is_of_window = |cost: &Cost| {
+            let saving = cost.saving_a_month;
+            saving > Usd::ZERO && saving == cost.spent && length < WEEK
+        };
+        self.cost
+            .as_ref()
+            .is_some_and(is_of_window)
+            .then_some(length)
     }
 
     /// The saving in a month, or zero when no price is known; use it only for sorting.

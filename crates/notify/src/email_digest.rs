@@ -87,7 +87,7 @@ mod tests {
         );
         check(
             &ebb_report::testing::small(),
-            "[SIMULATED] Ebb: $884.76 a month, and at most $280.32 more, in 3 findings (3 new)",
+            "[SIMULATED] Ebb: $884.76 a month, and at most $280.32 more, in 2 findings with a price, 1 without (3 new)",
         );
         check(
             &ebb_report::testing::hostile(),

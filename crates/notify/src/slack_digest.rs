@@ -188,7 +188,7 @@ fn finding(row: &Alike<'_>) -> Value {
     let card = row.first();
     let saving = row.saving().map_or_else(
         || card.without_saving.to_owned(),
-        |usd| format!("{usd} a month"),
+        |usd| format!("{usd} {}", row.period()),
     );
     let change = card.change.map(|change| format!("{change} · "));
     let change = change.unwrap_or_default();
@@ -508,7 +508,7 @@ mod tests {
           "blocks": [
             {
               "text": {
-                "text": "[SIMULATED] $884.76 a month, and at most $280.32 more, in 3 findings",
+                "text": "[SIMULATED] $884.76 a month, and at most $280.32 more, in 2 findings with a price, 1 without",
                 "type": "plain_text"
               },
               "type": "header"
@@ -551,7 +551,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*at most $280.32 a month* · new · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED · waste at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less\nrequested 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (1 task, total run time 60 min)\n_Rightsize:_ request 3 vCPU and 4.8 GiB; the cheapest suitable type is c6i.xlarge in eu-central-1 at $0.1940/h, list price of 2026-02-01\n`ebb findings snooze overprovisioned_step/eu-central-1/variant-call`",
+                "text": "*at most $280.32 a month* · new · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED · waste at most $1.18 so far, on average $0.3840/h over all hours with and without tasks, at the on-demand price of 2026-02-27; spot costs less\nrequested 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (1 task, total run time 60 min)\n_Rightsize:_ request 3 vCPU and 4.8 GiB; the cheapest suitable type is c6i.xlarge in eu-central-1 at $0.1940/h, list price of 2026-02-01\n`ebb findings snooze overprovisioned_step/eu-central-1/variant-call`",
                 "type": "mrkdwn",
                 "verbatim": true
               },
@@ -579,7 +579,7 @@ mod tests {
               "type": "context"
             }
           ],
-          "text": "[SIMULATED] $884.76 a month, and at most $280.32 more, in 3 findings"
+          "text": "[SIMULATED] $884.76 a month, and at most $280.32 more, in 2 findings with a price, 1 without"
         }
         "#);
     }

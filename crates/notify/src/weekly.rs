@@ -321,9 +321,9 @@ mod tests {
         let links = "https://ebb.example.org".parse().expect("valid");
         let digest = WeeklyDigest::of(&report, Some(&links));
         let email = digest.email();
-        insta::assert_snapshot!(email.subject, @"[SIMULATED] Ebb, the week: $884.76 a month, and at most $280.32 more, in 3 findings");
+        insta::assert_snapshot!(email.subject, @"[SIMULATED] Ebb, the week: $884.76 a month, and at most $280.32 more, in 2 findings with a price, 1 without");
         insta::assert_snapshot!(email.text, @r"
-        Saving found: $884.76 a month, and at most $280.32 more, in 3 findings.
+        Saving found: $884.76 a month, and at most $280.32 more, in 2 findings with a price, 1 without.
         Saved so far: $12.00 by 1 resolved finding of the last 30 days.
         Trend: $884.76 a month now, $900.00 a week ago ($15.24 less); 3 findings now, 4 then.
         Spend of this month to 2026-03-02: $21.00, in part estimated.
@@ -337,7 +337,7 @@ mod tests {
         let slack = digest.slack();
         let text = slack["blocks"][1]["text"]["text"].as_str();
         insta::assert_snapshot!(text.expect("text"), @r"
-        Saving found: $884.76 a month, and at most $280.32 more, in 3 findings.
+        Saving found: $884.76 a month, and at most $280.32 more, in 2 findings with a price, 1 without.
         Saved so far: $12.00 by 1 resolved finding of the last 30 days.
         Trend: $884.76 a month now, $900.00 a week ago ($15.24 less); 3 findings now, 4 then.
         Spend of this month to 2026-03-02: $21.00, in part estimated.

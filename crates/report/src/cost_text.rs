@@ -1,7 +1,7 @@
 //! Costs by chosen dimensions, as a table for a terminal and as CSV.
 
 use ebb_model::policy::costs::RestOfMachine;
-use ebb_model::report::cost_shares::{CostDimension, CostName};
+use ebb_model::report::cost_shares::{CostDimension, CostName, RestKind};
 use ebb_model::report::cost_table::{CostRow, CostTable, RestRow};
 use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::money::Usd;
@@ -261,12 +261,18 @@ pub fn notes(costs: &CostTable, unused: &str, cost: &str) -> Vec<String> {
     let mut notes = vec![match costs.rest_of_machines {
         RestOfMachine::Apart => format!(
             "{unused} is the cost of the parts of machines that no task occupied while these tasks ran. {cost} does \
-             not contain it; the rows without a task do."
+             not contain it. It is a part of the rows idle, without a probe, services and sessions, and waste in findings."
         ),
         RestOfMachine::Spread => format!(
             "{cost} contains {unused}: the cost of the parts of machines that no task occupied while these tasks ran."
         ),
     }];
+    if costs.rest.iter().any(|row| row.kind == RestKind::OtherWork) {
+        notes.push(format!(
+            "The row {} is the cost of time in which a machine was active without a task or finding.",
+            RestKind::OtherWork
+        ));
+    }
     if let Some(day) = &costs.not_billed_from {
         let priced = costs.total - costs.billed;
         notes.push(format!(
@@ -355,7 +361,7 @@ fn csv_name(name: &CostName) -> String {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use ebb_model::report::cost_shares::{DayShare, RestKind};
+    use ebb_model::report::cost_shares::DayShare;
 
     use super::*;
 

@@ -45,8 +45,8 @@ pub fn group(
     let lines = [
         ("steps", steps.join("; ")),
         ("types", may_start),
-        ("now on", each(advice.now.as_slice())),
-        ("resized", each(advice.resized.as_slice())),
+        ("today", present(advice)),
+        ("same type", resized(advice)),
         (offers_head(advice), each(&advice.offers)),
         ("on spot", on_spot(&advice.spot, advice.spot_score.as_ref())),
         ("together", together(advice)),
@@ -153,7 +153,7 @@ fn member(member: &Member) -> String {
     format!("{} x {}: {asks}{more}", member.runs, member.step)
 }
 
-fn fleet(fleet: &Fleet) -> String {
+fn fleet(fleet: &Fleet, is_bound: bool) -> String {
     let market = match fleet.market {
         Market::OnDemand => String::new(),
         other => format!(" {other}"),
@@ -163,12 +163,31 @@ fn fleet(fleet: &Fleet) -> String {
         fleet.machines,
         fleet.instance_type,
         HumanDuration(Duration::from_secs(fleet.machine_time.as_secs())),
-        fleet.usd
+        match is_bound {
+            true => format!("at most {} (on-demand price)", fleet.usd),
+            false => fleet.usd.to_string(),
+        }
     )
 }
 
+/// The present machines.
+fn present(advice: &GroupAdvice) -> String {
+    let now = advice.now.as_ref();
+    now.map_or_else(String::new, |now| fleet(now, advice.is_bound()))
+}
+
+/// The present type with the recommended requests.
+fn resized(advice: &GroupAdvice) -> String {
+    let resized = advice.resized.as_ref();
+    resized.map_or_else(String::new, |resized| {
+        let fleet = fleet(resized, advice.is_bound());
+        format!("{fleet}, with the recommended requests")
+    })
+}
+
 fn each(fleets: &[Fleet]) -> String {
-    fleets.iter().map(fleet).collect::<Vec<_>>().join("; ")
+    let each = fleets.iter().map(|one| fleet(one, false));
+    each.collect::<Vec<_>>().join("; ")
 }
 
 /// The types, and the spot placement score of AWS.
@@ -208,7 +227,7 @@ fn accuracy(advice: &GroupAdvice) -> String {
 fn with_headroom(needs: Used) -> String {
     match used(needs) {
         unknown if unknown.is_empty() => unknown,
-        needs => needs + ", with headroom",
+        needs => format!("with headroom {needs}"),
     }
 }
 

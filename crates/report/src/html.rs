@@ -202,7 +202,7 @@ mod tests {
         let text = html(&report, &Zone::utc());
         for expect in [
             "<i class=\"steps\"></i> tasks</span>",
-            "<i class=\"rest\"></i> everything else</span>",
+            "<i class=\"rest\"></i> without a probe, other services and machines</span>",
             "<rect class=\"steps\" x=\"0\" width=\"250\" height=\"10\"/>",
         ] {
             assert!(text.contains(expect), "no {expect} in\n{text}");

@@ -110,7 +110,11 @@ fn table(rows: &[Alike<'_>], out: &mut String) {
             escaped(&title),
             escaped(card.owner.as_deref().unwrap_or("no owner")),
             escaped(&card.region),
-            escaped(&row.saving().unwrap_or_else(|| unknown(card).to_owned())),
+            escaped(&match row.saving() {
+                Some(saving) if row.is_short() => format!("{saving} {}", row.period()),
+                Some(saving) => saving,
+                None => unknown(card).to_owned(),
+            }),
         ]
     });
     let cells: Vec<[String; 5]> = [head].into_iter().chain(cells).collect();
@@ -173,7 +177,7 @@ fn detail(row: &Alike<'_>, out: &mut String) {
     if let (Some(saving), Some(spent)) = (row.saving(), row.spent()) {
         line(
             "Cost",
-            &format!("saving {saving} a month, wasted so far {spent}"),
+            &format!("saving {saving} {}, wasted so far {spent}", row.period()),
         );
     }
     for (what, fact) in facts(card) {
@@ -208,7 +212,10 @@ fn facts(card: &Card) -> [(&'static str, Option<&String>); 7] {
     let cost = card.cost.as_ref();
     [
         ("Waste", cost.map(|cost| &cost.price)),
-        ("List price", cost.and_then(|cost| cost.list.as_ref())),
+        (
+            "Waste at list price",
+            cost.and_then(|cost| cost.list.as_ref()),
+        ),
         (
             "Saving in the totals",
             cost.and_then(|cost| cost.counted.as_ref()),
@@ -262,12 +269,12 @@ mod tests {
     fn a_ticket_says_money_evidence_and_what_to_do() {
         let text = markdown(&testing::small(), &Zone::utc());
         for expect in [
-            "$884.76 a month, and at most $280.32 more, in 3 findings",
+            "$884.76 a month, and at most $280.32 more, in 2 findings with a price, 1 without",
             "no activity for 3 h 05 min",
             "aws ec2 stop-instances",
             "- Observed: 2026-03-04 08:55 to 2026-03-04 12:00 UTC (3 h 05 min), coverage 99 %",
             "- Cost: saving $884.76 a month, wasted so far $3.74\n- Waste: $1.2120/h from the bill of 2026-02-27\n",
-            "- List price: $1.2120/h of 2025-03-02 (367 days old)",
+            "- Waste at list price: $1.2120/h of 2025-03-02 (367 days old)",
             "- Cost: saving at most $280.32 a month, wasted so far at most $1.18",
             "- Task: align (1f0e) on i-0bbb, Batch job job-17",
         ] {

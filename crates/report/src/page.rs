@@ -42,6 +42,8 @@ pub struct Page {
     pub headline: String,
     /// The same saving alone, without upper bounds; `None` if no finding has a known price.
     pub saving: Option<String>,
+    /// Time of the saving, such as "a month".
+    pub period: String,
     /// Further saving of findings whose price is only an upper bound.
     pub at_most: Option<String>,
     /// Total cost of which the saving is a part.
@@ -50,7 +52,7 @@ pub struct Page {
     pub per_hour: String,
     /// Waste so far.
     pub spent: String,
-    /// Number of findings of kinds that have a saving.
+    /// Number of findings of kinds that have a saving, and how many of them have no price.
     pub findings: String,
     /// Evaluated resources.
     pub looked_at: String,
@@ -131,7 +133,6 @@ impl Page {
             .findings
             .iter()
             .map(|finding| Card::of(finding, report, greatest.unwrap_or_default(), zone));
-        let waste = report.waste_findings();
         let priced = report.findings.iter().any(|finding| finding.cost.is_some());
         let saving = priced.then(|| totals.saving_a_month.to_string());
         Self {
@@ -140,12 +141,13 @@ impl Page {
             simulated_means: simulated.then_some(SIMULATED_MEANS),
             headline: money::headline(totals, &report.findings),
             saving,
+            period: money::period(&report.findings),
             at_most: (totals.at_most.saving_a_month > Usd::ZERO)
                 .then(|| totals.at_most.saving_a_month.to_string()),
             evaluated: money::evaluated(totals).filter(|_| priced),
             per_hour: totals.waste_per_hour.to_string(),
             spent: money::wasted_by(totals, &report.findings),
-            findings: counted(waste, "finding", "findings"),
+            findings: money::with_price(&report.findings),
             looked_at: looked_at(report),
             selected: report.selected.as_ref().map(selected),
             weaker: (totals.running_instances > 0 && totals.with_probe == 0).then_some(WEAKER),

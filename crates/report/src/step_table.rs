@@ -9,14 +9,16 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
+use ebb_model::advice::bottleneck::{Binding, RequestedResource};
 use ebb_model::advice::offer::{Assumed, Offered, Offers};
 use ebb_model::advice::sized_request::SizedRequest;
 use ebb_model::advice::step::{MemoryUse, StepAdvice};
 use ebb_model::step_profile::tasks::{PresentRequest, RequestBasis};
 use ebb_model::step_profile::{LARGEST_OLDER, MAX_RUNS};
+use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::{counted, one_line, wrap};
-use ebb_telemetry::units::{HumanDuration, Share};
+use ebb_telemetry::units::{HumanDuration, MilliCores, Share};
 
 use crate::page::money::bounded;
 use crate::plain_table;
@@ -24,11 +26,20 @@ use crate::reason_codes::Reasons;
 
 const HEAD: [&str; 5] = ["STEP", "REQUEST", "RECOMMENDED", "OOM RISK", "SAVING/MONTH"];
 
+/// The text without any step.
+const NO_STEPS: &str = "\
+The report contains no steps. A scan of an account reads no probe data. Use --bucket NAME or
+--lake URL of a deployment, or `ebb import` with records of Nextflow, Snakemake or Slurm.
+";
+
 /// Minimum width of a name on a narrow terminal, and maximum width on any terminal.
 const NAME: std::ops::RangeInclusive<usize> = 12..=60;
 
 /// Column where the text of a line below a step starts, after `  elsewhere `.
 const INDENT: usize = 12;
+
+/// Number of listed types that a step ran on.
+const SHOWN_TYPES: usize = 3;
 
 /// Number of listed requests of first attempts.
 const SHOWN_REQUESTS: usize = 5;
@@ -36,7 +47,7 @@ const SHOWN_REQUESTS: usize = 5;
 /// Steps as a table; `terminal` is the number of columns, `None` for a table without truncation.
 pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
     if steps.is_empty() {
-        return "No step was observed.\n".to_owned();
+        return NO_STEPS.to_owned();
     }
     let mut rows: Vec<[String; 5]> = steps.iter().map(row).collect();
     let width = |n: usize| {
@@ -160,12 +171,11 @@ pub(crate) fn request(request: SizedRequest) -> String {
     }
 }
 
-/// Above this upper bound in ppm, a range only shows missing data, unless its lower bound shows
-/// that tasks fail.
+/// Above this upper bound in ppm, a range shows missing data, so the number of tasks is shown too.
 const WIDEST_SHOWN: u32 = 200_000;
 
 /// Chance that a task is killed with the recommended request: one figure if it is well known,
-/// otherwise a range. Without enough data, the text is a reason.
+/// otherwise a range.
 pub(crate) fn chance(step: &StepAdvice) -> String {
     if let Some(ppm) = step.risk.oom_ppm {
         return percent(ppm);
@@ -178,7 +188,15 @@ pub(crate) fn chance(step: &StepAdvice) -> String {
         Some(range) if range.to_ppm <= WIDEST_SHOWN => {
             format!("at most {}", percent(range.to_ppm))
         }
-        Some(_) => "not enough runs".to_owned(),
+        Some(range) => {
+            let tasks = step.risk.basis.map(|basis| basis.tasks as usize);
+            let tasks = tasks.map(|tasks| format!(", {}", counted(tasks, "task", "tasks")));
+            format!(
+                "0 to {}{}",
+                percent(range.to_ppm),
+                tasks.unwrap_or_default()
+            )
+        }
     }
 }
 
@@ -209,8 +227,9 @@ fn text_lines(step: &StepAdvice) -> Vec<(&'static str, String)> {
     let offers = &step.offers;
     let each = |offers: &[Offered]| offers.iter().map(offer).collect::<Vec<_>>().join("; ");
     let same_type = offers.now.as_ref();
+    all.push(("today", today(step)));
     all.push((
-        "now on",
+        "same type",
         same_type.map(offer_of_same_type).unwrap_or_default(),
     ));
     all.push(("suitable", each(&offers.best)));
@@ -252,9 +271,19 @@ fn why(step: &StepAdvice, reasons: &Reasons) -> String {
     all.extend(more_cores(step));
     all.extend(full_memory(step));
     if let Some(by) = step.bound.by {
-        all.push(format!("limited by {by}"));
+        all.push(few_busy_cores(step, by).unwrap_or_else(|| format!("limited by {by}")));
     }
     all.join("; ")
+}
+
+/// A note if a step computes all the time, but only on a part of its cores.
+fn few_busy_cores(step: &StepAdvice, by: Binding) -> Option<String> {
+    let asked = step.asks.cores?.0;
+    let used = u128::from(step.bound.cores_used?.ppm()) * u128::from(asked) / 1_000_000;
+    let is_few = step.bound.underused.contains(&RequestedResource::Cores);
+    let used = MilliCores(u64::try_from(used).ok()?);
+    (by == Binding::Compute && is_few)
+        .then(|| format!("CPU-bound on at most {used} cores, so more cores do not help"))
 }
 
 /// A note if a task used more memory than it requested for certain.
@@ -455,16 +484,43 @@ fn elsewhere(offers: &[Offered]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
+/// The observed types and mean duration; empty without a known type or duration.
+fn today(step: &StepAdvice) -> String {
+    let (types, Some(mean)) = (&step.machines, step.mean_wall) else {
+        return String::new();
+    };
+    let names: Vec<&str> = types
+        .iter()
+        .take(SHOWN_TYPES)
+        .map(InstanceType::as_str)
+        .collect();
+    let more = match types.len().saturating_sub(SHOWN_TYPES) {
+        0 => String::new(),
+        more => format!(" and {}", counted(more, "more type", "more types")),
+    };
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(
+            "{}{more}, {} on average",
+            names.join(", "),
+            HumanDuration(Duration::from_secs(mean.as_secs()))
+        ),
+    }
+}
+
 /// The offer of the present type. It is an estimate as the others, not the observed duration.
 fn offer_of_same_type(same: &Offered) -> String {
     let with = match same.assumed.contains(&Assumed::RequestShare) {
-        true => "for its part of a machine that other steps use too".to_owned(),
+        true => "its part of a machine that other steps use too".to_owned(),
         false => {
             let tasks = counted(same.runs_a_machine as usize, "task", "tasks");
-            format!("with the recommended request and {tasks} on the machine")
+            format!("{tasks} on the machine")
         }
     };
-    format!("{}, estimated {with}", offer(same))
+    format!(
+        "{}, an estimate with the recommended request and {with}",
+        offer(same)
+    )
 }
 
 fn offer(offer: &Offered) -> String {

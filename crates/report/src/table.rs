@@ -10,7 +10,7 @@ use ebb_telemetry::safe_text::{counted, wrap};
 use crate::page::Page;
 use crate::page::alike::Alike;
 use crate::page::card::Card;
-use crate::page::money::CostWords;
+use crate::page::money::{CostWords, NO_FORECAST};
 use crate::table::columns::{Columns, INDENT};
 use crate::terminal_style::{Colour, TerminalStyle};
 use crate::zone::Zone;
@@ -144,6 +144,9 @@ impl Sheet {
         }
         if rows.iter().any(Alike::is_longer) {
             self.paragraph(DIM, AT_LEAST, 0);
+        }
+        if rows.iter().any(Alike::is_short) {
+            self.paragraph(DIM, &format!("{NO_FORECAST}."), 0);
         }
         let left = cards.len() - rows.iter().map(Alike::count).sum::<usize>();
         if left > 0 {
@@ -287,6 +290,7 @@ mod tests {
     use super::*;
     use crate::testing;
     use ebb_model::finding::evidence::Evidence;
+    use ebb_model::finding::evidence::batch::Stuck;
     use ebb_model::finding_kind::FindingKind;
     use ebb_model::report::probe_problem::ProbeProblem;
 
@@ -325,14 +329,16 @@ mod tests {
                       task, total run time 60 min)
                       Rightsize: request 3 vCPU and 4.8 GiB; the cheapest suitable type is c6i.xlarge in eu-central-1 at
                       $0.1940/h, list price of 2026-02-01
-                      Waste: at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less.
+                      Waste: at most $1.18 so far, on average $0.3840/h over all hours with and without tasks, at the on-demand
+                      price of 2026-02-27; spot costs less.
              unknown  unknown  align-sample-17 (job-17)  -      eu-central-1
                       Stuck Batch job: RUNNING without CPU usage, I/O or a new process for 42 min; since its start, 3 processes
                       used 1.25 s of CPU
                       Investigate: Look at what it waits for.
         ≤: at most, because spot costs less than the on-demand price used; not in the totals
 
-        Possible saving: $884.76 a month, and at most $280.32 more, in 3 findings. Wasted so far: $3.74; at present $1.2120/h.
+        Possible saving: $884.76 a month, and at most $280.32 more, in 2 findings with a price, 1 without. Wasted so far: $3.74;
+        at present $1.2120/h.
         Prices: effective cost from the bill for $884.76 in 1 finding; on-demand price of spot machines of 2026-02-27 for at
         most $280.32 in 1 finding.
         1 finding has no known price; the totals do not contain them.
@@ -382,6 +388,36 @@ mod tests {
         report.findings.drain(..2);
         let text = table(&report, &TerminalStyle::PLAIN, &Zone::utc());
         assert!(text.contains("\n1 finding without a saving\n"), "{text}");
+    }
+
+    #[test]
+    fn a_saving_of_less_than_a_week_of_metrics_is_not_of_a_month() {
+        let mut report = testing::small();
+        report.findings.truncate(1);
+        let cost = report.findings[0].cost.as_mut().expect("a price");
+        cost.saving_a_month = cost.spent;
+        report.totals.saving_a_month = cost.spent;
+        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        for expect in [
+            " SAVING   WASTED ",
+            "$3.74 for 3 h 05 min    $3.74  gpu-notebook",
+            "Possible saving: $3.74 for 3 h 05 min, and at most",
+            "gives no monthly forecast",
+        ] {
+            assert!(text.contains(expect), "no {expect} in\n{text}");
+        }
+        assert!(!table(&testing::small(), &Look::PLAIN, &Zone::utc()).contains("forecast"));
+    }
+
+    #[test]
+    fn a_stuck_worker_is_not_called_a_job() {
+        let mut report = testing::small();
+        let Evidence::StuckJob(stuck) = &mut report.findings[2].evidence else {
+            panic!("a stuck job");
+        };
+        stuck.stuck = Stuck::AgentDisconnected;
+        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        assert!(text.contains("Stuck Batch worker: "), "{text}");
     }
 
     #[test]

@@ -67,6 +67,9 @@ fn fleets(
     }
     let seen = ObservedCost::of(facts, looked)?;
     told.now = Some(seen.fleet.clone());
+    if seen.is_bound {
+        told.assumed.push(GroupAdvice::BOUND.to_owned());
+    }
     if looked.steps.len() > *room {
         return Err("it has more steps than the report can hold offers for".to_owned());
     }

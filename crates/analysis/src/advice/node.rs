@@ -149,7 +149,8 @@ fn offer(
     advice.assumed = assumed(instance.market, speeds.cores(spec).is_some());
     if (Some(cores), Some(memory)) != (advice.needs.cores, advice.needs.memory) {
         advice.assumed.push(
-            "a type as large as the present one holds the work, with less headroom".to_owned(),
+            "a type as large as the present one is suitable: it holds the used amount, with less headroom"
+                .to_owned(),
         );
     }
     let Some(best) = advice.offers.first() else {

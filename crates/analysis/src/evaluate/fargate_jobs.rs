@@ -124,7 +124,9 @@ fn one(facts: &Facts<'_>, job: &Job, market: Option<Market>) -> FargateJob {
         not_judged: match job.status {
             _ if spans.is_empty() => None,
             JobStatus::Running => on_fargate::why_not(facts, job),
-            _ => Some("the job has ended, and no probe can run on Fargate".to_owned()),
+            _ => {
+                Some("the job has ended, and only running jobs on Fargate are evaluated".to_owned())
+            }
         },
     }
 }

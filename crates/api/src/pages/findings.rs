@@ -65,7 +65,7 @@ impl FindingRow {
         let cost = finding.cost.as_ref();
         Self {
             id: finding.id.clone(),
-            kind: finding.kind.to_string(),
+            kind: finding.label(),
             slug: finding.kind.slug(),
             title: name(resource.name.as_ref().unwrap_or(&resource.id)),
             owner: resource.owner.as_deref().map(name),
@@ -257,7 +257,7 @@ fn kinds(report: &Report, chosen: Option<FindingKind>) -> Vec<Choice> {
 fn set_aside(view: &View) -> Vec<AsideRow> {
     let row = |finding: &Finding, decision| AsideRow {
         id: finding.id.clone(),
-        kind: finding.kind.to_string(),
+        kind: finding.label(),
         title: name(
             finding
                 .resource

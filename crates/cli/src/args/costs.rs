@@ -44,15 +44,14 @@ pub(crate) enum CostFormat {
     Csv,
     /// JSON
     Json,
-    /// FOCUS 1.2 rows of the billed days, by run, pipeline, user and cost centre
+    /// FOCUS 1.2 rows of billed days: run, pipeline, user and cost centre
     Focus,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
 pub(crate) struct CostsArgs {
-    /// Divide by run, pipeline, step, user, cost_centre, or by tag:KEY
-    /// [default: pipeline]
+    /// Run, pipeline, step, user, cost_centre or tag:KEY [default: pipeline]
     #[arg(long, value_name = "NAMES")]
     pub(crate) by: Option<CostDivision>,
     /// Show the days of this month only, such as 2026-10

@@ -22,8 +22,9 @@ Examples:
       --reason 'in the firewall of a partner' --bucket …
   ebb findings reopen idle_node/eu-central-1/i-0abc --bucket …
 
-A decision takes effect with the next sweep. The command needs s3:GetObject on reports/* and
-decisions/* of the bucket, and s3:PutObject on decisions/*. It changes nothing else.";
+A decision takes effect with the next sweep. The finding and its saving leave the lists, the totals
+and the notifications. `ebb findings list` still shows it. The command needs s3:GetObject on
+reports/* and decisions/* of the bucket, and s3:PutObject on decisions/*. It changes nothing else.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
@@ -36,9 +37,9 @@ pub(crate) struct FindingsArgs {
 pub(crate) enum FindingsCommand {
     /// List the findings of the newest report, and dismissed and snoozed ones
     List(ListArgs),
-    /// Stop all notifications about a finding
+    /// Leave a finding out of lists, totals and notifications
     Dismiss(DecideArgs),
-    /// Stop notifications about a finding until a date
+    /// Leave a finding out of lists, totals and notifications until a date
     #[command(mut_arg("until", |until| until.required(true)))]
     Snooze(DecideArgs),
     /// Withdraw a decision
@@ -53,8 +54,9 @@ pub(crate) enum FindingsCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    /// Output format; CSV has the columns of `ebb scan --format csv`, without dismissed and snoozed
-    /// findings
+    /// Output format
+    ///
+    /// CSV has the columns of `ebb scan --format csv`, without dismissed and snoozed findings.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: TableFormat,
     #[command(flatten)]
@@ -69,7 +71,7 @@ pub(crate) struct DecideArgs {
     /// Reason of the decision
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
-    /// Last day (UTC, inclusive) or time of the decision
+    /// End of the decision: a day (UTC, included) or an RFC 3339 time
     #[arg(long, value_name = "DAY", value_parser = until)]
     pub(crate) until: Option<Timestamp>,
     #[command(flatten)]

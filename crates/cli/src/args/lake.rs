@@ -9,10 +9,10 @@ use super::format::TableFormat;
 const MORE: &str = "\
 Examples:
   ebb lake tables --lake file:///srv/ebb
-  ebb lake show heartbeats --lake file:///srv/ebb --where node=host7 --columns ended_at,memory_bytes
+  ebb lake show heartbeats --where node=host7 --columns ended_at,memory_bytes
   ebb lake show steps --bucket NAME --from 2026-11-01 --to 2026-11-07 --format csv > steps.csv
-  ebb lake query 'SELECT node, SUM(workload_cpu_ns) FROM heartbeats GROUP BY node' --bucket NAME
-  ebb lake query 'SELECT step_name, MAX(peak_memory_bytes) FROM steps GROUP BY 1' --from 2026-11-01
+  ebb lake query 'SELECT node, SUM(workload_cpu_ns) FROM heartbeats GROUP BY 1' --bucket NAME
+  ebb lake query 'SELECT step_name, MAX(wall_ns) FROM steps GROUP BY 1' --from 2026-11-01
   ebb lake query \"SELECT json_extract(tools, '$[0].name'), COUNT(*) FROM steps GROUP BY 1\"
 
 `ebb lake tables` lists the tables with their columns. A query reads the columns that it names, from

@@ -11,10 +11,11 @@ const MORE: &str = "\
 Examples:
   ebb names push trace.txt --lake file:///srv/ebb --run angry_euler --pipeline rnaseq
   SLURM_TIME_FORMAT=%s sacct -D -a --parsable2 --starttime now-1hour \\
-  --format=JobID,JobIDRaw,State,Elapsed,Start,End,ReqMem,ReqCPUS,AllocCPUS,NNodes,WorkDir,JobName,Comment |
+    --format=JobID,JobIDRaw,State,Elapsed,Start,End,ReqMem,ReqCPUS,AllocCPUS,\\
+NNodes,WorkDir,JobName,Comment |
     ebb names push - --lake s3://bucket/ebb
   SLURM_TIME_FORMAT=%s squeue -a -t all -o '%A|%T|%S|%Z|%C|%D|%j|%k' |
-      ebb names push - --lake s3://bucket/ebb
+    ebb names push - --lake s3://bucket/ebb
   ebb names explain 7.batch --lake file:///srv/ebb
 
 A probe knows a Slurm task as 7.batch and a Nextflow task as ab/cdef12. The records of the engine

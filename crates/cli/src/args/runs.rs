@@ -17,6 +17,9 @@ The newest runs come first. `unassigned` is the run of tasks without a known run
 deployment stores the tasks of its runs; a report file (--report) contains only sums. On AWS, the
 tasks need s3:GetObject on details/* of the bucket.
 
+Below the table, sentences name the causes if a run costs at least 10 % more or less than usual. The
+usual cost is the median of the earlier runs of the pipeline, and needs three of them.
+
 Exit status:
   0  success
   1  failure

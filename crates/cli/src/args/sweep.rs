@@ -8,7 +8,7 @@ Examples:
   ebb sweep --lake s3://bucket/ebb          S3, or a compatible store (AWS_ENDPOINT_URL)
   ebb sweep --lake gs://bucket/ebb          Google Cloud Storage
   ebb sweep --lake file:///srv/ebb --watch 5
-                                            a sweep every 5 seconds, for live pages of `ebb serve`
+                                            every 5 seconds, for live pages of `ebb serve`
 
 Probes write there with `ebb-probe run --sink`. State, lake, policy (config/policy.toml) and
 reports (reports/latest/) are stored there too. The sweep knows only machines with a probe. The

@@ -12,7 +12,7 @@ use super::deployment::ReportArgs;
 const TUNE_MORE: &str = "\
 Examples:
   ebb tune --demo                                the built-in demo account
-  ebb tune --report report.json                  a report of a sweep or of `ebb scan`
+  ebb tune --report report.json                  a report of a sweep
   ebb tune --bucket NAME                         the newest report of a deployment
   ebb tune --lake file:///srv/ebb                the folder of `ebb sweep`
   ebb tune --report report.json variant-call --format batch | sh
@@ -72,7 +72,9 @@ pub(crate) struct Form {
     /// Write to a file; with DIR/ one file for each JSON input of the AWS CLI
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Nextflow, Snakemake: also set how often failures are retried; Nextflow: and which
+    /// Nextflow, Snakemake: also set how often failures are retried
+    ///
+    /// With Nextflow, also which failures.
     #[arg(long)]
     pub(crate) with_retry: bool,
     // `ebb import` sets it for a Snakemake that evaluates no expressions in a profile.
@@ -104,7 +106,7 @@ pub(crate) enum TuneFormat {
     Snakemake,
     /// `#SBATCH` lines for job scripts
     Slurm,
-    /// A shell script that registers job definitions with new requests (AWS CLI, jq)
+    /// Shell script (AWS CLI, jq) that registers job definitions again
     Batch,
     /// Input of `aws batch create-compute-environment --cli-input-json`
     BatchEnvironment,
@@ -169,8 +171,10 @@ Examples:
   ebb import --format nextflow trace-*.txt > tuned.config
   ebb import benchmarks/* --snakefile workflow/Snakefile
   ebb import benchmarks/* --benchmark-pattern 'benchmarks/{sample}.{rule}.txt'
-  sacct -a --parsable2 --format=JobID,JobName,User,State,ExitCode,Elapsed,TotalCPU,MaxRSS,ReqMem,\\
-ReqCPUS,AllocCPUS,AllocTRES,TRESUsageInMax,NTasks,NNodes,Submit,Start,End,Timelimit,WorkDir,Comment |
+  sacct -a --parsable2 \\
+    --format=JobID,JobName,User,State,ExitCode,Elapsed,TotalCPU,MaxRSS,ReqMem,\\
+ReqCPUS,AllocCPUS,AllocTRES,TRESUsageInMax,NTasks,NNodes,Submit,Start,End,\\
+Timelimit,WorkDir,Comment |
     ebb import -
 
 Files may be gzipped. These records contain only the average number of busy cores. Fewer cores are
@@ -190,7 +194,7 @@ Exit status:
 #[derive(Debug, clap::Args)]
 #[command(after_help = IMPORT_MORE)]
 pub(crate) struct ImportArgs {
-    /// Nextflow traces, Snakemake benchmark files, or sacct output; - for standard input
+    /// Nextflow traces, Snakemake benchmarks, sacct output; - for stdin
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Format of the files [default: derived from their first line]

@@ -252,7 +252,10 @@ fn ages(catalogue: &Catalogue, now: Timestamp) -> String {
             false => format!("Last refresh {} days ago.\n", hours / 24),
         }
     });
-    let hint = "Never refreshed; `ebb catalog refresh` gets current prices from AWS.\n".to_owned();
+    let hint = "No refreshed prices are used. To get current prices from AWS, run `ebb catalog \
+                refresh --file prices.json`,\nthen add `--file prices.json`. With a deployment, use \
+                `--bucket NAME` in both commands.\n"
+        .to_owned();
     format!(
         "Prices: {}{built_in}.\n{}",
         catalogue.as_of(),

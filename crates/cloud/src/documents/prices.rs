@@ -30,7 +30,9 @@ async fn read(objects: &dyn Objects) -> CloudResult<(Refreshed, PutIf)> {
     };
     let told = serde_json::from_slice(&object.bytes).map_err(|error| CloudError::Failed {
         operation: KEY.to_owned(),
-        message: format!("{error}; run `ebb catalog refresh` to replace it"),
+        message: format!(
+            "{error}; to replace it, delete it and run `ebb catalog refresh --bucket NAME`"
+        ),
     });
     Ok((told?, PutIf::Matches(object.etag)))
 }

@@ -86,6 +86,15 @@ impl GroupAdvice {
         SpotWish::of(&self.region, types, machines)
     }
 
+    /// The assumption of a present cost that is an upper bound.
+    pub const BOUND: &str = "spot machines without a known price cost the on-demand price, so the present cost is an \
+         upper bound";
+
+    /// Whether the present cost is only an upper bound.
+    pub fn is_bound(&self) -> bool {
+        self.assumed.iter().any(|assumed| assumed == Self::BOUND)
+    }
+
     /// Whether most of the machine time is on spot now.
     pub fn is_on_spot(&self) -> bool {
         let now = self.now.as_ref();

@@ -8,6 +8,10 @@ use ebb_telemetry::identity::Region;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+/// How a user gets current prices.
+pub const GET_PRICES: &str = "run `ebb catalog refresh --file prices.json`, then `ebb scan --catalog prices.json`; in a \
+     deployment, run `ebb catalog refresh --bucket NAME`";
+
 /// The source of prices or of interruption bands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -31,6 +31,7 @@ struct Common<'a> {
     basis: Option<PriceBasis>,
     change: Option<&'a str>,
     simulated: Option<&'a str>,
+    period: Option<&'a str>,
     advice: String,
 }
 
@@ -96,6 +97,16 @@ impl<'a> Alike<'a> {
         Some(bounded(sum, self.is_bound()))
     }
 
+    /// Time of the saving, such as "a month".
+    pub fn period(&self) -> &str {
+        self.first().cost.as_ref().map_or("", |cost| &cost.period)
+    }
+
+    /// Whether the saving is of a shorter time than a month.
+    pub fn is_short(&self) -> bool {
+        self.first().is_short
+    }
+
     /// Waste so far; `None` without a price.
     pub fn spent(&self) -> Option<String> {
         let sum = self.sum(|card| card.spent())?;
@@ -151,6 +162,7 @@ fn common(card: &Card) -> Common<'_> {
         basis: card.cost.as_ref().map(|cost| cost.basis),
         change: card.change,
         simulated: card.simulated,
+        period: card.cost.as_ref().map(|cost| &*cost.period),
         advice,
     }
 }

@@ -1,8 +1,9 @@
 //! Cost allocation of the bill by day: as text for all days together, and as bars for a page.
 
-use std::{array, iter};
+use std::iter;
 
 use ebb_model::report::bill_day::BilledDayShares;
+use ebb_model::report::cost_shares::RestKind;
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::safe_text::one_line;
 use jiff::civil::Date;
@@ -18,8 +19,11 @@ const PARTS: [(&str, &str); 5] = [
     ("other", "services and sessions"),
     ("found", "waste in findings"),
     ("idle", "idle"),
-    ("rest", "everything else"),
+    ("rest", "without a probe, other services and machines"),
 ];
+
+/// The difference between two sums of waste.
+const OF_THESE_DAYS: &str = "Waste in findings is that of these days. Wasted so far is that of each finding since it began.";
 
 /// Days as bars.
 #[derive(Debug, Serialize)]
@@ -52,40 +56,40 @@ pub fn lines(days: &[BilledDayShares]) -> Vec<String> {
             true => one_line(&first.day),
             false => format!("{} to {}", one_line(&first.day), one_line(&last.day)),
         };
-        let elsewhere = sum(|day| day.elsewhere);
-        let unwatched = match sum(|day| day.unwatched) {
-            Usd::ZERO => String::new(),
-            usd if elsewhere >= Usd::ZERO => {
-                format!(" ({usd} of it on machines without a running probe)")
-            }
-            // Credits make the rest smaller than its parts.
-            usd => format!(
-                " ({usd} on machines without a running probe, and {elsewhere} of other services, \
-                 discounts and credits)"
-            ),
-        };
         let open = if open {
             ", estimated because the bill is not final"
         } else {
             ""
         };
         Some(format!(
-            "{span}: {} billed = {}{unwatched}{open}",
+            "{span}: {} billed = {}{open}",
             sum(|day| day.billed),
-            divided(of_it().map(BilledDayShares::parts)),
+            divided(of_it()),
         ))
     };
-    [false, true].into_iter().filter_map(together).collect()
+    let mut lines: Vec<String> = [false, true].into_iter().filter_map(together).collect();
+    if !lines.is_empty() {
+        lines.push(OF_THESE_DAYS.to_owned());
+    }
+    lines
 }
 
-fn divided(days: impl Iterator<Item = [Usd; 5]>) -> String {
-    let none = [Usd::ZERO; 5];
-    let sums = days.fold(none, |sum, day| array::from_fn(|n| sum[n] + day[n]));
-    let parts = PARTS.iter().zip(sums);
-    let parts: Vec<_> = parts
-        .map(|((_, words), usd)| format!("{usd} {words}"))
-        .collect();
-    parts.join(" + ")
+/// The parts of some days, with the names of the rows of `ebb costs`.
+fn divided<'a>(days: impl Iterator<Item = &'a BilledDayShares> + Clone) -> String {
+    let sum = |part: fn(&BilledDayShares) -> Usd| days.clone().map(part).sum::<Usd>();
+    let rest = [
+        (RestKind::OtherWork, sum(|day| day.other_work)),
+        (RestKind::Findings, sum(|day| day.findings)),
+        (RestKind::Idle, sum(|day| day.idle)),
+        (RestKind::Unwatched, sum(|day| day.unwatched)),
+        (RestKind::Elsewhere, sum(|day| day.elsewhere)),
+        (RestKind::Rounding, sum(|day| day.rounding)),
+    ];
+    let is_shown = |(kind, usd): &(RestKind, Usd)| *kind != RestKind::Rounding || *usd != Usd::ZERO;
+    let rest = rest.into_iter().filter(is_shown);
+    let parts = rest.map(|(kind, usd)| format!("{usd} {kind}"));
+    let tasks = iter::once(format!("{} tasks", sum(|day| day.steps)));
+    tasks.chain(parts).collect::<Vec<_>>().join(" + ")
 }
 
 /// The newest days with bars in proportion to their cost; `None` for a single day, because a line
@@ -127,7 +131,7 @@ fn drawn(day: &BilledDayShares, dearest: i64) -> BillDay {
     BillDay {
         // Next to the amount it would take the width of every bar on a phone.
         label: format!("{label}{open}"),
-        words: divided(iter::once(day.parts())),
+        words: divided(iter::once(day)),
         billed: day.billed.to_string(),
         parts,
     }
@@ -163,23 +167,15 @@ mod tests {
     }
 
     #[test]
-    fn credits_are_named_where_they_make_the_rest_smaller_than_its_parts() {
-        let check = |elsewhere: i64, expect: &str| {
-            let mut one = day("2026-03-01", 0);
-            one.unwatched = Usd::from_micros(4_000_000);
-            one.elsewhere = Usd::from_micros(elsewhere);
-            let lines = lines(&[one]);
-            assert!(lines[0].contains(expect), "{lines:?}");
-        };
-        check(
-            0,
-            "$4.00 everything else ($4.00 of it on machines without a running probe)",
-        );
-        check(
-            -3_000_000,
-            "$1.00 everything else ($4.00 on machines without a running probe, and -$3.00 of other services, \
-             discounts and credits)",
-        );
+    fn credits_make_the_other_services_negative_and_rounding_is_shown_if_there_is_any() {
+        let mut one = day("2026-03-01", 0);
+        one.unwatched = Usd::from_micros(4_000_000);
+        one.elsewhere = Usd::from_micros(-3_000_000);
+        let shown = lines(&[one.clone()]);
+        let expect = " + $4.00 without a probe + -$3.00 other services and machines";
+        assert!(shown[0].ends_with(expect), "{shown:?}");
+        one.rounding = Usd::from_micros(20_000);
+        assert!(lines(&[one])[0].ends_with(" + $0.02 rounding"));
     }
 
     fn days(days: &[BilledDayShares]) -> Vec<BillDay> {
@@ -198,8 +194,8 @@ mod tests {
             open,
         ];
         let shown = lines(&days);
-        insta::assert_snapshot!(shown[0], @"2026-03-01 to 2026-03-02: $4.00 billed = $2.00 tasks + $1.00 services and sessions + $0.00 waste in findings + $0.00 idle + $1.00 everything else");
-        insta::assert_snapshot!(shown[1], @"2026-03-03: $1.00 billed = $0.50 tasks + $0.25 services and sessions + $0.00 waste in findings + $0.00 idle + $0.25 everything else, estimated because the bill is not final");
+        insta::assert_snapshot!(shown[0], @"2026-03-01 to 2026-03-02: $4.00 billed = $2.00 tasks + $1.00 services and sessions + $0.00 waste in findings + $0.00 idle + $0.00 without a probe + $1.00 other services and machines");
+        insta::assert_snapshot!(shown[1], @"2026-03-03: $1.00 billed = $0.50 tasks + $0.25 services and sessions + $0.00 waste in findings + $0.00 idle + $0.00 without a probe + $0.25 other services and machines, estimated because the bill is not final");
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub struct Card {
     pub cost: Option<CostWords>,
     /// Whether the waste began before the observed time.
     pub is_longer: bool,
+    /// Whether the saving is of a shorter time than a month.
+    pub is_short: bool,
     /// Whether the kind is waste, which has a cost.
     pub is_waste: bool,
     /// The text in place of the cost.
@@ -138,7 +140,7 @@ impl Card {
                 .filter(|name| **name != id)
                 .map(|_| id.clone()),
             title: name_of_it.unwrap_or(id),
-            kind: finding.kind.to_string(),
+            kind: finding.label(),
             kind_of: finding.kind,
             slug: finding.kind.slug(),
             machine: machine(resource),
@@ -154,6 +156,7 @@ impl Card {
             simulated: (resource.origin == Origin::Simulated).then_some(SIMULATED),
             cost: CostWords::of_finding(finding, report.at, zone),
             is_longer: finding.is_longer(),
+            is_short: finding.saving_covers().is_some(),
             is_waste: finding.kind.is_waste(),
             without_saving: finding.kind.without_saving(),
             bar: thousandths(finding.saving_or_zero(), greatest),

@@ -80,7 +80,7 @@ fn job(job: &FargateJob) -> String {
     let used: Vec<String> = used.into_iter().flatten().collect();
     if !used.is_empty() {
         line.push_str(&format!(
-            "; the busiest task of its family used at most {}",
+            "; Container Insights: the busiest task of its task definition family used at most {}",
             used.join(" and ")
         ));
     }
@@ -146,9 +146,9 @@ mod tests {
         report.fargate = FargateJobs { jobs, left_out: 0 };
         insta::assert_snapshot!(lines(&report).join("\n"), @r"
         3 jobs, $3.00 in total at the list price of unknown date; no price is known for 1 job: nobody told
-        al ign (j-2): 2 vCPU, 4.0 GiB, 60 min, $2.00; the busiest task of its family used at most 25 % of its cores
-        al ign (j-1): 2 vCPU, 4.0 GiB, 60 min, $1.00; the busiest task of its family used at most 25 % of its cores
-        al ign (j-3): 2 vCPU, 4.0 GiB, 60 min; the busiest task of its family used at most 25 % of its cores
+        al ign (j-2): 2 vCPU, 4.0 GiB, 60 min, $2.00; Container Insights: the busiest task of its task definition family used at most 25 % of its cores
+        al ign (j-1): 2 vCPU, 4.0 GiB, 60 min, $1.00; Container Insights: the busiest task of its task definition family used at most 25 % of its cores
+        al ign (j-3): 2 vCPU, 4.0 GiB, 60 min; Container Insights: the busiest task of its task definition family used at most 25 % of its cores
         ");
     }
 }

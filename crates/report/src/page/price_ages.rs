@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ebb_model::report::Report;
-use ebb_model::report::price_age::{PriceAge, PricedBy};
+use ebb_model::report::price_age::{GET_PRICES, PriceAge, PricedBy};
 use ebb_telemetry::safe_text::counted;
 use ebb_telemetry::units::HumanDuration;
 
@@ -48,12 +48,15 @@ fn line(age: &PriceAge, report: &Report, zone: &Zone) -> String {
         }
     }
     if age.is_stale {
-        line.push_str(match age.by {
+        line.push_str("; STALE");
+        match age.by {
             PricedBy::BuiltIn | PricedBy::PriceList => {
-                "; STALE, run `ebb catalog refresh` to get current prices"
+                line.push_str(&format!(". To get current prices, {GET_PRICES}."));
             }
-            PricedBy::SpotPrices | PricedBy::SpotAdvisor => "; STALE, no newer response since then",
-        });
+            PricedBy::SpotPrices | PricedBy::SpotAdvisor => {
+                line.push_str(", no newer response since then");
+            }
+        }
     }
     line
 }
@@ -89,8 +92,8 @@ mod tests {
             of(PricedBy::SpotAdvisor, 49, &four[..2]),
         ];
         insta::assert_snapshot!(lines(&report, &Zone::utc()).join("\n"), @r"
-        built-in list prices for a-1, b-1, c-1 and 1 more region: 2024-06-12 12:00 UTC (630 days ago); STALE, run `ebb catalog refresh` to get current prices
-        built-in list prices for a-1: date not known; STALE, run `ebb catalog refresh` to get current prices
+        built-in list prices for a-1, b-1, c-1 and 1 more region: 2024-06-12 12:00 UTC (630 days ago); STALE. To get current prices, run `ebb catalog refresh --file prices.json`, then `ebb scan --catalog prices.json`; in a deployment, run `ebb catalog refresh --bucket NAME`.
+        built-in list prices for a-1: date not known; STALE. To get current prices, run `ebb catalog refresh --file prices.json`, then `ebb scan --catalog prices.json`; in a deployment, run `ebb catalog refresh --bucket NAME`.
         list prices from the AWS Price List for a-1, b-1: 2026-03-03 12:00 UTC (1 day ago)
         spot prices for a-1, b-1: 2026-03-04 11:00 UTC (60 min ago)
         interruption bands of the Spot Instance Advisor for a-1, b-1: 2026-03-02 11:00 UTC (2 days ago); STALE, no newer response since then

@@ -19,6 +19,7 @@ pub(crate) struct Columns {
     spent: usize,
     resource: usize,
     owner: usize,
+    is_of_months: bool,
 }
 
 /// Amounts of a row.
@@ -34,8 +35,12 @@ impl Money {
             false => "-",
         };
         let amount = |usd: Option<String>| usd.map_or(unknown.to_owned(), |usd| short(&usd));
+        let saving = row.saving().map(|usd| match row.is_short() {
+            true => format!("{usd} {}", row.period()),
+            false => usd,
+        });
         Self {
-            saving: amount(row.saving()),
+            saving: amount(saving),
             spent: amount(row.spent()),
         }
     }
@@ -57,6 +62,7 @@ impl Columns {
         let spent = widest(7, &|row| chars(&Money::of(row).spent));
         let region = widest(6, &|row| chars(&row.first().region));
         let owner = widest(5, &|row| row.first().owner.as_deref().map_or(1, chars));
+        let is_of_months = !rows.iter().all(Alike::is_short);
         let resource = widest(8, &|row| chars(&row.resource()));
         let Some(terminal) = terminal else {
             return Self {
@@ -64,6 +70,7 @@ impl Columns {
                 spent,
                 resource,
                 owner,
+                is_of_months,
             };
         };
         let owner = owner.min(WIDEST_OWNER);
@@ -78,12 +85,17 @@ impl Columns {
             spent,
             resource: widest(8, &shown),
             owner,
+            is_of_months,
         }
     }
 
     /// The header line.
     pub(crate) fn head(&self) -> String {
-        self.line(["SAVING/MONTH", "WASTED", "RESOURCE", "OWNER", "REGION"])
+        let saving = match self.is_of_months {
+            true => "SAVING/MONTH",
+            false => "SAVING",
+        };
+        self.line([saving, "WASTED", "RESOURCE", "OWNER", "REGION"])
     }
 
     /// The line of one finding or of several similar findings. An id that does not fit is returned

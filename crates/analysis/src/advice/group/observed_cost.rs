@@ -25,6 +25,8 @@ pub(crate) struct ObservedCost<'a> {
     pub(crate) fleet: Fleet,
     /// Cost of the observed machines; `None` if a price is unknown or only an upper bound.
     pub(crate) paid: Option<Usd>,
+    /// Whether one of the prices is only an upper bound.
+    pub(crate) is_bound: bool,
     /// vCPU seconds of all machines.
     vcpu_seconds: f64,
 }
@@ -82,6 +84,7 @@ impl<'a> ObservedCost<'a> {
                 .filter(|one| one.instance.instance_type == **kind)
                 .find_map(|one| Some(facts.price_of(one.instance)?.per_hour)),
             paid: (known && !is_bound).then_some(usd),
+            is_bound,
             fleet: Fleet {
                 instance_type: base.name.clone(),
                 architecture: Some(base.architecture),

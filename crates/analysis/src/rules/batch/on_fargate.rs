@@ -30,7 +30,11 @@ const REASON: &str = "no probe can run on Fargate";
 /// Reports a RUNNING job on Fargate as not evaluated. If its task is the only one of its family,
 /// Container Insights covers the job. Then [`tasks`] evaluates the family.
 pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
-    q.holds("On which machine does the job run?", ("Fargate", ""), None);
+    q.holds(
+        "On which machine does the job run?",
+        ("Fargate, where no probe can run", ""),
+        None,
+    );
     let why = why_not(facts, job)?;
     let (id, name) = (job.id.as_str(), Some(job.name.as_str()));
     Some(Verdict::undetermined(KIND, id, name, why))

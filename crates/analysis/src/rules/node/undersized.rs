@@ -174,16 +174,18 @@ fn short(
     let is_short = cores.is_some() || memory.is_some();
     let shown: &dyn fmt::Display = match &waits {
         Some(waits) => waits,
-        None => &"no task that runs for a day reports its waiting time",
+        None => &"no task has run for 24 h and reports its waiting time, so CPU is not evaluated",
     };
     q.holds(
         "Does the node lack CPU or memory?",
         (
             format_args!(
-                "{shown}; OOM kills without a memory limit: {}",
+                "{shown}; OOM kills of sessions and services without a memory limit: {}",
                 killed.len()
             ),
-            format_args!("at least {bound} of that time waiting and all cores busy, or 1 OOM kill"),
+            format_args!(
+                "waits for a core for at least {bound} of its runnable time and all cores are busy, or 1 OOM kill"
+            ),
         ),
         (is_short || waits.is_some()).then_some(is_short),
     )

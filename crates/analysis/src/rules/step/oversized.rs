@@ -85,8 +85,11 @@ fn judge_one(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Opti
     let (name, runs) = (step.name, step.runs.as_slice());
     q.holds(
         "How many of its tasks have a request and a measured demand?",
-        (runs.len(), "at least 1"),
-        (!runs.is_empty()).then_some(true),
+        (
+            runs.len(),
+            format_args!("at least {}", facts.policy.sizing.min_runs),
+        ),
+        (!runs.is_empty() && !step.profiled.1.need.too_few_tasks).then_some(true),
     );
     // A machine without a price says nothing about the saving on the others.
     let is_priced = |run: &Run<'_>| facts.price_of(run.instance).is_some();

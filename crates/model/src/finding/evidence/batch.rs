@@ -121,6 +121,23 @@ pub enum Stuck {
 }
 
 impl Stuck {
+    /// The resource that hangs, in words.
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::AgentDisconnected
+            | Self::RuntimeImpaired
+            | Self::HostLost { .. }
+            | Self::NeverJoined { .. } => "Stuck Batch worker",
+            Self::Invalid { .. } => "Invalid Batch queue or environment",
+            Self::Orphan { .. } => "Orphan container",
+            Self::NoProgress { .. }
+            | Self::Blocked { .. }
+            | Self::AtHead { .. }
+            | Self::Starting { .. }
+            | Self::ProcessGone { .. } => "Stuck Batch job",
+        }
+    }
+
     /// The name of the variant in JSON.
     pub const fn slug(&self) -> &'static str {
         match self {

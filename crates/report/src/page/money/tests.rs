@@ -70,6 +70,38 @@ fn a_price_has_its_basis_and_age_and_the_list_price_stands_next_to_it() {
 }
 
 #[test]
+fn the_total_cost_is_one_statement_a_sentence() {
+    let check = |known: i64, at_most: i64, without: usize, expect: Option<&str>| {
+        let totals = Totals {
+            cost_a_month: Some(Usd::from_micros(known * 1_000_000)),
+            cost_at_most_a_month: Some(Usd::from_micros(at_most * 1_000_000)),
+            machines_without_price: without,
+            ..testing::small().totals
+        };
+        assert_eq!(evaluated(&totals).as_deref(), expect);
+    };
+    check(0, 0, 1, None);
+    check(
+        5,
+        0,
+        0,
+        Some(
+            "All running machines and volumes, and other resources with a finding, cost $5.00 a month",
+        ),
+    );
+    check(
+        5,
+        2,
+        1,
+        Some(
+            "All running machines and volumes, and other resources with a finding, cost $5.00 a \
+             month. Spot machines without a known price add at most $2.00. The price of 1 machine \
+             is unknown",
+        ),
+    );
+}
+
+#[test]
 fn what_another_finding_counts_is_said() {
     let report = testing::overlapping();
     let said = |finding: &Finding| {

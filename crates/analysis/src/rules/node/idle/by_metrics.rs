@@ -321,7 +321,7 @@ fn reason(
         said += ", and the saving covers only this time";
     }
     if let Some(peak) = series.hourly_peak_since(idle.window.from) {
-        said += &format!("; the hourly CPU peak is {peak} on average");
+        said += &format!("; CPU maximum per hour: {peak} (mean over all hours)");
     }
     if may_be_work(facts, (instance, series), idle) {
         said += ", which may be work if the node has many cores";

@@ -327,7 +327,11 @@ fn what_credits_memory_and_gpus_tell_keeps_a_quiet_node_from_being_called_idle()
     let throttled = "the CPU credits are used up, so the CPU is throttled";
     check("spent", |_, s| s.credits = credits(300, 0), throttled);
     let earned = |_: &mut World, s: &mut MetricSeries| s.credits = credits(90_000, 0);
-    check("earned", earned, "the hourly CPU peak is 1 % on average");
+    check(
+        "earned",
+        earned,
+        "CPU maximum per hour: 1 % (mean over all hours)",
+    );
     let owed = |_: &mut World, s: &mut MetricSeries| s.credits = credits(0, 7_200);
     check(
         "owed",
