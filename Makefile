@@ -93,6 +93,7 @@ hooks: ## Have git check format and links before each commit
 release: ## Build all that users install for both architectures into dist/ (an hour), and check it
 	scripts/setup release
 	scripts/release
+	scripts/check-reproducible --packing $(CARGO_TARGET_DIR)/release-programs dist
 	scripts/check-release dist
 
 reproducible: ## Build the probe of a release twice, in two folders, and compare the bytes (20 minutes)
