@@ -100,7 +100,7 @@ reproducible: ## Build the probe of a release twice, in two folders, and compare
 	scripts/setup build
 	scripts/check-reproducible
 
-packages: ## Install the Debian packages in dist/ in an emulated Debian with systemd (10 minutes)
+packages: ## Install the Debian packages in dist/ in an emulated Debian with systemd (20 minutes)
 	scripts/check-packages
 
 MINUTES ?= 60

@@ -72,8 +72,9 @@ def initial(suite, arch, busybox):
     return images[0], archive, modules.name
 
 
-def boot(log, tools, first, disk_image, arch, settings):
-    """What the guest said, and why it did not say all; nothing where it did. `first` is from `initial`."""
+def boot(log, tools, first, disk_image, arch, settings, restarts=False):
+    """What the guest said, and why it did not say all; nothing where it did. `first` is from `initial`. With
+    `restarts`, the guest may restart."""
     image, archive, _ = first
     program, _, console, machine = MACHINES[arch]
     log.unlink(missing_ok=True)
@@ -82,7 +83,7 @@ def boot(log, tools, first, disk_image, arch, settings):
         tools, f"usr/bin/qemu-system-{program}", *machine,
         "-accel", "tcg,thread=single",
         "-smp", "2", "-m", "1200", "-nic", "none", "-display", "none", "-monitor", "none",
-        "-no-reboot", "-serial", f"file:{log}", "-L", tools / "usr/share/qemu",
+        *([] if restarts else ["-no-reboot"]), "-serial", f"file:{log}", "-L", tools / "usr/share/qemu",
         "-L", tools / "usr/share/seabios", "-kernel", image, "-initrd", archive,
         "-append", append,
         "-drive", f"file={disk_image},format=raw,if=none,id=disk,snapshot=on,cache=unsafe",
