@@ -93,13 +93,14 @@ hooks: ## Have git check format, links and the message of each commit
 release: ## Build all that users install for both architectures into dist/ (an hour), and check it
 	scripts/setup release
 	scripts/release
+	scripts/check-reproducible --packing $(CARGO_TARGET_DIR)/release-programs dist
 	scripts/check-release dist
 
 reproducible: ## Build the probe of a release twice, in two folders, and compare the bytes (20 minutes)
 	scripts/setup build
 	scripts/check-reproducible
 
-packages: ## Install the Debian packages in dist/ in an emulated Debian with systemd (10 minutes)
+packages: ## Install the Debian packages in dist/ in an emulated Debian with systemd (20 minutes)
 	scripts/check-packages
 
 MINUTES ?= 60

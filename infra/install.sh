@@ -28,7 +28,7 @@ Options:
   -h, --help                          Print help
 
 Arguments after `probe` are those of the script `install` in the archive of the probe. Downloads use the variables
-https_proxy and no_proxy.
+https_proxy and no_proxy, also in upper case.
 END
 }
 refuse() {
@@ -92,9 +92,10 @@ is_this_machine() {
   esac
 }
 
-# wget has no option that limits redirects to https, so a file that came by http is removed.
+# wget has no option that limits redirects to https, so a file that came by http is removed. It reads the variables
+# of a proxy in lower case only; curl reads both.
 fetch_with_wget() {
-  wget --quiet --server-response --output-document="$2" "$1" 2>"$folder/answers" || {
+  https_proxy=${https_proxy:-${HTTPS_PROXY:-}} no_proxy=${no_proxy:-${NO_PROXY:-}} wget --quiet --server-response --output-document="$2" "$1" 2>"$folder/answers" || {
     cat "$folder/answers" >&2
     return 1
   }
@@ -113,7 +114,12 @@ fetch() {
       aws s3 cp --only-show-errors "$from/$1" "$folder/$1"
       ;;
     http://* | https://*)
-      [ "${from#https://}" != "$from" ] || is_this_machine "$from" || fail "failed to use $from: http is not safe; use https"
+      if [ "${from#https://}" = "$from" ]; then
+        is_this_machine "$from" || fail "failed to use $from: http is not safe; use https"
+        # A proxy would be another machine.
+        no_proxy=localhost,127.0.0.1
+        export no_proxy
+      fi
       if has curl; then
         curl --fail --silent --show-error --location --proto-redir =https --output "$folder/$1" "$from/$1"
       elif has wget; then
@@ -174,7 +180,10 @@ install_ebb() {
   # Renamed, because a running program cannot be overwritten.
   cp "$folder"/unpacked/ebb-*/ebb "$to/.ebb.new"
   chmod 0755 "$to/.ebb.new"
-  "$to/.ebb.new" --version >/dev/null || fail 'the program does not run on this machine'
+  if ! "$to/.ebb.new" --version >/dev/null; then
+    rm -f "$to/.ebb.new"
+    fail 'the program does not run on this machine'
+  fi
   mv "$to/.ebb.new" "$to/ebb"
   "$to/ebb" --version
   case :$PATH: in
@@ -199,7 +208,8 @@ check_probe() {
 
 install_probe() {
   say 'installs /usr/local/bin/ebb-probe and its service, and starts it'
-  (cd "$folder/unpacked" && ./install "$@")
+  # By its shell, because some machines run no program in /tmp.
+  (cd "$folder/unpacked" && sh ./install "$@")
 }
 
 remove() {
@@ -210,13 +220,15 @@ remove() {
     return
   fi
   [ "$(id -u)" = 0 ] || fail 'run this as root'
+  [ -e /usr/local/bin/ebb-probe ] || [ -e /etc/systemd/system/ebb-probe.service ] ||
+    fail 'there is no probe in /usr/local/bin; apt or dnf remove one that they installed'
   say 'stops the probe and removes its program, service and records that wait to be sent; /etc/ebb stays'
   if has systemctl; then
     systemctl disable --now ebb-probe-update.timer ebb-probe.service >/dev/null 2>&1 || true
   fi
   rm -rf /etc/systemd/system/ebb-probe.service /etc/systemd/system/ebb-probe.service.d \
     /etc/systemd/system/ebb-probe-update.service /etc/systemd/system/ebb-probe-update.timer \
-    /usr/local/bin/ebb-probe /usr/local/bin/ebb-probe.previous /usr/local/bin/ebb-gpu \
+    /usr/local/bin/ebb-probe /usr/local/bin/ebb-probe.previous /usr/local/bin/ebb-probe.new /usr/local/bin/ebb-gpu \
     /var/lib/private/ebb /var/lib/ebb-update
   rm -f /usr/local/share/man/man1/ebb-probe*.1
   [ ! -L /var/lib/ebb ] || rm -f /var/lib/ebb

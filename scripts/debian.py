@@ -16,6 +16,8 @@ from pathlib import Path
 CACHE = Path(os.environ.get("EBB_CACHE", Path.home() / ".cache/ebb")) / "kernels"
 BASE = "bookworm"
 KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+# For machines whose apt knows no Debian, such as those with Ubuntu. The keys verify what comes from it.
+PUBLIC_MIRROR = "http://deb.debian.org/debian"
 
 
 class Missing(Exception):
@@ -36,17 +38,17 @@ def run(*command, **options):
     return done.stdout
 
 
-def mirror():
-    """Where this machine's own apt finds Debian."""
+def mirror(etc=Path("/etc/apt")):
+    """Where this machine's own apt finds Debian, or else the public mirror."""
     named = os.environ.get("EBB_DEBIAN_MIRROR")
     if named:
         return named
-    for file in [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")]:
+    for file in [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]:
         text = file.read_text() if file.is_file() else ""
         found = re.search(r"^\s*(?:deb\s.*?|URIs:\s*)(https?://\S+/debian)/?(?=\s|$)", text, re.M)
         if found:
             return found[1]
-    raise Missing("no mirror of Debian stands in /etc/apt; name one in EBB_DEBIAN_MIRROR")
+    return PUBLIC_MIRROR
 
 
 def apt(command, *words, arch="amd64", **options):

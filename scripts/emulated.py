@@ -1,13 +1,18 @@
-"""Debian's kernels in qemu, emulated, so that they boot where virtual machines cannot."""
+"""Debian's kernels in qemu, emulated, so that they boot where virtual machines cannot.
+
+    python3 scripts/emulated.py aarch64    print a program of qemu that runs programs of this architecture
+"""
 
 import functools
 import os
 import re
 import shutil
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
-from debian import BASE, CACHE, fetch, of_tools, run, unpack
+from debian import BASE, CACHE, Missing, fetch, of_tools, run, say, unpack, update
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -67,8 +72,9 @@ def initial(suite, arch, busybox):
     return images[0], archive, modules.name
 
 
-def boot(log, tools, first, disk_image, arch, settings):
-    """What the guest said, and why it did not say all; nothing where it did. `first` is from `initial`."""
+def boot(log, tools, first, disk_image, arch, settings, restarts=False):
+    """What the guest said, and why it did not say all; nothing where it did. `first` is from `initial`. With
+    `restarts`, the guest may restart."""
     image, archive, _ = first
     program, _, console, machine = MACHINES[arch]
     log.unlink(missing_ok=True)
@@ -77,7 +83,7 @@ def boot(log, tools, first, disk_image, arch, settings):
         tools, f"usr/bin/qemu-system-{program}", *machine,
         "-accel", "tcg,thread=single",
         "-smp", "2", "-m", "1200", "-nic", "none", "-display", "none", "-monitor", "none",
-        "-no-reboot", "-serial", f"file:{log}", "-L", tools / "usr/share/qemu",
+        *([] if restarts else ["-no-reboot"]), "-serial", f"file:{log}", "-L", tools / "usr/share/qemu",
         "-L", tools / "usr/share/seabios", "-kernel", image, "-initrd", archive,
         "-append", append,
         "-drive", f"file={disk_image},format=raw,if=none,id=disk,snapshot=on,cache=unsafe",
@@ -94,3 +100,23 @@ def boot(log, tools, first, disk_image, arch, settings):
     lines = [line.strip("\r") for line in text.splitlines()]
     ended = "EBB done" in lines
     return "\n".join(lines), "" if ended else f"the guest did not end: {said}\n" + "\n".join(lines[-30:])
+
+
+def runner(machine):
+    """The static program that runs programs of another machine. The package has one for each of 30 machines."""
+    program = CACHE / f"qemu-{machine}-static"
+    if not program.exists():
+        package, = fetch(BASE, "amd64", ["qemu-user-static"], "qemu-user-static$")
+        with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+            run("dpkg-deb", "-x", package, folder)
+            (Path(folder) / "usr/bin" / program.name).rename(program)
+    return program
+
+
+if __name__ == "__main__":
+    try:
+        update([])
+        print(runner(sys.argv[1]))
+    except Missing as problem:
+        say(problem)
+        sys.exit(1)

@@ -1,26 +1,25 @@
 """infra/install.sh with a release that is a folder or a server on loopback: what it verifies, and that a
 refused release changes nothing. The program is a script; the installer only copies it and asks for its version."""
 
-import functools
 import hashlib
-import http.server
 import os
 import platform
 import shutil
 import subprocess
 import tarfile
+import sys
 import tempfile
-import threading
 import unittest
 from pathlib import Path
 
+sys.dont_write_bytecode = True
+import loopback  # noqa: E402
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = "#!/bin/sh\necho ebb 9.8.7\n"
-
-
-class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
+# All programs that infra/install.sh runs for `ebb`.
+USED = set("""aws base64 cat chmod cp curl cut grep gzip head id minisign mkdir mktemp mv openssl rm sed sha256sum tail tar
+uname wget""".split())
 
 
 class Release:
@@ -36,8 +35,7 @@ class Release:
         with tarfile.open(self.archive, "w:gz") as archive:
             archive.add(inside, "ebb-9.8.7")
         shutil.rmtree(folder / "inside")
-        digest = hashlib.sha256(self.archive.read_bytes()).hexdigest()
-        (folder / "SHA256SUMS").write_text(f"{digest}  {self.archive.name}\n")
+        self.write_sums()
         text = (ROOT / "infra/install.sh").read_text()
         if key:
             public = folder / "key.pub"
@@ -46,6 +44,19 @@ class Release:
             text = text.replace("public_key=''", f"public_key='{public.read_text().splitlines()[-1]}'", 1)
         self.installer = folder / "install.sh"
         self.installer.write_text(text)
+
+    def write_sums(self) -> None:
+        sums = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in self.folder.glob("*.tar.gz")]
+        (self.folder / "SHA256SUMS").write_text("".join(sums))
+
+    def add_probe(self) -> None:
+        """The archive of the probe, as `make release` packs it, with a script as the program."""
+        program = self.folder / "program"
+        program.write_text("#!/bin/sh\necho ebb-probe 9.8.7\n")
+        archive = self.folder / f"ebb-probe-9.8.7-linux-{platform.machine()}.tar.gz"
+        subprocess.run([ROOT / "scripts/package-probe", program, archive], check=True, capture_output=True)
+        program.unlink()
+        self.write_sums()
 
 
 def sign(key: Path, folder: Path) -> None:
@@ -65,11 +76,12 @@ class Install(unittest.TestCase):
         folder.mkdir()
         return Release(folder, key)
 
-    def run_installer(self, release: Release, *words: str, path: str = "") -> subprocess.CompletedProcess[str]:
-        # As with `curl … | sh`: the script has no file name.
-        environment = os.environ | ({"PATH": path} if path else {})
+    def run_installer(self, release: Release, *words: str, path: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+        """Runs it as `curl … | sh` does, with the options before the word `probe`. Only `variables` name a proxy."""
+        environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        environment |= {"PATH": path or os.environ["PATH"]} | variables
         environment.pop("EBB_RELEASE", None)
-        command = ["/bin/sh", "-s", "--", *words, "--to", str(self.to)]
+        command = ["/bin/sh", "-s", "--", "--to", str(self.to), *words]
         with release.installer.open() as script:
             return subprocess.run(command, stdin=script, env=environment, capture_output=True, text=True, timeout=60)
 
@@ -94,8 +106,7 @@ class Install(unittest.TestCase):
 
     def test_a_server_is_used_through_curl_or_wget(self):
         release = self.release()
-        handler = functools.partial(QuietHandler, directory=str(release.folder))
-        url = self.server(handler) + "/"
+        url = self.server(loopback.files(release.folder)) + "/"
         self.assert_installed(self.run_installer(release, "--from", url))
         shutil.rmtree(self.to)
         self.assert_refused(self.run_installer(release, "--from", f"{url}absent"), "failed to fetch SHA256SUMS")
@@ -104,10 +115,9 @@ class Install(unittest.TestCase):
 
     def test_a_redirect_to_http_is_refused(self):
         release = self.release()
-        handler = functools.partial(QuietHandler, directory=str(release.folder))
-        plain = self.server(handler)
+        plain = self.server(loopback.files(release.folder))
 
-        class Redirect(QuietHandler):
+        class Redirect(loopback.FilesHandler):
             def do_GET(self):
                 self.send_response(302)
                 self.send_header("Location", plain + self.path)
@@ -121,22 +131,116 @@ class Install(unittest.TestCase):
 
     def server(self, handler) -> str:
         """The URL of a server on loopback, until the end of the test."""
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return self.until_end(loopback.serve(handler))
+
+    def until_end(self, server) -> str:
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
-        return f"http://127.0.0.1:{server.server_port}"
+        return loopback.url(server)
+
+    @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
+    def test_a_release_by_https_comes_through_the_proxy(self):
+        release = self.release()
+        secure, proxy = loopback.proxied(release.folder, self.place)
+        self.until_end(secure)
+        proxy = self.until_end(proxy)
+        wgetrc = self.place / "wgetrc"
+        wgetrc.write_text(f"ca_certificate = {self.place}/ca.pem\n")
+        trust = {"CURL_CA_BUNDLE": f"{self.place}/ca.pem", "WGETRC": str(wgetrc)}
+        paths = [self.path_without("wget")] + [self.path_without("curl")] * bool(shutil.which("wget"))
+        words = ("--from", f"https://{loopback.NAME}")
+        for path in paths:
+            self.assert_refused(self.run_installer(release, *words, path=path, **trust), "failed to fetch SHA256SUMS")
+            for name in ("https_proxy", "HTTPS_PROXY"):
+                passed = self.place / "passed"
+                passed.unlink(missing_ok=True)
+                self.assert_installed(self.run_installer(release, *words, path=path, **trust, **{name: proxy}))
+                # The checksums and the archive.
+                self.assertEqual(passed.read_text(), f"CONNECT {loopback.NAME}:443\n" * 2, name)
+                shutil.rmtree(self.to)
+            for name in ("no_proxy", "NO_PROXY"):
+                ran = self.run_installer(release, *words, path=path, **trust, HTTPS_PROXY=proxy, **{name: loopback.NAME})
+                self.assert_refused(ran, "failed to fetch SHA256SUMS")
+
+    def test_a_request_to_this_machine_passes_no_proxy(self):
+        release = self.release()
+        passed = self.place / "passed"
+        proxy = self.server(loopback.proxy_of(0, passed))
+        plain = self.server(loopback.files(release.folder))
+        for path in ["", self.path_without("curl")] if shutil.which("wget") else [""]:
+            ran = self.run_installer(release, "--from", plain, path=path, http_proxy=proxy, all_proxy=proxy)
+            self.assert_installed(ran)
+            shutil.rmtree(self.to)
+        self.assertFalse(passed.exists())
+
+    def test_a_bucket_is_read_by_the_aws_cli(self):
+        release = self.release()
+        # A stand-in, which knows one bucket.
+        path = self.path_with(aws=f"""
+            [ "$1 $2 $3 $#" = "s3 cp --only-show-errors 5" ] || exit 252
+            case $4 in
+              s3://bucket/ebb/*) cp "{release.folder}/${{4#s3://bucket/ebb/}}" "$5" ;;
+              *) echo "NoSuchBucket" >&2; exit 1 ;;
+            esac""")
+        self.assert_installed(self.run_installer(release, "--from", "s3://bucket/ebb/", path=path))
+        shutil.rmtree(self.to)
+        self.assert_refused(self.run_installer(release, "--from", "s3://other/ebb", path=path), "NoSuchBucket")
+        without = self.path_without("aws")
+        self.assert_refused(self.run_installer(release, "--from", "s3://bucket/ebb", path=without), "the AWS CLI is not installed")
+
+    def test_a_program_that_does_not_run_here_replaces_nothing(self):
+        folder = self.place / "release"
+        folder.mkdir()
+        release = Release(folder, program=b"#!/bin/sh\nexit 1\n")
+        self.to.mkdir()
+        (self.to / "ebb").write_text("earlier")
+        ran = self.run_installer(release, "--from", str(folder))
+        self.assertEqual(ran.returncode, 1, ran.stdout)
+        self.assertIn("does not run on this machine", ran.stderr)
+        self.assertEqual([file.read_text() for file in self.to.iterdir()], ["earlier"])
+
+    def test_the_probe_is_installed_also_on_a_kernel_that_is_too_old(self):
+        release = self.release()
+        release.add_probe()
+        words = ("--from", str(release.folder), "probe", "--place", "file:///srv/ebb")
+
+        def run(kernel: str, user: str = "0", path: str = "") -> subprocess.CompletedProcess[str]:
+            # Stand-ins for the kernel, root and systemd. With DESTDIR, the script `install` starts nothing.
+            root = self.place / "root"
+            shutil.rmtree(root, ignore_errors=True)
+            names = {"uname": f"""if [ "$1" = -r ]; then echo {kernel}; else exec {shutil.which("uname")} "$@"; fi""",
+                     "id": f"echo {user}"}
+            path = path or self.path_with(**names, systemctl="exit 1")
+            return self.run_installer(release, *words, path=path, DESTDIR=str(root))
+
+        why = "the probe will sample /proc, and miss short processes"
+        for kernel in ("5.4.0-150-generic", "4.18.0-553.el8_10.x86_64", "3.10"):
+            ran = run(kernel)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertIn(f"Linux {kernel} is older than 5.10: {why}", ran.stdout)
+            self.assertEqual((self.place / "root/etc/ebb/probe.toml").read_text().splitlines()[0], 'place = "file:///srv/ebb"')
+            self.assertIn("9.8.7", (self.place / "root/usr/local/bin/ebb-probe").read_text())
+        for kernel in ("5.10.0-30-amd64", "6.1.0-rc3", "10.0"):
+            ran = run(kernel)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertNotIn("older", ran.stdout)
+        self.assert_refused(run("6.1.0", user="1000"), "run this as root")
+        self.assertFalse((self.place / "root").exists())
+
+    def path_with(self, **programs: str) -> str:
+        """The present PATH after a folder with these shell scripts."""
+        folder = Path(tempfile.mkdtemp(dir=self.place))
+        for name, script in programs.items():
+            (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+            (folder / name).chmod(0o755)
+        return f"{folder}:{os.environ['PATH']}"
 
     def path_without(self, *programs: str) -> str:
-        """A PATH with everything but these programs."""
-        folder = self.place / "-".join(["without", *programs])
-        folder.mkdir()
-        for directory in reversed(os.environ["PATH"].split(":")):
-            for program in Path(directory).glob("*") if Path(directory).is_dir() else []:
-                link = folder / program.name
-                if program.name not in programs and os.access(program, os.X_OK):
-                    link.unlink(missing_ok=True)
-                    link.symlink_to(program)
+        """A PATH with the programs that the installer uses, but without these."""
+        folder = Path(tempfile.mkdtemp(dir=self.place))
+        for name in USED - set(programs):
+            if found := shutil.which(name):
+                (folder / name).symlink_to(found)
         return str(folder)
 
     def test_an_archive_with_another_content_is_refused(self):
