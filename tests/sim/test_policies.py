@@ -448,6 +448,8 @@ class Senders(unittest.TestCase):
         check("sweeper", "s3:DeleteObject", "details/index.json", False)
         check("sweeper", "s3:DeleteObject", "ingest/v1/AROA1:i-0abc/b/p/1.steps.zst", True)
         check("sweeper", "s3:DeleteObject", "lake/heartbeats/dt=2026-11-20/part-1.parquet", True)
+        check("sweeper", "s3:AbortMultipartUpload", "lake/x", True)
+        check("sweeper", "s3:AbortMultipartUpload", "reports/x", False)
         check("sweeper", "s3:DeleteObject", "reports/latest/report.json", False)
         check("sweeper", "s3:DeleteObject", "state/v1/0", False)
         check("sweeper", "s3:PutObject", "decisions/v1/findings.json", False)
@@ -456,6 +458,8 @@ class Senders(unittest.TestCase):
         check("tune", "s3:DeleteObject", "decisions/v1/findings.json", False)
         check("tune", "s3:PutObject", "config/policy.toml", False)
         check("tune", "s3:GetObject", "details/index.json", True)
+        check("tune", "s3:GetObject", "lake/catalogue/v1/prices.json", True)
+        check("tune", "s3:GetObject", "lake/steps/dt=2026-11-20/part-1.parquet", False)
         check("tune", "s3:PutObject", "details/index.json", False)
 
 
