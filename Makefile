@@ -4,11 +4,14 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: daemonset tests checks help try demo test prove check build lint deny terraform units security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages bench-top docs reference links pictures picture hooks release packages prose lake-sql bench-lake newcomer reproducible
+.PHONY: daemonset tests checks help try demo test prove check build lint deny terraform units rights security simulators advice pages web fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts bench-pages bench-top docs reference links pictures picture hooks release packages prose lake-sql bench-lake newcomer reproducible
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export PATH := $(EBB_CACHE)/bin:$(HOME)/.cargo/bin:$(PATH)
+
+# The calls to the simulators that the tests record.
+CALLS = $(CARGO_TARGET_DIR)/calls
 
 SEED ?= 1
 EVERYTHING := --workspace --all-features
@@ -32,10 +35,11 @@ test: ## Run every test
 	cargo fmt --all --check
 	@$(MAKE) --no-print-directory units security links deny simulators build lint
 	@$(MAKE) --no-print-directory -k -j2 tests checks
-	@$(MAKE) --no-print-directory daemonset fuzz-short
+	@$(MAKE) --no-print-directory daemonset rights fuzz-short
 
 tests:
-	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} scripts/run-tests
+	rm -rf $(CALLS)
+	EBB_CALLS=$(CALLS) CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} scripts/run-tests
 
 # They run at the same time as the tests, at a lower priority.
 checks:
@@ -164,6 +168,10 @@ advice:
 
 simulators:
 	scripts/check-simulators
+
+# Not next to the tests, because it runs the real probe. They leave the calls to their simulators.
+rights: ## Compare the calls of each program with its IAM policy; after `make build`
+	scripts/check-rights $(BUILT) $(CALLS)
 
 pages:
 	scripts/check-pages $(BUILT)/ebb

@@ -139,24 +139,43 @@ data "aws_iam_policy_document" "sweeper" {
     for_each = var.cost_export_bucket == null ? [] : [var.cost_export_bucket]
 
     content {
-      sid     = "ReadCostExport"
-      actions = ["s3:GetObject", "s3:ListBucket"]
+      sid       = "ListCostExport"
+      actions   = ["s3:ListBucket"]
+      resources = ["arn:${local.partition}:s3:::${statement.value}"]
+    }
+  }
 
-      resources = [
-        "arn:${local.partition}:s3:::${statement.value}",
-        "arn:${local.partition}:s3:::${statement.value}/*",
-      ]
+  dynamic "statement" {
+    for_each = var.cost_export_bucket == null ? [] : [var.cost_export_bucket]
+
+    content {
+      sid       = "ReadCostExport"
+      actions   = ["s3:GetObject"]
+      resources = ["arn:${local.partition}:s3:::${statement.value}/*"]
     }
   }
 
   statement {
     sid     = "WriteBucket"
-    actions = ["s3:AbortMultipartUpload", "s3:PutObject"]
+    actions = ["s3:PutObject"]
 
     resources = [
       for folder in ["dead-letter", "details", "lake", "reports", "state"] :
       "${local.bucket_arn}/${folder}/*"
     ]
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:ResourceAccount"
+      values   = [local.account]
+    }
+  }
+
+  # Only the lake has files that are uploaded in parts.
+  statement {
+    sid       = "AbortUploads"
+    actions   = ["s3:AbortMultipartUpload"]
+    resources = ["${local.bucket_arn}/lake/*"]
 
     condition {
       test     = "StringEquals"
@@ -277,7 +296,7 @@ resource "aws_iam_role" "tune" {
   name                 = local.tune_name
   path                 = var.iam_path
   permissions_boundary = var.permissions_boundary_arn
-  description          = "Ebb tune API: reads the lake and the reports, keeps what people decide."
+  description          = "Ebb tune API: reads the reports and the prices, keeps what people decide."
   assume_role_policy   = data.aws_iam_policy_document.assume_lambda.json
   tags                 = local.tags
 }
@@ -302,11 +321,11 @@ data "aws_iam_policy_document" "tune" {
   }
 
   statement {
-    sid     = "ReadLakeAndReports"
+    sid     = "ReadReportsAndPrices"
     actions = ["s3:GetObject"]
 
     resources = [
-      for folder in ["details", "lake", "reports"] :
+      for folder in ["details", "lake/catalogue", "reports"] :
       "${local.bucket_arn}/${folder}/*"
     ]
 

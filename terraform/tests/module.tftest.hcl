@@ -232,7 +232,7 @@ run "only_a_named_bucket_of_exports_is_read" {
   variables { cost_export_bucket = "bills" }
 
   assert {
-    condition     = length([for one in data.aws_iam_policy_document.sweeper.statement : one if one.sid == "ReadCostExport"]) == 1
+    condition     = length([for one in data.aws_iam_policy_document.sweeper.statement : one if contains(["ListCostExport", "ReadCostExport"], one.sid)]) == 2
     error_message = "The sweep must be able to read the bucket."
   }
 }

@@ -2,7 +2,7 @@
 
 `python ministack_server.py --port P [--moto URL]` serves S3, SQS, Lambda, API
 Gateway, Scheduler, IAM, STS, Secrets Manager, SES, SNS, Budgets, Systems Manager and alarms until
-SIGTERM or SIGINT.
+SIGTERM or SIGINT. `EBB_CALLS` names a folder to record the calls in.
 
 A Lambda function in AWS knows its endpoints without being told. Functions that
 MiniStack runs inherit this process's environment, so it holds nothing but what
@@ -15,6 +15,8 @@ import asyncio
 import os
 import signal
 import sys
+
+from extensions.calls import Recorder
 
 ACCOUNT = "123456789012"
 HOST = "127.0.0.1"
@@ -48,20 +50,23 @@ def _environment(port: int, moto: str | None) -> dict[str, str]:
         "MINISTACK_HOST": HOST,
         "SFTP_ENABLED": "0",
     }
-    # Functions act as the account's own key.
+    # Each function has a session of its role instead.
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
     return kept | settings | endpoints | keys
 
 
-async def _serve(port: int) -> None:
+async def _serve(port: int, recorder: Recorder | None) -> None:
     from hypercorn.asyncio import serve
     from hypercorn.config import Config
     from ministack.app import app
 
-    from extensions import ministack_alarms, ministack_s3_ingest, ministack_sqs_sender, ministack_ssm
+    from extensions import ministack_alarms, ministack_function_role, ministack_s3_ingest, ministack_sqs_sender
+    from extensions import ministack_ssm
     from extensions.ministack_caller import remember_caller
+    from extensions.ministack_calls import record_calls, record_scheduler, record_sessions
 
     ministack_alarms.install()
+    ministack_function_role.install()
     ministack_sqs_sender.install()
     ministack_ssm.install()
     config = Config()
@@ -75,6 +80,10 @@ async def _serve(port: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     guarded = remember_caller(ministack_s3_ingest.guard_ingest(app))
+    if recorder is not None:
+        record_sessions(recorder)
+        record_scheduler(recorder)
+        guarded = record_calls(guarded, recorder)
     await serve(guarded, config, shutdown_trigger=stop.wait)
     functions = sys.modules.get("ministack.services.lambda_svc")
     if functions is not None:
@@ -88,10 +97,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--moto", metavar="URL")
     options = parser.parse_args()
+    recorder = Recorder.wanted("ministack")
     environment = _environment(options.port, options.moto)
     os.environ.clear()
     os.environ.update(environment)
-    asyncio.run(_serve(options.port))
+    asyncio.run(_serve(options.port, recorder))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Runs moto with the additions in `extensions/`, on loopback only.
 
 `python moto_server.py --port P` serves EC2, Auto Scaling, Batch, ECS,
-CloudWatch and Cost Explorer until SIGTERM or SIGINT.
+CloudWatch and Cost Explorer until SIGTERM or SIGINT. `EBB_CALLS` names a folder
+to record the calls in.
 """
 
 import argparse
@@ -26,7 +27,9 @@ def main() -> None:
     from werkzeug.serving import run_simple
 
     from extensions import moto_batch, moto_cloudwatch, moto_cost_explorer, moto_ec2, moto_ecs
+    from extensions.calls import Recorder
     from extensions.moto_advisers import Advisers
+    from extensions.moto_calls import RecordedCalls
     from extensions.moto_faults import Faults
     from extensions.moto_prices import Prices
 
@@ -36,6 +39,9 @@ def main() -> None:
         signal.signal(number, lambda *_: sys.exit(0))
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
     app = Faults(Prices(Advisers(DomainDispatcherApplication(create_backend_app))))
+    recorder = Recorder.wanted("moto")
+    if recorder is not None:
+        app = RecordedCalls(app, recorder)
     run_simple(HOST, port, app, threaded=True, request_handler=MotoRequestHandler)
 
 

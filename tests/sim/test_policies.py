@@ -1,27 +1,16 @@
-"""What a plan of the Terraform module grants: read from `terraform show -json`.
-
-The plan is made with the real provider; only the caller's identity is simulated.
-"""
+"""What a plan of the Terraform module grants."""
 
 import json
-import os
 import shutil
-import subprocess
-import tempfile
 import unittest
-import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from account import ACCOUNT_ID
 from filled import filled
+from module_plans import ROOT, Plan, planned
 from policies import Policy, Request, conditions, is_allowed, listed, statements
-from simulators import HERE
 
-_ROOT = HERE.parent.parent
 _OTHER = "210987654321"
 _ORGANIZATION = "o-a1b2c3d4e5"
 _CLUSTER = f"arn:aws:eks:us-east-1:{ACCOUNT_ID}:cluster/c"
@@ -29,16 +18,6 @@ _PROVIDER = f"arn:aws:iam::{ACCOUNT_ID}:oidc-provider/oidc.eks.example.org/id/C"
 _BUCKET = f"arn:aws:s3:::ebb-{ACCOUNT_ID}-us-east-1"
 _KEY = f"arn:aws:kms:us-east-1:{ACCOUNT_ID}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 _QUEUE = f"arn:aws:sqs:us-east-1:{ACCOUNT_ID}:ebb-heartbeats"
-
-# Where a resource of the provider holds a policy.
-_HOLDERS = {
-    "aws_iam_policy": "policy",
-    "aws_iam_role": "assume_role_policy",
-    "aws_iam_role_policy": "policy",
-    "aws_s3_bucket_policy": "policy",
-    "aws_sns_topic_policy": "policy",
-    "aws_sqs_queue": "policy",
-}
 
 # These services pass no source account when they assume a role.
 _WITHOUT_SOURCE = {"ec2.amazonaws.com", "lambda.amazonaws.com"}
@@ -56,28 +35,6 @@ _ALL_KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The resources of one plan, by address."""
-
-    resources: dict[str, dict[str, Any]]
-
-    def values(self, kind: str) -> list[dict[str, Any]]:
-        """The planned values of all resources of one type."""
-        return [resource["values"] for resource in self.resources.values() if resource["type"] == kind]
-
-    def policies(self) -> dict[str, Policy]:
-        """Every policy, by the address of what holds it."""
-        found = {}
-        for address, resource in self.resources.items():
-            if resource["type"] in _HOLDERS:
-                text = resource["values"].get(_HOLDERS[resource["type"]])
-                if text is None:
-                    raise AssertionError(f"{address}: the plan does not show its policy")
-                found[address] = json.loads(text)
-        return found
-
-
 # The variables of the module in each plan that every policy is checked in.
 _VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -89,68 +46,18 @@ _VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def _terraform(folder: Path, *arguments: str) -> str:
-    command = [str(_ROOT / "scripts/terraform"), f"-chdir={folder}", *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ)
-    if ended.returncode != 0:
-        raise AssertionError(f"{' '.join(arguments)}: {ended.stdout}{ended.stderr}")
-    return ended.stdout
-
-
-def _root() -> dict[str, Any]:
-    """A configuration with the module once for each variant, and with the module of a member account."""
-    provider = {
-        "region": "us-east-1",
-        "access_key": "test",
-        "secret_key": "test",
-        "skip_credentials_validation": True,
-        "skip_metadata_api_check": True,
-        "endpoints": {"sts": filled().sim.ministack_url},
-    }
+@cache
+def plans() -> dict[str, Plan]:
+    """The plan of each variant."""
     ebb = {
-        "source": "./ebb",
-        "sweeper_package": "sweeper.zip",
-        "tune_package": "tune.zip",
         "member_accounts": ["organization", _OTHER],
         "email_from": "ebb@example.org",
         "email_to": ["team@example.org"],
         "topic_arn": f"arn:aws:sns:us-east-1:{ACCOUNT_ID}:events",
         "slack_webhook_url": "https://hooks.example.org/ebb",
     }
-    member = {"source": "./ebb/modules/member", "sweeper_role_arn": _role("ebb-sweeper")}
-    member |= {"external_id": "ebb", "organization_id": _ORGANIZATION}
-    modules = {f"ebb_{number}": ebb | variables for number, variables in enumerate(_VARIANTS.values())}
-    return {"provider": {"aws": provider}, "module": modules | {"member": member}}
-
-
-def _resources(module: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The resources of a module and of the modules in it."""
-    yield from module.get("resources", [])
-    for child in module.get("child_modules", []):
-        yield from _resources(child)
-
-
-@cache
-def plans() -> dict[str, Plan]:
-    """The plan of each variant, as if its module were named `ebb`. Terraform makes them as one plan, because
-    each start of the provider takes seconds."""
-    with tempfile.TemporaryDirectory() as path:
-        folder = Path(path)
-        # Terraform copies an absolute path without its parent.
-        shutil.copytree(_ROOT / "terraform", folder / "ebb", ignore=shutil.ignore_patterns(".terraform*"))
-        for name in ("sweeper.zip", "tune.zip"):
-            zipfile.ZipFile(folder / name, "w").close()
-        (folder / "main.tf.json").write_text(json.dumps(_root()))
-        _terraform(folder, "init", "-backend=false", "-input=false", "-no-color")
-        _terraform(folder, "plan", "-input=false", "-no-color", "-out=plan")
-        shown = json.loads(_terraform(folder, "show", "-json", "plan"))
-    modules = {one["address"]: one for one in shown["planned_values"]["root_module"]["child_modules"]}
-
-    def plan(address: str) -> Plan:
-        own = {one["address"].replace(address, "module.ebb", 1): one for one in _resources(modules[address])}
-        return Plan(own | {one["address"]: one for one in _resources(modules["module.member"])})
-
-    return {name: plan(f"module.ebb_{number}") for number, name in enumerate(_VARIANTS)}
+    member = {"sweeper_role_arn": _role("ebb-sweeper"), "external_id": "ebb", "organization_id": _ORGANIZATION}
+    return planned({name: ebb | variables for name, variables in _VARIANTS.items()}, member)
 
 
 def setUpModule() -> None:
@@ -350,7 +257,7 @@ class MemberTemplate(unittest.TestCase):
         name = f"member-{len(parameters)}"
         stacks.create_stack(
             StackName=name,
-            TemplateBody=(_ROOT / "terraform/modules/member/template.json").read_text(),
+            TemplateBody=(ROOT / "terraform/modules/member/template.json").read_text(),
             Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
             Capabilities=["CAPABILITY_NAMED_IAM"],
         )
@@ -541,6 +448,8 @@ class Senders(unittest.TestCase):
         check("sweeper", "s3:DeleteObject", "details/index.json", False)
         check("sweeper", "s3:DeleteObject", "ingest/v1/AROA1:i-0abc/b/p/1.steps.zst", True)
         check("sweeper", "s3:DeleteObject", "lake/heartbeats/dt=2026-11-20/part-1.parquet", True)
+        check("sweeper", "s3:AbortMultipartUpload", "lake/x", True)
+        check("sweeper", "s3:AbortMultipartUpload", "reports/x", False)
         check("sweeper", "s3:DeleteObject", "reports/latest/report.json", False)
         check("sweeper", "s3:DeleteObject", "state/v1/0", False)
         check("sweeper", "s3:PutObject", "decisions/v1/findings.json", False)
@@ -549,6 +458,8 @@ class Senders(unittest.TestCase):
         check("tune", "s3:DeleteObject", "decisions/v1/findings.json", False)
         check("tune", "s3:PutObject", "config/policy.toml", False)
         check("tune", "s3:GetObject", "details/index.json", True)
+        check("tune", "s3:GetObject", "lake/catalogue/v1/prices.json", True)
+        check("tune", "s3:GetObject", "lake/steps/dt=2026-11-20/part-1.parquet", False)
         check("tune", "s3:PutObject", "details/index.json", False)
 
 

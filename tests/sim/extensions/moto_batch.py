@@ -7,7 +7,7 @@ Follows the Batch API reference, pages `JobDetail` (`createdAt`, `startedAt`,
 stuck in a RUNNABLE status". moto 5.2.5 either runs Docker or jumps to
 SUCCEEDED, and writes "TBD" for the worker.
 
-- POST `/moto-api/ebb/batch/jobs` `{"region", "jobs": [{"jobId", "status",
+- POST `/moto-api/ebb/batch/jobs` `{"account"?, "region", "jobs": [{"jobId", "status",
   "createdAt", "startedAt"?, "stoppedAt"?, "statusReason"?, "exitCode"?,
   "containerInstanceArn"?, "taskId"?, "staysYoungSeconds"?}]}`, times in epoch
   seconds. A job that is put on a worker gets its ECS task there, as Batch would
@@ -62,7 +62,7 @@ def _put(job: Job, region: str, change: Body) -> None:
 
 
 def _put_jobs(body: Body) -> None:
-    backend = batch_backends[DEFAULT_ACCOUNT_ID][body["region"]]
+    backend = batch_backends[body.get("account", DEFAULT_ACCOUNT_ID)][body["region"]]
     for change in body["jobs"]:
         job = backend.get_job_by_id(change["jobId"])
         if job is None:

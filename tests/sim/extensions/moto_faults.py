@@ -96,7 +96,7 @@ class Faults:
         if scope is None:
             return None
         key, region, service = scope.groups()
-        action, token = _action(environ, path, body)
+        action, token = action_of(environ, path, body)
         call = {"service": service, "region": region, "account": get_account_id_from(key), "action": action, "token": token}
         with self._lock:
             self._calls.append(call)
@@ -147,7 +147,8 @@ class Faults:
         return [f for f in self._faults if all(f.get(n) in (None, call[n]) for n in names)]
 
 
-def _action(environ: dict[str, Any], path: str, body: bytes) -> tuple[str, str | None]:
+def action_of(environ: dict[str, Any], path: str, body: bytes) -> tuple[str, str | None]:
+    """The name of the operation, and the token of its page."""
     target = environ.get("HTTP_X_AMZ_TARGET")
     if target is not None or path.startswith("/v1/"):
         # A large body is packed, and none of those has pages.

@@ -164,6 +164,10 @@ fn holds(path: &str, expect: &str) {
     );
 }
 
+/// A scan has no measured tasks, so that it asks for no placement scores. `scripts/check-rights` finds
+/// actions that a scan never calls.
+const SWEEPS_ONLY: [&str; 1] = [GET_SPOT_PLACEMENT_SCORES];
+
 #[test]
 fn the_policies_are_made_from_the_list() {
     let actions = |wanted: Adapter| -> BTreeSet<&str> {
@@ -182,7 +186,8 @@ fn the_policies_are_made_from_the_list() {
         Adapter::SecondOpinion,
         Adapter::Prices,
     ];
-    let all: BTreeSet<&str> = reads.into_iter().flat_map(actions).collect();
+    let mut all: BTreeSet<&str> = reads.into_iter().flat_map(actions).collect();
+    all.retain(|action| !SWEEPS_ONLY.contains(action));
     let policy = serde_json::json!({
         "Version": "2012-10-17",
         "Statement": [{
