@@ -178,10 +178,13 @@ class Deployment:
     def listed(self) -> dict[str, set[str]]:
         """Names of everything in the simulators, by kind."""
         iam, cloudwatch, ssm = self.client("iam"), self.client("cloudwatch"), self.client("ssm")
+        budgets = self.client("budgets").describe_budgets(AccountId=ACCOUNT_ID)
         autoscaling, cloudformation = self.client("autoscaling"), self.client("cloudformation")
         return {
             "alarms": {alarm["AlarmName"] for alarm in cloudwatch.describe_alarms()["MetricAlarms"]},
             "apis": {api["Name"] for api in self.client("apigatewayv2").get_apis()["Items"]},
+            "associations": {entry["AssociationName"] for entry in ssm.list_associations()["Associations"]},
+            "budgets": {entry["BudgetName"] for entry in budgets.get("Budgets", [])},
             "buckets": {bucket["Name"] for bucket in self.client("s3").list_buckets()["Buckets"]},
             "dashboards": {entry["DashboardName"] for entry in cloudwatch.list_dashboards()["DashboardEntries"]},
             "databases": {entry["Name"] for entry in self.client("glue").get_databases()["DatabaseList"]},
@@ -190,10 +193,15 @@ class Deployment:
             "groups of machines": {
                 group["AutoScalingGroupName"] for group in autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]
             },
+            "instance profiles": {entry["InstanceProfileName"] for entry in iam.list_instance_profiles()["InstanceProfiles"]},
+            "launch templates": {
+                entry["LaunchTemplateName"] for entry in self.client("ec2").describe_launch_templates()["LaunchTemplates"]
+            },
             "log groups": {group["logGroupName"] for group in self.client("logs").describe_log_groups()["logGroups"]},
             "policies": {policy["PolicyName"] for policy in iam.list_policies(Scope="Local")["Policies"]},
             "queues": set(self.client("sqs").list_queues().get("QueueUrls", [])),
             "roles": {role["RoleName"] for role in iam.list_roles()["Roles"]},
+            "rules": {rule["Name"] for rule in self.client("events").list_rules()["Rules"]},
             "schedules": {entry["Name"] for entry in self.client("scheduler").list_schedules()["Schedules"]},
             "secrets": {entry["Name"] for entry in self.client("secretsmanager").list_secrets()["SecretList"]},
             "stack sets": {entry["StackSetName"] for entry in cloudformation.list_stack_sets(Status="ACTIVE")["Summaries"]},
