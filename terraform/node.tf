@@ -64,6 +64,9 @@ resource "aws_s3_object" "probe" {
   key         = "config/ebb-probe.tar.gz"
   source      = var.probe_package
   source_hash = filesha256(var.probe_package)
+
+  # As in bucket.tf.
+  depends_on = [aws_s3_bucket_versioning.ebb]
 }
 
 locals {
