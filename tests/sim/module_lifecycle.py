@@ -7,6 +7,7 @@ at the same time: the provider waits a minute for the life cycle of each bucket.
 """
 
 import atexit
+import email
 import json
 import os
 import shutil
@@ -17,11 +18,13 @@ import tempfile
 import time
 import unittest
 import zipfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import boto3
+import yaml
 
 from account import ACCOUNT_ID, client
 from install_script import rendered
@@ -117,7 +120,8 @@ class Deployment:
         if (module / "modules/probe").exists():
             modules["probe"] = {"source": "./ebb/modules/probe", "name": _NAME, "package": _PACKAGE}
             modules["probe"]["targets"] = {"tag:team": ["research"], "InstanceIds": ["*"]}
-        self._init("main.tf.json", {"module": modules})
+        outputs = {"user_data": {"value": "${module.probe.user_data}"}} if "probe" in modules else {}
+        self._init("main.tf.json", {"module": modules, "output": outputs})
 
     def use_members(self, module: Path, **variables: Any) -> None:
         """Takes only the StackSet of member accounts, and initializes it."""
@@ -284,6 +288,7 @@ class Lifecycle(Applied):
 
         self.assertEqual(len(deployment.remains()["alarms"]), 7)
         self.check_install(deployment)
+        self.check_user_data(deployment)
         self.check_athena(deployment)
         self.check_second_plan(deployment, _CAUSED_BY_SIMULATOR)
 
@@ -303,6 +308,19 @@ class Lifecycle(Applied):
         self.assertEqual(step["precondition"], {"StringEquals": ["platformType", "Linux"]})
         self.assertEqual("\n".join(step["inputs"]["runCommand"]), rendered(_PACKAGE).strip())
         self.assertEqual(set(json.loads(document["Content"])), {"schemaVersion", "description", "mainSteps"})
+
+    def check_user_data(self, deployment: Deployment) -> None:
+        """cloud-init writes the script of test_install_script.py to a file and runs it."""
+        message = email.message_from_string(deployment.run("output", "-raw", "user_data"))
+        self.assertEqual(message.get_content_type(), "multipart/mixed")
+        [part] = message.get_payload()
+        self.assertEqual((part.get_content_type(), part.defects + message.defects), ("text/cloud-config", []))
+        text = part.get_payload()
+        self.assertTrue(text.startswith("#cloud-config\n"), text)
+        config = yaml.safe_load(text)
+        [file] = config.pop("write_files")
+        self.assertEqual(file, {"path": file["path"], "permissions": "0700", "content": rendered(_PACKAGE)})
+        self.assertEqual(config, {"runcmd": [["sh", file["path"]]]})
 
     def check_athena(self, deployment: Deployment) -> None:
         """The tables and the saved queries are those of the catalog, and the workgroup has its limit."""
@@ -328,8 +346,10 @@ class Examples(Applied):
     # The region in the examples.
     region = "eu-central-1"
 
-    def check(self, example: str, **variables: Any) -> None:
-        """The whole life of an example without data; `variables` are those that it requires."""
+    def check(self, example: str, look: Callable[[Deployment], None] | None = None, **variables: Any) -> None:
+        """The whole life of an example without data; `variables` are those that it requires, and `look` is at
+        what was applied.
+        """
         deployment = Deployment(self.folder(), self.region)
         packages = {"sweeper_package": "sweeper.zip", "tune_package": "tune.zip", "probe_package": "probe.tar.gz"}
         variables |= {name: str(deployment.folder / file) for name, file in packages.items()}
@@ -340,6 +360,8 @@ class Examples(Applied):
         deployment.use_example(_ROOT / "terraform", example, variables)
         self.upgrade(deployment)
         self.assertNotEqual(deployment.remains(), {})
+        if look is not None:
+            look(deployment)
         self.check_second_plan(deployment, _CAUSED_BY_SIMULATOR)
         deployment.destroy()
         self.assertEqual(deployment.remains(), {})
@@ -358,7 +380,15 @@ class Examples(Applied):
         trust = json.dumps({"Version": "2012-10-17", "Statement": []})
         client("iam", self.region, sim.ministack_url).create_role(RoleName="batch", AssumeRolePolicyDocument=trust)
         machines = {"image_id": "ami-0123456789abcdef0", "subnet_ids": [subnet], "instance_profile": "worker"}
-        self.check("existing-fleet", node_roles=["batch"], **machines)
+        self.check("existing-fleet", self.check_targets, node_roles=["batch"], ecs_groups=["gpu-cluster"], **machines)
+
+    def check_targets(self, deployment: Deployment) -> None:
+        """Systems Manager installs on instances with a tag, and on container instances of ECS."""
+        found = deployment.client("ssm").list_associations()["Associations"]
+        targets = {one["AssociationName"]: one["Targets"] for one in found}
+        by_team = [{"Key": "tag:team", "Values": ["research"]}]
+        by_group = [{"Key": "tag:aws:autoscaling:groupName", "Values": ["gpu-cluster"]}]
+        self.assertEqual(targets, {"ebb-install-probe": by_team, "ebb-ecs-install-probe": by_group})
 
     def test_member(self):
         self.check("member", sweeper_role_arn=f"arn:aws:iam::{ACCOUNT_ID}:role/ebb-sweeper")
