@@ -623,7 +623,7 @@ variable "email_to" {
 }
 
 variable "alarms" {
-  description = "Whether to create alarms about Ebb itself: 3, plus 4 for each shard, 0.10 USD a month each."
+  description = "Whether to create alarms about Ebb itself: 4, plus 4 for each shard, 0.10 USD a month each."
   type        = bool
   default     = true
   nullable    = false
@@ -637,6 +637,18 @@ variable "alarm_topic_arn" {
   validation {
     condition     = var.alarm_topic_arn == null || can(regex("^arn:[^:]+:sns:[^:]+:[0-9]{12}:[A-Za-z0-9_-]+$", var.alarm_topic_arn))
     error_message = "alarm_topic_arn must be the ARN of a standard SNS topic."
+  }
+}
+
+variable "alarm_silent_probes" {
+  description = "Number of silent probes of running instances from which the alarm silent-probes is raised. A fleet with many short outages of its network needs more."
+  type        = number
+  default     = 5
+  nullable    = false
+
+  validation {
+    condition     = var.alarm_silent_probes >= 1 && floor(var.alarm_silent_probes) == var.alarm_silent_probes
+    error_message = "alarm_silent_probes must be a whole number, at least 1."
   }
 }
 

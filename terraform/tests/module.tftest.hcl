@@ -566,13 +566,13 @@ run "buttons_need_an_app" {
   expect_failures = [aws_lambda_function.sweeper]
 }
 
-run "seven_alarms_by_default_and_nothing_that_costs_more" {
+run "eight_alarms_by_default_and_nothing_that_costs_more" {
   command = apply
 
   assert {
     condition = output.alarm_names == tolist([
       "ebb-api-errors", "ebb-dead-letters", "ebb-failed-notifications", "ebb-failed-sweeps", "ebb-no-sweep",
-      "ebb-queue-age", "ebb-slow-sweeps",
+      "ebb-queue-age", "ebb-silent-probes", "ebb-slow-sweeps",
     ])
     error_message = "other alarms"
   }
@@ -588,6 +588,16 @@ run "seven_alarms_by_default_and_nothing_that_costs_more" {
   }
 }
 
+run "half_a_silent_probe_is_refused" {
+  command = plan
+
+  variables {
+    alarm_silent_probes = 0.5
+  }
+
+  expect_failures = [var.alarm_silent_probes]
+}
+
 run "each_shard_has_alarms_about_its_sweep_and_queue" {
   command = apply
 
@@ -597,7 +607,7 @@ run "each_shard_has_alarms_about_its_sweep_and_queue" {
   }
 
   assert {
-    condition     = length(output.alarm_names) == 11 && contains(output.alarm_names, "ebb-no-sweep-1")
+    condition     = length(output.alarm_names) == 12 && contains(output.alarm_names, "ebb-no-sweep-1")
     error_message = "a shard without alarms"
   }
 
@@ -620,7 +630,7 @@ run "sweeps_without_a_schedule_cannot_be_missing" {
   }
 
   assert {
-    condition     = length(output.alarm_names) == 6 && !contains(output.alarm_names, "ebb-no-sweep")
+    condition     = length(output.alarm_names) == 7 && !contains(output.alarm_names, "ebb-no-sweep")
     error_message = "an alarm that never ends"
   }
 }

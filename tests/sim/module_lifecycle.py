@@ -286,7 +286,7 @@ class Lifecycle(Applied):
         deployment.use(_ROOT / "terraform", **every)
         self.upgrade(deployment)
 
-        self.assertEqual(len(deployment.remains()["alarms"]), 7)
+        self.check_alarms(deployment)
         self.check_install(deployment)
         self.check_user_data(deployment)
         self.check_athena(deployment)
@@ -298,6 +298,18 @@ class Lifecycle(Applied):
         with self.assertRaisesRegex(AssertionError, "BucketNotEmpty"):
             deployment.destroy()
         self.assertEqual(deployment.remains(), {"buckets": {bucket}})
+
+    def check_alarms(self, deployment: Deployment) -> None:
+        """There are eight, and the sweeper publishes each metric of the namespace Ebb."""
+        alarms = deployment.client("cloudwatch").describe_alarms(AlarmNamePrefix=_NAME)["MetricAlarms"]
+        self.assertEqual(len(alarms), 8)
+        ours = {alarm["MetricName"]: alarm for alarm in alarms if alarm["Namespace"] == "Ebb"}
+        published = (_ROOT / "sweeper-lambda/src/metrics.rs").read_text()
+        for metric, alarm in ours.items():
+            self.assertIn(f'"{metric}"', published)
+            self.assertEqual(alarm["Dimensions"], [{"Name": "FunctionName", "Value": f"{_NAME}-sweeper"}])
+        silent = ours["ProbesSilent"]
+        self.assertEqual((silent["Threshold"], silent["TreatMissingData"]), (5, "notBreaching"))
 
     def check_install(self, deployment: Deployment) -> None:
         """The document runs the script of test_install_script.py, and the association names its version."""
