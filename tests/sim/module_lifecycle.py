@@ -10,6 +10,8 @@ import atexit
 import email
 import json
 import os
+import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -34,6 +36,8 @@ _ROOT = HERE.parent.parent
 _TERRAFORM_S = 400
 # Tests that run at the same time. Most of the time, half of them wait.
 _AT_ONCE = 2 * (os.cpu_count() or 1)
+# A minute of the schedule, ten seconds until MiniStack looks, and a sweep of a program without optimization.
+_SWEEP_S = 180
 _NAME = "life"
 _REGION = "us-east-1"
 
@@ -414,6 +418,40 @@ class Examples(Applied):
         examples = {path.name for path in (_ROOT / "terraform/examples").iterdir()} - {"simulated"}
         for example in examples:
             self.assertTrue(hasattr(self, f"test_{example.replace('-', '_')}"), example)
+
+
+class Schedule(Applied):
+    """Nobody invokes the sweeper but the schedule of the module; MiniStack's scheduler looks every ten seconds."""
+
+    def test_the_schedule_starts_a_sweep_that_reports(self):
+        target = Path(os.environ.get("CARGO_TARGET_DIR", _ROOT / "target"))
+        program = target / f"{platform.machine()}-unknown-linux-gnu/debug/ebb-sweeper"
+        if not program.exists():
+            print("skipped: ebb-sweeper is not built (make build)", file=sys.stderr)
+            self.skipTest("ebb-sweeper is not built")
+        deployment = Deployment(self.folder())
+        package = str(deployment.folder / "built.zip")
+        subprocess.run([_ROOT / "scripts/package", program, package], check=True, stdout=subprocess.DEVNULL, timeout=120)
+        every_minute = {"sweep_interval_minutes": 1, "schedule_state": "ENABLED", "regions": [_REGION]}
+        prices = {"EBB_SPOT_ADVISOR_URL": f"{_simulators().moto_url}/spot-advisor-data.json"}
+        others = {"alarms": False, "slack_webhook_url": None, "extra_environment": prices}
+        deployment.use(_ROOT / "terraform", sweeper_package=package, **every_minute, **others)
+        deployment.apply()
+
+        [bucket] = deployment.remains()["buckets"]
+        s3 = deployment.client("s3")
+        until = time.monotonic() + _SWEEP_S
+        while not (reports := s3.list_objects_v2(Bucket=bucket, Prefix="reports/").get("Contents", [])):
+            self.assertLess(time.monotonic(), until, "no report: " + self.log(deployment))
+            time.sleep(1)
+        keys = [report["Key"] for report in reports]
+        self.assertTrue(any(re.match(r"reports/\d{4}-", key) for key in keys), keys)
+
+    def log(self, deployment: Deployment) -> str:
+        """The end of the log of the sweeper."""
+        logs = deployment.client("logs")
+        found = logs.filter_log_events(logGroupName=f"/aws/lambda/{_NAME}-sweeper")["events"]
+        return "\n".join(event["message"] for event in found[-20:])
 
 
 def _unit_with_accounts(region: str) -> tuple[str, list[str]]:
