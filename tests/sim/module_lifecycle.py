@@ -7,7 +7,10 @@ at the same time: the provider waits a minute for the life cycle of each bucket.
 """
 
 import atexit
+import base64
 import email
+import hashlib
+import http.server
 import json
 import os
 import platform
@@ -17,11 +20,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import zipfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -420,6 +424,66 @@ class Examples(Applied):
             self.assertTrue(hasattr(self, f"test_{example.replace('-', '_')}"), example)
 
 
+class Release(Applied):
+    """Packages by the address of a release on this machine, with their checksums."""
+
+    files = {
+        "sweeper": "ebb-sweeper-0.2.0-aarch64.zip",
+        "tune": "ebb-tune-0.2.0-aarch64.zip",
+        "probe": "ebb-probe-0.2.0-linux-aarch64.tar.gz",
+    }
+
+    def serve(self, folder: Path) -> tuple[str, list[str]]:
+        """The address of a server of a folder, and the paths that were requested from it."""
+        requested: list[str] = []
+
+        class Handler(http.server.SimpleHTTPRequestHandler):
+            def log_request(self, *_: Any) -> None:
+                requested.append(self.path)
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return f"http://127.0.0.1:{server.server_port}/", requested
+
+    def test_packages_of_a_release_are_downloaded_and_verified(self):
+        deployment, folder = Deployment(self.folder()), self.folder()
+        checksums = {}
+        for name, file in self.files.items():
+            with zipfile.ZipFile(folder / file, "w") as package:
+                package.writestr("bootstrap", name)
+            checksums[name] = hashlib.sha256((folder / file).read_bytes())
+        url, requested = self.serve(folder)
+        good = {name: checksum.hexdigest() for name, checksum in checksums.items()}
+        release = {"url": url, "version": "0.2.0", "sha256": good | {"tune": "0" * 64}}
+        local = {"sweeper_package": None, "tune_package": None}
+
+        deployment.use(_ROOT / "terraform", release=release, **local)
+        self.assertNotEqual(deployment.changes(), {})
+        self.assertEqual(requested, [], "a plan needs no package")
+        targets = [f"-target=module.ebb.{one}" for one in ("aws_lambda_function.sweeper", "aws_lambda_function.tune")]
+        targets.append("-target=module.ebb.aws_s3_object.probe")
+        with self.assertRaisesRegex(AssertionError, f"its SHA-256 is {good['tune']}, and sha256 of the release has 000"):
+            deployment.run("apply", "-auto-approve", "-input=false", *targets)
+        self.assertNotIn("functions", deployment.remains())
+        [bucket] = deployment.remains()["buckets"]
+        s3 = deployment.client("s3")
+        self.assertNotIn("Contents", s3.list_objects_v2(Bucket=bucket))
+
+        deployment.use(_ROOT / "terraform", release=release | {"sha256": good}, **local)
+        deployment.apply()
+        for name in ("sweeper", "tune"):
+            function = deployment.client("lambda").get_function_configuration(FunctionName=f"{_NAME}-{name}")
+            self.assertEqual(base64.b64decode(function["CodeSha256"]), checksums[name].digest())
+            self.assertEqual(function["Architectures"], ["arm64"])
+        stored = s3.get_object(Bucket=bucket, Key="config/ebb-probe.tar.gz")["Body"].read()
+        self.assertEqual(hashlib.sha256(stored).hexdigest(), good["probe"])
+        # As on another machine, which has no file.
+        shutil.rmtree(deployment.root / ".terraform/ebb-0.2.0")
+        self.check_second_plan(deployment, _CAUSED_BY_SIMULATOR)
+
+
 class Schedule(Applied):
     """Nobody invokes the sweeper but the schedule of the module; MiniStack's scheduler looks every ten seconds."""
 
@@ -515,7 +579,7 @@ class MemberStackSet(Applied):
 
 
 def _type_of(address: str) -> str:
-    return next(part for part in address.split(".") if part.startswith("aws_"))
+    return next((part for part in address.split(".") if part.startswith("aws_")), address)
 
 
 class Started:
