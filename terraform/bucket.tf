@@ -290,6 +290,9 @@ resource "aws_s3_object" "policy" {
   key          = local.policy_key
   content      = var.policy_toml
   content_type = "application/toml"
+
+  # S3 gives an object that is older than versioning no version, so deleting it would leave a marker in the bucket.
+  depends_on = [aws_s3_bucket_versioning.ebb]
 }
 
 resource "aws_s3_object" "rules" {
@@ -299,6 +302,9 @@ resource "aws_s3_object" "rules" {
   key          = local.rules_key
   content      = var.rules_toml
   content_type = "application/toml"
+
+  # As above.
+  depends_on = [aws_s3_bucket_versioning.ebb]
 }
 
 locals {

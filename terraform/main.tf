@@ -11,12 +11,6 @@ locals {
   partition = data.aws_partition.current.partition
   region    = data.aws_region.current.name
 
-  # A release has ebb-sweeper-VERSION-aarch64.zip and ebb-sweeper-VERSION-x86_64.zip.
-  architecture = {
-    for function, package in { sweeper = var.sweeper_package, tune = var.tune_package } :
-    function => coalesce(var.architecture, endswith(package, "-aarch64.zip") ? "arm64" : "x86_64")
-  }
-
   sweeper_name   = "${var.name}-sweeper"
   tune_name      = "${var.name}-tune"
   node_role_name = "${var.name}-node"

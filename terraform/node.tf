@@ -58,12 +58,15 @@ resource "aws_iam_instance_profile" "node" {
 
 # The probe is stored next to its rules, where every node may read.
 resource "aws_s3_object" "probe" {
-  count = var.probe_package == null ? 0 : 1
+  count = local.has_probe ? 1 : 0
 
   bucket      = aws_s3_bucket.ebb.id
   key         = "config/ebb-probe.tar.gz"
-  source      = var.probe_package
-  source_hash = filesha256(var.probe_package)
+  source      = local.packages.probe
+  source_hash = local.sha256.probe
+
+  # The version is as in bucket.tf.
+  depends_on = [aws_s3_bucket_versioning.ebb, terraform_data.release]
 }
 
 locals {
@@ -71,18 +74,18 @@ locals {
   queue_url = join(",", aws_sqs_queue.heartbeats[*].url)
 
   # Where the package is, and where the probe sends: the input of modules/probe.
-  probe = var.probe_package == null ? null : {
+  probe = !local.has_probe ? null : {
     bucket    = aws_s3_bucket.ebb.id
     key       = aws_s3_object.probe[0].key
     queue_url = local.queue_url
     region    = local.region
-    sha256    = filesha256(var.probe_package)
+    sha256    = local.sha256.probe
   }
 }
 
 module "probe" {
   source = "./modules/probe"
-  count  = var.probe_package == null ? 0 : 1
+  count  = local.has_probe ? 1 : 0
 
   name    = var.name
   package = local.probe

@@ -11,6 +11,7 @@ module "observability" {
   sweep_interval_minutes  = var.schedule_state == "ENABLED" ? var.sweep_interval_minutes : null
   sweeper_timeout_seconds = var.sweeper_timeout_seconds
   alarms                  = var.alarms
+  silent_probes           = var.alarm_silent_probes
   topic_arn               = var.alarm_topic_arn
   emails                  = var.alarm_emails
   dashboard               = var.dashboard

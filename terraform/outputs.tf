@@ -54,12 +54,12 @@ output "node_instance_profile" {
 }
 
 output "node_user_data" {
-  description = "User data that installs the probe, for instances and launch templates, also of AWS Batch; null without probe_package."
+  description = "User data that installs the probe, for instances and launch templates, also of AWS Batch; null without a package of the probe."
   value       = one(module.probe[*].user_data)
 }
 
 output "probe" {
-  description = "Package of the probe and where it sends: input package of modules/probe in this account and in others; null without probe_package."
+  description = "Package of the probe and where it sends: input package of modules/probe in this account and in others; null without a package of the probe."
   value       = local.probe
 }
 

@@ -16,14 +16,14 @@ resource "aws_lambda_function" "sweeper" {
   #checkov:skip=CKV_AWS_116:An event of the schedule has no content, and the next sweep continues the work.
   #checkov:skip=CKV_AWS_117:The function uses APIs of AWS and notifications only. A VPC would need a NAT gateway.
   #checkov:skip=CKV_AWS_173:The variables contain names and ARNs. Secrets are in Secrets Manager.
-  #checkov:skip=CKV_AWS_272:The user builds the package; source_code_hash pins its content.
+  #checkov:skip=CKV_AWS_272:The user builds the package or states its checksum; source_code_hash pins its content.
   count = var.shards
 
   function_name    = local.sweeper_names[count.index]
   description      = "Ebb: what runs and is billed while nothing on it works."
   role             = aws_iam_role.sweeper.arn
-  filename         = var.sweeper_package
-  source_code_hash = filebase64sha256(var.sweeper_package)
+  filename         = local.packages.sweeper
+  source_code_hash = local.sha256_base64.sweeper
   runtime          = "provided.al2023"
   handler          = "bootstrap"
   architectures    = [local.architecture.sweeper]
@@ -64,9 +64,14 @@ resource "aws_lambda_function" "sweeper" {
     )
   }
 
-  depends_on = [aws_cloudwatch_log_group.sweeper, aws_iam_role_policy.sweeper]
+  depends_on = [aws_cloudwatch_log_group.sweeper, aws_iam_role_policy.sweeper, terraform_data.release]
 
   lifecycle {
+    precondition {
+      condition     = local.uses_release ? alltrue([for path in [var.sweeper_package, var.tune_package, var.probe_package] : path == null]) : alltrue([for path in [var.sweeper_package, var.tune_package] : path != null])
+      error_message = "Set either release, or both sweeper_package and tune_package. With release, also probe_package must be null."
+    }
+
     precondition {
       condition     = (var.email_from == null) == (length(var.email_to) == 0)
       error_message = "email_from and email_to belong together: set both, or neither."

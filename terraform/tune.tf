@@ -14,12 +14,12 @@ resource "aws_lambda_function" "tune" {
   #checkov:skip=CKV_AWS_116:The gateway waits for each answer, so no event can be lost.
   #checkov:skip=CKV_AWS_117:The function reads one bucket. A VPC would need an endpoint for S3.
   #checkov:skip=CKV_AWS_173:Lambda encrypts variables with its own key. Only roles with lambda:GetFunctionConfiguration can read them.
-  #checkov:skip=CKV_AWS_272:The user builds the package; source_code_hash pins its content.
+  #checkov:skip=CKV_AWS_272:The user builds the package or states its checksum; source_code_hash pins its content.
   function_name    = local.tune_name
   description      = "Ebb: what each step should run on instead."
   role             = aws_iam_role.tune.arn
-  filename         = var.tune_package
-  source_code_hash = filebase64sha256(var.tune_package)
+  filename         = local.packages.tune
+  source_code_hash = local.sha256_base64.tune
   runtime          = "provided.al2023"
   handler          = "bootstrap"
   architectures    = [local.architecture.tune]
@@ -36,5 +36,5 @@ resource "aws_lambda_function" "tune" {
     )
   }
 
-  depends_on = [aws_cloudwatch_log_group.tune, aws_iam_role_policy.tune]
+  depends_on = [aws_cloudwatch_log_group.tune, aws_iam_role_policy.tune, terraform_data.release]
 }

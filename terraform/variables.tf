@@ -106,28 +106,60 @@ variable "log_retention_days" {
   }
 }
 
-variable "sweeper_package" {
-  description = "Path of the sweeper's zip file from scripts/package."
-  type        = string
+variable "release" {
+  description = "Release from which Terraform downloads all packages: the https address of its folder, its version, and the SHA-256 of each package, from its SHA256SUMS. Without the checksum of the probe, the probe is not stored. Null for local packages."
+  type = object({
+    url     = string
+    version = string
+    sha256 = object({
+      sweeper = string
+      tune    = string
+      probe   = optional(string)
+    })
+  })
+  default = null
+
+  # As in install.sh: http only from this machine, because only digits may follow the colon.
+  validation {
+    condition     = var.release == null || can(regex("^(https://[A-Za-z0-9.-]+|http://(localhost|127\\.0\\.0\\.1))(:[0-9]+)?(/[A-Za-z0-9._~/%@:+-]*)?$", var.release.url))
+    error_message = "url of release must be an https address of a folder, such as https://example.org/ebb/0.2.0."
+  }
 
   validation {
-    condition     = endswith(var.sweeper_package, ".zip") && fileexists(var.sweeper_package)
+    condition     = var.release == null || can(regex("^[0-9]+\\.[0-9]+\\.[0-9]+[A-Za-z0-9.+-]*$", var.release.version))
+    error_message = "version of release must be a version without a v, such as 0.2.0."
+  }
+
+  validation {
+    condition     = alltrue([for sha256 in try(values(var.release.sha256), []) : can(regex("^[0-9a-f]{64}$", sha256)) if sha256 != null])
+    error_message = "sha256 of release must contain checksums of 64 lower-case hexadecimal digits, as in SHA256SUMS of the release."
+  }
+}
+
+variable "sweeper_package" {
+  description = "Path of the sweeper's zip file, from a release or scripts/package. Requires tune_package; null with release."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = try(endswith(var.sweeper_package, ".zip") && fileexists(var.sweeper_package), var.sweeper_package == null)
     error_message = "sweeper_package must be the path of an existing .zip; create it with scripts/package."
   }
 }
 
 variable "tune_package" {
-  description = "Path of the zip file of the tune API from scripts/package."
+  description = "Path of the zip file of the tune API, from a release or scripts/package. Requires sweeper_package; null with release."
   type        = string
+  default     = null
 
   validation {
-    condition     = endswith(var.tune_package, ".zip") && fileexists(var.tune_package)
+    condition     = try(endswith(var.tune_package, ".zip") && fileexists(var.tune_package), var.tune_package == null)
     error_message = "tune_package must be the path of an existing .zip; create it with scripts/package."
   }
 }
 
 variable "probe_package" {
-  description = "Path of the probe's archive from scripts/package-probe, for nodes of the same processor; null if you install the probe yourself."
+  description = "Path of the probe's archive, from a release or scripts/package-probe, for nodes of the same processor; null with release, or if you install the probe yourself."
   type        = string
   default     = null
 
@@ -138,7 +170,7 @@ variable "probe_package" {
 }
 
 variable "architecture" {
-  description = "Architecture of the programs in both packages, as scripts/package prints it: x86_64 or arm64. By default arm64 for packages of a release with aarch64 in their names, and x86_64 for others. Lambda costs a fifth less with arm64."
+  description = "Architecture of the programs in both packages, as scripts/package prints it: x86_64 or arm64. By default arm64 for release and for packages with aarch64 in their names, and x86_64 for others. Lambda costs a fifth less with arm64."
   type        = string
   default     = null
 
@@ -623,7 +655,7 @@ variable "email_to" {
 }
 
 variable "alarms" {
-  description = "Whether to create alarms about Ebb itself: 3, plus 4 for each shard, 0.10 USD a month each."
+  description = "Whether to create alarms about Ebb itself: 4, plus 4 for each shard, 0.10 USD a month each."
   type        = bool
   default     = true
   nullable    = false
@@ -637,6 +669,18 @@ variable "alarm_topic_arn" {
   validation {
     condition     = var.alarm_topic_arn == null || can(regex("^arn:[^:]+:sns:[^:]+:[0-9]{12}:[A-Za-z0-9_-]+$", var.alarm_topic_arn))
     error_message = "alarm_topic_arn must be the ARN of a standard SNS topic."
+  }
+}
+
+variable "alarm_silent_probes" {
+  description = "Number of silent probes of running instances from which the alarm silent-probes is raised. A fleet with many short outages of its network needs more."
+  type        = number
+  default     = 5
+  nullable    = false
+
+  validation {
+    condition     = var.alarm_silent_probes >= 1 && floor(var.alarm_silent_probes) == var.alarm_silent_probes
+    error_message = "alarm_silent_probes must be a whole number, at least 1."
   }
 }
 

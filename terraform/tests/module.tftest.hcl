@@ -81,6 +81,124 @@ run "packages_of_a_release_name_their_architecture" {
   }
 }
 
+run "a_release_is_for_arm64_and_its_plan_needs_no_file" {
+  command = plan
+
+  variables {
+    sweeper_package = null
+    tune_package    = null
+
+    release = {
+      url     = "https://example.org/ebb/0.2.0"
+      version = "0.2.0"
+      sha256 = {
+        sweeper = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        tune    = "b3a8e0e1f9ab1bfe3a36f231f676f78bb30a519d2b21e6c530c0eee8ebb4a5d0"
+        probe   = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+      }
+    }
+  }
+
+  assert {
+    condition     = aws_lambda_function.sweeper[0].architectures == tolist(["arm64"]) && endswith(aws_lambda_function.sweeper[0].filename, "/ebb-sweeper-0.2.0-aarch64.zip")
+    error_message = "another package of the sweeper"
+  }
+
+  assert {
+    condition     = aws_lambda_function.sweeper[0].source_code_hash == "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=" && aws_lambda_function.tune.source_code_hash == "s6jg4fmrG/46NvIx9nb3i7MKUZ0rIebFMMDu6Ou0pdA="
+    error_message = "the checksum in base64 differs"
+  }
+
+  assert {
+    condition     = endswith(aws_s3_object.probe[0].source, "/ebb-probe-0.2.0-linux-aarch64.tar.gz")
+    error_message = "another package of the probe"
+  }
+}
+
+run "a_release_has_packages_for_x86_64" {
+  command = plan
+
+  variables {
+    sweeper_package = null
+    tune_package    = null
+    architecture    = "x86_64"
+
+    release = {
+      url     = "https://example.org/ebb/0.2.0"
+      version = "0.2.0"
+      sha256 = {
+        sweeper = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        tune    = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+      }
+    }
+  }
+
+  assert {
+    condition     = aws_lambda_function.tune.architectures == tolist(["x86_64"]) && endswith(aws_lambda_function.tune.filename, "/ebb-tune-0.2.0-x86_64.zip")
+    error_message = "another package of the API"
+  }
+
+  assert {
+    condition     = length(aws_s3_object.probe) == 0
+    error_message = "a package of the probe that nobody stated"
+  }
+}
+
+run "a_release_and_local_packages_are_refused" {
+  command = plan
+
+  variables {
+    release = {
+      url     = "https://example.org/ebb/0.2.0"
+      version = "0.2.0"
+      sha256 = {
+        sweeper = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        tune    = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+      }
+    }
+  }
+
+  expect_failures = [aws_lambda_function.sweeper]
+}
+
+run "no_package_is_refused" {
+  command = plan
+
+  variables {
+    sweeper_package = null
+    tune_package    = null
+  }
+
+  expect_failures = [aws_lambda_function.sweeper]
+}
+
+run "one_package_of_two_is_refused" {
+  command = plan
+
+  variables {
+    tune_package = null
+  }
+
+  expect_failures = [aws_lambda_function.sweeper]
+}
+
+run "a_release_over_http_or_with_a_short_checksum_is_refused" {
+  command = plan
+
+  variables {
+    sweeper_package = null
+    tune_package    = null
+
+    release = {
+      url     = "http://127.0.0.1:80@example.org/ebb"
+      version = "v0.2.0"
+      sha256  = { sweeper = "e3b0c442", tune = "e3b0c442" }
+    }
+  }
+
+  expect_failures = [var.release]
+}
+
 run "tokens_of_one_issuer_for_one_audience" {
   command = apply
 
@@ -566,13 +684,13 @@ run "buttons_need_an_app" {
   expect_failures = [aws_lambda_function.sweeper]
 }
 
-run "seven_alarms_by_default_and_nothing_that_costs_more" {
+run "eight_alarms_by_default_and_nothing_that_costs_more" {
   command = apply
 
   assert {
     condition = output.alarm_names == tolist([
       "ebb-api-errors", "ebb-dead-letters", "ebb-failed-notifications", "ebb-failed-sweeps", "ebb-no-sweep",
-      "ebb-queue-age", "ebb-slow-sweeps",
+      "ebb-queue-age", "ebb-silent-probes", "ebb-slow-sweeps",
     ])
     error_message = "other alarms"
   }
@@ -588,6 +706,16 @@ run "seven_alarms_by_default_and_nothing_that_costs_more" {
   }
 }
 
+run "half_a_silent_probe_is_refused" {
+  command = plan
+
+  variables {
+    alarm_silent_probes = 0.5
+  }
+
+  expect_failures = [var.alarm_silent_probes]
+}
+
 run "each_shard_has_alarms_about_its_sweep_and_queue" {
   command = apply
 
@@ -597,7 +725,7 @@ run "each_shard_has_alarms_about_its_sweep_and_queue" {
   }
 
   assert {
-    condition     = length(output.alarm_names) == 11 && contains(output.alarm_names, "ebb-no-sweep-1")
+    condition     = length(output.alarm_names) == 12 && contains(output.alarm_names, "ebb-no-sweep-1")
     error_message = "a shard without alarms"
   }
 
@@ -620,7 +748,7 @@ run "sweeps_without_a_schedule_cannot_be_missing" {
   }
 
   assert {
-    condition     = length(output.alarm_names) == 6 && !contains(output.alarm_names, "ebb-no-sweep")
+    condition     = length(output.alarm_names) == 7 && !contains(output.alarm_names, "ebb-no-sweep")
     error_message = "an alarm that never ends"
   }
 }

@@ -26,14 +26,14 @@ def main() -> None:
     from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from werkzeug.serving import run_simple
 
-    from extensions import moto_batch, moto_cloudwatch, moto_cost_explorer, moto_ec2, moto_ecs
+    from extensions import moto_batch, moto_cloudwatch, moto_cost_explorer, moto_ec2, moto_ecs, moto_stack_sets
     from extensions.calls import Recorder
     from extensions.moto_advisers import Advisers
     from extensions.moto_calls import RecordedCalls
     from extensions.moto_faults import Faults
     from extensions.moto_prices import Prices
 
-    for addition in (moto_ec2, moto_ecs, moto_batch, moto_cloudwatch, moto_cost_explorer):
+    for addition in (moto_ec2, moto_ecs, moto_batch, moto_cloudwatch, moto_cost_explorer, moto_stack_sets):
         addition.install()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))

@@ -46,6 +46,17 @@ module "ebb" {
   tune_package    = var.tune_package
   probe_package   = var.probe_package
 
+  # Or a release that Terraform downloads, with checksums of its SHA256SUMS, instead of the three packages.
+  # release = {
+  #   url     = "https://example.org/ebb/0.2.0"
+  #   version = "0.2.0"
+  #   sha256 = {
+  #     sweeper = "checksum of ebb-sweeper-0.2.0-aarch64.zip"
+  #     tune    = "checksum of ebb-tune-0.2.0-aarch64.zip"
+  #     probe   = "checksum of ebb-probe-0.2.0-linux-aarch64.tar.gz"
+  #   }
+  # }
+
   regions           = ["eu-central-1", "us-east-1"]
   slack_webhook_url = var.slack_webhook_url
   email_from        = "ebb@example.org"

@@ -1,5 +1,5 @@
-# Probes on machines that exist already: all instances with a tag by Systems Manager, and new machines of
-# AWS Batch and of an Auto Scaling group by their launch templates.
+# Probes on machines that exist already: all instances with a tag, and container instances of ECS, by Systems
+# Manager. New machines of AWS Batch and of an Auto Scaling group get it by their launch templates.
 
 terraform {
   required_version = ">= 1.5"
@@ -34,6 +34,11 @@ variable "probe_package" {
 variable "node_roles" {
   description = "Names of the existing roles of your instances, such as that of AWS Batch."
   type        = set(string)
+}
+
+variable "ecs_groups" {
+  description = "Names of the Auto Scaling groups with the container instances of ECS."
+  type        = list(string)
 }
 
 variable "image_id" {
@@ -73,6 +78,16 @@ module "ebb_probe" {
 
   package = module.ebb.probe
   targets = { "tag:team" = ["research"] }
+}
+
+# Container instances of ECS on EC2. AWS tags each instance with its Auto Scaling group. Images that are
+# optimized for ECS contain the agent of Systems Manager.
+module "ebb_probe_ecs" {
+  source = "../../modules/probe"
+
+  name    = "ebb-ecs"
+  package = module.ebb.probe
+  targets = { "tag:aws:autoscaling:groupName" = var.ecs_groups }
 }
 
 # For `launchTemplate` of a compute environment of AWS Batch, with the version $Latest. Batch chooses the

@@ -112,6 +112,19 @@ locals {
       missing     = "notBreaching"
       dimensions  = { FunctionName = var.sweeps[0].function_name }
     }
+    silent-probes = {
+      description = "In two of the last three sweeps, at least ${var.silent_probes} probes were silent while their instances run. Nodes that fall silent at the same time usually lost their network, their role or a new version of the probe. `ebb probes` lists the nodes."
+      namespace   = "Ebb"
+      metric      = "ProbesSilent"
+      statistic   = "Maximum"
+      comparison  = "GreaterThanOrEqualToThreshold"
+      threshold   = var.silent_probes
+      period      = local.period_seconds
+      periods     = 3
+      datapoints  = 2
+      missing     = "notBreaching"
+      dimensions  = { FunctionName = var.sweeps[0].function_name }
+    }
     api-errors = {
       description = "The tune API answered with status 500 or higher in two of three periods of 5 minutes. Its access log contains the routes."
       namespace   = "AWS/ApiGateway"

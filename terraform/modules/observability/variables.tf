@@ -46,6 +46,13 @@ variable "alarms" {
   nullable    = false
 }
 
+variable "silent_probes" {
+  description = "Number of silent probes of running instances from which the alarm silent-probes is raised."
+  type        = number
+  default     = 5
+  nullable    = false
+}
+
 variable "topic_arn" {
   description = "SNS topic that receives alarms; null creates a topic."
   type        = string

@@ -12,7 +12,7 @@ variable "package" {
   # The values are part of a shell script, in single quotes.
   validation {
     condition     = alltrue([for value in values(var.package) : can(regex("^[A-Za-z0-9.:/_,-]+$", value))])
-    error_message = "package must be the output probe of the deployment, which needs probe_package."
+    error_message = "package must be the output probe of the deployment, which needs a package of the probe."
   }
 }
 

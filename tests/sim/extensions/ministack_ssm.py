@@ -2,7 +2,8 @@
 
 Only what Terraform's provider calls. A document has versions, and an association names one of them; no
 command runs. Source: Systems Manager API reference, actions `CreateDocument`, `UpdateDocument`,
-`DescribeDocument`, `GetDocument`, `CreateAssociation`, `UpdateAssociation` and `DescribeAssociation`.
+`DescribeDocument`, `GetDocument`, `CreateAssociation`, `UpdateAssociation`, `DescribeAssociation` and
+`ListAssociations`.
 """
 
 import hashlib
@@ -183,6 +184,13 @@ def _list_documents(data: Data) -> Answer:
     return json_response({"DocumentIdentifiers": [{"Name": name} for name in sorted(_documents)]})
 
 
+def _list_associations(data: Data) -> Answer:
+    # The type Association has fewer fields than AssociationDescription.
+    shown = ("AssociationId", "AssociationName", "DocumentVersion", "Name", "Overview", "ScheduleExpression", "Targets")
+    listed = [{key: one[key] for key in shown if key in one} for one in _associations.values()]
+    return json_response({"Associations": listed})
+
+
 _ACTIONS: dict[str, Callable[[Data], Answer]] = {
     "CreateAssociation": _create_association,
     "CreateDocument": _create_document,
@@ -192,6 +200,7 @@ _ACTIONS: dict[str, Callable[[Data], Answer]] = {
     "DescribeDocument": _with_document(_describe_document),
     "DescribeDocumentPermission": _with_document(_permission),
     "GetDocument": _with_document(_get_document),
+    "ListAssociations": _list_associations,
     "ListDocuments": _list_documents,
     "UpdateAssociation": _with_association(_update_association),
     "UpdateDocument": _with_document(_update_document),
