@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -333,6 +333,9 @@ def _run_tasks() -> None:
     finally:
         for folder in [*containers, *tasks]:
             folder.rmdir()
+        # It may still contain the cgroup of another task.
+        with suppress(OSError):
+            tasks[0].parent.rmdir()
 
 
 def play_schedule(stage: Stage) -> None:
