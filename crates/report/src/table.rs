@@ -397,7 +397,7 @@ mod tests {
         let cost = report.findings[0].cost.as_mut().expect("a price");
         cost.saving_a_month = cost.spent;
         report.totals.saving_a_month = cost.spent;
-        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        let text = table(&report, &TerminalStyle::PLAIN, &Zone::utc());
         for expect in [
             " SAVING   WASTED ",
             "$3.74 for 3 h 05 min    $3.74  gpu-notebook",
@@ -406,7 +406,7 @@ mod tests {
         ] {
             assert!(text.contains(expect), "no {expect} in\n{text}");
         }
-        assert!(!table(&testing::small(), &Look::PLAIN, &Zone::utc()).contains("forecast"));
+        assert!(!table(&testing::small(), &TerminalStyle::PLAIN, &Zone::utc()).contains("forecast"));
     }
 
     #[test]
@@ -416,7 +416,7 @@ mod tests {
             panic!("a stuck job");
         };
         stuck.stuck = Stuck::AgentDisconnected;
-        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        let text = table(&report, &TerminalStyle::PLAIN, &Zone::utc());
         assert!(text.contains("Stuck Batch worker: "), "{text}");
     }
 
