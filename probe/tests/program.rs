@@ -100,7 +100,7 @@ fn the_readme_says_of_kernels_what_make_kernels_saw() {
 #[test]
 fn completions_are_printed_for_each_shell() {
     for (shell, expect) in [
-        ("bash", "_ebb-probe"),
+        ("bash", "ebb-probe"),
         ("zsh", "#compdef ebb-probe"),
         ("fish", "-c ebb-probe"),
     ] {

@@ -133,7 +133,6 @@ fn report(
         problems: probe_problems,
     } = probe_summaries::probes(facts);
     spot::take_scores(&mut all.findings, &targets.environments);
-    let second_opinions = assign_second_opinions(facts, &all.findings);
     let report = Report {
         schema: Report::SCHEMA.to_owned(),
         at: facts.now,
@@ -141,6 +140,7 @@ fn report(
         totals: totals(facts, &all),
         selected: None,
         shared_costs: all.costs.shared,
+        second_opinions: assign_second_opinions(facts, &all.findings),
         findings: all.findings,
         exempt: all.exempt,
         not_judged: all.not_judged,
@@ -157,7 +157,6 @@ fn report(
         costs: allocation.costs,
         // The sweep adds it, because it comes from no rule.
         own_cost: OwnCost::default(),
-        second_opinions,
         price_ages: price_ages::of_prices(facts),
         runs,
         probes,

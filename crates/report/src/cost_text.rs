@@ -481,7 +481,11 @@ mod tests {
         let mut of_lake = costs(RestOfMachine::Apart);
         of_lake.days_of_lake.insert("2026-10-02".to_owned());
         let text = shown(&of_lake, None);
-        assert!(text.contains("TASKS counts the days after it"), "{text}");
+        assert!(
+            text.replace('\n', " ")
+                .contains("TASKS counts the days after it"),
+            "{text}"
+        );
         assert!(!text.contains(" 12 "), "{text}");
         let text = csv(&of_lake, Origin::Measured);
         assert!(text.contains("ada,,,40.00,0.50,40.00\r\n"), "{text}");

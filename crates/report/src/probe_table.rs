@@ -256,7 +256,14 @@ mod tests {
                 .collect(),
             left_out: 3,
         };
-        insta::assert_snapshot!(unwatched(&all), @"");
+        insta::assert_snapshot!(unwatched(&all), @r"
+        10 running machines have no probe:
+        head node (i-0)
+          -> a step for the head
+        i-1, i-2, i-3, i-4, i-5 and 1 more
+          -> a step for workers
+        … and 3 more machines; `--format json` lists up to 200
+        ");
         assert_eq!(unwatched(&UnwatchedMachines::default()), "");
     }
 }

@@ -406,7 +406,9 @@ mod tests {
         ] {
             assert!(text.contains(expect), "no {expect} in\n{text}");
         }
-        assert!(!table(&testing::small(), &TerminalStyle::PLAIN, &Zone::utc()).contains("forecast"));
+        assert!(
+            !table(&testing::small(), &TerminalStyle::PLAIN, &Zone::utc()).contains("forecast")
+        );
     }
 
     #[test]
@@ -432,7 +434,7 @@ mod tests {
             "$884.76  ≥ $3.74  gpu-notebook",
             "no activity for at least 3 h 05 min;",
             "≥: at least, because earlier data",
-            "Wasted so far: at least $3.74;",
+            "Wasted so far: at\nleast $3.74;",
         ] {
             assert!(text.contains(expect), "no {expect} in\n{text}");
         }

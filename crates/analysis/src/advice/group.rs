@@ -47,6 +47,17 @@ pub(crate) fn advise(
     Some(told)
 }
 
+/// Why there is no offer for the steps of a group.
+fn why_no_type_fits(told: &GroupAdvice) -> String {
+    match told.is_on_spot() {
+        true => format!(
+            "it runs on spot, and fewer than {SPOT_TYPES} instance types that fit all of its \
+             steps have a known spot price"
+        ),
+        false => "no known instance type fits all of its steps".to_owned(),
+    }
+}
+
 /// Fills in the observed and the recommended machines. The error is the reason why advice is
 /// missing.
 fn fleets(
@@ -90,13 +101,7 @@ fn fleets(
     told.spot_score = told.spot_wish().and_then(|wish| wish.find_score(markets));
     told.confidence = confidence(told, factor);
     let Some(best) = told.offered().first() else {
-        return Err(match told.is_on_spot() {
-            true => format!(
-                "it runs on spot, and fewer than {SPOT_TYPES} instance types that fit all of its \
-                 steps have a known spot price"
-            ),
-            false => "no known instance type fits all of its steps".to_owned(),
-        });
+        return Err(why_no_type_fits(told));
     };
     let saved = seen.paid.map(|paid| paid - best.usd);
     let close = factor.is_some_and(|factor| (1.0 / FAR_OFF..=FAR_OFF).contains(&factor));

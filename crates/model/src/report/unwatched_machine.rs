@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnwatchedMachines {
-    /// The most expensive first, then those with an unknown price, at most
-    /// [`UnwatchedMachines::MAX`].
+    /// At most 200, the most expensive first, then those with an unknown price.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<UnwatchedMachine>,
     /// Number of machines beyond those.
