@@ -28,7 +28,7 @@ def main() -> int:
         folder.mkdir()
         node, reason = play(Path(sys.argv[1]).resolve(), folder, calls)
         made = rights.read(calls)
-        rules = planned.result()
+        rules, rules_of_shards = planned.result()
     others = rights.read(Path(sys.argv[2])) if len(sys.argv) == 3 else []
     skipped = set()
     if node is None:
@@ -36,7 +36,7 @@ def main() -> int:
         skipped.add("ebb-node")
     # Simulated nodes have the role of the real one, and prove nothing about the probe.
     own = [one for one in made if one.program != "ebb-node" or one.session == node]
-    wrong = rights.refused(rules, made + others)
+    wrong = rights.refused(rules, made) + rights.refused(rules_of_shards, others)
     wrong += rights.unused(rules, own, rights.exceptions(), skipped)
     for line in wrong:
         print(f"check-rights: {line}", file=sys.stderr)

@@ -359,7 +359,8 @@ def play_schedule(stage: Stage) -> None:
         if time.monotonic() > until:
             raise RuntimeError(f"the schedule led to no report within {_PATIENCE_S} s")
         before = calls
-        time.sleep(3)
+        # A sweep waits for seconds between two attempts of a refused call.
+        time.sleep(10)
 
 
 def _invoke(stage: Stage, function: str, event: dict[str, Any]) -> Any:

@@ -27,6 +27,9 @@ _ADMINISTRATORS = {"test"}
 # Tests fill another account with a session of the role that the product uses there.
 _SESSIONS_OF_TESTS = {SEED_SESSION}
 
+# The tests of the probe create this role themselves, in an account without the module (probe/tests/real/account.py).
+_ROLES_OF_TESTS = {"node"}
+
 # The command line, whose access keys `programs_played.py` sets, acts with the policy of a scan.
 _COMMAND_LINE = "ebb"
 
@@ -124,11 +127,13 @@ class Made:
         return f"{self.program} ({self.session}): {self.call.action} on {self.call.resource} in {self.call.region}"
 
 
-def policies() -> Policies:
-    """The policies of a plan of the module, and the one of a scan."""
+def policies() -> tuple[Policies, Policies]:
+    """The policies of a plan of the module, and the one of a scan. The second ones are those of two shards, as
+    some tests have."""
     member = {"sweeper_role_arn": f"arn:aws:iam::{ACCOUNT_ID}:role/ebb-sweeper", "organization_id": _ORGANIZATION}
-    plan = planned({"every setting": VARIABLES}, member)["every setting"]
-    return Policies(_of_programs(plan), _of_resources(plan))
+    plans = planned({"one": VARIABLES, "two": VARIABLES | {"shards": 2}}, member)
+    one, two = (Policies(_of_programs(plans[name]), _of_resources(plans[name])) for name in ("one", "two"))
+    return one, two
 
 
 def _of_programs(plan: Plan) -> dict[str, Policy]:
@@ -139,11 +144,12 @@ def _of_programs(plan: Plan) -> dict[str, Policy]:
 
 def _of_resources(plan: Plan) -> dict[str, Policy]:
     found = plan.policies()
-    return {
-        f"arn:aws:s3:::ebb-{ACCOUNT_ID}-{REGION}": found["module.ebb.aws_s3_bucket_policy.ebb"],
-        f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:ebb-heartbeats": found["module.ebb.aws_sqs_queue.heartbeats[0]"],
-        f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:ebb-dead-letters": found["module.ebb.aws_sqs_queue.dead_letters"],
+    queues = {
+        f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{resource['values']['name']}": found[address]
+        for address, resource in plan.resources.items()
+        if resource["type"] == "aws_sqs_queue" and address in found
     }
+    return queues | {f"arn:aws:s3:::ebb-{ACCOUNT_ID}-{REGION}": found["module.ebb.aws_s3_bucket_policy.ebb"]}
 
 
 def read(folder: Path) -> list[Made]:
@@ -160,7 +166,7 @@ def read(folder: Path) -> list[Made]:
         elif call.key not in _ADMINISTRATORS:
             program, _, name = call.key.partition("-")
             made.append(Made(program, name, ACCOUNT_ID, None, call))
-    return [one for one in made if one.session not in _SESSIONS_OF_TESTS]
+    return [one for one in made if one.session not in _SESSIONS_OF_TESTS and one.program not in _ROLES_OF_TESTS]
 
 
 def refused(rules: Policies, made: Iterable[Made]) -> list[str]:
