@@ -150,7 +150,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 		record->hiwater_pages = mm->hiwater_rss;
 		record->head.flags |= EBB_HAS_MM;
 	}
-	submit(record);
+	submit_later(record);
 	return 0;
 }
 

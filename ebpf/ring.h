@@ -50,6 +50,12 @@ static __always_inline void submit(void *record)
 	bpf_ringbuf_submit(record, wakes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
+/* Does not wake the reader. Each process that ends had a start, which does. */
+static __always_inline void submit_later(void *record)
+{
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
 /* Wakes the reader at once, because it reads more of the process while that lives. */
 static __always_inline void submit_now(void *record)
 {

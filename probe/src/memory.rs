@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::fs;
 
-/// Returns memory that only the start needed: free heap memory between used blocks, and executed
-/// code. The allocator by itself returns only free memory at the top of the heap. Code that runs
+/// Returns memory that only the start needed: free heap memory between used blocks, executed code
+/// and constants. The allocator by itself returns only free memory at the top of the heap. Code that runs
 /// again is mapped from the page cache.
 pub(crate) fn give_back() {
     #[cfg(target_env = "gnu")]
@@ -22,22 +22,34 @@ pub(crate) fn give_back() {
     const DONT_NEED: c_int = 4;
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     if let Some((from, bytes)) = code(&maps, give_back as fn() as usize) {
-        // SAFETY: the mapping is readable and executable, not writable, so its content is the same
-        // as in the program file, from which it is loaded again.
+        // SAFETY: the mappings were never writable, so their content is the same as in the program
+        // file, from which it is loaded again.
         unsafe { madvise(from as *mut c_void, bytes, DONT_NEED) };
     }
 }
 
-/// The start and length of the mapping that contains an address, from `/proc/self/maps`.
+/// The start and length of the code that contains an address, from `/proc/self/maps`. With it come the
+/// constants before it, of which the start reads the relocations. The loader writes to mappings after
+/// the code, which also become read-only.
 fn code(maps: &str, address: usize) -> Option<(usize, usize)> {
-    maps.lines().find_map(|line| {
+    let mut constants = None;
+    for line in maps.lines() {
         let (range, rest) = line.split_once(' ')?;
         let (from, to) = range.split_once('-')?;
         let from = usize::from_str_radix(from, 16).ok()?;
         let to = usize::from_str_radix(to, 16).ok()?;
-        let is_code = rest.starts_with("r-xp ") && (from..to).contains(&address);
-        is_code.then_some((from, to - from))
-    })
+        let mut fields = rest.split_whitespace();
+        let (rights, file) = (fields.next()?, fields.last());
+        if rights == "r-xp" && (from..to).contains(&address) {
+            let start = match constants {
+                Some((start, end, of)) if end == from && of == file => start,
+                _ => from,
+            };
+            return Some((start, to - start));
+        }
+        constants = (rights == "r--p").then_some((from, to, file));
+    }
+    None
 }
 
 #[cfg(test)]
@@ -45,15 +57,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_can_be_run_and_not_written_is_code() {
+    fn code_and_the_constants_before_it_were_never_written() {
         let maps = "7000-9000 r--p 00000000 fe:00 1 /bin/probe\n\
                     9000-c000 r-xp 00002000 fe:00 1 /bin/probe\n\
                     c000-d000 rw-p 00005000 fe:00 1 /bin/probe\n";
         let check = |address, expect| assert_eq!(code(maps, address), expect, "{address:x}");
         check(0x8fff, None);
-        check(0x9000, Some((0x9000, 0x3000)));
-        check(0xbfff, Some((0x9000, 0x3000)));
+        check(0x9000, Some((0x7000, 0x5000)));
+        check(0xbfff, Some((0x7000, 0x5000)));
         check(0xc000, None);
+        for other in [
+            maps.replace("7000-9000", "7000-8000"),
+            maps.replace("r--p 00000000", "rw-p 00000000"),
+            maps.replacen("/bin/probe", "/lib/other", 1),
+        ] {
+            assert_eq!(code(&other, 0x9000), Some((0x9000, 0x3000)), "{other}");
+        }
         assert_eq!(code("", 0x9000), None);
         assert_eq!(code("nonsense\n9000 r-xp", 0x9000), None);
     }
