@@ -97,15 +97,11 @@ fn unwatched(all: &UnwatchedMachines) -> String {
     }
     let count = counted(all.count(), "running machine has", "running machines have");
     let mut out = format!("\n{count} no probe:\n");
-    let steps: Vec<(&str, Vec<String>)> = all.steps();
-    for (step, machines) in steps.iter().take(STEPS) {
+    let mut shown = 0;
+    for (step, machines) in all.steps().iter().take(STEPS) {
         out.push_str(&format!("{}\n  -> {}\n", some_of(machines), one_line(step)));
+        shown += machines.len();
     }
-    let shown: usize = steps
-        .iter()
-        .take(STEPS)
-        .map(|(_, machines)| machines.len())
-        .sum();
     if all.count() > shown {
         let more = counted(all.count() - shown, "more machine", "more machines");
         out.push_str(&format!(

@@ -62,7 +62,8 @@ fn install(instance: &Instance) -> String {
             format!("run `sh install.sh probe` in the startup script of {group}")
         }
         (None, Provider::Aws) => format!(
-            "aws ssm send-command --document-name ebb-install-probe {} {}",
+            "aws ssm send-command --document-name ebb-install-probe {} {}   # ebb is the variable \
+             `name` of the module",
             option("--instance-ids", instance.id.as_str()),
             option("--region", instance.region.as_str()),
         ),

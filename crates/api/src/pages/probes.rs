@@ -51,6 +51,8 @@ struct ProbeList {
     rows: Vec<ProbeRow>,
     problems: Vec<ProblemRow>,
     install: Vec<InstallRow>,
+    /// Machines without a probe whose step is not among these.
+    install_left_out: usize,
     pager: Pager,
     modes: Vec<Choice>,
     q: String,
@@ -95,15 +97,17 @@ struct InstallRow {
 /// Steps and machines of a step that the page shows at most.
 const SHOWN: usize = 20;
 
-fn install(all: &UnwatchedMachines) -> Vec<InstallRow> {
-    let steps = all.steps().into_iter().take(SHOWN);
-    steps
-        .map(|(step, machines)| InstallRow {
-            more: machines.len().saturating_sub(SHOWN),
-            machines: machines.into_iter().take(SHOWN).collect(),
-            step: step.to_owned(),
-        })
-        .collect()
+/// The first steps, and the number of machines of the others.
+fn install(all: &UnwatchedMachines) -> (Vec<InstallRow>, usize) {
+    let mut steps = all.steps();
+    steps.truncate(SHOWN);
+    let shown: usize = steps.iter().map(|(_, machines)| machines.len()).sum();
+    let rows = steps.into_iter().map(|(step, machines)| InstallRow {
+        more: machines.len().saturating_sub(SHOWN),
+        machines: machines.into_iter().take(SHOWN).collect(),
+        step: step.to_owned(),
+    });
+    (rows.collect(), all.count() - shown)
 }
 
 fn slug(mode: ProbeMode) -> &'static str {
@@ -207,13 +211,15 @@ pub(crate) async fn probes(
     let problems = problems(&wanted);
     let (rows, pager) = Pager::cut(wanted, ("page", filter.page), &link);
     let totals = &report.totals;
+    let (install, install_left_out) = install(&report.unwatched);
     let content = ProbeList {
         headline,
         counts: ProbeCounts::of(&report.probes),
         without_probe: totals.running_instances.saturating_sub(totals.with_probe),
         rows: rows.into_iter().map(ProbeRow::from).collect(),
         problems,
-        install: install(&report.unwatched),
+        install,
+        install_left_out,
         pager,
         modes: choices(
             [ProbeMode::Ebpf, ProbeMode::Procfs].into_iter().map(slug),
