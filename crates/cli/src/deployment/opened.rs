@@ -13,7 +13,6 @@ use ebb_cloud::store::StoreObjects;
 use ebb_model::decision::Decision;
 use ebb_model::report::Report;
 use ebb_report::report_file;
-use ebb_telemetry::safe_text::one_line;
 use jiff::Timestamp;
 
 use super::api_client::ApiClient;
@@ -95,6 +94,8 @@ pub(crate) fn check_folder(url: &str) -> Result<()> {
 /// Shows that a command is going to create the folder, whose name may be misspelt.
 #[cfg(feature = "sweep")]
 pub(crate) fn tell_new_folder(url: &str) {
+    use ebb_telemetry::safe_text::one_line;
+
     if let Some(folder) = missing_folder(url) {
         eprintln!("ebb: the folder {} is new", one_line(folder));
     }
