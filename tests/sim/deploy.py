@@ -39,7 +39,7 @@ _ROUTES = (
     "GET /v1/runs/{run}",
     "GET /v1/steps",
     "GET /v1/steps/{step}/recommendation",
-    "GET /v1/steps/{step}/runs",
+    "GET /v1/steps/{step}/tasks",
     "GET /v1/texts/{form}",
     "POST /v1/findings/{finding}/dismiss",
     "POST /v1/findings/{finding}/reopen",

@@ -305,8 +305,8 @@ pub(crate) fn endpoints() -> Endpoints {
             tasks::run,
         )
         .get(
-            "/v1/steps/{step}/runs",
-            get("step_runs", "List the tasks of one step, at most the 200 newest"),
+            "/v1/steps/{step}/tasks",
+            get("step_tasks", "List the tasks of one step, at most the 200 newest"),
             tasks::step,
         )
         .get(

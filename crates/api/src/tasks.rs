@@ -234,7 +234,9 @@ pub(crate) async fn step(
         step: &step,
         tasks: TaskListPage::of_list(&query, list.as_deref())?,
     };
-    answer("ebb.step_runs/1", &newest, part, |part| part.tasks.tasks_at)
+    answer("ebb.step_tasks/1", &newest, part, |part| {
+        part.tasks.tasks_at
+    })
 }
 
 /// The id of a node

@@ -1,4 +1,4 @@
-//! Parts of the inventory that could not be read, with their account and region.
+//! Parts of the inventory, of the bill, or of the data from nodes that could not be read.
 
 use ebb_telemetry::identity::AccountId;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,10 @@ pub const WHOLE_INVENTORY: &str = "inventory";
 /// Prefix of the scope of a gap in the list of accounts.
 pub const ALL_ACCOUNTS: &str = "accounts of the organization";
 
-/// A part of the inventory or bill that could not be read.
+/// The scope of a gap in the heartbeats and finished tasks from nodes.
+pub const INGESTION: &str = "ingestion";
+
+/// A part of the inventory, of the bill, or of the data from nodes that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gap {

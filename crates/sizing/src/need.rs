@@ -168,7 +168,6 @@ const MEASUREMENT_ERROR_PERCENT: u64 = 3;
 ///
 /// Source of the headroom: HealthOmics Run Analyzer's `ceil(max x (1 + headroom))`.
 pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> Need {
-    let is_sampled = |s: &&Sample| s.peak_memory.is_some() || s.wall >= LONGEST_UNSAMPLED;
     let sampled: Vec<Sample> = samples.iter().filter(is_sampled).copied().collect();
     let all = samples;
     let samples = sampled.as_slice();
@@ -220,6 +219,17 @@ pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> 
         need.risk = need.risk_of(sized.size, sized.attempts);
     }
     need
+}
+
+/// Whether so many peaks are known that memory can be sized.
+pub fn has_enough_peaks(samples: &[Sample]) -> bool {
+    let sampled: Vec<Sample> = samples.iter().filter(is_sampled).copied().collect();
+    !known_peaks(&sampled).is_empty()
+}
+
+/// Whether the peak is known, or unknown for another reason than a short duration.
+fn is_sampled(sample: &&Sample) -> bool {
+    sample.peak_memory.is_some() || sample.wall >= LONGEST_UNSAMPLED
 }
 
 /// The peaks in ascending order; none if too many are unknown, because those could be the largest.

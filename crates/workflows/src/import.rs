@@ -9,6 +9,7 @@
 mod fold;
 mod job_name;
 mod nextflow;
+mod nextflow_report;
 pub mod pattern;
 mod python_literal;
 pub mod quantity;
@@ -23,14 +24,14 @@ pub mod task_names;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 
 use ebb_analysis::advice::step::StepSubject;
 use ebb_catalog::catalog::Catalogue;
-use ebb_model::advice::step::{StepAdvice, StepTotals};
+use ebb_model::advice::step::{NameForm, StepAdvice, StepTotals};
 use ebb_model::policy::Policy;
 use ebb_model::step_profile::failure::FailureCount;
-use ebb_model::text_file::lines::{Line, Lines};
+use ebb_model::text_file::lines::{Line, Lines, unpack};
 use ebb_sizing::need::Need;
 use ebb_telemetry::safe_text::counted;
 use ebb_telemetry::step::StepKind;
@@ -56,7 +57,7 @@ const LINES_A_REPORT: u64 = 50_000;
 /// The program that wrote a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Nextflow's `trace.txt`.
+    /// Nextflow's `trace.txt`, or its `report.html`.
     Nextflow,
     /// A `benchmark:` file of Snakemake.
     Snakemake,
@@ -127,6 +128,21 @@ pub enum ImportError {
          --parsable2 instead of --json. For a report of Ebb, use `ebb tune --report FILE`"
     )]
     Json,
+    /// Its values are in quotation marks.
+    #[error(
+        "line 1 has values in quotation marks, as a spreadsheet writes them; import the file that the engine \
+         or sacct wrote"
+    )]
+    Quoted,
+    /// It is an HTML page without the tasks of a report of Nextflow.
+    #[error(
+        "the page has no tasks: of HTML, only execution reports of Nextflow are read, and one of more \
+         than 10,000 tasks does not contain them; import the trace of the run"
+    )]
+    NoTasksInPage,
+    /// The tasks of a report of Nextflow cannot be read.
+    #[error("the report is damaged; import the trace of the run")]
+    DamagedReport(#[source] serde_json::Error),
     /// Its first line is a record of sacct.
     #[error("line 1 is no header; run sacct without --noheader")]
     NoHeader,
@@ -431,7 +447,11 @@ struct OpenFile<'a> {
 
 impl<'a> OpenFile<'a> {
     fn of(source: &Source<'_>, bytes: impl Read + 'a) -> Result<Self, ImportError> {
-        let mut lines = Lines::of(bytes)?;
+        let mut content = unpack(bytes)?;
+        let mut lines = match nextflow_report::is_html(content.fill_buf()?) {
+            true => Lines::of(Cursor::new(nextflow_report::to_trace(content)?))?,
+            false => Lines::of_unpacked(content),
+        };
         let first = first_line(&mut lines)?;
         let kind = source.kind.or_else(|| Kind::of(&first));
         Ok(Self {
@@ -487,6 +507,8 @@ impl<'a> OpenFile<'a> {
 fn unknown(first: &str) -> ImportError {
     if first.trim_start().starts_with(['{', '[']) {
         ImportError::Json
+    } else if first.trim_start().starts_with('"') {
+        ImportError::Quoted
     } else if sacct::Accounting::is_record(first) {
         ImportError::NoHeader
     } else {
@@ -541,9 +563,15 @@ impl Imported {
     /// A note if nearly all of many steps have a single task. Their names are then hardly those of steps.
     pub fn note_on_names(&self) -> Option<String> {
         const MANY: usize = 10;
-        let all = self.steps.len();
-        let single = self.steps.iter().filter(|step| step.totals.tasks == 1);
-        let single = single.count();
+        // Engines know the name of a step without its sample.
+        let by_users = || {
+            let is_by_user = |step: &&ImportedStep| {
+                step.kind == StepKind::SlurmJob && step.name_form == NameForm::Exact
+            };
+            self.steps.iter().filter(is_by_user)
+        };
+        let all = by_users().count();
+        let single = by_users().filter(|step| step.totals.tasks == 1).count();
         (all >= MANY && single * 10 >= all * 9).then(|| {
             format!(
                 "{single} of {all} steps have a single task: their names may contain the sample. Only \

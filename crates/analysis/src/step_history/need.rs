@@ -10,6 +10,7 @@ use ebb_model::step_profile::StepProfile;
 use ebb_model::step_profile::sample::Sample;
 use ebb_sizing::need;
 use ebb_sizing::need::Need;
+use ebb_telemetry::step::{MemorySource, PeakMemory};
 use ebb_telemetry::units::Bytes;
 
 /// Need of a task; `input` is the size of its input, `None` if unknown. If a tool derives its
@@ -25,6 +26,9 @@ pub fn step_need(
     if samples.len() >= policy.sizing.min_runs as usize && self_sizing.is_none() {
         samples.extend(profile.used_until_failures(&samples, policy));
     }
+    if profile.ran_out_of_memory() && !need::has_enough_peaks(&samples) {
+        samples.iter_mut().for_each(assume_request);
+    }
     for sample in &mut samples {
         let needed = needed_memory(sample, self_sizing.is_some());
         if let Some((peak, needed)) = sample.peak_memory.as_mut().zip(needed) {
@@ -32,6 +36,16 @@ pub fn step_need(
         }
     }
     need::need(&samples, input, &policy.sizing)
+}
+
+/// Gives a task that succeeded with an unknown peak its request as an upper bound. A step that ran out
+/// of memory needs a larger request, and one that was enough is known.
+fn assume_request(sample: &mut Sample) {
+    let request = sample.sufficient_memory.map(|bytes| PeakMemory {
+        bytes,
+        source: MemorySource::MaxRssUpperBound,
+    });
+    sample.peak_memory = sample.peak_memory.or(request);
 }
 
 /// The memory that a task needed; `None` if its peak is unknown. The need is only estimated if the

@@ -141,7 +141,7 @@ pub(crate) async fn step(
         Some(_) => Link::new(format!("/v1{own}/recommendation"))
             .with("region", region.map(String::as_str))
             .with("account", account.map(String::as_str)),
-        None => Link::new(format!("/v1{own}/runs")),
+        None => Link::new(format!("/v1{own}/tasks")),
     };
     Ok(view.render(Sheet {
         template: "step.html",

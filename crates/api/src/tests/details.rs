@@ -127,7 +127,7 @@ async fn tasks_come_page_by_page_with_filters() {
         .replace(' ', "%20");
     let body = check(&format!("{run}?limit=3&after={next}"), &[3], 4).await;
     assert_eq!(body["next"], Value::Null);
-    let body = check("/v1/steps/salmon/quant 100%25/runs?limit=1", &[0], 4).await;
+    let body = check("/v1/steps/salmon/quant 100%25/tasks?limit=1", &[0], 4).await;
     assert_eq!(body["step"], "salmon/quant 100%");
     let body = check("/v1/nodes/i-1/activity?state=failed", &[1], 1).await;
     assert_eq!(
@@ -205,7 +205,7 @@ async fn what_no_sweep_wrote_is_unknown_and_not_empty() {
     };
     check("/v1/nodes/i-8/activity", "node").await;
     check("/v1/runs/gone", "run").await;
-    check("/v1/steps/gone/runs", "step").await;
+    check("/v1/steps/gone/tasks", "step").await;
     check("/v1/explain/gone", "explanation").await;
     check("/v1/findings/idle_node/us-east-1/gone", "finding").await;
 }

@@ -4,6 +4,7 @@
 use ebb_model::report::Report;
 use ebb_model::report::probe_problem::{GROWN_SPOOL, ProbeProblem, WRONG_CLOCK_SECONDS};
 use ebb_model::report::probe_summary::{ProbeMode, ProbeSummary};
+use ebb_model::visibility_gap::INGESTION;
 use ebb_report::remediation::of_gap;
 use ebb_telemetry::safe_text::counted;
 use jiff::{SignedDuration, Timestamp};
@@ -147,7 +148,7 @@ impl DeploymentFacts {
 fn evaluate(facts: &DeploymentFacts, now: Timestamp) -> Vec<Check> {
     let mut checks = vec![access(facts)];
     if facts.access.is_err() {
-        checks.extend(depend(&["sweep", "probes", "messages"], "access"));
+        checks.extend(depend(&["sweep", "queue", "probes", "messages"], "access"));
         return checks;
     }
     if let Some(Err(problem)) = &facts.policy {
@@ -159,11 +160,12 @@ fn evaluate(facts: &DeploymentFacts, now: Timestamp) -> Vec<Check> {
     match report {
         Some(report) => {
             checks.extend(rights(report));
+            checks.extend(queue(report));
             checks.push(coverage(report));
             checks.extend(heartbeats(report));
             checks.extend(health(report));
         }
-        None => checks.extend(depend(&["probes"], "sweep")),
+        None => checks.extend(depend(&["queue", "probes"], "sweep")),
     }
     checks.push(messages(facts));
     checks
@@ -257,6 +259,23 @@ fn rights(report: &Report) -> Vec<Check> {
     }
     checks
 }
+
+/// Whether the last sweep read all that the probes had sent.
+fn queue(report: &Report) -> Vec<Check> {
+    let name = "queue";
+    let gaps = report.gaps.iter().filter(|gap| gap.scope == INGESTION);
+    let mut checks: Vec<Check> = gaps
+        .map(|gap| Check::limited(name, &gap.reason).with_remedy(QUEUE_REMEDY))
+        .collect();
+    if checks.is_empty() {
+        let detail = "the last sweep read all messages of the probes, and refused none";
+        checks.push(Check::ok(name, detail));
+    }
+    checks
+}
+
+const QUEUE_REMEDY: &str =
+    "see docs/src/troubleshooting.md: \"A node is not in the report\" and \"Sweep fails\"";
 
 const INSTALL: &str = "./install of the probe's archive, see docs/src/install.md";
 
@@ -524,6 +543,11 @@ mod tests {
             Limited,
             "batch:DescribeJobs",
         );
+        let refused = |f: &mut DeploymentFacts| {
+            let gap = Gap::new(INGESTION, "3 messages or objects were refused");
+            report_of(f).gaps.push(gap);
+        };
+        check(&refused, "queue", Limited, "3 messages");
         let failed = |f: &mut DeploymentFacts| {
             let failed = vec![("slack".to_owned(), "HTTP 404".to_owned())];
             let reached = Vec::new();
@@ -590,7 +614,7 @@ mod tests {
             rest.clone().all(|check| check.state == State::NotChecked),
             "{checks:#?}"
         );
-        assert_eq!(rest.count(), 3);
+        assert_eq!(rest.count(), 4);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_cloud::ports::{CloudError, CloudResult, Objects, Queue, Received, Unread};
 use ebb_lake::LakeError;
-use ebb_model::visibility_gap::Gap;
+use ebb_model::visibility_gap::{Gap, INGESTION};
 use ebb_telemetry::activity::ActivityPolicy;
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::identity::NodeId;
@@ -154,6 +154,7 @@ impl Folding {
         gaps.extend(unread_gaps(&self.unread));
         gaps.extend(self.invalid_tasks_gap());
         gaps.extend(self.shared_names_gap());
+        gaps.extend(self.unfinished_gaps());
         gaps
     }
 
@@ -188,7 +189,7 @@ impl Folding {
         };
         let count = counted(to_usize(self.refused_steps), "task", "tasks");
         Some(Gap::new(
-            "ingestion",
+            INGESTION,
             format!("dropped {count} with invalid fields{of}"),
         ))
     }
@@ -209,7 +210,7 @@ impl Folding {
         }
         (!named.is_empty()).then(|| {
             Gap::new(
-                "ingestion",
+                INGESTION,
                 format!(
                     "several machines send under one name and are mixed: {}; give each machine its own \
                      host name (`hostnamectl set-hostname NAME`), and start its probe again",
@@ -217,6 +218,32 @@ impl Folding {
                 ),
             )
         })
+    }
+
+    /// Arrivals that wait for the next sweep.
+    fn unfinished_gaps(&self) -> Vec<Gap> {
+        let mut reasons = Vec::new();
+        if self.stopped_early {
+            reasons.push(
+                "time ran out before all messages and objects were read; the next sweep continues, and the \
+                 newest activity is missing here"
+                    .to_owned(),
+            );
+        }
+        // Another gap names the folders of denied files.
+        if self.left > 0 && self.unread.denied.is_empty() {
+            let count = counted(
+                to_usize(self.left),
+                "message or object",
+                "messages or objects",
+            );
+            reasons.push(format!(
+                "{count} could not be read, moved or deleted; the log of the sweep names each, and the next \
+                 sweep tries again"
+            ));
+        }
+        let gaps = reasons.into_iter();
+        gaps.map(|reason| Gap::new(INGESTION, reason)).collect()
     }
 
     /// Keeps what nobody reads in the folder. Its files may be counted as left already.
@@ -235,7 +262,7 @@ impl Folding {
             .collect();
         (count > 0).then(|| {
             Gap::new(
-                "ingestion",
+                INGESTION,
                 format!(
                     "{} refused: {}; the dead-letter location has them with the reason",
                     counted(
@@ -277,7 +304,7 @@ fn unread_gaps(unread: &Unread) -> Vec<Gap> {
             ),
         };
         gaps.push(Gap::new(
-            "ingestion",
+            INGESTION,
             format!(
                 "the sweep may not read or delete files in {}{more}, so their nodes may be missing; \
                  make the user of the sweep their owner, and run the probe as this user",
@@ -288,7 +315,7 @@ fn unread_gaps(unread: &Unread) -> Vec<Gap> {
     if unread.skipped > 0 {
         let what = counted(to_usize(unread.skipped), "entry", "entries");
         gaps.push(Gap::new(
-            "ingestion",
+            INGESTION,
             format!("skipped {what} of the folder: links, devices, or names that no probe writes"),
         ));
     }
@@ -498,5 +525,25 @@ mod tests {
             ]
         );
         assert_eq!(folding.left, 2, "files, not folders");
+    }
+
+    #[test]
+    fn the_report_says_that_arrivals_wait_for_the_next_sweep() {
+        let folding = Folding {
+            stopped_early: true,
+            left: 1,
+            ..Folding::default()
+        };
+        let gaps = folding.gaps();
+        let reasons: Vec<&str> = gaps.iter().map(|gap| &*gap.reason).collect();
+        assert_eq!(
+            reasons,
+            [
+                "time ran out before all messages and objects were read; the next sweep continues, and the \
+                 newest activity is missing here",
+                "1 message or object could not be read, moved or deleted; the log of the sweep names each, and \
+                 the next sweep tries again",
+            ]
+        );
     }
 }

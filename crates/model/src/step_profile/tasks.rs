@@ -320,6 +320,11 @@ impl StepProfile {
         samples.collect()
     }
 
+    /// Whether any attempt ran out of memory.
+    pub fn ran_out_of_memory(&self) -> bool {
+        self.records().any(Run::is_out_of_memory)
+    }
+
     /// The most that attempts used which failed for another reason than memory, such as the time
     /// limit, as one further sample; `None` if those of `samples` used as much. They did not show all
     /// that they need, but a smaller request would have stopped them earlier.

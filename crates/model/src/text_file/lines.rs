@@ -62,28 +62,40 @@ pub struct Line<'a> {
     pub text: Result<&'a str, Unusable>,
 }
 
+/// The content of a file, decompressed if its first bytes show that it is gzipped.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn unpack<'a>(source: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
+    let mut source = BufReader::with_capacity(1 << 16, source);
+    let is_gzip = source.fill_buf()?.starts_with(&GZIP_MAGIC);
+    Ok(match is_gzip {
+        true => {
+            let unpacked = MultiGzDecoder::new(source);
+            Box::new(BufReader::with_capacity(1 << 16, unpacked))
+        }
+        false => Box::new(source),
+    })
+}
+
 impl<'a> Lines<'a> {
     /// The lines of a file; its first bytes show whether it is gzipped.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn of(source: impl Read + 'a) -> io::Result<Self> {
-        let mut source = BufReader::with_capacity(1 << 16, source);
-        let is_gzip = source.fill_buf()?.starts_with(&GZIP_MAGIC);
-        let source: Box<dyn BufRead + 'a> = match is_gzip {
-            true => {
-                let unpacked = MultiGzDecoder::new(source);
-                Box::new(BufReader::with_capacity(1 << 16, unpacked))
-            }
-            false => Box::new(source),
-        };
-        Ok(Self {
+        Ok(Self::of_unpacked(unpack(source)?))
+    }
+
+    /// The lines of a file that [`unpack`] opened.
+    pub fn of_unpacked(source: Box<dyn BufRead + 'a>) -> Self {
+        Self {
             source,
             buffer: Vec::new(),
             number: 0,
             bytes: 0,
             waiting: VecDeque::new(),
-        })
+        }
     }
 
     /// Puts back lines with their numbers, which are read again in this order.

@@ -3,7 +3,8 @@
 //! Sources: nextflow `AbstractGridExecutor` (`nf-` and the task's name, in which blanks and
 //! `/:@*?=` are `_`); `ebb init --engine nextflow` (the comment `nf;PROCESS;TAG;ATTEMPT`);
 //! snakemake-executor-plugin-slurm (the run's UUID as name, rule and wildcards as comment);
-//! Snakemake 7 `--cluster` (`snakejob.RULE.ID.sh`); Cromwell (`cromwell_ID_TASK`); Toil
+//! Snakemake 7 `--cluster` (`snakejob.RULE.ID.sh`); profiles of Snakemake for Slurm, such as
+//! smk-simple-slurm (`smk-RULE-WILDCARDS`, `RULE.WILDCARDS`); Cromwell (`cromwell_ID_TASK`); Toil
 //! (`toil_job_N_STEP`).
 
 use ebb_model::advice::step::NameForm;
@@ -43,6 +44,9 @@ impl JobName {
         }
         if let Some(rule) = name.strip_prefix("snakejob.").and_then(rule_of_script) {
             return Ok(Self::named(rule));
+        }
+        if let Some(named) = Self::of_snakemake_profile(name) {
+            return Ok(named);
         }
         if let Some(named) = name.strip_prefix("cromwell_").and_then(Self::of_cromwell) {
             return Ok(named);
@@ -111,6 +115,22 @@ impl JobName {
         })
     }
 
+    /// Parses `smk-RULE-NAME=VALUE,…` and `RULE.NAME=VALUE,…`. The name of a rule contains neither `-` nor
+    /// `.`. A rule without wildcards has nothing after the separator.
+    fn of_snakemake_profile(name: &str) -> Option<Self> {
+        let (rule, wildcards) = match name.strip_prefix("smk-") {
+            Some(rest) => rest.split_once('-')?,
+            None => name.split_once('.').filter(|(_, rest)| !rest.is_empty())?,
+        };
+        let (first, _) = wildcards.split_once('=').unwrap_or(("", ""));
+        let are_wildcards = wildcards.is_empty() || is_identifier(first);
+        (is_identifier(rule) && are_wildcards).then(|| Self {
+            task: Some(name.to_owned()),
+            sample: Some(wildcards.to_owned()).filter(|text| !text.is_empty()),
+            ..Self::named(rule)
+        })
+    }
+
     /// Parses `ab12cd34_TASK`.
     fn of_cromwell(rest: &str) -> Option<Self> {
         let (run, task) = rest.split_once('_')?;
@@ -162,6 +182,12 @@ fn rule_of_script(rest: &str) -> Option<&str> {
     id.bytes().all(|byte| byte.is_ascii_digit()).then_some(rule)
 }
 
+/// Whether a text is a name in Python, as those of rules and wildcards are.
+fn is_identifier(text: &str) -> bool {
+    let is_part = |c: char| c == '_' || c.is_alphanumeric();
+    text.starts_with(|c: char| is_part(c) && !c.is_numeric()) && text.chars().all(is_part)
+}
+
 fn after_number(rest: &str) -> Option<&str> {
     let (number, step) = rest.split_once('_')?;
     number
@@ -208,6 +234,7 @@ mod tests {
     #[test]
     fn the_engine_of_a_job_is_known_by_its_name() {
         const UUID: &str = "550e8400-e29b-41d4-a716-446655440000";
+        const PLAIN: [&str; 5] = ["align", "smk-align", "smk-1-a=b", "run.sh", "a.b-c=1"];
         let check = |name: &str, comment: Option<&str>, expect: [&str; 3]| {
             let named = JobName::of(name, comment).expect("a name");
             let text = |value: &Option<String>| value.clone().unwrap_or_default();
@@ -216,9 +243,18 @@ mod tests {
             let is_shortened = named.form == NameForm::NextflowJob;
             let is_exact = comment.is_some_and(|comment| comment.starts_with("nf;A:B;"));
             assert_eq!(is_shortened, name.starts_with("nf-") && !is_exact, "{name}");
-            assert_eq!(named.is_of_engine, name != "align", "{name}");
+            assert_eq!(named.is_of_engine, !PLAIN.contains(&name), "{name}");
         };
-        check("align", None, ["align", "", ""]);
+        for name in PLAIN {
+            check(name, None, [name, "", ""]);
+        }
+        check(
+            "smk-align-sample=S1,unit=2",
+            None,
+            ["align", "", "sample=S1,unit=2"],
+        );
+        check("smk-multiqc-", None, ["multiqc", "", ""]);
+        check("align.sample=S1", None, ["align", "", "sample=S1"]);
         check("nf-RNASEQ_STAR_(S1)", None, ["RNASEQ_STAR", "", "S1"]);
         check("nf-FASTQC_(12)", None, ["FASTQC", "", ""]);
         check("nf-MULTIQC", None, ["MULTIQC", "", ""]);

@@ -23,6 +23,43 @@ use super::{ImportError, Parser, Sink};
 pub(super) const NO_TIMES: &str = "the trace has no times, so runs count in the order of their files; \
     add submit and complete to trace.fields";
 
+/// The fields that are read.
+pub(super) const FIELDS: [&str; 24] = [
+    "task_id",
+    "hash",
+    "native_id",
+    "process",
+    "tag",
+    "name",
+    "status",
+    "exit",
+    "submit",
+    "start",
+    "complete",
+    "duration",
+    "realtime",
+    "%cpu",
+    "cpus",
+    "memory",
+    "time",
+    "attempt",
+    "error_action",
+    "rss",
+    "peak_rss",
+    "rchar",
+    "read_bytes",
+    "write_bytes",
+];
+
+/// Fields whose text is that of the pipeline.
+const FREE_TEXT: [&str; 2] = ["script", "env"];
+
+/// The most bytes of a row that contains line ends.
+const MAX_ROW_BYTES: usize = 1 << 20;
+
+/// The status of a task with the result of an earlier run.
+const CACHED: &str = "CACHED";
+
 /// Reads one trace.
 pub(super) struct Trace {
     separator: char,
@@ -33,13 +70,23 @@ pub(super) struct Trace {
     part: u32,
     /// Tasks that have not ended.
     open_tasks: u64,
-    /// Results of an earlier run, which the trace does not identify.
+    /// Results of an earlier run, which the trace does not identify or measure.
     cached: u64,
+    /// The start of a row that contains line ends.
+    open_row: Option<OpenRow>,
     /// Notes about the headers so far.
     lacking: BTreeSet<String>,
 }
 
+/// The lines of a row so far.
+struct OpenRow {
+    number: u64,
+    text: String,
+}
+
 struct NextflowColumns {
+    /// The places of fields of any text, which may contain line ends.
+    free_text: Vec<usize>,
     task_id: Column,
     hash: Column,
     native_id: Column,
@@ -114,6 +161,7 @@ impl Trace {
             part: 1,
             open_tasks: 0,
             cached: 0,
+            open_row: None,
         }
     }
 
@@ -156,20 +204,50 @@ fn begins_part(line: &str) -> bool {
     ['\t', ',', ';', '|'].into_iter().any(has_many)
 }
 
-impl Parser for Trace {
-    fn line(&mut self, number: u64, line: &str, sink: &mut Sink<'_>) {
-        if begins_part(line) {
-            return self.begin_part(line);
+impl Trace {
+    /// Adds a line to the row of which it is a part. The row is `None` if it goes on, or if the line is the
+    /// rest of the last field of the row before.
+    fn join(&mut self, number: u64, line: &str) -> Option<OpenRow> {
+        let fields = |text: &str| text.split(self.separator).count();
+        let row = match self.open_row.take() {
+            Some(mut row) => {
+                row.text.push('\n');
+                row.text.push_str(line);
+                row
+            }
+            None if fields(line) == 1 && self.columns.free_text.contains(&(self.width - 1)) => {
+                return None;
+            }
+            None => OpenRow {
+                number,
+                text: line.to_owned(),
+            },
+        };
+        let last = fields(&row.text).saturating_sub(1);
+        let goes_on = last + 1 < self.width && self.columns.free_text.contains(&last);
+        if goes_on && row.text.len() <= MAX_ROW_BYTES {
+            self.open_row = Some(row);
+            return None;
         }
+        Some(row)
+    }
+
+    fn row(&mut self, number: u64, line: &str, sink: &mut Sink<'_>) {
         let row = Row::of(number, line, self.separator);
         let whole = Row::check_fields(number, row.len(), self.width);
         let record = whole
             .and_then(|()| row.check_end(self.width))
             .and_then(|()| self.columns.record(&row));
-        let is_open = row.text(self.columns.status).is_some_and(is_open);
+        let status = row.text(self.columns.status);
+        let is_open = status.is_some_and(is_open);
         let mut record = match record {
             Ok(record) => record,
-            Err(bad) => return sink.take(number, Err(bad)),
+            // Nextflow has no measurements of some results of an earlier run.
+            Err(bad) if status == Some(CACHED) && bad.field == self.columns.realtime.name => {
+                self.cached += 1;
+                return;
+            }
+            Err(bad) => return sink.take(number, Err(self.columns.explain(bad))),
         };
         if self.part > 1 {
             record.run = Some(format!("{} part {}", sink.file(), self.part));
@@ -183,8 +261,27 @@ impl Parser for Trace {
             sink.take(number, Ok(record));
         }
     }
+}
 
-    fn finish(&mut self, _: &mut Sink<'_>) {}
+impl Parser for Trace {
+    fn line(&mut self, number: u64, line: &str, sink: &mut Sink<'_>) {
+        // A line of a script may look like a header.
+        if self.open_row.is_none() && begins_part(line) {
+            return self.begin_part(line);
+        }
+        if self.columns.free_text.is_empty() {
+            return self.row(number, line, sink);
+        }
+        if let Some(row) = self.join(number, line) {
+            self.row(row.number, &row.text, sink);
+        }
+    }
+
+    fn finish(&mut self, sink: &mut Sink<'_>) {
+        if let Some(row) = self.open_row.take() {
+            self.row(row.number, &row.text, sink);
+        }
+    }
 
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.lacking.iter().cloned().collect();
@@ -197,8 +294,8 @@ impl Parser for Trace {
         }
         if self.cached > 0 {
             notes.push(format!(
-                "skipped {} with the result of an earlier run, because no hash identifies them; add \
-                 hash to trace.fields, or import the trace of that run",
+                "skipped {} with the result of an earlier run, which have no hash or no run time here; \
+                 import the trace of that run",
                 tasks(self.cached)
             ));
         }
@@ -210,6 +307,10 @@ impl NextflowColumns {
     fn of(header: &Header) -> Self {
         let at = |name| header.column(name);
         Self {
+            free_text: FREE_TEXT
+                .iter()
+                .filter_map(|name| header.index(name))
+                .collect(),
             task_id: at("task_id"),
             hash: at("hash"),
             native_id: at("native_id"),
@@ -237,6 +338,16 @@ impl NextflowColumns {
         }
     }
 
+    /// Names the fields of any text in an error that they may have caused.
+    fn explain(&self, mut bad: BadLine) -> BadLine {
+        if !self.free_text.is_empty() {
+            bad.problem.push_str(
+                "; script and env may contain the separator, so remove them from trace.fields",
+            );
+        }
+        bad
+    }
+
     /// Notes about missing columns.
     fn lacking(&self) -> BTreeSet<String> {
         let mut notes = BTreeSet::new();
@@ -246,7 +357,8 @@ impl NextflowColumns {
             let lacking: Vec<&str> = lacking.map(|column| column.name).collect();
             notes.insert(format!(
                 "the trace has no column {}, so what was requested and could be saved is unknown; \
-                 add cpus, memory and attempt to trace.fields",
+                 add cpus, memory and attempt to trace.fields, or import the report of the same run \
+                 (-with-report), which has them",
                 lacking.join(" or ")
             ));
         } else if !self.attempt.is_there() {
@@ -302,7 +414,7 @@ impl NextflowColumns {
                 .text(self.start)
                 .or(row.text(self.submit))
                 .is_some_and(is_local),
-            is_cached: status == Some("CACHED"),
+            is_cached: status == Some(CACHED),
             attempt: row
                 .get(self.attempt, whole)?
                 .and_then(|n| u32::try_from(n).ok()),

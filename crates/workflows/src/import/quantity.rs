@@ -115,6 +115,11 @@ pub(super) fn plain_seconds(text: &str) -> Option<Duration> {
     seconds(number(text)?)
 }
 
+/// Minutes as a number.
+pub(super) fn minutes(text: &str) -> Option<Duration> {
+    seconds(number(text)? * 60.0)
+}
+
 fn seconds(seconds: f64) -> Option<Duration> {
     // A limit of about a thousand years.
     (seconds < 3e10).then(|| Duration::from_secs_f64(seconds))

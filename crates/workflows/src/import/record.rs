@@ -148,10 +148,15 @@ impl Header {
         self.names.iter().any(|known| known == name)
     }
 
+    /// The place of a column; `None` if it is missing.
+    pub(super) fn index(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|known| known == name)
+    }
+
     pub(super) fn column(&self, name: &'static str) -> Column {
         Column {
             name,
-            index: self.names.iter().position(|known| known == name),
+            index: self.index(name),
         }
     }
 }

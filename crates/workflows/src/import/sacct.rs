@@ -15,7 +15,7 @@ use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use jiff::Timestamp;
 
 use super::job_name::{JobName, nextflow_hash};
-use super::quantity::{bytes, clock, cores, is_local, slurm_time, whole};
+use super::quantity::{bytes, clock, cores, is_local, minutes, plain_seconds, slurm_time, whole};
 use super::record::{
     BadLine, Column, Ending, Header, Record, Row, counted_lines, excerpt, identity_of,
     killed_if_used_little,
@@ -37,6 +37,8 @@ const MAX_FAILED_JOBS: usize = 100_000;
 pub(super) struct Accounting {
     separator: char,
     width: usize,
+    /// A column that is not the last has values that contain the separator.
+    is_ambiguous: bool,
     columns: SacctColumns,
     open: Option<Job>,
     jobs: u64,
@@ -44,7 +46,7 @@ pub(super) struct Accounting {
     bare: u64,
     /// Jobs that have not ended.
     open_jobs: u64,
-    /// Jobs that were cancelled before they got a core.
+    /// Jobs that ended before they got a core.
     never_began: u64,
     /// Jobs with a step whose MaxRSS is blank or 0.
     unsampled: u64,
@@ -179,7 +181,7 @@ impl Accounting {
         };
         let header = Header::of(line, separator);
         // The number of a job also names it, but not the index in its array.
-        let has = |column: &str| header.has(column) || column == "JobID" && header.has("JobIDRaw");
+        let has = |column: &str| header.has(column) || header.has(&format!("{column}Raw"));
         if let Some(column) = ["JobID", "State", "Elapsed"].into_iter().find(|c| !has(c)) {
             let remedy = "add it to sacct --format";
             return Err(ImportError::MissingColumn { column, remedy });
@@ -188,6 +190,7 @@ impl Accounting {
         Ok(Self {
             separator,
             width: header.len(),
+            is_ambiguous: is_ambiguous(&header, separator),
             notes: columns.missing(),
             columns,
             open: None,
@@ -209,6 +212,7 @@ impl Accounting {
         let header = Header::of(line, separator);
         self.separator = separator;
         self.width = header.len();
+        self.is_ambiguous = is_ambiguous(&header, separator);
         self.columns = SacctColumns::of(&header);
         self.notes.extend(self.columns.missing());
     }
@@ -338,16 +342,25 @@ impl Accounting {
                 numbered.iter().map(|(_, held)| *held).max().unwrap_or(0)
             }
         };
+        let bytes = Bytes(all_along.saturating_add(at_once));
+        let of_one_task = counted().filter_map(|step| step.held).max()?;
+        let is_certain = used_all((of_one_task, bytes))
+            || record
+                .requested
+                .memory
+                .is_some_and(|request| of_one_task > request);
         let has_many = counted().any(|step| step.tasks.is_some_and(|tasks| tasks > 1));
         Some(Held {
-            bytes: Bytes(all_along.saturating_add(at_once)),
-            is_bound: counted().count() > 1 || has_many,
+            bytes,
+            is_bound: !is_certain && (counted().count() > 1 || has_many),
         })
     }
 }
 
 struct Held {
     bytes: Bytes,
+    /// The peaks of several tasks may be of different times. A task that alone used nearly all of it, or
+    /// more than the request, makes the amount certain: Slurm did not limit this job.
     is_bound: bool,
 }
 
@@ -361,9 +374,9 @@ fn is_even(job: &Job, nodes: u64) -> bool {
         .is_none_or(|(first, all)| nodes <= 1 || first.0.saturating_mul(nodes) == all.0)
 }
 
-/// Whether a peak is all of a request but a few per cent.
-fn used_all((peak, request): (Bytes, Bytes)) -> bool {
-    u128::from(peak.0) * 100 >= u128::from(request.0) * ALL_OF_MEMORY_PERCENT
+/// Whether an amount is all of another but a few per cent, such as a peak of a request.
+fn used_all((amount, whole): (Bytes, Bytes)) -> bool {
+    u128::from(amount.0) * 100 >= u128::from(whole.0) * ALL_OF_MEMORY_PERCENT
 }
 
 /// The most tasks of a job that `srun` ran at the same time; 0 when unknown.
@@ -383,6 +396,23 @@ fn separator_of(line: &str) -> Option<char> {
         known || others.iter().filter(|name| header.has(name)).count() > 1
     })
 }
+
+/// Whether a column before the last one has values such as `cpu=1,mem=1G`, in lines that commas separate.
+fn is_ambiguous(header: &Header, separator: char) -> bool {
+    let has_commas = |name: &str| {
+        let index = header.index(name);
+        index.is_some_and(|index| index + 1 < header.len())
+    };
+    separator == ',' && COMMA_COLUMNS.iter().any(|name| has_commas(name))
+}
+
+const COMMA_COLUMNS: [&str; 5] = [
+    "AllocTRES",
+    "ReqTRES",
+    "TRESUsageInMax",
+    "TRESUsageInTot",
+    "TRESUsageInAve",
+];
 
 /// Columns that are cut and filled with blanks, the default of sacct.
 fn is_aligned(line: &str) -> bool {
@@ -419,6 +449,15 @@ impl Parser for Accounting {
             return self.begin_another(line, separator);
         }
         let row = Row::of_columns(number, line, self.separator, self.width);
+        let (separator, width) = (self.separator, self.width);
+        let whole = || Row::check_fields(number, line.split(separator).count(), width);
+        if self.is_ambiguous
+            && let Err(bad) = whole()
+        {
+            return sink.take(number, Err(bad));
+        }
+        // The last column may contain the separator. Any other with it moves the values.
+        let explain = |bad: BadLine| whole().err().unwrap_or(bad);
         let id = match row.required(self.columns.job_id) {
             Ok(id) => id,
             Err(bad) => return sink.take(number, Err(bad)),
@@ -446,17 +485,12 @@ impl Parser for Accounting {
                 self.never_began += 1;
             }
             None => {
-                let ending = self.columns.ending(&row).map_err(|bad| {
-                    // The last column may contain the separator; any other with it moves the state.
-                    let fields = line.split(self.separator).count();
-                    let whole = Row::check_fields(number, fields, self.width);
-                    whole.err().unwrap_or(bad)
-                });
+                let ending = self.columns.ending(&row).map_err(explain);
                 let is_open = matches!(ending, Ok(None));
                 let record = ending.and_then(|ending| {
                     // The ending of an open record is not used.
                     let ending = ending.unwrap_or_default();
-                    self.columns.record(&row, id, ending)
+                    self.columns.record(&row, id, ending).map_err(explain)
                 });
                 if let Some(job) = &mut self.open {
                     job.record = Some(record);
@@ -484,7 +518,7 @@ impl Parser for Accounting {
         }
         if self.never_began > 0 {
             notes.push(format!(
-                "skipped {} cancelled before they began",
+                "skipped {} that ended before they began",
                 jobs(self.never_began)
             ));
         }
@@ -579,7 +613,7 @@ impl SacctColumns {
             state: at("State"),
             exit_code: at("ExitCode"),
             restarts: at("Restarts"),
-            elapsed: at("Elapsed"),
+            elapsed: either("Elapsed", "ElapsedRaw"),
             total_cpu: at("TotalCPU"),
             max_rss: at("MaxRSS"),
             req_mem: at("ReqMem"),
@@ -596,7 +630,7 @@ impl SacctColumns {
             submit: at("Submit"),
             start: at("Start"),
             end: at("End"),
-            time_limit: at("Timelimit"),
+            time_limit: either("Timelimit", "TimelimitRaw"),
             work_dir: at("WorkDir"),
         }
     }
@@ -667,13 +701,16 @@ impl SacctColumns {
     fn step(&self, row: &Row<'_>, step: &str) -> Result<ReadStep, BadLine> {
         let state = row.text(self.state).unwrap_or_default();
         let held = row.get(self.max_rss, bytes)?;
+        let text = row.text(self.max_rss).unwrap_or_default();
         let tasks = row
             .get(self.ntasks, whole)?
             .and_then(|n| u64::try_from(n).ok());
         Ok(ReadStep {
             step: Some(Step {
                 kind: StepKind::of(step),
-                held: held.filter(|held| held.0 > 0),
+                held: held
+                    .filter(|held| held.0 > 0)
+                    .or_else(|| below_rounding(text)),
                 tasks,
                 cores: row.get(self.alloc_cpus, cores)?,
                 started: row.moment(self.start, slurm_time)?,
@@ -692,10 +729,11 @@ impl SacctColumns {
         }
     }
 
-    /// Whether the job was cancelled before it got a core.
+    /// Whether the job ended before it got a core.
     fn never_began(&self, row: &Row<'_>) -> bool {
         let state = row.text(self.state).unwrap_or_default();
-        state.starts_with("CANCELLED") && row.text(self.alloc_cpus) == Some("0")
+        let is_failed = matches!(ending(state, None, false), Some(Ending::Failed(_)));
+        is_failed && row.text(self.alloc_cpus) == Some("0")
     }
 
     /// `None` for a job that still runs or waits.
@@ -717,8 +755,7 @@ impl SacctColumns {
             row.text(self.comment),
         );
         let name = name.map_err(|problem| row.bad(self.job_name, problem))?;
-        let wall = row.get(self.elapsed, clock)?;
-        let wall = wall.ok_or_else(|| row.bad(self.elapsed, "missing"))?;
+        let wall = self.wall(row)?;
         let (asked, allocated) = (self.requested_cores(row)?, self.allocated_cores(row)?);
         let cpu = row.get(self.total_cpu, clock)?;
         let (submitted, started) = (
@@ -773,6 +810,15 @@ impl SacctColumns {
         })
     }
 
+    fn wall(&self, row: &Row<'_>) -> Result<Duration, BadLine> {
+        let read = match self.elapsed.name {
+            "ElapsedRaw" => plain_seconds,
+            _ => clock,
+        };
+        let wall = row.get(self.elapsed, read)?;
+        wall.ok_or_else(|| row.bad(self.elapsed, "missing"))
+    }
+
     /// The requested cores, or else the allocated ones. Slurm rounds a request up to whole cores, each with
     /// several CPUs, and to whole nodes if it has to.
     fn requested_cores(&self, row: &Row<'_>) -> Result<Option<MilliCores>, BadLine> {
@@ -820,6 +866,7 @@ impl SacctColumns {
     fn time_limit(&self, row: &Row<'_>) -> Result<Option<Duration>, BadLine> {
         match row.text(self.time_limit) {
             Some("UNLIMITED" | "Partition_Limit" | "INVALID") => Ok(None),
+            _ if self.time_limit.name == "TimelimitRaw" => row.get(self.time_limit, minutes),
             _ => row.get(self.time_limit, clock),
         }
     }
@@ -853,6 +900,14 @@ impl SacctColumns {
     }
 }
 
+/// The most that an amount of zero with decimals, such as `0.00G`, can be; `None` for an exact zero.
+fn below_rounding(text: &str) -> Option<Bytes> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &text[number.len()..];
+    let is_zero = number.contains('.') && number.chars().all(|c| matches!(c, '0' | '.'));
+    bytes(&format!("{number}5{unit}")).filter(|_| is_zero && !unit.is_empty())
+}
+
 /// Whether a job with this request got these cores because it got whole nodes. A request is also rounded
 /// up to whole cores, most of which have two threads.
 fn has_whole_nodes((asked, allocated): (MilliCores, MilliCores)) -> bool {
@@ -865,10 +920,12 @@ fn has_whole_nodes((asked, allocated): (MilliCores, MilliCores)) -> bool {
 ///
 /// Source: "sacct", Slurm's documentation, section "JOB STATE CODES".
 fn is_open(state: &str) -> bool {
-    const OPEN: [&str; 13] = [
+    const OPEN: [&str; 16] = [
         "COMPLETING",
         "CONFIGURING",
+        "EXPEDITING",
         "PENDING",
+        "POWER_UP_NODE",
         "REQUEUE_FED",
         "REQUEUE_HOLD",
         "RESIZING",
@@ -879,6 +936,7 @@ fn is_open(state: &str) -> bool {
         "STAGE_OUT",
         "STOPPED",
         "SUSPENDED",
+        "UPDATE_DB",
     ];
     // A narrow column cuts the state: `REQUEUE_H+`.
     let state = state.trim_end_matches('+');
@@ -893,7 +951,9 @@ fn ending(state: &str, exit_status: Option<i64>, is_signal_9: bool) -> Option<En
         "COMPLETED" => Ending::Completed,
         state if state.starts_with("OUT_OF_ME") => Ending::Failed(FailureKind::OutOfMemory),
         "TIMEOUT" | "DEADLINE" => Ending::Failed(FailureKind::TimeLimit),
-        "NODE_FAIL" | "BOOT_FAIL" | "PREEMPTED" => Ending::Failed(FailureKind::MachineLost),
+        "NODE_FAIL" | "BOOT_FAIL" | "LAUNCH_FAILED" | "RECONFIG_FAIL" | "PREEMPTED" => {
+            Ending::Failed(FailureKind::MachineLost)
+        }
         // An attempt that `sacct -D` shows: a user or a plugin put the job back into the queue.
         "REQUEUED" | "CANCELLED" | "REVOKED" => Ending::Failed(FailureKind::Cancelled),
         "FAILED" if exit_status == Some(OUT_OF_MEMORY) => Ending::Failed(FailureKind::OutOfMemory),

@@ -112,7 +112,7 @@ async fn a_run_a_node_and_a_step_show_their_tasks() {
     .await;
     check(
         "/steps/align",
-        &["state failed", "href=\"/data/steps/align/runs\""],
+        &["state failed", "href=\"/data/steps/align/tasks\""],
     )
     .await;
     check(

@@ -1,0 +1,227 @@
+//! The tasks in Nextflow's execution report, the HTML page of `-with-report`. It has all fields of a
+//! trace, also those that the trace of the same run leaves out by default, such as the requests.
+//!
+//! Source: `ReportTemplate.html` and `ReportObserver.renderTasksJson` of Nextflow. The values are those
+//! of `trace.raw`. They are a JavaScript literal, in which `\'` is the only escape that JSON does not
+//! have. A report of more tasks than `report.maxTasks` (10,000) has `null` instead of the tasks.
+
+use std::fmt;
+use std::io::{self, BufRead, Cursor, Read};
+
+use serde::Deserializer as _;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+use super::ImportError;
+use super::nextflow::FIELDS;
+
+/// The text before the tasks, without blanks.
+const BEFORE_TASKS: &str = "window.data={\"trace\":";
+
+/// The most bytes of a report that are read. One of 10,000 tasks has about 40 MB.
+const MAX_REPORT_BYTES: u64 = 512 << 20;
+
+/// Whether a file with these first bytes is an HTML page.
+pub(super) fn is_html(first: &[u8]) -> bool {
+    let text = first.strip_prefix("\u{feff}".as_bytes()).unwrap_or(first);
+    text.trim_ascii_start().starts_with(b"<")
+}
+
+/// The trace of the tasks in a report: a header, and a row for each task.
+pub(super) fn to_trace(page: impl BufRead) -> Result<String, ImportError> {
+    let mut page = page.take(MAX_REPORT_BYTES);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if page.read_until(b'\n', &mut line)? == 0 {
+            return Err(ImportError::NoTasksInPage);
+        }
+        if let Some(begin) = after_marker(&line) {
+            let literal = Cursor::new(line.split_off(begin)).chain(page);
+            return read_tasks(WithoutQuoteEscapes::new(literal));
+        }
+    }
+}
+
+/// Where the tasks begin in this line; `None` if they do not.
+fn after_marker(line: &[u8]) -> Option<usize> {
+    let mut expected = BEFORE_TASKS.bytes().peekable();
+    for (index, byte) in line.iter().enumerate() {
+        if expected.peek().is_none() {
+            return Some(index);
+        }
+        if !byte.is_ascii_whitespace() && expected.next() != Some(*byte) {
+            return None;
+        }
+    }
+    expected.peek().is_none().then_some(line.len())
+}
+
+fn read_tasks(literal: impl Read) -> Result<String, ImportError> {
+    let mut trace = FIELDS.join("\t");
+    trace.push('\n');
+    let mut json = serde_json::Deserializer::from_reader(literal);
+    let has_tasks = json.deserialize_option(Tasks(&mut trace));
+    match has_tasks {
+        Ok(true) => Ok(trace),
+        Ok(false) => Err(ImportError::NoTasksInPage),
+        Err(error) => Err(ImportError::DamagedReport(error)),
+    }
+}
+
+/// Adds a row for each task of the list. The value is whether there is a list.
+struct Tasks<'a>(&'a mut String);
+
+impl<'de> Visitor<'de> for Tasks<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of tasks")
+    }
+
+    fn visit_none<E>(self) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_some<D: serde::Deserializer<'de>>(self, tasks: D) -> Result<bool, D::Error> {
+        tasks.deserialize_seq(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut tasks: A) -> Result<bool, A::Error> {
+        while tasks.next_element_seed(Task(self.0))?.is_some() {}
+        Ok(true)
+    }
+}
+
+/// Adds the row of one task.
+struct Task<'a>(&'a mut String);
+
+impl<'de> DeserializeSeed<'de> for Task<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, task: D) -> Result<(), D::Error> {
+        task.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Task<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the fields of a task")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        let mut values = vec!["-".to_owned(); FIELDS.len()];
+        while let Some(name) = fields.next_key::<String>()? {
+            let Some(index) = FIELDS.iter().position(|field| *field == name) else {
+                fields.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            match fields.next_value::<Value>()? {
+                Value::String(text) => values[index] = text.replace(['\t', '\r', '\n'], " "),
+                Value::Number(number) => values[index] = number.to_string(),
+                _ => {}
+            }
+        }
+        self.0.push_str(&values.join("\t"));
+        self.0.push('\n');
+        Ok(())
+    }
+}
+
+/// Reads a literal of JavaScript as JSON: `\'` becomes `'`.
+struct WithoutQuoteEscapes<R> {
+    source: io::Bytes<io::BufReader<R>>,
+    /// A byte that was read and not returned yet.
+    waiting: Option<u8>,
+    /// The last byte was a backslash that begins an escape.
+    is_escape: bool,
+}
+
+impl<R: Read> WithoutQuoteEscapes<R> {
+    fn new(source: R) -> Self {
+        Self {
+            source: io::BufReader::new(source).bytes(),
+            waiting: None,
+            is_escape: false,
+        }
+    }
+
+    fn next_byte(&mut self) -> io::Result<Option<u8>> {
+        let byte = match self.waiting.take() {
+            Some(byte) => byte,
+            None => match self.source.next().transpose()? {
+                Some(byte) => byte,
+                None => return Ok(None),
+            },
+        };
+        if self.is_escape || byte != b'\\' {
+            self.is_escape = false;
+            return Ok(Some(byte));
+        }
+        match self.source.next().transpose()? {
+            Some(b'\'') => Ok(Some(b'\'')),
+            next => {
+                self.waiting = next;
+                self.is_escape = true;
+                Ok(Some(byte))
+            }
+        }
+    }
+}
+
+impl<R: Read> Read for WithoutQuoteEscapes<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut length = 0;
+        for place in buffer {
+            let Some(byte) = self.next_byte()? else {
+                break;
+            };
+            *place = byte;
+            length += 1;
+        }
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(data: &str) -> String {
+        format!("<!DOCTYPE html>\n<script>\n  window.data = {data}\n</script>\n</html>\n")
+    }
+
+    #[test]
+    fn the_tasks_of_a_report_are_rows_of_a_trace() {
+        let data = r#"{ "trace":[
+{"task_id":"1","process":"ALIGN","script":"awk \'{print \"\\t\"}\'\n\tsort","name":"ALIGN (it\'s \\)","realtime":"61000","cpus":4,"exit":null},{"name":"SORT"}]
+,"summary":[] };"#;
+        let trace = to_trace(Cursor::new(page(data))).expect("a trace");
+        let rows: Vec<Vec<&str>> = trace.lines().map(|row| row.split('\t').collect()).collect();
+        let value = |row: usize, field: &str| {
+            let index = rows[0].iter().position(|name| *name == field);
+            rows[row][index.expect("a field")]
+        };
+        assert_eq!(rows.len(), 3);
+        assert_eq!(value(1, "name"), "ALIGN (it's \\)");
+        assert_eq!(value(1, "realtime"), "61000");
+        assert_eq!((value(1, "cpus"), value(1, "exit")), ("4", "-"));
+        assert_eq!((value(2, "name"), value(2, "status")), ("SORT", "-"));
+    }
+
+    #[test]
+    fn a_page_without_tasks_is_refused_with_the_reason() {
+        let check = |page: String, expect: &str| {
+            let error = to_trace(Cursor::new(page)).expect_err("it has no tasks");
+            assert!(error.to_string().contains(expect), "{error}");
+        };
+        check("<html>\n</html>".to_owned(), "no tasks");
+        check(page(r#"{ "trace":null, "summary":[] };"#), "no tasks");
+        check(page(r#"{ "trace":[{"name":"A""#), "damaged");
+        check(page(r#"{ "trace":[7] };"#), "damaged");
+        assert!(is_html(b"\xef\xbb\xbf \n<html>"));
+        assert!(!is_html(b"task_id\thash"));
+    }
+}
