@@ -39,22 +39,22 @@ type StepRule<S> = (
 /// Rules about all tasks of one step, the most urgent first.
 fn of_steps<'s>() -> [StepRule<Step<'s>>; 4] {
     [
-        (FindingKind::OutOfMemoryStep, out_of_memory::judge),
-        (FindingKind::RetryStorm, retry_storm::judge),
-        (FindingKind::UnderprovisionedStep, undersized::judge),
-        (FindingKind::SlowStep, slow_ended::judge),
+        (FindingKind::OutOfMemoryStep, out_of_memory::evaluate),
+        (FindingKind::RetryStorm, retry_storm::evaluate),
+        (FindingKind::UnderprovisionedStep, undersized::evaluate),
+        (FindingKind::SlowStep, slow_ended::evaluate),
     ]
 }
 
 /// Rules about one running task, the most urgent first.
 fn of_runs<'s>() -> [StepRule<UnderWay<'s>>; 6] {
     [
-        (FindingKind::MemoryPressure, memory_pressure::judge),
-        (FindingKind::StalledStep, stalled::judge),
-        (FindingKind::StarvedStep, starved::judge),
-        (FindingKind::SpinningStep, spinning::judge),
-        (FindingKind::SlowStep, slow::judge),
-        (FindingKind::WaitingStep, waiting::judge),
+        (FindingKind::MemoryPressure, memory_pressure::evaluate),
+        (FindingKind::StalledStep, stalled::evaluate),
+        (FindingKind::StarvedStep, starved::evaluate),
+        (FindingKind::SpinningStep, spinning::evaluate),
+        (FindingKind::SlowStep, slow::evaluate),
+        (FindingKind::WaitingStep, waiting::evaluate),
     ]
 }
 

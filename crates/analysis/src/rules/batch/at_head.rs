@@ -20,7 +20,7 @@ use crate::rules::batch::never_joined::ENVIRONMENT;
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let batch = &facts.inventory.batch;
     let queue = batch.queue_of(job);
     let head = queue.and_then(|queue| queue.front.as_ref()?.first());

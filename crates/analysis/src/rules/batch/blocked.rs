@@ -37,7 +37,7 @@ fn remedy(reason: &str) -> &'static str {
     }
 }
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let reason = job.status_reason.as_deref();
     let blocked = reason.filter(|r| BLOCKED.iter().any(|prefix| r.starts_with(prefix)));
     q.holds(

@@ -17,9 +17,9 @@ use crate::shell;
 const INVALID: &str = "INVALID";
 
 /// Evaluates every environment and queue.
-pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     all(facts)
-        .filter_map(|one| judge_one(facts, one, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|one| evaluate_resource(facts, one, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     all(facts)
         .filter(|one| one.resource.id == id)
-        .flat_map(|one| RuleTrace::written(KIND, |q| judge_one(facts, one, q)))
+        .flat_map(|one| RuleTrace::written(KIND, |q| evaluate_resource(facts, one, q)))
         .collect()
 }
 
@@ -78,7 +78,11 @@ fn queue(told: &JobQueue) -> BatchResource<'_> {
     }
 }
 
-fn judge_one(facts: &Facts<'_>, told: BatchResource<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_resource(
+    facts: &Facts<'_>,
+    told: BatchResource<'_>,
+    q: &mut RuleTrace,
+) -> Option<Verdict> {
     if !q.holds(
         "Which status does AWS Batch report?",
         (told.status.unwrap_or("nothing"), INVALID),

@@ -24,12 +24,12 @@ use crate::rules::verdict::Verdict;
 use crate::shell;
 
 /// Evaluates every worker.
-pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let workers = facts.inventory.batch.container_instances.values();
     workers
         .filter_map(|worker| {
             let impaired = || impaired(facts, worker, &mut RuleTrace::unwritten(KIND));
-            judge_one(facts, worker).or_else(impaired)
+            evaluate_worker(facts, worker).or_else(impaired)
         })
         .collect()
 }
@@ -99,7 +99,7 @@ fn make_impaired_finding(facts: &Facts<'_>, instance: &Instance, window: Window)
     Verdict::Waste(Box::new(worker_without_cost(facts, instance, seen)))
 }
 
-fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
+fn evaluate_worker(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
     let since: Timestamp = *facts.memory.disconnected_since.get(&worker.node)?;
     let instance = facts.instance(&worker.node)?;
     let undetermined = |reason: String| {

@@ -24,7 +24,7 @@ pub(crate) const ENVIRONMENT: &str = "aws:batch:compute-environment";
 const FAILED: &str = "REGISTRATION_FAILED";
 
 /// Evaluates every machine.
-pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     nodes(facts)
         .filter_map(|instance| make_finding(facts, instance))
         .collect()

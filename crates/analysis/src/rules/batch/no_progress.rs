@@ -18,7 +18,7 @@ use crate::rules::batch::context::{
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let stuck = match stuck_task(facts, job, q) {
         Ok(stuck) => stuck?,
         Err(reason) => {

@@ -29,7 +29,7 @@ const REASON: &str = "no probe can run on Fargate";
 
 /// Reports a RUNNING job on Fargate as not evaluated. If its task is the only one of its family,
 /// Container Insights covers the job. Then [`tasks`] evaluates the family.
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     q.holds(
         "On which machine does the job run?",
         ("Fargate, where no probe can run", ""),
@@ -75,7 +75,7 @@ pub(crate) fn tasks(facts: &Facts<'_>) -> Vec<Verdict> {
     let families = families(facts);
     let judged = families
         .iter()
-        .filter_map(|told| judge_family(facts, told, &mut RuleTrace::unwritten(IDLE)));
+        .filter_map(|told| evaluate_family(facts, told, &mut RuleTrace::unwritten(IDLE)));
     let alone = alone(facts).map(|(arn, task)| {
         let why = format!("{REASON}, and Container Insights is not enabled on its cluster");
         Verdict::undetermined(IDLE, arn, task.group.as_deref(), why)
@@ -87,7 +87,8 @@ pub(crate) fn tasks(facts: &Facts<'_>) -> Vec<Verdict> {
 pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     let families = families(facts);
     let of_id = families.iter().filter(|(family, _)| family.as_str() == id);
-    let asked = of_id.flat_map(|told| RuleTrace::written(IDLE, |q| judge_family(facts, told, q)));
+    let asked =
+        of_id.flat_map(|told| RuleTrace::written(IDLE, |q| evaluate_family(facts, told, q)));
     let is_alone = alone(facts).any(|(arn, _)| arn == id);
     let of_task = is_alone.then(|| RuleTrace::written(IDLE, |q| q.holds(TOLD, ("no", ""), None)));
     asked.chain(of_task.into_iter().flatten()).collect()
@@ -123,7 +124,7 @@ fn alone<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a str, &'a Task)> {
     tasks.map(|(arn, task)| (arn.as_str(), task))
 }
 
-fn judge_family(
+fn evaluate_family(
     facts: &Facts<'_>,
     (family, together): (&TaskFamily, &Together<'_>),
     q: &mut RuleTrace,

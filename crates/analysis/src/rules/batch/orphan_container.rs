@@ -24,10 +24,10 @@ use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 /// Evaluates every container on a worker.
-pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let known = KnownTasks::of(facts);
     running(facts)
-        .filter_map(|one| judge_one(facts, &one, &known, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|one| evaluate_container(facts, &one, &known, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     let known = KnownTasks::of(facts);
     running(facts)
         .filter(|one| one.worker.node.as_str() == node && one.id() == id)
-        .flat_map(|one| RuleTrace::written(KIND, |q| judge_one(facts, &one, &known, q)))
+        .flat_map(|one| RuleTrace::written(KIND, |q| evaluate_container(facts, &one, &known, q)))
         .collect()
 }
 
@@ -136,7 +136,7 @@ fn over(job: &Job) -> impl Iterator<Item = (&str, Option<Timestamp>)> {
     earlier.chain(current)
 }
 
-fn judge_one(
+fn evaluate_container(
     facts: &Facts<'_>,
     one: &Running<'_>,
     known: &KnownTasks<'_>,

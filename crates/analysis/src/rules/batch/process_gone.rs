@@ -18,7 +18,7 @@ use crate::rules::batch::context::{
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let node = facts.inventory.batch.node_of(job)?;
     let state = facts.state.nodes.get(node)?;
     let patience = Duration::from_secs(facts.policy.batch.process_gone_seconds);

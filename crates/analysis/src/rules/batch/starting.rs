@@ -18,7 +18,7 @@ use crate::rules::batch::context::{
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let time = facts.inventory.batch.queue_time(job);
     let waited = time.starting_at.and_then(|at| since(facts, at));
     let patience = Duration::from_secs(facts.policy.batch.starting_seconds);

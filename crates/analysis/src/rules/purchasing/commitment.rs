@@ -27,19 +27,19 @@ const KIND: FindingKind = FindingKind::UnusedCommitment;
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Evaluates every commitment.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let commitments = facts.inventory.markets.commitments.iter();
     commitments
-        .filter_map(|paid| judge_one(facts, paid, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|paid| evaluate_commitment(facts, paid, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one commitment.
 pub(crate) fn explain(facts: &Facts<'_>, paid: &Commitment) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, paid, q))
+    RuleTrace::written(KIND, |q| evaluate_commitment(facts, paid, q))
 }
 
-fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_commitment(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Option<Verdict> {
     let until = paid
         .until
         .map(|until| until.strftime("%Y-%m-%d").to_string());

@@ -63,7 +63,7 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
     environments(facts, profiles)
         .iter()
         .filter_map(|(environment, known)| {
-            judge_one(facts, environment, known, &mut RuleTrace::unwritten(KIND))
+            evaluate_environment(facts, environment, known, &mut RuleTrace::unwritten(KIND))
         })
         .collect()
 }
@@ -101,7 +101,7 @@ pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> V
     for (environment, known) in &environments(facts, profiles) {
         if environment.name == name {
             let mut asked = questions.new_list();
-            judge_one(facts, environment, known, &mut asked);
+            evaluate_environment(facts, environment, known, &mut asked);
             questions.also(asked);
         }
     }
@@ -140,7 +140,7 @@ fn environments<'a>(
     environments
 }
 
-fn judge_one(
+fn evaluate_environment(
     facts: &Facts<'_>,
     environment: &Environment,
     known: &OnDemand<'_>,

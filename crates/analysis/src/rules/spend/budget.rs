@@ -26,7 +26,7 @@ const FORECAST_DAYS: usize = 7;
 /// cent. Otherwise a forecast near the budget would be reported and resolved every other day.
 const STAYS_PERCENT: u128 = 95;
 
-pub(crate) fn judge_one(
+pub(crate) fn evaluate_budget(
     known: SpendFacts<'_>,
     budget: &Budget,
     q: &mut RuleTrace,
@@ -211,7 +211,7 @@ mod tests {
             spend: &spend,
         };
         let budget = &world.policy.budgets[0];
-        let verdict = judge_one(known, budget, &mut RuleTrace::unwritten(KIND));
+        let verdict = evaluate_budget(known, budget, &mut RuleTrace::unwritten(KIND));
         let explained = spend::explain(known, &subject().id());
         let of_rule = explained.iter().rfind(|check| check.rule == KIND);
         let speaks = of_rule.expect("it is explained").speaks;

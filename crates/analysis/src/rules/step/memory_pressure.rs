@@ -14,7 +14,7 @@ use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::MemoryPressure;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let run = it.run;
     let held = run.step.usage.peak_memory;
     // The peak of a cgroup and `maxrss` include reclaimable memory.

@@ -17,7 +17,7 @@ use crate::step_history::observed_task::ObservedTask;
 
 const KIND: FindingKind = FindingKind::OutOfMemoryStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let within = facts.policy.step.failed_within();
     let from = facts.now.checked_sub(within).ok()?;
     let is_recent = |run: &&ObservedTask<'_>| run.step.observed_at >= from;

@@ -44,7 +44,7 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
     let steps = profiles.evaluated();
     let steps = steps.map(|entry| sized_step(facts, profiles, entry));
     steps
-        .filter_map(|step| judge_one(facts, &step, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|step| evaluate_step(facts, &step, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn explain<'a>(
     entry: StepEntry<'a, 'a>,
 ) -> Vec<Check> {
     let step = sized_step(facts, profiles, entry);
-    RuleTrace::written(KIND, |q| judge_one(facts, &step, q))
+    RuleTrace::written(KIND, |q| evaluate_step(facts, &step, q))
 }
 
 fn sized_step<'a>(
@@ -81,7 +81,7 @@ struct SizedStep<'a> {
     profiles: &'a Profiles<'a>,
 }
 
-fn judge_one(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_step(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (name, runs) = (step.name, step.runs.as_slice());
     q.holds(
         "How many of its tasks have a request and a measured demand?",

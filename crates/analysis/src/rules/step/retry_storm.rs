@@ -21,7 +21,7 @@ use crate::workflow_runs::label_of;
 
 const KIND: FindingKind = FindingKind::RetryStorm;
 
-pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let policy = &facts.policy.step;
     let from = facts.now.checked_sub(policy.failed_within()).ok()?;
     let ended: Vec<&ObservedTask<'_>> = step

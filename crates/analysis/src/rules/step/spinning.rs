@@ -18,7 +18,7 @@ use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::SpinningStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (detail, policy) = (&it.run.step.usage.detail, &facts.policy.step);
     let Past {
         unmoved: (longest, runs),

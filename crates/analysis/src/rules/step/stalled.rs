@@ -19,7 +19,7 @@ use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::StalledStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let run = it.run;
     let causes = Causes::since_progress(&run.step.usage.detail.states, run.quiet());
     if !makes_no_progress(facts, it, causes, q) {

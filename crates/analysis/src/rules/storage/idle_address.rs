@@ -21,19 +21,19 @@ use crate::shell;
 const KIND: FindingKind = FindingKind::IdleAddress;
 
 /// Evaluates every address.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let addresses = facts.inventory.storage.addresses.values();
     addresses
-        .filter_map(|address| judge_one(facts, address, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|address| evaluate_address(facts, address, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one address.
 pub(crate) fn explain(facts: &Facts<'_>, address: &Address) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, address, q))
+    RuleTrace::written(KIND, |q| evaluate_address(facts, address, q))
 }
 
-fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_address(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<Verdict> {
     let has_it = address.association.as_deref();
     if !q.holds(
         "With what is the address associated?",

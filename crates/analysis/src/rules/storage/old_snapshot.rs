@@ -25,19 +25,19 @@ const KEPT_BY_POLICY: [&str; 2] = ["aws:backup:source-resource", "aws:dlm:lifecy
 const VOLUMES: &str = "ec2:DescribeVolumes";
 
 /// Evaluates every snapshot.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let snapshots = facts.inventory.storage.snapshots.values();
     snapshots
-        .filter_map(|snapshot| judge_one(facts, snapshot, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|snapshot| evaluate_snapshot(facts, snapshot, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one snapshot.
 pub(crate) fn explain(facts: &Facts<'_>, snapshot: &Snapshot) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, snapshot, q))
+    RuleTrace::written(KIND, |q| evaluate_snapshot(facts, snapshot, q))
 }
 
-fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_snapshot(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut RuleTrace) -> Option<Verdict> {
     if !is_unused(facts, snapshot, q) {
         return None;
     }

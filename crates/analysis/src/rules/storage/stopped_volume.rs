@@ -16,19 +16,19 @@ use crate::rules::verdict::Verdict;
 const KIND: FindingKind = FindingKind::StoppedMachinesVolume;
 
 /// Evaluates every volume whose machines have all been stopped for a long time.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
     volumes
-        .filter_map(|volume| judge_one(facts, volume, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|volume| evaluate_volume(facts, volume, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, volume, q))
+    RuleTrace::written(KIND, |q| evaluate_volume(facts, volume, q))
 }
 
-fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_volume(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
     let stopped = stopped_instances(facts, volume);
     let all = stopped.as_ref().map_or(0, Vec::len);
     let last = stopped.and_then(|all| all.into_iter().max_by_key(|(_, since)| *since));

@@ -15,19 +15,19 @@ use crate::shell;
 const KIND: FindingKind = FindingKind::UnattachedVolume;
 
 /// Evaluates every volume.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
     volumes
-        .filter_map(|volume| judge_one(facts, volume, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|volume| evaluate_volume(facts, volume, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, volume, q))
+    RuleTrace::written(KIND, |q| evaluate_volume(facts, volume, q))
 }
 
-fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_volume(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
     let machines = volume.attached_to.len();
     if !q.holds(
         "To how many instances is the volume attached?",
