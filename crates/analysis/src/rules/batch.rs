@@ -97,7 +97,7 @@ pub(crate) fn explain_worker(
         lost_agent::impaired(facts, worker, &mut of_runtime);
         q.also(of_runtime);
     }
-    q.asked
+    q.checks
 }
 
 pub(crate) fn evaluate_job(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {

@@ -60,7 +60,7 @@ pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Optio
     if let Some(reason) = ill.and_then(|queue| queue.status_reason.as_ref()) {
         lacks = format!("{lacks}; status reason of the queue: {reason}");
     }
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         window: Window {
             from,
             to: facts.now,
@@ -79,5 +79,5 @@ pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Optio
             command: Some(describe(job)),
         },
     };
-    Some(make_job_finding(facts, job, None, seen))
+    Some(make_job_finding(facts, job, None, observation))
 }

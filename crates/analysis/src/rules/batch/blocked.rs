@@ -49,7 +49,7 @@ pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Optio
     let advice = remedy(reason);
     // The job was not RUNNABLE while it waited for other jobs.
     let runnable = facts.inventory.batch.queue_time(job).runnable_at;
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         window: Window {
             from: runnable.or(job.created_at).unwrap_or(facts.now),
             to: facts.now,
@@ -68,5 +68,5 @@ pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Optio
             command: Some(describe(job)),
         },
     };
-    Some(make_job_finding(facts, job, None, seen))
+    Some(make_job_finding(facts, job, None, observation))
 }

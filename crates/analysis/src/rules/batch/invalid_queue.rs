@@ -45,16 +45,16 @@ fn all<'a>(facts: &Facts<'a>) -> impl Iterator<Item = BatchResource<'a>> {
     environments.chain(batch.queues.iter().map(queue))
 }
 
-fn environment(told: &ComputeEnvironment) -> BatchResource<'_> {
-    let (name, region) = (&told.name, &told.region);
+fn environment(environment: &ComputeEnvironment) -> BatchResource<'_> {
+    let (name, region) = (&environment.name, &environment.region);
     BatchResource {
         resource: Resource {
-            account: told.account.clone(),
+            account: environment.account.clone(),
             controller: Some(Controller::BatchEnvironment(name.clone())),
             ..Resource::named(format!("environment/{name}"), name, region)
         },
-        status: told.status.as_deref(),
-        reason: told.status_reason.as_deref(),
+        status: environment.status.as_deref(),
+        reason: environment.status_reason.as_deref(),
         command: format!(
             "aws batch describe-compute-environments --region {region} {}",
             shell::option("--compute-environments", name)
@@ -62,15 +62,15 @@ fn environment(told: &ComputeEnvironment) -> BatchResource<'_> {
     }
 }
 
-fn queue(told: &JobQueue) -> BatchResource<'_> {
-    let (name, region) = (&told.name, &told.region);
+fn queue(queue: &JobQueue) -> BatchResource<'_> {
+    let (name, region) = (&queue.name, &queue.region);
     BatchResource {
         resource: Resource {
-            account: told.account.clone(),
+            account: queue.account.clone(),
             ..Resource::named(format!("queue/{name}"), name, region)
         },
-        status: told.status.as_deref(),
-        reason: told.status_reason.as_deref(),
+        status: queue.status.as_deref(),
+        reason: queue.status_reason.as_deref(),
         command: format!(
             "aws batch describe-job-queues --region {region} {}",
             shell::option("--job-queues", name)
@@ -80,17 +80,17 @@ fn queue(told: &JobQueue) -> BatchResource<'_> {
 
 fn evaluate_resource(
     facts: &Facts<'_>,
-    told: BatchResource<'_>,
+    batch_resource: BatchResource<'_>,
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
     if !q.holds(
         "Which status does AWS Batch report?",
-        (told.status.unwrap_or("nothing"), INVALID),
-        told.status.map(|status| status == INVALID),
+        (batch_resource.status.unwrap_or("nothing"), INVALID),
+        batch_resource.status.map(|status| status == INVALID),
     ) {
         return None;
     }
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         // Batch does not report the start of the status.
         window: Window {
             from: facts.now,
@@ -98,7 +98,7 @@ fn evaluate_resource(
         },
         coverage: None,
         stuck: Stuck::Invalid {
-            reason: told
+            reason: batch_resource
                 .reason
                 .unwrap_or("AWS Batch gives no reason")
                 .to_owned(),
@@ -112,17 +112,17 @@ fn evaluate_resource(
             advice: "Fix the service role, instance profile or launch template that the reason \
                      names. Until then, AWS Batch starts no job there and terminates no instance."
                 .into(),
-            command: Some(told.command),
+            command: Some(batch_resource.command),
         },
     };
-    let resource = told.resource;
+    let resource = batch_resource.resource;
     let id = Finding::id_in(
         KIND,
         resource.account.as_ref(),
         &resource.region,
         &resource.id,
     );
-    let mut finding = make_finding(resource, None, seen);
+    let mut finding = make_finding(resource, None, observation);
     if let Evidence::StuckJob(evidence) = &mut finding.evidence {
         evidence.stuck_for = None;
     }

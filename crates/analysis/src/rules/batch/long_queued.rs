@@ -66,7 +66,7 @@ pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
         let alike: Vec<&Job> = jobs.filter(is_alike).collect();
         evaluate_job(facts, job, &alike, &mut questions);
     }
-    questions.asked
+    questions.checks
 }
 
 /// Compares a job with all jobs of its queue and definition; `alike` contains the job itself.
@@ -192,8 +192,8 @@ mod tests {
             }
             world.now = at(waited_min * 60);
             let found = world.judge().findings;
-            let said = found.first().map(|finding| finding.evidence.to_string());
-            assert_eq!(said.as_deref(), expect, "{waited_min} {before_min:?}");
+            let evidence = found.first().map(|finding| finding.evidence.to_string());
+            assert_eq!(evidence.as_deref(), expect, "{waited_min} {before_min:?}");
         };
         let long = "RUNNABLE for 60 min; 5 other jobs of this definition waited 10 min (median), \
                     at most 20 min; the reason is unknown";

@@ -28,7 +28,7 @@ pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Optio
     };
     let usage = &stuck.step.usage;
     let causes = Causes::since_progress(&usage.detail.states, stuck.window.length());
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         window: stuck.window,
         coverage: Some(stuck.coverage),
         stuck: Stuck::NoProgress {
@@ -48,7 +48,12 @@ pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Optio
             command: Some(terminate(job, "no progress")),
         },
     };
-    Some(make_job_finding(facts, job, Some(stuck.step.origin), seen))
+    Some(make_job_finding(
+        facts,
+        job,
+        Some(stuck.step.origin),
+        observation,
+    ))
 }
 
 /// A task without progress, as the probe observed it.

@@ -204,18 +204,18 @@ fn vanished(
     known: &KnownTasks<'_>,
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
-    let told = known.ecs_has(facts, one);
+    let is_listed = known.ecs_has(facts, one);
     if !q.holds(
         "Does ECS list its task?",
         (
-            match told {
+            match is_listed {
                 Some(true) => "yes",
                 Some(false) => "no",
                 None => "unknown: not all ECS tasks could be read",
             },
             "",
         ),
-        told.map(|knows| !knows),
+        is_listed.map(|knows| !knows),
     ) {
         return None;
     }
@@ -253,7 +253,7 @@ fn make_container_finding(
     let (worker, step) = (one.worker, &one.step);
     let instance = facts.instance(&worker.node)?;
     let task = one.task();
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         window: Window {
             from,
             to: step.observed_at.max(from),
@@ -284,12 +284,12 @@ fn make_container_finding(
         origin: step.origin,
         ..Resource::of_instance(instance, facts.controller(instance), step.origin)
     };
-    let mut finding = make_finding(resource, None, seen);
+    let mut finding = make_finding(resource, None, observation);
     if let (None, Evidence::StuckJob(evidence)) = (ended, &mut finding.evidence) {
         evidence.stuck_for = None;
     }
-    let asked = step.usage.requested.into();
-    let price = part_of(facts, instance, asked, gpus_of(step));
+    let request = step.usage.requested.into();
+    let price = part_of(facts, instance, request, gpus_of(step));
     Some(Verdict::Waste(Box::new(Finding {
         cost: price.map(|price| price.wasted_over(finding.window)),
         steps: vec![StepLink::of(step, &step.usage.name, None)],

@@ -51,7 +51,7 @@ pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Optio
             step.map(|_| gone.is_some_and(|gone| gone >= patience)),
         );
     let step = ended.filter(|_| goes_on)?;
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         window: Window {
             from: step.observed_at,
             to: facts.now,
@@ -74,5 +74,5 @@ pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Optio
             command: Some(terminate(job, "its processes are gone")),
         },
     };
-    Some(make_job_finding(facts, job, Some(step.origin), seen))
+    Some(make_job_finding(facts, job, Some(step.origin), observation))
 }

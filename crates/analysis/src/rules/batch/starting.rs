@@ -43,7 +43,7 @@ pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Optio
         }
         false => "Check the ECS agent log, and the volumes and log driver of the container.",
     };
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         window: Window {
             from,
             to: facts.now,
@@ -65,7 +65,7 @@ pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Optio
             command: Some(describe(job)),
         },
     };
-    Some(make_job_finding(facts, job, None, seen))
+    Some(make_job_finding(facts, job, None, observation))
 }
 
 /// Disk activity from the probe, before the first process of the container starts.

@@ -79,7 +79,7 @@ fn evaluate_instance(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) 
         gpus,
         held: held.sum::<Option<u64>>().map(Bytes),
         holders: holders.collect(),
-        seen_by: SeenBy::Probe,
+        observed_by: SeenBy::Probe,
         origin: latest.origin,
         confidence: Confidence {
             level: Level::High,

@@ -160,10 +160,10 @@ fn window(facts: &Facts<'_>, hours: &NodeHours) -> Window {
     }
 }
 
-fn confidence(facts: &Facts<'_>, seen_by: SeenBy, coverage: Option<Share>) -> Confidence {
+fn confidence(facts: &Facts<'_>, observed_by: SeenBy, coverage: Option<Share>) -> Confidence {
     let alike = "two weeks had the same pattern; holidays or the end of a quarter may differ";
     let is_covered = coverage >= Some(facts.policy.idle.min_coverage());
-    match seen_by {
+    match observed_by {
         SeenBy::Probe => Confidence {
             level: Level::Medium,
             reason: alike.to_owned(),

@@ -69,7 +69,7 @@ pub(crate) fn evaluate(
         gpus,
         held: series.gpu_held,
         holders: Vec::new(),
-        seen_by: SeenBy::Metrics,
+        observed_by: SeenBy::Metrics,
         origin: labelled(&instance.tags),
         confidence: Confidence {
             level: Level::Medium,

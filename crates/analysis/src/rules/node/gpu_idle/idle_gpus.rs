@@ -68,7 +68,7 @@ pub(crate) struct Resting {
     pub gpus: u32,
     pub held: Option<Bytes>,
     pub holders: Vec<String>,
-    pub seen_by: SeenBy,
+    pub observed_by: SeenBy,
     pub origin: Origin,
     pub(crate) confidence: Confidence,
 }
@@ -114,7 +114,7 @@ pub(crate) fn make_finding(facts: &Facts<'_>, instance: &Instance, resting: Rest
             held,
             holders: resting.holders,
             instead: instead.map(|(name, _)| name),
-            seen_by: resting.seen_by,
+            seen_by: resting.observed_by,
         }),
         confidence: resting.confidence,
         cost,
