@@ -32,25 +32,25 @@ use crate::rules::verdict::Verdict;
 type Row = fn(&Facts<'_>, &Job, &mut RuleTrace) -> Option<Verdict>;
 
 /// Evaluates every job, container, worker, queue and environment.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let batch = &facts.inventory.batch;
     let mut verdicts: Vec<Verdict> = batch
         .jobs
         .values()
-        .filter_map(|job| judge_job(facts, job, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|job| evaluate_job(facts, job, &mut RuleTrace::unwritten(KIND)))
         .collect();
     held_node::charge(facts, &mut verdicts);
-    verdicts.extend(lost_agent::judge(facts));
-    verdicts.extend(never_joined::judge(facts));
-    verdicts.extend(orphan_container::judge(facts));
-    verdicts.extend(invalid_queue::judge(facts));
+    verdicts.extend(lost_agent::evaluate(facts));
+    verdicts.extend(never_joined::evaluate(facts));
+    verdicts.extend(orphan_container::evaluate(facts));
+    verdicts.extend(invalid_queue::evaluate(facts));
     verdicts.extend(on_fargate::tasks(facts));
     verdicts
 }
 
 /// Questions about one job.
 pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_job(facts, job, q))
+    RuleTrace::written(KIND, |q| evaluate_job(facts, job, q))
 }
 
 /// Questions about ids that are neither jobs nor machines: queues, environments, containers and
@@ -97,16 +97,16 @@ pub(crate) fn explain_worker(
         lost_agent::impaired(facts, worker, &mut of_runtime);
         q.also(of_runtime);
     }
-    q.asked
+    q.checks
 }
 
-pub(crate) fn judge_job(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate_job(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let rows: &[Row] = match job.status {
-        JobStatus::Runnable => &[blocked::judge, at_head::judge],
-        JobStatus::Starting => &[starting::judge],
+        JobStatus::Runnable => &[blocked::evaluate, at_head::evaluate],
+        JobStatus::Starting => &[starting::evaluate],
         JobStatus::Running if job.array_size.is_some() => &[],
-        JobStatus::Running if facts.inventory.batch.is_on_fargate(job) => &[on_fargate::judge],
-        JobStatus::Running => &[process_gone::judge, no_progress::judge],
+        JobStatus::Running if facts.inventory.batch.is_on_fargate(job) => &[on_fargate::evaluate],
+        JobStatus::Running => &[process_gone::evaluate, no_progress::evaluate],
         _ => &[],
     };
     let status = format_args!("{:?}", job.status).to_string().to_uppercase();

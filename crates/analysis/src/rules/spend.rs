@@ -39,11 +39,11 @@ pub(crate) fn judge(known: SpendFacts<'_>) -> Vec<Verdict> {
     let budgets = known.facts.policy.budgets.iter();
     let budgets = budgets.filter_map(|budget| {
         let mut unwritten = RuleTrace::unwritten(FindingKind::BudgetExceeded);
-        budget::judge_one(known, budget, &mut unwritten)
+        budget::evaluate_budget(known, budget, &mut unwritten)
     });
     let unusual = subjects(known).into_iter().filter_map(|subject| {
         let mut unwritten = RuleTrace::unwritten(FindingKind::CostAnomaly);
-        anomaly::judge_one(known, &subject, &mut unwritten)
+        anomaly::evaluate_subject(known, &subject, &mut unwritten)
     });
     budgets.chain(unusual).collect()
 }
@@ -56,12 +56,12 @@ pub(crate) fn explain(known: SpendFacts<'_>, id: &str) -> Vec<Check> {
     let mut checks = Vec::new();
     if let Some(budget) = budget_of(known.facts, &subject) {
         checks.extend(RuleTrace::written(FindingKind::BudgetExceeded, |q| {
-            budget::judge_one(known, budget, q)
+            budget::evaluate_budget(known, budget, q)
         }));
     }
     if subjects(known).contains(&subject) {
         checks.extend(RuleTrace::written(FindingKind::CostAnomaly, |q| {
-            anomaly::judge_one(known, &subject, q)
+            anomaly::evaluate_subject(known, &subject, q)
         }));
     }
     checks

@@ -39,22 +39,22 @@ type StepRule<S> = (
 /// Rules about all tasks of one step, the most urgent first.
 fn of_steps<'s>() -> [StepRule<Step<'s>>; 4] {
     [
-        (FindingKind::OutOfMemoryStep, out_of_memory::judge),
-        (FindingKind::RetryStorm, retry_storm::judge),
-        (FindingKind::UnderprovisionedStep, undersized::judge),
-        (FindingKind::SlowStep, slow_ended::judge),
+        (FindingKind::OutOfMemoryStep, out_of_memory::evaluate),
+        (FindingKind::RetryStorm, retry_storm::evaluate),
+        (FindingKind::UnderprovisionedStep, undersized::evaluate),
+        (FindingKind::SlowStep, slow_ended::evaluate),
     ]
 }
 
 /// Rules about one running task, the most urgent first.
 fn of_runs<'s>() -> [StepRule<UnderWay<'s>>; 6] {
     [
-        (FindingKind::MemoryPressure, memory_pressure::judge),
-        (FindingKind::StalledStep, stalled::judge),
-        (FindingKind::StarvedStep, starved::judge),
-        (FindingKind::SpinningStep, spinning::judge),
-        (FindingKind::SlowStep, slow::judge),
-        (FindingKind::WaitingStep, waiting::judge),
+        (FindingKind::MemoryPressure, memory_pressure::evaluate),
+        (FindingKind::StalledStep, stalled::evaluate),
+        (FindingKind::StarvedStep, starved::evaluate),
+        (FindingKind::SpinningStep, spinning::evaluate),
+        (FindingKind::SlowStep, slow::evaluate),
+        (FindingKind::WaitingStep, waiting::evaluate),
     ]
 }
 
@@ -76,10 +76,18 @@ pub(crate) fn explain<'a>(facts: &Facts<'_>, entry: StepEntry<'a, 'a>, id: &str)
     let mut checks = Vec::new();
     let step = with_past(facts, entry);
     if step.name == id {
-        checks.extend(of_steps().iter().flat_map(|rule| asked(facts, &step, rule)));
+        checks.extend(
+            of_steps()
+                .iter()
+                .flat_map(|rule| checks_of(facts, &step, rule)),
+        );
     }
     for run in under_way(facts, &step).filter(|run| run.id() == id) {
-        checks.extend(of_runs().iter().flat_map(|rule| asked(facts, &run, rule)));
+        checks.extend(
+            of_runs()
+                .iter()
+                .flat_map(|rule| checks_of(facts, &run, rule)),
+        );
     }
     checks
 }
@@ -95,12 +103,12 @@ fn with_past<'a>(facts: &Facts<'_>, (key, profiled): StepEntry<'a, 'a>) -> Step<
 fn first<S>(facts: &Facts<'_>, subject: &S, rules: &[StepRule<S>]) -> Option<Verdict> {
     let mut verdicts = rules
         .iter()
-        .filter_map(|(kind, judge)| judge(facts, subject, &mut RuleTrace::unwritten(*kind)));
+        .filter_map(|(kind, evaluate)| evaluate(facts, subject, &mut RuleTrace::unwritten(*kind)));
     verdicts.next()
 }
 
-fn asked<S>(facts: &Facts<'_>, subject: &S, (kind, judge): &StepRule<S>) -> Vec<Check> {
-    RuleTrace::written(*kind, |q| judge(facts, subject, q))
+fn checks_of<S>(facts: &Facts<'_>, subject: &S, (kind, evaluate): &StepRule<S>) -> Vec<Check> {
+    RuleTrace::written(*kind, |q| evaluate(facts, subject, q))
 }
 
 /// Tasks that a fresh heartbeat shows as running. A job without progress is left out, because the

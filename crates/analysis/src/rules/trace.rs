@@ -40,7 +40,7 @@ pub enum Speaks {
 /// Asks the questions of a rule in order and stops at the first that decides.
 pub(crate) struct RuleTrace {
     pub(crate) rule: FindingKind,
-    pub(crate) asked: Vec<Check>,
+    pub(crate) checks: Vec<Check>,
     notes: Notes,
 }
 
@@ -56,7 +56,7 @@ impl RuleTrace {
     pub(crate) fn of(rule: FindingKind) -> Self {
         Self {
             rule,
-            asked: Vec::new(),
+            checks: Vec::new(),
             notes: Notes::Kept,
         }
     }
@@ -68,11 +68,14 @@ impl RuleTrace {
         }
     }
 
-    /// RuleTrace that `judge` asks, up to the one that decides.
-    pub(crate) fn written<T>(rule: FindingKind, judge: impl FnOnce(&mut Self) -> T) -> Vec<Check> {
+    /// Checks that `evaluate` makes, up to the one that decides.
+    pub(crate) fn written<T>(
+        rule: FindingKind,
+        evaluate: impl FnOnce(&mut Self) -> T,
+    ) -> Vec<Check> {
         let mut questions = Self::of(rule);
-        judge(&mut questions);
-        questions.asked
+        evaluate(&mut questions);
+        questions.checks
     }
 
     /// An empty list for the same rule.
@@ -85,7 +88,7 @@ impl RuleTrace {
 
     /// Appends the questions of another list, regardless of their result.
     pub(crate) fn also(&mut self, other: Self) {
-        self.asked.extend(other.asked);
+        self.checks.extend(other.checks);
     }
 
     /// Asks a question; returns whether the answer supports waste. Rule and explanation use the
@@ -149,11 +152,11 @@ impl RuleTrace {
         speaks: Speaks,
     ) {
         if self
-            .asked
+            .checks
             .iter()
             .all(|check| check.speaks == Speaks::ForWaste)
         {
-            self.asked.push(Check {
+            self.checks.push(Check {
                 rule: self.rule,
                 question: question.into(),
                 value: value.to_string(),

@@ -20,7 +20,7 @@ use crate::rules::batch::never_joined::ENVIRONMENT;
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let batch = &facts.inventory.batch;
     let queue = batch.queue_of(job);
     let head = queue.and_then(|queue| queue.front.as_ref()?.first());
@@ -60,7 +60,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
     if let Some(reason) = ill.and_then(|queue| queue.status_reason.as_ref()) {
         lacks = format!("{lacks}; status reason of the queue: {reason}");
     }
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         window: Window {
             from,
             to: facts.now,
@@ -79,5 +79,5 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
             command: Some(describe(job)),
         },
     };
-    Some(make_job_finding(facts, job, None, seen))
+    Some(make_job_finding(facts, job, None, observation))
 }

@@ -37,7 +37,7 @@ fn remedy(reason: &str) -> &'static str {
     }
 }
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let reason = job.status_reason.as_deref();
     let blocked = reason.filter(|r| BLOCKED.iter().any(|prefix| r.starts_with(prefix)));
     q.holds(
@@ -49,7 +49,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
     let advice = remedy(reason);
     // The job was not RUNNABLE while it waited for other jobs.
     let runnable = facts.inventory.batch.queue_time(job).runnable_at;
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         window: Window {
             from: runnable.or(job.created_at).unwrap_or(facts.now),
             to: facts.now,
@@ -68,5 +68,5 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
             command: Some(describe(job)),
         },
     };
-    Some(make_job_finding(facts, job, None, seen))
+    Some(make_job_finding(facts, job, None, observation))
 }

@@ -44,15 +44,15 @@ pub(crate) fn make_job_finding(
     facts: &Facts<'_>,
     job: &Job,
     origin: Option<Origin>,
-    seen: StuckObservation,
+    observation: StuckObservation,
 ) -> Verdict {
     let node = facts.inventory.batch.node_of(job);
     let instance = node.and_then(|node| facts.instance(node));
     let step = node
         .zip(job.task_id())
         .and_then(|(node, task)| step_of(facts, node, task));
-    let seen_gpus = step.map_or(0, |step| gpus_of(&step));
-    let gpus = job.gpus.unwrap_or(0).max(seen_gpus);
+    let observed_gpus = step.map_or(0, |step| gpus_of(&step));
+    let gpus = job.gpus.unwrap_or(0).max(observed_gpus);
     let price = instance.and_then(|instance| part_of(facts, instance, job.requested.into(), gpus));
     let link = job.task_id().zip(node).map(|(task, node)| StepLink {
         name: job.definition.clone().unwrap_or_else(|| job.name.clone()),
@@ -76,7 +76,7 @@ pub(crate) fn make_job_finding(
         controller: instance.and_then(|instance| facts.controller(instance)),
         origin: origin.unwrap_or_else(|| labelled(&job.tags)),
     };
-    let finding = make_finding(resource, Some(job), seen);
+    let finding = make_finding(resource, Some(job), observation);
     let cost = price.map(|price| price.wasted_over(finding.window));
     Verdict::Waste(Box::new(Finding {
         cost,
@@ -122,20 +122,20 @@ pub(crate) fn environment_named<'a>(
 pub(crate) fn worker_without_cost(
     facts: &Facts<'_>,
     instance: &Instance,
-    seen: StuckObservation,
+    observation: StuckObservation,
 ) -> Finding {
     let controller = facts.controller(instance);
     let resource = Resource::of_instance(instance, controller, labelled(&instance.tags));
-    make_finding(resource, None, seen)
+    make_finding(resource, None, observation)
 }
 
 /// Creates a finding about a worker; the whole machine is wasted.
 pub(crate) fn make_worker_finding(
     facts: &Facts<'_>,
     instance: &Instance,
-    seen: StuckObservation,
+    observation: StuckObservation,
 ) -> Verdict {
-    let finding = worker_without_cost(facts, instance, seen);
+    let finding = worker_without_cost(facts, instance, observation);
     let price = facts.price_of(instance);
     let cost = price.map(|price| price.wasted_over(finding.window));
     Verdict::Waste(Box::new(Finding { cost, ..finding }))
@@ -144,22 +144,22 @@ pub(crate) fn make_worker_finding(
 pub(crate) fn make_finding(
     resource: Resource,
     job: Option<&Job>,
-    seen: StuckObservation,
+    observation: StuckObservation,
 ) -> Finding {
     Finding {
         id: Finding::id_of(KIND, &resource.region, &resource.id),
         kind: KIND,
-        window: seen.window,
-        coverage: seen.coverage,
+        window: observation.window,
+        coverage: observation.coverage,
         evidence: Evidence::StuckJob(StuckJob {
             job: job.map(|job| job.name.clone()),
             status: job.map(|job| job.status),
-            stuck_for: Some(seen.window.length()),
-            stuck: seen.stuck,
+            stuck_for: Some(observation.window.length()),
+            stuck: observation.stuck,
         }),
-        confidence: seen.confidence,
+        confidence: observation.confidence,
         cost: None,
-        remedy: seen.remedy,
+        remedy: observation.remedy,
         recommendation: None,
         steps: Vec::new(),
         resource,

@@ -17,9 +17,9 @@ use crate::shell;
 const INVALID: &str = "INVALID";
 
 /// Evaluates every environment and queue.
-pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     all(facts)
-        .filter_map(|one| judge_one(facts, one, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|one| evaluate_resource(facts, one, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     all(facts)
         .filter(|one| one.resource.id == id)
-        .flat_map(|one| RuleTrace::written(KIND, |q| judge_one(facts, one, q)))
+        .flat_map(|one| RuleTrace::written(KIND, |q| evaluate_resource(facts, one, q)))
         .collect()
 }
 
@@ -45,16 +45,16 @@ fn all<'a>(facts: &Facts<'a>) -> impl Iterator<Item = BatchResource<'a>> {
     environments.chain(batch.queues.iter().map(queue))
 }
 
-fn environment(told: &ComputeEnvironment) -> BatchResource<'_> {
-    let (name, region) = (&told.name, &told.region);
+fn environment(environment: &ComputeEnvironment) -> BatchResource<'_> {
+    let (name, region) = (&environment.name, &environment.region);
     BatchResource {
         resource: Resource {
-            account: told.account.clone(),
+            account: environment.account.clone(),
             controller: Some(Controller::BatchEnvironment(name.clone())),
             ..Resource::named(format!("environment/{name}"), name, region)
         },
-        status: told.status.as_deref(),
-        reason: told.status_reason.as_deref(),
+        status: environment.status.as_deref(),
+        reason: environment.status_reason.as_deref(),
         command: format!(
             "aws batch describe-compute-environments --region {region} {}",
             shell::option("--compute-environments", name)
@@ -62,15 +62,15 @@ fn environment(told: &ComputeEnvironment) -> BatchResource<'_> {
     }
 }
 
-fn queue(told: &JobQueue) -> BatchResource<'_> {
-    let (name, region) = (&told.name, &told.region);
+fn queue(queue: &JobQueue) -> BatchResource<'_> {
+    let (name, region) = (&queue.name, &queue.region);
     BatchResource {
         resource: Resource {
-            account: told.account.clone(),
+            account: queue.account.clone(),
             ..Resource::named(format!("queue/{name}"), name, region)
         },
-        status: told.status.as_deref(),
-        reason: told.status_reason.as_deref(),
+        status: queue.status.as_deref(),
+        reason: queue.status_reason.as_deref(),
         command: format!(
             "aws batch describe-job-queues --region {region} {}",
             shell::option("--job-queues", name)
@@ -78,15 +78,19 @@ fn queue(told: &JobQueue) -> BatchResource<'_> {
     }
 }
 
-fn judge_one(facts: &Facts<'_>, told: BatchResource<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_resource(
+    facts: &Facts<'_>,
+    batch_resource: BatchResource<'_>,
+    q: &mut RuleTrace,
+) -> Option<Verdict> {
     if !q.holds(
         "Which status does AWS Batch report?",
-        (told.status.unwrap_or("nothing"), INVALID),
-        told.status.map(|status| status == INVALID),
+        (batch_resource.status.unwrap_or("nothing"), INVALID),
+        batch_resource.status.map(|status| status == INVALID),
     ) {
         return None;
     }
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         // Batch does not report the start of the status.
         window: Window {
             from: facts.now,
@@ -94,7 +98,7 @@ fn judge_one(facts: &Facts<'_>, told: BatchResource<'_>, q: &mut RuleTrace) -> O
         },
         coverage: None,
         stuck: Stuck::Invalid {
-            reason: told
+            reason: batch_resource
                 .reason
                 .unwrap_or("AWS Batch gives no reason")
                 .to_owned(),
@@ -108,17 +112,17 @@ fn judge_one(facts: &Facts<'_>, told: BatchResource<'_>, q: &mut RuleTrace) -> O
             advice: "Fix the service role, instance profile or launch template that the reason \
                      names. Until then, AWS Batch starts no job there and terminates no instance."
                 .into(),
-            command: Some(told.command),
+            command: Some(batch_resource.command),
         },
     };
-    let resource = told.resource;
+    let resource = batch_resource.resource;
     let id = Finding::id_in(
         KIND,
         resource.account.as_ref(),
         &resource.region,
         &resource.id,
     );
-    let mut finding = make_finding(resource, None, seen);
+    let mut finding = make_finding(resource, None, observation);
     if let Evidence::StuckJob(evidence) = &mut finding.evidence {
         evidence.stuck_for = None;
     }

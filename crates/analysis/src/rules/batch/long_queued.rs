@@ -30,7 +30,7 @@ const KIND: FindingKind = FindingKind::LongQueuedJob;
 const CANDIDATES: usize = 10;
 
 /// Evaluates the longest waiting jobs of each queue and definition, and reports at most one.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let mut alike: BTreeMap<_, Vec<&Job>> = BTreeMap::new();
     for job in facts.inventory.batch.jobs.values() {
         alike.entry(group(job)).or_default().push(job);
@@ -47,7 +47,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
             .collect();
         waiting.sort_by_cached_key(|job| (since(job), job.id.clone()));
         let mut first = waiting.into_iter().take(CANDIDATES);
-        first.find_map(|job| judge_one(facts, job, alike, &mut RuleTrace::unwritten(KIND)))
+        first.find_map(|job| evaluate_job(facts, job, alike, &mut RuleTrace::unwritten(KIND)))
     });
     longest.collect()
 }
@@ -64,15 +64,20 @@ pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
         let jobs = facts.inventory.batch.jobs.values();
         let is_alike = |other: &&Job| group(other) == group(job);
         let alike: Vec<&Job> = jobs.filter(is_alike).collect();
-        judge_one(facts, job, &alike, &mut questions);
+        evaluate_job(facts, job, &alike, &mut questions);
     }
-    questions.asked
+    questions.checks
 }
 
 /// Compares a job with all jobs of its queue and definition; `alike` contains the job itself.
-fn judge_one(facts: &Facts<'_>, job: &Job, alike: &[&Job], q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_job(
+    facts: &Facts<'_>,
+    job: &Job,
+    alike: &[&Job],
+    q: &mut RuleTrace,
+) -> Option<Verdict> {
     let policy = &facts.policy.batch;
-    let of_batch = batch::judge_job(facts, job, &mut RuleTrace::unwritten(KIND)).is_some();
+    let of_batch = batch::evaluate_job(facts, job, &mut RuleTrace::unwritten(KIND)).is_some();
     let time = facts.inventory.batch.queue_time(job);
     let from = time.runnable_at.or(time.created_at);
     let waited = from.and_then(|from| context::since(facts, from));
@@ -187,8 +192,8 @@ mod tests {
             }
             world.now = at(waited_min * 60);
             let found = world.judge().findings;
-            let said = found.first().map(|finding| finding.evidence.to_string());
-            assert_eq!(said.as_deref(), expect, "{waited_min} {before_min:?}");
+            let evidence = found.first().map(|finding| finding.evidence.to_string());
+            assert_eq!(evidence.as_deref(), expect, "{waited_min} {before_min:?}");
         };
         let long = "RUNNABLE for 60 min; 5 other jobs of this definition waited 10 min (median), \
                     at most 20 min; the reason is unknown";

@@ -24,12 +24,12 @@ use crate::rules::verdict::Verdict;
 use crate::shell;
 
 /// Evaluates every worker.
-pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let workers = facts.inventory.batch.container_instances.values();
     workers
         .filter_map(|worker| {
             let impaired = || impaired(facts, worker, &mut RuleTrace::unwritten(KIND));
-            judge_one(facts, worker).or_else(impaired)
+            evaluate_worker(facts, worker).or_else(impaired)
         })
         .collect()
 }
@@ -41,14 +41,14 @@ pub(crate) fn impaired(
     worker: &ContainerInstance,
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
-    let (told, is_impaired) = match worker.health {
+    let (status, is_impaired) = match worker.health {
         Some(Health::Ok) => ("healthy", Some(false)),
         Some(Health::Impaired) => ("impaired", Some(true)),
         Some(Health::Initializing) | None => ("unknown", None),
     };
     let is_impaired = q.holds(
         "What does the ECS health check report for the container runtime?",
-        (told, ""),
+        (status, ""),
         is_impaired,
     );
     let instance = facts.instance(&worker.node).filter(|_| is_impaired)?;
@@ -80,7 +80,7 @@ pub(crate) fn impaired(
 }
 
 fn make_impaired_finding(facts: &Facts<'_>, instance: &Instance, window: Window) -> Verdict {
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         window,
         coverage: None,
         stuck: Stuck::RuntimeImpaired,
@@ -96,10 +96,10 @@ fn make_impaired_finding(facts: &Facts<'_>, instance: &Instance, window: Window)
             command: Some(open_shell(instance)),
         },
     };
-    Verdict::Waste(Box::new(worker_without_cost(facts, instance, seen)))
+    Verdict::Waste(Box::new(worker_without_cost(facts, instance, observation)))
 }
 
-fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
+fn evaluate_worker(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
     let since: Timestamp = *facts.memory.disconnected_since.get(&worker.node)?;
     let instance = facts.instance(&worker.node)?;
     let undetermined = |reason: String| {
@@ -127,15 +127,15 @@ fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
         );
     };
     if silent_for > facts.policy.idle.after() {
-        let seen = host_lost(worker, window, silent_for);
-        return Some(make_worker_finding(facts, instance, seen));
+        let observation = host_lost(worker, window, silent_for);
+        return Some(make_worker_finding(facts, instance, observation));
     }
     let is_at_work = state.is_some_and(|state| works(facts, state));
-    let seen = agent_disconnected(worker, window, is_at_work);
+    let observation = agent_disconnected(worker, window, is_at_work);
     Some(match is_at_work {
         // Its tasks continue without the agent.
-        true => Verdict::Waste(Box::new(worker_without_cost(facts, instance, seen))),
-        false => make_worker_finding(facts, instance, seen),
+        true => Verdict::Waste(Box::new(worker_without_cost(facts, instance, observation))),
+        false => make_worker_finding(facts, instance, observation),
     })
 }
 

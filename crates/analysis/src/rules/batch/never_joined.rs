@@ -24,7 +24,7 @@ pub(crate) const ENVIRONMENT: &str = "aws:batch:compute-environment";
 const FAILED: &str = "REGISTRATION_FAILED";
 
 /// Evaluates every machine.
-pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     nodes(facts)
         .filter_map(|instance| make_finding(facts, instance))
         .collect()
@@ -65,7 +65,7 @@ fn make_finding(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
     let state = facts.state.nodes.get(&instance.id);
     let silent = state.and_then(|state| silent_for(facts, state));
     let environment = instance.tags.get(ENVIRONMENT)?;
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         window: Window {
             from: instance.launched_at?,
             to: facts.now,
@@ -90,5 +90,5 @@ fn make_finding(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
             )),
         },
     };
-    Some(make_worker_finding(facts, instance, seen))
+    Some(make_worker_finding(facts, instance, observation))
 }

@@ -18,7 +18,7 @@ use crate::rules::batch::context::{
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let stuck = match stuck_task(facts, job, q) {
         Ok(stuck) => stuck?,
         Err(reason) => {
@@ -28,7 +28,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
     };
     let usage = &stuck.step.usage;
     let causes = Causes::since_progress(&usage.detail.states, stuck.window.length());
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         window: stuck.window,
         coverage: Some(stuck.coverage),
         stuck: Stuck::NoProgress {
@@ -48,7 +48,12 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
             command: Some(terminate(job, "no progress")),
         },
     };
-    Some(make_job_finding(facts, job, Some(stuck.step.origin), seen))
+    Some(make_job_finding(
+        facts,
+        job,
+        Some(stuck.step.origin),
+        observation,
+    ))
 }
 
 /// A task without progress, as the probe observed it.

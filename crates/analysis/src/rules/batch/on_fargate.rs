@@ -29,7 +29,7 @@ const REASON: &str = "no probe can run on Fargate";
 
 /// Reports a RUNNING job on Fargate as not evaluated. If its task is the only one of its family,
 /// Container Insights covers the job. Then [`tasks`] evaluates the family.
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     q.holds(
         "On which machine does the job run?",
         ("Fargate, where no probe can run", ""),
@@ -70,31 +70,33 @@ struct Together<'a> {
 }
 
 /// Evaluates ECS tasks on Fargate by family, if Container Insights covers the family. Other tasks
-/// are reported one by one, except those of Batch jobs, which [`judge`] reports.
+/// are reported one by one, except those of Batch jobs, which [`evaluate`] reports.
 pub(crate) fn tasks(facts: &Facts<'_>) -> Vec<Verdict> {
     let families = families(facts);
-    let judged = families
+    let verdicts = families
         .iter()
-        .filter_map(|told| judge_family(facts, told, &mut RuleTrace::unwritten(IDLE)));
+        .filter_map(|family| evaluate_family(facts, family, &mut RuleTrace::unwritten(IDLE)));
     let alone = alone(facts).map(|(arn, task)| {
         let why = format!("{REASON}, and Container Insights is not enabled on its cluster");
         Verdict::undetermined(IDLE, arn, task.group.as_deref(), why)
     });
-    alone.chain(judged).collect()
+    alone.chain(verdicts).collect()
 }
 
 /// Questions about the family or task with an id.
 pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     let families = families(facts);
     let of_id = families.iter().filter(|(family, _)| family.as_str() == id);
-    let asked = of_id.flat_map(|told| RuleTrace::written(IDLE, |q| judge_family(facts, told, q)));
+    let checks =
+        of_id.flat_map(|family| RuleTrace::written(IDLE, |q| evaluate_family(facts, family, q)));
     let is_alone = alone(facts).any(|(arn, _)| arn == id);
-    let of_task = is_alone.then(|| RuleTrace::written(IDLE, |q| q.holds(TOLD, ("no", ""), None)));
-    asked.chain(of_task.into_iter().flatten()).collect()
+    let of_task =
+        is_alone.then(|| RuleTrace::written(IDLE, |q| q.holds(HAS_INSIGHTS, ("no", ""), None)));
+    checks.chain(of_task.into_iter().flatten()).collect()
 }
 
 /// First question about tasks.
-const TOLD: &str = "Does Container Insights cover its task family?";
+const HAS_INSIGHTS: &str = "Does Container Insights cover its task family?";
 
 fn families<'a>(facts: &Facts<'a>) -> BTreeMap<TaskFamily, Together<'a>> {
     let batch = &facts.inventory.batch;
@@ -117,18 +119,18 @@ fn alone<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a str, &'a Task)> {
     let of_jobs: BTreeSet<&str> = jobs.filter_map(|job| job.task_arn.as_deref()).collect();
     let tasks = batch.tasks.iter().filter(move |(arn, task)| {
         let family = task.on_fargate();
-        let is_told = family.is_some_and(|family| batch.insights.contains_key(&family));
-        task.runs_on_fargate() && !is_told && !of_jobs.contains(arn.as_str())
+        let has_insights = family.is_some_and(|family| batch.insights.contains_key(&family));
+        task.runs_on_fargate() && !has_insights && !of_jobs.contains(arn.as_str())
     });
     tasks.map(|(arn, task)| (arn.as_str(), task))
 }
 
-fn judge_family(
+fn evaluate_family(
     facts: &Facts<'_>,
     (family, together): (&TaskFamily, &Together<'_>),
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
-    q.holds(TOLD, ("yes", ""), true);
+    q.holds(HAS_INSIGHTS, ("yes", ""), true);
     let series = facts.inventory.batch.insights.get(family)?;
     let cpu_floor = facts.policy.metrics.cpu_floor();
     let activity = MetricActivity::from_series(facts, series, CPU_AND_NETWORK, cpu_floor)?;

@@ -24,10 +24,10 @@ use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 /// Evaluates every container on a worker.
-pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let known = KnownTasks::of(facts);
     running(facts)
-        .filter_map(|one| judge_one(facts, &one, &known, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|one| evaluate_container(facts, &one, &known, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     let known = KnownTasks::of(facts);
     running(facts)
         .filter(|one| one.worker.node.as_str() == node && one.id() == id)
-        .flat_map(|one| RuleTrace::written(KIND, |q| judge_one(facts, &one, &known, q)))
+        .flat_map(|one| RuleTrace::written(KIND, |q| evaluate_container(facts, &one, &known, q)))
         .collect()
 }
 
@@ -136,7 +136,7 @@ fn over(job: &Job) -> impl Iterator<Item = (&str, Option<Timestamp>)> {
     earlier.chain(current)
 }
 
-fn judge_one(
+fn evaluate_container(
     facts: &Facts<'_>,
     one: &Running<'_>,
     known: &KnownTasks<'_>,
@@ -204,18 +204,18 @@ fn vanished(
     known: &KnownTasks<'_>,
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
-    let told = known.ecs_has(facts, one);
+    let is_listed = known.ecs_has(facts, one);
     if !q.holds(
         "Does ECS list its task?",
         (
-            match told {
+            match is_listed {
                 Some(true) => "yes",
                 Some(false) => "no",
                 None => "unknown: not all ECS tasks could be read",
             },
             "",
         ),
-        told.map(|knows| !knows),
+        is_listed.map(|knows| !knows),
     ) {
         return None;
     }
@@ -253,7 +253,7 @@ fn make_container_finding(
     let (worker, step) = (one.worker, &one.step);
     let instance = facts.instance(&worker.node)?;
     let task = one.task();
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         window: Window {
             from,
             to: step.observed_at.max(from),
@@ -284,12 +284,12 @@ fn make_container_finding(
         origin: step.origin,
         ..Resource::of_instance(instance, facts.controller(instance), step.origin)
     };
-    let mut finding = make_finding(resource, None, seen);
+    let mut finding = make_finding(resource, None, observation);
     if let (None, Evidence::StuckJob(evidence)) = (ended, &mut finding.evidence) {
         evidence.stuck_for = None;
     }
-    let asked = step.usage.requested.into();
-    let price = part_of(facts, instance, asked, gpus_of(step));
+    let request = step.usage.requested.into();
+    let price = part_of(facts, instance, request, gpus_of(step));
     Some(Verdict::Waste(Box::new(Finding {
         cost: price.map(|price| price.wasted_over(finding.window)),
         steps: vec![StepLink::of(step, &step.usage.name, None)],

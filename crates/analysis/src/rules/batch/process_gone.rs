@@ -18,7 +18,7 @@ use crate::rules::batch::context::{
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let node = facts.inventory.batch.node_of(job)?;
     let state = facts.state.nodes.get(node)?;
     let patience = Duration::from_secs(facts.policy.batch.process_gone_seconds);
@@ -51,7 +51,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
             step.map(|_| gone.is_some_and(|gone| gone >= patience)),
         );
     let step = ended.filter(|_| goes_on)?;
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         window: Window {
             from: step.observed_at,
             to: facts.now,
@@ -74,5 +74,5 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
             command: Some(terminate(job, "its processes are gone")),
         },
     };
-    Some(make_job_finding(facts, job, Some(step.origin), seen))
+    Some(make_job_finding(facts, job, Some(step.origin), observation))
 }

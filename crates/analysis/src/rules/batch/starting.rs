@@ -18,7 +18,7 @@ use crate::rules::batch::context::{
 use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
-pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<Verdict> {
     let time = facts.inventory.batch.queue_time(job);
     let waited = time.starting_at.and_then(|at| since(facts, at));
     let patience = Duration::from_secs(facts.policy.batch.starting_seconds);
@@ -43,7 +43,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
         }
         false => "Check the ECS agent log, and the volumes and log driver of the container.",
     };
-    let seen = StuckObservation {
+    let observation = StuckObservation {
         window: Window {
             from,
             to: facts.now,
@@ -65,7 +65,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut RuleTrace) -> Option<V
             command: Some(describe(job)),
         },
     };
-    Some(make_job_finding(facts, job, None, seen))
+    Some(make_job_finding(facts, job, None, observation))
 }
 
 /// Disk activity from the probe, before the first process of the container starts.

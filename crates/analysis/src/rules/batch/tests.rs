@@ -26,7 +26,7 @@ fn running() -> World {
 fn check(world: &World, expect: &str) {
     let got = match world.verdict() {
         Ok(finding) => finding.evidence.to_string(),
-        Err(said) => said,
+        Err(reason) => reason,
     };
     assert!(got.contains(expect), "'{got}' should say '{expect}'");
 }
@@ -58,7 +58,7 @@ fn a_running_job_is_stuck_when_its_step_did_nothing_for_long_enough() {
 
 #[test]
 fn what_a_stuck_job_mostly_runs_is_told_by_its_own_heartbeats() {
-    let said = |tools: &[(&str, u64)], expect: &str| {
+    let check_end = |tools: &[(&str, u64)], expect: &str| {
         let mut world = running();
         let tool = |(name, ms): &(&str, u64)| ToolUsage {
             name: (*name).to_owned(),
@@ -76,11 +76,11 @@ fn what_a_stuck_job_mostly_runs_is_told_by_its_own_heartbeats() {
                 s.tools = tools.iter().map(tool).collect();
             })];
         });
-        let said = world.verdict().expect("it is stuck").evidence.to_string();
-        assert!(said.ends_with(expect), "{said}");
+        let evidence = world.verdict().expect("it is stuck").evidence.to_string();
+        assert!(evidence.ends_with(expect), "{evidence}");
     };
-    said(&[("sort", 10), ("bwa", 90)], ", most of it in bwa");
-    said(&[], " of CPU");
+    check_end(&[("sort", 10), ("bwa", 90)], ", most of it in bwa");
+    check_end(&[], " of CPU");
 }
 
 #[test]
@@ -128,13 +128,13 @@ fn what_runs_on_fargate_is_listed_as_not_judged() {
     batch.tasks.insert(arn(2), task("FARGATE", "STOPPED"));
     batch.tasks.insert(arn(3), task("EC2", "RUNNING"));
     let report = world.judge();
-    let said = report
+    let not_evaluated = report
         .not_judged
         .iter()
         .filter(|one| one.reason.contains("Fargate"));
-    let mut said: Vec<_> = said.map(|one| one.resource.as_str()).collect();
-    said.sort_unstable();
-    assert_eq!(said, [arn(1).as_str(), "job-1"]);
+    let mut ids: Vec<_> = not_evaluated.map(|one| one.resource.as_str()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, [arn(1).as_str(), "job-1"]);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn tasks_on_fargate_are_judged_together_where_container_insights_tells_of_them()
         let id = family.as_str().to_owned();
         batch.insights.insert(family, points.collect());
         let report = world.judge();
-        let said: String = match (report.findings.first(), report.not_judged.first()) {
+        let outcome: String = match (report.findings.first(), report.not_judged.first()) {
             (Some(finding), _) => {
                 assert!(finding.cost.is_none(), "the price is unknown");
                 finding.remedy.advice.clone()
@@ -175,18 +175,18 @@ fn tasks_on_fargate_are_judged_together_where_container_insights_tells_of_them()
             (None, Some(one)) => one.reason.clone(),
             (None, None) => "well".to_owned(),
         };
-        let asked = explain::explain(&world.facts(), &id).checks;
-        let last = asked.last().expect("it was asked").speaks;
-        let expected = match (expect.0, said.as_str()) {
+        let checks = explain::explain(&world.facts(), &id).checks;
+        let last = checks.last().expect("it was asked").speaks;
+        let expected = match (expect.0, outcome.as_str()) {
             (0, "well") => Speaks::Against,
             (0, _) => Speaks::Unknown,
             _ => Speaks::ForWaste,
         };
-        assert_eq!(last, expected, "{asked:?}");
-        assert_eq!(report.findings.len(), expect.0, "{said}");
+        assert_eq!(last, expected, "{checks:?}");
+        assert_eq!(report.findings.len(), expect.0, "{outcome}");
         assert!(
-            said.contains(expect.1),
-            "'{said}' should say '{}'",
+            outcome.contains(expect.1),
+            "'{outcome}' should say '{}'",
             expect.1
         );
     };
@@ -358,9 +358,9 @@ fn a_container_runtime_is_impaired_for_as_long_as_ecs_says_and_claims_no_money()
         "ECS reports an impaired container runtime for 50 min",
     );
     assert_eq!(long.verdict().expect("it is told").cost, None);
-    let asked = explain::explain(&long.facts(), node(1).as_str()).checks;
-    let of_runtime = asked.iter().any(|check| check.value == "impaired");
-    assert!(of_runtime, "{asked:?}");
+    let checks = explain::explain(&long.facts(), node(1).as_str()).checks;
+    let of_runtime = checks.iter().any(|check| check.value == "impaired");
+    assert!(of_runtime, "{checks:?}");
     let why = "an impaired container runtime, for 100 s; reported after 5 min";
     check(&impaired(Some(3_500), Health::Impaired), why);
     let why = "an impaired container runtime, but not since when";

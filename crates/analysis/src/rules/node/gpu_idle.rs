@@ -20,22 +20,26 @@ use crate::rules::trace::{Check, RuleTrace};
 use crate::rules::verdict::Verdict;
 
 /// Evaluates every running machine with GPUs.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
     instances
-        .filter_map(|i| judge_one(facts, i, &mut RuleTrace::unwritten(FindingKind::IdleGpu)))
+        .filter_map(|i| {
+            evaluate_instance(facts, i, &mut RuleTrace::unwritten(FindingKind::IdleGpu))
+        })
         .collect()
 }
 
 /// Questions about one machine; empty for a machine without GPUs.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    RuleTrace::written(FindingKind::IdleGpu, |q| judge_one(facts, instance, q))
+    RuleTrace::written(FindingKind::IdleGpu, |q| {
+        evaluate_instance(facts, instance, q)
+    })
 }
 
-fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_instance(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
     let node = facts.state.nodes.get(&instance.id);
     let Some((node, latest)) = node.and_then(|node| Some((node, node.latest.as_ref()?))) else {
-        return by_metrics::judge(facts, instance, q);
+        return by_metrics::evaluate(facts, instance, q);
     };
     let gpus = latest.hardware.gpus.filter(|gpus| *gpus > 0)?;
     let (policy, patience) = (&facts.policy.idle, patience(facts));
@@ -50,7 +54,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
     let rests = from.map(since);
     let to = latest.end;
     let known = from.map(|from| coverage::observed(facts, &instance.id, node, Window { from, to }));
-    let seen = known.map_or(Share::NONE, |(_, seen)| seen);
+    let coverage = known.map_or(Share::NONE, |(_, share)| share);
     // Recent activity only: a long patience for idle nodes also covers the GPUs of an idle node.
     let works = quiet.is_some_and(|quiet| quiet < policy.after().min(patience / 2));
     let goes_on = q.holds(
@@ -60,7 +64,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
             format_args!("at most {}", HumanDuration(policy.after())),
         ),
         runs && fresh <= policy.after(),
-    ) && is_waste(facts, instance, q, (works, rests, seen));
+    ) && is_waste(facts, instance, q, (works, rests, coverage));
     let (window, _) = known.filter(|_| goes_on)?;
     let observed = latest.detail().gpus;
     let held = observed.iter().map(|gpu| Some(gpu.memory_held?.0));
@@ -71,15 +75,15 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
         .take(5);
     let resting = Resting {
         window,
-        seen,
+        coverage,
         gpus,
         held: held.sum::<Option<u64>>().map(Bytes),
         holders: holders.collect(),
-        seen_by: SeenBy::Probe,
+        observed_by: SeenBy::Probe,
         origin: latest.origin,
         confidence: Confidence {
             level: Level::High,
-            reason: format!("the probe read the GPU counters in {seen} of that time"),
+            reason: format!("the probe read the GPU counters in {coverage} of that time"),
         },
     };
     Some(make_finding(facts, instance, resting))
@@ -127,9 +131,9 @@ mod tests {
             let mut world = gpu_machine();
             watch(&mut world, minutes, busy_until, held_mib);
             let found = world.judge().findings;
-            let said = found.first().map(|f| (f.kind, f.evidence.to_string()));
-            let said = said.as_ref().map(|(kind, text)| (*kind, text.as_str()));
-            assert_eq!(said, expect, "{minutes} {busy_until} {held_mib}");
+            let outcome = found.first().map(|f| (f.kind, f.evidence.to_string()));
+            let outcome = outcome.as_ref().map(|(kind, text)| (*kind, text.as_str()));
+            assert_eq!(outcome, expect, "{minutes} {busy_until} {held_mib}");
         };
         let idle = "1 GPU idle for 2 h 10 min, 3.0 MiB of GPU memory in use";
         check(150, 20, 3, Some((FindingKind::IdleGpu, idle)));

@@ -36,30 +36,30 @@ use crate::rules::verdict::Verdict;
 const KIND: FindingKind = FindingKind::IdleNode;
 
 /// Evaluates every running instance.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let known = ByBatch::of(facts);
     let instances = facts.inventory.instances.values();
     instances
-        .filter_map(|i| judge_one(facts, i, &known, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|i| evaluate_instance(facts, i, &known, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one machine.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance, known: &ByBatch<'_>) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, instance, known, q))
+    RuleTrace::written(KIND, |q| evaluate_instance(facts, instance, known, q))
 }
 
 /// Data of Batch about machines, collected once for all machines.
 pub(crate) struct ByBatch<'a> {
     /// Machines that the rule about Batch evaluates.
-    judged: BTreeSet<&'a NodeId>,
+    nodes: BTreeSet<&'a NodeId>,
     fleet: BatchFleet<'a>,
 }
 
 impl<'a> ByBatch<'a> {
     pub(crate) fn of(facts: &Facts<'a>) -> Self {
         Self {
-            judged: judged_by_batch(facts),
+            nodes: nodes_with_batch_rule(facts),
             fleet: BatchFleet::of(facts),
         }
     }
@@ -67,7 +67,7 @@ impl<'a> ByBatch<'a> {
 
 /// Machines with a RUNNING job or a lost agent, and machines that never joined. The rule about
 /// Batch reports them; a second finding would count the same cost twice.
-fn judged_by_batch<'a>(facts: &Facts<'a>) -> BTreeSet<&'a NodeId> {
+fn nodes_with_batch_rule<'a>(facts: &Facts<'a>) -> BTreeSet<&'a NodeId> {
     let batch = &facts.inventory.batch;
     let jobs = batch.jobs.values();
     let running = jobs.filter(|job| job.status == JobStatus::Running);
@@ -78,14 +78,14 @@ fn judged_by_batch<'a>(facts: &Facts<'a>) -> BTreeSet<&'a NodeId> {
         .collect()
 }
 
-fn judge_one(
+fn evaluate_instance(
     facts: &Facts<'_>,
     instance: &Instance,
     known: &ByBatch<'_>,
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
-    let is_batchs = known.judged.contains(&instance.id);
-    let is_asked = q.holds(
+    let is_batchs = known.nodes.contains(&instance.id);
+    let applies = q.holds(
         "Is the instance running?",
         (instance.state, "running"),
         instance.state == InstanceState::Running,
@@ -101,7 +101,7 @@ fn judge_one(
         ),
         !is_batchs,
     );
-    if !is_asked {
+    if !applies {
         return None;
     }
     match quiet(facts, instance, &known.fleet, q) {
@@ -202,8 +202,8 @@ fn by_probe(
     let whole = observed_end(facts, &instance.id, node, (from, latest.end));
     let is_cut = whole.from > from;
     let was_active = node.active_until.is_some() && !is_cut;
-    let seen = (node, whole, was_active);
-    let Some(kept_alive_by) = rests_long(facts, instance, seen, fleet, q)? else {
+    let observation = (node, whole, was_active);
+    let Some(kept_alive_by) = rests_long(facts, instance, observation, fleet, q)? else {
         return Ok(None);
     };
     sees_all(facts, instance, latest, q).map_err(str::to_owned)?;
@@ -357,32 +357,32 @@ pub(crate) fn sees_all(
     latest: &Latest,
     q: &mut RuleTrace,
 ) -> Result<(), &'static str> {
-    let unseen = unseen_signal(facts, instance, latest);
+    let missing = missing_signal(facts, instance, latest);
     q.holds(
         "Does the probe observe CPU, disk, network and GPUs?",
-        (unseen.unwrap_or("yes"), ""),
-        unseen.is_none().then_some(true),
+        (missing.unwrap_or("yes"), ""),
+        missing.is_none().then_some(true),
     );
-    unseen.map_or(Ok(()), Err)
+    missing.map_or(Ok(()), Err)
 }
 
 /// Hardware of the node that its probe cannot observe.
-fn unseen_signal(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<&'static str> {
-    let seen = &latest.coverage;
-    if seen.cpu.is_none() {
+fn missing_signal(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<&'static str> {
+    let coverage = &latest.coverage;
+    if coverage.cpu.is_none() {
         return Some("its probe does not observe CPU usage");
     }
-    if seen.disk.is_none() {
+    if coverage.disk.is_none() {
         return Some("its probe does not observe disk usage");
     }
-    if seen.network.is_none() {
+    if coverage.network.is_none() {
         return Some("its probe does not observe network usage");
     }
     let spec = facts.catalogue.spec(&instance.instance_type);
     if spec.is_some_and(|spec| spec.accelerators.is_some()) {
         return Some("the probe cannot observe the accelerator of this instance type");
     }
-    let unwatched = seen.gpu.is_none() && !facts.policy.idle.judge_unwatched_gpus;
+    let unwatched = coverage.gpu.is_none() && !facts.policy.idle.judge_unwatched_gpus;
     match gpus(facts, instance, latest) {
         Some(0) => None,
         Some(_) => {

@@ -38,7 +38,7 @@ const SERVICES: [&str; 15] = [
 const LEAST: Usd = Usd::from_micros(5_000);
 
 /// Reports each such service with a cost.
-pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let mut spent: BTreeMap<&str, Usd> = BTreeMap::new();
     for (service, usd) in facts.billed.iter().flat_map(|day| &day.by_service) {
         let own_name = ["Amazon ", "AWS "]
@@ -94,12 +94,12 @@ mod tests {
                 ..World::default()
             };
             let report = world.judge();
-            let said: Vec<_> = report
+            let reasons: Vec<_> = report
                 .not_judged
                 .iter()
                 .map(|one| (one.resource.as_str(), one.reason.as_str()))
                 .collect();
-            assert_eq!(said, expect);
+            assert_eq!(reasons, expect);
             assert!(report.findings.is_empty());
             assert_eq!(report.totals.saving_a_month, Usd::ZERO);
         };

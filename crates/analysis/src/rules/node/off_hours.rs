@@ -31,19 +31,19 @@ use crate::shell;
 const KIND: FindingKind = FindingKind::OffHoursNode;
 
 /// Evaluates every running instance with a history of 14 days.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
     instances
-        .filter_map(|i| judge_one(facts, i, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|i| evaluate_instance(facts, i, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one machine.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, instance, q))
+    RuleTrace::written(KIND, |q| evaluate_instance(facts, instance, q))
 }
 
-fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_instance(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
     let history = ActivityHistory::of(facts, instance)?;
     if !is_a_fortnight(facts, instance, &history) {
         return None;
@@ -110,8 +110,11 @@ fn make_finding(
     let (off, used) = (schedule.hours(), schedule.used());
     let window = window(facts, &history.hours);
     let hours = history.hours.hours();
-    let seen = hours.map(|(_, hour)| u64::from(hour.seen().ppm())).sum();
-    let coverage = Share::of(seen, 1_000_000 * many(history.hours.hours().count()));
+    let observed_ppm = hours.map(|(_, hour)| u64::from(hour.seen().ppm())).sum();
+    let coverage = Share::of(
+        observed_ppm,
+        1_000_000 * many(history.hours.hours().count()),
+    );
     let controller = facts.controller(instance);
     let cost = facts.price_of(instance).map(|price| {
         let (off, week) = (i64::from(off), WEEK_HOURS as i64);
@@ -157,10 +160,10 @@ fn window(facts: &Facts<'_>, hours: &NodeHours) -> Window {
     }
 }
 
-fn confidence(facts: &Facts<'_>, seen_by: SeenBy, coverage: Option<Share>) -> Confidence {
+fn confidence(facts: &Facts<'_>, observed_by: SeenBy, coverage: Option<Share>) -> Confidence {
     let alike = "two weeks had the same pattern; holidays or the end of a quarter may differ";
     let is_covered = coverage >= Some(facts.policy.idle.min_coverage());
-    match seen_by {
+    match observed_by {
         SeenBy::Probe => Confidence {
             level: Level::Medium,
             reason: alike.to_owned(),

@@ -34,23 +34,23 @@ fn series(name: &InstanceType) -> Option<&str> {
 
 /// Evaluates every running on-demand instance; the list price does not apply to spot and reserved
 /// instances.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
     instances
-        .filter_map(|instance| judge_one(facts, instance, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|instance| evaluate_instance(facts, instance, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one machine.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, instance, q))
+    RuleTrace::written(KIND, |q| evaluate_instance(facts, instance, q))
 }
 
-fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_instance(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
     let (state, market) = (instance.state, instance.market);
     let spec = facts.catalogue.spec(&instance.instance_type)?;
     let series_now = series(&spec.name)?;
-    let is_asked = q.holds(
+    let applies = q.holds(
         "Is it a running on-demand instance?",
         (format_args!("{state}, {market}"), "running, on demand"),
         state == InstanceState::Running && market == Market::OnDemand,
@@ -59,7 +59,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Optio
         (shown(spec), "Xen"),
         spec.hypervisor.map(|one| one == Hypervisor::Xen),
     );
-    if !is_asked {
+    if !applies {
         return None;
     }
     let now = facts.catalogue.on_demand(&instance.region, &spec.name)?;

@@ -34,7 +34,7 @@ pub(crate) fn judge(
 ) -> Vec<Verdict> {
     nodes
         .iter()
-        .filter_map(|advice| judge_one(facts, advice, found, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|advice| evaluate_advice(facts, advice, found, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -45,11 +45,11 @@ pub(crate) fn explain(
     found: &OtherFindings<'_>,
 ) -> Vec<Check> {
     RuleTrace::written(KIND, |q| {
-        advice.and_then(|advice| judge_one(facts, advice, found, q))
+        advice.and_then(|advice| evaluate_advice(facts, advice, found, q))
     })
 }
 
-fn judge_one(
+fn evaluate_advice(
     facts: &Facts<'_>,
     advice: &NodeAdvice,
     found: &OtherFindings<'_>,
@@ -133,15 +133,15 @@ fn has_fitting_type(
     )
 }
 
-fn confidence(hours_seen: u32) -> Confidence {
-    let (level, note) = match hours_seen >= WEEK_HOURS {
+fn confidence(observed_hours: u32) -> Confidence {
+    let (level, note) = match observed_hours >= WEEK_HOURS {
         true => (Level::Medium, ""),
         false => (Level::Low, ", less than a week"),
     };
     Confidence {
         level,
         reason: format!(
-            "based on the busiest minutes of {hours_seen} hours that the probe observed{note}; \
+            "based on the busiest minutes of {observed_hours} hours that the probe observed{note}; \
              network and volumes are not included"
         ),
     }
@@ -170,8 +170,10 @@ fn is_roomy(bound: Share, spec: &TypeSpec, advice: &NodeAdvice) -> Option<bool> 
 
 /// From the first hour that the probe observed to the newest, but not before the launch.
 fn window(facts: &Facts<'_>, id: &NodeId, instance: &Instance) -> Option<Window> {
-    let seen = facts.hours.nodes.get(id)?;
-    let (first, _) = seen.hours().find(|(_, hour)| hour.seen() > Share::NONE)?;
+    let node_hours = facts.hours.nodes.get(id)?;
+    let (first, _) = node_hours
+        .hours()
+        .find(|(_, hour)| hour.seen() > Share::NONE)?;
     let node = facts.state.nodes.get(id)?;
     let to = node.latest.as_ref()?.end;
     let since = Some(first).max(node.first_seen);
@@ -249,8 +251,8 @@ mod tests {
         check("a third of its cores", 30, (6, 10), |_| (), low);
         check("half of its cores", 30, (8, 10), |_| (), None);
         check("half of its memory", 30, (3, 30), |_| (), None);
-        let unseen = |world: &mut World| world.finished[0].usage.peak_memory = None;
-        check("memory not seen", 30, (3, 10), unseen, None);
+        let without_peak = |world: &mut World| world.finished[0].usage.peak_memory = None;
+        check("memory not seen", 30, (3, 10), without_peak, None);
         let of_group = |world: &mut World| {
             for machine in world.inventory.instances.values_mut() {
                 machine.controller = Some(Controller::AutoScalingGroup("web".into()));

@@ -43,12 +43,12 @@ pub(crate) fn judge(
     kept: &[PlacedStep],
     found: &OtherFindings<'_>,
 ) -> Vec<Verdict> {
-    let judged = telling(facts, kept).into_iter().filter_map(|(id, steps)| {
+    let verdicts = telling(facts, kept).into_iter().filter_map(|(id, steps)| {
         let instance = facts.inventory.instances.get(id)?;
         let q = &mut RuleTrace::unwritten(KIND);
-        judge_one(facts, instance, steps, found, q)
+        evaluate_instance(facts, instance, steps, found, q)
     });
-    judged.collect()
+    verdicts.collect()
 }
 
 /// RuleTrace about one machine.
@@ -59,7 +59,7 @@ pub(crate) fn explain(
     instance: &Instance,
 ) -> Vec<Check> {
     RuleTrace::written(KIND, |q| {
-        judge_one(facts, instance, steps.to_vec(), found, q)
+        evaluate_instance(facts, instance, steps.to_vec(), found, q)
     })
 }
 
@@ -96,7 +96,7 @@ fn wall(step: &PlacedStep) -> Duration {
     usage.observed.since(usage.started).unwrap_or_default()
 }
 
-fn judge_one(
+fn evaluate_instance(
     facts: &Facts<'_>,
     instance: &Instance,
     steps: Vec<&PlacedStep>,

@@ -29,11 +29,11 @@ const KIND: FindingKind = FindingKind::UnderutilizedNode;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Evaluates every running instance without an idle finding.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
     instances
         .filter_map(|instance| ProbedNode::find(facts, instance))
-        .filter_map(|node| judge_one(facts, node, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|node| evaluate_node(facts, node, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn take_offers(facts: &Facts<'_>, findings: &mut [Finding], nodes: &[
 /// Questions about one machine with a probe.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
     RuleTrace::written(KIND, |q| {
-        ProbedNode::find(facts, instance).and_then(|node| judge_one(facts, node, q))
+        ProbedNode::find(facts, instance).and_then(|node| evaluate_node(facts, node, q))
     })
 }
 
@@ -99,7 +99,7 @@ struct LastDay {
     duty: Share,
 }
 
-fn judge_one(facts: &Facts<'_>, node: ProbedNode<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_node(facts: &Facts<'_>, node: ProbedNode<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let day = last_day(facts, node, q)?;
     let low = Share::from_ppm(facts.policy.idle.low_duty_ppm);
     let small = match day.duty >= low {
@@ -361,8 +361,8 @@ mod tests {
                 h.workload.cpu = Some(CpuTime::from_millis(cpu_ms(minute)));
             });
             let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
-            let said = found.map(|finding| finding.evidence.to_string());
-            assert_eq!(said.as_deref(), expect, "{name}");
+            let evidence = found.map(|finding| finding.evidence.to_string());
+            assert_eq!(evidence.as_deref(), expect, "{name}");
         };
         let week = 7 * 24 * 60 + 60;
         // On four cores, 12 s a minute are 5 %, 120 s half.
@@ -395,8 +395,8 @@ mod tests {
             world.finished.push(step);
             let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
             let found = found.expect("it is underutilized");
-            let told = (found.cost.is_some(), found.remedy.advice.as_str());
-            assert_eq!(told, expect, "{gib:?}");
+            let outcome = (found.cost.is_some(), found.remedy.advice.as_str());
+            assert_eq!(outcome, expect, "{gib:?}");
         };
         let any = "Change to a smaller type than m5.xlarge, or to a burstable type.";
         check(None, (false, any));

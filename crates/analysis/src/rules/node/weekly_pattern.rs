@@ -52,7 +52,7 @@ pub(crate) struct Schedule {
 pub(crate) fn schedule(week: &[WeekHour; WEEK_HOURS], policy: &HoursPolicy) -> Option<Schedule> {
     let at = |hour: usize| week[hour % WEEK_HOURS];
     // An hour that was observed in only one week cannot show whether its use recurs.
-    let seen: Vec<usize> = (0..WEEK_HOURS).filter(|h| at(*h).weeks_seen >= 2).collect();
+    let observed: Vec<usize> = (0..WEEK_HOURS).filter(|h| at(*h).weeks_seen >= 2).collect();
     let is_used = |hour: &&usize| at(**hour).weeks_active > 0;
     // Start and end of use vary, so an hour next to a recurring hour recurs too.
     let is_near = |hour: usize| {
@@ -62,9 +62,10 @@ pub(crate) fn schedule(week: &[WeekHour; WEEK_HOURS], policy: &HoursPolicy) -> O
     // An hour of a day that was missed once also recurs, if other days contain it.
     let other_days = |hour: usize| (1..7).filter(move |day| is_near(hour + day * 24)).count();
     let recurs = |hour: &&usize| is_near(**hour) || other_days(**hour) >= 2;
-    let used = seen.iter().filter(is_used).count();
-    let again = seen.iter().filter(is_used).filter(recurs).count();
-    let enough = Share::of(many(seen.len()), many(WEEK_HOURS))? >= Share::from_ppm(policy.seen_ppm);
+    let used = observed.iter().filter(is_used).count();
+    let again = observed.iter().filter(is_used).filter(recurs).count();
+    let enough =
+        Share::of(many(observed.len()), many(WEEK_HOURS))? >= Share::from_ppm(policy.seen_ppm);
     let recurs = Share::of(many(again), many(used))? >= Share::from_ppm(policy.recurring_ppm);
     if !enough || !recurs {
         return None;

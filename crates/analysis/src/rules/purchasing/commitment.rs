@@ -27,19 +27,19 @@ const KIND: FindingKind = FindingKind::UnusedCommitment;
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Evaluates every commitment.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let commitments = facts.inventory.markets.commitments.iter();
     commitments
-        .filter_map(|paid| judge_one(facts, paid, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|paid| evaluate_commitment(facts, paid, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one commitment.
 pub(crate) fn explain(facts: &Facts<'_>, paid: &Commitment) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, paid, q))
+    RuleTrace::written(KIND, |q| evaluate_commitment(facts, paid, q))
 }
 
-fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_commitment(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Option<Verdict> {
     let until = paid
         .until
         .map(|until| until.strftime("%Y-%m-%d").to_string());
@@ -51,7 +51,7 @@ fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Option<
         return None;
     }
     match &paid.used {
-        Some(told) => by_bill(facts, paid, told, q),
+        Some(usage) => by_bill(facts, paid, usage, q),
         None => by_machines(facts, paid, q),
     }
 }
@@ -60,10 +60,10 @@ fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut RuleTrace) -> Option<
 fn by_bill(
     facts: &Facts<'_>,
     paid: &Commitment,
-    told: &CommitmentUse,
+    usage: &CommitmentUse,
     q: &mut RuleTrace,
 ) -> Option<Verdict> {
-    let unused = UsdPerHour(paid.per_hour.0 - told.per_hour.0);
+    let unused = UsdPerHour(paid.per_hour.0 - usage.per_hour.0);
     let least = facts.policy.overprovisioned.min_saving();
     if !q.holds(
         "How much of it is unused per month, according to the bill?",
@@ -73,15 +73,15 @@ fn by_bill(
         return None;
     }
     let window = Window {
-        from: told.from,
-        to: told.to,
+        from: usage.from,
+        to: usage.to,
     };
     let waste = Unused {
         per_hour: unused,
         window,
         evidence: PurchaseOption::UnusedPlan {
             committed: paid.per_hour,
-            used: told.per_hour,
+            used: usage.per_hour,
         },
         confidence: Confidence {
             level: Level::High,
@@ -298,9 +298,9 @@ mod tests {
                 let report = world.judge();
                 let found = report.findings.iter().find(|f| f.kind == KIND);
                 let why = report.not_judged.iter().find(|n| n.resource == "ri-1");
-                let said = found.map(|f| f.cost.as_ref().expect("a cost").per_hour.0.micros());
-                let said = said.ok_or(why.map_or("well", |why| why.reason.as_str()));
-                assert_eq!(said, expect, "{name}");
+                let outcome = found.map(|f| f.cost.as_ref().expect("a cost").per_hour.0.micros());
+                let outcome = outcome.ok_or(why.map_or("well", |why| why.reason.as_str()));
+                assert_eq!(outcome, expect, "{name}");
             };
         fn stopped(w: &mut World, hours: u64) {
             let machine = w.inventory.instances.get_mut(&node(1));
@@ -349,19 +349,19 @@ mod tests {
             });
             let report = world.judge();
             let found = report.findings.iter().find(|f| f.kind == KIND);
-            let said = found.map(|f| {
+            let outcome = found.map(|f| {
                 let cost = f.cost.as_ref().expect("a cost");
                 format!(
                     "{}; {} in {}; {}",
                     f.evidence, cost.spent, f.resource.region, f.confidence.level
                 )
             });
-            assert_eq!(said.as_deref(), expect, "{used}");
+            assert_eq!(outcome.as_deref(), expect, "{used}");
             assert!(report.not_judged.iter().all(|n| n.resource != "plan-1"));
         };
-        let said =
+        let text =
             "the commitment is $0.5000/h, but only $0.2000/h of it is used; $50.40 in global; high";
-        check(200_000, Some(said));
+        check(200_000, Some(text));
         check(499_500, None);
         check(500_000, None);
     }

@@ -35,7 +35,7 @@ use crate::step_history::observed_task::ObservedTask;
 const KIND: FindingKind = FindingKind::SpotCandidate;
 
 /// Minimum observation of one day, because its hours differ.
-const LEAST_SEEN: Duration = Duration::from_secs(24 * 3600);
+const LEAST_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// A Batch environment. Its name is unique in an account and a region.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +63,7 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
     environments(facts, profiles)
         .iter()
         .filter_map(|(environment, known)| {
-            judge_one(facts, environment, known, &mut RuleTrace::unwritten(KIND))
+            evaluate_environment(facts, environment, known, &mut RuleTrace::unwritten(KIND))
         })
         .collect()
 }
@@ -100,12 +100,12 @@ pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> V
     let mut questions = RuleTrace::of(KIND);
     for (environment, known) in &environments(facts, profiles) {
         if environment.name == name {
-            let mut asked = questions.new_list();
-            judge_one(facts, environment, known, &mut asked);
-            questions.also(asked);
+            let mut trace = questions.new_list();
+            evaluate_environment(facts, environment, known, &mut trace);
+            questions.also(trace);
         }
     }
-    questions.asked
+    questions.checks
 }
 
 fn environments<'a>(
@@ -140,7 +140,7 @@ fn environments<'a>(
     environments
 }
 
-fn judge_one(
+fn evaluate_environment(
     facts: &Facts<'_>,
     environment: &Environment,
     known: &OnDemand<'_>,
@@ -215,9 +215,9 @@ fn enough_tasks(
         "Over what time were these tasks observed?",
         (
             HumanDuration(window.length()),
-            format_args!("at least {}", HumanDuration(LEAST_SEEN)),
+            format_args!("at least {}", HumanDuration(LEAST_WINDOW)),
         ),
-        (window.length() >= LEAST_SEEN).then_some(true),
+        (window.length() >= LEAST_WINDOW).then_some(true),
     );
     let longest = known.runs.iter().map(|run| run.wall()).max()?;
     is_enough.then_some(ObservedTasks {

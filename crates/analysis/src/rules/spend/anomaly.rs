@@ -37,7 +37,7 @@ const OPEN_DAYS: usize = 7;
 /// distributed values is 0.6745 times their standard deviation.
 const SCORE_FACTOR: i128 = 674_500;
 
-pub(crate) fn judge_one(
+pub(crate) fn evaluate_subject(
     known: SpendFacts<'_>,
     subject: &SpendSubject,
     q: &mut RuleTrace,
@@ -48,11 +48,11 @@ pub(crate) fn judge_one(
     let unusual = candidates.find(|day| {
         let mut unwritten = RuleTrace::unwritten(KIND);
         matches!(
-            judge_day(known, &days, *day, &mut unwritten),
+            evaluate_day(known, &days, *day, &mut unwritten),
             DayResult::Unusual(_)
         )
     });
-    match judge_day(known, &days, unusual.unwrap_or(newest), q) {
+    match evaluate_day(known, &days, unusual.unwrap_or(newest), q) {
         DayResult::Usual => None,
         DayResult::Unknown(reason) => {
             let name = Some(subject.name.as_str());
@@ -72,7 +72,7 @@ enum DayResult {
     Unusual(UnusualCost),
 }
 
-fn judge_day(known: SpendFacts<'_>, days: &Days, day: Date, q: &mut RuleTrace) -> DayResult {
+fn evaluate_day(known: SpendFacts<'_>, days: &Days, day: Date, q: &mut RuleTrace) -> DayResult {
     let policy = &known.facts.policy.anomaly;
     let least = policy.min_increase();
     let cost = days.get(&day).copied().flatten();

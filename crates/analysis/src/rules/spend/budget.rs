@@ -26,7 +26,7 @@ const FORECAST_DAYS: usize = 7;
 /// cent. Otherwise a forecast near the budget would be reported and resolved every other day.
 const STAYS_PERCENT: u128 = 95;
 
-pub(crate) fn judge_one(
+pub(crate) fn evaluate_budget(
     known: SpendFacts<'_>,
     budget: &Budget,
     q: &mut RuleTrace,
@@ -195,7 +195,7 @@ mod tests {
     use jiff::civil::date;
 
     /// The finding, or why there is none: `well` or the reason that it is not evaluated.
-    fn judged(usd_a_month: u32, history: SpendHistory) -> Result<Finding, String> {
+    fn budget_finding(usd_a_month: u32, history: SpendHistory) -> Result<Finding, String> {
         let mut world = World::default();
         let budget = format!(
             "[[budgets]]\npipeline = \"rnaseq\"\nowner = \"ana\"\nusd_a_month = {usd_a_month}\n"
@@ -211,7 +211,7 @@ mod tests {
             spend: &spend,
         };
         let budget = &world.policy.budgets[0];
-        let verdict = judge_one(known, budget, &mut RuleTrace::unwritten(KIND));
+        let verdict = evaluate_budget(known, budget, &mut RuleTrace::unwritten(KIND));
         let explained = spend::explain(known, &subject().id());
         let of_rule = explained.iter().rfind(|check| check.rule == KIND);
         let speaks = of_rule.expect("it is explained").speaks;
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn a_month_is_over_its_budget_by_its_closed_days_or_by_the_forecast() {
         let check = |dollars: &[Option<i64>], expect: Result<&str, &str>| {
-            let got = judged(500, november(dollars)).map(|one| one.evidence.to_string());
+            let got = budget_finding(500, november(dollars)).map(|one| one.evidence.to_string());
             let got = got.as_ref().map(String::as_str).map_err(String::as_str);
             assert_eq!(got, expect, "{dollars:?}");
         };
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_command_shows_the_days_of_the_cost_to_date() {
-        let finding = judged(500, november(&[Some(30); 20])).expect("over its budget");
+        let finding = budget_finding(500, november(&[Some(30); 20])).expect("over its budget");
         assert_eq!(
             finding.remedy.command.as_deref(),
             Some("ebb costs --by pipeline --month 2026-11 --through 2026-11-20")
@@ -295,7 +295,7 @@ mod tests {
     fn a_budget_whose_name_has_no_cost_is_not_called_kept() {
         let unknown = "no closed day has a cost of it; check its name in [[budgets]]";
         let check = |dollars: &[Option<i64>], expect: &str| {
-            let got = judged(500, november(dollars)).map(drop);
+            let got = budget_finding(500, november(dollars)).map(drop);
             assert_eq!(got, Err(expect.to_owned()), "{dollars:?}");
         };
         check(&[Some(0); 20], unknown);
@@ -315,7 +315,7 @@ mod tests {
         };
         let month: Vec<Option<i64>> = (0..30).map(of_day).collect();
         for days in 1..=30 {
-            let got = judged(500, november(&month[..days]));
+            let got = budget_finding(500, november(&month[..days]));
             assert!(got.is_err(), "{days} days: {got:?}");
         }
     }
@@ -325,21 +325,25 @@ mod tests {
         let check = |last: i64, expect: bool| {
             // $17 on 10 days are a forecast of $510.
             let mut dollars = vec![Some(17); 10];
-            assert!(judged(500, november(&dollars)).is_ok());
+            assert!(budget_finding(500, november(&dollars)).is_ok());
             dollars.push(Some(last));
-            assert_eq!(judged(500, november(&dollars)).is_ok(), expect, "{last}");
+            assert_eq!(
+                budget_finding(500, november(&dollars)).is_ok(),
+                expect,
+                "{last}"
+            );
         };
         check(12, true);
         check(0, false);
         // The same forecast is no finding if it was never above the budget.
-        let never = judged(500, november(&[Some(16); 11]));
+        let never = budget_finding(500, november(&[Some(16); 11]));
         assert_eq!(never.map(drop), Err("well".to_owned()));
     }
 
     #[test]
     fn the_month_is_that_of_the_newest_closed_day() {
         let october = history(date(2026, 10, 1), [Some(20); 31]);
-        let over = judged(500, october).expect("October is over");
+        let over = budget_finding(500, october).expect("October is over");
         assert!(over.evidence.to_string().contains("2026-10-31"));
         assert_eq!(over.id, "budget_exceeded/global/pipeline/rnaseq");
         assert_eq!(over.resource.owner.as_deref(), Some("ana"));
@@ -347,6 +351,6 @@ mod tests {
         // The first day of November does not inherit it.
         let next = history(date(2026, 10, 1), [Some(20); 32]);
         let few = "a forecast needs 7 closed days of the month, and there are 1";
-        assert_eq!(judged(500, next).map(drop), Err(few.to_owned()));
+        assert_eq!(budget_finding(500, next).map(drop), Err(few.to_owned()));
     }
 }

@@ -106,8 +106,8 @@ mod tests {
             };
             let world = run_and_neighbour(60, waits, other);
             let found = verdict(&world, FindingKind::WaitingStep).expect("it waits");
-            let said = found.evidence.to_string();
-            let named = said.split_once("; ").map(|(_, neighbour)| neighbour);
+            let evidence = found.evidence.to_string();
+            let named = evidence.split_once("; ").map(|(_, neighbour)| neighbour);
             assert_eq!(named, expect, "{on:?} {own_gib} {other_gib}");
         };
         let disk = "backup on the same node causes 80 % of the disk I/O of all its tasks";

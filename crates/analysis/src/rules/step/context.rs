@@ -123,13 +123,13 @@ impl UnderWay<'_> {
     /// Time for which the probe observed the task. A long task may have started before the probe,
     /// and this part is not evaluated.
     pub(crate) fn watched(&self, facts: &Facts<'_>) -> Duration {
-        let seen = self
+        let observed_for = self
             .run
             .step
             .observed_at
             .duration_since(watched_from(facts, self.run));
         let wall = self.run.wall();
-        wall.min(Duration::try_from(seen).unwrap_or_default())
+        wall.min(Duration::try_from(observed_for).unwrap_or_default())
     }
 
     /// Asks whether the task [should end](Self::expected_end).
@@ -158,9 +158,10 @@ impl UnderWay<'_> {
         let to = self.run.step.observed_at;
         let node = &self.run.step.node;
         let state = facts.state.nodes.get(node);
-        let seen = state.map(|state| coverage::observed(facts, node, state, Window { from, to }));
+        let observation =
+            state.map(|state| coverage::observed(facts, node, state, Window { from, to }));
         let about = ProblemSubject {
-            coverage: seen.map(|(_, seen)| seen),
+            coverage: observation.map(|(_, share)| share),
             id: self.id(),
             account: None,
             run: self.run,
@@ -288,10 +289,10 @@ fn make_finding(
 /// Price of the part of the machine that a task requests, or of its peak use without a request.
 fn price(facts: &Facts<'_>, run: &ObservedTask<'_>) -> Option<Price> {
     let whole = facts.price_of(run.instance)?;
-    let (asked, used) = (run.requested(), &run.step.usage);
+    let (requested, used) = (run.requested(), &run.step.usage);
     let request = SizedRequest {
-        cores: asked.cores.or(used.peak_cores),
-        memory: asked.memory.or(used.peak_memory.map(|peak| peak.bytes)),
+        cores: requested.cores.or(used.peak_cores),
+        memory: requested.memory.or(used.peak_memory.map(|peak| peak.bytes)),
     };
     let part = run.part_of(facts, whole.per_hour, request)?;
     Some(whole.scaled(part, whole.per_hour))

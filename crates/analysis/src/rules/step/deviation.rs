@@ -84,9 +84,9 @@ mod tests {
             for (n, earlier) in (1..).zip(earlier) {
                 ended(&mut world, n, 40, |s| s.detail.syscall_io = io(*earlier));
             }
-            let said = verdict(&world, FindingKind::SlowStep).expect("it is slow");
-            let said = said.evidence.to_string();
-            let (_, differs) = said.split_once("of CPU)").expect("it names a tool");
+            let finding = verdict(&world, FindingKind::SlowStep).expect("it is slow");
+            let evidence = finding.evidence.to_string();
+            let (_, differs) = evidence.split_once("of CPU)").expect("it names a tool");
             assert_eq!(differs, expect);
         };
         let usual = [4, 4, 4, 5, 4];

@@ -53,8 +53,8 @@ impl Past {
 }
 
 fn unmoved(profiled: &StepHistory<'_>) -> (Duration, u32) {
-    let told = well_ended(profiled).filter_map(|run| run.step.usage.detail.cpu_without_progress);
-    told.fold((Duration::ZERO, 0), |(longest, runs), unmoved| {
+    let times = well_ended(profiled).filter_map(|run| run.step.usage.detail.cpu_without_progress);
+    times.fold((Duration::ZERO, 0), |(longest, runs), unmoved| {
         (longest.max(unmoved.longest), runs + 1)
     })
 }

@@ -14,7 +14,7 @@ use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::MemoryPressure;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let run = it.run;
     let held = run.step.usage.peak_memory;
     // The peak of a cgroup and `maxrss` include reclaimable memory.
@@ -81,13 +81,13 @@ mod tests {
                     limit_hits: 12,
                 });
             });
-            let said = verdict(&world, KIND);
-            assert_eq!(said.is_some(), expect, "{mib} MiB {source:?}");
-            if let Some(said) = said {
-                assert!(said.evidence.to_string().starts_with(
+            let finding = verdict(&world, KIND);
+            assert_eq!(finding.is_some(), expect, "{mib} MiB {source:?}");
+            if let Some(finding) = finding {
+                assert!(finding.evidence.to_string().starts_with(
                     "used 3.9 GiB of its memory limit of 4.0 GiB, reached the limit 12 times"
                 ));
-                assert_eq!(said.saving_or_zero().micros(), 0);
+                assert_eq!(finding.saving_or_zero().micros(), 0);
             }
         };
         check(4_000, MemorySource::CgroupSampled, true);

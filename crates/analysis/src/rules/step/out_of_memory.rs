@@ -17,7 +17,7 @@ use crate::step_history::observed_task::ObservedTask;
 
 const KIND: FindingKind = FindingKind::OutOfMemoryStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let within = facts.policy.step.failed_within();
     let from = facts.now.checked_sub(within).ok()?;
     let is_recent = |run: &&ObservedTask<'_>| run.step.observed_at >= from;
@@ -161,21 +161,21 @@ mod tests {
                     s.requested.memory = Some(gib(*limit));
                 });
             }
-            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
-            assert_eq!(said.as_deref(), expect, "{ends:?}");
+            let evidence = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(evidence.as_deref(), expect, "{ends:?}");
         };
         let well = StepEnd::Exited(0);
         let killed = StepEnd::OutOfMemory;
-        let said = |kills, runs| {
+        let text = |kills, runs| {
             format!(
                 "{kills} of {runs} tasks were OOM-killed, with a memory limit of 4.0 GiB and an \
                  observed peak of 1.0 GiB (most CPU: bwa with 20 min of CPU)"
             )
         };
-        check(&[(well, 4), (killed, 4)], Some(&said(1, 2)));
-        check(&[(killed, 4), (well, 4), (killed, 4)], Some(&said(2, 3)));
+        check(&[(well, 4), (killed, 4)], Some(&text(1, 2)));
+        check(&[(killed, 4), (well, 4), (killed, 4)], Some(&text(2, 3)));
         // The same request was enough by luck or with smaller input.
-        check(&[(killed, 4), (well, 4)], Some(&said(1, 2)));
+        check(&[(killed, 4), (well, 4)], Some(&text(1, 2)));
         check(&[(killed, 4), (well, 8)], None);
         check(&[(StepEnd::Exited(137), 4)], None);
     }
@@ -212,8 +212,11 @@ mod tests {
                 sort.peak_memory = peak_memory.map(gib);
                 s.tools.push(sort);
             });
-            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
-            assert!(said.is_some_and(|said| said.ends_with(expect)), "{expect}");
+            let evidence = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert!(
+                evidence.is_some_and(|text| text.ends_with(expect)),
+                "{expect}"
+            );
         };
         check(
             Some(3),

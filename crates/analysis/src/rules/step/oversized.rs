@@ -44,7 +44,7 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
     let steps = profiles.evaluated();
     let steps = steps.map(|entry| sized_step(facts, profiles, entry));
     steps
-        .filter_map(|step| judge_one(facts, &step, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|step| evaluate_step(facts, &step, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn explain<'a>(
     entry: StepEntry<'a, 'a>,
 ) -> Vec<Check> {
     let step = sized_step(facts, profiles, entry);
-    RuleTrace::written(KIND, |q| judge_one(facts, &step, q))
+    RuleTrace::written(KIND, |q| evaluate_step(facts, &step, q))
 }
 
 fn sized_step<'a>(
@@ -63,11 +63,16 @@ fn sized_step<'a>(
     profiles: &'a Profiles<'a>,
     (key, profiled): StepEntry<'a, 'a>,
 ) -> SizedStep<'a> {
-    let asked = |run: &&Run<'_>| run.requested() != Requested::default();
+    let has_request = |run: &&Run<'_>| run.requested() != Requested::default();
     let tells = |run: &&Run<'_>| run.profiled().tells(facts.policy);
     SizedStep {
         name: &key.name,
-        runs: profiled.runs.iter().filter(asked).filter(tells).collect(),
+        runs: profiled
+            .runs
+            .iter()
+            .filter(has_request)
+            .filter(tells)
+            .collect(),
         profiled: (&key.region, profiled),
         profiles,
     }
@@ -81,7 +86,7 @@ struct SizedStep<'a> {
     profiles: &'a Profiles<'a>,
 }
 
-fn judge_one(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_step(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (name, runs) = (step.name, step.runs.as_slice());
     q.holds(
         "How many of its tasks have a request and a measured demand?",
@@ -130,8 +135,8 @@ fn judge_one(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Opti
     let then = newest.part_of(facts, price.per_hour, sized.request)?;
     let saved = UsdPerHour(now.0 - then.0);
     let saving = price.scaled(saved, price.per_hour);
-    let seen = Seen::of(facts, name, runs)?;
-    let cost = seen.cost(saving, facts.now);
+    let summary = TaskSummary::of(facts, name, runs)?;
+    let cost = summary.cost(saving, facts.now);
     if !q.saves_enough(facts, &cost) {
         return None;
     }
@@ -140,7 +145,7 @@ fn judge_one(facts: &Facts<'_>, step: &SizedStep<'_>, q: &mut RuleTrace) -> Opti
         recommended_per_hour: Some(then),
         ..recommend(facts, step, newest, sized)
     };
-    let found = make_finding(facts, newest, &seen, cost, recommendation);
+    let found = make_finding(facts, newest, &summary, cost, recommendation);
     Some(Verdict::Waste(Box::new(found)))
 }
 
@@ -173,13 +178,13 @@ fn recommend(
 
 /// Whether both the needed cores and the needed memory are small compared with the request. Only
 /// then do more such tasks fit on a machine.
-fn far_less(bound: Share, asked: SizedRequest, needed: SizedRequest) -> bool {
-    let small = |needed: Option<u64>, asked: Option<u64>| match (needed, asked) {
-        (Some(needed), Some(asked)) => Share::of(needed, asked).map(|share| share <= bound),
+fn far_less(bound: Share, requested: SizedRequest, needed: SizedRequest) -> bool {
+    let small = |needed: Option<u64>, requested: Option<u64>| match (needed, requested) {
+        (Some(needed), Some(requested)) => Share::of(needed, requested).map(|share| share <= bound),
         _ => None,
     };
-    let cores = small(needed.cores.map(|c| c.0), asked.cores.map(|c| c.0));
-    let memory = small(needed.memory.map(|m| m.0), asked.memory.map(|m| m.0));
+    let cores = small(needed.cores.map(|c| c.0), requested.cores.map(|c| c.0));
+    let memory = small(needed.memory.map(|m| m.0), requested.memory.map(|m| m.0));
     matches!((cores, memory), (Some(true), Some(true)))
 }
 
@@ -225,7 +230,7 @@ fn best(facts: &Facts<'_>, offers: &Offers) -> Option<placement::Placement> {
 }
 
 /// Summary of all tasks.
-struct Seen {
+struct TaskSummary {
     window: Window,
     coverage: Option<Share>,
     samples: u32,
@@ -238,7 +243,7 @@ struct Seen {
     links: Vec<StepLink>,
 }
 
-impl Seen {
+impl TaskSummary {
     fn of(facts: &Facts<'_>, name: &str, runs: &[&Run<'_>]) -> Option<Self> {
         let from: Timestamp = runs.iter().map(|run| run.step.started_at).min()?;
         let to = runs.iter().map(|run| run.step.observed_at).max()?;
@@ -298,26 +303,26 @@ fn newest<'r, 'a>(runs: &[&'r Run<'a>]) -> impl Iterator<Item = &'r Run<'a>> {
 fn make_finding(
     facts: &Facts<'_>,
     run: &Run<'_>,
-    seen: &Seen,
+    summary: &TaskSummary,
     cost: Cost,
     recommendation: Recommendation,
 ) -> Finding {
     let (name, instance) = (run.name(), run.instance);
     let basis = recommendation.risk.basis.unwrap_or_default();
     let sized = recommendation.recommended;
-    let not_known = seen.coverage.map_or(run_coverage::NOT_KNOWN, |_| "");
+    let not_known = summary.coverage.map_or(run_coverage::NOT_KNOWN, |_| "");
     Finding {
         id: Finding::id_in(KIND, instance.account.as_ref(), &instance.region, name),
         kind: KIND,
-        window: seen.window,
-        coverage: seen.coverage,
+        window: summary.window,
+        coverage: summary.coverage,
         evidence: Evidence::Overprovisioned(Overprovisioned {
             requested: run.requested(),
-            peak_cores: seen.peak_cores,
-            mean_cores: seen.cpu.cores_over(seen.wall),
-            peak_memory: seen.peak_memory,
-            samples: seen.samples,
-            observed_for: seen.wall,
+            peak_cores: summary.peak_cores,
+            mean_cores: summary.cpu.cores_over(summary.wall),
+            peak_memory: summary.peak_memory,
+            samples: summary.samples,
+            observed_for: summary.wall,
         }),
         confidence: Confidence {
             level: basis.confidence(),
@@ -339,7 +344,7 @@ fn make_finding(
             command: Some(format!("ebb tune {}", shell::operand(name))),
         },
         recommendation: Some(recommendation),
-        steps: seen.links.clone(),
+        steps: summary.links.clone(),
         resource: Resource {
             tags: Default::default(),
             id: name.to_owned(),
@@ -351,7 +356,7 @@ fn make_finding(
             instance_type: instance.listed_type(),
             market: instance.billed_market(),
             controller: facts.controller(instance),
-            origin: seen.origin,
+            origin: summary.origin,
         },
     }
 }

@@ -21,7 +21,7 @@ use crate::workflow_runs::label_of;
 
 const KIND: FindingKind = FindingKind::RetryStorm;
 
-pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let policy = &facts.policy.step;
     let from = facts.now.checked_sub(policy.failed_within()).ok()?;
     let ended: Vec<&ObservedTask<'_>> = step
@@ -129,8 +129,8 @@ mod tests {
                     s.end = StepEnd::Exited(u8::from(n < bad));
                 });
             }
-            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
-            assert_eq!(said.as_deref(), expect, "{bad} {well}");
+            let evidence = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(evidence.as_deref(), expect, "{bad} {well}");
         };
         let storm = "5 of 7 tasks failed (50 min of work lost); the newest exited with status \
                      1 (most CPU: bwa with 20 min of CPU)";
@@ -172,9 +172,9 @@ mod tests {
             });
         }
         let finding = verdict(&world, KIND).expect("it storms");
-        let said = finding.evidence.to_string();
+        let evidence = finding.evidence.to_string();
         let ends = "(60 min of work lost): 4 tasks exited with status 3 and 2 tasks were ended by \
                     signal 9; the newest was ended by signal 9";
-        assert!(said.contains(ends), "{said}");
+        assert!(evidence.contains(ends), "{evidence}");
     }
 }

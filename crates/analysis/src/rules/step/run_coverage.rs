@@ -35,8 +35,8 @@ mod tests {
             ended(&mut world, 1, 30, |s| s.end = StepEnd::OutOfMemory);
             let found = verdict(&world, FindingKind::OutOfMemoryStep).expect("it was killed");
             assert_eq!(found.coverage.map(Share::ppm), expect, "{name}");
-            let is_said = found.confidence.reason.contains("unknown");
-            assert_eq!(is_said, expect.is_none(), "{name}");
+            let is_unknown = found.confidence.reason.contains("unknown");
+            assert_eq!(is_unknown, expect.is_none(), "{name}");
         };
         let watched = |minutes: &[std::ops::Range<u64>]| {
             let mut world = World::with([instance(1)]);

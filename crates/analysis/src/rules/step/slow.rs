@@ -22,7 +22,7 @@ use crate::step_history::observed_task::ObservedTask;
 
 const KIND: FindingKind = FindingKind::SlowStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (run, policy) = (it.run, &facts.policy.step);
     let Past {
         runs,
@@ -109,8 +109,8 @@ pub(crate) fn usual_states<'a>(
     for run in history {
         let states = &run.step.usage.detail.states;
         runs += u32::from(!states.is_empty());
-        for (state, seen) in states {
-            *sums.entry(*state).or_default() += seen.time;
+        for (state, totals) in states {
+            *sums.entry(*state).or_default() += totals.time;
         }
     }
     sums.values_mut().for_each(|sum| *sum /= runs.max(1));
@@ -137,8 +137,8 @@ mod tests {
                     s.detail.states = states(&[(TaskState::Running, wall * 6, *wall)]);
                 });
             }
-            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
-            assert_eq!(said.as_deref(), expect, "{minutes} {earlier:?}");
+            let evidence = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(evidence.as_deref(), expect, "{minutes} {earlier:?}");
         };
         let slow = "running for 100 min, 2.5 times the median of 40 min (5 earlier tasks, the \
                     longest 50 min): 50 min waiting for disk (300 samples) and 11 min \

@@ -21,7 +21,7 @@ use crate::step_history::observed_task::ObservedTask;
 
 const KIND: FindingKind = FindingKind::SlowStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let policy = &facts.policy.step;
     let within = policy.failed_within();
     let from = facts.now.checked_sub(within).ok()?;
@@ -173,9 +173,9 @@ mod tests {
         let check = |kind: StepKind, minutes: &[u64], hours_later: i64, expect: Option<&str>| {
             let mut world = world(kind, minutes);
             world.now += SignedDuration::from_hours(hours_later);
-            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            let evidence = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
             assert_eq!(
-                said.as_deref(),
+                evidence.as_deref(),
                 expect,
                 "{kind:?} {minutes:?} {hours_later}"
             );

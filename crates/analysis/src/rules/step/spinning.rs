@@ -18,7 +18,7 @@ use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::SpinningStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (detail, policy) = (&it.run.step.usage.detail, &facts.policy.step);
     let Past {
         unmoved: (longest, runs),
@@ -44,7 +44,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
         );
     let unmoved_for = unmoved_for.filter(|_| spins)?;
     let mostly_kernel = detail.user_cpu < detail.system_cpu;
-    let look = match mostly_kernel {
+    let hint = match mostly_kernel {
         true => {
             "Most of its CPU time is kernel time, as in a polling loop. Check which call the task \
              repeats."
@@ -69,7 +69,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
             },
             lost: unmoved_for,
             action: Action::Investigate,
-            advice: format!("{look} Do not stop the task if it computes correctly."),
+            advice: format!("{hint} Do not stop the task if it computes correctly."),
         },
     ))
 }
@@ -96,8 +96,8 @@ mod tests {
             for (n, longest) in (1..).zip(earlier) {
                 ended(&mut world, n, 140, |s| unmoved(s, 0, *longest));
             }
-            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
-            assert_eq!(said.as_deref(), expect, "{kind:?} {now} {earlier:?}");
+            let evidence = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(evidence.as_deref(), expect, "{kind:?} {now} {earlier:?}");
         };
         let spins = "used CPU for 90 min without I/O, memory growth or a new process; the longest \
                      such time in 5 earlier tasks is 40 min (most CPU in an earlier task: bwa with 20 min of CPU)";

@@ -19,7 +19,7 @@ use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::StalledStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let run = it.run;
     let causes = Causes::since_progress(&run.step.usage.detail.states, run.quiet());
     if !makes_no_progress(facts, it, causes, q) {
@@ -31,8 +31,8 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
         to: run.step.observed_at,
     };
     let tick = facts.policy.activity.tick();
-    let seen = state.seen.coverage(window.from, window.to, tick);
-    let seen = seen.unwrap_or(Share::NONE);
+    let coverage = state.seen.coverage(window.from, window.to, tick);
+    let coverage = coverage.unwrap_or(Share::NONE);
     let enough = facts.policy.idle.min_coverage();
     let rests = is_idle(facts, state);
     let goes_on = q.holds(
@@ -49,10 +49,10 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
     ) && q.holds(
         "Which share of that time did the probe observe?",
         (
-            seen.compared_with(enough),
+            coverage.compared_with(enough),
             format_args!("at least {enough}"),
         ),
-        (seen >= enough).then_some(true),
+        (coverage >= enough).then_some(true),
     );
     if !goes_on {
         return None;
@@ -68,7 +68,7 @@ pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> 
             causes,
             confidence: Confidence {
                 level: Level::High,
-                reason: format!("the probe observed all processes for {seen} of that time"),
+                reason: format!("the probe observed all processes for {coverage} of that time"),
             },
             lost: window.length(),
             action: Action::Investigate,
@@ -120,7 +120,7 @@ fn is_idle(facts: &Facts<'_>, state: &NodeState) -> bool {
 
 /// Advice for the state in which the task waits.
 pub(crate) fn advice(causes: Option<Causes>) -> String {
-    let look = match causes.map(|causes| causes.main.state) {
+    let hint = match causes.map(|causes| causes.main.state) {
         Some(TaskState::Network) => {
             "Check the server that the task waits for. Set a timeout for its transfers."
         }
@@ -141,7 +141,7 @@ pub(crate) fn advice(causes: Option<Causes>) -> String {
         Some(TaskState::Child) => "Check its child process, which does not end.",
         _ => "Check what the task waits for.",
     };
-    format!("{look} If it does not recover, terminate it to free its resources.")
+    format!("{hint} If it does not recover, terminate it to free its resources.")
 }
 
 #[cfg(test)]
@@ -159,8 +159,8 @@ mod tests {
                 s.last_progress = clock(3_600 - quiet_minutes * 60);
                 s.detail.states = states(&[(on, 252, 42), (TaskState::Running, 100, 17)]);
             });
-            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
-            assert_eq!(said.as_deref(), expect, "{kind:?} {on:?}");
+            let evidence = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(evidence.as_deref(), expect, "{kind:?} {on:?}");
         };
         let waits =
             "no CPU usage, I/O or new process for 40 min: 40 min waiting for network (240 samples)";

@@ -17,7 +17,7 @@ use crate::step_history::observed_task::ObservedTask;
 
 const KIND: FindingKind = FindingKind::StarvedStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (run, policy) = (it.run, &facts.policy.step);
     let watched = it.watched(facts);
     let cpu = run.step.usage.cpu;
@@ -109,8 +109,12 @@ mod tests {
                 s.cpu = CpuTime::from_millis(3_600_000);
                 s.detail.run_queue = waited_min.map(|min| Duration::from_secs(min * 60));
             });
-            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
-            assert_eq!(said.as_deref(), expect, "{minutes} {waited_min:?} {theirs}");
+            let evidence = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(
+                evidence.as_deref(),
+                expect,
+                "{minutes} {waited_min:?} {theirs}"
+            );
         };
         let starved = "runnable threads waited 30 min for a core and used 60 min of CPU, while \
                        other tasks kept 3.0 cores busy";
@@ -139,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_was_waited_before_the_probe_came_is_not_judged() {
-        let check = |watched_min: i64, is_said: bool| {
+        let check = |watched_min: i64, is_found: bool| {
             let mut world = run_next_to(60, 3, |s| {
                 s.cpu = CpuTime::from_millis(3_600_000);
                 s.detail.run_queue = Some(Duration::from_secs(1_800));
@@ -150,7 +154,7 @@ mod tests {
             }
             let window = verdict(&world, KIND).map(|finding| finding.window.length());
             let watched = Duration::from_secs(watched_min.unsigned_abs() * 60);
-            assert_eq!(window, is_said.then_some(watched));
+            assert_eq!(window, is_found.then_some(watched));
         };
         check(59, true);
         check(1, false);

@@ -18,14 +18,14 @@ use crate::step_history::observed_task::ObservedTask;
 
 const KIND: FindingKind = FindingKind::UnderprovisionedStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, step: &Step<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let policy = facts.policy;
-    let asked = step
+    let newest = step
         .profiled
         .runs
         .iter()
         .max_by_key(|run| run.step.observed_at)?;
-    let limit = asked.requested().memory;
+    let limit = newest.requested().memory;
     let same = step.history().filter(|run| run.requested().memory == limit);
     let runs: Vec<(&ObservedTask<'_>, PeakMemory)> =
         same.filter_map(|run| Some((run, sampled(run)?))).collect();
@@ -98,8 +98,8 @@ mod tests {
                     s.peak_memory = Some(peak(*mib, MemorySource::CgroupSampled));
                 });
             }
-            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
-            assert_eq!(said.as_deref(), expect, "{peaks:?}");
+            let evidence = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(evidence.as_deref(), expect, "{peaks:?}");
         };
         let short = "2 of 3 tasks reached the memory limit; peak of 3.9 GiB at a limit of 4.0 GiB \
                      (most CPU: bwa with 20 min of CPU)";

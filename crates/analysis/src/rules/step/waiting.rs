@@ -19,7 +19,7 @@ use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::WaitingStep;
 
-pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut RuleTrace) -> Option<Verdict> {
     let (run, policy) = (it.run, &facts.policy.step);
     let watched = it.watched(facts);
     let part = waits(run);
@@ -95,8 +95,8 @@ mod tests {
             for (n, usual) in (1..).zip(usual_min) {
                 ended(&mut world, n, 60, |s| s.detail.states = mix(*usual));
             }
-            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
-            assert_eq!(said.as_deref(), expect, "{waits_min} {usual_min:?}");
+            let evidence = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(evidence.as_deref(), expect, "{waits_min} {usual_min:?}");
         };
         let waits = "waiting for 83 % of its time: 50 min waiting for network (300 samples)";
         check(50, &[], Some(waits));
@@ -131,12 +131,12 @@ mod tests {
                     samples: 290,
                 }];
             });
-            let said = verdict(&world, KIND)
+            let evidence = verdict(&world, KIND)
                 .expect("it waits")
                 .evidence
                 .to_string();
             assert_eq!(
-                said,
+                evidence,
                 format!(
                     "waiting for 83 % of its time: 50 min waiting for network (300 samples){expect}"
                 )
@@ -173,8 +173,8 @@ mod tests {
                 s.detail.network_peers = peers.into();
             });
             let found = verdict(&world, KIND).expect("it waits");
-            let said = found.evidence.to_string();
-            assert!(said.ends_with(expect), "{said}");
+            let evidence = found.evidence.to_string();
+            assert!(evidence.ends_with(expect), "{evidence}");
         };
         check(
             TaskState::Network,

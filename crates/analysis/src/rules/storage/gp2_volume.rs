@@ -18,16 +18,16 @@ use crate::shell;
 const KIND: FindingKind = FindingKind::OldVolumeType;
 
 /// Evaluates every volume.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
     volumes
-        .filter_map(|volume| judge_one(facts, volume, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|volume| evaluate_volume(facts, volume, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, volume, q))
+    RuleTrace::written(KIND, |q| evaluate_volume(facts, volume, q))
 }
 
 /// A gp2 volume up to this size has at most 128 MiB/s.
@@ -64,7 +64,7 @@ fn as_gp3(facts: &Facts<'_>, region: &Region, size_gib: u64) -> Option<Usd> {
     }
 }
 
-fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_volume(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
     if !is_gp2_in_use(volume, q) {
         return None;
     }

@@ -21,19 +21,19 @@ use crate::shell;
 const KIND: FindingKind = FindingKind::IdleAddress;
 
 /// Evaluates every address.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let addresses = facts.inventory.storage.addresses.values();
     addresses
-        .filter_map(|address| judge_one(facts, address, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|address| evaluate_address(facts, address, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one address.
 pub(crate) fn explain(facts: &Facts<'_>, address: &Address) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, address, q))
+    RuleTrace::written(KIND, |q| evaluate_address(facts, address, q))
 }
 
-fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_address(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<Verdict> {
     let has_it = address.association.as_deref();
     if !q.holds(
         "With what is the address associated?",
@@ -44,8 +44,8 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<
     }
     let free = FreeAddress::of(facts, address);
     let shown = match free.since_first_sweep {
-        true => format!("{}, since the first sweep", free.seen),
-        false => free.seen.to_string(),
+        true => format!("{}, since the first sweep", free.free_for),
+        false => free.free_for.to_string(),
     };
     let least = facts.policy.storage.unused_after();
     let expect = format!(
@@ -55,11 +55,13 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<
     if !q.holds(
         "For how long have sweeps found it without an association?",
         (shown, expect),
-        free.since_first_sweep || free.seen.0 >= least,
+        free.since_first_sweep || free.free_for.0 >= least,
     ) {
         return None;
     }
-    let price = facts.catalogue.storage(&address.region, |all| all.address);
+    let price = facts
+        .catalogue
+        .storage(&address.region, |prices| prices.address);
     let saving = price.map(UsdPerHour::a_month);
     if !storage_cost::is_worth_it(facts, saving, q) {
         return None;
@@ -96,7 +98,7 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut RuleTrace) -> Option<
 struct FreeAddress {
     /// The first of the consecutive sweeps that found it so; now for the first one.
     since: Timestamp,
-    seen: HumanDuration,
+    free_for: HumanDuration,
     /// Whether the first sweep of all found it so. Nothing is known about the time before.
     since_first_sweep: bool,
 }
@@ -105,24 +107,24 @@ impl FreeAddress {
     fn of(facts: &Facts<'_>, address: &Address) -> Self {
         let since = facts.memory.unassociated_since.get(&address.id).copied();
         let since = since.unwrap_or(facts.now);
-        let seen = Duration::try_from(facts.now.duration_since(since));
+        let free_for = Duration::try_from(facts.now.duration_since(since));
         let first_sweep = facts.memory.first_sweep;
         Self {
             since,
-            seen: HumanDuration(seen.unwrap_or_default()),
+            free_for: HumanDuration(free_for.unwrap_or_default()),
             since_first_sweep: first_sweep.is_none_or(|first| since <= first),
         }
     }
 
     fn confidence(&self) -> Confidence {
-        let seen = &self.seen;
+        let free_for = &self.free_for;
         Confidence {
             level: Level::Medium,
-            reason: match seen.0.is_zero() {
+            reason: match free_for.0.is_zero() {
                 true => "EC2 reports that the address is not associated, but not since when".into(),
                 false => format!(
-                    "each sweep for {seen} found the address without an association; EC2 does not \
-                     report since when"
+                    "each sweep for {free_for} found the address without an association; EC2 does \
+                     not report since when"
                 ),
             },
         }
@@ -179,9 +181,9 @@ mod tests {
             let reason = world.verdict().ok().map(|found| found.confidence.reason);
             assert_eq!(reason.as_deref(), expect, "{first_day} {free_day}");
         };
-        let seen = "each sweep for 8 d 0 h found the address without an association; EC2 does not \
+        let text = "each sweep for 8 d 0 h found the address without an association; EC2 does not \
                     report since when";
-        check(1, 12, Some(seen));
+        check(1, 12, Some(text));
         check(1, 14, None);
         // The first sweep found it.
         let new = "EC2 reports that the address is not associated, but not since when";

@@ -25,25 +25,25 @@ const KEPT_BY_POLICY: [&str; 2] = ["aws:backup:source-resource", "aws:dlm:lifecy
 const VOLUMES: &str = "ec2:DescribeVolumes";
 
 /// Evaluates every snapshot.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let snapshots = facts.inventory.storage.snapshots.values();
     snapshots
-        .filter_map(|snapshot| judge_one(facts, snapshot, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|snapshot| evaluate_snapshot(facts, snapshot, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one snapshot.
 pub(crate) fn explain(facts: &Facts<'_>, snapshot: &Snapshot) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, snapshot, q))
+    RuleTrace::written(KIND, |q| evaluate_snapshot(facts, snapshot, q))
 }
 
-fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_snapshot(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut RuleTrace) -> Option<Verdict> {
     if !is_unused(facts, snapshot, q) {
         return None;
     }
     let after = Duration::from_secs(facts.policy.storage.snapshot_after_seconds);
-    let asked = (&mut *q, "How old is the snapshot?");
-    let made = storage_cost::long_since(facts, snapshot.created_at, after, asked)?;
+    let question = (&mut *q, "How old is the snapshot?");
+    let made = storage_cost::long_since(facts, snapshot.created_at, after, question)?;
     let saving = a_month(facts, snapshot);
     if !storage_cost::is_worth_it(facts, saving, q) {
         return None;
@@ -101,14 +101,14 @@ fn is_unused(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut RuleTrace) -> bool 
     // The list of volumes must be complete; otherwise every volume would seem deleted.
     let (account, region) = (snapshot.account.as_ref(), snapshot.region.as_str());
     let mut gaps = facts.inventory.gaps.iter();
-    let volumes_told = !gaps.any(|gap| gap.may_hide_from(account, region, &[VOLUMES]));
+    let has_all_volumes = !gaps.any(|gap| gap.may_hide_from(account, region, &[VOLUMES]));
     let images = snapshot.images.as_ref().map(Vec::len);
     let shown = images.map_or("unknown".to_owned(), |images| images.to_string());
     let yes_or_no = |yes| if yes { "yes" } else { "no" };
     q.holds(
         "Could all resources of its region be read?",
-        (yes_or_no(volumes_told), "yes"),
-        volumes_told.then_some(true),
+        (yes_or_no(has_all_volumes), "yes"),
+        has_all_volumes.then_some(true),
     ) && q.holds(
         "Does its source volume exist?",
         (yes_or_no(has_volume), "no"),
@@ -127,12 +127,12 @@ fn is_unused(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut RuleTrace) -> bool 
 fn a_month(facts: &Facts<'_>, snapshot: &Snapshot) -> Option<Usd> {
     let price = facts
         .catalogue
-        .storage(&snapshot.region, |all| match snapshot.archived {
-            true => all.archived_snapshot,
-            false => all.snapshot,
+        .storage(&snapshot.region, |prices| match snapshot.archived {
+            true => prices.archived_snapshot,
+            false => prices.snapshot,
         });
-    let told = snapshot.stored_bytes.map(Bytes);
-    let stored = told.unwrap_or(Bytes::gib(snapshot.size_gib));
+    let known_size = snapshot.stored_bytes.map(Bytes);
+    let stored = known_size.unwrap_or(Bytes::gib(snapshot.size_gib));
     Some(UsdPerHour(price?).part(stored.0, Bytes::gib(1).0).0)
 }
 

@@ -16,26 +16,29 @@ use crate::rules::verdict::Verdict;
 const KIND: FindingKind = FindingKind::StoppedMachinesVolume;
 
 /// Evaluates every volume whose machines have all been stopped for a long time.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
     volumes
-        .filter_map(|volume| judge_one(facts, volume, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|volume| evaluate_volume(facts, volume, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, volume, q))
+    RuleTrace::written(KIND, |q| evaluate_volume(facts, volume, q))
 }
 
-fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_volume(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
     let stopped = stopped_instances(facts, volume);
-    let all = stopped.as_ref().map_or(0, Vec::len);
+    let stopped_count = stopped.as_ref().map_or(0, Vec::len);
     let last = stopped.and_then(|all| all.into_iter().max_by_key(|(_, since)| *since));
     let machines = volume.attached_to.len();
     if !q.holds(
         "How many of its instances are stopped?",
-        (all, format_args!("all {machines}, and at least one")),
+        (
+            stopped_count,
+            format_args!("all {machines}, and at least one"),
+        ),
         last.is_some(),
     ) {
         return None;
@@ -43,8 +46,8 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Ve
     let (machine, since) = last?;
     let since = since.max(volume.created_at.unwrap_or(since));
     let after = facts.policy.storage.unused_after();
-    let asked = (&mut *q, "How long have they been stopped?");
-    let since = storage_cost::long_since(facts, Some(since), after, asked)?;
+    let question = (&mut *q, "How long have they been stopped?");
+    let since = storage_cost::long_since(facts, Some(since), after, question)?;
     let saving = storage_cost::a_month(facts, volume);
     if !storage_cost::is_worth_it(facts, saving, q) {
         return None;

@@ -15,19 +15,19 @@ use crate::shell;
 const KIND: FindingKind = FindingKind::UnattachedVolume;
 
 /// Evaluates every volume.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+pub fn evaluate(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
     volumes
-        .filter_map(|volume| judge_one(facts, volume, &mut RuleTrace::unwritten(KIND)))
+        .filter_map(|volume| evaluate_volume(facts, volume, &mut RuleTrace::unwritten(KIND)))
         .collect()
 }
 
 /// Questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
-    RuleTrace::written(KIND, |q| judge_one(facts, volume, q))
+    RuleTrace::written(KIND, |q| evaluate_volume(facts, volume, q))
 }
 
-fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
+fn evaluate_volume(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Verdict> {
     let machines = volume.attached_to.len();
     if !q.holds(
         "To how many instances is the volume attached?",
@@ -37,8 +37,8 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut RuleTrace) -> Option<Ve
         return None;
     }
     let after = facts.policy.storage.unused_after();
-    let asked = (&mut *q, "How old is the volume?");
-    let made = storage_cost::long_since(facts, volume.created_at, after, asked)?;
+    let question = (&mut *q, "How old is the volume?");
+    let made = storage_cost::long_since(facts, volume.created_at, after, question)?;
     let saving = storage_cost::a_month(facts, volume);
     if !storage_cost::is_worth_it(facts, saving, q) {
         return None;
@@ -114,8 +114,8 @@ mod tests {
         let volumes = &mut world.inventory.storage.volumes;
         volumes.insert(volume.id.clone(), volume);
         let finding = world.verdict().expect("it is waste");
-        let said = format!("100 GiB gp3 of {made}, not attached to an instance");
-        assert_eq!(finding.evidence.to_string(), said);
+        let text = format!("100 GiB gp3 of {made}, not attached to an instance");
+        assert_eq!(finding.evidence.to_string(), text);
         let spent = finding.cost.map(|cost| cost.spent);
         assert_eq!(
             (finding.window.length().as_secs(), spent),

@@ -59,12 +59,12 @@ fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
         found.map(|finding| finding.evidence.to_string())
     };
     let head = "RUNNABLE at the head of its queue for 33 min: ";
-    let said = verdict("job-1", 1_600, false).expect("it is stuck");
-    assert!(said.starts_with(head), "{said}");
-    let said = verdict("job-1", 1_600, true).expect("it is stuck");
+    let evidence = verdict("job-1", 1_600, false).expect("it is stuck");
+    assert!(evidence.starts_with(head), "{evidence}");
+    let evidence = verdict("job-1", 1_600, true).expect("it is stuck");
     assert!(
-        said.ends_with("instances that started but never joined their cluster: 1"),
-        "{said}"
+        evidence.ends_with("instances that started but never joined their cluster: 1"),
+        "{evidence}"
     );
     let mut of_another = world("job-1", 1_600, true);
     of_another.inventory.batch.queues[0].environments = vec!["other".to_owned()];
@@ -101,14 +101,14 @@ fn a_starting_job_is_stuck_when_its_container_does_not_come() {
         });
         world
     };
-    let said = "STARTING for 30 min: its container image is being pulled; no process of the task \
-                has started, and system processes on its machine transfer 100.0 MiB/s to and from \
-                disk";
-    check(&world(Some(1_800), true, None), said);
-    let some = format!("{said}; processes waited for the disk in 48 % of the time");
+    let pulling = "STARTING for 30 min: its container image is being pulled; no process of the \
+                   task has started, and system processes on its machine transfer 100.0 MiB/s to \
+                   and from disk";
+    check(&world(Some(1_800), true, None), pulling);
+    let some = format!("{pulling}; processes waited for the disk in 48 % of the time");
     check(&world(Some(1_800), true, Some(29)), &some);
     let most =
-        format!("{said}; the disk is saturated: processes waited for it in 50 % of the time");
+        format!("{pulling}; the disk is saturated: processes waited for it in 50 % of the time");
     let saturated = world(Some(1_800), true, Some(30));
     check(&saturated, &most);
     let advice = saturated.verdict().expect("it is stuck").remedy.advice;
@@ -195,25 +195,25 @@ fn a_task_that_neither_batch_nor_ecs_knows_is_an_orphan_only_when_both_told_all(
         world.memory = crate::sweep_memory::next_memory(&world.facts());
         world.now
     };
-    let mut seen = world(Some("other"), None);
-    let first = sweep(&mut seen);
-    check(&seen, "reported after 2 consecutive sweeps, 1 so far");
-    seen.watch(1, 60, 70, |minute, h| {
+    let mut orphaned = world(Some("other"), None);
+    let first = sweep(&mut orphaned);
+    check(&orphaned, "reported after 2 consecutive sweeps, 1 so far");
+    orphaned.watch(1, 60, 70, |minute, h| {
         h.steps = vec![step(minute * 60 + 60, |_| ())]
     });
-    let second = seen.now;
+    let second = orphaned.now;
     let mut interrupted = World {
         inventory: world(Some("other"), Some("us-east-1: ecs:ListTasks")).inventory,
-        ..seen.clone()
+        ..orphaned.clone()
     };
     sweep(&mut interrupted);
     interrupted.inventory.gaps.clear();
     sweep(&mut interrupted);
     check(&interrupted, "1 so far");
-    sweep(&mut seen);
+    sweep(&mut orphaned);
     let words = "the container still runs, but neither AWS Batch nor ECS lists its job";
-    check(&seen, words);
-    let orphan = seen.verdict().expect("an orphan");
+    check(&orphaned, words);
+    let orphan = orphaned.verdict().expect("an orphan");
     assert_eq!(orphan.window.from, first);
     assert!(orphan.window.to > first && orphan.window.to <= second);
     let known = |ecs_tells: Option<&str>, gap: Option<&str>| {
@@ -289,10 +289,10 @@ fn what_batch_calls_invalid_is_told_on_sight() {
     };
     let words = "INVALID: AWS Batch gives no reason";
     check(&queue("INVALID"), words);
-    let mut told = queue("INVALID");
-    let last = told.inventory.batch.queues.last_mut();
+    let mut with_reason = queue("INVALID");
+    let last = with_reason.inventory.batch.queues.last_mut();
     let words = "its compute environments are of two kinds";
     last.expect("it was added").status_reason = Some(words.to_owned());
-    check(&told, words);
+    check(&with_reason, words);
     check(&queue("VALID"), "well");
 }

@@ -20,14 +20,18 @@ use crate::rules::trace::RuleTrace;
 use crate::rules::verdict::Verdict;
 
 /// `None` if no agent reports the GPUs. The idle rule reports such a machine as not evaluated.
-pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -> Option<Verdict> {
+pub(crate) fn evaluate(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    q: &mut RuleTrace,
+) -> Option<Verdict> {
     let series = facts.metrics.get(&instance.id)?;
     let gpus = metric_activity::gpus(facts, instance).filter(|gpus| *gpus > 0)?;
-    let told = || series.points().filter(|point| point.gpu.is_some());
-    let (first, last) = (told().next()?, told().next_back()?);
+    let gpu_points = || series.points().filter(|point| point.gpu.is_some());
+    let (first, last) = (gpu_points().next()?, gpu_points().next_back()?);
     let since = |from| Duration::try_from(last.end.duration_since(from)).unwrap_or_default();
     let fresh = Duration::try_from(facts.now.duration_since(last.end)).unwrap_or_default();
-    let computed = told().filter(|point| metric_activity::computes(facts, point));
+    let computed = gpu_points().filter(|point| metric_activity::computes(facts, point));
     let from = computed.map(|point| point.end).max();
     let from = from.or_else(|| metric_activity::begin(first))?;
     let window = Window {
@@ -41,8 +45,8 @@ pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -
     let worked = works.map(|point| since(point.end)).min();
     let works = worked.is_some_and(|ago| ago < patience(facts) / 2);
     let is_known = |point: &MetricPoint| point.gpu.is_some();
-    let seen = metric_activity::coverage(series, window, is_known);
-    let unseen = by_metrics::unseen_gpus(gpus, series);
+    let coverage = metric_activity::coverage(series, window, is_known);
+    let missing = by_metrics::missing_gpu_metrics(gpus, series);
     let late = facts.policy.metrics.idle_after();
     let goes_on = q.holds(
         "Is the instance running, and how old are its GPU metrics?",
@@ -53,24 +57,24 @@ pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut RuleTrace) -
         instance.state == InstanceState::Running && fresh <= late,
     ) && q.holds(
         "Do the metrics cover all GPUs?",
-        (unseen.as_deref().unwrap_or("yes"), ""),
-        unseen.is_none().then_some(true),
-    ) && is_waste(facts, instance, q, (works, Some(window.length()), seen));
+        (missing.as_deref().unwrap_or("yes"), ""),
+        missing.is_none().then_some(true),
+    ) && is_waste(facts, instance, q, (works, Some(window.length()), coverage));
     if !goes_on {
         return None;
     }
     let resting = Resting {
         window,
-        seen,
+        coverage,
         gpus,
         held: series.gpu_held,
         holders: Vec::new(),
-        seen_by: SeenBy::Metrics,
+        observed_by: SeenBy::Metrics,
         origin: labelled(&instance.tags),
         confidence: Confidence {
             level: Level::Medium,
             reason: format!(
-                "no probe; the CloudWatch agent reported GPU metrics for {seen} of that time"
+                "no probe; the CloudWatch agent reported GPU metrics for {coverage} of that time"
             ),
         },
     };
@@ -110,11 +114,11 @@ mod tests {
     fn a_gpu_is_idle_by_its_agents_figures_where_the_cores_work() {
         let check = |name: &str, world: World, expect: Option<&str>| {
             let found = world.judge().findings;
-            let said = found
+            let outcome = found
                 .first()
                 .map(|f| (f.evidence.to_string(), f.confidence.level));
             let expect = expect.map(|text| (text.to_owned(), Level::Medium));
-            assert_eq!(said, expect, "{name}");
+            assert_eq!(outcome, expect, "{name}");
         };
         let idle = "1 GPU idle for 3 h 00 min, according to the CloudWatch agent";
         check("it rests", machine(4, 1, |_| ()), Some(idle));

@@ -33,7 +33,7 @@ pub(crate) fn is_waste(
     facts: &Facts<'_>,
     instance: &Instance,
     q: &mut RuleTrace,
-    (works, rests, seen): (bool, Option<Duration>, Share),
+    (works, rests, coverage): (bool, Option<Duration>, Share),
 ) -> bool {
     let (patience, enough) = (patience(facts), facts.policy.idle.min_coverage());
     let shown = rests.map_or_else(
@@ -54,21 +54,21 @@ pub(crate) fn is_waste(
         && q.holds(
             "Which share of that time did the probe observe?",
             (
-                seen.compared_with(enough),
+                coverage.compared_with(enough),
                 format_args!("at least {enough}"),
             ),
-            (seen >= enough).then_some(true),
+            (coverage >= enough).then_some(true),
         )
 }
 
 /// Idle GPUs with their evidence.
 pub(crate) struct Resting {
     pub window: Window,
-    pub seen: Share,
+    pub coverage: Share,
     pub gpus: u32,
     pub held: Option<Bytes>,
     pub holders: Vec<String>,
-    pub seen_by: SeenBy,
+    pub observed_by: SeenBy,
     pub origin: Origin,
     pub(crate) confidence: Confidence,
 }
@@ -107,14 +107,14 @@ pub(crate) fn make_finding(facts: &Facts<'_>, instance: &Instance, resting: Rest
         id: Finding::id_of(kind, region, id.as_str()),
         kind,
         window,
-        coverage: Some(resting.seen),
+        coverage: Some(resting.coverage),
         evidence: Evidence::Gpu(IdleGpus {
             gpus: resting.gpus,
             quiet_for: window.length(),
             held,
             holders: resting.holders,
             instead: instead.map(|(name, _)| name),
-            seen_by: resting.seen_by,
+            seen_by: resting.observed_by,
         }),
         confidence: resting.confidence,
         cost,

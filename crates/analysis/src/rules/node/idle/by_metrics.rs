@@ -157,14 +157,14 @@ pub(crate) fn see_everything<'a>(
         series.map(|_| true),
     );
     let series = series.ok_or("no probe and no metrics")?;
-    let unseen = unseen(facts, instance, series);
+    let missing = missing_signal(facts, instance, series);
     q.holds(
         "Do the metrics cover all signals of the node?",
-        (unseen.as_deref().unwrap_or("yes"), ""),
-        unseen.is_none().then_some(true),
+        (missing.as_deref().unwrap_or("yes"), ""),
+        missing.is_none().then_some(true),
     );
-    match unseen {
-        Some(unseen) => Err(unseen),
+    match missing {
+        Some(missing) => Err(missing),
         None => Ok(series),
     }
 }
@@ -276,7 +276,7 @@ fn covered(
 }
 
 /// Hardware of the machine without metrics.
-fn unseen(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Option<String> {
+fn missing_signal(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Option<String> {
     let spec = facts.catalogue.spec(&instance.instance_type);
     if spec.is_some_and(|spec| spec.accelerators.is_some()) {
         return Some("there are no metrics of its accelerator".to_owned());
@@ -287,7 +287,7 @@ fn unseen(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Opti
             instance.instance_type
         ));
     }
-    unseen_gpus(gpus(facts, instance).filter(|gpus| *gpus > 0)?, series)
+    missing_gpu_metrics(gpus(facts, instance).filter(|gpus| *gpus > 0)?, series)
 }
 
 /// Whether only the name of its type shows that the machine has GPUs or accelerators.
@@ -298,7 +298,7 @@ pub(crate) fn is_unknown_accelerator(facts: &Facts<'_>, instance: &Instance) -> 
 }
 
 /// Reason why metrics do not cover all GPUs of a machine; `None` if they do.
-pub(crate) fn unseen_gpus(gpus: u32, series: &MetricSeries) -> Option<String> {
+pub(crate) fn missing_gpu_metrics(gpus: u32, series: &MetricSeries) -> Option<String> {
     if !series.points().any(|point| point.gpu.is_some()) {
         return Some("there are no metrics of its GPU".to_owned());
     }
@@ -312,41 +312,41 @@ fn reason(
     activity: &MetricActivity<'_>,
     idle: &IdleTime,
 ) -> String {
-    let mut said =
+    let mut text =
         "no probe, and metrics cannot distinguish a monitoring agent from work".to_owned();
     if idle.shown < ALMOST_A_FORTNIGHT.unsigned_abs() {
-        said += &format!("; metrics cover only {}", HumanDuration(idle.shown));
+        text += &format!("; metrics cover only {}", HumanDuration(idle.shown));
     }
     if idle.shown < WEEK.unsigned_abs() && facts.price_of(instance).is_some() {
-        said += ", and the saving covers only this time";
+        text += ", and the saving covers only this time";
     }
     if let Some(peak) = series.hourly_peak_since(idle.window.from) {
-        said += &format!("; CPU maximum per hour: {peak} (mean over all hours)");
+        text += &format!("; CPU maximum per hour: {peak} (mean over all hours)");
     }
     if may_be_work(facts, (instance, series), idle) {
-        said += ", which may be work if the node has many cores";
+        text += ", which may be work if the node has many cores";
     }
     let housekeeping = activity.housekeeping();
     if housekeeping.bursts > 0 {
-        said += &format!(
+        text += &format!(
             "; {} short bursts of at most {} CPU are treated as system maintenance",
             housekeeping.bursts, housekeeping.cpu
         );
     }
     if let Some(memory) = series.most_memory_since(idle.window.from) {
-        said += &format!("; memory usage is at most {memory}");
+        text += &format!("; memory usage is at most {memory}");
     }
     let owed = series.credits.and_then(|credits| credits.surplus_millis);
     if let Some(owed) = owed.filter(|owed| *owed > 0) {
-        said += &format!(
+        text += &format!(
             "; {} surplus CPU credits from earlier work are not yet paid back",
             owed / 1_000
         );
     }
     match gpus(facts, instance) {
-        None => said += "; it is unknown whether the node has a GPU",
+        None => text += "; it is unknown whether the node has a GPU",
         Some(0) => {}
-        Some(_) => said += "; the GPU metrics show no activity",
+        Some(_) => text += "; the GPU metrics show no activity",
     }
-    said
+    text
 }

@@ -58,10 +58,10 @@ fn newest(mut runs: Vec<(&str, &ObservedTask<'_>)>, keeper: Option<&KeptAliveBy>
         _ => false,
     };
     runs.sort_by_key(|(_, run)| {
-        let seen_at = run.step.observed_at;
+        let observed_at = run.step.observed_at;
         Reverse((
             keeps(run) && run.step.usage.end == StepEnd::Running,
-            seen_at,
+            observed_at,
         ))
     });
     let runs = runs.into_iter().take(LAST);

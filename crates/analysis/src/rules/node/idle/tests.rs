@@ -39,7 +39,7 @@ fn a_node_is_idle_only_when_nothing_ran_for_long_enough_and_that_was_seen() {
         watch(&mut world);
         let got = match world.verdict() {
             Ok(finding) => finding.evidence.to_string(),
-            Err(said) => said,
+            Err(reason) => reason,
         };
         assert!(
             got.contains(expect),
@@ -250,7 +250,7 @@ fn without_a_probe_quiet_metrics_for_long_are_weak_evidence() {
                     finding.confidence.level, finding.evidence
                 )
             }
-            Err(said) => said,
+            Err(reason) => reason,
         };
         assert!(got.contains(expect), "'{got}' should say '{expect}'");
     };
@@ -299,7 +299,7 @@ fn what_credits_memory_and_gpus_tell_keeps_a_quiet_node_from_being_called_idle()
         change(&mut world, &mut series);
         world.metrics.insert(node(1), series);
         let got = world.verdict();
-        let got = got.map_or_else(|said| said, |found| found.confidence.reason);
+        let got = got.map_or_else(|reason| reason, |found| found.confidence.reason);
         assert!(
             got.contains(expect),
             "{name}: '{got}' should say '{expect}'"
@@ -393,11 +393,11 @@ fn after_an_outage_of_the_probe_the_time_since_then_counts() {
         world.watch(1, 600, 600 + minutes, quiet);
         match world.verdict() {
             Ok(finding) => finding.evidence.to_string(),
-            Err(said) => said,
+            Err(reason) => reason,
         }
     };
-    let said = after(90);
-    assert!(said.contains("no activity for 90 min"), "{said}");
-    let said = after(20);
-    assert!(said.contains("the probe observed only"), "{said}");
+    let text = after(90);
+    assert!(text.contains("no activity for 90 min"), "{text}");
+    let text = after(20);
+    assert!(text.contains("the probe observed only"), "{text}");
 }

@@ -57,10 +57,10 @@ fn find_evidence(world: &World) -> Option<String> {
 #[test]
 fn use_that_recurs_becomes_a_schedule_and_anything_else_does_not() {
     let check = |name: &str, weeks: u64, works: fn(u64, usize) -> bool, expect: Option<&str>| {
-        let said = find_evidence(&fortnight(weeks, works));
-        let used = said
+        let evidence = find_evidence(&fortnight(weeks, works));
+        let used = evidence
             .as_deref()
-            .map(|said| said.split(" UTC").next().unwrap_or_default());
+            .map(|text| text.split(" UTC").next().unwrap_or_default());
         assert_eq!(used, expect, "{name}");
     };
     check(

@@ -148,10 +148,10 @@ fn a_finding_carries_the_score_of_what_its_environment_is_advised_and_a_low_one_
         assert_eq!(found.confidence.level, level);
         found.evidence.to_string()
     };
-    let told = check(Some(2), Level::Low);
+    let evidence = check(Some(2), Level::Low);
     let words = "; AWS gives 8 machines of c6i.large, m6i.large, r6i.large a spot placement score of 2 \
                  of 10 (2026-09-21 14:14 UTC), which is low";
-    assert!(told.ends_with(words), "{told}");
+    assert!(evidence.ends_with(words), "{evidence}");
     assert!(check(Some(8), Level::Medium).contains("8 of 10"));
     assert!(!check(None, Level::Medium).contains("AWS gives"));
 }

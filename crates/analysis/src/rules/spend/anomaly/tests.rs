@@ -17,7 +17,7 @@ use ebb_model::finding::Finding;
 
 /// The finding, or why there is none: `well` or the reason that it is not evaluated. The first day is
 /// Monday, 2026-10-05.
-fn judged(dollars: &[Option<i64>], sums: SpendSums) -> Result<Finding, String> {
+fn anomaly_finding(dollars: &[Option<i64>], sums: SpendSums) -> Result<Finding, String> {
     let world = World::default();
     let spend = Spend {
         history: history(date(2026, 10, 5), dollars.iter().copied()),
@@ -49,7 +49,7 @@ fn judged(dollars: &[Option<i64>], sums: SpendSums) -> Result<Finding, String> {
 }
 
 fn check(name: &str, dollars: &[Option<i64>], expect: Result<&str, &str>) {
-    let got = judged(dollars, SpendSums::default());
+    let got = anomaly_finding(dollars, SpendSums::default());
     let got = got.map(|finding| finding.evidence.to_string());
     let got = got.as_ref().map(String::as_str).map_err(String::as_str);
     assert_eq!(got, expect, "{name}");
@@ -132,7 +132,7 @@ fn an_unusual_day_is_one_finding_for_a_week() {
     let mut dollars = then(28, |_| 20, 60);
     for day in 1..=6 {
         dollars.push(Some(20));
-        let found = judged(&dollars, SpendSums::default()).expect("it is open");
+        let found = anomaly_finding(&dollars, SpendSums::default()).expect("it is open");
         assert!(
             found
                 .evidence
@@ -166,7 +166,7 @@ fn the_largest_cause_is_named_and_the_owner_is_the_user_of_most_of_the_cost() {
     sums.add(0, "2026-11-01", tasks(10, 20));
     sums.add(0, "2026-11-02", tasks(25, 50));
     sums.add(1, "2026-11-02", tasks(5, 10));
-    let found = judged(&then(28, |_| 20, 60), sums).expect("it is unusual");
+    let found = anomaly_finding(&then(28, |_| 20, 60), sums).expect("it is unusual");
     let text = found.evidence.to_string();
     assert!(
         text.ends_with("; largest cause: more tasks (+$40.00)"),

@@ -58,7 +58,7 @@ fn a_step_is_overprovisioned_only_when_cores_and_memory_are_far_below_its_reques
     let check = |requested: Requested, change: fn(&mut StepUsage), expect: &str| {
         let got = match world(requested, change).verdict() {
             Ok(finding) => format!("{} {}", finding.evidence, finding.remedy.advice),
-            Err(said) => said,
+            Err(reason) => reason,
         };
         assert!(got.contains(expect), "'{got}' should say '{expect}'");
     };

@@ -20,7 +20,7 @@ fn describe_result(world: &World) -> String {
             let keeper = keeper.unwrap_or_else(|| "nothing".to_owned());
             format!("{keeper} | {}", finding.remedy.advice)
         }
-        Err(said) => said,
+        Err(reason) => reason,
     }
 }
 
@@ -37,10 +37,10 @@ fn a_step_a_login_and_a_notebook_each_have_their_own_remedy() {
             };
             h.steps = (1..).zip(steps).map(step).collect();
         });
-        let said = describe_result(&world);
+        let text = describe_result(&world);
         assert!(
-            said.starts_with(expect),
-            "'{said}' should begin with '{expect}'"
+            text.starts_with(expect),
+            "'{text}' should begin with '{expect}'"
         );
     };
     check(&[], "nothing | Ask ada");
@@ -76,10 +76,10 @@ fn worker(minutes: u64, change: impl Fn(&mut World)) -> World {
 #[test]
 fn what_an_environment_is_told_keeps_its_machines_and_is_given_its_own_time() {
     let check = |minutes: u64, change: fn(&mut World), expect: &str| {
-        let said = describe_result(&worker(minutes, change));
+        let text = describe_result(&worker(minutes, change));
         assert!(
-            said.starts_with(expect),
-            "'{said}' should begin with '{expect}'"
+            text.starts_with(expect),
+            "'{text}' should begin with '{expect}'"
         );
     };
     let daemon = |world: &mut World| {
@@ -151,9 +151,9 @@ fn what_a_controller_owns_is_never_to_be_stopped_by_hand() {
         let mut world = World::with([machine]);
         world.watch(1, 0, 40, quiet);
         let remedy = world.verdict().expect("it is idle").remedy;
-        let said = remedy.command.expect("a command");
-        assert!(said.starts_with(command), "{said}");
-        let words = format!("{said} {}", remedy.advice).to_lowercase();
+        let command_line = remedy.command.expect("a command");
+        assert!(command_line.starts_with(command), "{command_line}");
+        let words = format!("{command_line} {}", remedy.advice).to_lowercase();
         assert!(
             !words.contains("terminate-inst") && !words.contains("stop-inst"),
             "{words}"
@@ -200,9 +200,9 @@ fn a_minimum_capacity_keeps_no_node_if_the_others_have_as_much() {
         let own = world.inventory.instances.get_mut(&node(1));
         own.expect("the worker").tags = tags;
     };
-    let said = describe_result(&worker(40, others_are_enough));
+    let text = describe_result(&worker(40, others_are_enough));
     assert!(
-        said.starts_with("nothing | Reduce the minimum vCPUs"),
-        "{said}"
+        text.starts_with("nothing | Reduce the minimum vCPUs"),
+        "{text}"
     );
 }
