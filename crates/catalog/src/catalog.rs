@@ -18,7 +18,7 @@ use crate::fargate_prices::{self, FargatePrices, FargateRates};
 use crate::list_price::{ListPrice, PriceBasis, Priced};
 use crate::machine_type::{Architecture, TypeSpec};
 use crate::parse::{self, CatalogueError};
-use crate::refreshed_prices::{Refreshed, ToldType};
+use crate::refreshed_prices::{DescribedType, Refreshed};
 use crate::storage_prices::{self, StoragePrices};
 use ebb_telemetry::identity::{InstanceType, Region};
 use ebb_telemetry::money::{Usd, UsdPerHour};
@@ -34,7 +34,7 @@ pub struct Catalogue {
     /// Sorted by the index of the type in each region, and so by its name.
     prices: BTreeMap<Region, Vec<Priced>>,
     /// Regions whose prices AWS returned later, with the time.
-    told: BTreeMap<Region, Timestamp>,
+    refresh_times: BTreeMap<Region, Timestamp>,
     /// Types that EC2 described later, with the time.
     described: BTreeMap<InstanceType, Timestamp>,
     /// Prices of types whose specs are unknown; no task is placed on such a type.
@@ -69,7 +69,7 @@ impl Catalogue {
             earlier: prices.earlier,
             types,
             prices: prices.by_region,
-            told: BTreeMap::new(),
+            refresh_times: BTreeMap::new(),
             described: BTreeMap::new(),
             beyond: BTreeMap::new(),
             fargate: BTreeMap::new(),
@@ -90,9 +90,9 @@ impl Catalogue {
     /// The on-demand price with its basis; `None` if the catalogue has no reliable price.
     pub fn list_price(&self, region: &Region, name: &InstanceType) -> Option<ListPrice> {
         let Some(index) = self.index(name) else {
-            let told = self.beyond.get(region)?.get(name)?;
+            let refreshed_price = self.beyond.get(region)?.get(name)?;
             return Some(ListPrice {
-                usd_per_hour: *told,
+                usd_per_hour: *refreshed_price,
                 basis: PriceBasis::Refresh,
             });
         };
@@ -169,26 +169,26 @@ impl Catalogue {
     pub fn fargate(&self, region: &Region, architecture: Architecture) -> Option<FargateRates> {
         let built_in = Some(fargate_prices::BUILT_IN.1)
             .filter(|_| region.as_str() == fargate_prices::BUILT_IN.0);
-        let told = self.fargate.get(region).copied();
+        let refreshed_prices = self.fargate.get(region).copied();
         let of = |prices: FargatePrices| match architecture {
             Architecture::X86_64 => prices.x86_64,
             Architecture::Arm64 => prices.arm64,
         };
-        told.and_then(of).or(built_in.and_then(of))
+        refreshed_prices.and_then(of).or(built_in.and_then(of))
     }
 
     /// When AWS returned the Fargate prices of a region, or the date of the catalogue that contains
     /// the built-in price. `None` without a price.
     pub fn fargate_as_of(&self, region: &Region, architecture: Architecture) -> Option<Timestamp> {
         self.fargate(region, architecture)?;
-        let told = self
+        let is_refreshed = self
             .fargate
             .get(region)
-            .is_some_and(|told| match architecture {
-                Architecture::X86_64 => told.x86_64.is_some(),
-                Architecture::Arm64 => told.arm64.is_some(),
+            .is_some_and(|prices| match architecture {
+                Architecture::X86_64 => prices.x86_64.is_some(),
+                Architecture::Arm64 => prices.arm64.is_some(),
             });
-        match told {
+        match is_refreshed {
             true => self.refreshed_at(region),
             false => self.built_at(),
         }
@@ -208,8 +208,8 @@ impl Catalogue {
                 .get(region.as_str())
                 .unwrap_or(&storage_prices::ELSEWHERE)
         };
-        let told = self.storage.get(region).and_then(&of);
-        told.or_else(|| of(remembered()))
+        let refreshed_price = self.storage.get(region).and_then(&of);
+        refreshed_price.or_else(|| of(remembered()))
     }
 
     /// When AWS returned prices of storage or addresses in a region; `None` if it did not.
@@ -221,8 +221,8 @@ impl Catalogue {
 
     /// Whether AWS returned all prices of volumes and snapshots in a region.
     pub fn has_refreshed_storage(&self, region: &Region) -> bool {
-        let told = self.storage.get(region);
-        told.is_some_and(StoragePrices::is_whole)
+        let refreshed_prices = self.storage.get(region);
+        refreshed_prices.is_some_and(StoragePrices::is_whole)
     }
 }
 
@@ -237,16 +237,16 @@ impl Catalogue {
     /// on it.
     #[must_use]
     pub fn with(&self, refreshed: &Refreshed) -> Self {
-        let mut all = self.with_types(&refreshed.types);
-        for (region, told) in &refreshed.regions {
-            let day = told.at.to_zoned(TimeZone::UTC).date();
-            if told.on_demand.is_empty() || self.day().is_some_and(|own| day <= own) {
+        let mut catalogue = self.with_types(&refreshed.types);
+        for (region, region_prices) in &refreshed.regions {
+            let day = region_prices.at.to_zoned(TimeZone::UTC).date();
+            if region_prices.on_demand.is_empty() || self.day().is_some_and(|own| day <= own) {
                 continue;
             }
-            let kept = all.prices.remove(region).unwrap_or_default();
+            let kept = catalogue.prices.remove(region).unwrap_or_default();
             let mut by_type: BTreeMap<usize, ListPrice> =
                 kept.iter().map(|p| (p.type_index, p.price)).collect();
-            for (name, usd_per_hour) in &told.on_demand {
+            for (name, usd_per_hour) in &region_prices.on_demand {
                 if usd_per_hour.0 <= Usd::ZERO {
                     continue;
                 }
@@ -254,33 +254,43 @@ impl Catalogue {
                     usd_per_hour: *usd_per_hour,
                     basis: PriceBasis::Refresh,
                 };
-                match all.index(name) {
+                match catalogue.index(name) {
                     Some(index) => _ = by_type.insert(index, price),
                     None => {
-                        let beyond = all.beyond.entry(region.clone()).or_default();
+                        let beyond = catalogue.beyond.entry(region.clone()).or_default();
                         beyond.insert(name.clone(), *usd_per_hour);
                     }
                 }
             }
             let priced = by_type.into_iter();
             let priced = priced.map(|(type_index, price)| Priced { type_index, price });
-            all.prices.insert(region.clone(), priced.collect());
-            all.told.insert(region.clone(), told.at);
-            all.fargate.insert(region.clone(), told.fargate);
-            all.storage.insert(region.clone(), told.storage.clone());
+            catalogue.prices.insert(region.clone(), priced.collect());
+            catalogue
+                .refresh_times
+                .insert(region.clone(), region_prices.at);
+            catalogue
+                .fargate
+                .insert(region.clone(), region_prices.fargate);
+            catalogue
+                .storage
+                .insert(region.clone(), region_prices.storage.clone());
         }
-        all
+        catalogue
     }
 
     /// The catalogue with these types, which replace its types of the same names.
-    fn with_types(&self, told: &BTreeMap<InstanceType, ToldType>) -> Self {
-        if told.is_empty() {
+    fn with_types(&self, described_types: &BTreeMap<InstanceType, DescribedType>) -> Self {
+        if described_types.is_empty() {
             return self.clone();
         }
         let own = self.types.iter();
         let mut by_name: BTreeMap<&InstanceType, &TypeSpec> =
             own.map(|spec| (&spec.name, spec)).collect();
-        by_name.extend(told.values().map(|told| (&told.spec.name, &told.spec)));
+        by_name.extend(
+            described_types
+                .values()
+                .map(|kind| (&kind.spec.name, &kind.spec)),
+        );
         let place: BTreeMap<&InstanceType, usize> = by_name.keys().copied().zip(0..).collect();
         // Both are sorted by name, so the order is kept.
         let moved = |priced: &Priced| {
@@ -296,7 +306,11 @@ impl Catalogue {
             (region.clone(), moved.collect())
         });
         let mut described = self.described.clone();
-        described.extend(told.values().map(|told| (told.spec.name.clone(), told.at)));
+        described.extend(
+            described_types
+                .values()
+                .map(|kind| (kind.spec.name.clone(), kind.at)),
+        );
         Self {
             prices: prices.collect(),
             types: by_name.into_values().cloned().collect(),
@@ -312,15 +326,15 @@ impl Catalogue {
 
     /// The latest time at which AWS returned prices; `None` if all prices are built in.
     pub fn last_refreshed(&self) -> Option<Timestamp> {
-        self.told.values().max().copied()
+        self.refresh_times.values().max().copied()
     }
 
     /// The source and time of all prices, in one line.
     pub fn sources(&self) -> String {
         let mut all = self.source.clone();
         let day = |at: &Timestamp| at.strftime("%Y-%m-%d").to_string();
-        if let Some(oldest) = self.told.values().min() {
-            let (many, day) = (self.told.len(), day(oldest));
+        if let Some(oldest) = self.refresh_times.values().min() {
+            let (many, day) = (self.refresh_times.len(), day(oldest));
             all += &format!("; {many} regions from the AWS Price List of {day} or later");
         }
         if let Some(oldest) = self.described.values().min() {
@@ -332,6 +346,6 @@ impl Catalogue {
 
     /// When AWS returned the prices of a region; `None` if the built-in prices are used.
     pub fn refreshed_at(&self, region: &Region) -> Option<Timestamp> {
-        self.told.get(region).copied()
+        self.refresh_times.get(region).copied()
     }
 }

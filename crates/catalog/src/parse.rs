@@ -208,7 +208,7 @@ fn type_spec(line: &str) -> Result<TypeSpec, Problem> {
         processor,
         traits,
     ]: [&str; TYPE_COLUMNS.len()] = split_fields(line)?;
-    let told = Traits::read(traits)?;
+    let traits = Traits::read(traits)?;
     Ok(TypeSpec {
         name: InstanceType::new(name)?,
         vcpus: required("vcpus", vcpus)?,
@@ -233,11 +233,11 @@ fn type_spec(line: &str) -> Result<TypeSpec, Problem> {
         // Disk sizes are in powers of ten.
         local_disk: number("local_disk_gb", disk)?.map(|gb| Bytes(u64::from(gb) * 1_000_000_000)),
         processor: (!processor.is_empty()).then(|| processor.to_owned()),
-        burstable: told.burstable,
-        metal: told.metal,
-        current_generation: told.current,
-        spot: told.spot,
-        hypervisor: told.hypervisor,
+        burstable: traits.burstable,
+        metal: traits.metal,
+        current_generation: traits.current,
+        spot: traits.spot,
+        hypervisor: traits.hypervisor,
     })
 }
 
@@ -252,19 +252,19 @@ struct Traits {
 
 impl Traits {
     fn read(text: &str) -> Result<Self, Problem> {
-        let mut told = Self::default();
+        let mut traits = Self::default();
         for word in text.split_ascii_whitespace() {
             match word {
-                "burstable" => told.burstable = true,
-                "current" => told.current = true,
-                "metal" => told.metal = true,
-                "spot" => told.spot = true,
-                "nitro" => told.hypervisor = Some(Hypervisor::Nitro),
-                "xen" => told.hypervisor = Some(Hypervisor::Xen),
+                "burstable" => traits.burstable = true,
+                "current" => traits.current = true,
+                "metal" => traits.metal = true,
+                "spot" => traits.spot = true,
+                "nitro" => traits.hypervisor = Some(Hypervisor::Nitro),
+                "xen" => traits.hypervisor = Some(Hypervisor::Xen),
                 _ => return Err(unreadable("traits", text)),
             }
         }
-        Ok(told)
+        Ok(traits)
     }
 }
 

@@ -20,13 +20,13 @@ pub struct Refreshed {
     pub regions: BTreeMap<Region, RegionPrices>,
     /// The newest specs of each machine type.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub types: BTreeMap<InstanceType, ToldType>,
+    pub types: BTreeMap<InstanceType, DescribedType>,
 }
 
 /// Specs of one machine type from EC2.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ToldType {
+pub struct DescribedType {
     /// The time of the answer.
     pub at: Timestamp,
     /// The specs.
@@ -61,9 +61,9 @@ impl Refreshed {
 
     /// Adds the specs of machine types.
     pub fn describe(&mut self, specs: impl IntoIterator<Item = TypeSpec>, at: Timestamp) {
-        let told = specs.into_iter();
+        let specs = specs.into_iter();
         self.types
-            .extend(told.map(|spec| (spec.name.clone(), ToldType { at, spec })));
+            .extend(specs.map(|spec| (spec.name.clone(), DescribedType { at, spec })));
     }
 
     /// True if it contains no regions and no types.
@@ -73,7 +73,7 @@ impl Refreshed {
 
     /// The time of the oldest region; `None` without regions.
     pub fn oldest(&self) -> Option<Timestamp> {
-        self.regions.values().map(|told| told.at).min()
+        self.regions.values().map(|prices| prices.at).min()
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_later_holds_and_the_rest_stays() {
+    fn later_prices_hold_and_the_rest_stays() {
         let check = |refreshed: Refreshed, expect: (&str, Option<i64>)| {
             let catalogue = Catalogue::built_in().with(&refreshed);
             let region = Region::new("eu-west-1").expect("a region");

@@ -163,7 +163,7 @@ mod tests {
     }"#;
 
     #[test]
-    fn a_band_is_told_by_its_label_and_the_last_has_no_end() {
+    fn a_band_is_read_from_its_label_and_the_last_has_no_end() {
         let advisor = Advisor::parse(FILE).expect("it is the advisor's");
         let check = |name: &str, expect: Option<(u32, Option<u32>, i32)>| {
             let region = Region::new("eu-west-1").expect("a region");

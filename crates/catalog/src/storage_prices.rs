@@ -32,8 +32,8 @@ impl StoragePrices {
 
     /// Whether AWS returned all prices of volumes and snapshots.
     pub(crate) fn is_whole(&self) -> bool {
-        let told = [self.snapshot, self.archived_snapshot];
-        told.iter().all(Option::is_some)
+        let snapshot_prices = [self.snapshot, self.archived_snapshot];
+        snapshot_prices.iter().all(Option::is_some)
             && (Self::VOLUME_TYPES.iter()).all(|name| self.volumes.contains_key(*name))
     }
 }
@@ -94,11 +94,11 @@ mod tests {
     use ebb_telemetry::identity::{InstanceType, Region};
 
     #[test]
-    fn what_aws_told_holds_and_the_rest_is_as_remembered_or_unknown() {
+    fn later_prices_hold_and_the_rest_is_as_remembered_or_unknown() {
         let name = |name: &str| Region::new(name).expect("a region");
         let usd = Usd::from_micros;
         let kind = InstanceType::new("m5.large").expect("a type");
-        let told = RegionPrices {
+        let prices = RegionPrices {
             at: "2026-11-22T00:00:00Z".parse().expect("a time"),
             on_demand: BTreeMap::from([(kind, UsdPerHour::from_micros(1))]),
             spot: BTreeMap::new(),
@@ -109,7 +109,7 @@ mod tests {
                 ..StoragePrices::default()
             },
         };
-        let both = ["eu-west-1", "ap-south-1"].map(|region| (name(region), told.clone()));
+        let both = ["eu-west-1", "ap-south-1"].map(|region| (name(region), prices.clone()));
         let catalogue = Catalogue::built_in().with(&Refreshed {
             regions: both.into(),
             ..Refreshed::default()

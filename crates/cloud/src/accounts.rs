@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn plans_are_asked_of_accounts_that_the_first_does_not_bill_and_refusals_are_told() {
+    async fn plans_are_requested_of_accounts_that_the_first_does_not_bill_and_refusals_are_gaps() {
         let a = region("a-1");
         let costs = |billed: &[&str]| {
             let cost = ResourceCost::default();
@@ -370,19 +370,23 @@ mod tests {
                 .await
                 .expect("a bill");
             assert_eq!(all.least_plan_requests(), requests);
-            let told = all
+            let plans = all
                 .plans(Timestamp::UNIX_EPOCH)
                 .await
                 .expect("the first answers");
-            let told: Vec<_> = told.iter().map(|plan| plan.id.as_str()).collect();
-            assert_eq!(told, ids, "{on_the_first:?}");
-            let said = BillSource::take_gaps(&all);
-            assert_eq!(said.len(), gaps, "{said:?}");
+            let plan_ids: Vec<_> = plans.iter().map(|plan| plan.id.as_str()).collect();
+            assert_eq!(plan_ids, ids, "{on_the_first:?}");
+            let plan_gaps = BillSource::take_gaps(&all);
+            assert_eq!(plan_gaps.len(), gaps, "{plan_gaps:?}");
             assert!(
-                said.iter()
+                plan_gaps
+                    .iter()
                     .all(|gap| gap.scope == "account 000000000002 Savings Plans")
             );
-            assert!(BillSource::take_gaps(&all).is_empty(), "they are told once");
+            assert!(
+                BillSource::take_gaps(&all).is_empty(),
+                "they are returned once"
+            );
         };
         let more = || Ok(vec![plan("p-2"), plan("p-both")]);
         check(&["i-1", "i-2"], more(), (&["p-1", "p-both"], 0, 1)).await;
@@ -405,14 +409,14 @@ mod tests {
         all.gather(&a).await.expect("both answer");
         let nodes = ["i-1", "i-2"].map(|id| (node(id), Vec::new())).into();
         let (from, to) = (Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH);
-        let told = all.utilization(&a, &nodes, from, to).await;
-        assert!(told.is_ok(), "the first answers");
+        let answer = all.utilization(&a, &nodes, from, to).await;
+        assert!(answer.is_ok(), "the first answers");
         let gaps = MetricsSource::take_gaps(&all);
         assert_eq!(gaps[0].scope, "account 000000000002 a-1: metrics");
         assert!(gaps[0].reason.contains("metrics.utilization"), "{gaps:?}");
         assert!(
             MetricsSource::take_gaps(&all).is_empty(),
-            "they are told once"
+            "they are returned once"
         );
     }
 }

@@ -73,7 +73,7 @@ pub struct CostExport<'a> {
     place: String,
     objects: StoreObjects,
     tags: Vec<String>,
-    /// Another bill, which is asked only for Savings Plans.
+    /// Another bill, which is read only for Savings Plans.
     plans: Option<&'a dyn BillSource>,
     read: Mutex<Option<Arc<ExportBill>>>,
 }

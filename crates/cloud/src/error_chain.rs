@@ -37,7 +37,7 @@ mod tests {
     struct Outer(#[source] Repeats);
 
     #[test]
-    fn each_cause_is_said_once() {
+    fn each_cause_is_named_once() {
         let words = reason(&Outer(Repeats(Innermost)));
         assert_eq!(words, "the report: sending failed: no route");
     }

@@ -287,7 +287,7 @@ mod tests {
         let clock = FakeClock::at(Timestamp::UNIX_EPOCH);
         let queue = Failing::new(FakeQueue::new(clock.clone()), fault);
         let bucket = Failing::new(FakeObjects::new(clock), fault);
-        let seen = vec![
+        let successes = vec![
             queue.send("a").await.is_ok(),
             bucket
                 .put("k", Vec::new(), PutOptions::default())
@@ -296,7 +296,7 @@ mod tests {
             queue.send("b").await.is_ok(),
         ];
         let happened = queue.inner().messages().len() + bucket.inner().keys().len();
-        (seen, happened)
+        (successes, happened)
     }
 
     #[tokio::test]
@@ -308,9 +308,9 @@ mod tests {
             ["queue.send", "objects.put", "queue.send"],
             "calls of all ports are counted together"
         );
-        let check = async |moment, then, seen: [bool; 3], happened| {
+        let check = async |moment, then, successes: [bool; 3], happened| {
             let got = run(&Fault::at(1, moment, then)).await;
-            assert_eq!(got, (seen.to_vec(), happened), "{moment:?} {then:?}");
+            assert_eq!(got, (successes.to_vec(), happened), "{moment:?} {then:?}");
         };
         check(Moment::Before, Then::Recovers, [true, false, true], 2).await;
         check(Moment::After, Then::Recovers, [true, false, true], 3).await;

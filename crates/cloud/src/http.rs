@@ -162,7 +162,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let at = listener.local_addr().expect("an address");
         let proxy = ProxyConfig::https(format!("http://ana:secret@{at}")).expect("a proxy");
-        let seen = std::thread::spawn(move || {
+        let server = std::thread::spawn(move || {
             let answer = |status: &str| {
                 let (mut client, _) = listener.accept().expect("a client");
                 let mut lines = BufReader::new(client.try_clone().expect("a client")).lines();
@@ -187,12 +187,12 @@ mod tests {
             let answer = connector.call(request).await;
             assert_eq!(answer.is_ok(), url.starts_with("http:"), "{answer:?}");
         }
-        let seen = seen.join().expect("both were answered");
+        let requests = server.join().expect("both were answered");
         let expect = [
             ("CONNECT queue.example:443 HTTP/1.1".to_owned(), true),
             ("GET /latest HTTP/1.1".to_owned(), false),
         ];
-        assert_eq!(seen, expect);
+        assert_eq!(requests, expect);
     }
 
     #[test]

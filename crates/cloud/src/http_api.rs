@@ -142,16 +142,16 @@ mod tests {
     /// Answers one request with `answer`, and returns its head.
     async fn serve(listener: TcpListener, answer: &'static str) -> String {
         let (mut stream, _) = listener.accept().await.expect("a connection");
-        let mut asked = Vec::new();
+        let mut head = Vec::new();
         let mut piece = [0; 4_096];
-        while !asked.windows(4).any(|end| end == b"\r\n\r\n") {
+        while !head.windows(4).any(|end| end == b"\r\n\r\n") {
             let n = stream.read(&mut piece).await.expect("a request");
             assert!(n > 0, "incomplete request");
-            asked.extend_from_slice(&piece[..n]);
+            head.extend_from_slice(&piece[..n]);
         }
         let sent = stream.write_all(answer.as_bytes()).await;
         sent.expect("the answer is sent");
-        String::from_utf8(asked).expect("text")
+        String::from_utf8(head).expect("text")
     }
 
     async fn ask(
@@ -178,20 +178,20 @@ mod tests {
         };
         let token = || Authorization::Bearer("t0ken".to_owned());
         let refused = "HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\n{}";
-        let (asked, answer) = ask(token(), &get, refused).await;
-        assert!(asked.starts_with("GET /v1/report HTTP/1.1\r\n"), "{asked}");
-        assert!(asked.contains("authorization: Bearer t0ken\r\n"), "{asked}");
+        let (head, answer) = ask(token(), &get, refused).await;
+        assert!(head.starts_with("GET /v1/report HTTP/1.1\r\n"), "{head}");
+        assert!(head.contains("authorization: Bearer t0ken\r\n"), "{head}");
         let answer = answer.expect("an error status is an answer");
         assert_eq!((answer.status, &*answer.body), (403, &b"{}"[..]));
 
         let long = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n123456789";
-        let (asked, answer) = ask(Authorization::Unsigned, &post, long).await;
+        let (head, answer) = ask(Authorization::Unsigned, &post, long).await;
         assert!(
-            asked.starts_with("POST /v1/findings/a%2Fb/reopen HTTP/1.1\r\n"),
-            "{asked}"
+            head.starts_with("POST /v1/findings/a%2Fb/reopen HTTP/1.1\r\n"),
+            "{head}"
         );
-        assert!(asked.contains("content-type: application/json"), "{asked}");
-        assert!(!asked.contains("authorization"), "{asked}");
+        assert!(head.contains("content-type: application/json"), "{head}");
+        assert!(!head.contains("authorization"), "{head}");
         let error = answer.expect_err("too long").to_string();
         assert!(error.contains("more than 8 bytes"), "{error}");
 

@@ -262,23 +262,23 @@ mod tests {
 
     /// Reads one request with a JSON body.
     async fn request(stream: &mut TcpStream) -> String {
-        let mut asked = Vec::new();
+        let mut bytes = Vec::new();
         let mut piece = [0; 4_096];
-        while !asked.ends_with(b"}") {
+        while !bytes.ends_with(b"}") {
             let n = stream.read(&mut piece).await.expect("a request");
             assert!(n > 0, "incomplete request");
-            asked.extend_from_slice(&piece[..n]);
+            bytes.extend_from_slice(&piece[..n]);
         }
-        String::from_utf8(asked).expect("text")
+        String::from_utf8(bytes).expect("text")
     }
 
     /// Answers one request with `answer`, and returns the request.
     async fn serve(listener: TcpListener, answer: &'static str) -> String {
         let (mut stream, _) = listener.accept().await.expect("a connection");
-        let asked = request(&mut stream).await;
+        let text = request(&mut stream).await;
         let sent = stream.write_all(answer.as_bytes()).await;
         sent.expect("the answer is sent");
-        asked
+        text
     }
 
     #[tokio::test]
@@ -288,11 +288,14 @@ mod tests {
             let address = listener.local_addr().expect("an address");
             let hook = HttpPost::new(&format!("http://{address}/secret")).expect("loopback");
             let body = serde_json::json!({"text": "3 findings"});
-            let (asked, got) = tokio::join!(serve(listener, answer), hook.send(&body, None));
-            assert!(asked.starts_with("POST /secret HTTP/1.1\r\n"), "{asked}");
-            assert!(asked.ends_with(r#"{"text":"3 findings"}"#), "{asked}");
-            let told = got.map(drop).map_err(|e| e.to_string());
-            assert_eq!(told.as_ref().map_err(String::as_str).copied(), expect);
+            let (request, got) = tokio::join!(serve(listener, answer), hook.send(&body, None));
+            assert!(
+                request.starts_with("POST /secret HTTP/1.1\r\n"),
+                "{request}"
+            );
+            assert!(request.ends_with(r#"{"text":"3 findings"}"#), "{request}");
+            let result = got.map(drop).map_err(|e| e.to_string());
+            assert_eq!(result.as_ref().map_err(String::as_str).copied(), expect);
         };
         check("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", Ok(())).await;
         check(

@@ -73,7 +73,7 @@ fn types_have_the_specs_and_prices_that_their_users_know() {
 }
 
 #[test]
-fn gpus_burst_and_metal_are_told() {
+fn gpus_burst_and_metal_are_known() {
     let spec = |name: &str| Catalogue::built_in().spec(&machine(name)).expect("known");
     let gpus = spec("g4dn.12xlarge").gpus.as_ref().expect("has GPUs");
     assert_eq!((gpus.count, gpus.name.as_str()), (4, "T4"));
@@ -167,9 +167,9 @@ fn in_even_families_twice_the_size_costs_twice_the_money_in_every_region() {
 #[test]
 fn what_was_dropped_is_nowhere_in_the_catalogue() {
     let catalogue = Catalogue::built_in();
-    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for [name, in_region, listed, reason] in dropped() {
-        *seen.entry(reason).or_default() += 1;
+        *counts.entry(reason).or_default() += 1;
         let is_other =
             |p: &ListPrice| matches!(p.basis, PriceBasis::FromFamily | PriceBasis::Earlier);
         let kept = |name| price(in_region, name).filter(|p| !is_other(p));
@@ -187,7 +187,7 @@ fn what_was_dropped_is_nowhere_in_the_catalogue() {
         }
     }
     for reason in ["zero", "dedicated", "no-specs", "local-zone", "reduced"] {
-        assert!(seen.contains_key(reason), "{reason}");
+        assert!(counts.contains_key(reason), "{reason}");
     }
 }
 
@@ -248,7 +248,7 @@ fn gpu_types_have_a_price_in_the_main_regions() {
 }
 
 #[test]
-fn what_a_type_is_built_on_is_told() {
+fn what_a_type_is_built_on_is_known() {
     let check = |name: &str, expect: Hypervisor| {
         let spec = Catalogue::built_in().spec(&machine(name)).expect(name);
         assert_eq!(spec.hypervisor, Some(expect), "{name}");
@@ -288,7 +288,7 @@ fn what_a_type_is_built_on_is_told() {
 }
 
 #[test]
-fn source_and_day_are_told() {
+fn source_and_day_are_named() {
     insta::assert_snapshot!(
         Catalogue::built_in().as_of(),
         @"apache-libcloud 3.9.1 (PyPI, Apache-2.0), libcloud/data/pricing.json of 2025-03-02"

@@ -32,24 +32,28 @@ impl Accounts {
 
     /// The first account, and the accounts whose Savings Plans it does not report.
     fn with_plans(&self) -> Vec<(AccountId, Arc<dyn BillSource>)> {
-        let told: BTreeSet<AccountId> = self.learnt().on_the_first.clone();
-        let asked = self.with_bills().filter(|(id, _)| !told.contains(*id));
-        asked.map(|(id, bill)| (id.clone(), bill.clone())).collect()
+        let on_the_first: BTreeSet<AccountId> = self.learnt().on_the_first.clone();
+        let sources = self
+            .with_bills()
+            .filter(|(id, _)| !on_the_first.contains(*id));
+        sources
+            .map(|(id, bill)| (id.clone(), bill.clone()))
+            .collect()
     }
 
     /// Records a gap for each account that refused while another answered.
     fn not_billed<T>(
         &self,
         scope: &str,
-        told: Option<T>,
+        answer: Option<T>,
         refusals: Vec<(AccountId, CloudError)>,
     ) -> CloudResult<T> {
-        let Some(told) = told else {
+        let Some(answer) = answer else {
             return Err(all_refused(refusals));
         };
         let gaps = refusals.iter().map(|(id, error)| gap(id, scope, error));
         self.learnt().unbilled.extend(gaps);
-        Ok(told)
+        Ok(answer)
     }
 }
 
@@ -68,16 +72,17 @@ impl BillSource for Accounts {
                 continue;
             }
             match bill.by_resource(to).await {
-                Ok(told) if at == 0 => {
+                Ok(account_costs) if at == 0 => {
                     let others = self.with_bills().skip(1).map(|(id, _)| id);
-                    let on_it = others.filter(|id| self.are_billed(id, &told) == Some(true));
+                    let on_it =
+                        others.filter(|id| self.are_billed(id, &account_costs) == Some(true));
                     let on_it = on_it.cloned().collect();
                     self.learnt().on_the_first = on_it;
-                    costs = Some(told);
+                    costs = Some(account_costs);
                 }
-                Ok(told) => {
+                Ok(account_costs) => {
                     self.learnt().own_bill.insert(id.clone());
-                    costs.get_or_insert_default().extend(told);
+                    costs.get_or_insert_default().extend(account_costs);
                 }
                 Err(error) => refusals.push((id.clone(), error)),
             }
@@ -122,9 +127,9 @@ impl BillSource for Accounts {
         let (mut all, mut refusals) = (None, Vec::new());
         for (id, bill) in self.with_plans() {
             match bill.plans(to).await {
-                Ok(told) => all.get_or_insert_with(BTreeMap::new).extend(
+                Ok(plans) => all.get_or_insert_with(BTreeMap::new).extend(
                     // Two accounts can report the same plan.
-                    told.into_iter().map(|plan| (plan.id.clone(), plan)),
+                    plans.into_iter().map(|plan| (plan.id.clone(), plan)),
                 ),
                 Err(error) => refusals.push((id, error)),
             }

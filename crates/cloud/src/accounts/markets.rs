@@ -37,7 +37,7 @@ where
     let mut refusals = Vec::new();
     for (id, source) in members {
         match ask(source).await {
-            Ok(told) => return Ok(told),
+            Ok(answer) => return Ok(answer),
             Err(error) => refusals.push((id, error)),
         }
     }
@@ -64,8 +64,8 @@ impl MarketSource for Accounts {
     async fn reserved(&self, region: &Region) -> CloudResult<Vec<Commitment>> {
         let mut all = Vec::new();
         for (id, source) in self.with_markets(region) {
-            let told = source.reserved(region).await;
-            all.extend(told.map_err(|error| all_refused(vec![(id, error)]))?);
+            let answer = source.reserved(region).await;
+            all.extend(answer.map_err(|error| all_refused(vec![(id, error)]))?);
         }
         Ok(all)
     }

@@ -28,9 +28,9 @@ impl Accounts {
     {
         let mut by_owner: BTreeMap<AccountId, T> = BTreeMap::new();
         let learnt = self.learnt();
-        for told in nodes {
-            if let Some(owner) = learnt.owner.get(node(&told)) {
-                by_owner.entry(owner.clone()).or_default().extend([told]);
+        for item in nodes {
+            if let Some(owner) = learnt.owner.get(node(&item)) {
+                by_owner.entry(owner.clone()).or_default().extend([item]);
             }
         }
         let each = self.members.iter().filter_map(|member| {
@@ -51,9 +51,9 @@ impl Accounts {
         let (mut all, mut failed, mut answered) = (BTreeMap::new(), Vec::new(), false);
         for (account, answer) in in_turns_of(ACCOUNTS_AT_ONCE, calls).await {
             match answer {
-                Ok(told) => {
+                Ok(entries) => {
                     answered = true;
-                    all.extend(told);
+                    all.extend(entries);
                 }
                 Err(error) => failed.push((account, error)),
             }
@@ -76,9 +76,9 @@ impl MetricsSource for Accounts {
         region: &Region,
         nodes: &[NodeId],
     ) -> CloudResult<NodeMetrics> {
-        let asked: Vec<MemberRequest<Vec<NodeId>>> =
+        let requests: Vec<MemberRequest<Vec<NodeId>>> =
             self.by_owner(nodes.iter().cloned(), |node| node);
-        let calls = asked.into_iter().map(|(account, source, nodes)| {
+        let calls = requests.into_iter().map(|(account, source, nodes)| {
             let region = region.clone();
             async move { (account, source.list_supplementary(&region, &nodes).await) }
         });
@@ -96,12 +96,12 @@ impl MetricsSource for Accounts {
         let nodes = nodes
             .iter()
             .map(|(node, supplementary)| (node.clone(), supplementary.clone()));
-        let asked: Vec<MemberRequest<NodeMetrics>> = self.by_owner(nodes, |(node, _)| node);
-        let calls = asked.into_iter().map(|(account, source, nodes)| {
+        let requests: Vec<MemberRequest<NodeMetrics>> = self.by_owner(nodes, |(node, _)| node);
+        let calls = requests.into_iter().map(|(account, source, nodes)| {
             let region = region.clone();
             async move {
-                let told = source.utilization(&region, &nodes, from, to).await;
-                (account, told)
+                let answer = source.utilization(&region, &nodes, from, to).await;
+                (account, answer)
             }
         });
         let scope = format!("{region}: metrics");
@@ -116,18 +116,18 @@ impl MetricsSource for Accounts {
         from: Timestamp,
         to: Timestamp,
     ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>> {
-        let asked = self.members.iter().filter_map(|member| {
+        let requests = self.members.iter().filter_map(|member| {
             let mine = families.iter();
             let mine = mine.filter(|family| family.account().as_ref() == Some(&member.id));
             let mine: BTreeSet<TaskFamily> = mine.cloned().collect();
             let source = member.metrics.clone()?;
             (!mine.is_empty()).then(|| (member.id.clone(), source, mine))
         });
-        let calls = asked.map(|(account, source, mine)| {
+        let calls = requests.map(|(account, source, mine)| {
             let region = region.clone();
             async move {
-                let told = source.of_tasks(&region, &mine, from, to).await;
-                (account, told)
+                let answer = source.of_tasks(&region, &mine, from, to).await;
+                (account, answer)
             }
         });
         let scope = format!("{region}: metrics of tasks");

@@ -138,8 +138,8 @@ impl BillSource for AwsBill {
             }
         });
         let mut costs: BTreeMap<NodeId, ResourceCost> = BTreeMap::new();
-        for told in in_turns_of(DAYS_AT_ONCE, calls.collect::<Vec<_>>()).await {
-            if let Walked::All(day) = told? {
+        for answer in in_turns_of(DAYS_AT_ONCE, calls.collect::<Vec<_>>()).await {
+            if let Walked::All(day) = answer? {
                 for (node, cost) in day {
                     costs.entry(node).or_default().by_day.extend(cost.by_day);
                 }
@@ -151,15 +151,17 @@ impl BillSource for AwsBill {
     async fn by_day(&self, to: Timestamp, tags: &[String]) -> CloudResult<Vec<BilledDay>> {
         let mut days: BTreeMap<String, BilledDay> = BTreeMap::new();
         let by_service = by_dimension(Dimension::Service.as_str());
-        self.grouped(interval(to)?, by_service, |told| {
-            of_services(told, &mut days)
+        self.grouped(interval(to)?, by_service, |result| {
+            of_services(result, &mut days)
         })
         .await?;
         for tag in tags {
             let by_tag = GroupDefinition::builder().r#type(GroupDefinitionType::Tag);
             let by_tag = by_tag.key(tag).build();
-            self.grouped(interval(to)?, by_tag, |told| of_tag(tag, told, &mut days))
-                .await?;
+            self.grouped(interval(to)?, by_tag, |result| {
+                of_tag(tag, result, &mut days)
+            })
+            .await?;
         }
         Ok(days.into_values().collect())
     }
@@ -226,14 +228,14 @@ fn by_dimension(key: &str) -> GroupDefinition {
     by.key(key).build()
 }
 
-fn of_services(told: &ResultByTime, days: &mut BTreeMap<String, BilledDay>) -> CloudResult<()> {
-    let Some(date) = told.time_period().map(DateInterval::start) else {
+fn of_services(result: &ResultByTime, days: &mut BTreeMap<String, BilledDay>) -> CloudResult<()> {
+    let Some(date) = result.time_period().map(DateInterval::start) else {
         return Ok(());
     };
     let day = days.entry(date.to_owned()).or_default();
     date.clone_into(&mut day.day);
-    day.estimated |= told.estimated();
-    for (service, amount) in amounts(told)? {
+    day.estimated |= result.estimated();
+    for (service, amount) in amounts(result)? {
         if service == SERVICE {
             day.of_machines = Some(day.of_machines.unwrap_or_default() + amount);
         }
@@ -249,14 +251,14 @@ fn of_services(told: &ResultByTime, days: &mut BTreeMap<String, BilledDay>) -> C
 /// Source: Cost Explorer API reference, `GetCostAndUsage`, "GroupBy".
 fn of_tag(
     tag: &str,
-    told: &ResultByTime,
+    result: &ResultByTime,
     days: &mut BTreeMap<String, BilledDay>,
 ) -> CloudResult<()> {
-    let date = told.time_period().map(DateInterval::start);
+    let date = result.time_period().map(DateInterval::start);
     let Some(day) = date.and_then(|date| days.get_mut(date)) else {
         return Ok(());
     };
-    for (key, amount) in amounts(told)? {
+    for (key, amount) in amounts(result)? {
         let value = key.split_once('$').map_or(key.as_str(), |(_, value)| value);
         let by_value = day.by_tag.entry(tag.to_owned()).or_default();
         let sum = by_value.entry(value.to_owned()).or_default();
@@ -266,9 +268,9 @@ fn of_tag(
 }
 
 /// The key and amount of each group; zero amounts are left out.
-fn amounts(told: &ResultByTime) -> CloudResult<Vec<(String, Usd)>> {
+fn amounts(result: &ResultByTime) -> CloudResult<Vec<(String, Usd)>> {
     let mut all = Vec::new();
-    for group in told.groups() {
+    for group in result.groups() {
         let Some(key) = group.keys().first() else {
             continue;
         };
@@ -361,17 +363,17 @@ mod tests {
     }
 
     #[test]
-    fn cost_is_told_by_resource_and_day() {
+    fn cost_is_read_by_resource_and_day() {
         let check = |rows: &[(&str, &str, &str)], expect: Option<&[(&str, i64)]>| {
             let mut costs = BTreeMap::new();
-            let told = read(&day(rows), &mut costs).is_ok().then(|| {
+            let by_node = read(&day(rows), &mut costs).is_ok().then(|| {
                 let each = costs.iter().map(|(node, cost)| {
                     let micros = cost.by_day.get("2026-03-01").map_or(0, |usd| usd.micros());
                     (node.as_str(), micros)
                 });
                 each.collect::<Vec<_>>()
             });
-            assert_eq!(told.as_deref(), expect, "{rows:?}");
+            assert_eq!(by_node.as_deref(), expect, "{rows:?}");
         };
         check(&[("i-1", "1.5", "USD")], Some(&[("i-1", 1_500_000)]));
         check(
@@ -388,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_told_by_service_and_by_tag() {
+    fn a_day_is_divided_by_service_and_by_tag() {
         let mut days = BTreeMap::new();
         let services = [
             (SERVICE, "2.5", "USD"),
@@ -397,10 +399,10 @@ mod tests {
         of_services(&day(&services), &mut days).expect("it is read");
         let tags = [("Project$tides", "1", "USD"), ("Project$", "2", "USD")];
         of_tag("Project", &day(&tags), &mut days).expect("it is read");
-        let told = &days["2026-03-01"];
-        assert_eq!(told.total, Usd::from_micros(3_000_000));
-        assert_eq!(told.of_machines, Some(Usd::from_micros(2_500_000)));
-        let by_project = &told.by_tag["Project"];
+        let billed_day = &days["2026-03-01"];
+        assert_eq!(billed_day.total, Usd::from_micros(3_000_000));
+        assert_eq!(billed_day.of_machines, Some(Usd::from_micros(2_500_000)));
+        let by_project = &billed_day.by_tag["Project"];
         assert_eq!(by_project["tides"], Usd::from_micros(1_000_000));
         assert_eq!(by_project[""], Usd::from_micros(2_000_000));
     }

@@ -66,9 +66,9 @@ impl AwsConfig {
 
     /// Loads `profile` of the user's AWS configuration file, regardless of keys in the environment.
     pub async fn load_as(region: Option<&Region>, profile: Option<&str>) -> Self {
-        let asked = region.map(|r| aws_config::Region::new(r.as_str().to_owned()));
-        let mut sdk = match asked {
-            Some(asked) => loader(profile).region(asked).load().await,
+        let sdk_region = region.map(|r| aws_config::Region::new(r.as_str().to_owned()));
+        let mut sdk = match sdk_region {
+            Some(sdk_region) => loader(profile).region(sdk_region).load().await,
             None => loader(profile).load().await,
         };
         if sdk.region().is_none() {

@@ -36,11 +36,11 @@ pub async fn machine() -> CloudResult<Machine> {
 }
 
 async fn read(client: &imds::Client, path: &'static str) -> CloudResult<String> {
-    let told = client.get(path).await.map_err(|e| CloudError::Failed {
+    let metadata = client.get(path).await.map_err(|e| CloudError::Failed {
         operation: METADATA.to_owned(),
         message: bounded(&format!("{path}: {}", reason(&e))),
     })?;
-    Ok(String::from(told))
+    Ok(String::from(metadata))
 }
 
 fn unnamed(error: IdentityError) -> CloudError {

@@ -93,7 +93,7 @@ impl InventorySource for AwsInventory {
             .iter()
             .filter_map(|environment| environment.cluster_arn.clone())
             .collect();
-        let ((jobs, fronts), members, mut tasks, fargate, (opinions, unsaid)) = tokio::join!(
+        let ((jobs, fronts), members, mut tasks, fargate, (opinions, errors)) = tokio::join!(
             jobs_and_fronts(&clients, &queues.found),
             ecs::container_instances(&clients, clusters.clone()),
             ecs::tasks(&clients, clusters.clone()),
@@ -101,7 +101,7 @@ impl InventorySource for AwsInventory {
             second_opinions(&self.config, region, instances.found.len()),
         );
         tasks.absorb(fargate);
-        let mut gaps: Vec<Gap> = unsaid.iter().map(|error| gap(region, error)).collect();
+        let mut gaps: Vec<Gap> = errors.iter().map(|error| gap(region, error)).collect();
         let mut fronts: BTreeMap<_, _> = fronts.into_found(region, &mut gaps).into_iter().collect();
         let mut queues = queues.into_found(region, &mut gaps);
         for queue in &mut queues {

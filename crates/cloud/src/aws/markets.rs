@@ -81,8 +81,8 @@ impl MarketSource for AwsMarkets {
         let mut prices = BTreeMap::new();
         while let Some(page) = pages.next().await {
             let page = page.map_err(|e| cloud_error(DESCRIBE_SPOT_PRICE_HISTORY, "spot", &e))?;
-            for told in page.spot_price_history() {
-                cheapest(told, &mut prices);
+            for spot_price in page.spot_price_history() {
+                cheapest(spot_price, &mut prices);
             }
         }
         Ok(prices)
@@ -112,8 +112,10 @@ impl MarketSource for AwsMarkets {
         let answer = call.filters(active).send().await;
         let answer =
             answer.map_err(|e| cloud_error(DESCRIBE_RESERVED_INSTANCES, "reservations", &e))?;
-        let all = answer.reserved_instances().iter();
-        Ok(all.filter_map(|told| commitment(told, region)).collect())
+        let reservations = answer.reserved_instances().iter();
+        Ok(reservations
+            .filter_map(|reservation| commitment(reservation, region))
+            .collect())
     }
 
     /// Queries the region itself and only for itself, so that the answer is one page. The score is
@@ -152,28 +154,30 @@ impl MarketSource for AwsMarkets {
 }
 
 /// The score of the region; `None` if it is not from 1 to 10.
-fn score(told: &[SpotPlacementScore], region: &Region) -> Option<u8> {
-    let mut told = told.iter();
-    let here = told.find(|one| one.region() == Some(region.as_str()))?;
+fn score(scores: &[SpotPlacementScore], region: &Region) -> Option<u8> {
+    let mut scores = scores.iter();
+    let here = scores.find(|one| one.region() == Some(region.as_str()))?;
     let score = here.score().and_then(|score| u8::try_from(score).ok());
     score.filter(|score| (1..=10).contains(score))
 }
 
 /// Keeps the price of the cheapest zone.
-fn cheapest(told: &SpotPrice, prices: &mut BTreeMap<InstanceType, SpotTerms>) {
-    let system = told.product_description().map(|system| system.as_str());
+fn cheapest(spot_price: &SpotPrice, prices: &mut BTreeMap<InstanceType, SpotTerms>) {
+    let system = spot_price
+        .product_description()
+        .map(|system| system.as_str());
     if !system.is_some_and(|system| LINUX.contains(&system)) {
         return;
     }
-    let kind = told.instance_type().map(|kind| kind.as_str());
+    let kind = spot_price.instance_type().map(|kind| kind.as_str());
     let kind = kind.and_then(|kind| InstanceType::new(kind).ok());
-    let price = told.spot_price().and_then(Usd::parse);
+    let price = spot_price.spot_price().and_then(Usd::parse);
     let Some((kind, price)) = kind.zip(price.filter(|price| *price > Usd::ZERO)) else {
         return;
     };
     let terms = SpotTerms {
         per_hour: UsdPerHour(price),
-        as_of: told.timestamp().and_then(timestamp),
+        as_of: spot_price.timestamp().and_then(timestamp),
         taken_back_ppm: None,
         taken_back_above_ppm: None,
         own: None,
@@ -184,9 +188,9 @@ fn cheapest(told: &SpotPrice, prices: &mut BTreeMap<InstanceType, SpotTerms>) {
     }
 }
 
-fn offered(told: &InstanceTypeOffering) -> Option<(InstanceType, String)> {
-    let kind = InstanceType::new(told.instance_type()?.as_str()).ok()?;
-    Some((kind, told.location()?.to_owned()))
+fn offered(offering: &InstanceTypeOffering) -> Option<(InstanceType, String)> {
+    let kind = InstanceType::new(offering.instance_type()?.as_str()).ok()?;
+    Some((kind, offering.location()?.to_owned()))
 }
 
 /// The hourly cost of each of its instances: the recurring charge, and the upfront payment divided
@@ -194,34 +198,36 @@ fn offered(told: &InstanceTypeOffering) -> Option<(InstanceType, String)> {
 ///
 /// Source: EC2 API reference, `ReservedInstances` (`fixedPrice`, `duration` in seconds,
 /// `recurringCharges` by the hour).
-fn commitment(told: &ReservedInstances, region: &Region) -> Option<Commitment> {
-    if told
+fn commitment(reservation: &ReservedInstances, region: &Region) -> Option<Commitment> {
+    if reservation
         .currency_code()
         .is_some_and(|code| code.as_str() != "USD")
     {
         return None;
     }
     // A reservation for another operating system does not cover Linux.
-    let system = told.product_description().map(|system| system.as_str());
+    let system = reservation
+        .product_description()
+        .map(|system| system.as_str());
     if system.is_some_and(|system| !LINUX.contains(&system)) {
         return None;
     }
-    let kind = told.instance_type()?.as_str();
-    let hourly = told.recurring_charges().iter().filter(|charge| {
+    let kind = reservation.instance_type()?.as_str();
+    let hourly = reservation.recurring_charges().iter().filter(|charge| {
         let frequency = charge.frequency();
         frequency.is_none_or(|often| *often == RecurringChargeFrequency::Hourly)
     });
     let hourly: f64 = hourly.filter_map(|charge| charge.amount()).sum();
-    let hours = told.duration().filter(|seconds| *seconds > 0)? as f64 / 3_600.0;
-    let ahead = f64::from(told.fixed_price().unwrap_or_default()) / hours;
-    let count = f64::from(told.instance_count().unwrap_or(1));
+    let hours = reservation.duration().filter(|seconds| *seconds > 0)? as f64 / 3_600.0;
+    let ahead = f64::from(reservation.fixed_price().unwrap_or_default()) / hours;
+    let count = f64::from(reservation.instance_count().unwrap_or(1));
     let per_hour = Usd::from_f64((hourly + ahead) * count);
     Some(Commitment {
-        id: told.reserved_instances_id()?.to_owned(),
+        id: reservation.reserved_instances_id()?.to_owned(),
         region: Some(region.clone()),
         family: kind.split_once('.').map(|(family, _)| family.to_owned()),
         per_hour: UsdPerHour(per_hour.filter(|paid| *paid >= Usd::ZERO)?),
-        until: told.end().and_then(timestamp),
+        until: reservation.end().and_then(timestamp),
         used: None,
     })
 }
@@ -229,13 +235,15 @@ fn commitment(told: &ReservedInstances, region: &Region) -> Option<Commitment> {
 #[cfg(test)]
 mod tests {
     use aws_sdk_ec2::types::builders::{ReservedInstancesBuilder, SpotPriceBuilder};
-    use aws_sdk_ec2::types::{InstanceType as ToldType, RecurringCharge, RiProductDescription};
+    use aws_sdk_ec2::types::{
+        InstanceType as Ec2InstanceType, RecurringCharge, RiProductDescription,
+    };
 
     use super::*;
 
     fn spot(zone: &str, price: &str) -> SpotPriceBuilder {
         SpotPrice::builder()
-            .instance_type(ToldType::M5Large)
+            .instance_type(Ec2InstanceType::M5Large)
             .product_description(RiProductDescription::LinuxUnix)
             .availability_zone(zone)
             .spot_price(price)
@@ -244,10 +252,10 @@ mod tests {
 
     #[test]
     fn a_type_has_the_price_of_its_cheapest_zone() {
-        let check = |told: Vec<SpotPriceBuilder>, expect: Option<i64>| {
+        let check = |spot_prices: Vec<SpotPriceBuilder>, expect: Option<i64>| {
             let mut prices = BTreeMap::new();
-            for told in told {
-                cheapest(&told.build(), &mut prices);
+            for spot_price in spot_prices {
+                cheapest(&spot_price.build(), &mut prices);
             }
             let m5 = InstanceType::new("m5.large").expect("a type");
             let got = prices.get(&m5).map(|terms| terms.per_hour.0.micros());
@@ -266,11 +274,11 @@ mod tests {
     }
 
     #[test]
-    fn a_region_has_the_score_that_is_told_of_it() {
-        let check = |region: &str, told: i32, expect: Option<u8>| {
-            let told = SpotPlacementScore::builder().region(region).score(told);
+    fn a_region_has_its_own_placement_score() {
+        let check = |region: &str, rating: i32, expect: Option<u8>| {
+            let placement = SpotPlacementScore::builder().region(region).score(rating);
             let here = Region::new("eu-west-1").expect("a region");
-            assert_eq!(score(&[told.build()], &here), expect);
+            assert_eq!(score(&[placement.build()], &here), expect);
         };
         check("eu-west-1", 9, Some(9));
         check("eu-west-2", 9, None);
@@ -281,9 +289,9 @@ mod tests {
 
     #[test]
     fn a_reservation_costs_what_is_paid_by_the_hour_and_ahead_for_each_instance() {
-        let told = ReservedInstances::builder()
+        let reservation = ReservedInstances::builder()
             .reserved_instances_id("ri-1")
-            .instance_type(ToldType::M5Large)
+            .instance_type(Ec2InstanceType::M5Large)
             .instance_count(3)
             .duration(31_536_000)
             .fixed_price(438.0)
@@ -294,16 +302,19 @@ mod tests {
                     .build(),
             );
         let region = Region::new("eu-west-1").expect("a region");
-        let check = |told: ReservedInstancesBuilder, expect: Option<i64>| {
-            let paid = commitment(&told.build(), &region);
+        let check = |reservation: ReservedInstancesBuilder, expect: Option<i64>| {
+            let paid = commitment(&reservation.build(), &region);
             let got = paid.map(|paid| (paid.family.unwrap_or_default(), paid.per_hour.0.micros()));
             assert_eq!(got, expect.map(|micros| ("m5".to_owned(), micros)));
         };
-        check(told.clone(), Some(180_000));
-        check(told.clone().set_recurring_charges(None), Some(150_000));
-        check(told.clone().currency_code("CNY".into()), None);
+        check(reservation.clone(), Some(180_000));
+        check(
+            reservation.clone().set_recurring_charges(None),
+            Some(150_000),
+        );
+        check(reservation.clone().currency_code("CNY".into()), None);
         let windows = RiProductDescription::Windows;
-        check(told.clone().product_description(windows), None);
-        check(told.set_duration(None), None);
+        check(reservation.clone().product_description(windows), None);
+        check(reservation.set_duration(None), None);
     }
 }

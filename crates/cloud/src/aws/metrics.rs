@@ -47,7 +47,7 @@ const POINTS_A_PAGE: i64 = 100_800;
 
 /// The metrics of each node, with the statistic of a period. The maximum is used because an average
 /// hides a short burst of work.
-const ASKED: [(&str, &str); METRICS_PER_NODE as usize] = [
+const METRICS: [(&str, &str); METRICS_PER_NODE as usize] = [
     ("CPUUtilization", "Maximum"),
     ("NetworkIn", "Sum"),
     ("NetworkOut", "Sum"),
@@ -106,8 +106,8 @@ impl MetricsSource for AwsMetrics {
             ask(client.clone(), some, (from, to), requested)
         });
         let mut all = BTreeMap::new();
-        for told in in_turns_of(CALLS_AT_ONCE, calls.collect::<Vec<_>>()).await {
-            all.extend(told?);
+        for answer in in_turns_of(CALLS_AT_ONCE, calls.collect::<Vec<_>>()).await {
+            all.extend(answer?);
         }
         Ok(all)
     }
@@ -153,7 +153,7 @@ fn calls(nodes: &NodeMetrics, queries_a_call: usize) -> Vec<Vec<Node>> {
     let mut calls: Vec<Vec<Node>> = Vec::new();
     let mut left = 0;
     for (node, supplementary) in nodes {
-        let queries = ASKED.len() + supplementary.len();
+        let queries = METRICS.len() + supplementary.len();
         if calls.is_empty() || queries > left {
             calls.push(Vec::new());
             left = queries_a_call;
@@ -173,7 +173,7 @@ async fn ask(
     (from, to): (Timestamp, Timestamp),
     requested: Arc<AtomicU64>,
 ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
-    let many = |node| asked_of(&nodes, node);
+    let many = |node| metrics_of(&nodes, node);
     let period_seconds = period_seconds(from, to);
     let queries = ("metrics", queries(&nodes, period_seconds));
     let periods = periods(&client, queries, (from, to), many, &requested).await?;
@@ -181,8 +181,8 @@ async fn ask(
 }
 
 /// Number of metrics of a node: the common metrics and its optional ones.
-fn asked_of(nodes: &[Node], node: usize) -> Option<usize> {
-    Some(ASKED.len() + nodes.get(node)?.1.len())
+fn metrics_of(nodes: &[Node], node: usize) -> Option<usize> {
+    Some(METRICS.len() + nodes.get(node)?.1.len())
 }
 
 /// All pages of one call about `what`; `many` returns the number of metrics at a position.
@@ -193,7 +193,7 @@ async fn periods(
     many: impl Fn(usize) -> Option<usize>,
     requested: &AtomicU64,
 ) -> CloudResult<Periods> {
-    let asked = queries.len() as u64;
+    let query_count = queries.len() as u64;
     let mut pages = client
         .get_metric_data()
         .set_metric_data_queries(Some(queries))
@@ -204,14 +204,14 @@ async fn periods(
         .send();
     let mut periods = Periods::new();
     // Each page requests every metric again, and counts as such.
-    requested.fetch_add(asked, Ordering::Relaxed);
+    requested.fetch_add(query_count, Ordering::Relaxed);
     while let Some(page) = pages.next().await {
         let page = page.map_err(|e| cloud_error(GET_METRIC_DATA, what, &e))?;
         for result in page.metric_data_results() {
             collect(result, &many, &mut periods);
         }
         if page.next_token().is_some() {
-            requested.fetch_add(asked, Ordering::Relaxed);
+            requested.fetch_add(query_count, Ordering::Relaxed);
         }
     }
     Ok(periods)
@@ -222,7 +222,7 @@ fn queries(nodes: &[Node], period_seconds: u32) -> Vec<MetricDataQuery> {
         .iter()
         .enumerate()
         .flat_map(|(n, (node, supplementary))| {
-            let of_all = ASKED.iter().map(|(name, statistic)| {
+            let of_all = METRICS.iter().map(|(name, statistic)| {
                 let on = Dimension::builder().name(supplementary::INSTANCE);
                 let on = vec![on.value(node.as_str()).build()];
                 stat(("AWS/EC2", name, statistic), on, period_seconds)
@@ -269,13 +269,13 @@ fn collect(
 ) {
     let place = result.id().and_then(of_query_id);
     let place = place.and_then(|(whose, metric)| Some((whose, metric, many(whose)?)));
-    let Some((whose, metric, asked)) = place else {
+    let Some((whose, metric, metric_count)) = place else {
         return;
     };
     for (at, value) in result.timestamps().iter().zip(result.values()) {
         let Some(begin) = timestamp(at) else { continue };
         let period = periods.entry((whose, begin));
-        let period = period.or_insert_with(|| vec![None; asked]);
+        let period = period.or_insert_with(|| vec![None; metric_count]);
         if let Some(place) = period.get_mut(metric) {
             *place = Some(*value);
         }
@@ -292,10 +292,10 @@ fn series(
         let Some((node, streams)) = nodes.get(*node) else {
             continue;
         };
-        let Some((asked, supplementary)) = period.split_first_chunk() else {
+        let Some((common_values, supplementary)) = period.split_first_chunk() else {
             continue;
         };
-        let Some(point) = point((*begin, period_seconds), asked) else {
+        let Some(point) = point((*begin, period_seconds), common_values) else {
             continue;
         };
         let supplementary = SupplementaryMetrics::of(streams, supplementary);
@@ -314,7 +314,7 @@ fn series(
 /// so it is added to EBS only if it exists.
 fn point(
     (begin, period_seconds): (Timestamp, u32),
-    asked: &[Option<f64>; ASKED.len()],
+    common_values: &[Option<f64>; METRICS.len()],
 ) -> Option<MetricPoint> {
     let [
         cpu,
@@ -324,7 +324,7 @@ fn point(
         ebs_write,
         disk_read,
         disk_write,
-    ] = *asked;
+    ] = *common_values;
     let both = |a: Option<f64>, b: Option<f64>| Some(bytes(a?)?.saturating_add(bytes(b?)?));
     let disk = [both(ebs_read, ebs_write), both(disk_read, disk_write)];
     let length = SignedDuration::from_secs(i64::from(period_seconds));
@@ -367,10 +367,10 @@ mod tests {
 
     #[test]
     fn every_node_is_asked_for_every_metric_once() {
-        let asked = queries(&nodes(), 300);
-        assert_eq!(asked.len() as u64, 2 * METRICS_PER_NODE);
-        let ids: std::collections::BTreeSet<_> = asked.iter().filter_map(|q| q.id()).collect();
-        assert_eq!(ids.len(), asked.len());
+        let requests = queries(&nodes(), 300);
+        assert_eq!(requests.len() as u64, 2 * METRICS_PER_NODE);
+        let ids: std::collections::BTreeSet<_> = requests.iter().filter_map(|q| q.id()).collect();
+        assert_eq!(ids.len(), requests.len());
         assert_eq!(of_query_id(&query_id(12, 3)), Some((12, 3)));
         assert_eq!(of_query_id("q1"), None);
     }
@@ -412,12 +412,12 @@ mod tests {
         let check = |results: &[(&str, f64)], cpu_ppm, network_bytes, disk_bytes| {
             let mut periods = BTreeMap::new();
             for (id, value) in results {
-                let many = |node| asked_of(&nodes(), node);
+                let many = |node| metrics_of(&nodes(), node);
                 collect(&result(id, *value), many, &mut periods);
             }
-            let told = series(&nodes(), &periods, 300);
-            assert_eq!(told.len(), 1);
-            let got = told[&nodes()[1].0].points().next().expect("a point");
+            let by_node = series(&nodes(), &periods, 300);
+            assert_eq!(by_node.len(), 1);
+            let got = by_node[&nodes()[1].0].points().next().expect("a point");
             assert_eq!(got.end.as_second(), BEGIN + 300);
             assert_eq!(got.cpu_max.map(Share::ppm), cpu_ppm);
             assert_eq!(

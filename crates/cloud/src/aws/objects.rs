@@ -130,12 +130,12 @@ impl Objects for AwsObjects {
             PutIf::Matches(etag) => plain.if_match(&etag.0),
         };
         let answer = call.send().await.map_err(|e| {
-            let told = self.error(PUT_OBJECT, key, &e);
-            conditional(told, &options.condition)
+            let error = self.error(PUT_OBJECT, key, &e);
+            conditional(error, &options.condition)
         })?;
         let etag = answer
             .e_tag
-            .ok_or_else(|| unsaid(PUT_OBJECT, key, "a version"))?;
+            .ok_or_else(|| incomplete_response(PUT_OBJECT, key, "a version"))?;
         Ok(Etag(etag))
     }
 
@@ -192,11 +192,12 @@ impl Objects for AwsObjects {
 
 /// The body is read in pieces, because the declared length is not trusted.
 async fn read(key: &str, answer: GetObjectOutput, max_bytes: u64) -> CloudResult<Object> {
-    let told = answer.last_modified.as_ref().and_then(timestamp);
-    let modified_at = told.ok_or_else(|| unsaid(GET_OBJECT, key, "modification time"))?;
+    let last_modified = answer.last_modified.as_ref().and_then(timestamp);
+    let modified_at =
+        last_modified.ok_or_else(|| incomplete_response(GET_OBJECT, key, "modification time"))?;
     let etag = answer
         .e_tag
-        .ok_or_else(|| unsaid(GET_OBJECT, key, "a version"))?;
+        .ok_or_else(|| incomplete_response(GET_OBJECT, key, "a version"))?;
     let mut body = answer.body;
     let mut bytes = Vec::new();
     while let Some(piece) = body.next().await {
@@ -219,20 +220,21 @@ async fn read(key: &str, answer: GetObjectOutput, max_bytes: u64) -> CloudResult
 fn entry_of(entry: &Entry) -> CloudResult<Listed> {
     let key = entry
         .key()
-        .ok_or_else(|| unsaid(LIST_BUCKET, "an entry", "a key"))?;
+        .ok_or_else(|| incomplete_response(LIST_BUCKET, "an entry", "a key"))?;
     let size = entry.size().and_then(|size| u64::try_from(size).ok());
     let modified_at = entry.last_modified().and_then(timestamp);
     Ok(Listed {
         key: key.to_owned(),
-        bytes: size.ok_or_else(|| unsaid(LIST_BUCKET, key, "a size"))?,
-        modified_at: modified_at.ok_or_else(|| unsaid(LIST_BUCKET, key, "modification time"))?,
+        bytes: size.ok_or_else(|| incomplete_response(LIST_BUCKET, key, "a size"))?,
+        modified_at: modified_at
+            .ok_or_else(|| incomplete_response(LIST_BUCKET, key, "modification time"))?,
     })
 }
 
 /// If a conditional write expects a version of a deleted object, S3 returns `NoSuchKey`; for the
 /// caller this is a conflict.
-fn conditional(told: CloudError, condition: &PutIf) -> CloudError {
-    match (told, condition) {
+fn conditional(error: CloudError, condition: &PutIf) -> CloudError {
+    match (error, condition) {
         (CloudError::Missing { operation, what }, PutIf::Matches(_)) => {
             CloudError::Conflict { operation, what }
         }
@@ -240,7 +242,7 @@ fn conditional(told: CloudError, condition: &PutIf) -> CloudError {
     }
 }
 
-fn unsaid(operation: &str, key: &str, what: &str) -> CloudError {
+fn incomplete_response(operation: &str, key: &str, what: &str) -> CloudError {
     CloudError::Failed {
         operation: operation.to_owned(),
         message: format!("the response for {key} has no {what}"),

@@ -30,15 +30,15 @@ pub(super) async fn of_region(
     region: &Region,
 ) -> (Vec<SecondOpinion>, Vec<CloudError>) {
     let (optimizer, hub) = tokio::join!(optimizer(config, region), hub(config, region));
-    let (mut said, mut refused) = (Vec::new(), Vec::new());
+    let (mut opinions, mut refused) = (Vec::new(), Vec::new());
     for answer in [optimizer, hub] {
         match answer {
-            Ok(opinions) => said.extend(opinions),
+            Ok(more) => opinions.extend(more),
             Err(error) if is_switched_off(&error) => {}
             Err(error) => refused.push(error),
         }
     }
-    (said, refused)
+    (opinions, refused)
 }
 
 /// Whether an adviser is not enabled: Compute Optimizer returns `OptInRequiredException`, and the
@@ -51,11 +51,11 @@ fn is_switched_off(error: &CloudError) -> bool {
 async fn optimizer(config: &AwsConfig, region: &Region) -> CloudResult<Vec<SecondOpinion>> {
     let client = client!(aws_sdk_computeoptimizer, config, region);
     let call = client.get_ec2_instance_recommendations().max_results(PAGE);
-    let (mut said, mut next) = (Vec::new(), None);
+    let (mut opinions, mut next) = (Vec::new(), None);
     for _ in 0..MAX_PAGES {
         let page = call.clone().set_next_token(next).send().await;
         let page = page.map_err(|e| cloud_error(GET_EC2_RECOMMENDATIONS, "machines", &e))?;
-        said.extend(
+        opinions.extend(
             page.instance_recommendations()
                 .iter()
                 .filter_map(of_optimizer),
@@ -65,16 +65,16 @@ async fn optimizer(config: &AwsConfig, region: &Region) -> CloudResult<Vec<Secon
             break;
         }
     }
-    Ok(said)
+    Ok(opinions)
 }
 
 /// `None` for an instance that is well sized.
-fn of_optimizer(told: &InstanceRecommendation) -> Option<SecondOpinion> {
-    let finding = told.finding()?.as_str();
+fn of_optimizer(recommendation: &InstanceRecommendation) -> Option<SecondOpinion> {
+    let finding = recommendation.finding()?.as_str();
     if matches!(finding, "Optimized" | "OPTIMIZED") {
         return None;
     }
-    let mut options: Vec<_> = told.recommendation_options().iter().collect();
+    let mut options: Vec<_> = recommendation.recommendation_options().iter().collect();
     options.sort_by_key(|option| option.rank());
     let best = options.first();
     let saving = best.and_then(|option| {
@@ -83,7 +83,11 @@ fn of_optimizer(told: &InstanceRecommendation) -> Option<SecondOpinion> {
     });
     Some(SecondOpinion {
         adviser: Adviser::ComputeOptimizer,
-        resource: told.instance_arn()?.rsplit('/').next()?.to_owned(),
+        resource: recommendation
+            .instance_arn()?
+            .rsplit('/')
+            .next()?
+            .to_owned(),
         finding: finding.to_owned(),
         instead: best
             .and_then(|option| option.instance_type())
@@ -103,22 +107,24 @@ async fn hub(config: &AwsConfig, region: &Region) -> CloudResult<Vec<SecondOpini
         .build();
     let call = client.list_recommendations().filter(filter);
     let mut pages = call.into_paginator().page_size(PAGE).send();
-    let mut said = Vec::new();
+    let mut opinions = Vec::new();
     while let Some(page) = pages.next().await {
         let page = page.map_err(|e| cloud_error(LIST_RECOMMENDATIONS, "machines", &e))?;
-        said.extend(page.items().iter().filter_map(of_hub));
+        opinions.extend(page.items().iter().filter_map(of_hub));
     }
-    Ok(said)
+    Ok(opinions)
 }
 
-fn of_hub(told: &Recommendation) -> Option<SecondOpinion> {
-    let instead = told.recommended_resource_summary();
+fn of_hub(recommendation: &Recommendation) -> Option<SecondOpinion> {
+    let instead = recommendation.recommended_resource_summary();
     Some(SecondOpinion {
         adviser: Adviser::CostOptimizationHub,
-        resource: told.resource_id()?.to_owned(),
-        finding: told.action_type()?.to_owned(),
+        resource: recommendation.resource_id()?.to_owned(),
+        finding: recommendation.action_type()?.to_owned(),
         instead: instead.filter(|text| !text.is_empty()).map(str::to_owned),
-        saving_a_month: told.estimated_monthly_savings().and_then(Usd::from_f64),
+        saving_a_month: recommendation
+            .estimated_monthly_savings()
+            .and_then(Usd::from_f64),
         ours: None,
     })
 }
@@ -132,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_option_of_an_instance_that_is_not_optimized_is_told() {
+    fn the_best_option_of_an_instance_that_is_not_optimized_is_reported() {
         let option = |rank: i32, kind: &str, saving: f64| {
             let saving = EstimatedMonthlySavings::builder().value(saving).build();
             let saving = SavingsOpportunity::builder().estimated_monthly_savings(saving);
@@ -142,31 +148,31 @@ mod tests {
                 .savings_opportunity(saving.build())
                 .build()
         };
-        let told = InstanceRecommendation::builder()
+        let recommendation = InstanceRecommendation::builder()
             .instance_arn("arn:aws:ec2:us-east-1:111111111111:instance/i-1")
             .finding(Finding::OverProvisioned)
             .recommendation_options(option(2, "m5.large", 1.0))
             .recommendation_options(option(1, "t3.large", 9.25));
-        let said = of_optimizer(&told.clone().build()).expect("an opinion");
+        let opinion = of_optimizer(&recommendation.clone().build()).expect("an opinion");
         assert_eq!(
-            (said.resource.as_str(), said.instead.as_deref()),
+            (opinion.resource.as_str(), opinion.instead.as_deref()),
             ("i-1", Some("t3.large"))
         );
-        assert_eq!(said.saving_a_month, Some(Usd::from_micros(9_250_000)));
-        let well = told.finding(Finding::Optimized).build();
+        assert_eq!(opinion.saving_a_month, Some(Usd::from_micros(9_250_000)));
+        let well = recommendation.finding(Finding::Optimized).build();
         assert_eq!(of_optimizer(&well), None);
     }
 
     #[test]
     fn what_the_hub_says_names_resource_action_and_saving() {
-        let told = Recommendation::builder()
+        let recommendation = Recommendation::builder()
             .resource_id("i-2")
             .action_type("Stop")
             .estimated_monthly_savings(12.5);
-        let said = of_hub(&told.clone().build()).expect("an opinion");
-        assert_eq!((said.finding.as_str(), said.instead), ("Stop", None));
-        assert_eq!(said.saving_a_month, Some(Usd::from_micros(12_500_000)));
-        assert_eq!(of_hub(&told.set_action_type(None).build()), None);
+        let opinion = of_hub(&recommendation.clone().build()).expect("an opinion");
+        assert_eq!((opinion.finding.as_str(), opinion.instead), ("Stop", None));
+        assert_eq!(opinion.saving_a_month, Some(Usd::from_micros(12_500_000)));
+        assert_eq!(of_hub(&recommendation.set_action_type(None).build()), None);
     }
 
     #[test]

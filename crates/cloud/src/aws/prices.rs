@@ -138,23 +138,23 @@ impl AwsPrices {
 }
 
 /// The hourly price of a machine type; `None` for a product that does not match or is free.
-fn price(told: &Value, region: &Region) -> Option<(InstanceType, UsdPerHour)> {
-    let has = &told["product"]["attributes"];
+fn price(product: &Value, region: &Region) -> Option<(InstanceType, UsdPerHour)> {
+    let has = &product["product"]["attributes"];
     let of_region = [(REGION, region.as_str())];
     let is_wanted = |(key, value): (&str, &str)| has[key].as_str() == Some(value);
     if !WANTED.into_iter().chain(of_region).all(is_wanted) {
         return None;
     }
     let kind = InstanceType::new(has["instanceType"].as_str()?).ok()?;
-    Some((kind, usd(told, Some("Hrs"))?))
+    Some((kind, usd(product, Some("Hrs"))?))
 }
 
 /// Whether a product has this usage type in its region: `EUW1-EBS:SnapshotUsage`, without the
 /// prefix in us-east-1. With a further part between them, as in `EUW1-SpotUsage-Fargate-GB-Hours`,
 /// it is another usage type.
 fn is_usage(product: &Value, usage: &str) -> bool {
-    let told = product["product"]["attributes"]["usagetype"].as_str();
-    let letters = told.and_then(|told| told.strip_suffix(usage));
+    let usage_type = product["product"]["attributes"]["usagetype"].as_str();
+    let letters = usage_type.and_then(|text| text.strip_suffix(usage));
     letters.is_some_and(|letters| match letters.strip_suffix('-') {
         Some(region) => !region.contains('-'),
         None => letters.is_empty(),
@@ -223,8 +223,8 @@ mod tests {
     fn a_products_hourly_price_is_read_and_what_was_not_asked_for_is_none() {
         let check = |product: Value, expect: Option<i64>| {
             let region = Region::new("eu-west-1").expect("a region");
-            let told = price(&product, &region);
-            assert_eq!(told.map(|(_, usd)| usd.0.micros()), expect, "{product}");
+            let hourly = price(&product, &region);
+            assert_eq!(hourly.map(|(_, usd)| usd.0.micros()), expect, "{product}");
         };
         check(product("Shared", "Hrs", "0.1070000000"), Some(107_000));
         check(product("Dedicated", "Hrs", "0.1134000000"), None);

@@ -128,7 +128,7 @@ impl Queue for AwsQueue {
         while news > 0 && messages.len() < limit {
             let missing = limit - messages.len();
             let sizes = (0..missing).step_by(BATCH).map(|at| missing - at);
-            let asked = missing.min(AT_ONCE * BATCH);
+            let message_limit = missing.min(AT_ONCE * BATCH);
             let calls = sizes
                 .take(AT_ONCE)
                 .map(|size| self.clone().receive_batch(size, shortly));
@@ -146,7 +146,7 @@ impl Queue for AwsQueue {
                     }
                 }
             }
-            if refused || news < asked.div_ceil(2) {
+            if refused || news < message_limit.div_ceil(2) {
                 break;
             }
         }

@@ -274,11 +274,7 @@ mod tests {
         let bill = of("service.description,usage_start_time,cost,currency\n\"a,1\nb,2\nc,3\n");
         let gaps = bill.bad_lines.gaps(Path::new("/srv/bill"));
         assert_eq!(gaps[0].reason, "missing closing quote");
-        assert_eq!(
-            gaps.len(),
-            3,
-            "each other line is judged by itself: {gaps:?}"
-        );
+        assert_eq!(gaps.len(), 3, "each other line is read by itself: {gaps:?}");
     }
 
     #[test]

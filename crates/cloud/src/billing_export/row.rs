@@ -105,9 +105,9 @@ struct Label {
 
 /// Parses a line of JSON.
 pub(super) fn of_json(text: &str, line: u64) -> Result<BillingRow, BadLine> {
-    let told: BillingRecord = serde_json::from_str(text)
+    let billing_record: BillingRecord = serde_json::from_str(text)
         .map_err(|error| BadLine::new(line, LINE, format!("not a row of the export: {error}")))?;
-    told.row(line)
+    billing_record.row(line)
 }
 
 impl BillingRecord {
@@ -118,9 +118,9 @@ impl BillingRecord {
         let service = service.ok_or_else(|| bad(SERVICE, "is missing".to_owned()))?;
         let start = self.usage_start_time.unwrap_or_default();
         let start = time(&start).map_err(|why| bad(START, why))?;
-        let number = |field, told: Option<&Number>| {
-            let told = told.map(Number::value).transpose();
-            told.map(Option::flatten).map_err(|why| bad(field, why))
+        let number = |field, cell: Option<&Number>| {
+            let value = cell.map(Number::value).transpose();
+            value.map(Option::flatten).map_err(|why| bad(field, why))
         };
         let cost = number(COST, self.cost.as_ref())?;
         let cost = cost.ok_or_else(|| bad(COST, "is missing".to_owned()))?;
@@ -240,7 +240,7 @@ impl BillingColumns {
             (!text.is_empty()).then(|| text.to_owned())
         };
         let number = |field| text(field).map(Number::Text);
-        let told = BillingRecord {
+        let billing_record = BillingRecord {
             service: Some(Service {
                 description: text(SERVICE),
             }),
@@ -260,7 +260,7 @@ impl BillingColumns {
             cost_type: None,
             labels: None,
         };
-        told.row(line)
+        billing_record.row(line)
     }
 }
 
@@ -279,8 +279,8 @@ fn time(text: &str) -> Result<Timestamp, String> {
         let civil: DateTime = plain.parse().ok()?;
         Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
     };
-    let told = plain.parse().ok().or_else(in_utc);
-    told.ok_or_else(|| {
+    let instant = plain.parse().ok().or_else(in_utc);
+    instant.ok_or_else(|| {
         format!(
             "'{}' is not a time such as 2026-09-01 05:00:00 UTC",
             shown(text)

@@ -28,13 +28,13 @@ async fn read(objects: &dyn Objects) -> CloudResult<(Refreshed, PutIf)> {
         Err(CloudError::Missing { .. }) => return Ok((Refreshed::default(), PutIf::Absent)),
         Err(error) => return Err(error),
     };
-    let told = serde_json::from_slice(&object.bytes).map_err(|error| CloudError::Failed {
+    let prices = serde_json::from_slice(&object.bytes).map_err(|error| CloudError::Failed {
         operation: KEY.to_owned(),
         message: format!(
             "{error}; to replace it, delete it and run `ebb catalog refresh --bucket NAME`"
         ),
     });
-    Ok((told?, PutIf::Matches(object.etag)))
+    Ok((prices?, PutIf::Matches(object.etag)))
 }
 
 /// Stores the prices.
@@ -92,11 +92,11 @@ impl BestKnown {
     /// Stores prices read since. An object that could not be read is left unchanged, because a
     /// later version may be able to read it. After a conflict nothing is stored, and a later sweep
     /// requests the prices again.
-    pub async fn keep(self, objects: &dyn Objects, told: Refreshed) {
-        let Some((mut all, condition)) = self.kept.filter(|_| !told.is_empty()) else {
+    pub async fn keep(self, objects: &dyn Objects, later_prices: Refreshed) {
+        let Some((mut all, condition)) = self.kept.filter(|_| !later_prices.is_empty()) else {
             return;
         };
-        all.absorb(told);
+        all.absorb(later_prices);
         if let Err(error) = put(objects, &all, condition).await {
             tracing::warn!(%error, "failed to store refreshed prices");
         }

@@ -123,11 +123,11 @@ impl MetricsSource for FakeMetrics {
             .sum();
         metrics.requested += nodes.len() as u64 * METRICS_PER_NODE + supplementary;
         let known = nodes.keys().filter_map(|node| {
-            let told = metrics.series.get(node)?;
-            let points = told.points().filter(|p| from < p.end && p.end <= to);
+            let full_series = metrics.series.get(node)?;
+            let points = full_series.points().filter(|p| from < p.end && p.end <= to);
             let mut series: MetricSeries = points.collect();
-            (series.credits, series.gpus) = (told.credits, told.gpus);
-            series.gpu_held = told.gpu_held;
+            (series.credits, series.gpus) = (full_series.credits, full_series.gpus);
+            series.gpu_held = full_series.gpu_held;
             if period_seconds(from, to) > 300 {
                 series = series.by_the_hour();
             }
@@ -146,7 +146,7 @@ impl MetricsSource for FakeMetrics {
         let mut metrics = self.0.lock();
         let known = metrics.insights.iter();
         let known = known.filter(|(family, _)| families.contains(*family));
-        let told = known.map(|(family, series)| {
+        let by_family = known.map(|(family, series)| {
             let points = series.points().filter(|p| from < p.end && p.end <= to);
             let series: MetricSeries = points.collect();
             let series = match period_seconds(from, to) > 300 {
@@ -155,9 +155,9 @@ impl MetricsSource for FakeMetrics {
             };
             (family.clone(), series)
         });
-        let told: BTreeMap<TaskFamily, MetricSeries> = told.collect();
-        metrics.requested += 1 + told.len() as u64 * METRICS_PER_FAMILY;
-        Ok(told)
+        let by_family: BTreeMap<TaskFamily, MetricSeries> = by_family.collect();
+        metrics.requested += 1 + by_family.len() as u64 * METRICS_PER_FAMILY;
+        Ok(by_family)
     }
 
     fn least_pages(&self) -> u64 {

@@ -22,7 +22,7 @@ use crate::ports::{CloudError, CloudResult, MarketSource, PriceSource};
 pub struct FakePrices {
     by_region: BTreeMap<Region, BTreeMap<InstanceType, UsdPerHour>>,
     types: Vec<TypeSpec>,
-    asked: Shared<Vec<String>>,
+    requests: Shared<Vec<String>>,
 }
 
 impl FakePrices {
@@ -41,7 +41,7 @@ impl FakePrices {
 
     /// The requests since the last call, such as `eu-west-1 prices`.
     pub fn take_asked(&self) -> Vec<String> {
-        std::mem::take(&mut *self.asked.lock())
+        std::mem::take(&mut *self.requests.lock())
     }
 
     fn of(
@@ -49,7 +49,7 @@ impl FakePrices {
         region: &Region,
         (what, operation): (&str, &str),
     ) -> CloudResult<&BTreeMap<InstanceType, UsdPerHour>> {
-        self.asked.lock().push(format!("{region} {what}"));
+        self.requests.lock().push(format!("{region} {what}"));
         self.by_region
             .get(region)
             .ok_or_else(|| CloudError::Failed {
@@ -95,7 +95,7 @@ struct Sold {
     markets: Markets,
     advisor: Advisor,
     refuses: bool,
-    asked: BTreeMap<&'static str, usize>,
+    request_counts: BTreeMap<&'static str, usize>,
 }
 
 /// Market data, and the number of requests of each kind.
@@ -119,12 +119,12 @@ impl FakeMarkets {
 
     /// The number of requests of each kind.
     pub fn asked(&self) -> BTreeMap<&'static str, usize> {
-        self.0.lock().asked.clone()
+        self.0.lock().request_counts.clone()
     }
 
     fn answer<T>(&self, what: &'static str, read: impl Fn(&Sold) -> T) -> CloudResult<T> {
         let mut sold = self.0.lock();
-        *sold.asked.entry(what).or_default() += 1;
+        *sold.request_counts.entry(what).or_default() += 1;
         match sold.refuses {
             true => Err(CloudError::Failed {
                 operation: what.to_owned(),
@@ -138,16 +138,16 @@ impl FakeMarkets {
 #[async_trait]
 impl MarketSource for FakeMarkets {
     async fn spot_prices(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, SpotTerms>> {
-        let told = |sold: &Sold| sold.markets.spot.get(region).cloned().unwrap_or_default();
-        self.answer("spot_prices", told)
+        let read = |sold: &Sold| sold.markets.spot.get(region).cloned().unwrap_or_default();
+        self.answer("spot_prices", read)
     }
 
     async fn zones(
         &self,
         region: &Region,
     ) -> CloudResult<BTreeMap<InstanceType, BTreeSet<String>>> {
-        let told = |sold: &Sold| sold.markets.zones.get(region).cloned().unwrap_or_default();
-        self.answer("zones", told)
+        let read = |sold: &Sold| sold.markets.zones.get(region).cloned().unwrap_or_default();
+        self.answer("zones", read)
     }
 
     async fn reserved(&self, region: &Region) -> CloudResult<Vec<Commitment>> {
@@ -164,8 +164,8 @@ impl MarketSource for FakeMarkets {
 
     async fn spot_score(&self, wish: &SpotWish) -> CloudResult<Option<u8>> {
         self.answer("spot_score", |sold: &Sold| {
-            let mut told = sold.markets.scores.iter();
-            told.find(|one| one.wish == *wish).map(|one| one.score)
+            let mut scores = sold.markets.scores.iter();
+            scores.find(|one| one.wish == *wish).map(|one| one.score)
         })
     }
 

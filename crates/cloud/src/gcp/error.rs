@@ -52,11 +52,11 @@ fn words(error: &Error) -> String {
             None => status.message.clone(),
         };
     }
-    let mut said = error.to_string();
+    let mut message = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
-        said = format!("{said}: {cause}");
+        message = format!("{message}: {cause}");
         source = cause.source();
     }
-    said
+    message
 }

@@ -83,7 +83,7 @@ impl InventorySource for GcpInventory {
                 let zone = last_part(&scope);
                 list.instances
                     .iter()
-                    .for_each(|told| gathered.take(zone, told));
+                    .for_each(|gcp_instance| gathered.take(zone, gcp_instance));
             }
             page = answer.next_page_token.filter(|token| !token.is_empty());
             if page.is_none() {
@@ -130,12 +130,12 @@ impl<'a> Gathered<'a> {
             .push(Gap::new(format!("{}: {what}", self.project), reason));
     }
 
-    fn take(&mut self, zone: &str, told: &GcpInstance) {
-        match instance(self.project, zone, told) {
+    fn take(&mut self, zone: &str, gcp_instance: &GcpInstance) {
+        match instance(self.project, zone, gcp_instance) {
             Ok(instance) => {
                 let types = self.types.entry(instance.instance_type.clone());
                 types.or_insert_with(|| zone.to_owned());
-                let gpus = told.guest_accelerators.iter();
+                let gpus = gcp_instance.guest_accelerators.iter();
                 let gpus = gpus.map(|a| count(a.accelerator_count)).sum();
                 self.attached.insert(instance.id.clone(), gpus);
                 self.inventory
@@ -184,42 +184,45 @@ async fn machine_type(
     project: &str,
     (zone, name): (&str, &InstanceType),
 ) -> CloudResult<Hardware> {
-    let asked = client
+    let request = client
         .get()
         .set_project(project)
         .set_zone(zone)
         .set_machine_type(name.as_str());
-    let told = asked.send().await;
-    let told = told.map_err(|error| cloud_error(TYPES, name.as_str(), &error))?;
-    hardware(&told).ok_or_else(|| CloudError::Failed {
+    let answer = request.send().await;
+    let answer = answer.map_err(|error| cloud_error(TYPES, name.as_str(), &error))?;
+    hardware(&answer).ok_or_else(|| CloudError::Failed {
         operation: TYPES.to_owned(),
         message: format!("{name} has no number of processors or no memory size"),
     })
 }
 
-fn hardware(told: &MachineType) -> Option<Hardware> {
-    let gpus = told.accelerators.iter();
+fn hardware(machine: &MachineType) -> Option<Hardware> {
+    let gpus = machine.accelerators.iter();
     let gpus = gpus.map(|a| count(a.guest_accelerator_count));
     Some(Hardware {
-        cores: MilliCores::cores(u64::try_from(told.guest_cpus?).ok()?),
-        memory: Bytes::mib(u64::try_from(told.memory_mb?).ok()?),
+        cores: MilliCores::cores(u64::try_from(machine.guest_cpus?).ok()?),
+        memory: Bytes::mib(u64::try_from(machine.memory_mb?).ok()?),
         gpus: Some(gpus.sum()),
     })
 }
 
 /// The number of GPUs; 1 if the count is missing.
-fn count(told: Option<i32>) -> u32 {
-    told.map_or(1, |count| u32::try_from(count).unwrap_or(0))
+fn count(listed_count: Option<i32>) -> u32 {
+    listed_count.map_or(1, |count| u32::try_from(count).unwrap_or(0))
 }
 
 /// Converts an instance; the error states which required value is missing.
-fn instance(project: &str, zone: &str, told: &GcpInstance) -> Result<Instance, String> {
-    let name = told.name.as_deref().unwrap_or("instance without a name");
+fn instance(project: &str, zone: &str, gcp_instance: &GcpInstance) -> Result<Instance, String> {
+    let name = gcp_instance
+        .name
+        .as_deref()
+        .unwrap_or("instance without a name");
     let about = |why: String| format!("{name}: {why}");
-    let id = told.id.ok_or_else(|| about("no id".to_owned()))?;
-    let machine = told.machine_type.as_deref().map(last_part);
+    let id = gcp_instance.id.ok_or_else(|| about("no id".to_owned()))?;
+    let machine = gcp_instance.machine_type.as_deref().map(last_part);
     let machine = machine.ok_or_else(|| about("no machine type".to_owned()))?;
-    let mut tags: BTreeMap<String, String> = told.labels.clone().into_iter().collect();
+    let mut tags: BTreeMap<String, String> = gcp_instance.labels.clone().into_iter().collect();
     tags.insert("Name".to_owned(), name.to_owned());
     let parse_time = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
     Ok(Instance {
@@ -232,11 +235,11 @@ fn instance(project: &str, zone: &str, told: &GcpInstance) -> Result<Instance, S
             zone: zone.to_owned(),
         },
         hardware: None,
-        state: state(told.status.as_ref()).map_err(about)?,
-        launched_at: parse_time(&told.last_start_timestamp)
-            .or_else(|| parse_time(&told.creation_timestamp)),
-        market: market(told),
-        controller: controller(told),
+        state: state(gcp_instance.status.as_ref()).map_err(about)?,
+        launched_at: parse_time(&gcp_instance.last_start_timestamp)
+            .or_else(|| parse_time(&gcp_instance.creation_timestamp)),
+        market: market(gcp_instance),
+        controller: controller(gcp_instance),
         tags,
         image: None,
         state_since: None,
@@ -246,8 +249,8 @@ fn instance(project: &str, zone: &str, told: &GcpInstance) -> Result<Instance, S
 
 /// Source: Compute Engine, "Instance life cycle": only a running instance is billed for
 /// its processors and memory.
-fn state(told: Option<&Status>) -> Result<InstanceState, String> {
-    match told {
+fn state(status: Option<&Status>) -> Result<InstanceState, String> {
+    match status {
         Some(Status::Running) => Ok(InstanceState::Running),
         Some(Status::Provisioning | Status::Staging | Status::Pending | Status::Repairing) => {
             Ok(InstanceState::Pending)
@@ -263,8 +266,8 @@ fn state(told: Option<&Status>) -> Result<InstanceState, String> {
     }
 }
 
-fn market(told: &GcpInstance) -> Market {
-    let scheduling = told.scheduling.as_ref();
+fn market(gcp_instance: &GcpInstance) -> Market {
+    let scheduling = gcp_instance.scheduling.as_ref();
     let spot = |model: &ProvisioningModel| *model == ProvisioningModel::Spot;
     let model = scheduling.and_then(|s| s.provisioning_model.as_ref());
     let preemptible = scheduling.and_then(|s| s.preemptible);
@@ -276,8 +279,8 @@ fn market(told: &GcpInstance) -> Market {
 
 /// Source: Compute Engine, "Getting information about managed instance groups". The instances of a
 /// group have the metadata `created-by`, the group's URL. Other metadata is not read.
-fn controller(told: &GcpInstance) -> Option<Controller> {
-    let items = &told.metadata.as_ref()?.items;
+fn controller(gcp_instance: &GcpInstance) -> Option<Controller> {
+    let items = &gcp_instance.metadata.as_ref()?.items;
     let created = items
         .iter()
         .find(|i| i.key.as_deref() == Some("created-by"))?;

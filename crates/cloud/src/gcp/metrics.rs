@@ -42,7 +42,7 @@ struct MetricRequest {
 ///
 /// Source: "Google Cloud metrics: compute" and "Ops Agent metrics: agent/memory". Memory is
 /// available only if the agent runs.
-static ASKED: [MetricRequest; NUMBERS] = [
+static METRICS: [MetricRequest; NUMBERS] = [
     of_instance(
         "compute.googleapis.com/instance/cpu/utilization",
         Aligner::AlignMax,
@@ -108,20 +108,20 @@ impl GcpMetrics {
     async fn ask(
         &self,
         client: &MetricService,
-        (region, asked): (&Region, &MetricRequest),
+        (region, metric_request): (&Region, &MetricRequest),
         (from, to): (Timestamp, Timestamp),
         take: &mut impl FnMut(&TimeSeries),
     ) -> CloudResult<()> {
         let filter = format!(
             "metric.type = \"{}\" AND resource.type = \"gce_instance\" AND resource.labels.zone \
              = starts_with(\"{region}-\"){}",
-            asked.metric, asked.only
+            metric_request.metric, metric_request.only
         );
         let period = i64::from(period_seconds(from, to));
         let period = google_cloud_wkt::Duration::clamp(period, 0);
         let aligned = Aggregation::new()
             .set_alignment_period(period)
-            .set_per_series_aligner(asked.aligner.clone())
+            .set_per_series_aligner(metric_request.aligner.clone())
             .set_cross_series_reducer(Reducer::ReduceSum)
             .set_group_by_fields(["resource.labels.instance_id"]);
         let interval = TimeInterval::new()
@@ -130,7 +130,7 @@ impl GcpMetrics {
         let mut page = String::new();
         for _ in 0..MAX_PAGES {
             self.pages.fetch_add(1, Ordering::Relaxed);
-            let asked = client
+            let call = client
                 .list_time_series()
                 .set_name(format!("projects/{}", self.config.project()))
                 .set_filter(&filter)
@@ -138,7 +138,7 @@ impl GcpMetrics {
                 .set_aggregation(aligned.clone())
                 .set_page_size(PAGE)
                 .set_page_token(page);
-            let answer = asked.send().await;
+            let answer = call.send().await;
             let answer =
                 answer.map_err(|error| cloud_error(LIST, self.config.project(), &error))?;
             if let Some(error) = answer.execution_errors.first() {
@@ -173,7 +173,7 @@ impl MetricsSource for GcpMetrics {
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
         let client = self.config.monitoring().await?;
         let mut periods: BTreeMap<(NodeId, Timestamp), GcpPeriod> = BTreeMap::new();
-        for (place, asked) in ASKED.iter().enumerate() {
+        for (place, metric_request) in METRICS.iter().enumerate() {
             let mut take = |series: &TimeSeries| {
                 let Some(node) = node(series).filter(|node| nodes.contains_key(node)) else {
                     return;
@@ -183,7 +183,7 @@ impl MetricsSource for GcpMetrics {
                     period[place] = Some(value);
                 }
             };
-            self.ask(&client, (region, asked), (from, to), &mut take)
+            self.ask(&client, (region, metric_request), (from, to), &mut take)
                 .await?;
         }
         let mut by_node: BTreeMap<NodeId, MetricSeries> = BTreeMap::new();

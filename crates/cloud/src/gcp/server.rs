@@ -10,7 +10,7 @@ use super::GcpConfig;
 /// A server and its requests.
 pub(super) struct Server {
     address: String,
-    asked: Arc<Mutex<Vec<String>>>,
+    targets: Arc<Mutex<Vec<String>>>,
 }
 
 /// Status and body.
@@ -21,20 +21,20 @@ impl Server {
     pub(super) fn start(answer: impl Fn(&str) -> Answer + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = format!("http://{}", listener.local_addr().expect("an address"));
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&asked);
+        let targets = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&targets);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 if let Some(target) = target(&stream) {
                     let (status, body) = answer(&target);
-                    let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
-                    noted.push(target);
-                    drop(noted);
+                    let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+                    log.push(target);
+                    drop(log);
                     reply(stream, status, &body);
                 }
             }
         });
-        Self { address, asked }
+        Self { address, targets }
     }
 
     /// A configuration for the project `lab` on this server.
@@ -44,9 +44,9 @@ impl Server {
     }
 
     /// Paths and queries of the requests, in order.
-    pub(super) fn asked(&self) -> Vec<String> {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.clone()
+    pub(super) fn targets(&self) -> Vec<String> {
+        let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        targets.clone()
     }
 }
 

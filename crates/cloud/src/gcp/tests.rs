@@ -112,13 +112,13 @@ fn compute(target: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn instances_of_all_pages_are_told_with_what_their_types_have() {
+async fn instances_of_all_pages_have_the_properties_of_their_types() {
     let server = Server::start(compute);
     let inventory = GcpInventory::new(&server.config());
     let everywhere = inventory.regions().await.expect("one");
-    let told = inventory.gather(&everywhere[0]).await.expect("it answers");
-    let of = |id: &str| &told.instances[&NodeId::new(id).expect("an id")];
-    assert_eq!(told.instances.len(), 5);
+    let project_inventory = inventory.gather(&everywhere[0]).await.expect("it answers");
+    let of = |id: &str| &project_inventory.instances[&NodeId::new(id).expect("an id")];
+    assert_eq!(project_inventory.instances.len(), 5);
 
     let build = of("11");
     assert_eq!((build.name(), build.owner()), (Some("build"), Some("ada")));
@@ -135,7 +135,7 @@ async fn instances_of_all_pages_are_told_with_what_their_types_have() {
     );
     let started = "2026-09-10T11:00:00Z".parse().expect("a time");
     assert_eq!(build.launched_at, Some(started));
-    let hardware = build.hardware.expect("told");
+    let hardware = build.hardware.expect("the type is known");
     assert_eq!(
         (hardware.cores, hardware.memory),
         (MilliCores::cores(8), Bytes::gib(32))
@@ -154,7 +154,7 @@ async fn instances_of_all_pages_are_told_with_what_their_types_have() {
         (InstanceState::Stopped, "us-east1")
     );
 
-    let gaps: Vec<_> = told
+    let gaps: Vec<_> = project_inventory
         .gaps
         .iter()
         .map(|g| (g.scope.as_str(), g.reason.as_str()))
@@ -168,22 +168,22 @@ async fn instances_of_all_pages_are_told_with_what_their_types_have() {
             ("lab: compute.machineTypes.get", gone)
         ]
     );
-    let asked = server.asked();
-    let lists = asked
+    let targets = server.targets();
+    let lists = targets
         .iter()
         .filter(|target| target.contains("/aggregated/instances"));
-    assert_eq!(lists.count(), 2, "{asked:#?}");
+    assert_eq!(lists.count(), 2, "{targets:#?}");
 }
 
 #[tokio::test]
 async fn one_region_is_a_part_of_the_project() {
     let server = Server::start(compute);
     let inventory = GcpInventory::new(&server.config());
-    let told = inventory
+    let region_inventory = inventory
         .gather(&region("us-east1"))
         .await
         .expect("it answers");
-    assert_eq!(told.instances.len(), 2);
+    assert_eq!(region_inventory.instances.len(), 2);
 }
 
 /// The kind, operation and message of an error.
@@ -198,7 +198,7 @@ fn describe_error(error: &CloudError) -> (&'static str, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_kind_of_error_is_told_as_what_it_is() {
+async fn every_kind_of_error_keeps_its_kind() {
     let check = async |answer: Answer, kind: &str, words: &str, attempts: usize| {
         let server = Server::start(move |_| answer.clone());
         let inventory = GcpInventory::new(&server.config());
@@ -209,7 +209,7 @@ async fn every_kind_of_error_is_told_as_what_it_is() {
             says.starts_with("compute.instances.list") && says.contains(words),
             "{says}"
         );
-        assert_eq!(server.asked().len(), attempts, "{says}");
+        assert_eq!(server.targets().len(), attempts, "{says}");
 
         let metrics = GcpMetrics::new(&server.config());
         let node = BTreeMap::from([(NodeId::new("11").expect("an id"), Vec::new())]);
@@ -318,14 +318,14 @@ async fn series_of_all_pages_are_joined_by_period_and_a_gap_stays_one() {
         Timestamp::UNIX_EPOCH,
         Timestamp::from_second(1_800).expect("a time"),
     );
-    let asked = [node.clone(), NodeId::new("12").expect("an id")];
-    let asked = asked.map(|node| (node, Vec::new())).into();
-    let told = metrics
-        .utilization(&region("europe-west6"), &asked, from, to)
+    let nodes = [node.clone(), NodeId::new("12").expect("an id")];
+    let nodes = nodes.map(|node| (node, Vec::new())).into();
+    let by_node = metrics
+        .utilization(&region("europe-west6"), &nodes, from, to)
         .await;
-    let told = told.expect("it answers");
-    assert_eq!(told.keys().collect::<Vec<_>>(), [&node]);
-    let points = told[&node].points().map(|p| {
+    let by_node = by_node.expect("it answers");
+    assert_eq!(by_node.keys().collect::<Vec<_>>(), [&node]);
+    let points = by_node[&node].points().map(|p| {
         let cpu = p.cpu_max.map(Share::ppm);
         (
             p.end.as_second(),
@@ -344,8 +344,8 @@ async fn series_of_all_pages_are_joined_by_period_and_a_gap_stays_one() {
         ]
     );
     assert_eq!(metrics.pages_requested(), 7);
-    let asked = server.asked();
-    let first = &asked[0];
+    let targets = server.targets();
+    let first = &targets[0];
     for part in [
         "/v3/projects/lab/timeSeries?",
         // Enumerations are encoded as numbers: ALIGN_MAX and REDUCE_SUM.

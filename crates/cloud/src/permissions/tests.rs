@@ -141,7 +141,7 @@ fn every_call_of_an_adapter_is_on_the_list() {
 }
 
 #[test]
-fn an_unlisted_call_is_seen() {
+fn an_unlisted_call_is_found() {
     let source = "let a = client\n    .terminate_instances()\n .set_x(y); b.found.get(z)";
     assert_eq!(
         calls(source),
@@ -160,7 +160,7 @@ fn holds(path: &str, expect: &str) {
     let how = "EBB_WRITE_POLICIES=1 cargo test -p ebb-cloud --lib permissions";
     assert!(
         found == expect,
-        "{path} is not what the code calls; write it anew: {how}"
+        "{path} is not what the code calls; write it again: {how}"
     );
 }
 

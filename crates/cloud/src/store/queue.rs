@@ -114,8 +114,8 @@ impl<O: Objects> Queue for ObjectQueue<O> {
     async fn receive(&self, limit: usize, _wait: Duration) -> CloudResult<Vec<Received>> {
         let mut received = Vec::new();
         loop {
-            let asked = limit.saturating_add(self.hidden().len());
-            let mut listed = self.objects.list(self.prefix, None, asked).await?;
+            let list_limit = limit.saturating_add(self.hidden().len());
+            let mut listed = self.objects.list(self.prefix, None, list_limit).await?;
             let hidden = self.hidden().clone();
             listed.retain(|entry| !hidden.contains(&entry.key));
             listed.truncate(limit);
@@ -172,12 +172,12 @@ mod tests {
 
         let sweep = probe("sweep");
         let first = sweep.receive(2, Duration::ZERO).await.expect("received");
-        let told: Vec<_> = first
+        let messages: Vec<_> = first
             .iter()
             .map(|m| (m.sender.as_deref(), m.sent_at, m.body.as_str()))
             .collect();
         let sender = Some("AROALOCAL:one");
-        assert_eq!(told, [(sender, Some(at), "a"), (sender, Some(at), "b")]);
+        assert_eq!(messages, [(sender, Some(at), "a"), (sender, Some(at), "b")]);
         let rest = sweep.receive(9, Duration::ZERO).await.expect("received");
         assert_eq!(rest.len(), 1, "a received message is hidden");
         sweep
@@ -195,11 +195,11 @@ mod tests {
         bucket.insert("heartbeats/v1/stray", *b"b");
         let queue = ObjectQueue::heartbeats(bucket, "sweep");
         let received = queue.receive(9, Duration::ZERO).await.expect("received");
-        let told: Vec<_> = received
+        let messages: Vec<_> = received
             .iter()
             .map(|m| (m.sender.as_deref(), m.body.as_str()))
             .collect();
-        assert_eq!(told, [(None, "b"), (Some("x"), "")]);
+        assert_eq!(messages, [(None, "b"), (Some("x"), "")]);
     }
 
     #[tokio::test]

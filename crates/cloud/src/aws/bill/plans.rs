@@ -57,8 +57,8 @@ pub(super) async fn read(
             }
             Err(error) => return Err(cloud_error(GET_PLANS, "plans", &error)),
         };
-        let told = page.savings_plans_utilization_details().iter();
-        plans.extend(told.filter_map(|plan| commitment(plan, days)));
+        let details = page.savings_plans_utilization_details().iter();
+        plans.extend(details.filter_map(|plan| commitment(plan, days)));
         next = page.next_token;
         if next.is_none() {
             return Ok(plans);
@@ -83,9 +83,9 @@ fn window(to: Timestamp) -> Option<(Date, Date)> {
 /// The API reference names the map of attributes but not its keys. The keys here are the columns
 /// that Cost Explorer shows. A missing value is unknown: without a type it is not known that the
 /// plan covers machines, and a plan without its figures is not evaluated.
-fn commitment(told: &SavingsPlansUtilizationDetail, days: (Date, Date)) -> Option<Commitment> {
+fn commitment(detail: &SavingsPlansUtilizationDetail, days: (Date, Date)) -> Option<Commitment> {
     let none = HashMap::new();
-    let attributes = told.attributes().unwrap_or(&none);
+    let attributes = detail.attributes().unwrap_or(&none);
     let attribute = |name: &str| {
         let value = attributes.get(name).map(|value| value.trim());
         value.filter(|value| !value.is_empty())
@@ -97,7 +97,7 @@ fn commitment(told: &SavingsPlansUtilizationDetail, days: (Date, Date)) -> Optio
     let is_region = |name: &&str| name.contains('-') && !name.contains(' ');
     let region = attribute("Region").filter(is_region);
     Some(Commitment {
-        id: told.savings_plan_arn()?.to_owned(),
+        id: detail.savings_plan_arn()?.to_owned(),
         region: region
             .filter(|_| is_of_family)
             .and_then(|name| Region::new(name).ok()),
@@ -106,20 +106,20 @@ fn commitment(told: &SavingsPlansUtilizationDetail, days: (Date, Date)) -> Optio
             .map(str::to_owned),
         per_hour: UsdPerHour(per_hour),
         until: attribute("EndDateTime").and_then(|end| end.parse().ok()),
-        used: used(told, per_hour, days),
+        used: used(detail, per_hour, days),
     })
 }
 
 /// The share of the commitment in these days that was used, from the hourly commitment. A plan that
 /// began in these days had fewer hours.
 fn used(
-    told: &SavingsPlansUtilizationDetail,
+    detail: &SavingsPlansUtilizationDetail,
     per_hour: Usd,
     (first, end): (Date, Date),
 ) -> Option<CommitmentUse> {
-    let told = told.utilization()?;
-    let total = told.total_commitment().and_then(dollars)?;
-    let used = told.used_commitment().and_then(dollars)?;
+    let utilization = detail.utilization()?;
+    let total = utilization.total_commitment().and_then(dollars)?;
+    let used = utilization.used_commitment().and_then(dollars)?;
     let total = u64::try_from(total.micros())
         .ok()
         .filter(|total| *total > 0)?;
@@ -142,18 +142,18 @@ mod tests {
         attributes: &[(&str, &str)],
         used: Option<(&str, &str)>,
     ) -> Option<(String, i64, Option<i64>)> {
-        let mut told = SavingsPlansUtilizationDetail::builder()
+        let mut detail = SavingsPlansUtilizationDetail::builder()
             .savings_plan_arn("arn:aws:savingsplans::111122223333:savingsplan/a");
         for (name, value) in attributes {
-            told = told.attributes(*name, *value);
+            detail = detail.attributes(*name, *value);
         }
         let used = used.map(|(total, used)| {
-            let told = SavingsPlansUtilization::builder().total_commitment(total);
-            told.used_commitment(used).build()
+            let utilization = SavingsPlansUtilization::builder().total_commitment(total);
+            utilization.used_commitment(used).build()
         });
         let to = "2026-03-15T00:10:00Z".parse().expect("a time");
         let days = window(to).expect("in range");
-        let plan = commitment(&told.set_utilization(used).build(), days)?;
+        let plan = commitment(&detail.set_utilization(used).build(), days)?;
         let place = plan
             .region
             .map_or("anywhere".to_owned(), |region| region.to_string());

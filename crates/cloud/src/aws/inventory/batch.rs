@@ -23,8 +23,8 @@ pub(super) async fn environments(clients: &Clients) -> Part<ComputeEnvironment> 
     let pages = call.into_paginator().send();
     let operation = DESCRIBE_COMPUTE_ENVIRONMENTS;
     paged!(part, operation, "compute environments", pages, |page| {
-        for told in page.compute_environments() {
-            part.take(operation, environment(told, &clients.region));
+        for detail in page.compute_environments() {
+            part.take(operation, environment(detail, &clients.region));
         }
     });
     part
@@ -35,8 +35,8 @@ pub(super) async fn queues(clients: &Clients) -> Part<JobQueue> {
     let mut part = Part::default();
     let pages = clients.batch.describe_job_queues().into_paginator().send();
     paged!(part, DESCRIBE_JOB_QUEUES, "job queues", pages, |page| {
-        for told in page.job_queues() {
-            part.take(DESCRIBE_JOB_QUEUES, queue(told, &clients.region));
+        for detail in page.job_queues() {
+            part.take(DESCRIBE_JOB_QUEUES, queue(detail, &clients.region));
         }
     });
     part
@@ -53,7 +53,7 @@ pub(super) async fn fronts(
     let mut all = Part::default();
     for answer in in_turns(calls.collect::<Vec<_>>()).await {
         match answer {
-            Ok(told) => all.found.push(told),
+            Ok(queue_front) => all.found.push(queue_front),
             Err(refused) => all.refused.push(refused),
         }
     }
@@ -70,9 +70,9 @@ async fn front(clients: Clients, queue: String) -> Result<(String, Vec<FrontJob>
     Ok((queue, jobs.iter().filter_map(front_job).collect()))
 }
 
-fn front_job(told: &FrontOfQueueJobSummary) -> Option<FrontJob> {
-    let id = told.job_arn()?.rsplit('/').next()?;
-    let since = told.earliest_time_at_position();
+fn front_job(summary: &FrontOfQueueJobSummary) -> Option<FrontJob> {
+    let id = summary.job_arn()?.rsplit('/').next()?;
+    let since = summary.earliest_time_at_position();
     Some(FrontJob {
         job: JobId::new(id).ok()?,
         since: since.and_then(|millis| Timestamp::from_millisecond(millis).ok()),
@@ -80,24 +80,24 @@ fn front_job(told: &FrontOfQueueJobSummary) -> Option<FrontJob> {
 }
 
 fn environment(
-    told: &ComputeEnvironmentDetail,
+    detail: &ComputeEnvironmentDetail,
     region: &Region,
 ) -> Result<ComputeEnvironment, String> {
-    let name = told
+    let name = detail
         .compute_environment_name()
         .ok_or("compute environment without a name")?;
-    let resources = told.compute_resources();
+    let resources = detail.compute_resources();
     let whole = |n: Option<i32>| n.and_then(|n| u32::try_from(n).ok());
     let scaling = resources.and_then(|r| r.scaling_policy());
     Ok(ComputeEnvironment {
-        account: told.compute_environment_arn().and_then(AccountId::of_arn),
-        status: told.status().map(|s| s.as_str().to_owned()),
-        status_reason: told.status_reason().map(str::to_owned),
-        enabled: told.state().map(|state| *state == CeState::Enabled),
+        account: detail.compute_environment_arn().and_then(AccountId::of_arn),
+        status: detail.status().map(|s| s.as_str().to_owned()),
+        status_reason: detail.status_reason().map(str::to_owned),
+        enabled: detail.state().map(|state| *state == CeState::Enabled),
         kind: resources.and_then(|r| Some(r.r#type()?.as_str().to_owned())),
         instance_types: resources.map_or_else(Vec::new, |r| r.instance_types().to_vec()),
         allocation: resources.and_then(|r| Some(r.allocation_strategy()?.as_str().to_owned())),
-        cluster_arn: told.ecs_cluster_arn().map(str::to_owned),
+        cluster_arn: detail.ecs_cluster_arn().map(str::to_owned),
         min_vcpus: whole(resources.and_then(|r| r.minv_cpus())),
         desired_vcpus: whole(resources.and_then(|r| r.desiredv_cpus())),
         max_vcpus: whole(resources.and_then(|r| r.maxv_cpus())),
@@ -106,18 +106,18 @@ fn environment(
     })
 }
 
-fn queue(told: &JobQueueDetail, region: &Region) -> Result<JobQueue, String> {
-    let name = told.job_queue_name().ok_or("job queue without a name")?;
-    let mut order: Vec<_> = told.compute_environment_order().iter().collect();
+fn queue(detail: &JobQueueDetail, region: &Region) -> Result<JobQueue, String> {
+    let name = detail.job_queue_name().ok_or("job queue without a name")?;
+    let mut order: Vec<_> = detail.compute_environment_order().iter().collect();
     order.sort_by_key(|one| one.order());
     let named = |one: &str| one.rsplit('/').next().unwrap_or(one).to_owned();
     let environments = order.iter().filter_map(|one| one.compute_environment());
     Ok(JobQueue {
-        account: told.job_queue_arn().and_then(AccountId::of_arn),
-        status: told.status().map(|s| s.as_str().to_owned()),
-        status_reason: told.status_reason().map(str::to_owned),
-        enabled: told.state().map(|state| *state == JqState::Enabled),
-        priority: told.priority(),
+        account: detail.job_queue_arn().and_then(AccountId::of_arn),
+        status: detail.status().map(|s| s.as_str().to_owned()),
+        status_reason: detail.status_reason().map(str::to_owned),
+        enabled: detail.state().map(|state| *state == JqState::Enabled),
+        priority: detail.priority(),
         environments: environments.map(named).collect(),
         ..JobQueue::new(name, region.clone())
     })
@@ -136,21 +136,21 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_is_read_as_it_is_told() {
+    fn an_environment_is_read_as_batch_describes_it() {
         let resources = ComputeResource::builder()
             .minv_cpus(4)
             .maxv_cpus(64)
             .instance_types("m5")
             .allocation_strategy(CrAllocationStrategy::BestFit)
             .build();
-        let told = ComputeEnvironmentDetail::builder()
+        let detail = ComputeEnvironmentDetail::builder()
             .compute_environment_name("ce")
             .compute_environment_arn("arn:aws:batch:r:000000000001:compute-environment/ce")
             .ecs_cluster_arn("arn:cluster")
             .status(CeStatus::Invalid)
             .compute_resources(resources)
             .build();
-        let read = environment(&told, &region()).expect("it has a name");
+        let read = environment(&detail, &region()).expect("it has a name");
         assert_eq!(read.account, AccountId::new("000000000001").ok());
         assert_eq!(read.status.as_deref(), Some("INVALID"));
         assert_eq!((read.min_vcpus, read.max_vcpus), (Some(4), Some(64)));
@@ -166,12 +166,12 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_read_as_it_is_told() {
+    fn a_queue_is_read_as_batch_describes_it() {
         let order = |place: i32, arn: &str| {
             let one = ComputeEnvironmentOrder::builder().order(place);
             one.compute_environment(arn).build()
         };
-        let told = JobQueueDetail::builder()
+        let detail = JobQueueDetail::builder()
             .job_queue_name("q")
             .job_queue_arn("arn:aws:batch:r:000000000001:job-queue/q")
             .status(JqStatus::Valid)
@@ -180,7 +180,7 @@ mod tests {
             .compute_environment_order(order(2, "arn:aws:batch:r:a:compute-environment/b"))
             .compute_environment_order(order(1, "a"))
             .build();
-        let read = queue(&told, &region()).expect("it has a name");
+        let read = queue(&detail, &region()).expect("it has a name");
         assert_eq!(read.account, AccountId::new("000000000001").ok());
         assert_eq!(read.status.as_deref(), Some("VALID"));
         assert_eq!(read.status_reason.as_deref(), Some("JobQueue Healthy"));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use aws_sdk_ecs::types::{
     Connectivity, ContainerInstance as EcsContainerInstance, ContainerInstanceField, DesiredStatus,
-    HealthStatus, InstanceHealthCheckState, LaunchType, Task as ToldTask,
+    HealthStatus, InstanceHealthCheckState, LaunchType, Task as EcsTask,
 };
 use ebb_model::inventory::batch::container_instances::ContainerInstance;
 use ebb_model::inventory::batch::task::{Health, Task};
@@ -79,8 +79,8 @@ async fn describe(
             return;
         }
     };
-    for told in answer.container_instances() {
-        let read = container_instance(told, cluster, &clients.region);
+    for ecs_instance in answer.container_instances() {
+        let read = container_instance(ecs_instance, cluster, &clients.region);
         part.take(DESCRIBE_CONTAINER_INSTANCES, read);
     }
     // An instance that left between the two calls is no error.
@@ -95,28 +95,28 @@ async fn describe(
 }
 
 fn container_instance(
-    told: &EcsContainerInstance,
+    ecs_instance: &EcsContainerInstance,
     cluster: &str,
     region: &Region,
 ) -> Result<(String, ContainerInstance), String> {
-    let arn = told
+    let arn = ecs_instance
         .container_instance_arn()
         .ok_or("container instance without an ARN")?;
-    let node = told
+    let node = ecs_instance
         .ec2_instance_id()
         .ok_or_else(|| format!("{arn}: no EC2 instance"))?;
     let node = NodeId::new(node).map_err(|e| format!("{arn}: {e}"))?;
-    let health = told.health_status();
+    let health = ecs_instance.health_status();
     let details = health.map_or(&[][..], |health| health.details());
     let health = health.and_then(|health| health.overall_status());
     // If several checks have the same status, the earliest change counts.
     let same = details.iter().filter(|check| check.status() == health);
     let changed = same.filter_map(|check| timestamp(check.last_status_change()?));
     let instance = ContainerInstance {
-        agent_connected: Some(told.agent_connected()),
-        running_tasks: u32::try_from(told.running_tasks_count()).ok(),
-        pending_tasks: u32::try_from(told.pending_tasks_count()).ok(),
-        status: told.status().map(str::to_owned),
+        agent_connected: Some(ecs_instance.agent_connected()),
+        running_tasks: u32::try_from(ecs_instance.running_tasks_count()).ok(),
+        pending_tasks: u32::try_from(ecs_instance.pending_tasks_count()).ok(),
+        status: ecs_instance.status().map(str::to_owned),
         health: health.and_then(|state| match state {
             InstanceHealthCheckState::Ok => Some(Health::Ok),
             InstanceHealthCheckState::Impaired => Some(Health::Impaired),
@@ -124,7 +124,7 @@ fn container_instance(
             _ => None,
         }),
         health_since: changed.min(),
-        registered_at: told.registered_at().and_then(timestamp),
+        registered_at: ecs_instance.registered_at().and_then(timestamp),
         ..ContainerInstance::new(node, cluster, region.clone())
     };
     Ok((arn.to_owned(), instance))
@@ -185,8 +185,8 @@ async fn tasks_of(
         // A task that ended between the two calls is in the failures, and is no error.
         match call.set_tasks(Some(some.to_vec())).send().await {
             Ok(answer) => {
-                for told in answer.tasks() {
-                    part.take(DESCRIBE_TASKS, task(told, &clients.region));
+                for ecs_task in answer.tasks() {
+                    part.take(DESCRIBE_TASKS, task(ecs_task, &clients.region));
                 }
             }
             Err(error) => {
@@ -198,36 +198,38 @@ async fn tasks_of(
     part
 }
 
-fn task(told: &ToldTask, region: &Region) -> Result<(String, Task), String> {
-    let arn = told.task_arn().ok_or("task without an ARN")?;
+fn task(ecs_task: &EcsTask, region: &Region) -> Result<(String, Task), String> {
+    let arn = ecs_task.task_arn().ok_or("task without an ARN")?;
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let task = Task {
         region: Some(region.clone()),
-        cluster_arn: owned(told.cluster_arn()),
-        container_instance_arn: owned(told.container_instance_arn()),
-        launch_type: told.launch_type().map(|on| on.as_str().to_owned()),
-        capacity_provider: owned(told.capacity_provider_name()),
-        cores: told.cpu().and_then(cores),
-        memory: told
+        cluster_arn: owned(ecs_task.cluster_arn()),
+        container_instance_arn: owned(ecs_task.container_instance_arn()),
+        launch_type: ecs_task.launch_type().map(|on| on.as_str().to_owned()),
+        capacity_provider: owned(ecs_task.capacity_provider_name()),
+        cores: ecs_task.cpu().and_then(cores),
+        memory: ecs_task
             .memory()
             .and_then(|mib| Some(Bytes::mib(mib.parse::<u32>().ok()?.into()))),
-        group: owned(told.group()),
-        family: told.task_definition_arn().and_then(family),
-        desired_status: owned(told.desired_status()),
-        last_status: owned(told.last_status()),
-        health: told.health_status().and_then(|health| match health {
+        group: owned(ecs_task.group()),
+        family: ecs_task.task_definition_arn().and_then(family),
+        desired_status: owned(ecs_task.desired_status()),
+        last_status: owned(ecs_task.last_status()),
+        health: ecs_task.health_status().and_then(|health| match health {
             HealthStatus::Healthy => Some(Health::Ok),
             HealthStatus::Unhealthy => Some(Health::Impaired),
             _ => None,
         }),
-        connected: told.connectivity().map(|at| *at == Connectivity::Connected),
-        created_at: told.created_at().and_then(timestamp),
-        pull_started_at: told.pull_started_at().and_then(timestamp),
-        pull_stopped_at: told.pull_stopped_at().and_then(timestamp),
-        started_at: told.started_at().and_then(timestamp),
-        stopping_at: told.stopping_at().and_then(timestamp),
-        stopped_at: told.stopped_at().and_then(timestamp),
-        stopped_reason: owned(told.stopped_reason()),
+        connected: ecs_task
+            .connectivity()
+            .map(|at| *at == Connectivity::Connected),
+        created_at: ecs_task.created_at().and_then(timestamp),
+        pull_started_at: ecs_task.pull_started_at().and_then(timestamp),
+        pull_stopped_at: ecs_task.pull_stopped_at().and_then(timestamp),
+        started_at: ecs_task.started_at().and_then(timestamp),
+        stopping_at: ecs_task.stopping_at().and_then(timestamp),
+        stopped_at: ecs_task.stopped_at().and_then(timestamp),
+        stopped_reason: owned(ecs_task.stopped_reason()),
     };
     Ok((arn.to_owned(), task))
 }
@@ -287,12 +289,13 @@ mod tests {
                 .details(detail(InstanceHealthCheckState::Ok, 100))
                 .details(detail(InstanceHealthCheckState::Impaired, 300))
                 .details(detail(InstanceHealthCheckState::Impaired, 200));
-            let told = EcsContainerInstance::builder()
+            let ecs_instance = EcsContainerInstance::builder()
                 .container_instance_arn("arn:ci")
                 .ec2_instance_id("i-1")
                 .health_status(status.build());
             let region = Region::new("eu-west-1").expect("a region");
-            let (_, read) = container_instance(&told.build(), "c", &region).expect("it is whole");
+            let (_, read) =
+                container_instance(&ecs_instance.build(), "c", &region).expect("it is whole");
             let since = read.health_since.map(|at| at.as_second());
             assert_eq!((read.health, since), expect);
         };
@@ -305,13 +308,13 @@ mod tests {
     #[test]
     fn a_container_instance_tells_its_node() {
         let region = Region::new("eu-west-1").expect("a region");
-        let told = EcsContainerInstance::builder()
+        let ecs_instance = EcsContainerInstance::builder()
             .container_instance_arn("arn:ci")
             .ec2_instance_id("i-1")
             .agent_connected(true)
             .running_tasks_count(3)
             .build();
-        let (arn, read) = container_instance(&told, "c", &region).expect("it has a node");
+        let (arn, read) = container_instance(&ecs_instance, "c", &region).expect("it has a node");
         assert_eq!((arn.as_str(), read.node.as_str()), ("arn:ci", "i-1"));
         assert_eq!(
             (read.agent_connected, read.running_tasks),

@@ -32,27 +32,30 @@ fn read(reservation: &Reservation, region: &Region, part: &mut Part<Instance>) {
     let account = reservation
         .owner_id()
         .and_then(|id| AccountId::new(id).ok());
-    for told in reservation.instances() {
-        part.take(DESCRIBE_INSTANCES, instance(told, account.clone(), region));
+    for ec2_instance in reservation.instances() {
+        part.take(
+            DESCRIBE_INSTANCES,
+            instance(ec2_instance, account.clone(), region),
+        );
     }
 }
 
 fn instance(
-    told: &Ec2Instance,
+    ec2_instance: &Ec2Instance,
     account: Option<AccountId>,
     region: &Region,
 ) -> Result<Instance, String> {
-    let id = told.instance_id().ok_or("instance without an id")?;
+    let id = ec2_instance.instance_id().ok_or("instance without an id")?;
     let about = |what: String| format!("{id}: {what}");
-    let instance_type = told
+    let instance_type = ec2_instance
         .instance_type()
         .ok_or_else(|| about("no instance type".to_owned()))?;
-    let state = told
+    let state = ec2_instance
         .state()
         .and_then(|s| s.name())
         .and_then(state)
         .ok_or_else(|| about("unknown state".to_owned()))?;
-    let tags = told.tags().iter().filter_map(|tag| {
+    let tags = ec2_instance.tags().iter().filter_map(|tag| {
         let value = tag.value().unwrap_or_default();
         Some((tag.key()?.to_owned(), value.to_owned()))
     });
@@ -60,20 +63,23 @@ fn instance(
     let kind = InstanceType::new(instance_type.as_str()).map_err(|e| about(e.to_string()))?;
     Ok(Instance {
         account,
-        launched_at: told.launch_time().and_then(timestamp),
+        launched_at: ec2_instance.launch_time().and_then(timestamp),
         tags: tags.collect(),
-        image: told.image_id().map(str::to_owned),
-        state_since: state_since(told),
-        is_taken_back: is_taken_back(told),
-        ..Instance::new(id, region.clone(), kind, state, market(told))
+        image: ec2_instance.image_id().map(str::to_owned),
+        state_since: state_since(ec2_instance),
+        is_taken_back: is_taken_back(ec2_instance),
+        ..Instance::new(id, region.clone(), kind, state, market(ec2_instance))
     })
 }
 
 /// The purchase option. Every other lifecycle, and an instance in a reservation, is capacity that
 /// is paid for even if it is not used.
-fn market(told: &Ec2Instance) -> Market {
-    let reserved = [told.capacity_reservation_id(), told.capacity_block_id()];
-    match told.instance_lifecycle() {
+fn market(ec2_instance: &Ec2Instance) -> Market {
+    let reserved = [
+        ec2_instance.capacity_reservation_id(),
+        ec2_instance.capacity_block_id(),
+    ];
+    match ec2_instance.instance_lifecycle() {
         Some(InstanceLifecycleType::Spot) => Market::Spot,
         Some(_) => Market::Reserved,
         None if reserved.iter().flatten().any(|id| !id.is_empty()) => Market::Reserved,
@@ -83,10 +89,10 @@ fn market(told: &Ec2Instance) -> Market {
 
 /// When an instance stopped. EC2 returns it in a text: `User initiated (2026-11-01 10:00:00 GMT)`;
 /// a simulator uses UTC.
-fn state_since(told: &Ec2Instance) -> Option<Timestamp> {
+fn state_since(ec2_instance: &Ec2Instance) -> Option<Timestamp> {
     let ended = [InstanceStateName::Stopped, InstanceStateName::Terminated];
-    let ended = ended.contains(told.state()?.name()?);
-    let words = told.state_transition_reason().filter(|_| ended)?;
+    let ended = ended.contains(ec2_instance.state()?.name()?);
+    let words = ec2_instance.state_transition_reason().filter(|_| ended)?;
     let (_, time) = words.split_once('(')?;
     let time = time
         .strip_suffix(" GMT)")
@@ -95,12 +101,12 @@ fn state_since(told: &Ec2Instance) -> Option<Timestamp> {
 }
 
 /// Source: EC2 API reference, `StateReason`.
-fn is_taken_back(told: &Ec2Instance) -> bool {
+fn is_taken_back(ec2_instance: &Ec2Instance) -> bool {
     const CODES: [&str; 2] = [
         "Server.SpotInstanceShutdown",
         "Server.SpotInstanceTermination",
     ];
-    let code = told.state_reason().and_then(|reason| reason.code());
+    let code = ec2_instance.state_reason().and_then(|reason| reason.code());
     code.is_some_and(|code| CODES.contains(&code))
 }
 
@@ -122,25 +128,23 @@ mod tests {
     use aws_sdk_ec2::primitives::DateTime;
     use aws_sdk_ec2::types::builders::InstanceBuilder;
     use aws_sdk_ec2::types::{
-        InstanceState as ToldState, InstanceType as ToldType, StateReason, Tag,
+        InstanceState as Ec2State, InstanceType as Ec2InstanceType, StateReason, Tag,
     };
 
     use super::*;
 
     fn make_instance() -> InstanceBuilder {
-        let running = ToldState::builder()
-            .name(InstanceStateName::Running)
-            .build();
+        let running = Ec2State::builder().name(InstanceStateName::Running).build();
         Ec2Instance::builder()
             .instance_id("i-0abc")
-            .instance_type(ToldType::M5Xlarge)
+            .instance_type(Ec2InstanceType::M5Xlarge)
             .state(running)
     }
 
-    fn part(told: InstanceBuilder) -> Part<Instance> {
+    fn part(builder: InstanceBuilder) -> Part<Instance> {
         let reservation = Reservation::builder()
             .owner_id("123456789012")
-            .instances(told.build())
+            .instances(builder.build())
             .build();
         let mut part = Part::default();
         read(
@@ -152,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_is_read_as_it_is_told() {
+    fn an_instance_is_read_as_ec2_describes_it() {
         let name = Tag::builder().key("Name").value("worker").build();
         let read = part(
             make_instance()
@@ -187,7 +191,7 @@ mod tests {
     #[test]
     fn since_when_it_stands_so_is_read_from_the_words() {
         let check = |name: InstanceStateName, words: &str, expect: Option<&str>| {
-            let state = ToldState::builder().name(name).build();
+            let state = Ec2State::builder().name(name).build();
             let read = part(make_instance().state(state).state_transition_reason(words));
             let since = read.found[0].state_since.map(|at| at.to_string());
             assert_eq!(since.as_deref(), expect, "{words}");
@@ -217,8 +221,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_understood_is_a_gap() {
-        let check = |told: InstanceBuilder, reason: &str| {
-            let read = part(told);
+        let check = |builder: InstanceBuilder, reason: &str| {
+            let read = part(builder);
             assert!(read.found.is_empty());
             let shown = read.refused[0].to_string();
             assert_eq!(shown, format!("ec2:DescribeInstances failed: {reason}"));
@@ -229,7 +233,7 @@ mod tests {
             "i-1: no instance type",
         );
         check(make_instance().set_state(None), "i-0abc: unknown state");
-        let later = ToldState::builder().name("resting".into()).build();
+        let later = Ec2State::builder().name("resting".into()).build();
         check(make_instance().state(later), "i-0abc: unknown state");
         check(
             make_instance().instance_id("i 1"),

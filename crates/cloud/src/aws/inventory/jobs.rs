@@ -44,7 +44,7 @@ enum Of {
 
 /// A job that was listed but not described.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
+struct ListedJob {
     id: String,
     children: Children,
 }
@@ -63,14 +63,14 @@ enum Children {
 pub(super) async fn list(clients: &Clients, queues: &[JobQueue], now: Timestamp) -> Part<String> {
     let of_queues = queues.iter().map(|queue| Of::Queue(queue.name.clone()));
     let mut all = list_each(clients, of_queues.collect(), now).await;
-    let parents = all.found.iter().filter_map(|seen| match seen.children {
+    let parents = all.found.iter().filter_map(|job| match job.children {
         Children::No => None,
-        Children::OfArray => Some(Of::Array(seen.id.clone())),
-        Children::Nodes => Some(Of::MultiNode(seen.id.clone())),
+        Children::OfArray => Some(Of::Array(job.id.clone())),
+        Children::Nodes => Some(Of::MultiNode(job.id.clone())),
     });
     let parents = parents.collect();
     all.absorb(list_each(clients, parents, now).await);
-    let mut ids: Vec<_> = all.found.into_iter().map(|seen| seen.id).collect();
+    let mut ids: Vec<_> = all.found.into_iter().map(|job| job.id).collect();
     ids.sort_unstable();
     ids.dedup();
     Part {
@@ -79,7 +79,7 @@ pub(super) async fn list(clients: &Clients, queues: &[JobQueue], now: Timestamp)
     }
 }
 
-async fn list_each(clients: &Clients, sources: Vec<Of>, now: Timestamp) -> Part<Seen> {
+async fn list_each(clients: &Clients, sources: Vec<Of>, now: Timestamp) -> Part<ListedJob> {
     let calls = sources
         .into_iter()
         .flat_map(|of| STATUSES.map(|status| list_one(clients.clone(), of.clone(), status, now)));
@@ -90,7 +90,7 @@ async fn list_each(clients: &Clients, sources: Vec<Of>, now: Timestamp) -> Part<
     all
 }
 
-async fn list_one(clients: Clients, of: Of, status: Status, now: Timestamp) -> Part<Seen> {
+async fn list_one(clients: Clients, of: Of, status: Status, now: Timestamp) -> Part<ListedJob> {
     let mut part = Part::default();
     let call = clients.batch.list_jobs().job_status(status);
     let (call, name) = match of {
@@ -108,7 +108,7 @@ async fn list_one(clients: Clients, of: Of, status: Status, now: Timestamp) -> P
         match job {
             Ok(job) => {
                 listed += 1;
-                part.found.extend(seen(&job, now));
+                part.found.extend(listed_job(&job, now));
             }
             Err(error) => {
                 part.refused.push(cloud_error(LIST_JOBS, &name, &error));
@@ -125,7 +125,7 @@ async fn list_one(clients: Clients, of: Of, status: Status, now: Timestamp) -> P
 }
 
 /// `None` for a job that ended too long ago.
-fn seen(job: &JobSummary, now: Timestamp) -> Option<Seen> {
+fn listed_job(job: &JobSummary, now: Timestamp) -> Option<ListedJob> {
     let ended = matches!(job.status(), Some(Status::Succeeded | Status::Failed));
     let last = job.stopped_at().or(job.created_at());
     let last = last.and_then(|millis| Timestamp::from_millisecond(millis).ok());
@@ -137,7 +137,7 @@ fn seen(job: &JobSummary, now: Timestamp) -> Option<Seen> {
     // A node of such a job has an index.
     let nodes = job.node_properties();
     let has_nodes = nodes.is_some_and(|n| n.num_nodes().is_some() && n.node_index().is_none());
-    Some(Seen {
+    Some(ListedJob {
         id: job.job_id()?.to_owned(),
         children: match (ended, is_array, has_nodes) {
             (false, true, _) => Children::OfArray,
@@ -164,8 +164,8 @@ async fn describe_page(clients: Clients, ids: Vec<String>) -> Part<Job> {
     let call = clients.batch.describe_jobs().set_jobs(Some(ids));
     match call.send().await {
         Ok(answer) => {
-            for told in answer.jobs() {
-                part.take(DESCRIBE_JOBS, detail::job(told, &clients.region));
+            for job_detail in answer.jobs() {
+                part.take(DESCRIBE_JOBS, detail::job(job_detail, &clients.region));
             }
         }
         Err(error) => part
@@ -183,13 +183,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn live_jobs_are_seen_always_and_ended_ones_for_a_day() {
+    fn live_jobs_are_listed_always_and_ended_ones_for_a_day() {
         let now: Timestamp = "2026-03-02T12:00:00Z".parse().expect("a time");
         let hours_ago = |hours: i64| now.as_millisecond() - hours * 3_600_000;
         let summary = |status| JobSummary::builder().job_id("j").status(status);
         let check = |job: JobSummaryBuilder, expect: Option<Children>| {
             let job = job.build();
-            assert_eq!(seen(&job, now).map(|s| s.children), expect, "{job:?}");
+            assert_eq!(listed_job(&job, now).map(|s| s.children), expect, "{job:?}");
         };
         let array = ArrayPropertiesSummary::builder().size(3).build();
         check(

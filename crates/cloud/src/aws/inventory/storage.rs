@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_ec2::types::{
-    Address as ToldAddress, Image, Snapshot as ToldSnapshot, StorageTier, Tag, Volume as ToldVolume,
+    Address as Ec2Address, Image, Snapshot as Ec2Snapshot, StorageTier, Tag, Volume as Ec2Volume,
 };
 use ebb_model::inventory::storage::{Address, Snapshot, Volume};
 use ebb_telemetry::identity::{AccountId, NodeId, Region};
@@ -33,8 +33,8 @@ pub(super) async fn volumes(clients: &Clients) -> Part<Volume> {
     let call = clients.ec2.describe_volumes().into_paginator();
     let pages = call.page_size(PAGE).send();
     paged!(part, DESCRIBE_VOLUMES, "volumes", pages, |page| {
-        for told in page.volumes() {
-            part.take(DESCRIBE_VOLUMES, volume(told, &clients.region));
+        for ec2_volume in page.volumes() {
+            part.take(DESCRIBE_VOLUMES, volume(ec2_volume, &clients.region));
         }
     });
     part
@@ -47,8 +47,8 @@ pub(super) async fn snapshots(clients: &Clients) -> Part<Snapshot> {
     let call = clients.ec2.describe_snapshots().owner_ids(OWN);
     let pages = call.into_paginator().page_size(PAGE).send();
     paged!(part, DESCRIBE_SNAPSHOTS, "snapshots", pages, |page| {
-        for told in page.snapshots() {
-            part.take(DESCRIBE_SNAPSHOTS, snapshot(told, &clients.region));
+        for ec2_snapshot in page.snapshots() {
+            part.take(DESCRIBE_SNAPSHOTS, snapshot(ec2_snapshot, &clients.region));
         }
     });
     if part.found.is_empty() {
@@ -91,8 +91,8 @@ pub(super) async fn addresses(clients: &Clients) -> Part<Address> {
     let mut part = Part::default();
     match clients.ec2.describe_addresses().send().await {
         Ok(answer) => {
-            for told in answer.addresses() {
-                part.take(DESCRIBE_ADDRESSES, address(told, &clients.region));
+            for ec2_address in answer.addresses() {
+                part.take(DESCRIBE_ADDRESSES, address(ec2_address, &clients.region));
             }
         }
         Err(error) => {
@@ -103,69 +103,76 @@ pub(super) async fn addresses(clients: &Clients) -> Part<Address> {
     part
 }
 
-fn volume(told: &ToldVolume, region: &Region) -> Result<Volume, String> {
-    let id = told.volume_id().ok_or("volume without an id")?;
+fn volume(ec2_volume: &Ec2Volume, region: &Region) -> Result<Volume, String> {
+    let id = ec2_volume.volume_id().ok_or("volume without an id")?;
     let missing = |what: &str| format!("{id}: no {what}");
-    let size = told.size().and_then(|gib| u64::try_from(gib).ok());
-    let attached = told.attachments().iter().filter_map(|a| a.instance_id());
+    let size = ec2_volume.size().and_then(|gib| u64::try_from(gib).ok());
+    let attached = ec2_volume
+        .attachments()
+        .iter()
+        .filter_map(|a| a.instance_id());
     Ok(Volume {
         id: id.to_owned(),
         account: None,
         region: region.clone(),
-        volume_type: told
+        volume_type: ec2_volume
             .volume_type()
             .map(|t| t.as_str().to_owned())
             .ok_or_else(|| missing("type"))?,
         size_gib: size.ok_or_else(|| missing("size"))?,
-        created_at: told.create_time().and_then(timestamp),
+        created_at: ec2_volume.create_time().and_then(timestamp),
         attached_to: attached
             .map(|id| NodeId::new(id).map_err(|e| e.to_string()))
             .collect::<Result<_, _>>()?,
-        tags: tags(told.tags()),
+        tags: tags(ec2_volume.tags()),
     })
 }
 
-fn address(told: &ToldAddress, region: &Region) -> Result<Address, String> {
-    let id = told
+fn address(ec2_address: &Ec2Address, region: &Region) -> Result<Address, String> {
+    let id = ec2_address
         .allocation_id()
         .ok_or("address without an allocation id")?;
     let association = [
-        told.association_id(),
-        told.instance_id(),
-        told.network_interface_id(),
+        ec2_address.association_id(),
+        ec2_address.instance_id(),
+        ec2_address.network_interface_id(),
     ];
     let of = association.into_iter().flatten().find(|id| !id.is_empty());
     Ok(Address {
         id: id.to_owned(),
         account: None,
         region: region.clone(),
-        public_ip: told.public_ip().map(str::to_owned),
+        public_ip: ec2_address.public_ip().map(str::to_owned),
         association: of.map(str::to_owned),
-        tags: tags(told.tags()),
+        tags: tags(ec2_address.tags()),
     })
 }
 
-fn snapshot(told: &ToldSnapshot, region: &Region) -> Result<Snapshot, String> {
-    let id = told.snapshot_id().ok_or("snapshot without an id")?;
-    let size = told.volume_size().and_then(|gib| u64::try_from(gib).ok());
-    let of = told.volume_id().filter(|id| *id != NO_VOLUME);
-    let stored = told.full_snapshot_size_in_bytes();
+fn snapshot(ec2_snapshot: &Ec2Snapshot, region: &Region) -> Result<Snapshot, String> {
+    let id = ec2_snapshot.snapshot_id().ok_or("snapshot without an id")?;
+    let size = ec2_snapshot
+        .volume_size()
+        .and_then(|gib| u64::try_from(gib).ok());
+    let of = ec2_snapshot.volume_id().filter(|id| *id != NO_VOLUME);
+    let stored = ec2_snapshot.full_snapshot_size_in_bytes();
     Ok(Snapshot {
         id: id.to_owned(),
-        account: told.owner_id().and_then(|id| AccountId::new(id).ok()),
+        account: ec2_snapshot
+            .owner_id()
+            .and_then(|id| AccountId::new(id).ok()),
         region: region.clone(),
         volume: of.map(str::to_owned),
         size_gib: size.ok_or_else(|| format!("{id}: no size"))?,
         stored_bytes: stored.and_then(|bytes| u64::try_from(bytes).ok()),
-        created_at: told.start_time().and_then(timestamp),
+        created_at: ec2_snapshot.start_time().and_then(timestamp),
         images: None,
-        archived: told.storage_tier() == Some(&StorageTier::Archive),
-        tags: tags(told.tags()),
+        archived: ec2_snapshot.storage_tier() == Some(&StorageTier::Archive),
+        tags: tags(ec2_snapshot.tags()),
     })
 }
 
-fn tags(told: &[Tag]) -> BTreeMap<String, String> {
-    let tags = told.iter().filter_map(|tag| {
+fn tags(ec2_tags: &[Tag]) -> BTreeMap<String, String> {
+    let tags = ec2_tags.iter().filter_map(|tag| {
         let value = tag.value().unwrap_or_default();
         Some((tag.key()?.to_owned(), value.to_owned()))
     });
@@ -183,27 +190,27 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_is_read_as_it_is_told() {
+    fn a_volume_is_read_as_ec2_describes_it() {
         let attached = VolumeAttachment::builder().instance_id("i-1").build();
-        let told = ToldVolume::builder()
+        let builder = Ec2Volume::builder()
             .volume_id("vol-1")
             .volume_type(VolumeType::Gp2)
             .size(100);
-        let read = volume(&told.clone().attachments(attached).build(), &region());
+        let read = volume(&builder.clone().attachments(attached).build(), &region());
         let read = read.expect("it is whole");
         assert_eq!((read.volume_type.as_str(), read.size_gib), ("gp2", 100));
         assert_eq!(read.attached_to.len(), 1);
-        let alone = volume(&told.clone().build(), &region()).expect("it is whole");
+        let alone = volume(&builder.clone().build(), &region()).expect("it is whole");
         assert!(alone.attached_to.is_empty());
-        let bad = volume(&told.set_size(None).build(), &region());
+        let bad = volume(&builder.set_size(None).build(), &region());
         assert_eq!(bad, Err("vol-1: no size".to_owned()));
     }
 
     #[test]
     fn a_snapshot_names_its_volume_and_an_image_its_snapshots() {
         use aws_sdk_ec2::types::{BlockDeviceMapping, EbsBlockDevice};
-        let told = ToldSnapshot::builder().snapshot_id("snap-1").volume_size(8);
-        let of = |volume: &str| snapshot(&told.clone().volume_id(volume).build(), &region());
+        let builder = Ec2Snapshot::builder().snapshot_id("snap-1").volume_size(8);
+        let of = |volume: &str| snapshot(&builder.clone().volume_id(volume).build(), &region());
         assert_eq!(of("vol-1").expect("whole").volume.as_deref(), Some("vol-1"));
         assert_eq!(of(NO_VOLUME).expect("whole").volume, None);
         let disk = EbsBlockDevice::builder().snapshot_id("snap-1").build();
@@ -219,12 +226,12 @@ mod tests {
     #[test]
     fn an_address_is_idle_only_when_nothing_has_it() {
         let check = |association: Option<&str>, interface: Option<&str>, expect: Option<&str>| {
-            let told = ToldAddress::builder()
+            let ec2_address = Ec2Address::builder()
                 .allocation_id("eipalloc-1")
                 .set_association_id(association.map(str::to_owned))
                 .set_network_interface_id(interface.map(str::to_owned))
                 .build();
-            let read = address(&told, &region()).expect("it is whole");
+            let read = address(&ec2_address, &region()).expect("it is whole");
             assert_eq!(read.association.as_deref(), expect);
         };
         check(None, None, None);

@@ -23,7 +23,7 @@ const FAMILY: &str = "TaskDefinitionFamily";
 /// in bytes a second.
 ///
 /// Source: CloudWatch user guide, "Amazon ECS Container Insights metrics".
-const ASKED: [(&str, &str); METRICS_PER_FAMILY as usize] = [
+const METRICS: [(&str, &str); METRICS_PER_FAMILY as usize] = [
     ("CpuUtilized", "Maximum"),
     ("CpuReserved", "Minimum"),
     ("MemoryUtilized", "Maximum"),
@@ -35,8 +35,8 @@ const ASKED: [(&str, &str); METRICS_PER_FAMILY as usize] = [
 /// 10,000 families; each page costs money.
 const MAX_PAGES: usize = 20;
 
-/// One period of one family, in the order of [`ASKED`].
-type Period = [Option<f64>; ASKED.len()];
+/// One period of one family, in the order of [`METRICS`].
+type Period = [Option<f64>; METRICS.len()];
 
 /// The series of these families, as far as Container Insights has them.
 pub(super) async fn of(
@@ -46,16 +46,16 @@ pub(super) async fn of(
     requested: &AtomicU64,
 ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>> {
     let listed = list(client, requested).await?;
-    let told = families.iter().filter(|family| {
+    let known_families = families.iter().filter(|family| {
         let (cluster, name) = family.names();
         listed.contains(&(cluster.to_owned(), name.to_owned()))
     });
-    let told: Vec<&TaskFamily> = told.collect();
+    let known_families: Vec<&TaskFamily> = known_families.collect();
     let mut all = BTreeMap::new();
     let period_seconds = period_seconds(from, to);
-    let families_a_call = (queries_a_call((from, to)) / ASKED.len()).max(1);
-    for some in told.chunks(families_a_call) {
-        let many = |_| Some(ASKED.len());
+    let families_a_call = (queries_a_call((from, to)) / METRICS.len()).max(1);
+    for some in known_families.chunks(families_a_call) {
+        let many = |_| Some(METRICS.len());
         let queries = (NAMESPACE, queries(some, period_seconds));
         let periods = periods(client, queries, (from, to), many, requested).await?;
         all.extend(series(some, &periods, period_seconds));
@@ -66,20 +66,20 @@ pub(super) async fn of(
 /// Cluster and family of each stream. The same metrics also exist under other dimensions, which are
 /// sums over other groups.
 async fn list(client: &Client, requested: &AtomicU64) -> CloudResult<BTreeSet<(String, String)>> {
-    let what = (NAMESPACE, ASKED[0].0, FAMILY);
+    let what = (NAMESPACE, METRICS[0].0, FAMILY);
     let pages = (NAMESPACE, MAX_PAGES);
     let found = list_metrics(client, what, pages, requested, listed).await?;
     Ok(found.into_iter().collect())
 }
 
-fn listed(told: &Metric) -> Option<(String, String)> {
+fn listed(metric: &Metric) -> Option<(String, String)> {
     let of = |wanted: &str| {
-        let mut each = told.dimensions().iter();
+        let mut each = metric.dimensions().iter();
         let on = each.find(|on| on.name() == Some(wanted))?;
         on.value().map(str::to_owned)
     };
     let pair = Some((of(CLUSTER)?, of(FAMILY)?));
-    pair.filter(|_| told.dimensions().len() == 2)
+    pair.filter(|_| metric.dimensions().len() == 2)
 }
 
 fn queries(families: &[&TaskFamily], period_seconds: u32) -> Vec<MetricDataQuery> {
@@ -87,11 +87,14 @@ fn queries(families: &[&TaskFamily], period_seconds: u32) -> Vec<MetricDataQuery
         let (cluster, name) = family.names();
         let on = [(CLUSTER, cluster), (FAMILY, name)];
         let on = on.map(|(name, value)| Dimension::builder().name(name).value(value).build());
-        ASKED.iter().enumerate().map(move |(m, (name, statistic))| {
-            let query = MetricDataQuery::builder().id(query_id(n, m));
-            let stat = stat((NAMESPACE, name, statistic), on.to_vec(), period_seconds);
-            query.metric_stat(stat).build()
-        })
+        METRICS
+            .iter()
+            .enumerate()
+            .map(move |(m, (name, statistic))| {
+                let query = MetricDataQuery::builder().id(query_id(n, m));
+                let stat = stat((NAMESPACE, name, statistic), on.to_vec(), period_seconds);
+                query.metric_stat(stat).build()
+            })
     });
     each.collect()
 }
@@ -117,8 +120,8 @@ fn series(
 
 /// A share is unknown if the reserved amount is unknown, and a sum is unknown if one part is
 /// missing.
-fn point((begin, period_seconds): (Timestamp, u32), asked: &Period) -> Option<MetricPoint> {
-    let [cpu, of_cpu, memory, of_memory, received, sent] = *asked;
+fn point((begin, period_seconds): (Timestamp, u32), period: &Period) -> Option<MetricPoint> {
+    let [cpu, of_cpu, memory, of_memory, received, sent] = *period;
     let share = |used: Option<f64>, of: Option<f64>| {
         let of = of.filter(|of| *of > 0.0)?;
         percent((used? / of * 100.0).min(100.0))
@@ -161,11 +164,18 @@ mod tests {
     #[test]
     fn shares_are_of_what_is_reserved_and_unknown_is_not_zero() {
         let begin = Timestamp::from_second(1_700_000_000).expect("a time");
-        let check = |asked: Period, cpu: Option<u32>, memory: Option<u32>, network: Option<u64>| {
-            let told = point((begin, 300), &asked).expect("a point");
-            let shares = (told.cpu_max.map(|s| s.ppm()), told.memory.map(|s| s.ppm()));
-            assert_eq!((shares, told.network_bytes), ((cpu, memory), network));
-        };
+        let check =
+            |period: Period, cpu: Option<u32>, memory: Option<u32>, network: Option<u64>| {
+                let metric_point = point((begin, 300), &period).expect("a point");
+                let shares = (
+                    metric_point.cpu_max.map(|s| s.ppm()),
+                    metric_point.memory.map(|s| s.ppm()),
+                );
+                assert_eq!(
+                    (shares, metric_point.network_bytes),
+                    ((cpu, memory), network)
+                );
+            };
         let whole = [512.0, 1024.0, 1024.0, 4096.0, 10.0, 20.0].map(Some);
         check(whole, Some(500_000), Some(250_000), Some(9_000));
         let mut part = whole;

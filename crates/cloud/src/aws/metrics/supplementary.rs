@@ -84,9 +84,9 @@ async fn list_one(
     (tells, namespace, name): (Tells, &str, &str),
     requested: &AtomicU64,
 ) -> CloudResult<Vec<(NodeId, Stream)>> {
-    let read = |told: &Metric| stream(tells, told);
-    let asked = (namespace, name, INSTANCE);
-    list_metrics(client, asked, (name, MAX_PAGES), requested, read).await
+    let read = |metric: &Metric| stream(tells, metric);
+    let what = (namespace, name, INSTANCE);
+    list_metrics(client, what, (name, MAX_PAGES), requested, read).await
 }
 
 /// The metrics with this namespace, name and dimension that were sent within three hours; metrics
@@ -120,8 +120,8 @@ pub(super) async fn list_metrics<T>(
     })
 }
 
-fn stream(tells: Tells, told: &Metric) -> Option<(NodeId, Stream)> {
-    let dimensions = told.dimensions().iter();
+fn stream(tells: Tells, metric: &Metric) -> Option<(NodeId, Stream)> {
+    let dimensions = metric.dimensions().iter();
     let dimensions = dimensions.map(|on| Some((on.name()?.to_owned(), on.value()?.to_owned())));
     let dimensions: Vec<(String, String)> = dimensions.collect::<Option<_>>()?;
     let node = dimensions.iter().find(|(name, _)| name == INSTANCE)?;
@@ -188,8 +188,8 @@ pub(super) struct SupplementaryMetrics {
 impl SupplementaryMetrics {
     pub(super) fn of(streams: &[Stream], values: &[Option<f64>]) -> Self {
         let of = |tells: Tells| {
-            let told = streams.iter().zip(values);
-            told.filter(move |(stream, _)| stream.tells == tells)
+            let pairs = streams.iter().zip(values);
+            pairs.filter(move |(stream, _)| stream.tells == tells)
         };
         let one = |tells| of(tells).find_map(|(_, value)| *value);
         let all = |tells| {
@@ -197,9 +197,9 @@ impl SupplementaryMetrics {
                 .map(|(_, value)| *value)
                 .collect::<Option<Vec<f64>>>()
         };
-        let busiest = all(Tells::Gpu).and_then(|told| told.into_iter().reduce(f64::max));
-        let held = all(Tells::GpuMemory).filter(|told| !told.is_empty());
-        let mib = held.and_then(|told| told.into_iter().map(bytes).sum::<Option<u64>>());
+        let busiest = all(Tells::Gpu).and_then(|shares| shares.into_iter().reduce(f64::max));
+        let held = all(Tells::GpuMemory).filter(|amounts| !amounts.is_empty());
+        let mib = held.and_then(|amounts| amounts.into_iter().map(bytes).sum::<Option<u64>>());
         let by_one = of(Tells::Gpu).filter(|(stream, _)| index(stream).is_some());
         Self {
             memory: one(Tells::Memory).and_then(percent),

@@ -38,8 +38,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn linux_has_a_price_where_both_halves_are_told() {
-        let told = [
+    fn linux_has_a_price_where_both_halves_are_listed() {
+        let products = [
             product("EUW1-Fargate-Windows-vCPU-Hours:perCPU", "hours", "0.09"),
             product("EUW1-SpotUsage-Fargate-vCPU-Hours:perCPU", "hours", "0.01"),
             product("EUW1-Fargate-vCPU-Hours:perCPU", "hours", "0.0404800000"),
@@ -51,7 +51,7 @@ mod tests {
                 "0.0001",
             ),
         ];
-        let found = prices(&told);
+        let found = prices(&products);
         let micros = |price: UsdPerHour| price.0.micros();
         let x86 = found
             .x86_64

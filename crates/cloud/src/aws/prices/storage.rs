@@ -59,8 +59,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn storage_has_the_prices_that_are_told_of_its_own_region() {
-        let told = [
+    fn storage_has_the_prices_of_its_own_region() {
+        let products = [
             product("EUW1-EBS:VolumeUsage", "GB-Mo", "0.0550000000"),
             product("EUW1-EBS:VolumeUsage.gp3", "GB-Mo", "0.0880000000"),
             product("EUW1-EBS:VolumeUsage.io2", "GB-Mo", "0.1380000000"),
@@ -72,7 +72,7 @@ mod tests {
             product("EUW1-PublicIPv4:InUseAddress", "Hrs", "0.0060000000"),
             product("EUW1-PublicIPv4:IdleAddress", "Hrs", "0.0050000000"),
         ];
-        let found = prices(&told);
+        let found = prices(&products);
         let volumes = found.volumes.iter();
         let volumes: Vec<_> = volumes.map(|(n, usd)| (n.as_str(), usd.micros())).collect();
         assert_eq!(volumes, [("gp3", 88_000), ("standard", 55_000)]);

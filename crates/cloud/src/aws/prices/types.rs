@@ -50,25 +50,25 @@ pub(super) async fn described(
 ///
 /// Source: EC2 API reference, `InstanceTypeInfo`; `scripts/catalogue` reads the same for the
 /// built-in catalogue.
-fn spec(told: &InstanceTypeInfo) -> Option<TypeSpec> {
-    let cpu = told.v_cpu_info()?;
-    let processor = told.processor_info()?;
-    let memory_mib = told.memory_info()?.size_in_mib().and_then(positive)?;
-    let ebs = told.ebs_info().and_then(|ebs| ebs.ebs_optimized_info());
-    let network = told.network_info();
+fn spec(info: &InstanceTypeInfo) -> Option<TypeSpec> {
+    let cpu = info.v_cpu_info()?;
+    let processor = info.processor_info()?;
+    let memory_mib = info.memory_info()?.size_in_mib().and_then(positive)?;
+    let ebs = info.ebs_info().and_then(|ebs| ebs.ebs_optimized_info());
+    let network = info.network_info();
     let cards = network.map_or(&[][..], |network| network.network_cards());
-    let disks_gb = told
+    let disks_gb = info
         .instance_storage_info()
         .and_then(|disks| disks.total_size_in_gb().and_then(positive));
     Some(TypeSpec {
-        name: InstanceType::new(told.instance_type()?.as_str()).ok()?,
+        name: InstanceType::new(info.instance_type()?.as_str()).ok()?,
         vcpus: cpu.default_v_cpus().and_then(number)?,
         cores: cpu.default_cores().and_then(number),
         memory: Bytes::mib(memory_mib),
         architecture: architecture(processor.supported_architectures())?,
         clock_mhz: processor.sustained_clock_speed_in_ghz().and_then(thousands),
-        gpus: told.gpu_info().and_then(gpus),
-        accelerators: accelerators(told),
+        gpus: info.gpu_info().and_then(gpus),
+        accelerators: accelerators(info),
         network_baseline_mbps: together(cards, NetworkCardInfo::baseline_bandwidth_in_gbps),
         network_burst_mbps: together(cards, NetworkCardInfo::peak_bandwidth_in_gbps),
         ebs_baseline_mbps: ebs
@@ -80,28 +80,28 @@ fn spec(told: &InstanceTypeInfo) -> Option<TypeSpec> {
         // Disk sizes are in powers of ten.
         local_disk: disks_gb.and_then(|gb| gb.checked_mul(1_000_000_000).map(Bytes)),
         processor: processor.manufacturer().map(str::to_owned),
-        burstable: told.burstable_performance_supported()?,
-        metal: told.bare_metal()?,
-        current_generation: told.current_generation()?,
-        spot: told
+        burstable: info.burstable_performance_supported()?,
+        metal: info.bare_metal()?,
+        current_generation: info.current_generation()?,
+        spot: info
             .supported_usage_classes()
             .contains(&UsageClassType::Spot),
-        hypervisor: hypervisor(told),
+        hypervisor: hypervisor(info),
     })
 }
 
 /// Bare metal has no hypervisor, and is built on the Nitro System.
-fn hypervisor(told: &InstanceTypeInfo) -> Option<Hypervisor> {
-    match told.hypervisor().map(|one| one.as_str()) {
+fn hypervisor(info: &InstanceTypeInfo) -> Option<Hypervisor> {
+    match info.hypervisor().map(|one| one.as_str()) {
         Some("nitro") => Some(Hypervisor::Nitro),
         Some("xen") => Some(Hypervisor::Xen),
-        _ => told.bare_metal()?.then_some(Hypervisor::Nitro),
+        _ => info.bare_metal()?.then_some(Hypervisor::Nitro),
     }
 }
 
 /// The 64-bit architecture of a type that may also support 32 bits.
-fn architecture(told: &[ArchitectureType]) -> Option<Architecture> {
-    told.iter().find_map(|one| match one {
+fn architecture(architectures: &[ArchitectureType]) -> Option<Architecture> {
+    architectures.iter().find_map(|one| match one {
         ArchitectureType::Arm64 | ArchitectureType::Arm64Mac => Some(Architecture::Arm64),
         ArchitectureType::X8664 | ArchitectureType::X8664Mac => Some(Architecture::X86_64),
         _ => None,
@@ -111,28 +111,28 @@ fn architecture(told: &[ArchitectureType]) -> Option<Architecture> {
 /// The name of a device, and its number.
 type Named<'a> = (Option<&'a str>, Option<i32>);
 
-fn gpus(told: &GpuInfo) -> Option<Devices> {
-    let each = told.gpus().iter().map(|gpu| (gpu.name(), gpu.count()));
-    let mib = told.total_gpu_memory_in_mib().and_then(number);
+fn gpus(info: &GpuInfo) -> Option<Devices> {
+    let each = info.gpus().iter().map(|gpu| (gpu.name(), gpu.count()));
+    let mib = info.total_gpu_memory_in_mib().and_then(number);
     devices(each.collect(), mib.map(|mib| Bytes::mib(mib.into())))
 }
 
 /// The first kind of accelerator, without its memory, which is not used for decisions.
-fn accelerators(told: &InstanceTypeInfo) -> Option<Devices> {
-    let neuron = told.neuron_info().into_iter().flat_map(|all| {
+fn accelerators(info: &InstanceTypeInfo) -> Option<Devices> {
+    let neuron = info.neuron_info().into_iter().flat_map(|all| {
         let each = all.neuron_devices().iter();
         each.map(|one| (one.name(), one.count()))
     });
-    let inference = told.inference_accelerator_info().into_iter();
+    let inference = info.inference_accelerator_info().into_iter();
     let inference = inference.flat_map(|all| {
         let each = all.accelerators().iter();
         each.map(|one| (one.name(), one.count()))
     });
-    let fpgas = told.fpga_info().into_iter().flat_map(|all| {
+    let fpgas = info.fpga_info().into_iter().flat_map(|all| {
         let each = all.fpgas().iter();
         each.map(|one| (one.name(), one.count()))
     });
-    let media = told.media_accelerator_info().into_iter().flat_map(|all| {
+    let media = info.media_accelerator_info().into_iter().flat_map(|all| {
         let each = all.accelerators().iter();
         each.map(|one| (one.name(), one.count()))
     });
@@ -232,14 +232,17 @@ mod tests {
 
     #[test]
     fn a_type_is_read_as_the_built_in_catalogue_has_it() {
-        let told = spec(&g4dn().build()).expect("it says what it has");
-        assert_eq!(Catalogue::built_in().spec(&told.name), Some(&told));
+        let type_spec = spec(&g4dn().build()).expect("it says what it has");
+        assert_eq!(
+            Catalogue::built_in().spec(&type_spec.name),
+            Some(&type_spec)
+        );
     }
 
     #[test]
     fn what_does_not_say_how_large_it_is_is_left_out_and_the_rest_may_be_unknown() {
-        let check = |told: InstanceTypeInfoBuilder, expect: bool| {
-            assert_eq!(spec(&told.build()).is_some(), expect);
+        let check = |builder: InstanceTypeInfoBuilder, expect: bool| {
+            assert_eq!(spec(&builder.build()).is_some(), expect);
         };
         check(g4dn(), true);
         check(g4dn().set_v_cpu_info(None), false);
@@ -248,7 +251,7 @@ mod tests {
         check(g4dn().set_processor_info(None), false);
         check(g4dn().set_current_generation(None), false);
         check(g4dn().set_network_info(None).set_ebs_info(None), true);
-        let told = spec(&g4dn().network_info(network(None)).build());
-        assert_eq!(told.and_then(|spec| spec.network_baseline_mbps), None);
+        let type_spec = spec(&g4dn().network_info(network(None)).build());
+        assert_eq!(type_spec.and_then(|spec| spec.network_baseline_mbps), None);
     }
 }

@@ -11,11 +11,11 @@ use ebb_telemetry::step::Requested;
 use ebb_telemetry::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 
-pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {
-    let id = told.job_id().ok_or("a job has no id")?;
+pub(super) fn job(detail: &JobDetail, region: &Region) -> Result<Job, String> {
+    let id = detail.job_id().ok_or("a job has no id")?;
     let about = |what: &str| format!("{id}: {what}");
-    let container = told.container();
-    let task = told
+    let container = detail.container();
+    let task = detail
         .ecs_properties()
         .and_then(|p| p.task_properties().first());
     let placed = container
@@ -26,40 +26,40 @@ pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {
         .or_else(|| task.and_then(|t| t.task_arn()));
     let in_tasks = || task.iter().flat_map(|t| t.containers());
     let requested = container.map_or_else(
-        || asked(in_tasks().flat_map(|c| c.resource_requirements())),
+        || total_request(in_tasks().flat_map(|c| c.resource_requirements())),
         of_container,
     );
     let of_one = container
         .into_iter()
         .flat_map(|c| c.resource_requirements());
     let of_tasks = in_tasks().flat_map(|c| c.resource_requirements());
-    let tags = told.tags().into_iter().flatten();
-    let name = told.job_name().ok_or_else(|| about("no name"))?;
-    let queue = told.job_queue().ok_or_else(|| about("no queue"))?;
-    let status = told.status().and_then(status);
+    let tags = detail.tags().into_iter().flatten();
+    let name = detail.job_name().ok_or_else(|| about("no name"))?;
+    let queue = detail.job_queue().ok_or_else(|| about("no queue"))?;
+    let status = detail.status().and_then(status);
     let status = status.ok_or_else(|| about("unknown status"))?;
-    let before = told.depends_on().iter().filter_map(|one| one.job_id());
+    let before = detail.depends_on().iter().filter_map(|one| one.job_id());
     let whole = |n: Option<i32>| n.and_then(|n| u32::try_from(n).ok());
     // The nodes of a multi-node parallel job have details of their own.
-    let parent = told
+    let parent = detail
         .node_properties()
-        .filter(|_| told.node_details().is_none());
+        .filter(|_| detail.node_details().is_none());
     let nodes = parent.and_then(|parent| parent.num_nodes());
     Ok(Job {
-        definition: told.job_definition().map(definition),
-        status_reason: told.status_reason().map(str::to_owned),
-        created_at: told.created_at().and_then(happened),
-        started_at: told.started_at().and_then(happened),
-        stopped_at: told.stopped_at().and_then(happened),
+        definition: detail.job_definition().map(definition),
+        status_reason: detail.status_reason().map(str::to_owned),
+        created_at: detail.created_at().and_then(happened),
+        started_at: detail.started_at().and_then(happened),
+        stopped_at: detail.stopped_at().and_then(happened),
         container_instance_arn: placed.map(str::to_owned),
         task_arn: task_arn.map(str::to_owned),
         requested,
         gpus: gpus(of_one.chain(of_tasks)),
         tags: tags.map(|(k, v)| (k.clone(), v.clone())).collect(),
         depends_on: before.filter_map(|id| JobId::new(id).ok()).collect(),
-        attempts: told.attempts().iter().map(attempt).collect(),
-        timeout_seconds: whole(told.timeout().and_then(|t| t.attempt_duration_seconds())),
-        array_size: whole(told.array_properties().and_then(|a| a.size()).or(nodes)),
+        attempts: detail.attempts().iter().map(attempt).collect(),
+        timeout_seconds: whole(detail.timeout().and_then(|t| t.attempt_duration_seconds())),
+        array_size: whole(detail.array_properties().and_then(|a| a.size()).or(nodes)),
         exit_code: container.and_then(ContainerDetail::exit_code),
         platform: container
             .and_then(ContainerDetail::runtime_platform)
@@ -78,21 +78,23 @@ pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {
 /// The platform; by default Linux on x86.
 ///
 /// Source: Batch API reference, `RuntimePlatform`.
-fn platform(told: &RuntimePlatform) -> Platform {
-    let system = told.operating_system_family().unwrap_or("LINUX");
-    match (system, told.cpu_architecture().unwrap_or("X86_64")) {
+fn platform(runtime: &RuntimePlatform) -> Platform {
+    let system = runtime.operating_system_family().unwrap_or("LINUX");
+    match (system, runtime.cpu_architecture().unwrap_or("X86_64")) {
         ("LINUX", "X86_64") => Platform::Linux(Architecture::X86_64),
         ("LINUX", "ARM64") => Platform::Linux(Architecture::Arm64),
         _ => Platform::Other,
     }
 }
 
-fn attempt(told: &AttemptDetail) -> Attempt {
-    let container = told.container();
-    let reason = container.and_then(|c| c.reason()).or(told.status_reason());
+fn attempt(detail: &AttemptDetail) -> Attempt {
+    let container = detail.container();
+    let reason = container
+        .and_then(|c| c.reason())
+        .or(detail.status_reason());
     Attempt {
-        started_at: told.started_at().and_then(happened),
-        stopped_at: told.stopped_at().and_then(happened),
+        started_at: detail.started_at().and_then(happened),
+        stopped_at: detail.stopped_at().and_then(happened),
         exit_code: container.and_then(|c| c.exit_code()),
         reason: reason.map(str::to_owned),
         container_instance_arn: container
@@ -109,8 +111,8 @@ fn happened(millis: i64) -> Option<Timestamp> {
         .flatten()
 }
 
-fn status(told: &Status) -> Option<JobStatus> {
-    match told {
+fn status(batch_status: &Status) -> Option<JobStatus> {
+    match batch_status {
         Status::Submitted => Some(JobStatus::Submitted),
         Status::Pending => Some(JobStatus::Pending),
         Status::Runnable => Some(JobStatus::Runnable),
@@ -134,7 +136,7 @@ fn definition(arn: &str) -> String {
 
 /// The fields `vcpus` and `memory` are the older form of a resource request.
 fn of_container(container: &ContainerDetail) -> Requested {
-    let newer = asked(container.resource_requirements());
+    let newer = total_request(container.resource_requirements());
     let whole = |n: Option<i32>| n.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
     Requested {
         cores: newer
@@ -150,7 +152,7 @@ fn of_container(container: &ContainerDetail) -> Requested {
 ///
 /// Source: Batch API reference, `ResourceRequirement`: VCPU may be a fraction,
 /// MEMORY is in MiB.
-fn asked<'a>(wishes: impl IntoIterator<Item = &'a ResourceRequirement>) -> Requested {
+fn total_request<'a>(wishes: impl IntoIterator<Item = &'a ResourceRequirement>) -> Requested {
     let mut sum = Requested::default();
     for wish in wishes {
         match wish.r#type() {
@@ -210,8 +212,11 @@ mod tests {
             .build()
     }
 
-    fn read(told: aws_sdk_batch::types::builders::JobDetailBuilder) -> Result<Job, String> {
-        job(&told.build(), &Region::new("eu-west-1").expect("a region"))
+    fn read(builder: aws_sdk_batch::types::builders::JobDetailBuilder) -> Result<Job, String> {
+        job(
+            &builder.build(),
+            &Region::new("eu-west-1").expect("a region"),
+        )
     }
 
     #[test]
@@ -250,10 +255,10 @@ mod tests {
     #[test]
     fn what_a_container_is_for_is_linux_on_x86_unless_it_says_otherwise() {
         let check = |system: Option<&str>, on: Option<&str>, expect: Platform| {
-            let told = RuntimePlatform::builder()
+            let runtime = RuntimePlatform::builder()
                 .set_operating_system_family(system.map(str::to_owned))
                 .set_cpu_architecture(on.map(str::to_owned));
-            assert_eq!(platform(&told.build()), expect);
+            assert_eq!(platform(&runtime.build()), expect);
         };
         check(None, None, Platform::Linux(Architecture::X86_64));
         check(
@@ -289,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jobs_times_and_definition_are_read_as_told() {
+    fn a_jobs_times_and_definition_are_read_as_batch_describes_them() {
         let job = read(
             make_job()
                 .job_definition("arn:aws:batch:r:a:job-definition/align-reads:7")
@@ -306,8 +311,8 @@ mod tests {
 
     #[test]
     fn a_job_that_cannot_be_understood_says_why() {
-        let check = |told, reason: &str| {
-            assert_eq!(read(told).err().as_deref(), Some(reason));
+        let check = |builder, reason: &str| {
+            assert_eq!(read(builder).err().as_deref(), Some(reason));
         };
         check(JobDetail::builder(), "a job has no id");
         check(make_job().set_job_name(None), "7f9e:3: no name");
