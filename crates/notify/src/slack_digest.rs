@@ -375,23 +375,23 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_counted() {
-        let told = |report: &Report, changes: &Changes| {
+        let slack_text = |report: &Report, changes: &Changes| {
             slack(report, changes, &MessageForm::default()).to_string()
         };
         let many = testing::many(1_000);
         let mut changes = crate::testing::all_new(&many);
-        let text = told(&many, &changes);
+        let text = slack_text(&many, &changes);
         assert!(text.contains("… and 750 more, in the report"), "{text}");
         changes.new.clear();
         changes.grown.insert(many.findings[7].id.clone());
-        let text = told(&many, &changes);
+        let text = slack_text(&many, &changes);
         assert!(
             text.contains("… and 999 unchanged, in the report"),
             "{text}"
         );
         assert!(text.contains("grew · Idle node"), "{text}");
         let small = testing::small();
-        assert!(!told(&small, &crate::testing::all_new(&small)).contains("… and"));
+        assert!(!slack_text(&small, &crate::testing::all_new(&small)).contains("… and"));
     }
 
     #[test]
