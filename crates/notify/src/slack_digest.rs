@@ -151,7 +151,7 @@ fn headline(page: &Page, changes: &Changes) -> String {
 }
 
 fn totals(page: &Page) -> String {
-    let mut text = format!("{} · {}", page.at, page.looked_at);
+    let mut text = format!("{} · {}", page.at, page.scope);
     if page.saving.is_some() {
         text.push_str(&format!(
             "\nWasted so far: {}; at present {}",

@@ -75,7 +75,7 @@ pub fn markdown(report: &Report, zone: &Zone) -> String {
 
 /// Evaluated resources, waste and the prices used.
 fn summary(page: &Page) -> String {
-    let mut lines = vec![format!("{}: {}.", page.at, page.looked_at)];
+    let mut lines = vec![format!("{}: {}.", page.at, page.scope)];
     lines.extend(page.selected.as_ref().map(|text| format!("{text}.")));
     if page.saving.is_some() {
         let (spent, now) = (&page.spent, &page.per_hour);

@@ -100,7 +100,7 @@ impl Sheet {
             let all = !page.cards.is_empty() && Origins::of(&page.cards) == Origins::AllSimulated;
             self.paragraph(YELLOW, if all { ALL_SIMULATED } else { simulated }, 0);
         }
-        self.paragraph("", &format!("{} · {}", page.at, page.looked_at), 0);
+        self.paragraph("", &format!("{} · {}", page.at, page.scope), 0);
         if let Some(weaker) = page.weaker {
             self.paragraph(YELLOW, weaker, 0);
         }

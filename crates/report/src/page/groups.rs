@@ -216,8 +216,8 @@ mod tests {
         let bars = owners(&findings);
         let check = |n: usize, owner: &str, saving: &str, findings: &str| {
             let bar: &Bar = &bars[n];
-            let told = (&*bar.owner, &*bar.saving, &*bar.findings);
-            assert_eq!(told, (owner, saving, findings));
+            let texts = (&*bar.owner, &*bar.saving, &*bar.findings);
+            assert_eq!(texts, (owner, saving, findings));
         };
         check(0, "ana", "$884.76 and at most $280.32 more", "2 findings");
         check(1, "dana", "price not known", "1 finding");
