@@ -219,7 +219,7 @@ impl Changes {
 
 /// The headline if no finding is open: what changed, and how much was not evaluated.
 pub(crate) fn headline_without_findings(page: &Page, changes: &Changes) -> String {
-    let not_evaluated: usize = page.not_judged.iter().map(|group| group.count).sum();
+    let not_evaluated: usize = page.not_evaluated.iter().map(|group| group.count).sum();
     let counts = changes.counts();
     let changed = match counts.is_empty() {
         true => String::new(),

@@ -269,7 +269,7 @@ pub(crate) fn linked(link: &str, text: &str) -> String {
 }
 
 fn details(page: &Page) -> Option<String> {
-    let groups = page.not_judged.iter().take(DETAILS).map(|group| {
+    let groups = page.not_evaluated.iter().take(DETAILS).map(|group| {
         let reason = outside(&group.reason, 120);
         format!("Not evaluated: {} · {reason}", group.count)
     });
@@ -279,7 +279,7 @@ fn details(page: &Page) -> Option<String> {
     });
     let mut lines: Vec<_> = groups.chain(gaps).collect();
     let left =
-        page.not_judged.len().saturating_sub(DETAILS) + page.gaps.len().saturating_sub(DETAILS);
+        page.not_evaluated.len().saturating_sub(DETAILS) + page.gaps.len().saturating_sub(DETAILS);
     if left > 0 {
         lines.push(format!("… and {left} more"));
     }

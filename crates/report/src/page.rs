@@ -72,7 +72,8 @@ pub struct Page {
     /// Saving by owner, the greatest first.
     pub owners: Vec<Bar>,
     /// Resources that were not evaluated, by reason.
-    pub not_judged: Vec<Group>,
+    #[serde(rename = "not_judged")]
+    pub not_evaluated: Vec<Group>,
     /// Further sections: the bill and the advice of other services.
     pub supplements: Vec<Supplement>,
     /// Data that could not be read.
@@ -160,7 +161,7 @@ impl Page {
             basis: groups::basis(report),
             cards: cards.collect(),
             owners: groups::owners(&report.findings),
-            not_judged: groups::not_judged(&report.not_judged),
+            not_evaluated: groups::not_evaluated(&report.not_judged),
             supplements: supplement::of(report, zone),
             gaps: report
                 .gaps

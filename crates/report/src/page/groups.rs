@@ -160,9 +160,9 @@ pub fn basis(report: &Report) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-pub fn not_judged(not_judged: &[NotJudged]) -> Vec<Group> {
+pub fn not_evaluated(not_evaluated: &[NotJudged]) -> Vec<Group> {
     let mut groups: BTreeMap<(&str, &str), Vec<&NotJudged>> = BTreeMap::new();
-    for one in not_judged {
+    for one in not_evaluated {
         groups
             .entry((&one.rule, &one.reason))
             .or_default()
