@@ -1,4 +1,4 @@
-//! A few documents of single tasks and explanations in memory. Those that were asked for last stay. A
+//! A few documents of single tasks and explanations in memory. Those that were used last stay. A
 //! document is read again only if it was written again, because reading one takes long.
 
 use std::any::Any;
@@ -17,7 +17,7 @@ const MAX_DOCUMENTS: usize = 8;
 /// Maximum size of all documents in memory, as text.
 const MAX_BYTES: usize = 2 * MAX_DOCUMENT_BYTES as usize;
 
-/// The documents, in the order in which they were last asked for.
+/// The documents, in the order in which they were last used.
 #[derive(Default)]
 pub(crate) struct DetailCache {
     entries: Mutex<Vec<Entry>>,
@@ -30,7 +30,7 @@ struct Entry {
     bytes: usize,
     /// When the document was written; `None` for a missing one.
     modified_at: Option<Timestamp>,
-    looked_at: Instant,
+    checked_at: Instant,
 }
 
 /// Where a document is, and how long it is used without a request to the bucket.
@@ -45,14 +45,14 @@ pub(crate) struct DocumentPlace<'a> {
 impl Entry {
     /// Whether the document is still the one that was read. A missing one may have been written.
     async fn is_current(&mut self, place: DocumentPlace<'_>) -> bool {
-        if place.now.saturating_duration_since(self.looked_at) < place.trusted {
+        if place.now.saturating_duration_since(self.checked_at) < place.trusted {
             return true;
         }
         let Some(modified_at) = self.modified_at else {
             return false;
         };
-        self.looked_at = place.now;
-        // The read after a failed look has the error.
+        self.checked_at = place.now;
+        // The read after a failed check has the error.
         let unchanged = is_unchanged(place.objects, place.key, modified_at).await;
         unchanged.unwrap_or(false)
     }
@@ -104,14 +104,14 @@ impl DetailCache {
             content: Arc::clone(&content) as Arc<dyn Any + Send + Sync>,
             bytes,
             modified_at,
-            looked_at: place.now,
+            checked_at: place.now,
         });
         make_room(&mut entries);
         Ok(content)
     }
 }
 
-/// Drops the documents that were not asked for longest. The last one stays.
+/// Drops the documents that were not used for the longest time. The last one stays.
 fn make_room(entries: &mut Vec<Entry>) {
     let is_too_much = |entries: &[Entry]| {
         let bytes: usize = entries.iter().map(|entry| entry.bytes).sum();

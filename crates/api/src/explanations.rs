@@ -26,20 +26,20 @@ pub(crate) struct StoredExplanation<'a> {
 
 /// The explanation of a resource, or of the resource of a finding.
 pub(crate) async fn explain(
-    Name(ExplainParameter(asked)): Name<ExplainParameter>,
+    Name(ExplainParameter(name)): Name<ExplainParameter>,
     Query(NoParameters {}): Query<NoParameters>,
     State(store): Shared,
     moment: Moment,
     newest: Newest,
 ) -> Result<Answer<OfReport<'static, StoredExplanation<'static>>>, Problem> {
-    let id = current_id(&asked);
+    let id = current_id(&name);
     let mut findings = newest.report.findings.iter();
     let finding = findings.find(|finding| finding.id == id);
-    let resource = finding.map_or(&*asked, |finding| &finding.resource.id);
+    let resource = finding.map_or(&*name, |finding| &finding.resource.id);
     let Some(explanation) = store.explanation(resource, moment.now).await? else {
         let index = store.detail_index(moment.now).await?;
         let left_out = index.map_or(0, |index| index.explanations_left_out);
-        return Err(missing(&asked, left_out));
+        return Err(missing(&name, left_out));
     };
     let part = StoredExplanation {
         explanation: &explanation,
@@ -48,7 +48,7 @@ pub(crate) async fn explain(
     Answer::json(&OfReport { head, part }, &newest.version)
 }
 
-fn missing(asked: &str, left_out: usize) -> Problem {
+fn missing(name: &str, left_out: usize) -> Problem {
     let left_out = match left_out {
         0 => String::new(),
         count => format!(" A limit left out {count} of them."),
@@ -56,7 +56,7 @@ fn missing(asked: &str, left_out: usize) -> Problem {
     Problem::Target {
         what: "explanation",
         detail: format!(
-            "No explanation of '{asked}' is stored. A sweep stores explanations of resources with a \
+            "No explanation of '{name}' is stored. A sweep stores explanations of resources with a \
              finding and of resources that it did not evaluate.{left_out} For other resources, run \
              `ebb explain NAME --lake URL`. On AWS, run `ebb scan --explain NAME`."
         ),

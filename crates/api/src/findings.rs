@@ -159,19 +159,19 @@ pub(crate) struct FindingHistory<'a> {
 
 /// One finding of the report, or one that was set aside or resolved in the last 30 days.
 pub(crate) async fn finding(
-    Name(FindingParameter(asked)): Name<FindingParameter>,
+    Name(FindingParameter(requested_id)): Name<FindingParameter>,
     Query(NoParameters {}): Query<NoParameters>,
     newest: Newest,
     SetAsideFindings(set_aside): SetAsideFindings,
 ) -> Result<Answer<OfReport<'static, FindingHistory<'static>>>, Problem> {
-    let (report, id) = (&newest.report, current_id(&asked));
+    let (report, id) = (&newest.report, current_id(&requested_id));
     let history = &report.history;
     let reported = report.findings.iter().find(|finding| finding.id == id);
     let aside = history.set_aside.iter().find(|one| one.finding.id == id);
     let resolved = history.resolved.iter().find(|one| one.id == id);
     let finding = reported.or(aside.map(|one| &one.finding));
     if finding.is_none() && resolved.is_none() {
-        return Err(Problem::Finding(asked));
+        return Err(Problem::Finding(requested_id));
     }
     let standing = history.life.get(&*id).filter(|_| finding.is_some());
     let part = FindingHistory {

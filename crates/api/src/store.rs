@@ -68,7 +68,7 @@ pub(crate) struct Held {
     pub(crate) report: Arc<Report>,
     pub(crate) version: String,
     modified_at: Timestamp,
-    looked_at: Instant,
+    checked_at: Instant,
 }
 
 impl Store {
@@ -94,8 +94,8 @@ impl Store {
     /// The findings that decisions set aside at `moment`; empty if they cannot be read.
     pub(crate) async fn set_aside(&self, moment: Moment) -> Arc<SetAside> {
         let mut held = self.decided.lock().await;
-        if let Some((set_aside, looked_at)) = held.as_ref()
-            && moment.now.saturating_duration_since(*looked_at) < self.refresh
+        if let Some((set_aside, checked_at)) = held.as_ref()
+            && moment.now.saturating_duration_since(*checked_at) < self.refresh
         {
             return Arc::clone(set_aside);
         }
@@ -123,8 +123,8 @@ impl Store {
     /// The newest known catalogue as of the last check.
     pub(crate) async fn catalogue(&self, now: Instant) -> Arc<Catalogue> {
         let mut held = self.prices.lock().await;
-        if let Some((catalogue, looked_at)) = held.as_ref()
-            && now.saturating_duration_since(*looked_at) < PRICES_TRUSTED
+        if let Some((catalogue, checked_at)) = held.as_ref()
+            && now.saturating_duration_since(*checked_at) < PRICES_TRUSTED
         {
             return Arc::clone(catalogue);
         }
@@ -291,12 +291,12 @@ impl Store {
     pub(crate) async fn newest(&self, now: Instant) -> Result<Held, Problem> {
         let mut held = self.held.lock().await;
         if let Some(held) = held.as_mut() {
-            if now.saturating_duration_since(held.looked_at) < self.refresh {
+            if now.saturating_duration_since(held.checked_at) < self.refresh {
                 return Ok(held.clone());
             }
             let unchanged = is_unchanged(&*self.objects, LATEST_JSON, held.modified_at).await;
             if unchanged.map_err(problem)? {
-                held.looked_at = now;
+                held.checked_at = now;
                 return Ok(held.clone());
             }
         }
@@ -313,7 +313,7 @@ impl Store {
             report: Arc::new(read(&object.bytes)?),
             version: object.etag.0,
             modified_at: object.modified_at,
-            looked_at: now,
+            checked_at: now,
         })
     }
 }
@@ -328,12 +328,12 @@ fn in_arcs<T>(entries: BTreeMap<String, T>) -> BTreeMap<String, Arc<T>> {
 
 fn read(bytes: &[u8]) -> Result<Report, Problem> {
     report_file::read(bytes).map_err(|error| {
-        let said = reason(&error);
+        let cause = reason(&error);
         let help = match error {
             ReportFileError::Schema(_) => ": deploy both programs of one release",
             ReportFileError::Form(_) => "",
         };
-        Problem::Report(format!("{LATEST_JSON}: {said}{help}"))
+        Problem::Report(format!("{LATEST_JSON}: {cause}{help}"))
     })
 }
 

@@ -276,21 +276,21 @@ fn ids(body: &Value, field: &str) -> Vec<String> {
 async fn findings_come_page_by_page_as_the_report_has_them() {
     let (report, mut url) = (report(), "/v1/findings?limit=2".to_owned());
     let bucket = bucket(&report);
-    let mut seen = Vec::new();
+    let mut page_ids = Vec::new();
     for expect in [2, 2, 1] {
         let (answer, body) = ask(&bucket, get(&url)).await;
         assert_eq!((answer.status, &body["total"]), (200, &json!(5)));
         assert_eq!(body["origin"], "simulated");
         let page = ids(&body, "id");
         assert_eq!(page.len(), expect);
-        seen.extend(page);
+        page_ids.extend(page);
         url = format!(
             "/v1/findings?limit=2&after={}",
             body["next"].as_str().unwrap_or("end")
         );
     }
-    let all: Vec<_> = report.findings.iter().map(|f| f.id.clone()).collect();
-    assert_eq!(seen, all);
+    let report_ids: Vec<_> = report.findings.iter().map(|f| f.id.clone()).collect();
+    assert_eq!(page_ids, report_ids);
     assert!(
         url.ends_with("after=end"),
         "the last page names no next: {url}"
@@ -322,8 +322,8 @@ async fn a_step_is_found_by_definition_or_name() {
     let check = async |step: &str, expect: &str| {
         let url = format!("/v1/steps/{step}");
         let (_, body) = ask(&bucket, get(&url)).await;
-        let told = body.get("finding").or(body.get("type"));
-        assert_eq!(told.and_then(Value::as_str), Some(expect), "{url}: {body}");
+        let value = body.get("finding").or(body.get("type"));
+        assert_eq!(value.and_then(Value::as_str), Some(expect), "{url}: {body}");
     };
     let salmon = "overprovisioned_step/us-east-1/salmon/quant 100%";
     check("salmon/quant 100%25/recommendation", salmon).await;
@@ -510,11 +510,11 @@ async fn totals_are_those_of_the_findings_that_the_filters_let_through() {
     let check = async |url: &str, saving: &str, at_most: &str, without: u64| {
         let (_, body) = ask(&bucket, get(url)).await;
         let totals = &body["totals"];
-        let told = [
+        let amounts = [
             &totals["saving_a_month_usd"],
             &totals["at_most"]["saving_a_month_usd"],
         ];
-        assert_eq!(told, [saving, at_most], "{url}");
+        assert_eq!(amounts, [saving, at_most], "{url}");
         assert_eq!(totals["without_price"], without, "{url}");
     };
     check("/v1/findings", "120.00", "30.00", 2).await;
@@ -600,8 +600,10 @@ async fn the_document_lists_every_path_and_needs_no_report() {
     let (answer, body) = ask(&nothing, get("/v1/openapi.json")).await;
     assert_eq!((answer.status, &body["openapi"]), (200, &json!("3.1.0")));
     let paths = body["paths"].as_object().expect("paths");
-    let reads = paths.iter().filter(|(_, said)| said["get"].is_object());
-    for (path, said) in reads {
+    let reads = paths
+        .iter()
+        .filter(|(_, path_item)| path_item["get"].is_object());
+    for (path, path_item) in reads {
         let named = [("{step}", "bwa"), ("{form}", "batch"), ("{node}", "i-1")];
         let named = named
             .into_iter()
@@ -613,7 +615,7 @@ async fn the_document_lists_every_path_and_needs_no_report() {
         report.targets = parts::targets();
         let (answer, _) = ask(&details::detailed(&report).await, get(&url)).await;
         assert_eq!(answer.status, 200, "{path}");
-        assert!(said["get"]["responses"]["200"].is_object(), "{path}");
+        assert!(path_item["get"]["responses"]["200"].is_object(), "{path}");
     }
     assert_eq!(paths.len(), 29);
 }

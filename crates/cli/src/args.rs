@@ -607,7 +607,7 @@ mod tests {
     fn a_region_is_refused_by_its_form() {
         let check = |text: &str, expect: Result<(), &str>| match (region(text), expect) {
             (Ok(found), Ok(())) => assert_eq!(found.as_str(), text),
-            (Err(error), Err(said)) => assert!(error.contains(said), "{text}: {error}"),
+            (Err(error), Err(message)) => assert!(error.contains(message), "{text}: {error}"),
             (got, _) => panic!("{text}: {got:?}"),
         };
         for name in [
@@ -659,9 +659,9 @@ mod tests {
             "owner ana or nobody, kind idle_node, tag team=a=b or env, saving of at least $25.00 \
              a month"
         );
-        let check = |words: &[&str], said: &str| {
-            let error: clap::Error = read(words).expect_err(said);
-            assert!(error.to_string().contains(said), "{error}");
+        let check = |words: &[&str], message: &str| {
+            let error: clap::Error = read(words).expect_err(message);
+            assert!(error.to_string().contains(message), "{error}");
         };
         check(&["--kind", "lazy"], "idle_node");
         check(&["--tag", "=x"], "KEY or KEY=VALUE");

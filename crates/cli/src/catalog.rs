@@ -108,8 +108,8 @@ mod of_bucket {
 
     pub(super) async fn load(place: &CatalogLocation, bucket: &str) -> Result<Refreshed> {
         let objects = AwsObjects::new(&connect(place).await?, bucket);
-        let told = prices::load(&objects).await;
-        told.with_context(|| format!("failed to read prices from {bucket}"))
+        let stored_prices = prices::load(&objects).await;
+        stored_prices.with_context(|| format!("failed to read prices from {bucket}"))
     }
 
     pub(super) async fn refresh(args: &RefreshArgs) -> Result<String> {
@@ -132,25 +132,25 @@ mod of_bucket {
             AwsMarkets::new(&config, SPOT_ADVISOR),
         );
         let now = Timestamp::now();
-        let (told, gaps) = catalog_refresh::refresh(&prices, Some(&markets), &regions, now).await;
+        let (update, gaps) = catalog_refresh::refresh(&prices, Some(&markets), &regions, now).await;
         for gap in &gaps {
             eprintln!("{}: {}", gap.scope, gap.reason);
         }
-        if told.regions.is_empty() {
+        if update.regions.is_empty() {
             bail!("no region returned prices; nothing was stored");
         }
         // Stored values without a newer answer are kept.
-        let mut all = match &place.file {
+        let mut stored_prices = match &place.file {
             Some(file) if !file.exists() => Refreshed::default(),
             _ => super::load(place).await?,
         };
-        let prices = told.regions.values().map(|region| region.on_demand.len());
-        let (regions, prices) = (told.regions.len(), prices.sum::<usize>());
-        let types = told.types.len();
-        all.absorb(told);
+        let prices = update.regions.values().map(|region| region.on_demand.len());
+        let (regions, prices) = (update.regions.len(), prices.sum::<usize>());
+        let types = update.types.len();
+        stored_prices.absorb(update);
         let (kept, who) = match (&place.file, &place.bucket) {
             (Some(file), _) => {
-                let text = serde_json::to_string(&all)?;
+                let text = serde_json::to_string(&stored_prices)?;
                 fs::write(file, text)
                     .with_context(|| format!("failed to write {}", file.display()))?;
                 let file = file.display();
@@ -162,7 +162,7 @@ mod of_bucket {
             (None, bucket) => {
                 let bucket = bucket.as_deref().unwrap_or_default();
                 let objects = AwsObjects::new(&config, bucket);
-                let kept = prices::save(&objects, &all).await;
+                let kept = prices::save(&objects, &stored_prices).await;
                 kept.with_context(|| format!("failed to store the prices in {bucket}"))?;
                 let kept = format!("{bucket}/{}", prices::KEY);
                 (kept, "the next sweep uses them".to_owned())

@@ -17,7 +17,7 @@ use check::{Check, Section, State};
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
     let mut sections = Vec::new();
-    let is_asked = |about| args.about.is_none_or(|asked| asked == about);
+    let is_selected = |section| args.about.is_none_or(|about| about == section);
     let place = args.place();
     if args.about == Some(About::Deployment) || place.is_named() || args.send_test {
         let target = deployment_of(&place)?;
@@ -26,13 +26,13 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
             checks: crate::runtime::runtime()?.block_on(deployment_checks(args, &target)),
         });
     }
-    if is_asked(About::Account) {
+    if is_selected(About::Account) {
         sections.push(Section {
             title: "AWS account (for scans)",
             checks: account_checks(args)?,
         });
     }
-    if is_asked(About::Machine) {
+    if is_selected(About::Machine) {
         sections.push(Section {
             title: "This machine (for the probe)",
             checks: machine_checks(),

@@ -181,7 +181,7 @@ mod tests {
             written(&explanation, (Format::Table, &Zone::utc()), None)
         }
 
-        async fn scan(&self, asked: Option<&str>) -> (Report, Option<Explanation>) {
+        async fn scan(&self, resource: Option<&str>) -> (Report, Option<Explanation>) {
             let demo = &self.demo;
             let inventory: &FakeInventory = &demo.inventory;
             let account = Account {
@@ -193,7 +193,7 @@ mod tests {
                 regions: &[],
             };
             let when = (&self.policy, demo.now);
-            ebb_sweep::scan::explained(&account, &demo.known, when, asked).await
+            ebb_sweep::scan::explained(&account, &demo.known, when, resource).await
         }
     }
 

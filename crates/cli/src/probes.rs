@@ -84,14 +84,14 @@ fn written(
     mode: Option<ProbeMode>,
     (format, zone): (TableFormat, &Zone),
 ) -> String {
-    let seen = all.probes.len();
+    let probe_count = all.probes.len();
     all.probes
         .retain(|probe| mode.is_none_or(|mode| probe.mode == mode));
     match format {
-        TableFormat::Table if all.probes.is_empty() && seen > 0 => {
+        TableFormat::Table if all.probes.is_empty() && probe_count > 0 => {
             format!(
                 "No probe has this mode; {} another one.\n",
-                counted(seen, "probe has", "probes have")
+                counted(probe_count, "probe has", "probes have")
             )
         }
         TableFormat::Table => {

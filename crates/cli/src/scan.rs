@@ -174,8 +174,8 @@ async fn of_demo(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
         prices: None,
         regions: &args.account.region,
     };
-    let asked = args.explain.as_deref();
-    Ok(explained(&account, &demo.known, (policy, demo.now), asked).await)
+    let resource = args.explain.as_deref();
+    Ok(explained(&account, &demo.known, (policy, demo.now), resource).await)
 }
 
 #[cfg(feature = "aws")]
@@ -208,9 +208,9 @@ async fn of_account(_: &ScanArgs, _: &Policy) -> Result<Scanned> {
 }
 
 /// The requested format, otherwise the format of the file's extension.
-fn format(asked: Option<Format>, output: Option<&Path>) -> Result<Format> {
-    if let Some(asked) = asked {
-        return Ok(asked);
+fn format(requested_format: Option<Format>, output: Option<&Path>) -> Result<Format> {
+    if let Some(format) = requested_format {
+        return Ok(format);
     }
     let extension = output.and_then(Path::extension);
     let Some(extension) = extension.map(|extension| extension.to_string_lossy()) else {

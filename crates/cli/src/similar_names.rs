@@ -13,18 +13,18 @@ const MAX_CHARS: usize = 256;
 
 /// The second line of an error about a missing name: similar names, or else the first known ones.
 /// `None` if no name is known.
-pub(crate) fn hint<'a>(asked: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn hint<'a>(query: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let known: Vec<&str> = known.into_iter().collect();
-    similar_hint(asked, known.iter().copied()).or_else(|| list("known", &known))
+    similar_hint(query, known.iter().copied()).or_else(|| list("known", &known))
 }
 
 /// The same, but `None` if no name is similar.
 pub(crate) fn similar_hint<'a>(
-    asked: &str,
+    query: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Option<String> {
     let known: Vec<&str> = known.into_iter().collect();
-    list("similar", &similar(asked, &known))
+    list("similar", &similar(query, &known))
 }
 
 fn list(what: &str, names: &[&str]) -> Option<String> {
@@ -37,16 +37,16 @@ fn list(what: &str, names: &[&str]) -> Option<String> {
 }
 
 /// Names that contain the text, and names with few other characters; the nearest first.
-fn similar<'a>(asked: &str, known: &[&'a str]) -> Vec<&'a str> {
+fn similar<'a>(query: &str, known: &[&'a str]) -> Vec<&'a str> {
     let clipped = |text: &str| -> String { text.chars().take(MAX_CHARS).collect() };
-    let asked = clipped(asked).to_lowercase();
-    let close = (asked.chars().count() / 3).max(2);
+    let query = clipped(query).to_lowercase();
+    let close = (query.chars().count() / 3).max(2);
     let mut distinct = BTreeSet::new();
     let mut near: Vec<(Reverse<bool>, usize, &str)> = Vec::new();
     for name in known.iter().copied().filter(|name| distinct.insert(*name)) {
         let lower = clipped(name).to_lowercase();
-        let contains = !asked.is_empty() && lower.contains(&asked);
-        let distance = strsim::levenshtein(&asked, &lower);
+        let contains = !query.is_empty() && lower.contains(&query);
+        let distance = strsim::levenshtein(&query, &lower);
         if contains || distance <= close {
             near.push((Reverse(contains), distance, name));
         }
@@ -61,9 +61,9 @@ mod tests {
 
     #[test]
     fn similar_names_come_first_and_others_only_without_them() {
-        let check = |asked: &str, known: &[&str], expect: Option<&str>| {
-            let said = hint(asked, known.iter().copied());
-            assert_eq!(said.as_deref(), expect, "{asked}");
+        let check = |query: &str, known: &[&str], expect: Option<&str>| {
+            let text = hint(query, known.iter().copied());
+            assert_eq!(text.as_deref(), expect, "{query}");
         };
         let runs = ["cohort-7", "cohort-71", "angry_euler", "unassigned"];
         check("cohort-8", &runs, Some("similar: cohort-7, cohort-71"));

@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
 /// The most bytes of Snakemake's messages that are kept; the last lines name the error.
-const MAX_SAID_BYTES: usize = 16 << 10;
+const MAX_STDERR_BYTES: usize = 16 << 10;
 
 /// The most lines that are shown, and the most characters of each.
 const SHOWN_LINES: usize = 12;
@@ -62,7 +62,7 @@ fn ask(python: &Path, snakefile: &Path) -> Result<Vec<u8>> {
         .spawn();
     let mut child = started.with_context(|| format!("failed to run {}", python.display()))?;
     let begun = Instant::now();
-    let said = Tail::of(&mut child);
+    let tail = Tail::of(&mut child);
     let stdout = child.stdout.take().context("no standard output")?;
     let answer = thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -74,7 +74,7 @@ fn ask(python: &Path, snakefile: &Path) -> Result<Vec<u8>> {
         .join()
         .map_err(|_| anyhow!("failed to read the standard output"))??;
     if status.is_none_or(|status| status.code().is_none()) && begun.elapsed() >= LIMIT {
-        bail!("timed out after {} s{}", LIMIT.as_secs(), said.shown());
+        bail!("timed out after {} s{}", LIMIT.as_secs(), tail.shown());
     }
     ensure!(
         answer.len() as u64 <= MAX_ANSWER_BYTES,
@@ -85,7 +85,7 @@ fn ask(python: &Path, snakefile: &Path) -> Result<Vec<u8>> {
     ensure!(
         is_well && !answer.is_empty(),
         "Snakemake cannot parse it{}",
-        said.shown()
+        tail.shown()
     );
     Ok(answer)
 }
@@ -122,7 +122,7 @@ impl Tail {
                 {
                     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                     kept.extend_from_slice(&part[..read]);
-                    let older = kept.len().saturating_sub(MAX_SAID_BYTES);
+                    let older = kept.len().saturating_sub(MAX_STDERR_BYTES);
                     kept.drain(..older);
                 }
             });
@@ -139,10 +139,10 @@ impl Tail {
     }
 }
 
-fn shown(said: &str) -> String {
+fn shown(stderr: &str) -> String {
     // Lines about the Python program itself are left out.
-    let is_told = |line: &&str| !line.trim().is_empty() && !line.contains("File \"<string>\"");
-    let lines: Vec<&str> = said.lines().filter(is_told).collect();
+    let is_relevant = |line: &&str| !line.trim().is_empty() && !line.contains("File \"<string>\"");
+    let lines: Vec<&str> = stderr.lines().filter(is_relevant).collect();
     let begin = lines.len().saturating_sub(SHOWN_LINES);
     let lines = lines[begin..].iter();
     let lines = lines.map(|line| format!("\n  {}", clip(&one_line(line), SHOWN_CHARS)));

@@ -14,14 +14,14 @@ const CUT: char = '…';
 ///
 /// # Errors
 /// If no step has this name; the error lists similar ones.
-pub(crate) fn find_steps(asked: &str, steps: &[StepAdvice]) -> Result<Vec<StepAdvice>> {
+pub(crate) fn find_steps(query: &str, steps: &[StepAdvice]) -> Result<Vec<StepAdvice>> {
     let with = |is_it: &dyn Fn(&str) -> bool| -> Vec<StepAdvice> {
         let named = steps.iter().filter(|step| is_it(&step.step));
         named.cloned().collect()
     };
-    let mut found = with(&|name| name == asked);
+    let mut found = with(&|name| name == query);
     if found.is_empty() {
-        found = with(&|name| is_end_of(asked, name));
+        found = with(&|name| is_end_of(query, name));
     }
     if found.is_empty() {
         let known = steps.iter().map(|step| step.step.as_str());
@@ -29,18 +29,18 @@ pub(crate) fn find_steps(asked: &str, steps: &[StepAdvice]) -> Result<Vec<StepAd
             true => Some(
                 "the report contains no steps; a scan of an account reads no probe data".to_owned(),
             ),
-            false => similar_names::hint(asked, known),
+            false => similar_names::hint(query, known),
         };
         let hint = hint.map_or_else(String::new, |hint| format!("\n  {hint}"));
-        bail!("no step '{}'{hint}", one_line(asked));
+        bail!("no step '{}'{hint}", one_line(query));
     }
     Ok(found)
 }
 
-fn is_end_of(asked: &str, name: &str) -> bool {
-    let (end, is_cut) = match asked.strip_prefix(CUT) {
+fn is_end_of(query: &str, name: &str) -> bool {
+    let (end, is_cut) = match query.strip_prefix(CUT) {
         Some(end) => (end, true),
-        None => (asked, false),
+        None => (query, false),
     };
     let before = name.strip_suffix(end);
     !end.is_empty() && before.is_some_and(|before| is_cut || before.ends_with(':'))
@@ -55,10 +55,10 @@ mod tests {
     fn a_step_is_found_by_its_name_or_by_the_end_of_it() {
         let names = ["NF:ALIGN:SORT", "NF:MARK:SORT", "NF:ALIGN:STAR", "STAR"];
         let steps: Vec<StepAdvice> = names.iter().map(|name| step(name)).collect();
-        let check = |asked: &str, expect: &[&str]| {
-            let found = find_steps(asked, &steps).expect(asked);
+        let check = |query: &str, expect: &[&str]| {
+            let found = find_steps(query, &steps).expect(query);
             let found: Vec<&str> = found.iter().map(|step| step.step.as_str()).collect();
-            assert_eq!(found, expect, "{asked}");
+            assert_eq!(found, expect, "{query}");
         };
         check("NF:ALIGN:SORT", &["NF:ALIGN:SORT"]);
         check("SORT", &["NF:ALIGN:SORT", "NF:MARK:SORT"]);
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn a_name_that_no_step_has_is_an_error_with_similar_names() {
         let steps = [step("NF:ALIGN:SORT"), step("NF:QC")];
-        let check = |asked: &str, expect: &str| {
-            let error = find_steps(asked, &steps).expect_err(asked);
+        let check = |query: &str, expect: &str| {
+            let error = find_steps(query, &steps).expect_err(query);
             assert_eq!(error.to_string(), expect);
         };
         check("align", "no step 'align'\n  similar: NF:ALIGN:SORT");

@@ -13,8 +13,8 @@ const FILL: &str = "
 import json, sys
 from filled import filled
 f = filled()
-told = {'moto': f.sim.moto_url, 'ministack': f.sim.ministack_url, 'world': f.world, 'planted': f.planted}
-print('told ' + json.dumps(told), flush=True)
+fixture = {'moto': f.sim.moto_url, 'ministack': f.sim.ministack_url, 'world': f.world, 'planted': f.planted}
+print('fixture ' + json.dumps(fixture), flush=True)
 sys.stdin.read()
 ";
 
@@ -32,7 +32,7 @@ const ON_MOTO: [&str; 9] = [
 
 struct Account {
     simulators: Child,
-    told: Value,
+    fixture: Value,
 }
 
 impl Account {
@@ -59,16 +59,16 @@ impl Account {
             .map_err(|error| error.to_string())?;
         let stdout = simulators.stdout.take().expect("it is a pipe");
         let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
-        let line = lines.find_map(|line| line.strip_prefix("told ").map(str::to_owned));
-        let told = line.expect("the simulators are there and filled");
+        let line = lines.find_map(|line| line.strip_prefix("fixture ").map(str::to_owned));
+        let fixture = line.expect("the simulators are there and filled");
         Ok(Self {
             simulators,
-            told: serde_json::from_str(&told).expect("JSON"),
+            fixture: serde_json::from_str(&fixture).expect("JSON"),
         })
     }
 
     fn ebb(&self, line: &[&str]) -> Output {
-        let url = |name: &str| self.told[name].as_str().expect("a URL").to_owned();
+        let url = |name: &str| self.fixture[name].as_str().expect("a URL").to_owned();
         let mut command = Command::new(env!("CARGO_BIN_EXE_ebb"));
         command.args(line).env_clear().env("HOME", "/nowhere");
         for service in ON_MOTO {
@@ -86,14 +86,17 @@ impl Account {
     fn scan(&self, more: &[&str]) -> (Value, String) {
         let line = [&["scan", "--format", "json"], more].concat();
         let output = self.ebb(&line);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{line:?}: {said}");
-        (serde_json::from_slice(&output.stdout).expect("JSON"), said)
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{line:?}: {stderr}");
+        (
+            serde_json::from_slice(&output.stdout).expect("JSON"),
+            stderr,
+        )
     }
 
     fn planted(&self, kind: &str, variant: &Value) -> Vec<&str> {
-        let all = self.told["planted"].as_array().expect("a list");
-        let of_it = all
+        let planted = self.fixture["planted"].as_array().expect("a list");
+        let of_it = planted
             .iter()
             .filter(|p| p["kind"] == kind && &p["variant"] == variant);
         of_it.filter_map(|p| p["resource"].as_str()).collect()
@@ -108,8 +111,8 @@ impl Drop for Account {
 }
 
 fn find_resources<'a>(report: &'a Value, kind: &str) -> Vec<&'a str> {
-    let all = report["findings"].as_array().expect("a list");
-    let of_it = all.iter().filter(|finding| finding["kind"] == kind);
+    let findings = report["findings"].as_array().expect("a list");
+    let of_it = findings.iter().filter(|finding| finding["kind"] == kind);
     of_it
         .filter_map(|finding| finding["resource"]["id"].as_str())
         .collect()
@@ -127,7 +130,7 @@ fn an_account_is_scanned_with_the_users_credentials_and_without_a_probe() {
     std::fs::write(&policy, "[metrics]\nidle_after_seconds = 3600\n").expect("a file");
     let policy = policy.to_str().expect("a name");
 
-    let (report, said) = account.scan(&["--policy", policy]);
+    let (report, stderr) = account.scan(&["--policy", policy]);
     assert_eq!(report["origin"], "simulated");
     // The simulators have no public file of the Spot Instance Advisor.
     let gaps = report["gaps"].as_array().expect("a list");
@@ -152,23 +155,23 @@ fn an_account_is_scanned_with_the_users_credentials_and_without_a_probe() {
     // A node that has not run for a full day yet is not on the bill.
     assert!(bases.iter().any(|basis| **basis == "bill"), "{bases:?}");
     assert!(
-        said.contains("Account 123456789012 as arn:aws:iam::123456789012:root."),
-        "{said}"
+        stderr.contains("Account 123456789012 as arn:aws:iam::123456789012:root."),
+        "{stderr}"
     );
-    assert!(said.contains("Requested "), "{said}");
+    assert!(stderr.contains("Requested "), "{stderr}");
 
-    let region = account.told["world"]["batch"]["region"]
+    let region = account.fixture["world"]["batch"]["region"]
         .as_str()
         .expect("a region");
-    let (narrow, said) = account.scan(&["--no-bill", "--no-metrics", "--region", region]);
+    let (narrow, stderr) = account.scan(&["--no-bill", "--no-metrics", "--region", region]);
     assert!(find_resources(&narrow, "idle_node").is_empty());
     assert!(
         narrow["totals"]["running_instances"].as_u64()
             < report["totals"]["running_instances"].as_u64()
     );
     assert!(
-        said.contains("No CloudWatch requests; no Cost Explorer requests."),
-        "{said}"
+        stderr.contains("No CloudWatch requests; no Cost Explorer requests."),
+        "{stderr}"
     );
 
     let doctor = account.ebb(&["doctor", "account", "--region", region, "--format", "json"]);

@@ -84,9 +84,9 @@ fn scan(more: &[&str]) -> Output {
 fn a_quiet_instance_of_a_project_is_idle_and_is_stopped_by_gcloud() {
     let address = start();
     let output = scan(&["--gcp-endpoint", &address, "--price-per-hour", "0.4"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("Project lab."), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("Project lab."), "{stderr}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
     assert_eq!(report["totals"]["running_instances"], 2);
     let findings = report["findings"].as_array().expect("a list");
@@ -125,12 +125,12 @@ fn an_instance_costs_what_the_billing_export_says_else_the_report_says_how_to_gi
     let file = billing();
     let path = file.path().display().to_string();
     let output = scan(&["--gcp-endpoint", &address, "--billing", &path]);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     let bad = format!("{path}:241: service.description: is missing; skipped");
-    assert!(said.contains(&bad), "{said}");
+    assert!(stderr.contains(&bad), "{stderr}");
     assert!(
-        said.contains("prices are from the billing export"),
-        "{said}"
+        stderr.contains("prices are from the billing export"),
+        "{stderr}"
     );
     let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
     let cost = &report["findings"][0]["cost"];
@@ -154,8 +154,8 @@ fn an_instance_costs_what_the_billing_export_says_else_the_report_says_how_to_gi
 fn a_project_that_does_not_answer_fails_and_says_what_it_takes() {
     let output = scan(&["--gcp-endpoint", "http://127.0.0.1:9"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("roles/compute.viewer"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("roles/compute.viewer"), "{stderr}");
     let output = scan(&["--region", "europe-west6", "--metrics", "x.csv"]);
     assert_eq!(output.status.code(), Some(2));
 }

@@ -160,10 +160,10 @@ fn an_endless_or_huge_file_is_an_error_at_once() {
         "\tx".repeat(300_000)
     );
     let wide_trace = written(folder.path(), "wide.txt", &wide_trace);
-    let timed = |line: &[&str], status: i32, said: &str| {
+    let timed = |line: &[&str], status: i32, expect: &str| {
         let begun = Instant::now();
         let all = check(line, status);
-        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+        assert!(all.contains(expect), "{line:?} should say {expect}: {all}");
         assert!(begun.elapsed() < Duration::from_secs(20), "{line:?}");
     };
     timed(&["scan", "--metrics", "/dev/zero"], 1, "NUL byte");

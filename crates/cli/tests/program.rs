@@ -57,11 +57,11 @@ fn text(bytes: &[u8]) -> &str {
 
 #[test]
 fn the_status_tells_how_it_ended() {
-    let check = |line: &[&str], status: i32, said: &str| {
+    let check = |line: &[&str], status: i32, expect: &str| {
         let output = run(line);
         let all = [text(&output.stdout), text(&output.stderr)].concat();
         assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
-        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+        assert!(all.contains(expect), "{line:?} should say {expect}: {all}");
     };
     check(&["scan", "--demo"], 0, "in 8 findings with");
     check(&["findings", "list"], 2, "findings list needs a report");
@@ -118,11 +118,11 @@ fn the_status_tells_how_it_ended() {
 
 #[test]
 fn advice_is_written_for_schedulers_and_says_why_it_is_not() {
-    let check = |line: &[&str], status: i32, said: &str| {
+    let check = |line: &[&str], status: i32, expect: &str| {
         let output = run(&[&["tune", "--demo"], line].concat());
         let all = [text(&output.stdout), text(&output.stderr)].concat();
         assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
-        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+        assert!(all.contains(expect), "{line:?} should say {expect}: {all}");
     };
     check(&["--format", "slurm"], 0, "#SBATCH --cpus-per-task=3\n");
     check(
@@ -156,8 +156,11 @@ fn advice_is_written_for_schedulers_and_says_why_it_is_not() {
         "a step needs 16 vCPU: {written}"
     );
     let nothing = run(&["import", "x", "--snakefile", "/nowhere/Snakefile"]);
-    let said = text(&nothing.stderr);
-    assert!(said.contains("/nowhere/Snakefile does not exist"), "{said}");
+    let stderr = text(&nothing.stderr);
+    assert!(
+        stderr.contains("/nowhere/Snakefile does not exist"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -208,10 +211,10 @@ fn a_bad_policy_is_named_by_file_line_and_field() {
     ] {
         let output = run(&line);
         assert_eq!(output.status.code(), Some(1));
-        let said = text(&output.stderr);
+        let stderr = text(&output.stderr);
         assert!(
-            said.starts_with(&format!("ebb: {name}:2: idle.after: unknown field")),
-            "{said}"
+            stderr.starts_with(&format!("ebb: {name}:2: idle.after: unknown field")),
+            "{stderr}"
         );
     }
 }
@@ -235,11 +238,11 @@ fn a_reader_that_goes_away_is_no_error() {
         .spawn()
         .expect("the program starts");
     drop(child.stdout.take());
-    let mut said = String::new();
+    let mut stderr_text = String::new();
     let stderr = child.stderr.as_mut().expect("a pipe");
-    stderr.read_to_string(&mut said).expect("text");
+    stderr.read_to_string(&mut stderr_text).expect("text");
     assert_eq!(
-        (child.wait().expect("it ends").code(), said.as_str()),
+        (child.wait().expect("it ends").code(), stderr_text.as_str()),
         (Some(0), "")
     );
 }
@@ -396,12 +399,12 @@ fn without_aws_the_command_that_builds_it_is_said() {
 fn without_credentials_it_says_how_to_get_them() {
     let scan = run(&["scan", "--region", "eu-west-1"]);
     assert_eq!(scan.status.code(), Some(1));
-    let said = text(&scan.stderr);
+    let stderr = text(&scan.stderr);
     assert!(
-        said.starts_with("ebb: failed to use the AWS credentials"),
-        "{said}"
+        stderr.starts_with("ebb: failed to use the AWS credentials"),
+        "{stderr}"
     );
-    assert!(said.contains("aws configure"), "{said}");
+    assert!(stderr.contains("aws configure"), "{stderr}");
     let doctor = run(&["doctor", "account"]);
     assert_eq!(doctor.status.code(), Some(1));
     assert!(text(&doctor.stdout).contains("missing      credentials"));
@@ -456,11 +459,11 @@ fn steps_are_tuned_from_the_demo_account_or_a_report() {
     assert!(table.contains("variant-call") && table.contains("OOM RISK"));
     assert!(run(&["tune", "--report", name]).stdout == of_demo.stdout);
 
-    let check = |line: &[&str], status: i32, said: &str| {
+    let check = |line: &[&str], status: i32, expect: &str| {
         let output = run(line);
         let all = [text(&output.stdout), text(&output.stderr)].concat();
         assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
-        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+        assert!(all.contains(expect), "{line:?} should say {expect}: {all}");
     };
     let step = "variant-call";
     check(&["tune", "--demo", "--exit-code"], 3, step);
@@ -469,8 +472,8 @@ fn steps_are_tuned_from_the_demo_account_or_a_report() {
     check(&["tune", "--demo", "variant"], 1, "similar: variant-call");
     check(&["tune", name], 1, "is a file");
     check(&["tune"], 2, "ebb import trace.txt");
-    let target = |words: [&'static str; 2], said: &str| {
-        check(&["tune", "--demo", words[0], words[1]], 0, said);
+    let target = |words: [&'static str; 2], expect: &str| {
+        check(&["tune", "--demo", words[0], words[1]], 0, expect);
     };
     target(["pipeline", "assembly"], "190 x polish");
     target(["environment", "align"], "types     m5");
@@ -528,10 +531,10 @@ fn files_of_workflow_systems_are_imported_and_bad_lines_are_named() {
     )
     .expect("a file");
     let output = run(&["import", name]);
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     let bad = format!("{name}:3: realtime: invalid value 'soon'; skipped");
-    assert!(said.contains(&bad), "{said}");
+    assert!(stderr.contains(&bad), "{stderr}");
     let shown = text(&output.stdout);
     assert!(shown.starts_with("1 task of 1 step in 1 run"), "{shown}");
     assert!(shown.contains("1 line was skipped"), "{shown}");
@@ -599,13 +602,16 @@ fn files_with_the_same_error_are_counted_and_a_folder_says_what_to_name() {
     }
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     let output = run(&line);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert_eq!(said.matches("--benchmark-pattern").count(), 4, "{said}");
-    assert!(said.contains("ebb: 2 more files: "), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(stderr.matches("--benchmark-pattern").count(), 4, "{stderr}");
+    assert!(stderr.contains("ebb: 2 more files: "), "{stderr}");
     let output = run(&["import", folder.path().to_str().expect("a name")]);
-    let said = text(&output.stderr);
-    assert!(said.contains("it is a folder: name its files"), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("it is a folder: name its files"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -641,13 +647,13 @@ fn the_api_is_served_on_loopback_from_a_report() {
         stream.read_to_string(&mut answer).expect("it answers");
         answer
     };
-    let check = |request: &str, status: &str, said: &str| {
+    let check = |request: &str, status: &str, expect: &str| {
         let answer = ask(request);
         assert!(
             answer.starts_with(&format!("HTTP/1.1 {status} ")),
             "{answer}"
         );
-        assert!(answer.contains(said), "{answer}");
+        assert!(answer.contains(expect), "{answer}");
     };
     let host = "Host: 127.0.0.1:1\r\n\r\n";
     check(
@@ -698,10 +704,10 @@ fn a_deployment_in_a_folder_answers_and_keeps_decisions() {
         (output.status.code(), all)
     };
     let id = "idle_node/eu-central-1/i-0b7d3f5a9c1e2d406";
-    let check = |line: &[&str], status: i32, said: &str| {
+    let check = |line: &[&str], status: i32, expect: &str| {
         let (code, all) = ask(line);
         assert!(
-            code == Some(status) && all.contains(said),
+            code == Some(status) && all.contains(expect),
             "{line:?}: {all}"
         );
     };
@@ -730,8 +736,11 @@ fn a_deployment_in_a_folder_answers_and_keeps_decisions() {
     check(&["runs", "cohort-8"], 1, "similar: cohort-7");
     check(&["probes"], 0, "i-0b7d3f5a9c1e2d406  eBPF");
     let of_file = run(&["runs", "cohort-7", "--report", &report]);
-    let said = text(&of_file.stderr);
-    assert!(said.contains("a report contains no single tasks"), "{said}");
+    let stderr = text(&of_file.stderr);
+    assert!(
+        stderr.contains("a report contains no single tasks"),
+        "{stderr}"
+    );
     // No sweep stored a state in this folder.
     check(&["scan", "--explain", "host7"], 1, "");
     check(&["explain", "host7"], 1, "");
@@ -882,18 +891,18 @@ impl Home {
         format!("file://{}", self.path(name).display())
     }
 
-    fn check_with(&self, variables: &[(&str, &str)], line: &[&str], status: i32, said: &str) {
+    fn check_with(&self, variables: &[(&str, &str)], line: &[&str], status: i32, expect: &str) {
         let mut command = ebb(line);
         command.env("XDG_CONFIG_HOME", self.path("config"));
         command.envs(variables.iter().copied());
         let output = command.output().expect("the program starts");
         let all = [text(&output.stdout), text(&output.stderr)].concat();
         assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
-        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+        assert!(all.contains(expect), "{line:?} should say {expect}: {all}");
     }
 
-    fn check(&self, line: &[&str], status: i32, said: &str) {
-        self.check_with(&[], line, status, said);
+    fn check(&self, line: &[&str], status: i32, expect: &str) {
+        self.check_with(&[], line, status, expect);
     }
 }
 
@@ -944,11 +953,11 @@ fn a_stored_deployment_is_used_and_arguments_win() {
 
 #[test]
 fn runs_are_listed_and_results_explained() {
-    let check = |line: &[&str], status: i32, said: &str| {
+    let check = |line: &[&str], status: i32, expect: &str| {
         let output = run(line);
         let all = [text(&output.stdout), text(&output.stderr)].concat();
         assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
-        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+        assert!(all.contains(expect), "{line:?} should say {expect}: {all}");
     };
     check(&["runs", "--demo"], 0, "cohort-7");
     check(
@@ -994,11 +1003,11 @@ fn runs_are_listed_and_results_explained() {
 
 #[test]
 fn costs_are_divided_in_three_forms_and_add_up() {
-    let check = |line: &[&str], status: i32, said: &str| {
+    let check = |line: &[&str], status: i32, expect: &str| {
         let output = run(&[&["costs"], line].concat());
         let all = [text(&output.stdout), text(&output.stderr)].concat();
         assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
-        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+        assert!(all.contains(expect), "{line:?} should say {expect}: {all}");
         text(&output.stdout).to_owned()
     };
     check(&["--demo"], 0, "Costs by pipeline, 2026-02-24");
@@ -1041,11 +1050,11 @@ fn costs_are_divided_in_three_forms_and_add_up() {
 
 #[test]
 fn the_tasks_of_a_run_are_listed_in_three_forms() {
-    let check = |line: &[&str], status: i32, said: &str| {
+    let check = |line: &[&str], status: i32, expect: &str| {
         let output = run(line);
         let all = [text(&output.stdout), text(&output.stderr)].concat();
         assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
-        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+        assert!(all.contains(expect), "{line:?} should say {expect}: {all}");
     };
     check(&["runs", "cohort-7"], 2, "ebb runs --demo");
     check(&["runs", "cohort-7", "--demo"], 0, "align-sample-17");
@@ -1069,11 +1078,11 @@ fn the_tasks_of_a_run_are_listed_in_three_forms() {
 
 #[test]
 fn probes_are_listed_in_three_forms() {
-    let check = |line: &[&str], status: i32, said: &str| {
+    let check = |line: &[&str], status: i32, expect: &str| {
         let output = run(&[&["probes"], line].concat());
         let all = [text(&output.stdout), text(&output.stderr)].concat();
         assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
-        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+        assert!(all.contains(expect), "{line:?} should say {expect}: {all}");
     };
     check(&["--demo"], 0, "i-0b7d3f5a9c1e2d406  eBPF");
     check(
@@ -1098,14 +1107,14 @@ fn an_api_is_asked_if_the_program_has_a_client() {
         (output.status.code(), all)
     };
     let id = "idle_node/eu-central-1/i-0b7d3f5a9c1e2d406";
-    let check = |line: &[&str], status: i32, said: &str| {
+    let check = |line: &[&str], status: i32, expect: &str| {
         let (code, all) = ask(line);
-        let (status, said) = match cfg!(feature = "http") {
-            true => (status, said),
+        let (status, expect) = match cfg!(feature = "http") {
+            true => (status, expect),
             false => (1, "built without an HTTP client"),
         };
         assert!(
-            code == Some(status) && all.contains(said),
+            code == Some(status) && all.contains(expect),
             "{line:?}: {all}"
         );
     };
@@ -1151,8 +1160,8 @@ fn the_first_sweep_of_a_folder_tells_that_it_is_new() {
     for is_new in [true, false] {
         let output = run(&["sweep", "--lake", &lake]);
         assert!(output.status.success(), "{output:?}");
-        let told = text(&output.stderr).contains("mispelt is new");
-        assert_eq!(told, is_new, "{output:?}");
+        let is_announced = text(&output.stderr).contains("mispelt is new");
+        assert_eq!(is_announced, is_new, "{output:?}");
     }
 }
 
@@ -1183,11 +1192,11 @@ fn a_watch_sweeps_again_and_stores_one_report_under_its_time() {
 fn rows_of_the_lake_are_shown_and_queried() {
     let folder = tempfile::tempdir().expect("a folder");
     let lake = format!("file://{}", folder.path().display());
-    let check = |line: &[&str], status: i32, said: &str| {
+    let check = |line: &[&str], status: i32, expect: &str| {
         let output = run(&[line, &["--lake", &lake]].concat());
         let all = [text(&output.stdout), text(&output.stderr)].concat();
         assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
-        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+        assert!(all.contains(expect), "{line:?} should say {expect}: {all}");
     };
     check(&["explain", "host7"], 1, "host7 not found");
     check(&["sweep"], 0, "\"batches\": 0");
@@ -1260,10 +1269,10 @@ fn completions_and_manual_pages_name_each_command() {
     }
     let output = run(&["man", "/dev/null/man1"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
+    let stderr = text(&output.stderr);
     assert!(
-        said.contains("failed to write manual pages to /dev/null/man1"),
-        "{said}"
+        stderr.contains("failed to write manual pages to /dev/null/man1"),
+        "{stderr}"
     );
 }
 
@@ -1330,10 +1339,10 @@ fn an_export_in_a_folder_gives_the_price_of_a_machine() {
     let policy = write("policy.toml", "[costs]\nexport = \"/no/such/folder\"\n");
     let output = run(&["scan", "--metrics", &metrics, "--policy", &policy]);
     assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
+    let stderr = text(&output.stderr);
     assert!(
-        said.contains("the folder /no/such/folder of [costs] export does not exist"),
-        "{said}"
+        stderr.contains("the folder /no/such/folder of [costs] export does not exist"),
+        "{stderr}"
     );
 }
 
@@ -1382,32 +1391,35 @@ fn a_test_message_reaches_slack_and_a_refusal_is_named() {
         (output.status.code(), text(&output.stdout).to_owned())
     };
     let (url, bodies) = slack_stand_in("200 OK");
-    let (_, said) = doctor(Some(&url), &[]);
-    assert!(!said.contains("test message"), "only on request: {said}");
+    let (_, table) = doctor(Some(&url), &[]);
+    assert!(!table.contains("test message"), "only on request: {table}");
     assert!(bodies.try_recv().is_err(), "nothing was sent");
 
-    let (_, said) = doctor(Some(&url), &["--send-test"]);
-    assert!(said.contains("test message  slack: accepted"), "{said}");
+    let (_, table) = doctor(Some(&url), &["--send-test"]);
+    assert!(table.contains("test message  slack: accepted"), "{table}");
     let body = bodies.try_recv().expect("a message");
     assert!(body.contains("Ebb test message of "), "{body}");
     assert!(bodies.try_recv().is_err(), "one message");
 
     let (url, _bodies) = slack_stand_in("404 Not Found");
-    let (status, said) = doctor(Some(&url), &["--send-test"]);
-    assert_eq!(status, Some(1), "{said}");
+    let (status, table) = doctor(Some(&url), &["--send-test"]);
+    assert_eq!(status, Some(1), "{table}");
     let first = "fix first: sweep: no sweep has written a report";
-    assert!(said.ends_with(&format!("{first}\n")), "{said}");
-    let line = said.lines().find(|line| line.contains("test message"));
+    assert!(table.ends_with(&format!("{first}\n")), "{table}");
+    let line = table.lines().find(|line| line.contains("test message"));
     let line = line.unwrap_or_default();
     assert!(
         line.contains("missing") && line.contains("slack: "),
-        "{said}"
+        "{table}"
     );
-    assert!(line.contains("404") && !line.contains("services"), "{said}");
+    assert!(
+        line.contains("404") && !line.contains("services"),
+        "{table}"
+    );
 
-    let (_, said) = doctor(None, &["--send-test"]);
-    assert!(said.contains("no channel is configured"), "{said}");
-    let (status, said) = doctor(Some("ftp://x"), &["--send-test"]);
-    assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("invalid EBB_SLACK_WEBHOOK_URL"), "{said}");
+    let (_, table) = doctor(None, &["--send-test"]);
+    assert!(table.contains("no channel is configured"), "{table}");
+    let (status, table) = doctor(Some("ftp://x"), &["--send-test"]);
+    assert_eq!(status, Some(1), "{table}");
+    assert!(table.contains("invalid EBB_SLACK_WEBHOOK_URL"), "{table}");
 }

@@ -173,7 +173,7 @@ mod tests {
         changes.grown.insert(grown);
         changes.resolved = testing::several_days().history.resolved;
         report.findings[2].remedy.advice = "x".repeat(300_000);
-        let told = |report: &Report, begun: Option<Timestamp>| -> Vec<(String, Value)> {
+        let read_events = |report: &Report, begun: Option<Timestamp>| -> Vec<(String, Value)> {
             let keys = changes.keys();
             let sending = keys.filter_map(|key| Some((key, begun?))).collect();
             let events = events(report, &changes, &sending, None);
@@ -181,28 +181,32 @@ mod tests {
             events.map(|event| (event.id, read(&event.body))).collect()
         };
         let begun = Some(report.at);
-        let all = told(&report, begun);
-        let types = all.iter().map(|(_, event)| event["type"].as_str());
+        let first_events = read_events(&report, begun);
+        let types = first_events.iter().map(|(_, event)| event["type"].as_str());
         let types: Vec<_> = types.flatten().collect();
         let expect = ["opened", "grown", "opened", "resolved"];
         assert_eq!(
             types,
             expect.map(|what| format!("io.ebb.finding.{what}.v2"))
         );
-        for (id, event) in &all {
+        for (id, event) in &first_events {
             assert_eq!((event["specversion"].as_str(), id.len()), (Some("1.0"), 64));
             assert_eq!(event["id"].as_str(), Some(id.as_str()));
         }
-        assert_eq!(all[0].1["data"]["finding"]["kind"], "idle_node");
-        assert!(all[2].1["data"]["left_out"].is_string());
-        assert_eq!(all[3].1["data"]["resolved"]["ending"], "stopped");
+        assert_eq!(first_events[0].1["data"]["finding"]["kind"], "idle_node");
+        assert!(first_events[2].1["data"]["left_out"].is_string());
+        assert_eq!(first_events[3].1["data"]["resolved"]["ending"], "stopped");
         let later = report.at.checked_add(std::time::Duration::from_secs(600));
         report.at = later.expect("a time");
         let same = |again: &[(String, Value)]| -> Vec<bool> {
-            all.iter().zip(again).map(|(a, b)| a.0 == b.0).collect()
+            first_events
+                .iter()
+                .zip(again)
+                .map(|(a, b)| a.0 == b.0)
+                .collect()
         };
-        assert_eq!(same(&told(&report, begun)), [true; 4], "sent again");
-        let later = told(&report, Some(report.at));
+        assert_eq!(same(&read_events(&report, begun)), [true; 4], "sent again");
+        let later = read_events(&report, Some(report.at));
         assert_eq!(same(&later), [false; 4], "changed again");
     }
 

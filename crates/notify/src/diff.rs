@@ -53,8 +53,8 @@ impl ChannelHistory {
     }
 
     /// Records the delivery of all changes.
-    pub fn arrived(&mut self, knows: BTreeMap<String, Price>) {
-        self.findings = knows;
+    pub fn arrived(&mut self, new_prices: BTreeMap<String, Price>) {
+        self.findings = new_prices;
         self.sending.clear();
         self.digests.clear();
     }
@@ -123,8 +123,8 @@ impl Changes {
     #[must_use]
     pub fn only(
         mut self,
-        (told, mut knows): (&BTreeMap<String, Price>, BTreeMap<String, Price>),
-        is_told: impl Fn(&str) -> bool,
+        (old_prices, mut new_prices): (&BTreeMap<String, Price>, BTreeMap<String, Price>),
+        may_send: impl Fn(&str) -> bool,
     ) -> (Self, BTreeMap<String, Price>) {
         let mut held = Vec::new();
         let waiting = [
@@ -135,17 +135,17 @@ impl Changes {
             &mut self.set_aside,
         ];
         for ids in waiting {
-            held.extend(ids.extract_if(.., |id| !is_told(id)));
+            held.extend(ids.extract_if(.., |id| !may_send(id)));
         }
-        let waits = |resolved: &mut Resolved| !is_told(&resolved.id);
+        let waits = |resolved: &mut Resolved| !may_send(&resolved.id);
         held.extend(self.resolved.extract_if(.., waits).map(|gone| gone.id));
         for id in held {
-            match told.get(&id) {
-                Some(before) => drop(knows.insert(id, *before)),
-                None => drop(knows.remove(&id)),
+            match old_prices.get(&id) {
+                Some(before) => drop(new_prices.insert(id, *before)),
+                None => drop(new_prices.remove(&id)),
             }
         }
-        (self, knows)
+        (self, new_prices)
     }
 
     /// Whether there is no change to report.
@@ -219,17 +219,17 @@ impl Changes {
 
 /// The headline if no finding is open: what changed, and how much was not evaluated.
 pub(crate) fn headline_without_findings(page: &Page, changes: &Changes) -> String {
-    let not_evaluated: usize = page.not_judged.iter().map(|group| group.count).sum();
+    let not_evaluated: usize = page.not_evaluated.iter().map(|group| group.count).sum();
     let counts = changes.counts();
     let changed = match counts.is_empty() {
         true => String::new(),
         false => format!("{counts}, "),
     };
-    let rest = match not_evaluated {
+    let suffix = match not_evaluated {
         0 => String::new(),
         many => format!(", {many} not evaluated"),
     };
-    format!("{changed}no open finding{rest}")
+    format!("{changed}no open finding{suffix}")
 }
 
 /// The change of a finding that a decision sets aside, in [`Changes::keys`].
@@ -249,15 +249,15 @@ pub(crate) fn id_of_key(key: &str) -> &str {
 /// the new prices. Findings that decisions set aside or that moved to another channel are removed
 /// without a notification. Findings that could not be evaluated this time keep their price.
 pub fn since(
-    told: &BTreeMap<String, Price>,
+    old_prices: &BTreeMap<String, Price>,
     part: &Report,
     lives: &Lives,
 ) -> (Changes, BTreeMap<String, Price>) {
     let mut changes = Changes::default();
-    let mut knows = BTreeMap::new();
+    let mut new_prices = BTreeMap::new();
     for finding in &part.findings {
         let (id, now) = (&finding.id, Price::of(finding));
-        let kept = match told.get(id) {
+        let kept = match old_prices.get(id) {
             Some(before) if before.grew_to(&now) => {
                 changes.grown.insert(id.clone());
                 now
@@ -274,19 +274,19 @@ pub fn since(
                 now
             }
         };
-        knows.insert(id.clone(), kept);
+        new_prices.insert(id.clone(), kept);
     }
-    for (id, before) in told {
+    for (id, before) in old_prices {
         let life = lives.known.get(id);
         if part.history.life.contains_key(id) || life.is_none() {
             continue;
         }
         match life.and_then(|life| life.as_resolved(id, part.at)) {
             Some(resolved) => changes.resolved.push(resolved),
-            None => drop(knows.insert(id.clone(), *before)),
+            None => drop(new_prices.insert(id.clone(), *before)),
         }
     }
-    (changes, knows)
+    (changes, new_prices)
 }
 
 /// The same for a program whose alerts end when somebody dismisses or snoozes their finding. The
@@ -296,10 +296,10 @@ pub(crate) fn since_for_alerts(
     report: &Report,
     lives: &Lives,
 ) -> (Changes, BTreeMap<String, Price>) {
-    let (mut changes, mut knows) = since(&history.findings, report, lives);
+    let (mut changes, mut new_prices) = since(&history.findings, report, lives);
     let sending: BTreeSet<&str> = history.sending.keys().map(|key| id_of_key(key)).collect();
-    let is_told = |id: &str| history.findings.contains_key(id);
-    let may_know = |id: &str| is_told(id) || sending.contains(id);
+    let is_notified = |id: &str| history.findings.contains_key(id);
+    let may_know = |id: &str| is_notified(id) || sending.contains(id);
     let aside = report.history.set_aside.iter();
     let aside = aside.map(|one| one.finding.id.as_str());
     let aside = aside.filter(|id| may_know(id)).map(str::to_owned);
@@ -314,19 +314,19 @@ pub(crate) fn since_for_alerts(
         };
         for id in exempt_at_all_hours(report) {
             if may_know(id) && !is_over(id) {
-                knows.remove(id);
+                new_prices.remove(id);
                 changes.set_aside.insert(id.to_owned());
             }
         }
         for id in sending.iter().copied() {
-            if !is_told(id) && !report.history.life.contains_key(id) {
+            if !is_notified(id) && !report.history.life.contains_key(id) {
                 let life = lives.known.get(id);
                 let resolved = life.and_then(|life| life.as_resolved(id, report.at));
                 changes.resolved.extend(resolved);
             }
         }
     }
-    (changes, knows)
+    (changes, new_prices)
 }
 
 /// Findings that an exemption without a schedule leaves out. The alert of another one would end and

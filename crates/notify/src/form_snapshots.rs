@@ -70,9 +70,9 @@ fn whatever_a_report_holds_each_form_stays_within_what_its_reader_takes() {
             assert!(mail.text.len() < 64 << 10, "{name}: {}", mail.text.len());
             assert!(mail.subject.chars().count() < 150 && !mail.subject.contains(['\r', '\n']));
         }
-        let seen = [&page, &mails[0].html, &mails[1].html, &mails[0].text];
+        let documents = [&page, &mails[0].html, &mails[1].html, &mails[0].text];
         let mut written = vec![chats[0].to_string(), chats[1].to_string()];
-        written.extend(seen.into_iter().cloned());
+        written.extend(documents.into_iter().cloned());
         keep(name, &written);
         for (text, kind) in written.iter().zip(KINDS) {
             let turns = |c: char| matches!(c, '\u{1b}' | '\u{202e}' | '\u{2067}');
@@ -161,14 +161,14 @@ fn with_hours(mut report: Report, nodes: usize) -> Report {
         };
         (0..13 * 24 + 12).map(hour).collect()
     };
-    let told = names.into_iter().enumerate().map(|(n, name)| NodeHours {
+    let node_hours = names.into_iter().enumerate().map(|(n, name)| NodeHours {
         node: NodeId::new(format!("i-{n:017x}")).expect("an id"),
         name,
         hours: hours(n),
     });
     report.timeline = Timeline {
         from: Some("2026-02-19T00:00:00Z".parse().expect("a time")),
-        nodes: told.collect(),
+        nodes: node_hours.collect(),
         left_out: 7,
     };
     report

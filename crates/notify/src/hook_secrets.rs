@@ -146,17 +146,17 @@ mod tests {
         assert_eq!(hooks.key("jira").await, Ok(Some("mute".to_owned())));
         let serve = async {
             let (mut stream, _) = listener.accept().await.expect("a connection");
-            let asked = request(&mut stream).await;
+            let http_request = request(&mut stream).await;
             let answer = "HTTP/1.1 400 x\r\ncontent-length: 13\r\n\r\nbad hush mute";
             stream
                 .write_all(answer.as_bytes())
                 .await
                 .expect("it is sent");
-            asked
+            http_request
         };
-        let (asked, got) = tokio::join!(serve, hooks.post("jira", "ab12", "{}"));
+        let (http_request, got) = tokio::join!(serve, hooks.post("jira", "ab12", "{}"));
         for expect in ["idempotency-key: ab12\r\n", "authorization: Basic hush\r\n"] {
-            assert!(asked.contains(expect), "{asked}");
+            assert!(http_request.contains(expect), "{http_request}");
         }
         let error = got.expect_err("refused").to_string();
         assert_eq!(error, "HTTP POST failed: HTTP 400: bad … …");

@@ -301,14 +301,14 @@ mod tests {
     /// Answers one request with `answer` as JSON, and returns the request.
     async fn serve(listener: TcpListener, answer: &str) -> String {
         let (mut stream, _) = listener.accept().await.expect("a connection");
-        let asked = request(&mut stream).await;
+        let http_request = request(&mut stream).await;
         let head = format!(
             "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n",
             answer.len()
         );
         let sent = stream.write_all((head + answer).as_bytes()).await;
         sent.expect("the answer is sent");
-        asked
+        http_request
     }
 
     #[tokio::test]
@@ -327,17 +327,17 @@ mod tests {
                 body: json!({"text": "3 findings"}),
                 id: None,
             };
-            let (asked, got) = tokio::join!(serve(listener, answer), chat.post(&post));
+            let (http_request, got) = tokio::join!(serve(listener, answer), chat.post(&post));
             assert!(
-                asked.starts_with("POST /api/chat.postMessage HTTP/1.1\r\n"),
-                "{asked}"
+                http_request.starts_with("POST /api/chat.postMessage HTTP/1.1\r\n"),
+                "{http_request}"
             );
             assert!(
-                asked.contains("authorization: Bearer xoxb-hush\r\n"),
-                "{asked}"
+                http_request.contains("authorization: Bearer xoxb-hush\r\n"),
+                "{http_request}"
             );
             let body = r#"{"channel":"C2","text":"3 findings","thread_ts":"17.5"}"#;
-            assert!(asked.ends_with(body), "{asked}");
+            assert!(http_request.ends_with(body), "{http_request}");
             let got = got.map_err(|error| error.to_string());
             let got = got.as_ref().map(Option::as_deref).map_err(String::as_str);
             assert_eq!(got, expect);
@@ -369,17 +369,17 @@ mod tests {
             };
             let serve = async {
                 let (mut stream, _) = listener.accept().await.expect("a connection");
-                let mut asked = [0; 4_096];
-                let read = stream.read(&mut asked).await.expect("a request");
+                let mut buffer = [0; 4_096];
+                let read = stream.read(&mut buffer).await.expect("a request");
                 let length = answer.len();
                 let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{answer}");
                 stream.write_all(head.as_bytes()).await.expect("it is sent");
-                String::from_utf8_lossy(&asked[..read]).into_owned()
+                String::from_utf8_lossy(&buffer[..read]).into_owned()
             };
-            let (asked, got) = tokio::join!(serve, chat.find(&search));
+            let (http_request, got) = tokio::join!(serve, chat.find(&search));
             let method = thread.map_or("history", |_| "replies");
             let line = format!("POST /api/conversations.{method} HTTP/1.1\r\n");
-            assert!(asked.starts_with(&line), "{asked}");
+            assert!(http_request.starts_with(&line), "{http_request}");
             let got = got.map_err(|error| error.to_string());
             let got = got.as_ref().map(Option::as_deref).map_err(String::as_str);
             assert_eq!(got, expect);

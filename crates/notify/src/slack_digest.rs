@@ -151,7 +151,7 @@ fn headline(page: &Page, changes: &Changes) -> String {
 }
 
 fn totals(page: &Page) -> String {
-    let mut text = format!("{} · {}", page.at, page.looked_at);
+    let mut text = format!("{} · {}", page.at, page.scope);
     if page.saving.is_some() {
         text.push_str(&format!(
             "\nWasted so far: {}; at present {}",
@@ -269,7 +269,7 @@ pub(crate) fn linked(link: &str, text: &str) -> String {
 }
 
 fn details(page: &Page) -> Option<String> {
-    let groups = page.not_judged.iter().take(DETAILS).map(|group| {
+    let groups = page.not_evaluated.iter().take(DETAILS).map(|group| {
         let reason = outside(&group.reason, 120);
         format!("Not evaluated: {} · {reason}", group.count)
     });
@@ -279,7 +279,7 @@ fn details(page: &Page) -> Option<String> {
     });
     let mut lines: Vec<_> = groups.chain(gaps).collect();
     let left =
-        page.not_judged.len().saturating_sub(DETAILS) + page.gaps.len().saturating_sub(DETAILS);
+        page.not_evaluated.len().saturating_sub(DETAILS) + page.gaps.len().saturating_sub(DETAILS);
     if left > 0 {
         lines.push(format!("… and {left} more"));
     }
@@ -375,23 +375,23 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_counted() {
-        let told = |report: &Report, changes: &Changes| {
+        let slack_text = |report: &Report, changes: &Changes| {
             slack(report, changes, &MessageForm::default()).to_string()
         };
         let many = testing::many(1_000);
         let mut changes = crate::testing::all_new(&many);
-        let text = told(&many, &changes);
+        let text = slack_text(&many, &changes);
         assert!(text.contains("… and 750 more, in the report"), "{text}");
         changes.new.clear();
         changes.grown.insert(many.findings[7].id.clone());
-        let text = told(&many, &changes);
+        let text = slack_text(&many, &changes);
         assert!(
             text.contains("… and 999 unchanged, in the report"),
             "{text}"
         );
         assert!(text.contains("grew · Idle node"), "{text}");
         let small = testing::small();
-        assert!(!told(&small, &crate::testing::all_new(&small)).contains("… and"));
+        assert!(!slack_text(&small, &crate::testing::all_new(&small)).contains("… and"));
     }
 
     #[test]

@@ -14,12 +14,12 @@ pub(crate) fn all_new(report: &Report) -> Changes {
 
 /// Reads one request with a JSON body.
 pub(crate) async fn request(stream: &mut TcpStream) -> String {
-    let mut asked = Vec::new();
+    let mut bytes = Vec::new();
     let mut piece = [0; 4_096];
-    while !asked.ends_with(b"}") {
+    while !bytes.ends_with(b"}") {
         let n = stream.read(&mut piece).await.expect("a request");
         assert!(n > 0, "incomplete request");
-        asked.extend_from_slice(&piece[..n]);
+        bytes.extend_from_slice(&piece[..n]);
     }
-    String::from_utf8(asked).expect("text")
+    String::from_utf8(bytes).expect("text")
 }

@@ -164,8 +164,8 @@ mod tests {
         let mut taken = Vec::new();
         for answer in answers {
             let (mut stream, _) = listener.accept().await.expect("a connection");
-            let asked = request(&mut stream).await;
-            let (head, body) = asked.split_once("\r\n\r\n").expect("a head");
+            let http_request = request(&mut stream).await;
+            let (head, body) = http_request.split_once("\r\n\r\n").expect("a head");
             let lines = head.lines().filter_map(|line| line.split_once(": "));
             let headers: BTreeMap<_, _> = lines.collect();
             assert_eq!(headers["content-type"], CONTENT_TYPE);

@@ -19,7 +19,7 @@ const MISSING: usize = 12;
 /// Content of the welcome message.
 pub struct Hello {
     title: String,
-    seen: String,
+    coverage: String,
     verdict: String,
     missing: Vec<MissingPart>,
     left_out: usize,
@@ -38,7 +38,7 @@ impl Hello {
     pub fn of(report: &Report, first_verdict: Option<Timestamp>, sandboxed: Option<bool>) -> Self {
         let totals = &report.totals;
         let without = totals.running_instances.saturating_sub(totals.with_probe);
-        let seen = format!(
+        let coverage = format!(
             "{}: {} with a probe, {} with metrics only, {} not evaluated.",
             counted(
                 totals.running_instances,
@@ -70,7 +70,7 @@ impl Hello {
         };
         Self {
             title: format!("{tag}Ebb is running"),
-            seen,
+            coverage,
             verdict,
             missing,
             left_out,
@@ -128,7 +128,7 @@ fn find_missing_parts(
 /// The welcome message as the body of a post.
 pub fn slack_hello(hello: &Hello) -> Value {
     let title = &hello.title;
-    let head = format!("{}\n{}\n{}", hello.seen, hello.verdict, hello.intro());
+    let head = format!("{}\n{}\n{}", hello.coverage, hello.verdict, hello.intro());
     let mut blocks = vec![
         json!({"type": "header", "text": {"type": "plain_text", "text": title}}),
         section(&head),
@@ -151,11 +151,16 @@ pub fn slack_hello(hello: &Hello) -> Value {
 
 /// The welcome message as an email.
 pub fn email_hello(hello: &Hello) -> EmailParts {
-    let mut text = format!("{}\n{}\n\n{}\n", hello.seen, hello.verdict, hello.intro());
+    let mut text = format!(
+        "{}\n{}\n\n{}\n",
+        hello.coverage,
+        hello.verdict,
+        hello.intro()
+    );
     let mut html = format!(
         "<p style=\"font-size:22px;font-weight:bold;margin:0 0 12px\">{}</p><p>{}<br>{}</p><p>{}</p>",
         escaped(&hello.title),
-        escaped(&hello.seen),
+        escaped(&hello.coverage),
         escaped(&hello.verdict),
         hello.intro(),
     );

@@ -234,9 +234,9 @@ fn other_services<'a>(
 
 /// Adds the cost of the day that no line has, and completes the providers.
 fn close<'a>(lines: &mut Vec<Line<'a>>, day: &'a BilledDayShares, payer: Option<&'a AccountId>) {
-    let told: Usd = lines.iter().map(|line| line.billed).sum();
-    if told != day.billed {
-        lines.push(Line::of_rest(day.billed - told, day, payer));
+    let sum: Usd = lines.iter().map(|line| line.billed).sum();
+    if sum != day.billed {
+        lines.push(Line::of_rest(day.billed - sum, day, payer));
     }
     let provider = lines.iter().find_map(|line| line.provider);
     for line in lines {

@@ -192,7 +192,7 @@ fn each(fleets: &[Fleet]) -> String {
 
 /// The types, and the spot placement score of AWS.
 fn on_spot(fleets: &[Fleet], score: Option<&SpotScore>) -> String {
-    let score = score.map(|told| format!("; {told}"));
+    let score = score.map(|score| format!("; {score}"));
     each(fleets) + &score.unwrap_or_default()
 }
 

@@ -43,9 +43,9 @@ pub fn markdown(report: &Report, zone: &Zone) -> String {
             "\n… and {more} more; the table lists the first {named}.\n"
         ));
     }
-    if !page.not_judged.is_empty() {
+    if !page.not_evaluated.is_empty() {
         out.push_str("\n## Not evaluated\n\n");
-        for group in &page.not_judged {
+        for group in &page.not_evaluated {
             let (rule, reason) = (escaped(&group.rule), escaped(&group.reason));
             let named = group.named.iter().map(|name| escaped(name));
             let named: Vec<String> = named.collect();
@@ -75,7 +75,7 @@ pub fn markdown(report: &Report, zone: &Zone) -> String {
 
 /// Evaluated resources, waste and the prices used.
 fn summary(page: &Page) -> String {
-    let mut lines = vec![format!("{}: {}.", page.at, page.looked_at)];
+    let mut lines = vec![format!("{}: {}.", page.at, page.scope)];
     lines.extend(page.selected.as_ref().map(|text| format!("{text}.")));
     if page.saving.is_some() {
         let (spent, now) = (&page.spent, &page.per_hour);

@@ -142,10 +142,10 @@ fn resource_type(finding: &Finding) -> &'static str {
 }
 
 fn current(finding: &Finding) -> String {
-    let asked = finding.recommendation.as_ref().map(|r| r.current);
+    let current_request = finding.recommendation.as_ref().map(|r| r.current);
     let machine = finding.resource.instance_type.as_ref();
-    match (asked, machine) {
-        (Some(asked), _) => request(asked),
+    match (current_request, machine) {
+        (Some(current_request), _) => request(current_request),
         (None, Some(machine)) => machine.to_string(),
         (None, None) => finding.evidence.to_string(),
     }
@@ -153,7 +153,7 @@ fn current(finding: &Finding) -> String {
 
 fn recommended(finding: &Finding) -> String {
     match &finding.recommendation {
-        Some(told) => request(told.recommended),
+        Some(recommendation) => request(recommendation.recommended),
         None => finding.remedy.advice.clone(),
     }
 }
@@ -171,8 +171,11 @@ fn request(request: SizedRequest) -> String {
 /// Share of the cost that the action removes; all of it for a resource that is stopped or deleted.
 fn saved_share(finding: &Finding) -> Option<f64> {
     match (&finding.recommendation, finding.remedy.action) {
-        (Some(told), _) => {
-            let (now, then) = (told.current_per_hour?, told.recommended_per_hour?);
+        (Some(recommendation), _) => {
+            let (now, then) = (
+                recommendation.current_per_hour?,
+                recommendation.recommended_per_hour?,
+            );
             let part = |price: UsdPerHour| dollars(price.0);
             (part(now) > 0.0).then(|| (1.0 - part(then) / part(now)).clamp(0.0, 1.0))
         }

@@ -55,7 +55,8 @@ pub struct Page {
     /// Number of findings of kinds that have a saving, and how many of them have no price.
     pub findings: String,
     /// Evaluated resources.
-    pub looked_at: String,
+    #[serde(rename = "looked_at")]
+    pub scope: String,
     /// Description of the shown findings; `None` if all are shown.
     pub selected: Option<String>,
     /// Warning that no probe sent data; `None` if a probe did.
@@ -71,7 +72,8 @@ pub struct Page {
     /// Saving by owner, the greatest first.
     pub owners: Vec<Bar>,
     /// Resources that were not evaluated, by reason.
-    pub not_judged: Vec<Group>,
+    #[serde(rename = "not_judged")]
+    pub not_evaluated: Vec<Group>,
     /// Further sections: the bill and the advice of other services.
     pub supplements: Vec<Supplement>,
     /// Data that could not be read.
@@ -148,7 +150,7 @@ impl Page {
             per_hour: totals.waste_per_hour.to_string(),
             spent: money::wasted_by(totals, &report.findings),
             findings: money::with_price(&report.findings),
-            looked_at: looked_at(report),
+            scope: scope(report),
             selected: report.selected.as_ref().map(selected),
             weaker: (totals.running_instances > 0 && totals.with_probe == 0).then_some(WEAKER),
             probe_problems: probe_problems(report),
@@ -159,7 +161,7 @@ impl Page {
             basis: groups::basis(report),
             cards: cards.collect(),
             owners: groups::owners(&report.findings),
-            not_judged: groups::not_judged(&report.not_judged),
+            not_evaluated: groups::not_evaluated(&report.not_judged),
             supplements: supplement::of(report, zone),
             gaps: report
                 .gaps
@@ -200,7 +202,7 @@ fn coverage(report: &Report) -> Vec<CoverageShare> {
     let totals = &report.totals;
     let running = totals.running_instances;
     let blind = running.saturating_sub(totals.with_probe + totals.on_metrics);
-    let seen = |way, count: usize| CoverageShare {
+    let share = |way, count: usize| CoverageShare {
         way,
         count,
         bar: (count * 1000).checked_div(running).unwrap_or(0).min(1000),
@@ -208,9 +210,9 @@ fn coverage(report: &Report) -> Vec<CoverageShare> {
     match running {
         0 => Vec::new(),
         _ => vec![
-            seen("with a probe", totals.with_probe),
-            seen("with metrics only", totals.on_metrics),
-            seen("not evaluated", blind),
+            share("with a probe", totals.with_probe),
+            share("with metrics only", totals.on_metrics),
+            share("not evaluated", blind),
         ],
     }
 }
@@ -221,7 +223,7 @@ fn selected(selected: &Selected) -> String {
     format!("Filter: {by}; {left_out} not shown")
 }
 
-fn looked_at(report: &Report) -> String {
+fn scope(report: &Report) -> String {
     let totals = &report.totals;
     let mut text = counted(
         totals.running_instances,

@@ -202,13 +202,13 @@ fn assumed(step: &StepAdvice) -> Vec<String> {
         all.push("the step is CPU-bound; memory bandwidth is not measured".to_owned());
     }
     let offers = &step.offers;
-    let told = offers
+    let all_offers = offers
         .best
         .iter()
         .chain(&offers.spot)
         .chain(&offers.elsewhere);
-    let told: BTreeSet<_> = told.flat_map(|offer| &offer.assumed).collect();
-    all.extend(told.into_iter().map(ToString::to_string));
+    let assumptions: BTreeSet<_> = all_offers.flat_map(|offer| &offer.assumed).collect();
+    all.extend(assumptions.into_iter().map(ToString::to_string));
     all
 }
 

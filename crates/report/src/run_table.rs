@@ -497,15 +497,15 @@ mod tests {
             used: usd(13_740_000),
             unused: usd(7_280_000),
         };
-        let mut seen = run(Some("rna"));
+        let mut rna_run = run(Some("rna"));
         let mut shares = CostShares {
             by_run: vec![CostShare {
-                names: [(CostDimension::Run, CostName::Name(seen.run.clone()))].into(),
+                names: [(CostDimension::Run, CostName::Name(rna_run.run.clone()))].into(),
                 by_day: [("2026-11-25".to_owned(), day)].into(),
             }],
             ..CostShares::default()
         };
-        seen.cost_breakdown = Some(RunCost {
+        rna_run.cost_breakdown = Some(RunCost {
             total: usd(21_020_000),
             used: usd(13_740_000),
             failed: Usd::ZERO,
@@ -516,10 +516,10 @@ mod tests {
         });
         let other = WorkflowRun {
             run: "cheap".to_owned(),
-            ..seen.clone()
+            ..rna_run.clone()
         };
         let all = Runs {
-            runs: vec![seen, other],
+            runs: vec![rna_run, other],
             ..Runs::default()
         };
         let mut check = |rest, cells: &str, fields: &str| {

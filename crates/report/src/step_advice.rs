@@ -44,7 +44,7 @@ pub fn steps(report: &Report) -> Cow<'_, [StepAdvice]> {
 }
 
 fn of_finding(finding: &Finding) -> Option<StepAdvice> {
-    let told = finding.recommendation.as_ref()?;
+    let recommendation = finding.recommendation.as_ref()?;
     let resource = &finding.resource;
     Some(StepAdvice {
         step: resource.id.clone(),
@@ -55,8 +55,8 @@ fn of_finding(finding: &Finding) -> Option<StepAdvice> {
         owner: resource.owner.clone(),
         origin: resource.origin,
         last_seen: finding.window.to,
-        runs: told.samples,
-        samples: told.samples,
+        runs: recommendation.samples,
+        samples: recommendation.samples,
         failed: 0,
         oom_kills: 0,
         mean_wall: None,
@@ -68,10 +68,10 @@ fn of_finding(finding: &Finding) -> Option<StepAdvice> {
         exhausted_memory: None,
         parallel_tasks: 0,
         attempts: 1,
-        asks: told.current,
+        asks: recommendation.current,
         present: PresentRequest::default(),
-        should_ask: told.recommended,
-        risk: told.risk.clone(),
+        should_ask: recommendation.recommended,
+        risk: recommendation.risk.clone(),
         slowdown_ppm: None,
         time_limit: None,
         self_sizing: None,
@@ -80,7 +80,7 @@ fn of_finding(finding: &Finding) -> Option<StepAdvice> {
         by_input: Vec::new(),
         on_fargate: None,
         bound: Boundness::default(),
-        offers: told.offers.clone(),
+        offers: recommendation.offers.clone(),
         saving_a_month: finding.known_saving(),
         saving_at_most_a_month: finding.saving_bound(),
         finding: Some(finding.id.clone()),

@@ -130,8 +130,8 @@ fn saved_a_task(step: &StepAdvice, of: impl Fn(&SizedRequest) -> Option<f64>) ->
     let counts = step.present.counts.iter();
     let (mut sum, mut tasks) = (0.0, 0.0);
     for count in counts {
-        if let Some(asked) = of(&count.request) {
-            sum += asked * f64::from(count.tasks);
+        if let Some(request) = of(&count.request) {
+            sum += request * f64::from(count.tasks);
             tasks += f64::from(count.tasks);
         }
     }
@@ -206,14 +206,14 @@ fn sums(out: &mut String, summary: &Summary<'_>, steps: &[StepAdvice]) {
             [saved.gib_hours, more.gib_hours],
         ),
     ];
-    let rows = rows.map(|(what, unit, asked, used, [saved, added])| {
-        if asked == 0 {
+    let rows = rows.map(|(what, unit, requested, used, [saved, added])| {
+        if requested == 0 {
             return [what, "unknown", "", "", "", ""].map(str::to_owned);
         }
-        let share = used_share(used, asked);
+        let share = used_share(used, requested);
         [
             what.to_owned(),
-            format!("{} {unit}", amount(hours(asked))),
+            format!("{} {unit}", amount(hours(requested))),
             format!("{} {unit}", amount(hours(used))),
             share,
             format!("{} {unit}", amount(saved)),
@@ -238,10 +238,12 @@ fn sums(out: &mut String, summary: &Summary<'_>, steps: &[StepAdvice]) {
 }
 
 /// The share of the requested amount that was used; more than 100 % if the use exceeds the request.
-fn used_share(used: u64, asked: u64) -> String {
-    match Share::of(used, asked) {
+fn used_share(used: u64, requested: u64) -> String {
+    match Share::of(used, requested) {
         None => String::new(),
-        Some(_) if used > asked => format!("{} %", grouped(used.saturating_mul(100) / asked)),
+        Some(_) if used > requested => {
+            format!("{} %", grouped(used.saturating_mul(100) / requested))
+        }
         Some(share) => share.to_string(),
     }
 }

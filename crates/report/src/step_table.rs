@@ -278,8 +278,8 @@ fn why(step: &StepAdvice, reasons: &Reasons) -> String {
 
 /// A note if a step computes all the time, but only on a part of its cores.
 fn few_busy_cores(step: &StepAdvice, by: Binding) -> Option<String> {
-    let asked = step.asks.cores?.0;
-    let used = u128::from(step.bound.cores_used?.ppm()) * u128::from(asked) / 1_000_000;
+    let requested_cores = step.asks.cores?.0;
+    let used = u128::from(step.bound.cores_used?.ppm()) * u128::from(requested_cores) / 1_000_000;
     let is_few = step.bound.underused.contains(&RequestedResource::Cores);
     let used = MilliCores(u64::try_from(used).ok()?);
     (by == Binding::Compute && is_few)
@@ -471,8 +471,8 @@ fn based_on(step: &StepAdvice, reasons: &Reasons) -> String {
 fn on_spot(offers: &Offers) -> String {
     let each = offers.spot.iter().map(offer);
     let mut each = each.collect::<Vec<_>>().join("; ");
-    if let Some(told) = &offers.spot_score {
-        each.push_str(&format!("; {told}"));
+    if let Some(score) = &offers.spot_score {
+        each.push_str(&format!("; {score}"));
     }
     each
 }

@@ -55,7 +55,7 @@ pub fn of_page(page: &Page, style: &TerminalStyle, most: usize) -> String {
         sheet.findings(&page.cards, most);
     }
     sheet.totals(page);
-    sheet.not_judged(page);
+    sheet.not_evaluated(page);
     sheet.supplements(page);
     sheet.gaps(page);
     sheet.out
@@ -100,7 +100,7 @@ impl Sheet {
             let all = !page.cards.is_empty() && Origins::of(&page.cards) == Origins::AllSimulated;
             self.paragraph(YELLOW, if all { ALL_SIMULATED } else { simulated }, 0);
         }
-        self.paragraph("", &format!("{} · {}", page.at, page.looked_at), 0);
+        self.paragraph("", &format!("{} · {}", page.at, page.scope), 0);
         if let Some(weaker) = page.weaker {
             self.paragraph(YELLOW, weaker, 0);
         }
@@ -182,13 +182,13 @@ impl Sheet {
         }
     }
 
-    fn not_judged(&mut self, page: &Page) {
-        if page.not_judged.is_empty() {
+    fn not_evaluated(&mut self, page: &Page) {
+        if page.not_evaluated.is_empty() {
             return;
         }
         self.out.push('\n');
         self.line(BOLD, "Not evaluated");
-        for group in &page.not_judged {
+        for group in &page.not_evaluated {
             let more = group.more.map(|more| format!(" and {more} more"));
             let text = format!(
                 "{} · {} ({}): {}{}",

@@ -40,13 +40,13 @@ pub fn small() -> Report {
     let mut report = report(
         vec![idle(), overprovisioned(), stuck()],
         vec![
-            not_judged(
+            not_evaluated(
                 "i-0ccc",
                 Some("db-1"),
                 "coverage 41 %, at least 95 % is needed",
             ),
-            not_judged("i-0ddd", None, "coverage 41 %, at least 95 % is needed"),
-            not_judged("i-0eee", Some("spare"), "tagged ebb:standby=true"),
+            not_evaluated("i-0ddd", None, "coverage 41 %, at least 95 % is needed"),
+            not_evaluated("i-0eee", Some("spare"), "tagged ebb:standby=true"),
         ],
     );
     report.gaps.push(Gap::new(
@@ -77,7 +77,7 @@ pub fn hostile() -> Report {
             reason: evil.to_owned(),
         },
     });
-    let mut report = report(vec![finding], vec![not_judged(evil, Some(evil), evil)]);
+    let mut report = report(vec![finding], vec![not_evaluated(evil, Some(evil), evil)]);
     report.gaps.push(Gap::new(evil.to_owned(), evil.to_owned()));
     report.costs = costs(evil);
     report
@@ -92,7 +92,7 @@ pub fn many(n: usize) -> Report {
         finding.id = Finding::id_of(finding.kind, &region(), &finding.resource.id);
         finding
     });
-    let skipped = (0..n).map(|i| not_judged(&format!("i-{i}"), None, "too young"));
+    let skipped = (0..n).map(|i| not_evaluated(&format!("i-{i}"), None, "too young"));
     report(findings.collect(), skipped.collect())
 }
 
@@ -184,7 +184,7 @@ pub fn several_days() -> Report {
     report
 }
 
-fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
+fn report(findings: Vec<Finding>, not_evaluated: Vec<NotJudged>) -> Report {
     let mut totals = Totals {
         running_instances: 12,
         with_probe: 8,
@@ -199,7 +199,7 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         origin: Origin::Simulated,
         findings,
         exempt: Vec::new(),
-        not_judged,
+        not_judged: not_evaluated,
         gaps: Vec::new(),
         totals,
         steps: Vec::new(),
@@ -380,7 +380,7 @@ fn cost(micros_an_hour: i64, basis: PriceBasis) -> Cost {
     }
 }
 
-fn not_judged(resource: &str, name: Option<&str>, reason: &str) -> NotJudged {
+fn not_evaluated(resource: &str, name: Option<&str>, reason: &str) -> NotJudged {
     NotJudged {
         resource: resource.to_owned(),
         name: name.map(str::to_owned),

@@ -295,8 +295,8 @@ async fn a_finding_has_its_history_and_a_resource_its_explanation() {
         (&body["finding"], &body["resolved"]["ending"]),
         (&Value::Null, &json!("gone"))
     );
-    for asked in ["i-1", &id] {
-        let (_, body) = ask(&bucket, get(&format!("/v1/explain/{asked}"))).await;
+    for name in ["i-1", &id] {
+        let (_, body) = ask(&bucket, get(&format!("/v1/explain/{name}"))).await;
         assert_eq!(body["explanation"]["resource"], "i-1", "{body}");
     }
     let (answer, body) = ask(&bucket, get("/v1/explain/i-2")).await;
@@ -342,22 +342,22 @@ async fn documents_are_read_again_only_after_a_while_and_few_stay_in_memory() {
     let bucket = detailed(&report()).await;
     let service = Service::new(Arc::new(Failing::new(bucket.clone(), &fault)));
     let begun = Instant::now();
-    let asked = async |url: &str, seconds: u64| {
+    let count_calls = async |url: &str, seconds: u64| {
         let before = fault.calls().len();
         ask_at(&service, get(url), begun + Duration::from_secs(seconds)).await;
         fault.calls().len() - before
     };
     let node = "/v1/nodes/i-1/activity";
     // The report, the index and the lists.
-    assert_eq!(asked(node, 0).await, 3);
-    assert_eq!(asked(node, 10).await, 0);
+    assert_eq!(count_calls(node, 0).await, 3);
+    assert_eq!(count_calls(node, 10).await, 0);
     for n in 0..20 {
-        assert_eq!(asked(&format!("/v1/runs/none{n}"), 10).await, 1);
+        assert_eq!(count_calls(&format!("/v1/runs/none{n}"), 10).await, 1);
     }
-    assert_eq!(asked(node, 10).await, 2, "others took the room");
+    assert_eq!(count_calls(node, 10).await, 2, "others took the room");
     // The times of the report, the index and the lists, which did not change.
-    assert_eq!(asked(node, 60).await, 3);
+    assert_eq!(count_calls(node, 60).await, 3);
     let lists = DetailFolder::Nodes.key(0);
     bucket.delete(&[lists]).await.expect("deleted");
-    assert_eq!(asked(node, 120).await, 4, "the lists changed");
+    assert_eq!(count_calls(node, 120).await, 4, "the lists changed");
 }

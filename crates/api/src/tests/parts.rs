@@ -108,10 +108,10 @@ async fn what_saves_nothing_is_no_change_to_make() {
 #[tokio::test]
 async fn a_step_without_a_finding_is_answered_or_says_how_many_runs_it_takes() {
     let mut report = report();
-    let told = ebb_workflows::testing::step("align");
+    let align = ebb_workflows::testing::step("align");
     let mut hung = ebb_workflows::testing::step("hung");
     (hung.samples, hung.risk.samples_needed) = (0, 20);
-    report.steps = vec![told, hung];
+    report.steps = vec![align, hung];
     let bucket = bucket(&report);
     let (answer, body) = ask(&bucket, get("/v1/steps/align/recommendation")).await;
     assert_eq!(answer.status, 200, "{body}");
@@ -182,11 +182,11 @@ async fn prices_are_of_the_catalogue_and_need_no_report() {
     let (_, none) = ask(&nothing, get("/v1/prices?region=mars")).await;
     assert_eq!(none["total"], 0);
     // Newer prices of AWS replace the built-in ones, and other prices change the version.
-    let told = json!({"regions": {"us-east-1": {
+    let new_prices = json!({"regions": {"us-east-1": {
         "at": "2026-11-22T00:00:00Z", "on_demand": {"m5.large": 99_000},
     }}});
     let refreshed = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
-    refreshed.insert(ebb_cloud::documents::prices::KEY, told.to_string());
+    refreshed.insert(ebb_cloud::documents::prices::KEY, new_prices.to_string());
     let url = "/v1/prices?instance_type=m5.large&region=us-east-1";
     let (later, body) = ask(&refreshed, get(url)).await;
     assert_eq!(body["items"][0]["basis"], "refresh");
@@ -237,10 +237,13 @@ async fn the_report_is_read_anew_when_there_is_another() {
 async fn a_finding_is_dismissed_snoozed_and_reopened() {
     let bucket = bucket(&report());
     let finding = report().findings[0].id.clone();
-    let check = async |act: &str, body: Value, status: u16, said: &str| {
-        let (answer, told) = ask(&bucket, post(&finding, act, body)).await;
-        assert_eq!(answer.status, status, "{act}: {told}");
-        assert!(answer.body.contains(said), "{told} should say: {said}");
+    let check = async |act: &str, body: Value, status: u16, expect: &str| {
+        let (answer, answer_body) = ask(&bucket, post(&finding, act, body)).await;
+        assert_eq!(answer.status, status, "{act}: {answer_body}");
+        assert!(
+            answer.body.contains(expect),
+            "{answer_body} should say: {expect}"
+        );
     };
     let snooze = json!({"reason": "a course", "until": "1970-02-01"});
     check("reopen", json!({}), 404, "urn:ebb:problem:decision").await;
@@ -305,7 +308,7 @@ pub(super) fn post(finding: &str, act: &str, body: Value) -> Value {
 
 #[tokio::test]
 async fn runs_are_listed_with_the_labels_of_their_steps_and_the_share_that_is_joined() {
-    let seen = |run: &str, by| WorkflowRun {
+    let make_run = |run: &str, by| WorkflowRun {
         run: run.to_owned(),
         by,
         pipeline: by.map(|_| "rna".to_owned()),
@@ -325,7 +328,10 @@ async fn runs_are_listed_with_the_labels_of_their_steps_and_the_share_that_is_jo
         steps: 4,
         joined: [(JoinedBy::Label, 2)].into(),
         named: [(StepNameSource::Label, 2)].into(),
-        runs: vec![seen("r7", Some(JoinedBy::Label)), seen(UNASSIGNED, None)],
+        runs: vec![
+            make_run("r7", Some(JoinedBy::Label)),
+            make_run(UNASSIGNED, None),
+        ],
         task_labels: vec![TaskLabels {
             node: NodeId::new("i-1").expect("a node id"),
             step: "align".to_owned(),

@@ -61,8 +61,9 @@ struct Price<'a> {
     /// The time of the price; `None` if it is unknown.
     as_of: Option<Timestamp>,
     /// When AWS returned the price; `None` for a built-in price.
-    told_at: Option<Timestamp>,
-    /// The price in the cheapest zone; `None` if AWS was not asked.
+    #[serde(rename = "told_at")]
+    refreshed_at: Option<Timestamp>,
+    /// The price in the cheapest zone; `None` without a refreshed price.
     #[serde(rename = "spot_usd_per_hour")]
     spot: Option<UsdPerHour>,
     /// The time of the spot price.
@@ -190,8 +191,8 @@ fn of<'a>(
     let price = |region: &&'a Region| {
         let listed = catalogue.list_price(region, &spec.name)?;
         let is_refresh = listed.basis == PriceBasis::Refresh;
-        let told = refreshed.regions.get(*region);
-        let spot = told.and_then(|told| told.spot.get(&spec.name));
+        let region_prices = refreshed.regions.get(*region);
+        let spot = region_prices.and_then(|prices| prices.spot.get(&spec.name));
         Some(Price {
             region,
             on_demand: listed.usd_per_hour,
@@ -203,7 +204,7 @@ fn of<'a>(
                 PriceBasis::Refresh => "refresh",
             },
             as_of: catalogue.price_as_of(region, &spec.name),
-            told_at: catalogue.refreshed_at(region).filter(|_| is_refresh),
+            refreshed_at: catalogue.refreshed_at(region).filter(|_| is_refresh),
             spot: spot.map(|spot| spot.per_hour),
             spot_as_of: spot.and_then(|spot| spot.as_of),
             taken_back_ppm: spot.and_then(|spot| spot.taken_back_ppm),
@@ -244,7 +245,7 @@ fn ages(catalogue: &Catalogue, now: Timestamp) -> String {
         Some(today.since(day).ok()?.get_days())
     });
     let built_in = built_in.map_or(String::new(), |days| format!(" ({days} days old)"));
-    let told = catalogue.last_refreshed().map(|at| {
+    let last_refresh = catalogue.last_refreshed().map(|at| {
         let soon = at.checked_add(48.hours()).is_ok_and(|later| now < later);
         let hours = now.duration_since(at).as_hours();
         match soon {
@@ -259,7 +260,7 @@ fn ages(catalogue: &Catalogue, now: Timestamp) -> String {
     format!(
         "Prices: {}{built_in}.\n{}",
         catalogue.as_of(),
-        told.unwrap_or(hint)
+        last_refresh.unwrap_or(hint)
     )
 }
 
@@ -343,14 +344,14 @@ fn one(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
             out += &format!("  {name:<12}{value}\n");
         }
         let rows = spec.prices.iter().map(|price| {
-            let told = price
-                .told_at
+            let source = price
+                .refreshed_at
                 .map(|at| at.strftime("refresh of %F").to_string());
             [
                 price.region.to_string(),
                 usd(price.on_demand),
                 or_dash(price.spot.map(usd)),
-                told.unwrap_or_else(|| price.basis.replace('_', " ")),
+                source.unwrap_or_else(|| price.basis.replace('_', " ")),
             ]
         });
         out.push('\n');

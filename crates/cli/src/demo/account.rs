@@ -148,7 +148,8 @@ pub(super) struct JobSpec {
     /// The run and pipeline in its tags.
     pub(super) run_tag: Option<String>,
     pub(super) pipeline: Option<String>,
-    pub(super) asked: Asked,
+    #[serde(rename = "asked")]
+    pub(super) request: ResourceRequest,
     /// Observations of the probe; `None` without a probe.
     pub(super) run: Option<RunSpec>,
 }
@@ -174,7 +175,8 @@ pub(super) struct FargateJobSpec {
     /// When it ended; `None` if it still runs.
     pub(super) stopped: Option<u64>,
     pub(super) task: String,
-    pub(super) asked: Asked,
+    #[serde(rename = "asked")]
+    pub(super) request: ResourceRequest,
     /// Container Insights of its family while it runs.
     pub(super) insights: Option<InsightsSpec>,
 }
@@ -188,16 +190,16 @@ pub(super) struct InsightsSpec {
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+pub(super) struct ResourceRequest {
     cores: u64,
     gib: u64,
 }
 
-impl From<Asked> for Requested {
-    fn from(asked: Asked) -> Self {
+impl From<ResourceRequest> for Requested {
+    fn from(request: ResourceRequest) -> Self {
         Self {
-            cores: Some(MilliCores::cores(asked.cores)),
-            memory: Some(Bytes::gib(asked.gib)),
+            cores: Some(MilliCores::cores(request.cores)),
+            memory: Some(Bytes::gib(request.gib)),
         }
     }
 }
@@ -228,7 +230,8 @@ pub(super) struct StepSpec {
     /// The Nextflow run that started it, from its node. Runs follow one another; each has this
     /// length in minutes.
     pub(super) launched: Option<u64>,
-    pub(super) asked: Asked,
+    #[serde(rename = "asked")]
+    pub(super) request: ResourceRequest,
     pub(super) peak_cores: f64,
     pub(super) peak_mib: u64,
     /// Its executables, the busiest first.

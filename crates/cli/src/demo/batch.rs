@@ -80,7 +80,7 @@ fn job(account: &Account, spec: &JobSpec) -> Result<(JobId, Job)> {
             .filter(|_| spec.status == JobStatus::Running)
             .map(|node| worker_arn(account, node)),
         task_arn,
-        requested: spec.asked.into(),
+        requested: spec.request.into(),
         tags,
         ..Job::new(
             id.clone(),

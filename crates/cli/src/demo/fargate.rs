@@ -24,7 +24,7 @@ pub(super) fn add(
     account: &Account,
     batch: &mut BatchFleet,
 ) -> Result<BTreeMap<TaskFamily, MetricSeries>> {
-    let mut told_of = BTreeMap::new();
+    let mut family_metrics = BTreeMap::new();
     let (spec, region) = (&account.fargate, &account.environment.region);
     let cluster = arn(account, "cluster");
     batch.environments.push(ComputeEnvironment {
@@ -39,73 +39,79 @@ pub(super) fn add(
         environments: vec![spec.name.clone()],
         ..JobQueue::new(&spec.queue, region.clone())
     });
-    for told in &spec.jobs {
-        let id = JobId::new(told.id.as_str()).with_context(|| told.name.clone())?;
-        let task_arn = format!("{}/{}", arn(account, "task"), told.task);
-        batch.tasks.insert(task_arn.clone(), task(account, told)?);
+    for job_spec in &spec.jobs {
+        let id = JobId::new(job_spec.id.as_str()).with_context(|| job_spec.name.clone())?;
+        let task_arn = format!("{}/{}", arn(account, "task"), job_spec.task);
+        batch
+            .tasks
+            .insert(task_arn.clone(), task(account, job_spec)?);
         batch
             .jobs
-            .insert(id.clone(), job(account, told, (id, task_arn))?);
-        if let Some(insights) = told.insights {
-            let family = TaskFamily::new(&cluster, &told.name);
-            let series = series(account, told, insights)?;
-            told_of.insert(family, series);
+            .insert(id.clone(), job(account, job_spec, (id, task_arn))?);
+        if let Some(insights) = job_spec.insights {
+            let family = TaskFamily::new(&cluster, &job_spec.name);
+            let series = series(account, job_spec, insights)?;
+            family_metrics.insert(family, series);
         }
     }
-    Ok(told_of)
+    Ok(family_metrics)
 }
 
-fn job(account: &Account, told: &FargateJobSpec, (id, task_arn): (JobId, String)) -> Result<Job> {
+fn job(account: &Account, spec: &FargateJobSpec, (id, task_arn): (JobId, String)) -> Result<Job> {
     let region = account.environment.region.clone();
-    let tags = [("Owner", told.owner.as_str()), (SIMULATED_TAG, "true")];
+    let tags = [("Owner", spec.owner.as_str()), (SIMULATED_TAG, "true")];
     let tags = tags.map(|(key, value)| (key.to_owned(), value.to_owned()));
     Ok(Job {
-        definition: Some(told.name.clone()),
-        created_at: Some(account.ago(told.created)?),
-        started_at: Some(account.ago(told.started)?),
-        stopped_at: told.stopped.map(|at| account.ago(at)).transpose()?,
+        definition: Some(spec.name.clone()),
+        created_at: Some(account.ago(spec.created)?),
+        started_at: Some(account.ago(spec.started)?),
+        stopped_at: spec.stopped.map(|at| account.ago(at)).transpose()?,
         task_arn: Some(task_arn),
-        requested: told.asked.into(),
+        requested: spec.request.into(),
         tags: BTreeMap::from(tags),
-        ..Job::new(id, &told.name, &account.fargate.queue, region, told.status)
+        ..Job::new(id, &spec.name, &account.fargate.queue, region, spec.status)
     })
 }
 
-fn task(account: &Account, told: &FargateJobSpec) -> Result<Task> {
-    let asked = Requested::from(told.asked);
-    let stands = if told.stopped.is_some() {
+fn task(account: &Account, spec: &FargateJobSpec) -> Result<Task> {
+    let request = Requested::from(spec.request);
+    let stands = if spec.stopped.is_some() {
         "STOPPED"
     } else {
         "RUNNING"
     };
-    let why = told
+    let why = spec
         .stopped
         .map(|_| "Essential container in task exited".to_owned());
     Ok(Task {
         region: Some(account.environment.region.clone()),
         cluster_arn: Some(arn(account, "cluster")),
         launch_type: Some("FARGATE".to_owned()),
-        cores: asked.cores,
-        memory: asked.memory,
-        family: Some(told.name.clone()),
+        cores: request.cores,
+        memory: request.memory,
+        family: Some(spec.name.clone()),
         desired_status: Some(stands.to_owned()),
         last_status: Some(stands.to_owned()),
-        started_at: Some(account.ago(told.started)?),
-        stopped_at: told.stopped.map(|at| account.ago(at)).transpose()?,
+        started_at: Some(account.ago(spec.started)?),
+        stopped_at: spec.stopped.map(|at| account.ago(at)).transpose()?,
         stopped_reason: why,
         ..Task::default()
     })
 }
 
 /// The same values in each period since its start.
-fn series(account: &Account, told: &FargateJobSpec, seen: InsightsSpec) -> Result<MetricSeries> {
+fn series(
+    account: &Account,
+    spec: &FargateJobSpec,
+    insights: InsightsSpec,
+) -> Result<MetricSeries> {
     let share = |percent: u32| Some(Share::from_ppm(percent * 10_000));
-    let periods = told.started * 60 / u64::from(PERIOD);
+    let periods = spec.started * 60 / u64::from(PERIOD);
     let points = (0..periods).rev().map(|back| {
         let end = Duration::from_secs(back * u64::from(PERIOD));
         Ok(MetricPoint {
-            cpu_max: share(seen.cpu_percent),
-            memory: share(seen.memory_percent),
+            cpu_max: share(insights.cpu_percent),
+            memory: share(insights.memory_percent),
             network_bytes: Some(9_000_000),
             ..MetricPoint::new(account.now.checked_sub(end)?, PERIOD)
         })

@@ -131,7 +131,7 @@ fn steps(account: &Account, node: &Node, probe: &ProbeSpec, back: u64) -> Result
         if job.node.as_ref() == Some(&node.id) && back < run.started {
             // A probe knows the task of ECS, and the sweep assigns it to its job.
             let mut step = step(StepKind::EcsTask, task, task);
-            step.requested = job.asked.into();
+            step.requested = job.request.into();
             running(&mut step, node, run, back)?;
             steps.push(step);
         }
@@ -188,7 +188,7 @@ fn finished_run(account: &Account, spec: &StepSpec, node: &Node, run: u64) -> Re
     usage.end = StepEnd::Exited(0);
     usage.processes = 12;
     usage.cpu = CpuTime::from_millis(peak_cores * spec.minutes * 60 * 2 / 3);
-    usage.requested = spec.asked.into();
+    usage.requested = spec.request.into();
     usage.peak_cores = Some(MilliCores(peak_cores - run * 37 % 300));
     usage.peak_memory = Some(peak(spec.peak_mib - run * 53 % 200));
     usage.tools = tools(&spec.tools, &usage);

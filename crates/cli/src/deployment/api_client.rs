@@ -281,11 +281,11 @@ impl ApiClient {
 
     fn refusal(&self, answer: &ApiAnswer) -> anyhow::Error {
         let status = answer.status;
-        let said = problem(answer);
-        let has_remedy = said.as_ref().and_then(ProblemBody::slug) == Some("other-user");
-        let said = said.and_then(|said| said.detail.or(said.message));
-        let said = said.map(|said| {
-            let line = one_line(&said);
+        let problem_body = problem(answer);
+        let has_remedy = problem_body.as_ref().and_then(ProblemBody::slug) == Some("other-user");
+        let detail = problem_body.and_then(|body| body.detail.or(body.message));
+        let detail = detail.map(|detail| {
+            let line = one_line(&detail);
             format!(": {}", line.chars().take(500).collect::<String>())
         });
         let remedy = match status {
@@ -295,7 +295,7 @@ impl ApiClient {
         };
         anyhow!(
             "the API answered HTTP {status}{}{remedy}",
-            said.unwrap_or_default()
+            detail.unwrap_or_default()
         )
     }
 }
@@ -347,13 +347,16 @@ pub(super) mod tests {
     impl Api for LocalApi {
         async fn send(&self, request: &ApiRequest, _: usize) -> CloudResult<ApiAnswer> {
             let body = request.body.clone().unwrap_or_default();
-            let asked = Request::builder()
+            let http_request = Request::builder()
                 .method(request.method())
                 .uri(&request.path)
                 .header("content-type", "application/json")
                 .body(body.into_bytes().into())
                 .expect("a request");
-            let answer = self.0.answer(asked, Instant::now(), Timestamp::now()).await;
+            let answer = self
+                .0
+                .answer(http_request, Instant::now(), Timestamp::now())
+                .await;
             Ok(ApiAnswer {
                 status: answer.status().as_u16(),
                 body: answer.into_body().to_vec(),

@@ -147,12 +147,12 @@ fn ids_of(report: &Report, name: &str) -> Vec<String> {
     }
     let of_findings = findings().map(|finding| &finding.resource);
     let of_findings = of_findings.map(|one| (&one.id, one.name.as_deref()));
-    let not_judged = report.not_judged.iter();
-    let not_judged = not_judged.map(|one| (&one.resource, one.name.as_deref()));
+    let not_evaluated = report.not_judged.iter();
+    let not_evaluated = not_evaluated.map(|one| (&one.resource, one.name.as_deref()));
     let nodes = report.nodes.iter();
     let nodes = nodes.map(|node| (&node.id, node.name.as_deref()));
     let mut ids = Vec::new();
-    for (id, other) in of_findings.chain(not_judged).chain(nodes) {
+    for (id, other) in of_findings.chain(not_evaluated).chain(nodes) {
         if (id == name || other == Some(name)) && !ids.contains(id) {
             ids.push(id.clone());
         }
@@ -172,11 +172,15 @@ fn known_names(report: &Report) -> impl Iterator<Item = &str> {
             .into_iter()
             .chain(&resource.name)
     });
-    let not_judged = report.not_judged.iter();
-    let not_judged = not_judged.flat_map(|one| std::iter::once(&one.resource).chain(&one.name));
+    let not_evaluated = report.not_judged.iter();
+    let not_evaluated =
+        not_evaluated.flat_map(|one| std::iter::once(&one.resource).chain(&one.name));
     let nodes = report.nodes.iter();
     let nodes = nodes.flat_map(|node| std::iter::once(&node.id).chain(&node.name));
-    findings.chain(not_judged).chain(nodes).map(String::as_str)
+    findings
+        .chain(not_evaluated)
+        .chain(nodes)
+        .map(String::as_str)
 }
 
 fn unknown_name(report: &Report, name: &str) -> Error {

@@ -20,7 +20,7 @@ use super::check::{Check, Problem};
 use crate::args::AccountArgs;
 use crate::aws_credentials;
 
-/// Regions that are asked at the same time.
+/// Regions that are checked at the same time.
 const REGIONS_AT_ONCE: usize = 4;
 
 /// Used in a region without an instance: the call needs the same permission.
@@ -56,7 +56,7 @@ pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
     let markets = AwsMarkets::new(&config, SPOT_ADVISOR);
     let prices = AwsPrices::new(&config);
     let (inventory, metrics, markets, prices) = (&inventory, &metrics, &markets, &prices);
-    let asked = regions.into_iter().map(|region| async move {
+    let calls = regions.into_iter().map(|region| async move {
         let found = inventory.gather(&region).await;
         let measured = try_metrics(metrics, &region, found.as_ref().ok()).await;
         let sold = try_markets(markets, &region).await;
@@ -67,8 +67,8 @@ pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
             measured.into_iter().chain(sold).chain(listed),
         )
     });
-    let mut asked = stream::iter(asked).buffered(REGIONS_AT_ONCE);
-    while let Some((region, found, tried)) = asked.next().await {
+    let mut calls = stream::iter(calls).buffered(REGIONS_AT_ONCE);
+    while let Some((region, found, tried)) = calls.next().await {
         answers.inventory(&region, &found);
         for (action, refusal) in tried {
             answers.add_answer(action, &region, refusal);
@@ -127,13 +127,19 @@ async fn try_metrics(
     let nodes: Vec<NodeId> = node.into_iter().collect();
     let alone = nodes.iter().map(|node| (node.clone(), Vec::new()));
     let alone = alone.collect();
-    let (listed, told) = futures::join!(
+    let (metric_list, utilization) = futures::join!(
         metrics.list_supplementary(region, &nodes),
         metrics.utilization(region, &alone, from, to),
     );
     [
-        ("cloudwatch:GetMetricData", told.err().map(Refused::from)),
-        ("cloudwatch:ListMetrics", listed.err().map(Refused::from)),
+        (
+            "cloudwatch:GetMetricData",
+            utilization.err().map(Refused::from),
+        ),
+        (
+            "cloudwatch:ListMetrics",
+            metric_list.err().map(Refused::from),
+        ),
     ]
 }
 

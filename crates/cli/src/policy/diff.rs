@@ -60,8 +60,8 @@ mod tests {
                 let policy = Policy::parse(text).expect("a policy");
                 Table::try_from(policy).expect("TOML")
             });
-            let told = between(&old, &new);
-            assert_eq!(told.lines().collect::<Vec<_>>(), expect);
+            let differences = between(&old, &new);
+            assert_eq!(differences.lines().collect::<Vec<_>>(), expect);
         };
         check("", "", &["Both have the same thresholds."]);
         check(

@@ -14,10 +14,10 @@ fn read_text(text: &str) -> Result<Policy> {
 fn what_is_wrong_is_named_with_line_and_field() {
     let check = |text: &str, expect: &str| {
         let error = read_text(text).expect_err(expect).to_string();
-        let (_, told) = error.split_once("p.toml:").expect("the file");
+        let (_, message) = error.split_once("p.toml:").expect("the file");
         assert!(
-            told.starts_with(expect),
-            "{told}\nshould begin with\n{expect}"
+            message.starts_with(expect),
+            "{message}\nshould begin with\n{expect}"
         );
     };
     check(

@@ -236,9 +236,9 @@ mod tests {
             let file = format!("{file}\nuntil = \"{until}\"\n{hours}");
             let policy = Policy::parse(&file).expect("valid");
             let now = "2026-11-21T12:00:00Z".parse().expect("a time");
-            let told = exemptions(&policy.exempt, now);
+            let text = exemptions(&policy.exempt, now);
             let line = format!("  kind idle_node and tag Team=lab{expect} (course)");
-            assert!(told.contains(&line), "{told}");
+            assert!(text.contains(&line), "{text}");
         };
         check("2026-12-31", "", " until 2026-12-31: in effect");
         check(

@@ -67,8 +67,8 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
         },
         ..Known::default()
     };
-    let asked_for = args.explain.as_deref();
-    let scanned = explained(&account, &known, (policy, Timestamp::now()), asked_for);
+    let resource = args.explain.as_deref();
+    let scanned = explained(&account, &known, (policy, Timestamp::now()), resource);
     let scanned = progress.show_during(scanned).await;
     if let Some(reason) = progress.nothing_answered() {
         bail!(
@@ -80,7 +80,10 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
         (false, Some(place)) => format!("read the bill from {}", safe_text::one_line(place)),
         (false, None) => "requested the bill from Cost Explorer ($0.01 a page)".to_owned(),
     };
-    eprintln!("{}", asked(&who, args, metrics.metrics_requested(), &bill));
+    eprintln!(
+        "{}",
+        call_summary(&who, args, metrics.metrics_requested(), &bill)
+    );
     Ok(scanned)
 }
 
@@ -104,7 +107,7 @@ async fn enter_others(
 }
 
 /// The caller, and the calls that AWS charges for.
-fn asked(who: &Caller, args: &ScanArgs, metrics: u64, bill: &str) -> String {
+fn call_summary(who: &Caller, args: &ScanArgs, metrics: u64, bill: &str) -> String {
     let account = who.account.as_ref().map(ToString::to_string);
     let price = i64::try_from(metrics)
         .ok()

@@ -40,8 +40,8 @@ pub(super) async fn scan(args: &ScanArgs, project: &str, policy: &Policy) -> Res
         regions: &args.account.region,
     };
     let known = Known::default();
-    let asked = args.explain.as_deref();
-    let scanned = explained(&account, &known, (policy, Timestamp::now()), asked);
+    let resource = args.explain.as_deref();
+    let scanned = explained(&account, &known, (policy, Timestamp::now()), resource);
     let (mut report, explanation) = progress.show_during(scanned).await;
     if let Some(reason) = progress.nothing_answered() {
         bail!(

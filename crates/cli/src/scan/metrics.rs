@@ -1,4 +1,4 @@
-//! A scan of metrics in a file. No cloud is asked, and the rules for nodes without a probe evaluate
+//! A scan of metrics in a file. No cloud is called, and the rules for nodes without a probe evaluate
 //! the machines.
 
 mod read;

@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(progress.words(PATIENCE), "2 s: read 1 of 2 regions");
         assert!(progress.gather(&a).await.is_ok());
         assert_eq!(progress.nothing_answered(), None);
-        let told = progress.words(PATIENCE);
-        assert!(told.starts_with("2 s: read 2 regions"), "{told}");
+        let words = progress.words(PATIENCE);
+        assert!(words.starts_with("2 s: read 2 regions"), "{words}");
     }
 }

@@ -120,8 +120,8 @@ fn one_region_is_a_part_of_the_account() {
 
 #[test]
 fn the_form_follows_the_word_of_the_user_and_else_the_file() {
-    let check = |told: Option<Format>, output: Option<&str>, expect: Format| {
-        let found = format(told, output.map(Path::new)).expect("a format");
+    let check = |requested_format: Option<Format>, output: Option<&str>, expect: Format| {
+        let found = format(requested_format, output.map(Path::new)).expect("a format");
         assert_eq!(found, expect);
     };
     check(None, None, Format::Table);

@@ -103,12 +103,12 @@ fn as_json(summary: &Summary) -> Result<Value> {
 async fn sweep(args: &SweepArgs, copies: ReportCopies) -> Result<Summary> {
     let (site, mut config) = open(&args.lake, args.policy.as_deref()).await?;
     config.copies = copies;
-    let told = SweepSettings::read(|name| std::env::var(name).ok())?;
-    config.set_pages_url(told.pages_url.as_deref());
-    config.set_interval(told.interval_minutes.as_deref());
-    let channels = SweepChannels::new(&told).await?;
+    let settings = SweepSettings::read(|name| std::env::var(name).ok())?;
+    config.set_pages_url(settings.pages_url.as_deref());
+    config.set_interval(settings.interval_minutes.as_deref());
+    let channels = SweepChannels::new(&settings).await?;
     let tags = &config.policy.metrics.cost_tags;
-    let bill = args.billing.as_deref().or(told.billing.as_deref());
+    let bill = args.billing.as_deref().or(settings.billing.as_deref());
     let file = bill.map(|file| billing::read(file, tags)).transpose()?;
     // A place that is not valid does not stop the sweep.
     let export = CostExport::of_policy(&config.policy);
@@ -119,7 +119,7 @@ async fn sweep(args: &SweepArgs, copies: ReportCopies) -> Result<Summary> {
     let account = account_without_cloud(billing::choose(file.as_ref(), export.as_ref())?);
     let start = Timestamp::now();
     let deadline = Deadline::within(start, start.checked_add(LONGEST)?);
-    let ports = site.ports(account, channels.all(&told));
+    let ports = site.ports(account, channels.all(&settings));
     let mut summary = run::sweep(&ports, &config, &deadline, &Timestamp::now).await?;
     let expired = retention::expire(site.objects(), summary.previous, summary.at).await;
     if let Err(error) = expired {
@@ -156,9 +156,9 @@ pub(super) async fn watch(args: &SweepArgs, seconds: u16) -> Result<Outcome> {
 pub(crate) async fn send_test(lake: &str) -> Result<Vec<ChannelTest>> {
     check_folder(lake)?;
     let policy = run::policy(&StoreObjects::open(lake)?, POLICY_KEY).await?;
-    let told = SweepSettings::read(|name| std::env::var(name).ok())?;
-    let channels = SweepChannels::new(&told).await?;
-    let channels = channels.all(&told);
+    let settings = SweepSettings::read(|name| std::env::var(name).ok())?;
+    let channels = SweepChannels::new(&settings).await?;
+    let channels = channels.all(&settings);
     Ok(test_message::send(&channels, &policy.webhooks, Timestamp::now()).await)
 }
 
@@ -171,15 +171,15 @@ struct SweepChannels {
 }
 
 impl SweepChannels {
-    async fn new(told: &SweepSettings) -> Result<Self> {
-        let chat = told.slack.as_deref().map(SlackChat::from_secret);
-        let events = told.events.as_deref().map(SignedWebhook::from_secret);
-        let hooks = told.hooks.as_deref().map(HookSecrets::from_secret);
+    async fn new(settings: &SweepSettings) -> Result<Self> {
+        let chat = settings.slack.as_deref().map(SlackChat::from_secret);
+        let events = settings.events.as_deref().map(SignedWebhook::from_secret);
+        let hooks = settings.hooks.as_deref().map(HookSecrets::from_secret);
         Ok(Self {
             chat: chat.transpose().context("invalid EBB_SLACK_WEBHOOK_URL")?,
             events: events.transpose().context("invalid EBB_EVENTS_WEBHOOK")?,
             hooks: hooks.transpose().context("invalid EBB_WEBHOOKS")?,
-            mailer: match &told.email {
+            mailer: match &settings.email {
                 Some(_) => Some(AwsMailer::new(&AwsConfig::load(None).await, None)),
                 None => None,
             },
@@ -187,11 +187,11 @@ impl SweepChannels {
     }
 
     /// Those that are configured.
-    fn all<'a>(&'a self, told: &'a SweepSettings) -> Channels<'a> {
+    fn all<'a>(&'a self, settings: &'a SweepSettings) -> Channels<'a> {
         let mailer = self.mailer.as_ref().map(|mailer| mailer as &dyn Mailer);
         Channels {
             chat: self.chat.as_ref().map(|chat| chat as &dyn Chat),
-            mail: mailer.zip(told.email.as_ref()),
+            mail: mailer.zip(settings.email.as_ref()),
             topic: None,
             webhook: self.events.as_ref().map(|events| events as &dyn Events),
             hooks: self.hooks.as_ref().map(|hooks| hooks as &dyn Hooks),
@@ -239,14 +239,15 @@ mod tests {
     fn people_are_told_where_the_environment_says() {
         let check = |set: &[(&str, &str)], expect: Result<(bool, usize), &str>| {
             let find = |name: &str| set.iter().find(|(n, _)| *n == name);
-            let told = SweepSettings::read(|name| find(name).map(|(_, value)| (*value).to_owned()));
-            let got = told.map(|told| {
-                let email = told.email.map_or(0, |email| email.to.len());
+            let settings =
+                SweepSettings::read(|name| find(name).map(|(_, value)| (*value).to_owned()));
+            let got = settings.map(|settings| {
+                let email = settings.email.map_or(0, |email| email.to.len());
                 assert_eq!(
-                    told.billing,
+                    settings.billing,
                     find("EBB_BILLING").map(|(_, file)| file.into())
                 );
-                (told.slack.is_some(), email)
+                (settings.slack.is_some(), email)
             });
             match (got, expect) {
                 (Ok(got), Ok(expect)) => assert_eq!(got, expect),

@@ -18,7 +18,7 @@ use ebb_report::{group_text, step_advice};
 use ebb_workflows::export;
 
 /// The most names that an error lists if a name does not exist.
-const TOLD: usize = 20;
+const MAX_NAMES: usize = 20;
 
 pub(super) fn run(
     report: &Report,
@@ -46,7 +46,11 @@ fn groups(
 ) -> Result<()> {
     let wanted: Vec<&GroupAdvice> = all.iter().filter(|group| group.name == name).collect();
     if wanted.is_empty() {
-        let names: Vec<&str> = all.iter().take(TOLD).map(|g| g.name.as_str()).collect();
+        let names: Vec<&str> = all
+            .iter()
+            .take(MAX_NAMES)
+            .map(|g| g.name.as_str())
+            .collect();
         let how = match what {
             "pipeline" => {
                 format!(" (the tag {PIPELINE_TAG} of a job or machine names its pipeline)")
@@ -122,7 +126,7 @@ fn node(report: &Report, name: &str, form: &Form) -> Result<()> {
     let wanted: Vec<&NodeAdvice> = all.iter().filter(named).collect();
     let ids: Vec<&str> = all
         .iter()
-        .take(TOLD)
+        .take(MAX_NAMES)
         .map(|node| node.node.as_str())
         .collect();
     ensure!(

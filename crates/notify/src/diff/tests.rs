@@ -15,7 +15,7 @@ use super::*;
 /// A channel with the history of sweeps.
 #[derive(Default)]
 struct Channel {
-    told: BTreeMap<String, Price>,
+    prices: BTreeMap<String, Price>,
     lives: Lives,
     decisions: Decisions,
 }
@@ -26,8 +26,8 @@ impl Channel {
         let inventory = Inventory::default();
         let known = (&inventory, Catalogue::built_in());
         self.lives.advance(&mut report, known, &self.decisions);
-        let (changes, knows) = since(&self.told, &report, &self.lives);
-        self.told = knows;
+        let (changes, new_prices) = since(&self.prices, &report, &self.lives);
+        self.prices = new_prices;
         assert_eq!(changes.is_empty(), changes.counts().is_empty());
         changes.counts()
     }
@@ -59,10 +59,11 @@ fn what_is_held_back_is_told_later_as_if_it_came_then() {
     let (mut report, mut lives) = (testing::small(), Lives::default());
     let none = (Inventory::default(), Decisions::default());
     lives.advance(&mut report, (&none.0, Catalogue::built_in()), &none.1);
-    let told = BTreeMap::new();
+    let old_prices = BTreeMap::new();
     let urgent = report.findings[0].kind;
-    let (changes, knows) = since(&told, &report, &lives);
-    let (changes, knows) = changes.but_urgent((&told, knows), |kind| kind == urgent);
+    let (changes, new_prices) = since(&old_prices, &report, &lives);
+    let (changes, new_prices) =
+        changes.but_urgent((&old_prices, new_prices), |kind| kind == urgent);
     let of_kind = |kind| {
         report
             .findings
@@ -71,20 +72,20 @@ fn what_is_held_back_is_told_later_as_if_it_came_then() {
             .count()
     };
     assert_eq!(
-        (changes.new.len(), knows.len()),
+        (changes.new.len(), new_prices.len()),
         (of_kind(urgent), of_kind(urgent))
     );
-    let (later, _) = since(&knows, &report, &lives);
+    let (later, _) = since(&new_prices, &report, &lives);
     assert_eq!(later.new.len(), 3 - of_kind(urgent));
     // Notified, and now resolved: the channel keeps the finding until it is notified of this.
-    let (_, knows) = since(&told, &report, &lives);
+    let (_, new_prices) = since(&old_prices, &report, &lives);
     report.findings.clear();
     lives.advance(&mut report, (&none.0, Catalogue::built_in()), &none.1);
-    let (changes, left) = since(&knows, &report, &lives);
+    let (changes, left) = since(&new_prices, &report, &lives);
     assert_eq!((changes.resolved.len(), left.len()), (3, 0));
-    let (changes, left) = changes.but_urgent((&knows, left), |_| false);
+    let (changes, left) = changes.but_urgent((&new_prices, left), |_| false);
     assert!(changes.is_empty());
-    assert_eq!(left, knows);
+    assert_eq!(left, new_prices);
 }
 
 fn dearer(report: &mut Report, percent: i64) {
@@ -112,7 +113,7 @@ fn what_is_new_grew_or_ended_is_told_and_nothing_else() {
 
 #[test]
 fn what_was_not_looked_at_has_not_ended() {
-    let unjudged = |r: &mut Report| {
+    let not_evaluated = |r: &mut Report| {
         let resource = r.findings.remove(0).resource;
         r.not_judged.push(NotJudged {
             resource: resource.id,
@@ -121,7 +122,7 @@ fn what_was_not_looked_at_has_not_ended() {
             reason: "its probe fell silent".to_owned(),
         });
     };
-    check("not judged", unjudged, "");
+    check("not judged", not_evaluated, "");
     let hidden = |r: &mut Report| {
         let region = r.findings.remove(0).resource.region;
         r.gaps
@@ -147,12 +148,12 @@ fn slow_growth_is_told_in_the_end() {
     let mut channel = Channel::default();
     let mut report = testing::small();
     channel.hears(report.clone());
-    let mut told = Vec::new();
+    let mut counts = Vec::new();
     for _ in 0..3 {
         dearer(&mut report, 106);
-        told.push(channel.hears(report.clone()));
+        counts.push(channel.hears(report.clone()));
     }
-    assert_eq!(told, ["", "1 grew", ""]);
+    assert_eq!(counts, ["", "1 grew", ""]);
 }
 
 #[test]
@@ -198,9 +199,9 @@ fn a_channel_that_was_down_is_told_later_and_what_is_not_its_own_by_now_never() 
         &channel.decisions,
     );
     let gone = moved.findings.remove(0).id;
-    let (changes, knows) = since(&channel.told, &moved, &channel.lives);
+    let (changes, new_prices) = since(&channel.prices, &moved, &channel.lives);
     assert!(changes.is_empty(), "another channel has it: {changes:?}");
-    assert!(!knows.contains_key(&gone));
+    assert!(!new_prices.contains_key(&gone));
     let (changes, _) = since(&BTreeMap::new(), &moved, &channel.lives);
     assert_eq!(changes.counts(), "2 new", "although they are ongoing");
 }
@@ -255,10 +256,11 @@ fn the_alert_of_a_finding_that_is_exempt_at_all_hours_ends() {
         });
         report.exempt.push(finding);
         lives.advance(&mut report, known, &decisions);
-        let (changes, knows) = since_for_alerts((&history, &webhook(template)), &report, &lives);
+        let (changes, new_prices) =
+            since_for_alerts((&history, &webhook(template)), &report, &lives);
         let found = (changes.each().count(), changes.set_aside.len());
         assert_eq!(found, (expect, expect), "{template}: {reason}");
-        assert_eq!(knows.len(), 3 - expect, "{template}: {reason}");
+        assert_eq!(new_prices.len(), 3 - expect, "{template}: {reason}");
     };
     check("pagerduty", "exempt until 2030-01-01: a course", 1);
     let by_day = "exempt until 2030-01-01, mon 08:00: a course";

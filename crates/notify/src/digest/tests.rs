@@ -31,19 +31,19 @@ async fn give((seconds, error): ScriptedAnswer) -> CloudResult<()> {
 /// Webhooks that answer by their name and the number of earlier requests.
 struct ScriptedHooks {
     answer: fn(&str, usize) -> ScriptedAnswer,
-    asked: Mutex<Vec<String>>,
+    requests: Mutex<Vec<String>>,
 }
 
 impl ScriptedHooks {
     fn new(answer: fn(&str, usize) -> ScriptedAnswer) -> Self {
-        let asked = Mutex::default();
-        Self { answer, asked }
+        let requests = Mutex::default();
+        Self { answer, requests }
     }
 
     /// Number of requests to a webhook.
-    fn asked(&self, name: &str) -> usize {
-        let asked = self.asked.lock().expect("no panic");
-        asked.iter().filter(|one| *one == name).count()
+    fn request_count(&self, name: &str) -> usize {
+        let requests = self.requests.lock().expect("no panic");
+        requests.iter().filter(|one| *one == name).count()
     }
 }
 
@@ -54,8 +54,11 @@ impl Hooks for ScriptedHooks {
     }
 
     async fn post(&self, name: &str, _: &str, _: &str) -> CloudResult<()> {
-        let answer = (self.answer)(name, self.asked(name));
-        self.asked.lock().expect("no panic").push(name.to_owned());
+        let answer = (self.answer)(name, self.request_count(name));
+        self.requests
+            .lock()
+            .expect("no panic")
+            .push(name.to_owned());
         give(answer).await
     }
 }
@@ -132,11 +135,14 @@ async fn a_dead_webhook_takes_no_time_of_the_others() {
     assert_eq!(word.channels, ["webhook/well"]);
     let reason = format!("HTTP POST failed: {late}; 3 changes wait for the next sweep");
     assert_eq!(reasons(&word), [reason]);
-    assert_eq!((hooks.asked("dead"), hooks.asked("well")), (3, 3));
+    assert_eq!(
+        (hooks.request_count("dead"), hooks.request_count("well")),
+        (3, 3)
+    );
     let word = swept_by(&hooks, TWO, &mut remembered).await;
     assert_eq!((word.channels.len(), word.failures.len()), (0, 1));
-    let asked = (hooks.asked("dead"), hooks.asked("well"));
-    assert_eq!(asked, (4, 3), "a dead webhook gets one request");
+    let counts = (hooks.request_count("dead"), hooks.request_count("well"));
+    assert_eq!(counts, (4, 3), "a dead webhook gets one request");
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,26 +151,33 @@ async fn what_a_slow_webhook_does_not_accept_in_time_is_a_failure_and_is_sent_la
     let mut remembered = Remembered::default();
     let word = swept_by(&hooks, ONE, &mut remembered).await;
     let expect = "the time for the channel is over; 1 change waits for the next sweep";
-    assert_eq!((hooks.asked("well"), reasons(&word)), (2, vec![expect]));
+    assert_eq!(
+        (hooks.request_count("well"), reasons(&word)),
+        (2, vec![expect])
+    );
     assert!(remembered.failed.contains_key("webhook/well"));
     let word = swept_by(&hooks, ONE, &mut remembered).await;
-    assert_eq!((hooks.asked("well"), word.failures.len()), (3, 0));
+    assert_eq!((hooks.request_count("well"), word.failures.len()), (3, 0));
     assert!(remembered.failed.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_request_holds_back_no_other_one() {
-    let check = async |answer: fn(&str, usize) -> ScriptedAnswer, asked: usize, accepted: usize| {
-        let hooks = ScriptedHooks::new(answer);
-        let mut remembered = Remembered::default();
-        let word = swept_by(&hooks, ONE, &mut remembered).await;
-        assert_eq!((hooks.asked("well"), word.failures.len()), (asked, 1));
-        let history = &remembered.channels["webhook/well"];
-        assert_eq!(history.findings.len(), accepted);
-        assert_eq!(history.sending.len(), 3 - accepted);
-        let failed = &remembered.failed["webhook/well"];
-        assert!(failed.contains("HTTP 4"), "{failed}");
-    };
+    let check =
+        async |answer: fn(&str, usize) -> ScriptedAnswer, requests: usize, accepted: usize| {
+            let hooks = ScriptedHooks::new(answer);
+            let mut remembered = Remembered::default();
+            let word = swept_by(&hooks, ONE, &mut remembered).await;
+            assert_eq!(
+                (hooks.request_count("well"), word.failures.len()),
+                (requests, 1)
+            );
+            let history = &remembered.channels["webhook/well"];
+            assert_eq!(history.findings.len(), accepted);
+            assert_eq!(history.sending.len(), 3 - accepted);
+            let failed = &remembered.failed["webhook/well"];
+            assert!(failed.contains("HTTP 4"), "{failed}");
+        };
     let first = |_: &str, before: usize| match before {
         0 => (0, Some("HTTP 400: bad")),
         _ => ACCEPTED,

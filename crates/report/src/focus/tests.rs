@@ -195,7 +195,7 @@ fn a_finding_is_a_row_without_a_charge() {
 #[test]
 fn the_rows_of_a_day_add_up_to_its_bill() {
     let rows = rows(&billed());
-    let told: Vec<String> = rows
+    let lines: Vec<String> = rows
         .iter()
         .filter(|row| row["x_RowKind"] != "finding")
         .map(|row| {
@@ -206,7 +206,7 @@ fn the_rows_of_a_day_add_up_to_its_bill() {
             )
         })
         .collect();
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(lines.join("\n"), @r"
     service Usage Amazon Elastic Compute Cloud - Compute  1.500000
     service Usage Amazon Simple Storage Service  4.250000
     service Adjustment Refunds  -1.000000
@@ -263,10 +263,10 @@ fn a_day_that_is_not_a_date_is_an_error_of_its_rows() {
     let of_bill: Vec<_> = of_bill.collect();
     assert!(!of_bill.is_empty());
     for row in of_bill {
-        let said = &row["ChargeDescription"];
+        let description = &row["ChargeDescription"];
         assert!(
-            said.starts_with("error: '28/02/2026' is not a date; "),
-            "{said}"
+            description.starts_with("error: '28/02/2026' is not a date; "),
+            "{description}"
         );
         for column in ["ChargePeriodStart", "BillingPeriodEnd"] {
             assert_eq!(row.get(column), None);

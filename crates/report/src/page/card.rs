@@ -113,7 +113,8 @@ pub struct Advice {
     /// Projected cost in an hour.
     pub per_hour_then: Option<String>,
     /// Observations behind the recommendation.
-    pub seen: String,
+    #[serde(rename = "seen")]
+    pub observations: String,
     /// Assumptions.
     pub assumptions: Vec<String>,
 }
@@ -213,7 +214,7 @@ impl Advice {
             machine,
             per_hour_now: recommendation.current_per_hour.map(|p| p.to_string()),
             per_hour_then: recommendation.recommended_per_hour.map(|p| p.to_string()),
-            seen: counted(samples, "observed task", "observed tasks"),
+            observations: counted(samples, "observed task", "observed tasks"),
             assumptions: recommendation
                 .assumptions
                 .iter()

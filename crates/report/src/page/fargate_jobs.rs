@@ -16,8 +16,12 @@ use crate::page::wording::LINE_CHARS;
 const NAMED: usize = 5;
 
 pub fn lines(report: &Report) -> Vec<String> {
-    let told = &report.fargate;
-    let ran: Vec<&FargateJob> = told.jobs.iter().filter(|job| job.ran.is_some()).collect();
+    let fargate = &report.fargate;
+    let ran: Vec<&FargateJob> = fargate
+        .jobs
+        .iter()
+        .filter(|job| job.ran.is_some())
+        .collect();
     if ran.is_empty() {
         return Vec::new();
     }
@@ -38,10 +42,10 @@ pub fn lines(report: &Report) -> Vec<String> {
             one_line(why)
         ));
     }
-    if told.left_out > 0 {
+    if fargate.left_out > 0 {
         sum.push_str(&format!(
             "; {} not shown",
-            counted(told.left_out, "older job", "older jobs")
+            counted(fargate.left_out, "older job", "older jobs")
         ));
     }
     let mut dearest = ran;

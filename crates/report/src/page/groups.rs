@@ -160,9 +160,9 @@ pub fn basis(report: &Report) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-pub fn not_judged(not_judged: &[NotJudged]) -> Vec<Group> {
+pub fn not_evaluated(not_evaluated: &[NotJudged]) -> Vec<Group> {
     let mut groups: BTreeMap<(&str, &str), Vec<&NotJudged>> = BTreeMap::new();
-    for one in not_judged {
+    for one in not_evaluated {
         groups
             .entry((&one.rule, &one.reason))
             .or_default()
@@ -216,8 +216,8 @@ mod tests {
         let bars = owners(&findings);
         let check = |n: usize, owner: &str, saving: &str, findings: &str| {
             let bar: &Bar = &bars[n];
-            let told = (&*bar.owner, &*bar.saving, &*bar.findings);
-            assert_eq!(told, (owner, saving, findings));
+            let texts = (&*bar.owner, &*bar.saving, &*bar.findings);
+            assert_eq!(texts, (owner, saving, findings));
         };
         check(0, "ana", "$884.76 and at most $280.32 more", "2 findings");
         check(1, "dana", "price not known", "1 finding");

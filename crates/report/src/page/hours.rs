@@ -46,16 +46,19 @@ pub fn rows(report: &Report) -> Vec<HoursRow> {
 
 /// The activity of one node; `from` is the start of the first hour.
 pub fn row(node: &NodeHours, from: Timestamp) -> HoursRow {
-    let seen = node.hours.iter().flatten();
-    let busy = seen.clone().filter(|percent| **percent > 0).count();
-    let seen = seen.count();
-    let unseen = node.hours.len() - seen;
+    let observed_hours = node.hours.iter().flatten();
+    let busy = observed_hours
+        .clone()
+        .filter(|percent| **percent > 0)
+        .count();
+    let observed_count = observed_hours.count();
+    let unobserved_count = node.hours.len() - observed_count;
     let mut words = format!(
         "active in {busy} of {}",
-        counted(seen, "observed hour", "observed hours")
+        counted(observed_count, "observed hour", "observed hours")
     );
-    if unseen > 0 {
-        words.push_str(&format!("; {unseen} not observed"));
+    if unobserved_count > 0 {
+        words.push_str(&format!("; {unobserved_count} not observed"));
     }
     let name = node.name.as_deref().unwrap_or(node.node.as_str());
     let days = node.hours.chunks(DAY).zip(0..);
@@ -125,8 +128,8 @@ mod tests {
     fn a_day_is_told_in_words_and_what_was_not_seen_is_not_at_rest() {
         let check = |hours: &[Option<u8>], words: &str, paths: &[(&str, &str)]| {
             let day = day(hours, testing::empty().at, 0);
-            let told: Vec<_> = day.paths.iter().map(|(c, d)| (*c, d.as_str())).collect();
-            assert_eq!((day.words.as_str(), told.as_slice()), (words, paths));
+            let drawn_paths: Vec<_> = day.paths.iter().map(|(c, d)| (*c, d.as_str())).collect();
+            assert_eq!((day.words.as_str(), drawn_paths.as_slice()), (words, paths));
         };
         check(
             &[None, Some(0), Some(1), Some(100)],

@@ -76,45 +76,45 @@ pub fn of(report: &Report, zone: &Zone) -> Vec<Supplement> {
 }
 
 /// Share of tasks that are assigned to a run, and the newest runs.
-fn runs(told: &Runs, zone: &Zone) -> Vec<String> {
-    if told.steps == 0 {
+fn runs(runs: &Runs, zone: &Zone) -> Vec<String> {
+    if runs.steps == 0 {
         return Vec::new();
     }
-    let by = by_source(told.joined.iter());
-    let assigned: usize = told.joined.values().sum();
-    let tasks = counted(told.steps, "task", "tasks");
+    let by = by_source(runs.joined.iter());
+    let assigned: usize = runs.joined.values().sum();
+    let tasks = counted(runs.steps, "task", "tasks");
     let joined = format!("{assigned} of {tasks} assigned to a run{by}");
-    let known = || told.runs.iter().filter(|run| run.by.is_some());
-    let more = (known().count() + told.left_out).saturating_sub(MAX_RUNS);
+    let known = || runs.runs.iter().filter(|run| run.by.is_some());
+    let more = (known().count() + runs.left_out).saturating_sub(MAX_RUNS);
     let more = (more > 0).then(|| format!("and {}", counted(more, "more run", "more runs")));
     let shown = known().take(MAX_RUNS).map(|one| run(one, zone));
-    let rest = told.runs.iter().find(|run| run.by.is_none());
-    let rest = rest.map(|one| run(one, zone));
-    let lines = [joined].into_iter().chain(named(told));
-    let lines = lines.chain(named_by_runtime(told));
-    lines.chain(shown).chain(more).chain(rest).collect()
+    let unassigned = runs.runs.iter().find(|run| run.by.is_none());
+    let unassigned = unassigned.map(|one| run(one, zone));
+    let lines = [joined].into_iter().chain(named(runs));
+    let lines = lines.chain(named_by_runtime(runs));
+    lines.chain(shown).chain(more).chain(unassigned).collect()
 }
 
 /// Share of tasks whose step has a name from a person or program. `None` for a report of an earlier
 /// release.
-fn named(told: &Runs) -> Option<String> {
-    let all: usize = told.named.values().sum();
-    let counts = || told.named.iter().filter(|(source, _)| source.is_given());
+fn named(runs: &Runs) -> Option<String> {
+    let total: usize = runs.named.values().sum();
+    let counts = || runs.named.iter().filter(|(source, _)| source.is_given());
     let given: usize = counts().map(|(_, tasks)| *tasks).sum();
-    let others = match given < all {
+    let others = match given < total {
         true => "; executables or ids name the others",
         false => "",
     };
-    let (tasks, by) = (counted(all, "task", "tasks"), by_source(counts()));
-    (all > 0).then(|| format!("{given} of {tasks} have a step name{by}{others}"))
+    let (tasks, by) = (counted(total, "task", "tasks"), by_source(counts()));
+    (total > 0).then(|| format!("{given} of {tasks} have a step name{by}{others}"))
 }
 
 /// Share of tasks with such a name for each runtime, the one with most tasks first. `None` for a
 /// report of an earlier release, and if all tasks have one runtime, which the line before shows.
-fn named_by_runtime(told: &Runs) -> Option<String> {
-    let mut all: Vec<_> = told.named_by_runtime.iter().collect();
-    all.sort_by_key(|(_, tasks)| Reverse(tasks.tasks));
-    let shares: Vec<String> = all
+fn named_by_runtime(runs: &Runs) -> Option<String> {
+    let mut runtimes: Vec<_> = runs.named_by_runtime.iter().collect();
+    runtimes.sort_by_key(|(_, tasks)| Reverse(tasks.tasks));
+    let shares: Vec<String> = runtimes
         .iter()
         .map(|(runtime, tasks)| format!("{runtime} {} of {}", tasks.named, tasks.tasks))
         .collect();
@@ -160,9 +160,9 @@ fn run(run: &WorkflowRun, zone: &Zone) -> String {
 }
 
 /// Labels that schedulers passed to the newest tasks.
-fn scheduler_labels(told: &Runs) -> Vec<String> {
-    let shown = told.task_labels.iter().take(MAX_RUNS).map(labels);
-    let more = (told.task_labels.len() + told.task_labels_left_out).saturating_sub(MAX_RUNS);
+fn scheduler_labels(runs: &Runs) -> Vec<String> {
+    let shown = runs.task_labels.iter().take(MAX_RUNS).map(labels);
+    let more = (runs.task_labels.len() + runs.task_labels_left_out).saturating_sub(MAX_RUNS);
     let more = (more > 0).then(|| format!("and {}", counted(more, "more task", "more tasks")));
     shown.chain(more).collect()
 }
@@ -181,20 +181,20 @@ fn labels(step: &TaskLabels) -> String {
     one_line(&clip(&line, LINE_CHARS))
 }
 
-fn opinion(said: &SecondOpinion) -> String {
+fn opinion(advice: &SecondOpinion) -> String {
     let mut line = format!(
         "{}: {} {}",
-        said.adviser,
-        one_line(&said.resource),
-        one_line(&said.finding)
+        advice.adviser,
+        one_line(&advice.resource),
+        one_line(&advice.finding)
     );
-    if let Some(instead) = &said.instead {
+    if let Some(instead) = &advice.instead {
         line.push_str(&format!(", recommends {}", one_line(instead)));
     }
-    if let Some(saving) = said.saving_a_month {
+    if let Some(saving) = advice.saving_a_month {
         line.push_str(&format!(", saves {saving} a month"));
     }
-    line.push_str(match said.ours {
+    line.push_str(match advice.ours {
         Some(_) => "; Ebb also has a finding about it",
         None => "; Ebb has no finding about it",
     });
@@ -217,7 +217,7 @@ mod tests {
     fn second_opinions_are_a_line_each() {
         assert!(of(&testing::small(), &Zone::utc()).is_empty());
         let mut report = testing::small();
-        let said = SecondOpinion {
+        let advice = SecondOpinion {
             adviser: Adviser::ComputeOptimizer,
             resource: "i-1".to_owned(),
             finding: "Overprovisioned".to_owned(),
@@ -225,7 +225,7 @@ mod tests {
             saving_a_month: Some(Usd::from_micros(9_250_000)),
             ours: None,
         };
-        report.second_opinions = vec![said; 22];
+        report.second_opinions = vec![advice; 22];
         let shown = of(&report, &Zone::utc());
         insta::assert_snapshot!(shown[0].lines[0], @"Compute Optimizer: i-1 Overprovisioned, recommends t3.large, saves $9.25 a month; Ebb has no finding about it");
         assert_eq!(shown[0].lines[20], "and 2 more entries");
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn runs_are_told_with_the_share_that_is_joined_and_nothing_of_them_leaves_its_line() {
         let mut report = testing::small();
-        let seen = |run: &str, by| WorkflowRun {
+        let make_run = |run: &str, by| WorkflowRun {
             run: run.to_owned(),
             by,
             pipeline: by.map(|_| "rna".to_owned()),
@@ -249,8 +249,8 @@ mod tests {
             origin: report.origin,
             cost_breakdown: None,
         };
-        let mut runs = vec![seen("r7\nx\u{1b}", Some(JoinedBy::Tag)); 12];
-        runs.push(seen(UNASSIGNED, None));
+        let mut runs = vec![make_run("r7\nx\u{1b}", Some(JoinedBy::Tag)); 12];
+        runs.push(make_run(UNASSIGNED, None));
         let label = ("<b>\u{1b}".to_owned(), "v\n".to_owned());
         let step = TaskLabels {
             node: NodeId::new("i-1").expect("a node id"),

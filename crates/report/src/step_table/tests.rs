@@ -130,11 +130,11 @@ fn a_changed_time_limit_is_part_of_the_advice() {
 
 #[test]
 fn the_observed_duration_is_apart_from_the_estimate_on_the_same_type() {
-    let mut seen = step("align");
-    seen.machines = vec!["m5.4xlarge".parse().expect("a type")];
-    seen.mean_wall = Some(Duration::from_secs(14 * 60));
-    seen.offers.now = offers(&["m5.4xlarge"]).best.into_iter().next();
-    let text = table(&[seen], None);
+    let mut align = step("align");
+    align.machines = vec!["m5.4xlarge".parse().expect("a type")];
+    align.mean_wall = Some(Duration::from_secs(14 * 60));
+    align.offers.now = offers(&["m5.4xlarge"]).best.into_iter().next();
+    let text = table(&[align], None);
     assert!(
         text.contains("today     m5.4xlarge, 14 min on average\n"),
         "{text}"

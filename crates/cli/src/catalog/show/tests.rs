@@ -8,12 +8,12 @@ use crate::args::{Args, CatalogCommand, Command};
 const NOW: &str = "2026-11-22T12:00:00Z";
 
 fn make_refreshed() -> Refreshed {
-    let told = serde_json::json!({"regions": {"us-east-1": {
+    let document = serde_json::json!({"regions": {"us-east-1": {
         "at": "2026-11-22T00:00:00Z",
         "on_demand": {"m5.large": 90_000},
         "spot": {"m5.large": {"per_hour": 31_500, "as_of": "2026-11-21T23:00:00Z"}},
     }}});
-    serde_json::from_value(told).expect("prices")
+    serde_json::from_value(document).expect("prices")
 }
 
 fn shown(line: &[&str]) -> Result<String> {
@@ -81,8 +81,8 @@ fn types_that_fit_are_shown_the_cheapest_first() {
 #[test]
 fn json_has_every_value_and_what_is_not_known_is_null() {
     let text = shown(&["m5.large", "--format", "json"]).expect("it is known");
-    let told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let one = &told["types"][0];
+    let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let one = &document["types"][0];
     assert_eq!(
         (&one["vcpus"], &one["gpu"]),
         (&2.into(), &serde_json::Value::Null)

@@ -64,8 +64,8 @@ fn sweeper_of(bucket: &str, function: Option<&str>) -> Option<Sweeper> {
 
 async fn invoke(target: &Target, sweeper: &Sweeper) -> Result<ApiAnswer> {
     let profile = target.profile.as_ref().map(|name| name.value.as_str());
-    let asked = target.region.as_ref().map(|region| region.value.clone());
-    let region = asked.or_else(|| sweeper.region.clone());
+    let requested_region = target.region.as_ref().map(|region| region.value.clone());
+    let region = requested_region.or_else(|| sweeper.region.clone());
     let config = AwsConfig::load_as(region.as_ref(), profile).await;
     let region = region.or_else(|| config.region());
     let region = region.context("the region of the function is unknown; add --region REGION")?;

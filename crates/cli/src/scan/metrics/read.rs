@@ -284,22 +284,22 @@ const MAX_AHEAD: SignedDuration = SignedDuration::from_hours(1);
 /// A time with a zone, or seconds or milliseconds since 1970; a local time without a zone is refused.
 fn timestamp(text: &str) -> Result<Timestamp, String> {
     let number = text.parse::<f64>();
-    let told = match number {
+    let time = match number {
         Ok(number) if !number.is_finite() => None,
         // Seconds of this size are after the year 5000.
         Ok(number) if number.abs() >= 1e11 => Timestamp::from_millisecond(number as i64).ok(),
         Ok(number) => Timestamp::from_second(number as i64).ok(),
         Err(_) => text.parse().ok(),
     };
-    let told = told.ok_or_else(|| {
+    let time = time.ok_or_else(|| {
         format!(
             "'{}' is neither a time such as 2026-09-01T00:05:00Z nor seconds or milliseconds since 1970",
             shown(text)
         )
     })?;
-    match told.duration_since(Timestamp::now()) > MAX_AHEAD {
+    match time.duration_since(Timestamp::now()) > MAX_AHEAD {
         true => Err(format!("'{}' is in the future", shown(text))),
-        false => Ok(told),
+        false => Ok(time),
     }
 }
 
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(read.bad_lines.count(), 0, "{:?}", read.bad_lines);
         let series = read.series.values().next().expect("one machine");
         let points: Vec<_> = series.points().collect();
-        let seen = points.iter().map(|p| {
+        let values = points.iter().map(|p| {
             let cpu = p.cpu_max.map(Share::ppm);
             (p.end.to_string(), p.period_seconds, cpu, p.network_bytes)
         });
@@ -349,7 +349,7 @@ mod tests {
             ),
             ("2026-09-01T00:10:00Z".to_owned(), 300, None, None),
         ];
-        assert_eq!(seen.collect::<Vec<_>>(), expect);
+        assert_eq!(values.collect::<Vec<_>>(), expect);
     }
 
     #[test]
@@ -361,10 +361,10 @@ mod tests {
             let read = of(&text);
             let gaps = read.bad_lines.gaps(Path::new("/a/f.csv"));
             assert_eq!(gaps.len(), 1, "{row}: {gaps:?}");
-            let said = format!("{}: {}", gaps[0].scope, gaps[0].reason);
+            let message = format!("{}: {}", gaps[0].scope, gaps[0].reason);
             assert!(
-                said.starts_with(&format!("f.csv:{expect}")),
-                "{row}: {said}"
+                message.starts_with(&format!("f.csv:{expect}")),
+                "{row}: {message}"
             );
             let points = read.series.values().map(|series| series.points().len());
             assert_eq!(points.sum::<usize>(), 2, "{row}");
@@ -462,8 +462,11 @@ mod tests {
         let check = |row: &str, expect: &str| {
             let read = of(&format!("{header}0,a,,,\n{row}\n600,a,,,\n"));
             let gaps = read.bad_lines.gaps(Path::new("/a/f.csv"));
-            let said = format!("{}: {}", gaps[0].scope, gaps[0].reason);
-            assert!(said.starts_with(&format!("f.csv:3: {expect}")), "{said}");
+            let message = format!("{}: {}", gaps[0].scope, gaps[0].reason);
+            assert!(
+                message.starts_with(&format!("f.csv:3: {expect}")),
+                "{message}"
+            );
         };
         check("300,a,m5 large,,", "instance_type: ");
         check("300,a,,nowhere at all,", "region: ");

@@ -104,13 +104,13 @@ fn the_total_cost_is_one_statement_a_sentence() {
 #[test]
 fn what_another_finding_counts_is_said() {
     let report = testing::overlapping();
-    let said = |finding: &Finding| {
+    let counted_text = |finding: &Finding| {
         let cost = finding.cost.as_ref().expect("a price");
         CostWords::of(cost, report.at, &Zone::utc()).counted
     };
-    assert_eq!(said(&report.findings[0]), None);
+    assert_eq!(counted_text(&report.findings[0]), None);
     assert_eq!(
-        said(&report.findings[3]).as_deref(),
+        counted_text(&report.findings[3]).as_deref(),
         Some(
             "the totals contain $0.00 of it; the finding idle_node/eu-central-1/i-0aaa contains the rest"
         )
